@@ -1,0 +1,228 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// Client is one multiplexed connection to a server. Its methods may be called
+// from any goroutine.
+type Client struct {
+	cfg   ClientConfig
+	raw   net.Conn
+	pool  buffers
+	calls sync.Pool // of *call
+	out   outbox
+	in    frameReader // reader goroutine only
+	cause atomic.Pointer[error]
+	done  chan struct{}
+	queue atomic.Int32 // callers waiting for a slot; changes under mu
+
+	mu      sync.Mutex       // guards the fields below
+	open    map[uint64]*call // nil: given up, its reply is still to come
+	lastID  uint64
+	slots   int // taken: open requests, and some about to be
+	limit   int
+	waiting []*waiter
+	err     error // set once the connection ended
+}
+
+// Dial connects to addr. The first call should be the hello; until its answer
+// says otherwise the limits are those of cfg.
+func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
+	cfg = cfg.withDefaults()
+	ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
+	defer cancel()
+	raw, err := dial(ctx, addr, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("transport: dial %s: %w", addr, err)
+	}
+	if cfg.TLS == nil {
+		return newClient(raw, raw, cfg), nil
+	}
+	tlsConfig := cfg.TLS
+	if tlsConfig.ServerName == "" && !tlsConfig.InsecureSkipVerify {
+		tlsConfig = tlsConfig.Clone()
+		if tlsConfig.ServerName, _, err = net.SplitHostPort(addr); err != nil {
+			tlsConfig.ServerName = addr
+		}
+	}
+	nc := tls.Client(raw, tlsConfig)
+	if err := nc.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		var plain tls.RecordHeaderError
+		if errors.As(err, &plain) {
+			return nil, fmt.Errorf("transport: dial %s: %w: %w", addr, ErrPeerNoTLS, err)
+		}
+		return nil, fmt.Errorf("transport: dial %s: TLS handshake: %w", addr, err)
+	}
+	return newClient(raw, nc, cfg), nil
+}
+
+func dial(ctx context.Context, addr string, cfg ClientConfig) (net.Conn, error) {
+	if cfg.Dialer != nil {
+		return cfg.Dialer(ctx, addr)
+	}
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: keepAliveIdle, Interval: keepAliveEvery, Count: keepAliveCount,
+	}}
+	return d.DialContext(ctx, cfg.Network, addr)
+}
+
+// NewClient makes a client of a connection that exists. TLS and dialing of cfg
+// are not used.
+func NewClient(nc net.Conn, cfg ClientConfig) *Client {
+	return newClient(nc, nc, cfg.withDefaults())
+}
+
+func newClient(raw, nc net.Conn, cfg ClientConfig) *Client {
+	c := &Client{cfg: cfg, raw: raw, done: make(chan struct{}), open: make(map[uint64]*call), limit: cfg.MaxInFlight}
+	c.in = frameReader{
+		src: nc, pool: &c.pool, maxFrame: cfg.MaxFrame,
+		frameTimeout: cfg.FrameTimeout, idleTimeout: cfg.IdleTimeout,
+	}
+	c.out = outbox{
+		nc: nc, pool: &c.pool, maxFrame: cfg.MaxFrame,
+		// Callers wait before they get here: the outbox itself need not refuse.
+		maxFrames: int(^uint(0) >> 1), maxBytes: int(^uint(0) >> 1),
+		timeout: cfg.WriteTimeout, fail: c.fail, wrote: c.wrote,
+	}
+	c.out.init()
+	go c.read()
+	return c
+}
+
+// RemoteAddr is the address of the server.
+func (c *Client) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
+
+// Done is closed when the connection has ended and every call has returned or
+// is about to.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err is nil while the connection lives, then an error that wraps
+// ErrConnClosed and the reason.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// SetMaxInFlight bounds the open requests, as the server's hello says. Past
+// it callers wait. n under 1 counts as 1.
+func (c *Client) SetMaxInFlight(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limit = max(n, 1)
+	c.grant()
+}
+
+// InFlight is the number of open requests, given-up ones without a reply
+// included.
+func (c *Client) InFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slots
+}
+
+// Close closes the connection at once; open calls return. It does not wait:
+// see Done.
+func (c *Client) Close() error {
+	c.fail(nil)
+	return nil
+}
+
+// fail closes the connection; the first reason wins.
+func (c *Client) fail(err error) {
+	c.cause.CompareAndSwap(nil, &err)
+	if c.out.close() {
+		_ = c.raw.Close()
+	}
+}
+
+// wrote lets callers go on that wait for room in the outbox.
+func (c *Client) wrote() {
+	if c.queue.Load() == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grant()
+}
+
+// read is the reader goroutine.
+func (c *Client) read() {
+	defer close(c.done)
+	c.fail(c.readFrames())
+	c.out.drain()
+	c.in.release()
+
+	err := ErrConnClosed
+	if cause := *c.cause.Load(); cause != nil {
+		err = fmt.Errorf("%w: %w", ErrConnClosed, cause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	for _, k := range c.open {
+		if k != nil {
+			k.finish(&CallError{Sent: k.state.Load() == callSent, Err: err})
+		}
+	}
+	clear(c.open)
+	for _, w := range c.waiting {
+		close(w.ready)
+	}
+	c.waiting = nil
+}
+
+func (c *Client) readFrames() error {
+	first := true
+	for {
+		if b := c.in.buffered(); first && len(b) >= sniffBytes {
+			first = false
+			if isHTTPReply(b) {
+				return ErrPeerHTTP
+			}
+			if isTLSAlert(b) {
+				return ErrPeerTLS
+			}
+		}
+		if !first {
+			if err := c.deliverBuffered(); err != nil {
+				return err
+			}
+		}
+		if err := c.in.fill(); err != nil {
+			if errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) {
+				return nil // fail has the reason
+			}
+			if errors.Is(err, io.EOF) {
+				return errors.New("the server closed it")
+			}
+			return err
+		}
+	}
+}
+
+func (c *Client) deliverBuffered() error {
+	for {
+		f, ok, err := c.in.next()
+		switch {
+		case errors.Is(err, ErrFrameTooLarge) && c.in.skippable():
+		case err != nil:
+			return err
+		case !ok:
+			return nil
+		}
+		if err := c.deliver(f, err); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package transport carries requests and replies over connections: frames,
+// multiplexing, limits and time-outs.
+//
+// It knows no protobuf: a body is bytes. A frame is, big endian,
+//
+//	u32 length | u64 request id | u16 method and flags | body
+//
+// where length counts what follows it (10 + body). The method is the low ten
+// bits, the rest are flags. With [FlagDeadline] the body is preceded by a u32
+// of remaining milliseconds. Request ids are the client's choice, unique among
+// its open requests and never 0; replies come in any order. A reply with
+// request id 0 and [FlagError] concerns the whole connection.
+//
+// Every request gets exactly one reply, also one that was cancelled: the reply
+// is what gives its slot back on both sides. Both sides coalesce: whatever was
+// queued while the last write ran leaves in the next one. Every buffer and
+// queue has a limit; a peer that goes past one is slowed down (reading stops)
+// or, where that cannot help, closed with an error that says why.
+//
+// [Server] calls a [Handler] inline on each connection's reader goroutine;
+// [Client] is one multiplexed connection. [Pipe] and [MemListener] are the
+// in-memory twin for tests and work inside testing/synctest.
+//
+// The numbers behind the design (coalesced writes, inline handlers, the yield
+// before swapping) are in docs of the protocol; the benchmarks of this package
+// repeat them.
+package transport

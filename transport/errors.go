@@ -1,0 +1,67 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrConnClosed is returned when the connection is closed; what closed it
+	// is wrapped next to it.
+	ErrConnClosed = errors.New("transport: connection closed")
+	// ErrSlowReader is returned when the peer does not take what it asked for:
+	// its outbox is full or a write took longer than the time-out.
+	ErrSlowReader = errors.New("transport: peer reads too slowly")
+	// ErrFrameTooLarge is returned when a frame is over the limit. Nothing of
+	// it was kept.
+	ErrFrameTooLarge = errors.New("transport: frame too large")
+	// ErrMalformed is returned when bytes are not a frame, or a frame breaks
+	// the protocol.
+	ErrMalformed = errors.New("transport: malformed frame")
+	// ErrTooManyConns is returned when a server has as many connections as it
+	// may have.
+	ErrTooManyConns = errors.New("transport: too many connections")
+	// ErrHelloTimeout is returned when no first frame came in time.
+	ErrHelloTimeout = errors.New("transport: no first frame in time")
+	// ErrFrameTimeout is returned when a frame was begun and not finished in
+	// time.
+	ErrFrameTimeout = errors.New("transport: frame not finished in time")
+	// ErrIdleTimeout is returned when a connection carried nothing for too long.
+	ErrIdleTimeout = errors.New("transport: connection idle for too long")
+	// ErrServerClosed is returned by Serve after Shutdown or Close, and is the
+	// reason connections see then.
+	ErrServerClosed = errors.New("transport: server closed")
+	// ErrPeerHTTP is returned when the other side speaks HTTP.
+	ErrPeerHTTP = errors.New("transport: the other side speaks HTTP, not the Norn protocol (wrong port?)")
+	// ErrPeerTLS is returned when the other side speaks TLS and this one does
+	// not.
+	ErrPeerTLS = errors.New("transport: the other side speaks TLS, but TLS is not configured here")
+	// ErrPeerNoTLS is returned when TLS is configured here and the other side
+	// does not speak it.
+	ErrPeerNoTLS = errors.New("transport: the other side does not speak TLS, but TLS is configured here")
+	// ErrEncode is returned when a body could not be encoded.
+	ErrEncode = errors.New("transport: body could not be encoded")
+	// ErrRemote is returned by Call when the answer is an error and the caller
+	// gave no function to decode it, and wrapped in the reason of a connection
+	// that the server refused as a whole.
+	ErrRemote = errors.New("transport: the server answered with an error")
+)
+
+// CallError is returned by [Client.Call] when no answer came. Sent says
+// whether the request may have reached the server: when it is false, surely
+// nothing of it left.
+type CallError struct {
+	Sent bool
+	Err  error // a context's error, or one that wraps ErrConnClosed, …
+}
+
+// Error gives the reason and what is known of the request.
+func (e *CallError) Error() string {
+	if e.Sent {
+		return fmt.Sprintf("%v (the request may have been sent)", e.Err)
+	}
+	return fmt.Sprintf("%v (the request was not sent)", e.Err)
+}
+
+// Unwrap gives the reason.
+func (e *CallError) Unwrap() error { return e.Err }

@@ -1,0 +1,281 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// yieldBelow: with fewer queued bytes than this the writer lets others run
+	// once before it takes the queue, so that their frames share the write.
+	// Measured: 5 to 30 calls per write with 64 callers, p50 and CPU better.
+	yieldBelow = 1000
+	// writeChunk bounds what is encoded before it is written: the write
+	// time-out counts per chunk, and memory stays small for a slow peer.
+	writeChunk = 256 << 10
+)
+
+// item is a frame on its way out.
+type item struct {
+	request uint64
+	word    uint16 // method and flags
+	millis  uint32 // deadline, 0: none
+	size    int    // of the frame, estimated
+	body    Body   // nil: empty
+	call    *call  // client only, nil for a cancel
+}
+
+// outbox queues frames and writes them, many per write. Its writer goroutine
+// exists only while there is something to write: an idle connection has
+// neither a goroutine nor a buffer nor a queue for writing.
+type outbox struct {
+	nc        net.Conn
+	pool      *buffers
+	maxFrame  int
+	maxFrames int
+	maxBytes  int
+	timeout   time.Duration
+	errorBody func(error) Body // stands in for a body that cannot be sent
+	fail      func(error)      // closes the connection
+	wrote     func()           // called after each chunk, nil: nobody asks
+	start     func()           // run, bound once: starting it allocates nothing
+
+	bytes    atomic.Int64 // queued or being written; shrinks under mu
+	inflight atomic.Int64 // server: requests handled, reply not written; shrinks under mu
+
+	mu      sync.Mutex // guards the fields below
+	change  sync.Cond  // something shrank, or the writer stopped, or closed
+	queue   *batch     // nil: empty
+	frames  int        // queued or being written
+	running bool       // a writer goroutine exists
+	sealed  bool       // nothing more is accepted
+	closed  bool       // nothing more is accepted or written
+}
+
+func (o *outbox) init() {
+	o.change.L = &o.mu
+	o.start = o.run
+}
+
+// push queues a frame. It never blocks. The error is ErrConnClosed or
+// ErrSlowReader; then the frame was not taken.
+func (o *outbox) push(it item) error {
+	it.size = prefixBytes + deadlineBytes
+	if it.body != nil {
+		it.size += it.body.Size()
+	}
+	o.mu.Lock()
+	if o.closed || o.sealed {
+		o.mu.Unlock()
+		return ErrConnClosed
+	}
+	// One frame always fits, however the limits are set.
+	if o.frames > 0 && (o.frames >= o.maxFrames || int(o.bytes.Load())+it.size > o.maxBytes) {
+		o.mu.Unlock()
+		return ErrSlowReader
+	}
+	if o.queue == nil {
+		o.queue = o.pool.getBatch()
+	}
+	o.queue.items = append(o.queue.items, it)
+	o.frames++
+	o.bytes.Add(int64(it.size))
+	starts := !o.running
+	o.running = true
+	o.mu.Unlock()
+	if starts {
+		go o.start()
+	}
+	return nil
+}
+
+// run is the writer goroutine: it takes the queue and writes it until there is
+// nothing left.
+func (o *outbox) run() {
+	for {
+		if o.bytes.Load() < yieldBelow {
+			runtime.Gosched()
+		}
+		o.mu.Lock()
+		if o.queue == nil || o.closed {
+			o.running = false
+			o.change.Broadcast()
+			o.mu.Unlock()
+			return
+		}
+		taken := o.queue
+		o.queue = nil
+		o.mu.Unlock()
+		if done := o.write(taken.items); done < len(taken.items) {
+			o.giveBack(taken, done)
+		} else {
+			o.pool.putBatch(taken)
+		}
+	}
+}
+
+// giveBack puts what was not written in front of what was queued since.
+func (o *outbox) giveBack(taken *batch, done int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest := &batch{items: append([]item(nil), taken.items[done:]...)}
+	if o.queue != nil {
+		rest.items = append(rest.items, o.queue.items...)
+	}
+	o.queue = rest
+}
+
+// write encodes and writes items in chunks. It returns how many of them were
+// given to a write call or withdrawn; the rest surely never left.
+func (o *outbox) write(items []item) (done int) {
+	total := 0
+	for i := range items {
+		total += items[i].size
+	}
+	buf := o.pool.get(min(total, writeChunk))
+	defer func() { o.pool.put(buf) }()
+
+	var c chunk
+	for i := range items {
+		it := &items[i]
+		if len(buf.b) > 0 && len(buf.b)+it.size > cap(buf.b) {
+			if !o.flush(buf, c) {
+				return done
+			}
+			done, c = i, chunk{}
+		}
+		if it.size > cap(buf.b) {
+			o.pool.put(buf)
+			buf = o.pool.get(it.size)
+		}
+		c.frames++
+		c.bytes += it.size
+		if it.call == nil || it.call.begin() {
+			buf.b = o.encode(buf.b, it)
+			if it.word&FlagResponse != 0 && it.request != 0 {
+				c.replies++
+			}
+		}
+		if pooled, ok := it.body.(*buffer); ok {
+			it.body = nil
+			o.pool.put(pooled)
+		}
+	}
+	if !o.flush(buf, c) {
+		return done
+	}
+	return len(items)
+}
+
+// encode appends one frame, or an error frame when its body cannot be sent.
+func (o *outbox) encode(dst []byte, it *item) []byte {
+	start := len(dst)
+	out := appendPrefix(dst, it.request, it.word, it.millis)
+	var err error
+	if it.body != nil {
+		out, err = it.body.AppendTo(out)
+	}
+	size := len(out) - start - lengthBytes
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %w", ErrEncode, err)
+	case size > o.maxFrame:
+		err = fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrFrameTooLarge, size, o.maxFrame)
+	default:
+		patchLength(out, start)
+		return out
+	}
+	out = appendPrefix(dst[:start], it.request, it.word|FlagError, 0)
+	if replaced, err := o.errorBody(err).AppendTo(out); err == nil {
+		out = replaced
+	}
+	patchLength(out, start)
+	return out
+}
+
+// chunk counts what one write carries.
+type chunk struct{ frames, bytes, replies int }
+
+// flush gives buf to the connection and does the accounts. It reports false
+// when the connection is closed already and nothing was tried.
+func (o *outbox) flush(buf *buffer, c chunk) bool {
+	o.mu.Lock()
+	closed := o.closed
+	o.mu.Unlock()
+	if closed {
+		return false
+	}
+	if err := o.writeAll(buf.b); err != nil {
+		o.fail(err)
+	}
+	buf.b = buf.b[:0]
+	o.mu.Lock()
+	o.frames -= c.frames
+	o.bytes.Add(-int64(c.bytes))
+	o.inflight.Add(-int64(c.replies))
+	o.change.Broadcast()
+	o.mu.Unlock()
+	if o.wrote != nil {
+		o.wrote()
+	}
+	return true
+}
+
+func (o *outbox) writeAll(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), writeChunk)
+		if err := o.nc.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+			return err
+		}
+		if _, err := o.nc.Write(b[:n]); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("%w: a write took longer than %v", ErrSlowReader, o.timeout)
+			}
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// close stops the outbox: nothing more is accepted, and at most the write in
+// progress is finished. It reports whether it was open.
+func (o *outbox) close() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := !o.closed
+	o.closed = true
+	o.change.Broadcast()
+	return was
+}
+
+// waitUntil blocks until ready, which is called with mu held, or until closed.
+func (o *outbox) waitUntil(ready func() bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && !ready() {
+		o.change.Wait()
+	}
+}
+
+// drain waits for the writer of a closed outbox to stop and returns what never
+// reached a write call, in order.
+func (o *outbox) drain() []item {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.running {
+		o.change.Wait()
+	}
+	if o.queue == nil {
+		return nil
+	}
+	rest := o.queue.items
+	o.queue = nil
+	return rest
+}

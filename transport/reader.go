@@ -1,0 +1,272 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// busyBuffer is the read buffer of a busy connection, idleBuffer (the
+	// smallest class) that of a quiet one.
+	busyBuffer = 64 << 10
+	idleBuffer = smallestBuffer
+	// shrinkAfter is how long a connection is quiet before it gets the small
+	// buffer back.
+	shrinkAfter = 10 * time.Second
+	// skipFactor: a frame up to this many times the limit is read past and
+	// refused alone; what is larger is no frame of ours.
+	skipFactor = 4
+)
+
+// errStopped is returned when reading was told to stop.
+var errStopped = errors.New("transport: reading stopped")
+
+// frameReader reads frames with a buffer that grows as bytes arrive, never
+// because of what a length promises. Its time-outs are lazy: a deadline that is
+// early enough is left alone and looked at when it fires.
+type frameReader struct {
+	src          net.Conn
+	pool         *buffers
+	maxFrame     int
+	frameTimeout time.Duration
+	idleTimeout  time.Duration // 0: none
+	firstBy      time.Time     // end of the first frame; zero: it came, or none is due
+
+	buf      *buffer
+	from, to int       // the unread part of buf
+	skip     int64     // bytes of a refused frame still to come
+	grow     bool      // the last read filled the buffer
+	partial  time.Time // when the unfinished frame was first seen; zero: none
+	quiet    time.Time // when the wait for the next frame began
+	armed    time.Time // the deadline set on src; zero: none
+
+	mu      sync.Mutex  // orders deadlines against stop
+	stopped atomic.Bool // written under mu
+}
+
+// stop makes the current and all later fills return errStopped.
+func (r *frameReader) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped.Store(true)
+	_ = r.src.SetReadDeadline(time.Unix(1, 0)) // an error means that src is closed: reads return anyway
+}
+
+// buffered is what is read and not parsed.
+func (r *frameReader) buffered() []byte {
+	if r.buf == nil {
+		return nil
+	}
+	return r.buf.b[r.from:r.to]
+}
+
+// next parses one buffered frame; ok is false when more bytes are needed. With
+// ErrFrameTooLarge the frame's head is returned; when it is skippable, reading
+// can go on.
+func (r *frameReader) next() (f Frame, ok bool, err error) {
+	if r.skip > 0 {
+		n := min(r.skip, int64(r.to-r.from))
+		r.from += int(n)
+		if r.skip -= n; r.skip > 0 {
+			return Frame{}, false, nil
+		}
+		r.partial = time.Time{}
+	}
+	b := r.buffered()
+	f, n, err := ParseFrame(b, r.maxFrame)
+	if err != nil {
+		if errors.Is(err, ErrFrameTooLarge) {
+			r.refuse(b)
+		}
+		return f, false, err
+	}
+	if n == 0 {
+		return Frame{}, false, nil
+	}
+	r.from += n
+	r.partial, r.firstBy = time.Time{}, time.Time{}
+	return f, true, nil
+}
+
+// refuse marks the oversize frame at the beginning of b as to be skipped.
+func (r *frameReader) refuse(b []byte) {
+	length := int64(binary.BigEndian.Uint32(b))
+	if length > skipFactor*int64(r.maxFrame) {
+		return
+	}
+	r.skip = lengthBytes + length
+	if r.partial.IsZero() {
+		r.partial = time.Now()
+	}
+}
+
+// skippable says whether the frame refused last can be read past.
+func (r *frameReader) skippable() bool { return r.skip > 0 }
+
+// fill blocks for at least one byte. Errors: errStopped, a time-out of this
+// package, io.EOF between frames, io.ErrUnexpectedEOF within one, or the
+// connection's.
+func (r *frameReader) fill() error {
+	r.prepare()
+	for {
+		if err := r.arm(); err != nil {
+			return err
+		}
+		n, err := r.src.Read(r.buf.b[r.to:cap(r.buf.b)])
+		if n > 0 {
+			r.to += n
+			r.grow = r.to == cap(r.buf.b)
+			return nil
+		}
+		switch {
+		case err == nil:
+		case r.stopped.Load():
+			return errStopped
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			r.armed = time.Time{}
+			if err := r.expired(time.Now()); err != nil {
+				return err
+			}
+		case errors.Is(err, io.EOF) && (r.from < r.to || r.skip > 0):
+			return io.ErrUnexpectedEOF
+		default:
+			return err
+		}
+	}
+}
+
+// prepare makes room in the buffer.
+func (r *frameReader) prepare() {
+	now := time.Now()
+	r.quiet = now
+	if r.buf == nil {
+		r.resize(idleBuffer)
+	}
+	if r.from == r.to {
+		r.from, r.to = 0, 0
+		switch {
+		case cap(r.buf.b) > busyBuffer:
+			r.resize(busyBuffer)
+		case r.grow && cap(r.buf.b) < busyBuffer:
+			r.resize(cap(r.buf.b) << 2)
+		}
+		r.grow = false
+		return
+	}
+	if r.partial.IsZero() {
+		r.partial = now
+	}
+	whole := r.wanted()
+	if r.grow && cap(r.buf.b) < busyBuffer {
+		whole = max(whole, cap(r.buf.b)+1)
+	}
+	r.grow = false
+	switch have := cap(r.buf.b); {
+	case r.to-r.from == have || (whole > have && have < busyBuffer):
+		r.resize(min(have<<2, whole))
+	case r.from > 0 && whole > have-r.from:
+		r.to = copy(r.buf.b[:have], r.buf.b[r.from:r.to])
+		r.from = 0
+	}
+}
+
+// wanted is the size of the frame that is begun, as far as it is known.
+func (r *frameReader) wanted() int {
+	b := r.buffered()
+	if len(b) < lengthBytes {
+		return prefixBytes
+	}
+	return lengthBytes + int(binary.BigEndian.Uint32(b))
+}
+
+// resize moves the unread part to the front of a buffer with room for n bytes.
+func (r *frameReader) resize(n int) {
+	next := r.pool.get(n)
+	kept := 0
+	if r.buf != nil {
+		kept = copy(next.b[:cap(next.b)], r.buffered())
+		r.pool.put(r.buf)
+	}
+	r.buf, r.from, r.to = next, 0, kept
+}
+
+// release gives the buffer back.
+func (r *frameReader) release() {
+	if r.buf != nil {
+		r.pool.put(r.buf)
+	}
+	r.buf, r.from, r.to = nil, 0, 0
+}
+
+// due is when the wait that begins now must end, zero for never.
+func (r *frameReader) due() time.Time {
+	switch {
+	case !r.firstBy.IsZero():
+		return r.firstBy
+	case !r.partial.IsZero():
+		return r.partial.Add(r.frameTimeout)
+	case cap(r.buf.b) > idleBuffer && (r.idleTimeout == 0 || r.idleTimeout > shrinkAfter):
+		return r.quiet.Add(shrinkAfter)
+	case r.idleTimeout > 0:
+		return r.quiet.Add(r.idleTimeout)
+	}
+	return time.Time{}
+}
+
+// arm sets the deadline for the coming read, unless an earlier one is set.
+func (r *frameReader) arm() error {
+	if r.stopped.Load() {
+		return errStopped
+	}
+	due := r.due()
+	if due.IsZero() || (!r.armed.IsZero() && !due.Before(r.armed)) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped.Load() {
+		return errStopped
+	}
+	r.armed = due
+	return r.src.SetReadDeadline(due)
+}
+
+// expired decides what a fired deadline means: nothing, a smaller buffer, or
+// the end.
+func (r *frameReader) expired(now time.Time) error {
+	due := r.due()
+	if due.IsZero() || now.Before(due) {
+		// The deadline was of an earlier wait; one that fired must go.
+		if due.IsZero() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !r.stopped.Load() {
+				return r.src.SetReadDeadline(time.Time{})
+			}
+		}
+		return nil
+	}
+	switch {
+	case !r.firstBy.IsZero():
+		return ErrHelloTimeout
+	case !r.partial.IsZero():
+		return ErrFrameTimeout
+	case r.idleTimeout > 0 && !now.Before(r.quiet.Add(r.idleTimeout)):
+		return ErrIdleTimeout
+	}
+	r.resize(idleBuffer)
+	if r.idleTimeout == 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.stopped.Load() {
+			return r.src.SetReadDeadline(time.Time{})
+		}
+	}
+	return nil
+}
