@@ -1,0 +1,122 @@
+package house
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Row is one line of the import table: a directory with everything below it,
+// unless a longer row names that.
+type Row struct {
+	Dir   string
+	Layer int
+	// Pure packages hold protocols and values: see the rule [Pure].
+	Pure bool
+	// Never lists directories of ours that the package may not import although
+	// their layer would allow it.
+	Never []string
+	// Closed packages import of ours only what Only lists.
+	Closed bool
+	Only   []string
+	// Why is the reason, for whoever runs into the rule.
+	Why string
+}
+
+// machines are the protocol state machines. What they speak, store or travel
+// through must not know them.
+var machines = []string{"election", "claim", "antientropy", "session", "vnode", "register", "node"}
+
+// Rows is the import table. A package imports from layers below its own and
+// from its own layer, never upward, and never what its row forbids.
+func Rows() []Row {
+	return []Row{
+		{Dir: "clock", Layer: 0, Pure: true, Closed: true, Why: "time is a value; whoever computes with leases starts here"},
+		{Dir: "id", Layer: 0, Pure: true, Closed: true, Why: "IDs are 20 bytes and know nothing of what they name"},
+		{Dir: "crdt", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "the join of facts must not depend on where they live or how they travel"},
+		{Dir: "ring", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "placement is a function of members and partitions, not of tasks"},
+		{Dir: "quorum", Layer: 1, Pure: true, Closed: true, Why: "there is one definition of majority, and it counts and does nothing else"},
+		{Dir: "proto", Layer: 2, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "the words on the wire outlive the machines that use them; facts travel as crdt's bytes"},
+		{Dir: "election", Layer: 3, Pure: true, Never: []string{"claim", "antientropy"}, Why: "an election moves claims as a set of bytes it does not judge"},
+		{Dir: "claim", Layer: 3, Pure: true, Never: []string{"election", "antientropy"}, Why: "the claim table is told its epoch, it does not ask for it"},
+		{Dir: "antientropy", Layer: 3, Pure: true, Why: "an exchange compares whatever a Replica holds"},
+		{Dir: "schedule", Layer: 3, Pure: true, Never: machines, Why: "the next instant of a schedule is a function of time"},
+		{Dir: "session", Layer: 3, Pure: true, Never: []string{"election", "claim", "antientropy"}, Why: "workers import it too: it brings only the rules both sides share"},
+		{Dir: "store", Layer: 3, Never: machines, Why: "a store keeps what it is given; impure, because Pebble is files and goroutines"},
+		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
+		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
+		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
+		{Dir: "node/core", Layer: 5, Pure: true, Never: []string{"transport"}, Why: "the simulator drives this very code, without sockets"},
+		{Dir: "node", Layer: 6, Why: "it runs a core; it serves programs it does not know"},
+		{Dir: "client", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session"}, Why: "a program that imports the client must not link the server"},
+		{Dir: "client/worker", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session", "client"}, Why: "a program that imports the worker SDK must not link the server"},
+		{Dir: "web", Layer: 7, Never: []string{"vnode", "store"}, Why: "pages see the node through the small Backend interface only"},
+		{Dir: "client/norntest", Layer: 8, Why: "an in-process server for the tests of users"},
+		{Dir: "cmd", Layer: 8, Why: "flags, wiring, output"},
+		{Dir: "bench", Layer: 8, Why: "load generator and scenarios"},
+		{Dir: "jepsen", Layer: 8, Why: "simulator, laboratory and checkers drive everything"},
+		{Dir: "examples", Layer: 8, Closed: true, Only: []string{"client", "client/worker", "id"}, Why: "an example shows what a user can import"},
+		{Dir: "internal/house", Layer: 8, Closed: true, Why: "the rules judge the code, they do not use it"},
+	}
+}
+
+// rowOf finds the longest row that names dir or a directory above it.
+func rowOf(rows []Row, dir string) (Row, bool) {
+	best, found := Row{}, false
+	for _, r := range rows {
+		if under(dir, r.Dir) && (!found || len(r.Dir) > len(best.Dir)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// Imports checks the import table. Tests may import anything: to see a client
+// at work takes a server.
+func Imports(t *Tree) []Problem {
+	var out []Problem
+	rows, missing := Rows(), map[string]bool{}
+	for _, f := range t.Go(false) {
+		from, ok := rowOf(rows, f.Dir())
+		if !ok {
+			if !missing[f.Dir()] {
+				p := t.at(f, f.Syntax.Package, "imports", "directory %s has no row in the import table", f.Dir())
+				p.Why = "a package without a layer is where the layers begin to leak"
+				p.Do = "put it into a package of the table, or add a Row with its layer and reason to internal/house/layers.go"
+				out = append(out, p)
+			}
+			missing[f.Dir()] = true
+			continue
+		}
+		for _, s := range f.Syntax.Imports {
+			ip, err := strconv.Unquote(s.Path.Value)
+			dir, ours := strings.CutPrefix(ip, Module+"/")
+			if err != nil || !ours {
+				continue
+			}
+			if why := refusal(rows, from, dir); why != "" {
+				p := t.at(f, s.Pos(), "imports", "%s (layer %d) imports %s", f.Dir(), from.Layer, dir)
+				p.Why = why + "; " + from.Dir + ": " + from.Why
+				p.Do = "let the lower package define a small interface or value, and hand it in from above"
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// refusal says why a package of row from may not import dir, "" when it may.
+func refusal(rows []Row, from Row, dir string) string {
+	to, ok := rowOf(rows, dir)
+	switch {
+	case !ok || to.Dir == from.Dir:
+		return "" // an unknown directory is reported where it is
+	case to.Layer > from.Layer:
+		return dir + " is above it (layer " + strconv.Itoa(to.Layer) + ")"
+	case from.Closed && !slices.Contains(from.Only, to.Dir):
+		return "of ours it may import only [" + strings.Join(from.Only, " ") + "]"
+	case slices.ContainsFunc(from.Never, func(n string) bool { return under(dir, n) }):
+		return "it never imports " + to.Dir
+	}
+	return ""
+}
