@@ -1,0 +1,79 @@
+# Norn. `make help` lists the targets.
+SHELL := bash
+
+PREFIX  ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# The version comes from LDFLAGS; -buildvcs would fail in checkouts of others.
+export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -buildvcs,$(GOFLAGS)),,-buildvcs=false))
+
+FUZZTIME  ?= 30s
+BENCHARGS ?=
+GOLANGCI  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Not built yet: $(NOT_BUILT)"
+
+.PHONY: build
+build: ## bin/norn, one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/norn ./cmd/norn
+
+.PHONY: install
+install: build ## to $(PREFIX)/bin, or where `go install` puts programs
+	@dir="$(if $(PREFIX),$(PREFIX)/bin,$$(go env GOBIN))"; dir="$${dir:-$$(go env GOPATH)/bin}"; \
+	mkdir -p "$$dir" && install -m 0755 bin/norn "$$dir/norn" && echo "installed $$dir/norn"
+
+.PHONY: test
+test: ## everything that must pass, with -race (V=1: all output)
+	@.ci/test
+
+.PHONY: quick
+quick: ## the tests with -short, without -race: while editing
+	go test -short ./...
+
+.PHONY: race-free
+race-free: ## what `test` runs, without the race detector (needs no C compiler)
+	@RACE=0 .ci/test
+
+.PHONY: check
+check: ## layout, style and coverage table only: seconds
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }
+	go vet ./...
+	go test -count=1 ./internal/house
+
+.PHONY: lint
+lint: check ## check, then golangci-lint (fetched and built on first use)
+	@if [ "$$(golangci-lint version --short 2>/dev/null)" = 2.15.0 ]; then golangci-lint run ./...; else go run $(GOLANGCI) run ./...; fi
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=30s each
+	@set -e; for pkg in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+.PHONY: bench
+bench: build ## norn bench (BENCHARGS='--scenario …'), then the Go benchmarks
+	bin/norn bench $(BENCHARGS)
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: demo
+demo: build ## the guided tour on real input
+	bin/norn demo
+
+.PHONY: proto
+proto: ## regenerate proto/norn/v1/*.pb.go (needs protoc)
+	.ci/proto
+
+NOT_BUILT := sim model mutants lab lab-all
+.PHONY: $(NOT_BUILT)
+$(NOT_BUILT):
+	@echo "make $@: not built yet: see README status" >&2; exit 1
+
+.PHONY: clean
+clean: ## remove bin/
+	rm -rf bin
