@@ -1,0 +1,14 @@
+// Package clock is time as a value, and the only lease arithmetic of Norn.
+//
+// Nothing here reads a clock: whoever runs a machine reads both clocks once and
+// hands the pair in as a [Time]. Monotonic time is compared inside one process
+// only; wall time is what crosses processes. Every sum saturates, so that no
+// value a peer may send turns a lease that lasts for ever into one that is over.
+//
+// Contract, with eta the bound on clock difference plus delay (design 7.3, K6;
+// protocol (d)): while buffer ≥ eta, and the worker stops at [WorkerDeadline],
+// a lease is never [Lease.Lapsed] on the acceptors before its worker has
+// stopped. The worker counts from the moment it sent its request, the acceptor
+// from the later moment at which it learned of the grant, so that message
+// delay drops out; the margin covers drift and the time a handler needs.
+package clock

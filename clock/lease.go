@@ -1,0 +1,109 @@
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounds of a lease. Below a second the round trips of renewing would be most
+// of it; beyond a day a dead worker would block its task for longer than
+// anybody waits.
+const (
+	MinLease = time.Second
+	MaxLease = 24 * time.Hour
+)
+
+// Lease is a claim's time as one process must judge it. A process makes one
+// when it learns of a grant, and replaces it at each renewal.
+type Lease struct {
+	Start    int64         // wall ns on the leader, when it was granted
+	End      int64         // wall ns on the leader, when it ends; never shrinks
+	Duration time.Duration // how long it runs from Learned
+	Learned  int64         // mono ns here, when this process learned of the grant or the last renewal
+	// Recovered says that it was learned by restart, vote or push: then Learned
+	// says nothing about the grant, and the wall clock may end it earlier.
+	Recovered bool
+}
+
+// Lapsed tells whether the lease is over by this process's own rule (design
+// 7.3): it has run, with the buffer, on the monotonic clock since it was
+// learned of; or it was recovered, the wall clock is past its end and buffer,
+// and confirmed says that another node agrees with our wall clock. A negative
+// buffer counts as none.
+//
+// So a wall clock that is wrong can neither end a lease that this process saw
+// begin, nor block a recovered one for longer than its length.
+func (l Lease) Lapsed(now Time, buffer time.Duration, confirmed bool) bool {
+	if now.Mono >= l.LapseAt(buffer) {
+		return true
+	}
+	return l.Recovered && confirmed && now.Wall > add(l.End, int64(max(buffer, 0)))
+}
+
+// Renewable tells whether the leader may still renew the lease: it has not run
+// out, without any buffer, by the leader's own monotonic clock. The buffer is
+// not for renewing, so that expiry is decided once (protocol (b)).
+func (l Lease) Renewable(now Time) bool {
+	return now.SinceMono(l.Learned) < l.Duration
+}
+
+// LapseAt is the mono ns of this process at which [Lease.Lapsed] becomes true
+// by elapsed time. A negative buffer counts as none.
+func (l Lease) LapseAt(buffer time.Duration) int64 {
+	return add(l.Learned, add(int64(l.Duration), int64(max(buffer, 0))))
+}
+
+// Renew gives the lease after a renewal by d from now. The elapsed time starts
+// anew even when the end does not grow, because a leader with a fast clock may
+// have set an end far ahead (protocol (b), variant 3e).
+//
+// A renewal never shortens: when d is less than what is left, what is left
+// stays. Its answer may get lost, and then the worker still goes by the
+// deadline it was given before.
+func (l Lease) Renew(now Time, d time.Duration) Lease {
+	left := time.Duration(sub(int64(l.Duration), int64(max(now.SinceMono(l.Learned), 0))))
+	l.End = max(l.End, add(now.Wall, int64(d)))
+	l.Duration = max(d, left)
+	l.Learned = now.Mono
+	l.Recovered = false
+	return l
+}
+
+// Margin is how much earlier than its lease a worker gives up: a thousandth of
+// the lease for the drift between two clocks, and stop, the time a handler
+// needs from being told to having stopped (design 7.3).
+func Margin(lease, stop time.Duration) time.Duration {
+	drift := max(lease, 0)/1000 + 1 // the division rounds down, a margin may not
+	return time.Duration(add(int64(drift), int64(max(stop, 0))))
+}
+
+// WorkerDeadline is the mono ns on the worker's own clock up to which it may
+// believe in a lease: stampMono is when it sent the frame that is being
+// answered, waited how long the coordinator held that frame before it asked
+// for the grant, on the coordinator's monotonic clock (design 7.3).
+func WorkerDeadline(stampMono int64, waited, lease, margin time.Duration) int64 {
+	return sub(add(add(stampMono, int64(waited)), int64(lease)), int64(margin))
+}
+
+// ErrUnsafe is returned when time settings would let two workers hold valid
+// claims on one task, or claims that nobody can use.
+var ErrUnsafe = errors.New("clock: unsafe time settings")
+
+// ValidateEta checks the time settings of a cluster and a lease asked for:
+// eta is above zero, the buffer at least eta, the lease from [MinLease] to
+// [MaxLease] and longer than its margin. It reports every problem at once,
+// each an ErrUnsafe.
+func ValidateEta(eta, buffer, lease time.Duration) error {
+	var problems []error
+	if eta <= 0 {
+		problems = append(problems, fmt.Errorf("%w: eta is %v, clocks always differ by something", ErrUnsafe, eta))
+	}
+	if buffer < eta {
+		problems = append(problems, fmt.Errorf("%w: the buffer of %v is below eta (%v)", ErrUnsafe, buffer, eta))
+	}
+	if lease < MinLease || lease > MaxLease {
+		problems = append(problems, fmt.Errorf("%w: a lease of %v is outside %v to %v", ErrUnsafe, lease, MinLease, MaxLease))
+	}
+	return errors.Join(problems...)
+}
