@@ -1,0 +1,67 @@
+package proto
+
+import (
+	"fmt"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Error is an error of the wire as a Go error. The zero Kind never leaves a
+// server.
+type Error struct {
+	Kind       nornv1.ErrorKind
+	Message    string        // one line: what failed and what to do
+	Guarantee  string        // the guarantee that could not be given, or ""
+	RetryAfter time.Duration // 0: no advice
+	Effect     nornv1.Effect // whether it may have happened
+}
+
+// Error gives the message and, where one failed, the guarantee.
+func (e *Error) Error() string {
+	if e.Guarantee != "" {
+		return fmt.Sprintf("%s (missing guarantee: %s)", e.Message, e.Guarantee)
+	}
+	return e.Message
+}
+
+// Proto is the form that travels.
+func (e *Error) Proto() *nornv1.Error {
+	return &nornv1.Error{
+		Kind: e.Kind, Message: e.Message, Guarantee: e.Guarantee,
+		RetryAfterSeconds: e.RetryAfter.Seconds(), Effect: e.Effect,
+	}
+}
+
+// FromProto is the inverse of [Error.Proto].
+func FromProto(p *nornv1.Error) *Error {
+	return &Error{
+		Kind: p.GetKind(), Message: p.GetMessage(), Guarantee: p.GetGuarantee(),
+		RetryAfter: Seconds(p.GetRetryAfterSeconds()), Effect: p.GetEffect(),
+	}
+}
+
+// Refused builds an error of an operation that surely had no effect.
+func Refused(kind nornv1.ErrorKind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Effect: nornv1.Effect_EFFECT_NONE}
+}
+
+// Invalid builds the refusal of a request that breaks a rule.
+func Invalid(format string, args ...any) *Error {
+	return Refused(nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, format, args...)
+}
+
+// Seconds turns seconds of the wire into a duration. Values outside the range
+// of a duration, and NaN, become the nearest bound or zero.
+func Seconds(s float64) time.Duration {
+	const most = float64(1<<63-1) / float64(time.Second)
+	switch {
+	case s != s:
+		return 0
+	case s >= most:
+		return 1<<63 - 1
+	case s <= -most:
+		return -1 << 63
+	}
+	return time.Duration(s * float64(time.Second))
+}

@@ -1,0 +1,56 @@
+package proto
+
+import "time"
+
+// Versions of the client protocol this build speaks.
+const (
+	MinVersion = 1
+	MaxVersion = 1
+)
+
+// Limits of requests. Each has a reason, and a test of what happens past it.
+const (
+	// MaxPayload is the default payload limit in bytes: a queue carries
+	// references to large things, not the things.
+	MaxPayload = 1 << 20
+	// MaxPayloadCeiling is the highest payload limit that can be configured.
+	MaxPayloadCeiling = 16 << 20
+	// MaxBatchTasks bounds the items of one request, so that one client cannot
+	// hold the core loop for more than some tens of milliseconds.
+	MaxBatchTasks = 10_000
+	// MaxBatchBytes bounds the payload bytes of one enqueue request.
+	MaxBatchBytes = 16 << 20
+	// MaxDependencies bounds the dependencies of one task.
+	MaxDependencies = 1_000
+	// MaxHeaders and MaxHeaderBytes bound the headers of one task.
+	MaxHeaders     = 64
+	MaxHeaderBytes = 16 << 10
+	// MaxUpdateBytes bounds one update: a checkpoint, not a result store.
+	MaxUpdateBytes = 1 << 20
+	// MaxErrorBytes bounds the text of a failure; what is longer is cut at the
+	// front, because the end of a trace says most.
+	MaxErrorBytes = 16 << 10
+	// MaxWorkerName bounds the name a worker gives itself.
+	MaxWorkerName = 256
+	// MaxKeyBytes bounds a unique key.
+	MaxKeyBytes = 1 << 10
+	// MaxClaimQueues bounds the queues of one claim request.
+	MaxClaimQueues = 1_000
+	// MaxGrantBytes bounds the payload bytes of one claim answer: what does not
+	// fit stays ready.
+	MaxGrantBytes = 8 << 20
+	// MaxListPage bounds the tasks of one page, and MaxPageBytes their bytes.
+	MaxListPage  = 1_000
+	MaxPageBytes = 4 << 20
+	// MaxFrame bounds a frame: a full batch and its headers.
+	MaxFrame = 24 << 20
+	// MaxInFlight is the default credit of one connection in requests.
+	MaxInFlight = 4096
+)
+
+// Defaults and bounds of times.
+const (
+	DefaultLease    = 30 * time.Second
+	MaxWait         = 5 * time.Minute
+	DefaultAttempts = 25
+)

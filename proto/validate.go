@@ -1,0 +1,124 @@
+package proto
+
+import (
+	"math"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// ValidQueue reports whether name is [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}.
+func ValidQueue(name string) bool {
+	if len(name) == 0 || len(name) > 128 || !alphanumeric(name[0]) {
+		return false
+	}
+	for i := 1; i < len(name); i++ {
+		switch c := name[i]; {
+		case alphanumeric(c), c == '.', c == '_', c == ':', c == '/', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// CheckQueue is [ValidQueue] as an error.
+func CheckQueue(name string) *Error {
+	if !ValidQueue(name) {
+		return Invalid("queue name %.140q is not [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", name)
+	}
+	return nil
+}
+
+// CheckSpec checks a task against everything that needs no state. maxPayload
+// is the server's payload limit in bytes.
+func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
+	if err := CheckQueue(t.GetQueue()); err != nil {
+		return err
+	}
+	if n := len(t.GetPayload()); n > maxPayload {
+		return Invalid("payload of %d bytes is over the limit of %d bytes; store it elsewhere and enqueue a reference", n, maxPayload)
+	}
+	if n := len(t.GetId()); n != 0 && n != len(id.ID{}) {
+		return Invalid("task ID has %d bytes, not 20", n)
+	}
+	if n := len(t.GetDependencies()); n > MaxDependencies {
+		return Invalid("%d dependencies are over the limit of %d", n, MaxDependencies)
+	}
+	for _, d := range t.GetDependencies() {
+		if len(d) != len(id.ID{}) {
+			return Invalid("dependency ID has %d bytes, not 20", len(d))
+		}
+		if string(d) == string(t.GetId()) {
+			return Invalid("the task depends on itself")
+		}
+	}
+	if _, ok := nornv1.DependencyFailure_name[int32(t.GetOnDependencyFailure())]; !ok {
+		return Invalid("on_dependency_failure has the unknown value %d", t.GetOnDependencyFailure())
+	}
+	if ts := t.GetNotBefore(); ts != nil && (!ts.IsValid() || ts.Seconds < 0 || ts.Seconds > math.MaxInt64/int64(time.Second)-1) {
+		return Invalid("not_before is not a time between 1970 and 2262")
+	}
+	if len(t.GetKey()) > MaxKeyBytes {
+		return Invalid("unique key of %d bytes is over the limit of %d", len(t.GetKey()), MaxKeyBytes)
+	}
+	if w := t.GetKeyWindowSeconds(); w != w || w < 0 || w > 0 && t.GetKey() == "" {
+		return Invalid("key_window_seconds needs a key and must not be negative")
+	}
+	if err := checkHeaders(t.GetHeaders()); err != nil {
+		return err
+	}
+	return checkRetry(t.GetRetry())
+}
+
+func checkHeaders(headers map[string]string) *Error {
+	size := 0
+	for k, v := range headers {
+		if k == "" {
+			return Invalid("a header has an empty name")
+		}
+		size += len(k) + len(v)
+	}
+	if len(headers) > MaxHeaders || size > MaxHeaderBytes {
+		return Invalid("%d headers with %d bytes are over the limit of %d headers and %d bytes", len(headers), size, MaxHeaders, MaxHeaderBytes)
+	}
+	return nil
+}
+
+func checkRetry(r *nornv1.RetryPolicy) *Error {
+	if r == nil {
+		return nil
+	}
+	const longest = 365 * 24 * 3600 // a back-off over a year is a typo
+	for _, v := range []float64{r.GetInitialSeconds(), r.GetMaxSeconds()} {
+		if v != v || v < 0 || v > longest {
+			return Invalid("retry: a delay of %v seconds is outside 0 to one year", v)
+		}
+	}
+	if m := r.GetMultiplier(); m != 0 && !(m >= 1 && m <= 1000) {
+		return Invalid("retry: the multiplier %v is outside 1 to 1000", m)
+	}
+	if j := r.GetJitter(); !(j >= 0 && j <= 1) {
+		return Invalid("retry: the jitter %v is outside 0 to 1", j)
+	}
+	return nil
+}
+
+// CheckLease gives the lease in a request, def when it is 0, or an error when
+// it lies outside [1 s, 24 h].
+func CheckLease(seconds float64, def time.Duration) (time.Duration, *Error) {
+	if seconds == 0 {
+		return def, nil
+	}
+	d := Seconds(seconds)
+	if seconds != seconds || d < clock.MinLease || d > clock.MaxLease {
+		return 0, Invalid("lease of %v seconds is outside 1 s to 24 h", seconds)
+	}
+	return d, nil
+}
