@@ -1,0 +1,214 @@
+package claim
+
+import (
+	"container/heap"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+)
+
+// ErrLost is returned when a token names no claim that still holds: it was
+// superseded, has lapsed, was released or its task is finished.
+var ErrLost = errors.New("claim: the claim is no longer held")
+
+// Held is a claim that has not ended.
+type Held struct {
+	Record
+	Lease clock.Lease // the lease as this process must judge it
+
+	task  id.ID
+	at    int64 // mono ns at which it lapses by the elapsed rule
+	place int   // its place in the table's heap
+}
+
+// Brief is what the table remembers of a claimed task so that ending the claim
+// needs no read: where the task goes back to, and what it counts as.
+type Brief struct {
+	Queue       string
+	Rank        Rank
+	Attempts    uint32 // that count, before this claim
+	MaxAttempts uint32
+}
+
+// Entry is a task with the claims that have not ended, by ascending token.
+type Entry struct {
+	Brief  Brief
+	Claims []*Held
+}
+
+// Table is the claim table of one partition.
+//
+// Invariant: an entry has at least one claim; a task without an entry is free.
+type Table struct {
+	entries map[id.ID]*Entry
+	lapses  lapseHeap
+	buffer  time.Duration
+}
+
+// NewTable makes an empty table. buffer is added to every lease before it may
+// lapse; it is at least eta.
+func NewTable(buffer time.Duration) *Table {
+	return &Table{entries: make(map[id.ID]*Entry), buffer: buffer}
+}
+
+// Len is the number of claimed tasks.
+func (t *Table) Len() int { return len(t.entries) }
+
+// Lookup gives the entry of a task, or nil when it is free.
+func (t *Table) Lookup(task id.ID) *Entry { return t.entries[task] }
+
+// Grant adds a claim that starts now.
+func (t *Table) Grant(task id.ID, brief Brief, r Record, now clock.Time) {
+	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{
+		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono,
+	}})
+}
+
+// Recover adds a claim that was learned from disk: its elapsed time counts
+// from now, because this process cannot know how much of it has passed.
+func (t *Table) Recover(task id.ID, brief Brief, r Record, now clock.Time) {
+	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{
+		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono, Recovered: true,
+	}})
+}
+
+func (t *Table) add(brief Brief, h *Held) {
+	e := t.entries[h.task]
+	if e == nil {
+		e = &Entry{}
+		t.entries[h.task] = e
+	}
+	e.Brief = brief
+	at := len(e.Claims)
+	for at > 0 && e.Claims[at-1].Token > h.Token {
+		at--
+	}
+	e.Claims = append(e.Claims, nil)
+	copy(e.Claims[at+1:], e.Claims[at:])
+	e.Claims[at] = h
+	h.at = h.Lease.LapseAt(t.buffer)
+	heap.Push(&t.lapses, h)
+}
+
+// find gives the newest claim of the task when token names it, else ErrLost.
+// An older claim that has not ended is superseded: it blocks nothing any more
+// that its worker could still want.
+func (t *Table) find(task id.ID, token uint64) (*Entry, *Held, error) {
+	e := t.entries[task]
+	if e == nil {
+		return nil, nil, ErrLost
+	}
+	if h := e.Claims[len(e.Claims)-1]; h.Token == token {
+		return e, h, nil
+	}
+	return nil, nil, ErrLost
+}
+
+// Current tells whether token is the claim that holds the task now, and gives
+// it. The lease's own length decides, without the buffer: past it a leader
+// neither renews nor takes failures, so that expiry is decided once.
+func (t *Table) Current(task id.ID, token uint64, now clock.Time) (*Entry, *Held, error) {
+	e, h, err := t.find(task, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !h.Lease.Renewable(now) {
+		return nil, nil, ErrLost
+	}
+	return e, h, nil
+}
+
+// Renew extends the claim by d from now and refreshes its elapsed time. It
+// returns ErrLost when the claim may not be renewed any more.
+func (t *Table) Renew(task id.ID, token uint64, d time.Duration, now clock.Time) (*Held, error) {
+	_, h, err := t.Current(task, token, now)
+	if err != nil {
+		return nil, err
+	}
+	if d == 0 {
+		d = h.Record.Lease
+	}
+	h.Lease = h.Lease.Renew(now, d)
+	h.Record.End, h.Record.Lease = h.Lease.End, d
+	h.at = h.Lease.LapseAt(t.buffer)
+	heap.Fix(&t.lapses, h.place)
+	return h, nil
+}
+
+// End takes one claim out and gives its record. The entry goes with its last
+// claim.
+func (t *Table) End(task id.ID, token uint64) (Record, bool) {
+	e := t.entries[task]
+	if e == nil {
+		return Record{}, false
+	}
+	for i := range e.Claims {
+		if e.Claims[i].Token != token {
+			continue
+		}
+		r := e.Claims[i].Record
+		heap.Remove(&t.lapses, e.Claims[i].place)
+		e.Claims = append(e.Claims[:i], e.Claims[i+1:]...)
+		if len(e.Claims) == 0 {
+			delete(t.entries, task)
+		}
+		return r, true
+	}
+	return Record{}, false
+}
+
+// Each calls fn for every claim, in the order of tasks and tokens.
+func (t *Table) Each(fn func(task id.ID, r *Record)) {
+	tasks := slices.SortedFunc(maps.Keys(t.entries), id.ID.Compare)
+	for _, task := range tasks {
+		for _, h := range t.entries[task].Claims {
+			fn(task, &h.Record)
+		}
+	}
+}
+
+// Lapsed gives a claim that has lapsed by now. The caller ends it and asks
+// again, until ok is false.
+func (t *Table) Lapsed(now clock.Time) (task id.ID, token uint64, ok bool) {
+	if len(t.lapses) == 0 {
+		return id.ID{}, 0, false
+	}
+	h := t.lapses[0]
+	if !h.Lease.Lapsed(now, t.buffer, false) {
+		return id.ID{}, 0, false
+	}
+	return h.task, h.Token, true
+}
+
+// NextLapse is the monotonic time at which [Table.Lapsed] should be called
+// next, or clock.Never.
+func (t *Table) NextLapse() int64 {
+	if len(t.lapses) == 0 {
+		return clock.Never
+	}
+	return t.lapses[0].at
+}
+
+type lapseHeap []*Held
+
+func (h lapseHeap) Len() int           { return len(h) }
+func (h lapseHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h lapseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+func (h *lapseHeap) Push(x any) {
+	x.(*Held).place = len(*h)
+	*h = append(*h, x.(*Held))
+}
+func (h *lapseHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}
