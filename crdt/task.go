@@ -1,0 +1,199 @@
+package crdt
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/norn-dev/norn/id"
+)
+
+// Task is the decoded view of a task's facts. It shares its []byte fields with
+// the bodies it was made from.
+type Task struct {
+	ID       id.ID
+	Enqueued *Enqueued // nil while the enqueue is not known
+
+	updates  []Update // ascending (token, seq), the hidden ones too
+	failures []uint64 // tokens of the claims that count as attempts, each once
+	failed   *Failed  // the newest by token
+
+	completion   *Completed // the earliest by (time, token)
+	cancelled    *Cancelled
+	dead         *Dead                // of the highest generation
+	depCancelled *DependencyCancelled // of the highest generation
+	requeued     *Requeued            // of the highest generation
+	tombstone    *Tombstone
+}
+
+// NewTask makes the view of a task of which nothing but the enqueue is known.
+func NewTask(task id.ID, e *Enqueued) *Task { return &Task{ID: task, Enqueued: e} }
+
+// View decodes the facts of a task, which must come ascending by key, each key
+// once. It returns ErrMalformed when they do not, when one is of another task
+// or is not canonical, and ErrUnknown when one was written by a newer build.
+func View(task id.ID, facts iter.Seq[Fact]) (*Task, error) {
+	t := &Task{ID: task}
+	last := Key{}
+	for f := range facts {
+		if f.Task != task {
+			return nil, fmt.Errorf("%w: a fact of %s among those of %s", ErrMalformed, f.Task, task)
+		}
+		if err := t.take(f); err != nil {
+			return nil, err
+		}
+		if f.Key.Compare(last) <= 0 {
+			return nil, fmt.Errorf("%w: key %v after %v", ErrMalformed, f.Key, last)
+		}
+		last = f.Key
+	}
+	return t, nil
+}
+
+// take decodes one fact into the view. Later keys of a kind have higher
+// numbers, so the last of several is the newest.
+func (t *Task) take(f Fact) error {
+	switch f.Key.Kind {
+	case KindEnqueued:
+		return keep(f, DecodeEnqueued, &t.Enqueued)
+	case KindUpdate:
+		u, err := decode(f, DecodeUpdate)
+		t.updates = append(t.updates, u)
+		return err
+	case KindCompleted:
+		c, err := decode(f, DecodeCompleted)
+		if t.completion == nil || c.At < t.completion.At {
+			t.completion = &c
+		}
+		return err
+	case KindCancelled:
+		return keep(f, DecodeCancelled, &t.cancelled)
+	case KindFailed:
+		err := keep(f, DecodeFailed, &t.failed)
+		if err == nil && t.failed.Counted {
+			t.failures = append(t.failures, f.Key.A)
+		}
+		return err
+	case KindExpired:
+		_, err := decode(f, DecodeExpired)
+		if !slices.Contains(t.failures, f.Key.A) {
+			t.failures = append(t.failures, f.Key.A)
+		}
+		return err
+	case KindDead:
+		return keep(f, DecodeDead, &t.dead)
+	case KindDependencyCancelled:
+		return keep(f, DecodeDependencyCancelled, &t.depCancelled)
+	case KindRequeued:
+		return keep(f, DecodeRequeued, &t.requeued)
+	case KindTombstone:
+		return keep(f, DecodeTombstone, &t.tombstone)
+	}
+	return f.Key.check()
+}
+
+// keep decodes a fact into a field of the view.
+func keep[T content](f Fact, decoder func([]byte) (T, error), to **T) error {
+	c, err := decode(f, decoder)
+	if err == nil {
+		*to = &c
+	}
+	return err
+}
+
+// Generation counts how often the task was requeued; 0 at first.
+func (t *Task) Generation() uint64 {
+	if t.requeued == nil {
+		return 0
+	}
+	return t.requeued.Generation
+}
+
+// after is the token of the last claim before the present generation.
+func (t *Task) after() uint64 {
+	if t.requeued == nil {
+		return 0
+	}
+	return t.requeued.AfterToken
+}
+
+// Attempts is the number of claims of the present generation that expired or
+// failed and counted. A claim counts once, whatever is said about it.
+func (t *Task) Attempts() int {
+	n := 0
+	for _, token := range t.failures {
+		if token > t.after() {
+			n++
+		}
+	}
+	return n
+}
+
+// NotBefore is the wall ns before which the task may not be claimed: what the
+// client asked for, or the back-off of the newest failure of the present
+// generation where that is later; 0 for none.
+func (t *Task) NotBefore() int64 {
+	at := int64(0)
+	if t.Enqueued != nil {
+		at = t.Enqueued.NotBefore
+	}
+	if t.failed != nil && t.failed.Token > t.after() {
+		at = max(at, t.failed.RetryAt)
+	}
+	return at
+}
+
+// Admission is when the task was let in, wall ns: age and horizon are judged by
+// it (design 3).
+func (t *Task) Admission() int64 {
+	if t.Enqueued != nil && t.Enqueued.Admission != 0 {
+		return t.Enqueued.Admission
+	}
+	return t.ID.Nanos()
+}
+
+// Completion is the completion that counts: the earliest one, and of several
+// of one instant that of the lowest token; nil when there is none.
+func (t *Task) Completion() *Completed { return t.completion }
+
+// CompletedAt is when the task was completed, wall ns; 0 while it is not.
+func (t *Task) CompletedAt() int64 {
+	if t.Outcome() != StateCompleted {
+		return 0
+	}
+	return t.FinishedAt()
+}
+
+// FinishedAt is when the task got its [Task.Outcome], wall ns; 0 while it has
+// none.
+func (t *Task) FinishedAt() int64 {
+	switch s := t.Outcome(); {
+	case s == StateUnknown:
+		return 0
+	case s == StateCompleted && t.completion != nil:
+		return t.completion.At
+	case s == StateCancelled && t.cancelled != nil:
+		return t.cancelled.At
+	case t.tombstone != nil && t.tombstone.Outcome == s:
+		return t.tombstone.At
+	case s == StateDead:
+		return t.dead.At
+	}
+	return t.depCancelled.At
+}
+
+// Error says why the task is dead or cancelled, or else what went wrong the
+// last time; empty when nothing did.
+func (t *Task) Error() string {
+	switch s := t.Outcome(); {
+	case s == StateCancelled && t.cancelled != nil:
+		return t.cancelled.Reason
+	case s == StateDead && t.givenUp() != nil:
+		return t.givenUp().Reason
+	case s == StateCancelled && t.blocked() != nil:
+		return fmt.Sprintf("dependency %s died or was cancelled", t.blocked().Dependency)
+	case t.failed != nil:
+		return t.failed.Error
+	}
+	return ""
+}
