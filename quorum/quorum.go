@@ -22,7 +22,7 @@ type Tally[M comparable] struct {
 func NewTally[M comparable](cohorts ...[]M) *Tally[M] {
 	t := &Tally[M]{cohorts: make([][]M, 0, len(cohorts))}
 	for _, c := range cohorts {
-		var members []M
+		members := make([]M, 0, len(c))
 		for _, m := range c {
 			if !slices.Contains(members, m) {
 				members = append(members, m)
@@ -109,5 +109,6 @@ func (t *Tally[M]) eachW(w int, count func([]M) int) bool {
 		return false
 	}
 	first := t.cohorts[0]
-	return count(first) >= max(w, 1) && (w < Majority(len(first)) || t.each(1, count))
+	w = max(w, 1)
+	return count(first) >= w && (w < Majority(len(first)) || t.each(1, count))
 }
