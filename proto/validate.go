@@ -79,6 +79,7 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 
 func checkHeaders(headers map[string]string) *Error {
 	size := 0
+	// Any order: sizes are summed, and an empty name is refused wherever it is.
 	for k, v := range headers {
 		if k == "" {
 			return Invalid("a header has an empty name")

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// client is what the node keeps per connection.
+type client struct {
+	ready bool // hello was accepted
+	out   delivery
+}
+
+// api is the client port: it decodes frames on the connections' goroutines and
+// hands the requests to the loop in batches.
+type api struct{ n *Node }
+
+var _ transport.Handler = api{}
+
+func (a api) Open(c *transport.Conn) {
+	c.SetAttachment(&client{})
+	a.n.conns.Store(c.ID(), c)
+	a.n.metrics.connections.Inc()
+}
+
+func (a api) Closed(c *transport.Conn, _ error) {
+	a.n.conns.Delete(c.ID())
+	a.n.metrics.connections.Dec()
+	a.n.inbox.post(core.Gone{Conn: c.ID()})
+}
+
+func (a api) Cancel(c *transport.Conn, request uint64) {
+	a.Batch(c) // what is cancelled may still be in the delivery
+	a.n.inbox.post(core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}})
+}
+
+func (a api) Batch(c *transport.Conn) {
+	s := c.Attachment().(*client)
+	if !s.out.empty() {
+		a.n.inbox.put(&s.out)
+		s.out.reset()
+	}
+}
+
+func (a api) Handle(c *transport.Conn, f transport.Frame) {
+	s := c.Attachment().(*client)
+	method := nornv1.Method(f.Method)
+	if !s.ready {
+		a.hello(c, s, f)
+		return
+	}
+	body, urgent := newRequest(method)
+	if body == nil {
+		if method == nornv1.Method_METHOD_PING {
+			a.answer(c, f, &nornv1.PingReply{Placement: a.n.placement(), Now: timestamppb.Now()})
+			return
+		}
+		a.refuse(c, f, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED,
+			"method %d is not known to this server (version %s)", f.Method, a.n.opts.Version))
+		return
+	}
+	if !urgent && a.n.inbox.full(s.out.bytes+len(f.Body)) {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", a.n.cfg.MaxInbox)
+		e.RetryAfter = 100 * time.Millisecond
+		a.refuse(c, f, e)
+		return
+	}
+	if err := gproto.Unmarshal(f.Body, body); err != nil {
+		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
+		return
+	}
+	r := &core.Request{From: core.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
+	if f.Deadline > 0 {
+		r.Deadline = r.Received + int64(f.Deadline)
+	}
+	if urgent {
+		s.out.first = append(s.out.first, r)
+		return
+	}
+	s.out.rest = append(s.out.rest, r)
+	s.out.bytes += len(f.Body)
+}
+
+// newRequest makes the message of a method. urgent ones keep or free work.
+func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
+	switch m {
+	case nornv1.Method_METHOD_ENQUEUE:
+		return &nornv1.EnqueueRequest{}, false
+	case nornv1.Method_METHOD_CLAIM:
+		return &nornv1.ClaimRequest{}, false
+	case nornv1.Method_METHOD_RENEW:
+		return &nornv1.RenewRequest{}, true
+	case nornv1.Method_METHOD_UPDATE:
+		return &nornv1.UpdateRequest{}, false
+	case nornv1.Method_METHOD_COMPLETE:
+		return &nornv1.CompleteRequest{}, true
+	case nornv1.Method_METHOD_FAIL:
+		return &nornv1.FailRequest{}, true
+	case nornv1.Method_METHOD_RELEASE:
+		return &nornv1.ReleaseRequest{}, true
+	case nornv1.Method_METHOD_GET:
+		return &nornv1.GetRequest{}, false
+	case nornv1.Method_METHOD_LIST:
+		return &nornv1.ListRequest{}, false
+	case nornv1.Method_METHOD_COUNT:
+		return &nornv1.CountRequest{}, false
+	case nornv1.Method_METHOD_LOG:
+		return &nornv1.LogRequest{}, false
+	case nornv1.Method_METHOD_STATUS:
+		return &nornv1.StatusRequest{}, false
+	}
+	return nil, false
+}
+
+// hello judges the first frame of a connection.
+func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
+	reply, err := a.greet(f)
+	if err != nil {
+		a.refuse(c, f, err)
+		c.Finish(fmt.Errorf("hello refused: %w", err))
+		return
+	}
+	s.ready = true
+	a.answer(c, f, reply)
+}
+
+func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
+	if nornv1.Method(f.Method) != nornv1.Method_METHOD_HELLO {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the first frame has method %d, not hello (%d)", f.Method, nornv1.Method_METHOD_HELLO)
+	}
+	var h nornv1.Hello
+	if err := gproto.Unmarshal(f.Body, &h); err != nil {
+		return nil, proto.Invalid("malformed Hello of %d bytes: %v", len(f.Body), err)
+	}
+	if h.GetMaxVersion() < proto.MinVersion || h.GetMinVersion() > proto.MaxVersion {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the client speaks protocol versions %d to %d, this server %d to %d; update the older of the two", h.GetMinVersion(), h.GetMaxVersion(), proto.MinVersion, proto.MaxVersion)
+	}
+	cluster := a.n.cluster.ID.String()
+	if want := h.GetClusterId(); want != "" && want != cluster {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is cluster %s, not %s; check the address", cluster, want)
+	}
+	if want := a.n.opts.AuthToken; want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(h.GetAuthToken())) != 1 {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; set --auth-token or NORN_AUTH_TOKEN")
+	}
+	return &nornv1.HelloReply{
+		Version: min(h.GetMaxVersion(), proto.MaxVersion), ClusterId: cluster, Node: a.n.self.Node,
+		ServerVersion: a.n.opts.Version, Limits: a.n.limits(), Placement: a.n.placement(),
+		EtaSeconds: a.n.cfg.Eta.Seconds(), Now: timestamppb.Now(),
+	}, nil
+}
+
+func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {
+	c.Reply(f.Request, f.Method, 0, &message{m: m})
+}
+
+func (a api) refuse(c *transport.Conn, f transport.Frame, err *proto.Error) {
+	c.Reply(f.Request, f.Method, transport.FlagError, &message{m: err.Proto()})
+}
+
+// send gives a reply of the core to its connection. Grants that surely never
+// left are told back to the core, which frees them.
+func (n *Node) send(r *core.Reply) {
+	body := &message{m: r.Message}
+	flags := uint16(0)
+	if r.Err != nil {
+		body.m, flags = r.Err.Proto(), transport.FlagError
+	}
+	if len(r.Grants) > 0 {
+		grants := r.Grants
+		body.dropped = func() { n.inbox.post(core.Undelivered{Grants: grants}) }
+	}
+	c, ok := n.conns.Load(r.To.Conn)
+	if !ok || !c.(*transport.Conn).Reply(r.To.Request, r.To.Method, flags, body) {
+		body.Dropped()
+	}
+}
+
+// message is a reply that is encoded when it is written.
+type message struct {
+	m       gproto.Message
+	dropped func()
+}
+
+// Size gives the length of the encoding in bytes.
+func (b *message) Size() int { return gproto.Size(b.m) }
+
+// AppendTo appends the encoding.
+func (b *message) AppendTo(dst []byte) ([]byte, error) {
+	return gproto.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, b.m)
+}
+
+// Dropped hears that the reply surely never left.
+func (b *message) Dropped() {
+	if b.dropped != nil {
+		b.dropped()
+	}
+}
+
+// errorBody turns an error of the transport into the error of the wire.
+func errorBody(err error) transport.Body {
+	kind := nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
+	switch {
+	case errors.Is(err, transport.ErrTooManyConns):
+		kind = nornv1.ErrorKind_ERROR_KIND_OVERLOADED
+	case errors.Is(err, transport.ErrEncode):
+		kind = nornv1.ErrorKind_ERROR_KIND_INTERNAL
+	}
+	e := proto.Refused(kind, "%v", err)
+	if kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		e.RetryAfter = time.Second
+	}
+	return &message{m: e.Proto()}
+}

@@ -1,0 +1,161 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// claim answers a claim request: with what was granted to the same request
+// before, with the best tasks ready now, or by making it wait.
+func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
+	w, err := newWaiter(r, m, c.cfg.Lease)
+	if err != nil {
+		c.refuse(r.From, err)
+		return
+	}
+	if c.repeat(now, w) {
+		return
+	}
+	if c.Leading() == 0 {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
+		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+		c.refuse(r.From, e)
+		return
+	}
+	if c.grant(now, w) {
+		return
+	}
+	if w.until <= now.Mono {
+		c.answer(now, w, nil, nil)
+		return
+	}
+	if len(c.desk.byTime) >= c.cfg.MaxWaiters {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
+		e.RetryAfter = time.Second
+		c.refuse(r.From, e)
+		return
+	}
+	c.desk.park(w)
+}
+
+// newWaiter checks a claim request.
+func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
+	if n := len(m.GetQueues()); n == 0 || n > proto.MaxClaimQueues {
+		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
+	}
+	for _, q := range m.GetQueues() {
+		if err := proto.CheckQueue(q); err != nil {
+			return nil, err
+		}
+	}
+	if m.GetMaxTasks() > proto.MaxBatchTasks {
+		return nil, proto.Invalid("max_tasks is %d, over the limit of %d", m.GetMaxTasks(), proto.MaxBatchTasks)
+	}
+	lease, err := proto.CheckLease(m.GetLeaseSeconds(), lease)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.GetWorker()) > proto.MaxWorkerName {
+		return nil, proto.Invalid("the worker's name has %d bytes, over the limit of %d", len(m.GetWorker()), proto.MaxWorkerName)
+	}
+	if n := len(m.GetSession()); n != 0 && n != 16 {
+		return nil, proto.Invalid("session has %d bytes, not 16", n)
+	}
+	wait := proto.Seconds(m.GetWaitSeconds())
+	if wait < 0 || wait > proto.MaxWait {
+		return nil, proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
+	}
+	w := &waiter{from: r.From, received: r.Received, until: r.Received + int64(wait), max: max(1, int(m.GetMaxTasks()))}
+	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease}
+	copy(w.ask.Session[:], m.GetSession())
+	w.names = m.GetQueues()
+	return w, nil
+}
+
+// repeat answers a request that was granted something before. The claims are
+// renewed first, so that the worker's deadline may count from this request
+// (design 7.3): the answer leaves after the renewals are durable.
+func (c *Core) repeat(now clock.Time, w *waiter) bool {
+	var grants []*nornv1.Grant
+	var refs []GrantRef
+	for _, g := range c.desk.granted(w) {
+		v := c.vnodes[g.Partition]
+		if _, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now); err != nil {
+			continue
+		}
+		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{})
+		if !c.check(err) {
+			return true
+		}
+		grants, refs = append(grants, wireGrant(d, c.cfg.Eta)), append(refs, g)
+	}
+	if len(grants) == 0 {
+		return false
+	}
+	c.answer(now, w, grants, refs)
+	return true
+}
+
+// grant claims up to w.max of the best tasks over the waiter's queues and
+// answers. It tells whether there was one.
+func (c *Core) grant(now clock.Time, w *waiter) bool {
+	var grants []*nornv1.Grant
+	var refs []GrantRef
+	size := 0
+	for len(grants) < w.max && size < proto.MaxGrantBytes {
+		q, p := c.desk.best(w)
+		if q == nil {
+			break
+		}
+		v := c.vnodes[p]
+		d, err := v.Grant(c.tx, q.name, w.ask, now)
+		switch {
+		case errors.Is(err, vnode.ErrExhausted):
+			c.reelect(ring.Partition(p))
+			continue
+		case errors.Is(err, vnode.ErrNothing):
+			q.heads.Set(p, nil)
+			continue
+		case !c.check(err):
+			return true
+		}
+		r := &d.Claims[len(d.Claims)-1]
+		ref := GrantRef{ring.Partition(p), d.Task.ID, r.Token}
+		c.desk.remember(r, ref)
+		grants, refs = append(grants, wireGrant(d, c.cfg.Eta)), append(refs, ref)
+		size += len(d.Task.Enqueued.Payload)
+	}
+	if len(grants) == 0 {
+		return false
+	}
+	c.stats.Claimed += uint64(len(grants))
+	c.answer(now, w, grants, refs)
+	return true
+}
+
+func (c *Core) answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) {
+	c.ready.Replies = append(c.ready.Replies, Reply{
+		To: w.from, Grants: refs,
+		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: time.Duration(now.Mono - w.received).Seconds()},
+	})
+}
+
+// undelivered frees the tasks of a reply that surely never left.
+func (c *Core) undelivered(now clock.Time, grants []GrantRef) {
+	for _, g := range grants {
+		// The claim may have ended by other means meanwhile; then there is
+		// nothing to free.
+		if _, err := c.vnodes[g.Partition].Release(c.tx, g.Task, g.Token, now); damaged(err) {
+			c.check(err)
+			return
+		} else if err == nil {
+			c.stats.Undelivered++
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// diskRetry is the advice when the disk is full: space does not come back by
+// itself.
+const diskRetry = 5 * time.Second
+
+// newSpec turns a checked wire spec into the enqueue fact, with the retry policy
+// frozen in.
+func newSpec(t *nornv1.TaskSpec, def crdt.Retry) crdt.Enqueued {
+	e := crdt.Enqueued{
+		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: t.GetPayload(),
+		OnDepFailure: crdt.OnDepFailure(t.GetOnDependencyFailure()),
+		Retry:        def,
+	}
+	e.Retry.FromQueue = true
+	if r := t.GetRetry(); r != nil {
+		e.Retry = mergeRetry(def, r)
+	}
+	if ts := t.GetNotBefore(); ts != nil {
+		e.NotBefore = ts.AsTime().UnixNano()
+	}
+	for k, v := range t.GetHeaders() {
+		e.Headers = append(e.Headers, crdt.Header{Key: k, Value: v})
+	}
+	slices.SortFunc(e.Headers, func(a, b crdt.Header) int { return strings.Compare(a.Key, b.Key) })
+	return e
+}
+
+// mergeRetry lets what the client asked for replace the defaults.
+func mergeRetry(def crdt.Retry, r *nornv1.RetryPolicy) crdt.Retry {
+	out := def
+	out.FromQueue = false
+	if r.GetMaxAttempts() != 0 {
+		out.MaxAttempts = r.GetMaxAttempts()
+	}
+	if s := r.GetInitialSeconds(); s != 0 {
+		out.Initial = proto.Seconds(s)
+	}
+	if s := r.GetMaxSeconds(); s != 0 {
+		out.Max = proto.Seconds(s)
+	}
+	if m := r.GetMultiplier(); m != 0 {
+		out.Multiplier = uint32(m * 1000)
+	}
+	if j := r.GetJitter(); j != 0 {
+		out.Jitter = uint32(j * 1000)
+	}
+	return out
+}
+
+func fillReceipt(r *nornv1.Receipt, task id.ID, p ring.Partition, existed bool) {
+	r.Id, r.Copies, r.DurableCopies = task.String(), 1, 1
+	r.Partition, r.Existed = uint32(p), existed
+}
+
+func stamp(wall int64) *timestamppb.Timestamp {
+	if wall == 0 {
+		return nil
+	}
+	return &timestamppb.Timestamp{Seconds: wall / 1e9, Nanos: int32(wall % 1e9)}
+}
+
+// wireTask is a task as clients see it.
+func wireTask(d *vnode.Detail) *nornv1.Task {
+	t := d.Task
+	w := &nornv1.Task{
+		Id: t.ID.String(), State: nornv1.State(d.State),
+		Attempts: uint32(t.Attempts()), CreatedAt: stamp(t.ID.Nanos()),
+		NotBefore: stamp(t.NotBefore()), Error: t.Error(),
+	}
+	if e := t.Enqueued; e != nil {
+		w.Queue, w.Payload, w.Priority, w.MaxAttempts = e.Queue, e.Payload, e.Priority, e.Retry.MaxAttempts
+		if e.Admission != 0 {
+			w.CreatedAt = stamp(e.Admission)
+		}
+		for _, dep := range e.Dependencies {
+			w.Dependencies = append(w.Dependencies, dep.String())
+		}
+		if len(e.Headers) > 0 {
+			w.Headers = make(map[string]string, len(e.Headers))
+			for _, h := range e.Headers {
+				w.Headers[h.Key] = h.Value
+			}
+		}
+	}
+	for i := range d.Claims {
+		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
+	}
+	for _, u := range t.VisibleUpdates() {
+		w.Updates = append(w.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
+	}
+	if done := t.Completion(); done != nil {
+		w.CompletedAt, w.Result = stamp(done.At), done.Result
+	}
+	return w
+}
+
+func wireClaim(r *claim.Record) *nornv1.Claim {
+	return &nornv1.Claim{
+		Token: r.Token, Worker: r.Worker, Start: stamp(r.Start), End: stamp(r.End),
+		Outcome: nornv1.ClaimOutcome(r.Outcome) + 1,
+	}
+}
+
+func wireGrant(d *vnode.Detail, eta time.Duration) *nornv1.Grant {
+	r := &d.Claims[len(d.Claims)-1]
+	return &nornv1.Grant{
+		Task: wireTask(d), Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
+		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
+		Checkpoint: d.Task.Checkpoint(r.Token),
+	}
+}

@@ -1,0 +1,265 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Config is what a core needs to know. Durations are checked by the caller.
+type Config struct {
+	Self    register.Member  // this node in this incarnation
+	Address string           // client address, for status
+	Zone    string           // failure domain, for status
+	Cluster register.Cluster // what is fixed for all nodes
+
+	Eta      time.Duration // bound on clock difference and delay
+	Buffer   time.Duration // added to a lease before it may lapse; >= Eta
+	GCGrace  time.Duration // older unknown IDs are refused
+	Lease    time.Duration // default lease
+	Retry    crdt.Retry    // default retry policy
+	HeadSize int           // ready tasks in memory per queue and partition
+
+	MaxPayload  int    // bytes
+	MaxWaiters  int    // waiting claim and log requests
+	MaxQueues   int    // queue names
+	DiskReserve uint64 // bytes: enqueues are refused below
+
+	// Rand is the only source of randomness.
+	Rand *rand.Rand
+}
+
+// Stats counts what the core did since it was made.
+type Stats struct {
+	Enqueued, Duplicates, Claimed, Renewed, Updated uint64
+	Completed, Failed, Released, Undelivered        uint64
+	Refused, Clashes                                uint64
+	Waiting                                         int // requests that wait
+	Claims                                          int // tasks under a claim
+}
+
+// Core is one node as a pure machine. It is used from one goroutine.
+type Core struct {
+	cfg     Config
+	tx      *store.Overlay
+	vnodes  []*vnode.Vnode
+	cells   []register.Cell
+	ids     *id.Generator
+	desk    *desk
+	logs    *followers
+	ready   Ready
+	stats   Stats
+	joined  bool // the register has answered once
+	tag     uint64
+	pending map[uint64][]register.Change
+	disk    uint64 // free bytes
+	fatal   error
+
+	draining bool
+}
+
+// Open makes a core over the contents of a store. It returns an error when the
+// store is damaged.
+func Open(cfg Config, view store.View, now clock.Time) (*Core, error) {
+	c := &Core{
+		cfg: cfg, tx: store.NewOverlay(view),
+		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
+		desk: newDesk(), logs: newFollowers(cfg.Cluster.Partitions),
+		pending: make(map[uint64][]register.Change),
+		disk:    math.MaxUint64,
+		cells:   make([]register.Cell, cfg.Cluster.Partitions),
+	}
+	vcfg := vnode.Config{
+		Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
+		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
+		OnFact: func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
+		Random: cfg.Rand.Float64,
+	}
+	for p := range cfg.Cluster.Partitions {
+		v, err := vnode.Open(ring.Partition(p), vcfg, view, now)
+		if err != nil {
+			return nil, fmt.Errorf("core: partition %d: %w", p, err)
+		}
+		c.vnodes = append(c.vnodes, v)
+		v.Held(func(task id.ID, r *claim.Record) {
+			c.desk.remember(r, GrantRef{ring.Partition(p), task, r.Token})
+		})
+	}
+	c.ask(nil)
+	return c, nil
+}
+
+// Step takes in one event. An error means that the node must stop.
+func (c *Core) Step(now clock.Time, event any) error {
+	switch e := event.(type) {
+	case *Request:
+		c.request(now, e)
+	case Tick:
+	case Cancel:
+		c.cancel(e.From)
+	case Gone:
+		c.gone(e.Conn)
+	case Undelivered:
+		c.undelivered(now, e.Grants)
+	case ReadDone:
+		c.readDone(e)
+	case Drain:
+		c.drain()
+	case DiskSpace:
+		c.disk = e.Free
+	case Registered:
+		c.registered(e.Result)
+	default:
+		return fmt.Errorf("core: unknown event %T", event)
+	}
+	return c.fatal
+}
+
+// Ready lets due things happen and hands over what is to be done. The batch in
+// Persist is the caller's until it gives it back with [Core.Recycle].
+func (c *Core) Ready(now clock.Time) (Ready, error) {
+	c.tick(now)
+	c.serve(now)
+	if c.fatal != nil {
+		return Ready{}, c.fatal
+	}
+	for _, v := range c.vnodes {
+		if v.Dirty() {
+			v.Flush(c.tx)
+		}
+	}
+	r := c.ready
+	c.ready = Ready{}
+	if c.tx.Pending() > 0 {
+		r.Persist = c.tx.Take()
+	}
+	r.WakeWall, r.WakeMono = c.wake()
+	return r, nil
+}
+
+// Recycle gives a batch back for reuse once it is applied.
+func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
+
+// Stats gives the counters.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Waiting = len(c.desk.byTime) + len(c.logs.byFrom)
+	for _, v := range c.vnodes {
+		s.Claims += v.Claimed()
+	}
+	return s
+}
+
+// Leading is the number of partitions led.
+func (c *Core) Leading() (n int) {
+	for _, v := range c.vnodes {
+		if v.Leading() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Core) tick(now clock.Time) {
+	for _, v := range c.vnodes {
+		wall, mono := v.NextWake()
+		if wall <= now.Wall || mono <= now.Mono {
+			c.check(v.Tick(c.tx, now))
+		}
+	}
+	c.timeouts(now)
+}
+
+func (c *Core) wake() (wall, mono int64) {
+	wall, mono = math.MaxInt64, min(c.desk.next(), c.logs.next())
+	for _, v := range c.vnodes {
+		w, m := v.NextWake()
+		wall, mono = min(wall, w), min(mono, m)
+	}
+	return wall, mono
+}
+
+// check keeps an error that must stop the node.
+func (c *Core) check(err error) bool {
+	if err != nil && c.fatal == nil {
+		c.fatal = err
+	}
+	return err == nil
+}
+
+func (c *Core) vnode(task id.ID) *vnode.Vnode {
+	return c.vnodes[ring.Of(task, len(c.vnodes))]
+}
+
+func (c *Core) reply(to Origin, m gproto.Message) {
+	c.ready.Replies = append(c.ready.Replies, Reply{To: to, Message: m})
+}
+
+func (c *Core) refuse(to Origin, err *proto.Error) {
+	c.stats.Refused++
+	c.ready.Replies = append(c.ready.Replies, Reply{To: to, Err: err})
+}
+
+// request routes one request.
+func (c *Core) request(now clock.Time, r *Request) {
+	if r.Deadline != 0 && r.Deadline <= now.Mono {
+		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
+		return
+	}
+	if c.draining {
+		c.refuse(r.From, stopping())
+		return
+	}
+	if !c.joined {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again")
+		e.RetryAfter = 50 * time.Millisecond
+		c.refuse(r.From, e)
+		return
+	}
+	switch m := r.Body.(type) {
+	case *nornv1.EnqueueRequest:
+		c.enqueue(now, r.From, m)
+	case *nornv1.ClaimRequest:
+		c.claim(now, r, m)
+	case *nornv1.RenewRequest:
+		c.renew(now, r.From, m)
+	case *nornv1.UpdateRequest:
+		c.update(now, r.From, m)
+	case *nornv1.CompleteRequest:
+		c.complete(now, r.From, m)
+	case *nornv1.FailRequest:
+		c.fail(now, r.From, m)
+	case *nornv1.ReleaseRequest:
+		c.release(now, r.From, m)
+	case *nornv1.GetRequest:
+		c.get(r.From, m)
+	case *nornv1.ListRequest:
+		c.list(r.From, m)
+	case *nornv1.CountRequest:
+		c.count(r.From, m)
+	case *nornv1.LogRequest:
+		c.log(now, r.From, m)
+	case *nornv1.StatusRequest:
+		c.status(now, r.From)
+	default:
+		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+	}
+}
+
+// damaged tells errors that stop the node from those a client hears of.
+func damaged(err error) bool { return errors.Is(err, vnode.ErrDamaged) }

@@ -1,0 +1,243 @@
+package core
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// desk brings work and those who ask for it together: the best ready tasks per
+// queue, the claim requests that wait, and what each request was granted.
+type desk struct {
+	queues map[string]*queue
+	hot    []*queue // queues with waiters whose head may have changed
+	byTime waiterHeap
+	byConn map[uint64]map[uint64]*waiter
+	byAsk  map[askKey]*waiter
+	asked  map[askKey]*asked
+}
+
+func newDesk() *desk {
+	return &desk{
+		queues: make(map[string]*queue),
+		byConn: make(map[uint64]map[uint64]*waiter),
+		byAsk:  make(map[askKey]*waiter),
+		asked:  make(map[askKey]*asked),
+	}
+}
+
+// queue is what the node keeps per queue: the best heads of the partitions it
+// leads, and who waits for them.
+type queue struct {
+	name  string
+	heads *claim.Merge
+	wait  []*waiter // first come, first served; may hold done ones
+	stale int       // done ones among them
+	hot   bool
+}
+
+// waiter is a claim request that waits for work.
+type waiter struct {
+	from     Origin
+	names    []string
+	ask      vnode.Ask
+	max      int
+	received int64 // mono ns
+	until    int64 // mono ns
+	done     bool
+	place    int
+}
+
+// askKey names a claim request of a client process.
+type askKey struct {
+	session [16]byte
+	request uint64
+}
+
+func (w *waiter) key() askKey { return askKey{w.ask.Session, w.ask.Request} }
+
+// named tells whether the request can be recognised when it comes again.
+func (k askKey) named() bool { return k.session != [16]byte{} }
+
+// asked remembers what a claim request was granted, so that the same request
+// again gets the same grants (requirement 37). It lives as long as one of the
+// claims does.
+type asked struct {
+	grants []GrantRef
+	live   int
+}
+
+func (d *desk) queue(name string) *queue {
+	q := d.queues[name]
+	if q == nil {
+		q = &queue{name: name, heads: claim.NewMerge()}
+		d.queues[name] = q
+	}
+	return q
+}
+
+// onHead hears from the vnodes which rank is their best in a queue.
+func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
+	q := d.queue(name)
+	q.heads.Set(int(p), best)
+	if best != nil && !q.hot && len(q.wait) > 0 {
+		q.hot = true
+		d.hot = append(d.hot, q)
+	}
+}
+
+// onEnd hears from the vnodes that a claim has ended.
+func (d *desk) onEnd(_ id.ID, r *claim.Record) {
+	key := askKey{r.Session, r.Request}
+	if a := d.asked[key]; a != nil {
+		if a.live--; a.live == 0 {
+			delete(d.asked, key)
+		}
+	}
+}
+
+// remember keeps what a request was granted.
+func (d *desk) remember(r *claim.Record, g GrantRef) {
+	key := askKey{r.Session, r.Request}
+	if !key.named() {
+		return
+	}
+	a := d.asked[key]
+	if a == nil {
+		a = &asked{}
+		d.asked[key] = a
+	}
+	a.grants = append(a.grants, g)
+	a.live++
+}
+
+// granted gives what the same request was granted before and still holds.
+func (d *desk) granted(w *waiter) []GrantRef {
+	if a := d.asked[w.key()]; a != nil && w.key().named() {
+		return a.grants
+	}
+	return nil
+}
+
+// best finds the queue and partition with the best ready task.
+func (d *desk) best(w *waiter) (best *queue, partition int) {
+	var rank *claim.Rank
+	for _, name := range w.names {
+		q := d.queues[name]
+		if q == nil {
+			continue
+		}
+		if p, r, ok := q.heads.Best(); ok && (rank == nil || r.Compare(rank) < 0) {
+			best, partition, rank = q, p, r
+		}
+	}
+	return best, partition
+}
+
+// park makes a request wait in all its queues. The same session and request
+// number again takes the place of the older one: its client has given that
+// connection up.
+func (d *desk) park(w *waiter) {
+	if old := d.byConn[w.from.Conn][w.from.Request]; old != nil {
+		d.drop(old)
+	}
+	if w.key().named() {
+		if old := d.byAsk[w.key()]; old != nil {
+			d.drop(old)
+		}
+		d.byAsk[w.key()] = w
+	}
+	if d.byConn[w.from.Conn] == nil {
+		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
+	}
+	d.byConn[w.from.Conn][w.from.Request] = w
+	heap.Push(&d.byTime, w)
+	for _, name := range w.names {
+		q := d.queue(name)
+		q.wait = append(q.wait, w)
+	}
+}
+
+// drop takes a waiter out; the queues' lists lose it when they come across it
+// or when most of a list is done.
+func (d *desk) drop(w *waiter) {
+	w.done = true
+	heap.Remove(&d.byTime, w.place)
+	delete(d.byConn[w.from.Conn], w.from.Request)
+	if len(d.byConn[w.from.Conn]) == 0 {
+		delete(d.byConn, w.from.Conn)
+	}
+	if d.byAsk[w.key()] == w {
+		delete(d.byAsk, w.key())
+	}
+	for _, name := range w.names {
+		q := d.queues[name]
+		if q.stale++; q.stale*2 > len(q.wait) {
+			q.wait = slices.DeleteFunc(q.wait, func(w *waiter) bool { return w.done })
+			q.stale = 0
+		}
+	}
+}
+
+// of gives the waiters of a connection, by request.
+func (d *desk) of(conn uint64) (all []*waiter) {
+	// Any order: they are only dropped, which leaves no trace of it.
+	for _, w := range d.byConn[conn] {
+		all = append(all, w)
+	}
+	return all
+}
+
+// first is the longest waiting request of the queue, or nil.
+func (q *queue) first() *waiter {
+	for len(q.wait) > 0 {
+		if !q.wait[0].done {
+			return q.wait[0]
+		}
+		q.wait[0] = nil
+		q.wait = q.wait[1:]
+		q.stale--
+	}
+	return nil
+}
+
+// due gives a waiter whose time is over, or nil.
+func (d *desk) due(now clock.Time) *waiter {
+	if len(d.byTime) > 0 && d.byTime[0].until <= now.Mono {
+		return d.byTime[0]
+	}
+	return nil
+}
+
+// next is the first deadline of a waiter, mono ns.
+func (d *desk) next() int64 {
+	if len(d.byTime) == 0 {
+		return clock.Never
+	}
+	return d.byTime[0].until
+}
+
+type waiterHeap []*waiter
+
+func (h waiterHeap) Len() int           { return len(h) }
+func (h waiterHeap) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h waiterHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+func (h *waiterHeap) Push(x any) {
+	x.(*waiter).place = len(*h)
+	*h = append(*h, x.(*waiter))
+}
+func (h *waiterHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}

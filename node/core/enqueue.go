@@ -1,0 +1,144 @@
+package core
+
+import (
+	"errors"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// enqueue judges every task of the request for itself.
+func (c *Core) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
+	if err := checkBatch(len(m.GetTasks())); err != nil {
+		c.refuse(from, err)
+		return
+	}
+	size := 0
+	for _, t := range m.GetTasks() {
+		size += len(t.GetPayload())
+	}
+	if size > proto.MaxBatchBytes {
+		c.refuse(from, proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes))
+		return
+	}
+	if c.disk < c.cfg.DiskReserve {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of this node is nearly full: enqueues are refused, completions are taken; free space or add a node")
+		e.RetryAfter = diskRetry
+		c.refuse(from, e)
+		return
+	}
+	if err := checkDurability(m.GetDurability()); err != nil {
+		c.refuse(from, err)
+		return
+	}
+	n := len(m.GetTasks())
+	results := make([]nornv1.EnqueueResult, n)
+	receipts := make([]nornv1.Receipt, n)
+	reply := &nornv1.EnqueueReply{Results: make([]*nornv1.EnqueueResult, n)}
+	for i, t := range m.GetTasks() {
+		reply.Results[i] = &results[i]
+		if err := c.enqueueOne(now, t, &results[i], &receipts[i]); err != nil {
+			c.stats.Refused++
+			results[i].Error = err.Proto()
+		}
+	}
+	c.reply(from, reply)
+}
+
+func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
+	if err := proto.CheckSpec(t, c.cfg.MaxPayload); err != nil {
+		return err
+	}
+	if len(t.GetDependencies()) > 0 || t.GetKey() != "" {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "dependencies and unique keys are not built yet in this version")
+	}
+	task, err := c.taskID(now, t.GetId())
+	if err != nil {
+		return err
+	}
+	p := ring.Of(task, len(c.vnodes))
+	v := c.vnodes[p]
+	if now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
+	}
+	if c.desk.queues[t.GetQueue()] == nil && len(c.desk.queues) >= c.cfg.MaxQueues {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues)", len(c.desk.queues))
+	}
+	spec := newSpec(t, c.cfg.Retry)
+	got, problem := v.Enqueue(c.tx, task, &spec)
+	switch {
+	case errors.Is(problem, vnode.ErrConflict):
+		res.StoredDigest = got.Digest[:]
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS,
+			"ID %s is taken by a task with another spec (digest %x); use a new ID", task, got.Digest)
+	case !c.check(problem):
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", problem)
+	case got.Existed:
+		c.stats.Duplicates++
+	default:
+		c.stats.Enqueued++
+	}
+	fillReceipt(receipt, task, p, got.Existed)
+	res.Receipt = receipt
+	return nil
+}
+
+// taskID checks the ID a client made, or makes one where it sent none.
+func (c *Core) taskID(now clock.Time, b []byte) (id.ID, *proto.Error) {
+	if len(b) == 0 {
+		return c.ids.Next(now.Wall), nil
+	}
+	task := id.ID(b)
+	if task.Kind() != id.KindTask {
+		return task, proto.Invalid("ID %s is of a kind that clients do not make", task)
+	}
+	if ahead := task.Nanos() - now.Wall; ahead > int64(c.cfg.Eta) {
+		return task, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, c.cfg.Eta)
+	}
+	return task, nil
+}
+
+func checkBatch(n int) *proto.Error {
+	switch {
+	case n == 0:
+		return proto.Invalid("the request is empty")
+	case n > proto.MaxBatchTasks:
+		return proto.Invalid("the batch has %d items, over the limit of %d; send smaller batches", n, proto.MaxBatchTasks)
+	}
+	return nil
+}
+
+// checkDurability refuses a write level that the cohort cannot give. Every
+// vnode of a cluster of one has a cohort of one.
+func checkDurability(d *nornv1.Durability) *proto.Error {
+	const cohort = 1
+	need := 0
+	switch d.GetLevel() {
+	case nornv1.WriteLevel_WRITE_LEVEL_QUORUM:
+		need = quorum.Majority(cohort)
+	case nornv1.WriteLevel_WRITE_LEVEL_ONE:
+		need = 1
+	case nornv1.WriteLevel_WRITE_LEVEL_ALL:
+		need = cohort
+	case nornv1.WriteLevel_WRITE_LEVEL_COUNT:
+		need = int(d.GetCopies())
+	default:
+		return proto.Invalid("durability has the unknown level %d", d.GetLevel())
+	}
+	if need < 1 {
+		return proto.Invalid("a write needs at least one copy")
+	}
+	if need > cohort {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d member; ask for fewer or add nodes", need, cohort)
+		e.Guarantee = "durable copies"
+		return e
+	}
+	return nil
+}

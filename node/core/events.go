@@ -1,0 +1,113 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Origin is where a request came from and where its answer goes.
+type Origin struct {
+	Conn, Request uint64
+	Method        uint16 // repeated in the answer
+}
+
+// requestKey names an open request.
+type requestKey struct{ conn, request uint64 }
+
+func (o Origin) key() requestKey { return requestKey{o.Conn, o.Request} }
+
+// Request is a client's request.
+type Request struct {
+	From Origin
+	// Body is a request message of nornv1.
+	Body gproto.Message
+	// Received is when its frame was read, mono ns.
+	Received int64
+	// Deadline is when the client gives up, mono ns; 0: never.
+	Deadline int64
+}
+
+// Cancel withdraws a request that waits.
+type Cancel struct{ From Origin }
+
+// Gone says that a connection has closed: its waiting requests go.
+type Gone struct{ Conn uint64 }
+
+// Undelivered says that a reply with these grants surely never left: the tasks
+// are freed at once instead of after their leases (design 7.3).
+type Undelivered struct{ Grants []GrantRef }
+
+// ReadDone says that a read with [Read.Waits] has run. Empty: it found nothing
+// new and gave no reply.
+type ReadDone struct {
+	From  Origin
+	Empty bool
+}
+
+// Drain says that the node is about to stop: requests that wait are sent away,
+// new ones are refused.
+type Drain struct{}
+
+// DiskSpace tells how many bytes are free on the data disk.
+type DiskSpace struct{ Free uint64 }
+
+// Registered is the register's answer.
+type Registered struct{ Result register.Result }
+
+// Tick lets time pass.
+type Tick struct{}
+
+// GrantRef names a claim that was handed out.
+type GrantRef struct {
+	Partition ring.Partition
+	Task      id.ID
+	Token     uint64
+}
+
+// Reply is an answer to one request: a message or an error.
+type Reply struct {
+	To      Origin
+	Message gproto.Message
+	Err     *proto.Error
+	// Grants are undone if the reply surely never leaves.
+	Grants []GrantRef
+}
+
+// Read is a read that runs beside the machine, on a snapshot.
+type Read struct {
+	From Origin
+	// Waits says that [ReadDone] must be stepped after the read has run.
+	Waits bool
+	run   func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)
+}
+
+// Run executes the read. empty means that there is no reply yet. An error
+// stops the node.
+func (r *Read) Run(view store.View, now clock.Time) (reply Reply, empty bool, err error) {
+	m, refusal, err := r.run(view, now)
+	if err != nil {
+		return Reply{}, false, err
+	}
+	return Reply{To: r.From, Message: m, Err: refusal}, m == nil && refusal == nil, nil
+}
+
+// Ready is what the machine wants done; see the package comment for the order.
+type Ready struct {
+	Persist  *store.Batch // nil when there is nothing to write
+	Register []register.Request
+	Reads    []Read
+	Replies  []Reply
+	WakeWall int64 // wall ns, math.MaxInt64 for never
+	WakeMono int64 // mono ns, clock.Never for never
+}
+
+// Empty tells whether there is nothing to do but wait.
+func (r *Ready) Empty() bool {
+	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0
+}

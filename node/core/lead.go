@@ -1,0 +1,75 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// ask sends a request to the register: a read when there are no changes.
+func (c *Core) ask(changes []register.Change) {
+	c.tag++
+	c.pending[c.tag] = changes
+	c.ready.Register = append(c.ready.Register, register.Request{Tag: c.tag, Changes: changes})
+}
+
+// registered takes the register's answer: what was won is led, what is without
+// a leader in this incarnation is asked for.
+func (c *Core) registered(r register.Result) {
+	changes, ok := c.pending[r.Tag]
+	if !ok {
+		return
+	}
+	delete(c.pending, r.Tag)
+	if r.Err != nil {
+		c.ask(nil) // unknown is not failed: read what came of it
+		return
+	}
+	c.joined = true
+	c.cells = r.State.Cells
+	for _, change := range changes {
+		// The nonce decides, not the answer: a lost answer may have been a win.
+		cell, v := &c.cells[change.Partition], c.vnodes[change.Partition]
+		if cell.Same(&change.New) && v.Leading() != cell.Epoch {
+			v.Lead(cell.Epoch)
+			v.Announce()
+		}
+	}
+	c.campaign()
+}
+
+// campaign asks for every partition of ours that this process does not lead. A
+// cohort of one is its own majority, so the vote is its own promise and the
+// cell is all there is to win.
+func (c *Core) campaign() {
+	var changes []register.Change
+	for p := range c.cells {
+		cell := &c.cells[p]
+		if c.vnodes[p].Leading() == cell.Epoch && cell.Epoch != 0 || !slices.Contains(cell.Cohort, c.cfg.Self) {
+			continue
+		}
+		if c.vnodes[p].Leading() != 0 {
+			c.vnodes[p].Follow()
+			c.vnodes[p].Announce()
+		}
+		changes = append(changes, register.Change{
+			Partition: ring.Partition(p), Old: *cell,
+			New: register.Cell{
+				Epoch: cell.Epoch + 1, Cohort: cell.Cohort,
+				Leader: c.cfg.Self, Nonce: c.cfg.Rand.Uint64(),
+			},
+		})
+	}
+	if len(changes) > 0 {
+		c.ask(changes)
+	}
+}
+
+// reelect brings a new epoch for a partition that has used up its claim
+// numbers.
+func (c *Core) reelect(p ring.Partition) {
+	c.vnodes[p].Follow()
+	c.vnodes[p].Announce()
+	c.ask(nil)
+}

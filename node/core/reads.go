@@ -1,0 +1,259 @@
+package core
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+func (c *Core) read(from Origin, run func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)) {
+	c.ready.Reads = append(c.ready.Reads, Read{From: from, run: run})
+}
+
+func readID(b []byte) (id.ID, *proto.Error) {
+	if len(b) != len(id.ID{}) {
+		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
+	}
+	return id.ID(b), nil
+}
+
+func notFound(task id.ID) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s is not known here", task)
+}
+
+func (c *Core) get(from Origin, m *nornv1.GetRequest) {
+	task, bad := readID(m.GetId())
+	if bad != nil {
+		c.refuse(from, bad)
+		return
+	}
+	p := ring.Of(task, len(c.vnodes))
+	atLeast := m.GetConsistency()
+	c.read(from, func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
+			return nil, notFound(task), nil
+		}
+		if atLeast.GetAtLeast() && !seen(d.Task, atLeast.GetAtLeastToken(), atLeast.GetAtLeastSeq()) {
+			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d is on none of the replicas that answered", atLeast.GetAtLeastSeq(), atLeast.GetAtLeastToken())
+			e.Guarantee = "monotonic read"
+			return nil, e, nil
+		}
+		return &nornv1.GetReply{Task: wireTask(d)}, nil, nil
+	})
+}
+
+// seen tells whether the visible log reaches (token, seq).
+func seen(t *crdt.Task, token, seq uint64) bool {
+	return slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
+		return u.Token == token && u.Seq == seq
+	})
+}
+
+// Pages of a list.
+const (
+	defaultPage = 100
+	// pageSteps bounds the tasks looked at for one page, so that a filter that
+	// fits nothing still answers in time; the client asks for the next page.
+	pageSteps = 5_000
+)
+
+func (c *Core) list(from Origin, m *nornv1.ListRequest) {
+	if m.GetQueue() != "" {
+		if err := proto.CheckQueue(m.GetQueue()); err != nil {
+			c.refuse(from, err)
+			return
+		}
+	}
+	limit := int(m.GetLimit())
+	if limit == 0 {
+		limit = defaultPage
+	}
+	if limit > proto.MaxListPage {
+		c.refuse(from, proto.Invalid("a page of %d tasks is over the limit of %d", limit, proto.MaxListPage))
+		return
+	}
+	var last id.ID
+	if n := len(m.GetCursor()); n == len(last) {
+		last = id.ID(m.GetCursor())
+	} else if n != 0 {
+		c.refuse(from, proto.Invalid("the cursor is not one of this server"))
+		return
+	}
+	for _, s := range m.GetStates() {
+		if _, ok := nornv1.State_name[int32(s)]; !ok || s == 0 {
+			c.refuse(from, proto.Invalid("the filter has the unknown state %d", s))
+			return
+		}
+	}
+	partitions := len(c.vnodes)
+	c.read(from, func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+		reply, err := listPage(view, partitions, last, limit, m)
+		return reply, nil, err
+	})
+}
+
+// listPage merges the partitions in ID order.
+func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
+	merge := newTaskMerge(view, partitions, last)
+	reply := &nornv1.ListReply{}
+	size := 0
+	for steps := 0; ; steps++ {
+		task, p, ok := merge.next()
+		if !ok {
+			return reply, nil
+		}
+		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps {
+			reply.NextCursor = bytes.Clone(last[:])
+			return reply, nil
+		}
+		last = task
+		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if d.Task.Enqueued == nil ||
+			m.GetQueue() != "" && d.Task.Enqueued.Queue != m.GetQueue() ||
+			len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
+			continue
+		}
+		w := wireTask(d)
+		size += gproto.Size(w)
+		reply.Tasks = append(reply.Tasks, w)
+	}
+}
+
+func (c *Core) count(from Origin, m *nornv1.CountRequest) {
+	if m.GetQueue() != "" {
+		if err := proto.CheckQueue(m.GetQueue()); err != nil {
+			c.refuse(from, err)
+			return
+		}
+	}
+	sums := make(map[string]*vnode.Counts)
+	total := &vnode.Counts{}
+	for _, v := range c.vnodes {
+		v.Queues(func(name string, n *vnode.Counts) {
+			if m.GetQueue() != "" && name != m.GetQueue() || n.Total() == 0 {
+				return
+			}
+			if sums[name] == nil {
+				sums[name] = &vnode.Counts{}
+			}
+			sums[name].Add(n)
+			total.Add(n)
+		})
+	}
+	reply := &nornv1.CountReply{Total: wireCount("", total)}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		reply.Queues = append(reply.Queues, wireCount(name, sums[name]))
+	}
+	c.reply(from, reply)
+}
+
+func wireCount(name string, n *vnode.Counts) *nornv1.Count {
+	return &nornv1.Count{
+		Queue: name, Waiting: n[crdt.StateWaiting], Scheduled: n[crdt.StateScheduled],
+		Ready: n[crdt.StateReady], Claimed: n[crdt.StateClaimed], Completed: n[crdt.StateCompleted],
+		Dead: n[crdt.StateDead], Cancelled: n[crdt.StateCancelled], Total: n.Total(),
+	}
+}
+
+const defaultLogPage = 1000
+
+func (c *Core) log(now clock.Time, from Origin, m *nornv1.LogRequest) {
+	task, bad := readID(m.GetId())
+	wait := proto.Seconds(m.GetWaitSeconds())
+	switch {
+	case bad != nil:
+	case wait < 0 || wait > proto.MaxWait:
+		bad = proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
+	case wait > 0 && len(c.logs.byFrom) >= c.cfg.MaxWaiters:
+		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d log readers wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
+		bad.RetryAfter = time.Second
+	}
+	if bad != nil {
+		c.refuse(from, bad)
+		return
+	}
+	w := &logWait{from: from, task: task, req: m, until: now.Mono + int64(wait)}
+	if wait == 0 {
+		c.ready.Reads = append(c.ready.Reads, c.logs.read(w, false))
+		return
+	}
+	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
+}
+
+func logPage(d *vnode.Detail, m *nornv1.LogRequest) *nornv1.LogReply {
+	limit := int(m.GetLimit())
+	if limit == 0 || limit > defaultLogPage {
+		limit = defaultLogPage
+	}
+	reply := &nornv1.LogReply{State: nornv1.State(d.State)}
+	size := 0
+	for _, u := range d.Task.VisibleUpdates() {
+		if m.GetAfter() && (u.Token < m.GetAfterToken() || u.Token == m.GetAfterToken() && u.Seq <= m.GetAfterSeq()) {
+			continue
+		}
+		if len(reply.Updates) == limit || size >= proto.MaxPageBytes {
+			reply.More = true
+			break
+		}
+		size += len(u.Data)
+		reply.Updates = append(reply.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
+	}
+	return reply
+}
+
+func (c *Core) status(now clock.Time, from Origin) {
+	self := &nornv1.NodeStatus{
+		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up",
+		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()), Vnodes: uint32(len(c.vnodes)),
+	}
+	reply := &nornv1.StatusReply{
+		ClusterId: c.cfg.Cluster.ID.String(), Voters: []string{c.cfg.Self.Node}, Nodes: []*nornv1.NodeStatus{self},
+	}
+	for p, v := range c.vnodes {
+		cell := &c.cells[p]
+		s := &nornv1.PartitionStatus{
+			Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
+			EnqueueAvailable: c.joined && c.disk >= c.cfg.DiskReserve, ClaimAvailable: v.Leading() != 0,
+			OldestReadySeconds: oldest(v, now),
+		}
+		for _, m := range cell.Cohort {
+			s.Cohort = append(s.Cohort, m.Node)
+		}
+		reply.Partitions = append(reply.Partitions, s)
+	}
+	c.reply(from, reply)
+}
+
+// oldest is the age in seconds of the oldest among the next tasks of each
+// queue in a partition, 0 when nothing is ready.
+func oldest(v *vnode.Vnode, now clock.Time) float64 {
+	first := now.Wall
+	v.Queues(func(name string, _ *vnode.Counts) {
+		if r := v.Best(name); r != nil {
+			var t id.ID
+			order := r.Order()
+			copy(t[:], order[:])
+			first = min(first, t.Nanos())
+		}
+	})
+	return time.Duration(now.Wall - first).Seconds()
+}

@@ -1,0 +1,229 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// taskRef checks the ID and token of a claim.
+func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
+	if len(b) != len(id.ID{}) {
+		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
+	}
+	if token == 0 {
+		return id.ID{}, proto.Invalid("the claim's token is missing")
+	}
+	return id.ID(b), nil
+}
+
+// lost says why a token does not hold its task any more.
+func (c *Core) lost(task id.ID, token uint64, err error) *proto.Error {
+	if damaged(err) {
+		c.check(err)
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
+	}
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{})
+	if !c.check(err) {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
+	}
+	if d.Task.Enqueued == nil {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s is not known here", task)
+	}
+	why := "no such claim was made"
+	for i := range d.Claims {
+		r := &d.Claims[i]
+		switch {
+		case r.Token > token:
+			why = "a newer claim has superseded it"
+		case r.Token != token:
+		case r.Outcome == claim.Active:
+			why = "its lease has run out"
+		case r.Outcome == claim.Expired:
+			why = "its lease ran out"
+		case r.Outcome == claim.Released:
+			why = "it was released"
+		case r.Outcome == claim.Failed:
+			why = "its failure was recorded"
+		default:
+			why = "the task is finished"
+		}
+	}
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is lost: %s (the task is %s)", token, task, why, d.State)
+}
+
+func (c *Core) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
+	if err := checkBatch(len(m.GetClaims())); err != nil {
+		c.refuse(from, err)
+		return
+	}
+	lease, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
+	if err != nil {
+		c.refuse(from, err)
+		return
+	}
+	reply := &nornv1.RenewReply{}
+	for _, ref := range m.GetClaims() {
+		res := &nornv1.RenewResult{}
+		reply.Results = append(reply.Results, res)
+		task, bad := taskRef(ref.GetId(), ref.GetToken())
+		if bad != nil {
+			res.Error = bad.Proto()
+			continue
+		}
+		r, err := c.vnode(task).Renew(c.tx, task, ref.GetToken(), lease, now)
+		if err != nil {
+			res.Error = c.lost(task, ref.GetToken(), err).Proto()
+			continue
+		}
+		c.stats.Renewed++
+		res.Claim, res.LeaseSeconds = wireClaim(&r), r.Lease.Seconds()
+	}
+	c.reply(from, reply)
+}
+
+func (c *Core) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
+	task, bad := taskRef(m.GetId(), m.GetToken())
+	if bad == nil && len(m.GetData()) > proto.MaxUpdateBytes {
+		bad = proto.Invalid("the update has %d bytes, over the limit of %d", len(m.GetData()), proto.MaxUpdateBytes)
+	}
+	if bad == nil {
+		bad = checkDurability(m.GetDurability())
+	}
+	if bad != nil {
+		c.refuse(from, bad)
+		return
+	}
+	res := &nornv1.WriteResult{}
+	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: now.Wall, Output: m.GetOutput()}
+	c.add(task, u.Fact(task), &c.stats.Updated, res)
+	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
+}
+
+func (c *Core) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
+	err := checkBatch(len(m.GetCompletions()))
+	if err == nil {
+		err = checkDurability(m.GetDurability())
+	}
+	if err != nil {
+		c.refuse(from, err)
+		return
+	}
+	n := len(m.GetCompletions())
+	results := make([]nornv1.WriteResult, n)
+	reply := &nornv1.WriteReply{Results: make([]*nornv1.WriteResult, n)}
+	for i, done := range m.GetCompletions() {
+		res := &results[i]
+		reply.Results[i] = res
+		task, bad := taskRef(done.GetId(), done.GetToken())
+		if bad == nil && len(done.GetResult()) > proto.MaxUpdateBytes {
+			bad = proto.Invalid("the result has %d bytes, over the limit of %d", len(done.GetResult()), proto.MaxUpdateBytes)
+		}
+		if bad != nil {
+			res.Error = bad.Proto()
+			continue
+		}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: now.Wall, Result: done.GetResult()}
+		if done.GetAutoSeq() {
+			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.vnodes)), task, f.Token)
+		}
+		c.add(task, f.Fact(task), &c.stats.Completed, res)
+	}
+	c.reply(from, reply)
+}
+
+// add stores a fact that any node may write and says what it has bought.
+func (c *Core) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
+	p := ring.Of(task, len(c.vnodes))
+	added, err := c.vnodes[p].Add(c.tx, f)
+	if !c.check(err) {
+		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
+		return
+	}
+	if added.Clash {
+		c.stats.Clashes++
+	}
+	if !added.Existed {
+		*counter++
+	}
+	res.Receipt = &nornv1.Receipt{}
+	fillReceipt(res.Receipt, task, p, added.Existed)
+}
+
+func (c *Core) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
+	if err := checkBatch(len(m.GetFailures())); err != nil {
+		c.refuse(from, err)
+		return
+	}
+	reply := &nornv1.WriteReply{}
+	for _, f := range m.GetFailures() {
+		res := &nornv1.WriteResult{}
+		reply.Results = append(reply.Results, res)
+		if err := c.failOne(now, f, res); err != nil {
+			res.Error = err.Proto()
+		}
+	}
+	c.reply(from, reply)
+}
+
+func (c *Core) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
+	task, bad := taskRef(f.GetId(), f.GetToken())
+	if bad != nil {
+		return bad
+	}
+	what := vnode.Failure{Token: f.GetToken(), Error: f.GetError(), Counted: !f.GetUncounted(), Discard: f.GetDiscard()}
+	if n := len(what.Error); n > proto.MaxErrorBytes {
+		what.Error = what.Error[n-proto.MaxErrorBytes:]
+	}
+	if ts := f.GetRetryAt(); ts != nil {
+		if !ts.IsValid() || ts.Seconds < 0 || ts.AsTime().Year() > 2200 {
+			return proto.Invalid("retry_at is not a time between 1970 and 2200")
+		}
+		what.RetryAt = ts.AsTime().UnixNano()
+	}
+	v := c.vnode(task)
+	state, existed, err := v.Fail(c.tx, task, what, now)
+	if err != nil {
+		return c.lost(task, f.GetToken(), err)
+	}
+	if !existed {
+		c.stats.Failed++
+	}
+	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
+	fillReceipt(res.Receipt, task, v.Partition, existed)
+	return nil
+}
+
+func (c *Core) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
+	if err := checkBatch(len(m.GetClaims())); err != nil {
+		c.refuse(from, err)
+		return
+	}
+	reply := &nornv1.WriteReply{}
+	for _, ref := range m.GetClaims() {
+		res := &nornv1.WriteResult{}
+		reply.Results = append(reply.Results, res)
+		task, bad := taskRef(ref.GetId(), ref.GetToken())
+		if bad != nil {
+			res.Error = bad.Proto()
+			continue
+		}
+		v := c.vnode(task)
+		existed, err := v.Release(c.tx, task, ref.GetToken(), now)
+		if err != nil {
+			res.Error = c.lost(task, ref.GetToken(), err).Proto()
+			continue
+		}
+		if !existed {
+			c.stats.Released++
+		}
+		res.Receipt = &nornv1.Receipt{}
+		fillReceipt(res.Receipt, task, v.Partition, existed)
+	}
+	c.reply(from, reply)
+}

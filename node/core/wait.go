@@ -1,0 +1,90 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// serve hands new work to the waiters of the queues it came to, first come,
+// first served: exactly as many are answered as there is work for.
+func (c *Core) serve(now clock.Time) {
+	for i := 0; i < len(c.desk.hot); i++ {
+		q := c.desk.hot[i]
+		q.hot = false
+		for c.fatal == nil && q.heads.Len() > 0 {
+			w := q.first()
+			if w == nil || !c.grant(now, w) {
+				break
+			}
+			c.desk.drop(w)
+		}
+		c.desk.hot[i] = nil
+	}
+	c.desk.hot = c.desk.hot[:0]
+}
+
+// timeouts answers the requests whose wait is over.
+func (c *Core) timeouts(now clock.Time) {
+	for w := c.desk.due(now); w != nil; w = c.desk.due(now) {
+		c.desk.drop(w)
+		c.answer(now, w, nil, nil)
+	}
+	c.ready.Reads = append(c.ready.Reads, c.logs.timeouts(now)...)
+}
+
+// cancel answers a waiting request that its client gave up: each request gets
+// exactly one reply.
+func (c *Core) cancel(from Origin) {
+	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
+		c.desk.drop(w)
+		c.refuse(w.from, cancelled())
+	}
+	if w := c.logs.byFrom[from.key()]; w != nil {
+		c.logs.drop(w)
+		if !w.reading {
+			c.refuse(w.from, cancelled())
+		}
+	}
+}
+
+// gone forgets the waiting requests of a closed connection.
+func (c *Core) gone(conn uint64) {
+	for _, w := range c.desk.of(conn) {
+		c.desk.drop(w)
+	}
+	for _, w := range slices.Clone(c.logs.order) {
+		if w.from.Conn == conn {
+			c.logs.drop(w)
+		}
+	}
+}
+
+// drain sends waiting requests away and refuses new ones.
+func (c *Core) drain() {
+	c.draining = true
+	for len(c.desk.byTime) > 0 {
+		w := c.desk.byTime[0]
+		c.desk.drop(w)
+		c.refuse(w.from, stopping())
+	}
+	for _, w := range slices.Clone(c.logs.order) {
+		c.logs.drop(w)
+		if !w.reading {
+			c.refuse(w.from, stopping())
+		}
+	}
+}
+
+func cancelled() *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the request was cancelled by its sender")
+}
+
+func stopping() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is shutting down; try another one")
+	e.RetryAfter = 100 * time.Millisecond
+	return e
+}

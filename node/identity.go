@@ -1,0 +1,189 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store"
+)
+
+// formatVersion is the version of the data directory that this build writes.
+const formatVersion = 1
+
+// ErrDirectory is returned when a data directory cannot be used as it is.
+var ErrDirectory = errors.New("data directory cannot be used")
+
+// identity is what the file IDENTITY says about a data directory.
+type identity struct {
+	FormatVersion int    `json:"format_version"`
+	ClusterID     string `json:"cluster_id"`
+	Node          string `json:"node"`
+	Incarnation   string `json:"incarnation"`
+}
+
+const (
+	identityFile = "IDENTITY"
+	// formattingFile stands while a directory is being formatted. Nothing was
+	// acknowledged from it yet, so formatting may start over.
+	formattingFile = "FORMATTING"
+	factsDir       = "facts"
+	registerDir    = "register"
+)
+
+// incarnationKey holds the incarnation in both stores: stores of different
+// origin must not be mixed (design K4).
+var incarnationKey = []byte("!incarnation")
+
+// directory is an opened data directory.
+type directory struct {
+	facts    store.Store
+	register store.Store
+	self     register.Member
+}
+
+type openStore func(dir string) (store.Store, error)
+
+// openDirectory opens a data directory and formats an empty one: a first start
+// makes a cluster of one.
+func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
+	if err := os.MkdirAll(cfg.Data, 0o750); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	path := func(name string) string { return filepath.Join(cfg.Data, name) }
+	_, formatting := os.Stat(path(formattingFile))
+	b, err := os.ReadFile(path(identityFile))
+	switch {
+	case err == nil && formatting != nil:
+		return openFormatted(cfg, b, path, open)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("data directory: %w", err)
+	case formatting != nil && exists(path(factsDir)):
+		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new: restore the file, or move the directory away to start empty", ErrDirectory, cfg.Data, identityFile)
+	}
+	return format(cfg, path, open)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func openFormatted(cfg *config.Config, b []byte, path func(string) string, open openStore) (*directory, error) {
+	var have identity
+	if err := json.Unmarshal(b, &have); err != nil {
+		return nil, fmt.Errorf("%w: %s is damaged: %w", ErrDirectory, path(identityFile), err)
+	}
+	if have.FormatVersion > formatVersion {
+		return nil, fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, cfg.Data, have.FormatVersion, formatVersion)
+	}
+	if have.Node != cfg.Name {
+		return nil, fmt.Errorf("%w: %s belongs to node %q, not %q; start with --name %s or with another --data", ErrDirectory, cfg.Data, have.Node, cfg.Name, have.Node)
+	}
+	d := &directory{}
+	var err error
+	if d.facts, err = open(path(factsDir)); err != nil {
+		return nil, err
+	}
+	if d.register, err = open(path(registerDir)); err != nil {
+		return nil, errors.Join(err, d.facts.Close())
+	}
+	for name, s := range map[string]store.Store{factsDir: d.facts, registerDir: d.register} {
+		stored, ok := s.Get(incarnationKey)
+		if !ok || fmt.Sprintf("%x", stored) != have.Incarnation {
+			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is of incarnation %x, the directory of %s; stores of different origin must not be mixed", ErrDirectory, name, cfg.Data, stored, have.Incarnation), d.close())
+		}
+		copy(d.self.Incarnation[:], stored)
+	}
+	d.self.Node = have.Node
+	return d, nil
+}
+
+// format makes a new directory. The identity file comes last: until it is
+// there, nothing in the directory counts.
+func format(cfg *config.Config, path func(string) string, open openStore) (*directory, error) {
+	if err := writeFile(path(formattingFile), nil); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{factsDir, registerDir} {
+		if err := os.RemoveAll(path(dir)); err != nil {
+			return nil, fmt.Errorf("format: %w", err)
+		}
+	}
+	d := &directory{self: register.Member{Node: cfg.Name}}
+	var cluster register.Cluster
+	_, _ = rand.Read(d.self.Incarnation[:])
+	_, _ = rand.Read(cluster.ID[:])
+	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4
+	cluster.Partitions, cluster.Replicas = cfg.Partitions, cfg.Replicas
+	var err error
+	if d.facts, err = open(path(factsDir)); err != nil {
+		return nil, err
+	}
+	if d.register, err = open(path(registerDir)); err != nil {
+		return nil, errors.Join(err, d.facts.Close())
+	}
+	for _, s := range []store.Store{d.facts, d.register} {
+		var b store.Batch
+		b.Set(incarnationKey, d.self.Incarnation[:])
+		s.Apply(&b)
+		s.Sync()
+	}
+	if err := register.Format(d.register, cluster, d.self); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	b, err := json.MarshalIndent(identity{formatVersion, cluster.ID.String(), cfg.Name, d.self.Incarnation.String()}, "", "  ")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("format: %w", err), d.close())
+	}
+	err = writeFile(path(identityFile), append(b, '\n'))
+	if err == nil {
+		err = os.Remove(path(formattingFile))
+	}
+	if err == nil {
+		err = syncDir(cfg.Data)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("format: %w", err), d.close())
+	}
+	return d, nil
+}
+
+func (d *directory) close() error {
+	return errors.Join(d.facts.Close(), d.register.Close())
+}
+
+// writeFile writes a small file so that it is whole or not there.
+func writeFile(path string, b []byte) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

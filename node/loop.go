@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/store"
+)
+
+// round is what one turn of the loop hands to the syncer.
+type round struct {
+	dirty    bool // something was applied that must be durable first
+	replies  []core.Reply
+	reads    []core.Read
+	snapshot store.Snapshot // for the reads; nil without
+}
+
+// loop steps the core with what has come in and applies what it wants written.
+// While the syncer waits for the disk one further round is prepared; what comes
+// in meanwhile becomes the round after it. That is all there is to batching.
+func (n *Node) loop(ctx context.Context) {
+	defer close(n.rounds)
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	var first, rest []any
+	wall, mono := int64(math.MinInt64), int64(math.MinInt64) // look around at once
+	for {
+		if !n.await(ctx, timer, wall, mono) {
+			return
+		}
+		first, rest = n.inbox.take(first, rest)
+		now := n.clock.now()
+		for _, events := range [][]any{first, rest} {
+			for _, e := range events {
+				if err := n.core.Step(now, e); err != nil {
+					n.fatal(err)
+					return
+				}
+			}
+			clear(events)
+		}
+		ready, err := n.core.Ready(now)
+		if err != nil {
+			n.fatal(err)
+			return
+		}
+		wall, mono = ready.WakeWall, ready.WakeMono
+		n.publish()
+		n.perform(&ready)
+	}
+}
+
+// perform applies a Ready and passes on what must wait for the disk.
+func (n *Node) perform(ready *core.Ready) {
+	r := round{replies: ready.Replies, reads: ready.Reads}
+	if ready.Persist != nil {
+		n.facts.Apply(ready.Persist)
+		n.core.Recycle(ready.Persist)
+		r.dirty = true
+	}
+	if len(r.reads) > 0 {
+		r.snapshot = n.facts.Snapshot()
+	}
+	for _, request := range ready.Register {
+		n.running.Go(func() {
+			n.register.Do(request, func(result registerResult) {
+				n.inbox.post(core.Registered{Result: result})
+			})
+		})
+	}
+	if r.dirty || len(r.replies) > 0 || len(r.reads) > 0 {
+		n.rounds <- r
+	}
+}
+
+// await waits for events or for the time the core wants to be looked at. It
+// returns false when the loop must end.
+func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) bool {
+	now := n.clock.now()
+	wait := time.Duration(math.MaxInt64)
+	if mono != clock.Never {
+		wait = time.Duration(mono - now.Mono)
+	}
+	if wall != math.MaxInt64 {
+		wait = min(wait, time.Duration(wall-now.Wall))
+	}
+	if mono < now.Mono || wall < now.Wall {
+		wait = 0
+	}
+	if wait <= 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		default:
+			return true
+		}
+	}
+	timer.Reset(wait)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-n.inbox.wake:
+	case <-timer.C:
+	}
+	return true
+}
+
+// syncer makes rounds durable and lets their replies and reads go, in order.
+func (n *Node) syncer() {
+	for r := range n.rounds {
+		// Whatever is applied by now is covered by the same sync.
+		rounds := []round{r}
+		dirty := r.dirty
+	more:
+		for {
+			select {
+			case next, ok := <-n.rounds:
+				if !ok {
+					break more
+				}
+				rounds = append(rounds, next)
+				dirty = dirty || next.dirty
+			default:
+				break more
+			}
+		}
+		if dirty {
+			n.facts.Sync()
+			n.metrics.syncs.Inc()
+		}
+		for i := range rounds {
+			n.release(&rounds[i])
+		}
+	}
+}
+
+// release lets one durable round go.
+func (n *Node) release(r *round) {
+	for i := range r.replies {
+		n.send(&r.replies[i])
+	}
+	if r.snapshot == nil {
+		return
+	}
+	var left sync.WaitGroup
+	for i := range r.reads {
+		left.Add(1)
+		n.running.Go(func() {
+			defer left.Done()
+			n.read(r.snapshot, &r.reads[i])
+		})
+	}
+	n.running.Go(func() {
+		left.Wait()
+		r.snapshot.Close()
+	})
+}
+
+// read runs one read beside the loop.
+func (n *Node) read(view store.View, r *core.Read) {
+	n.reading <- struct{}{}
+	defer func() { <-n.reading }()
+	reply, empty, err := r.Run(view, n.clock.now())
+	if err != nil {
+		n.fatal(err)
+		return
+	}
+	if !empty {
+		n.send(&reply)
+	}
+	if r.Waits {
+		n.inbox.post(core.ReadDone{From: r.From, Empty: empty})
+	}
+}

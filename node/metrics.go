@@ -1,0 +1,58 @@
+package node
+
+import (
+	"sync/atomic"
+
+	"github.com/norn-dev/norn/node/core"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what /metrics shows of a node. The core's counters are copied
+// after each round and read from the copy.
+type metrics struct {
+	core        atomic.Pointer[core.Stats]
+	leading     atomic.Int64
+	syncs       prometheus.Counter
+	connections prometheus.Gauge
+	diskFree    prometheus.Gauge
+	registry    *prometheus.Registry
+}
+
+func newMetrics() *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	m.core.Store(&core.Stats{})
+	m.syncs = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Syncs of the store's log; each covers everything applied before it."})
+	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
+	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
+	m.registry.MustRegister(m.syncs, m.connections, m.diskFree)
+	counter := func(name, help string, read func(*core.Stats) uint64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(read(m.core.Load())) }))
+	}
+	counter("norn_tasks_enqueued_total", "Tasks accepted.", func(s *core.Stats) uint64 { return s.Enqueued })
+	counter("norn_tasks_duplicate_total", "Enqueues that repeated a known task.", func(s *core.Stats) uint64 { return s.Duplicates })
+	counter("norn_claims_granted_total", "Claims handed out.", func(s *core.Stats) uint64 { return s.Claimed })
+	counter("norn_claims_renewed_total", "Claims renewed.", func(s *core.Stats) uint64 { return s.Renewed })
+	counter("norn_claims_released_total", "Claims given back.", func(s *core.Stats) uint64 { return s.Released })
+	counter("norn_claims_undelivered_total", "Claims freed because their answer surely never left.", func(s *core.Stats) uint64 { return s.Undelivered })
+	counter("norn_tasks_updated_total", "Updates stored.", func(s *core.Stats) uint64 { return s.Updated })
+	counter("norn_tasks_completed_total", "Completions stored.", func(s *core.Stats) uint64 { return s.Completed })
+	counter("norn_tasks_failed_total", "Failures recorded.", func(s *core.Stats) uint64 { return s.Failed })
+	counter("norn_requests_refused_total", "Requests and items refused.", func(s *core.Stats) uint64 { return s.Refused })
+	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
+	gauge := func(name, help string, read func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+	}
+	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
+	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
+	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.leading.Load()) })
+	return m
+}
+
+// publish copies the core's counters for readers on other goroutines.
+func (n *Node) publish() {
+	s := n.core.Stats()
+	n.metrics.core.Store(&s)
+	n.metrics.leading.Store(int64(n.core.Leading()))
+}

@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/transport"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type registerResult = register.Result
+
+// Options are what a node is given beside its configuration.
+type Options struct {
+	Logger *slog.Logger
+	// Version is the build's version, shown in hello.
+	Version string
+	// AuthToken, when set, must come with every hello.
+	AuthToken string
+	// TLS of the client port; nil: plain.
+	TLS *tls.Config
+	// Fatal is called when the node must not go on: a failed sync, a damaged
+	// record, a disk without its last bytes. It must not return to the caller
+	// in production; nil logs and exits with status 70.
+	Fatal func(error)
+	// FreeBytes reads the free bytes of the data disk; nil asks the system.
+	FreeBytes func(dir string) (uint64, error)
+}
+
+// Node is a running node. Make one with [Start].
+type Node struct {
+	cfg     *config.Config
+	opts    Options
+	log     *slog.Logger
+	clock   *systemClock
+	self    register.Member
+	cluster register.Cluster
+
+	dir      *directory
+	facts    store.Store
+	register register.Register
+	core     *core.Core // the loop's alone
+	inbox    *inbox
+	rounds   chan round
+	reading  chan struct{} // one token per read under way
+	conns    sync.Map      // uint64 -> *transport.Conn
+	metrics  *metrics
+
+	listener net.Listener
+	server   *transport.Server
+	cancel   context.CancelFunc
+	running  sync.WaitGroup // everything but loop and syncer
+	pipeline sync.WaitGroup // loop and syncer
+	failed   chan struct{}  // closed by the first fatal error
+	failOnce sync.Once
+	failure  error
+}
+
+// maxReads bounds the reads that run beside the loop: each holds an iterator
+// and up to a page of tasks.
+const maxReads = 8
+
+// Start opens the data directory and starts the node. The client port is open
+// when it returns; it answers `unavailable` until the node leads. It returns
+// an error that wraps store.ErrLocked or ErrDirectory when the directory
+// cannot be used.
+func Start(cfg *config.Config, opts Options) (*Node, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{
+		cfg: cfg, opts: opts, log: opts.Logger, clock: newSystemClock(),
+		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
+		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("client port: %w", err)
+	}
+	n.listener = listener
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	n.start()
+	return n, nil
+}
+
+// open opens the stores and makes the core over them.
+func (n *Node) open() error {
+	dir, err := openDirectory(n.cfg, n.openStore)
+	if err != nil {
+		return err
+	}
+	n.dir, n.facts, n.self = dir, dir.facts, dir.self
+	local, err := register.OpenLocal(dir.register)
+	if err != nil {
+		return errors.Join(err, dir.close())
+	}
+	n.register, n.cluster = local, local.Cluster()
+	var seed [32]byte
+	_, _ = rand.Read(seed[:])
+	n.core, err = core.Open(core.Config{
+		Self: n.self, Address: n.listener.Addr().String(), Zone: n.cfg.Zone, Cluster: n.cluster,
+		Eta: n.cfg.Eta, Buffer: n.cfg.EffectiveBuffer(), GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
+		Retry: crdt.Retry{
+			MaxAttempts: uint32(n.cfg.MaxAttempts), Initial: n.cfg.RetryInitial, Max: n.cfg.RetryMax,
+			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
+		},
+		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues,
+		DiskReserve: uint64(n.cfg.DiskReserve),
+		Rand:        mathrand.New(mathrand.NewChaCha8(seed)),
+	}, n.facts, n.clock.now())
+	if err != nil {
+		return errors.Join(err, dir.close())
+	}
+	return nil
+}
+
+func (n *Node) openStore(dir string) (store.Store, error) {
+	o := store.PebbleOptions{Dir: dir, Logger: n.log, Fatal: n.fatal, Cache: int64(n.cfg.CacheSize), MemTable: uint64(n.cfg.MemTableSize)}
+	return store.OpenPebble(o)
+}
+
+// start starts the goroutines.
+func (n *Node) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	n.pipeline.Go(func() { n.loop(ctx) })
+	n.pipeline.Go(n.syncer)
+	n.running.Go(func() { n.watchDisk(ctx) })
+	n.server = transport.NewServer(transport.Config{
+		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
+		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
+		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody,
+	}, api{n})
+	n.running.Go(func() {
+		if err := n.server.Serve(ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && ctx.Err() == nil {
+			n.fatal(fmt.Errorf("client port: %w", err))
+		}
+	})
+	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
+		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "data", n.cfg.Data)
+}
+
+// Stop ends the node: waiting requests are sent away, replies on their way are
+// delivered, the stores are closed. When ctx ends first, connections are cut.
+func (n *Node) Stop(ctx context.Context) error {
+	n.inbox.post(core.Drain{})
+	err := n.server.Shutdown(ctx)
+	n.cancel()
+	n.pipeline.Wait()
+	n.running.Wait()
+	err = errors.Join(err, n.register.Close())
+	if n.failure == nil { // a failed store is not touched again
+		err = errors.Join(err, n.dir.close())
+	}
+	n.log.Info("node.stopped", "node", n.self.Node)
+	return err
+}
+
+// Failed is closed when the node cannot go on; [Node.Failure] says why.
+func (n *Node) Failed() <-chan struct{} { return n.failed }
+
+// Failure is the reason after Failed is closed.
+func (n *Node) Failure() error { return n.failure }
+
+// Addr is the address of the client port.
+func (n *Node) Addr() net.Addr { return n.listener.Addr() }
+
+// Gatherer gives the node's metrics.
+func (n *Node) Gatherer() prometheus.Gatherer { return n.metrics.registry }
+
+// Ready tells whether the node can take enqueues, and hand out claims.
+func (n *Node) Ready() (enqueue, claim bool) {
+	leads := n.metrics.leading.Load() == int64(n.cluster.Partitions)
+	return leads, leads
+}
+
+// fatal stops the node for good: what is on disk stays, nothing more is said.
+func (n *Node) fatal(err error) {
+	n.failOnce.Do(func() {
+		n.failure = err
+		close(n.failed)
+	})
+	n.log.Error("node.fatal", "error", err)
+	if n.opts.Fatal != nil {
+		n.opts.Fatal(err)
+		return
+	}
+	exit(70)
+}
+
+// placement tells clients in which partitions enqueues are taken now.
+func (n *Node) placement() *nornv1.Placement {
+	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: make([]byte, (n.cluster.Partitions+7)/8)}
+	if ok, _ := n.Ready(); ok {
+		for i := range n.cluster.Partitions {
+			p.Enqueueable[i/8] |= 1 << (i % 8)
+		}
+	}
+	return p
+}
+
+func (n *Node) limits() *nornv1.Limits {
+	return &nornv1.Limits{
+		MaxFrameBytes: proto.MaxFrame, MaxPayloadBytes: uint32(n.cfg.MaxPayload), MaxBatchTasks: proto.MaxBatchTasks,
+		MaxBatchBytes: proto.MaxBatchBytes, MaxDependencies: proto.MaxDependencies, MaxInFlight: uint32(n.cfg.MaxInFlight),
+		MinLeaseSeconds: 1, MaxLeaseSeconds: (24 * time.Hour).Seconds(), MaxWaitSeconds: proto.MaxWait.Seconds(),
+	}
+}

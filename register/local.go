@@ -1,0 +1,135 @@
+package register
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/norn-dev/norn/store"
+)
+
+// ErrClosed is returned when the register was closed before it answered.
+var ErrClosed = errors.New("register: closed")
+
+// ErrNotFormatted is returned when the store holds no register.
+var ErrNotFormatted = errors.New("register: the store holds no register")
+
+var stateKey = []byte("register/state")
+
+// Local is the register of a cluster of one.
+type Local struct {
+	store store.Store
+
+	mu     sync.Mutex // guards everything below; state.Cluster never changes
+	state  State
+	watch  []func(State)
+	closed bool
+}
+
+// Format writes the first state of a register. It happens once in the life of
+// a cluster, never because nobody answered.
+func Format(s store.Store, c Cluster, self Member) error {
+	state := State{Cluster: c, Members: []Member{self}, Cells: make([]Cell, c.Partitions)}
+	for i := range state.Cells {
+		state.Cells[i].Cohort = []Member{self}
+	}
+	return write(s, &state)
+}
+
+// OpenLocal opens the register in a store that [Format] has prepared. It
+// returns ErrNotFormatted when there is none.
+func OpenLocal(s store.Store) (*Local, error) {
+	b, ok := s.Get(stateKey)
+	if !ok {
+		return nil, ErrNotFormatted
+	}
+	l := &Local{store: s}
+	if err := json.Unmarshal(b, &l.state); err != nil {
+		return nil, fmt.Errorf("register: damaged state: %w", err)
+	}
+	if n := len(l.state.Cells); n != l.state.Cluster.Partitions {
+		return nil, fmt.Errorf("register: damaged state: %d cells for %d partitions", n, l.state.Cluster.Partitions)
+	}
+	return l, nil
+}
+
+func write(s store.Store, state *State) error {
+	b, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	var batch store.Batch
+	batch.Set(stateKey, b)
+	s.Apply(&batch)
+	s.Sync()
+	return nil
+}
+
+// Do decides the request at once and makes it durable before it answers.
+func (l *Local) Do(r Request, done func(Result)) {
+	res, watch := l.decide(r)
+	done(res)
+	for _, fn := range watch {
+		fn(res.State)
+	}
+}
+
+func (l *Local) decide(r Request) (Result, []func(State)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	res := Result{Tag: r.Tag, Won: make([]bool, len(r.Changes))}
+	if l.closed {
+		res.Err = ErrClosed
+		return res, nil
+	}
+	next := l.state
+	next.Cells = slices.Clone(l.state.Cells)
+	changed := false
+	for i, c := range r.Changes {
+		if int(c.Partition) >= len(next.Cells) {
+			continue
+		}
+		cell := &next.Cells[c.Partition]
+		if !cell.Same(&c.Old) || c.New.Epoch <= cell.Epoch {
+			continue
+		}
+		*cell, res.Won[i], changed = c.New, true, true
+	}
+	res.State = next
+	if !changed {
+		return res, nil
+	}
+	if err := write(l.store, &next); err != nil {
+		res.Err = err
+		return res, nil
+	}
+	l.state = next
+	return res, slices.Clone(l.watch)
+}
+
+// Subscribe has fn called after each change.
+func (l *Local) Subscribe(fn func(State)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = append(l.watch, fn)
+}
+
+// Cluster is what was fixed when the cluster was made.
+func (l *Local) Cluster() Cluster { return l.state.Cluster }
+
+// Members gives the members.
+func (l *Local) Members() []Member {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.state.Members)
+}
+
+// Close refuses further requests. The store is the caller's to close.
+func (l *Local) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return nil
+}

@@ -1,0 +1,96 @@
+package register
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/norn-dev/norn/ring"
+)
+
+// Incarnation is minted when a data directory is formatted. A wiped, restored
+// or cloned directory is a different member (design 7.1).
+type Incarnation [16]byte
+
+// String is the incarnation in hexadecimal.
+func (i Incarnation) String() string { return hex.EncodeToString(i[:]) }
+
+// UUID identifies a cluster.
+type UUID [16]byte
+
+// String is the usual form, 8-4-4-4-12.
+func (u UUID) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
+}
+
+// Member is a node in one incarnation: what cohorts list.
+type Member struct {
+	Node        string
+	Incarnation Incarnation
+}
+
+// Cell is the value of one partition. Epochs strictly increase (K1); the nonce
+// tells the writer of an unclear compare-and-set whether it won.
+type Cell struct {
+	Epoch  uint64
+	Cohort []Member
+	Leader Member
+	Nonce  uint64
+}
+
+// Same compares what a compare-and-set compares: epoch and nonce name a
+// written value uniquely.
+func (c *Cell) Same(o *Cell) bool { return c.Epoch == o.Epoch && c.Nonce == o.Nonce }
+
+// Cluster is what is fixed when a cluster is made.
+type Cluster struct {
+	ID         UUID
+	Partitions int
+	Replicas   int
+}
+
+// State is a linearizable picture of the register.
+type State struct {
+	Cluster Cluster
+	Members []Member
+	Cells   []Cell // by partition
+}
+
+// Change asks for one compare-and-set: New is written if the cell is still Old
+// and New's epoch is greater.
+type Change struct {
+	Partition ring.Partition
+	Old, New  Cell
+}
+
+// Request is a read, or with Changes a batch of compare-and-sets.
+type Request struct {
+	// Tag comes back in the result.
+	Tag uint64
+	// Changes are decided one by one, in order, in one commit.
+	Changes []Change
+}
+
+// Result answers a request.
+type Result struct {
+	Tag uint64
+	// Won says for each change whether it was written.
+	Won []bool
+	// State is the register right after the request, by a linearizable read.
+	State State
+	// Err says that the outcome is not known; read again.
+	Err error
+}
+
+// Register is the linearizable store behind the cells.
+type Register interface {
+	// Do takes a request and sees to it that done is called once with its
+	// result, from any goroutine.
+	Do(r Request, done func(Result))
+	// Subscribe has fn called with the state after each change. The call must
+	// not block.
+	Subscribe(fn func(State))
+	// Members gives the members as last seen here.
+	Members() []Member
+	// Close ends it; requests under way get an error.
+	Close() error
+}

@@ -1,0 +1,17 @@
+// Package store is the contract between the machines and the disk: ordered
+// keys, atomic batches, and a clear line between what is visible and what is
+// durable.
+//
+//  1. Apply makes a batch visible at once, whole, after every batch before it.
+//     It is not durable.
+//  2. Sync returns when everything applied before the call is durable. After a
+//     crash every batch applied before a Sync that returned is there, and of
+//     those applied later a prefix, each whole or not at all.
+//  3. A failure to write, to sync or to read is never an answer: the
+//     implementation hands it to its fatal handler and does not return.
+//     Damaged is not absent, unknown is not failed (design 11).
+//
+// [OpenPebble] is the store of a node; package memstore is the twin of the
+// simulator, with the same behaviour and a crash that can be placed anywhere.
+// Package storetest holds both to this contract.
+package store

@@ -1,0 +1,142 @@
+package vnode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Audit recomputes every index entry and counter of a partition from its facts
+// and claims and compares them with what is stored. It reads the whole
+// partition: for tests, the simulator and `cluster verify`. It returns the
+// first difference, an error that wraps ErrDamaged.
+func Audit(view store.View, p ring.Partition) error {
+	a := &audit{view: view, p: p, want: make(map[string]bool), counts: make(map[string]*Counts)}
+	if err := a.tasks(); err != nil {
+		return err
+	}
+	if err := a.indexes(); err != nil {
+		return err
+	}
+	return a.counters()
+}
+
+type audit struct {
+	view    store.View
+	p       ring.Partition
+	want    map[string]bool // index keys; true once seen
+	counts  map[string]*Counts
+	orphans uint64
+}
+
+// tasks walks over all tasks and notes where they must stand.
+func (a *audit) tasks() error {
+	for task, ok := NextTask(a.view, a.p, id.ID{}); ok; task, ok = NextTask(a.view, a.p, task) {
+		d, err := ReadTask(a.view, a.p, task, ReadOptions{})
+		if err != nil {
+			return err
+		}
+		active := 0
+		for _, r := range d.Claims {
+			if r.Outcome == claim.Active {
+				active++
+			}
+		}
+		e := d.Task.Enqueued
+		if e == nil {
+			a.orphans++
+			a.want[string(appendTask(nil, tableOrphans, a.p, task))] = false
+			continue
+		}
+		if a.counts[e.Queue] == nil {
+			a.counts[e.Queue] = &Counts{}
+		}
+		a.counts[e.Queue][d.State]++
+		rank := rankOf(d.Task)
+		switch d.State {
+		case crdt.StateReady:
+			a.want[string(appendReady(nil, a.p, e.Queue, &rank))] = false
+		case crdt.StateScheduled:
+			a.want[string(appendScheduled(nil, a.p, d.Task.NotBefore(), task))] = false
+		case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
+			if active > 0 {
+				return fmt.Errorf("%w: %s is %s but has %d active claims", ErrDamaged, task, d.State, active)
+			}
+			a.want[string(appendFinished(nil, a.p, d.State, e.Queue, d.Task.FinishedAt(), task))] = false
+		}
+	}
+	return nil
+}
+
+// indexes compares the stored index keys with those that must be there.
+func (a *audit) indexes() error {
+	for _, table := range []byte{tableReady, tableScheduled, tableFinished, tableOrphans} {
+		prefix := appendPrefix(nil, table, a.p)
+		for key := range a.view.Scan(prefix, after(prefix)) {
+			if _, ok := a.want[string(key)]; !ok {
+				return fmt.Errorf("%w: index entry %q should not be there", ErrDamaged, key)
+			}
+			a.want[string(key)] = true
+		}
+	}
+	missing := ""
+	for key, seen := range a.want {
+		if !seen && (missing == "" || key < missing) {
+			missing = key
+		}
+	}
+	if missing != "" {
+		return fmt.Errorf("%w: index entry %q is missing", ErrDamaged, missing)
+	}
+	return nil
+}
+
+// counters compares the stored counters with the tasks counted.
+func (a *audit) counters() error {
+	prefix := appendPrefix(nil, tableQueues, a.p)
+	stored := 0
+	for key, value := range a.view.Scan(prefix, after(prefix)) {
+		counts, low, hasLow, err := decodeQueueRecord(value)
+		if err != nil {
+			return err
+		}
+		name := string(bytes.TrimSuffix(key[prefixSize:], []byte{0}))
+		want := a.counts[name]
+		if want == nil {
+			want = &Counts{}
+		} else {
+			stored++
+		}
+		if counts != *want {
+			return fmt.Errorf("%w: queue %s counts %v, its tasks are %v", ErrDamaged, name, counts, *want)
+		}
+		if first, ok := a.firstReady(name); ok && (!hasLow || low.Compare(&first) > 0) {
+			return fmt.Errorf("%w: queue %s: low-water rank %x is above the first ready key %x", ErrDamaged, name, low, first)
+		}
+	}
+	if stored != len(a.counts) {
+		return fmt.Errorf("%w: %d queues have counters, %d have tasks", ErrDamaged, stored, len(a.counts))
+	}
+	b, ok := a.view.Get(appendPrefix(nil, tablePartition, a.p))
+	if !ok {
+		b = (&partitionRecord{}).appendTo(nil)
+	}
+	if r := binary.BigEndian.Uint64(b[len(b)-8:]); r != a.orphans {
+		return fmt.Errorf("%w: %d orphans on record, %d found", ErrDamaged, r, a.orphans)
+	}
+	return nil
+}
+
+func (a *audit) firstReady(queue string) (claim.Rank, bool) {
+	prefix := appendQueue(nil, tableReady, a.p, queue)
+	for key := range a.view.Scan(prefix, after(prefix)) {
+		return claim.Rank(key[len(prefix):]), true
+	}
+	return claim.Rank{}, false
+}

@@ -1,0 +1,91 @@
+package vnode
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+)
+
+// Counts has the number of tasks per state; the index is the state.
+type Counts [crdt.StateCancelled + 1]uint64
+
+// Total is the sum over all states.
+func (c *Counts) Total() (sum uint64) {
+	for _, n := range c {
+		sum += n
+	}
+	return sum
+}
+
+// Add adds o to c.
+func (c *Counts) Add(o *Counts) {
+	for i, n := range o {
+		c[i] += n
+	}
+}
+
+// ErrDamaged is returned when stored bytes cannot be read. The node stops:
+// damaged is not the same as absent.
+var ErrDamaged = errors.New("vnode: damaged record")
+
+const queueVersion = 1
+
+// appendQueueRecord appends the stored form of a queue's counters and the
+// low-water rank of its ready index.
+func appendQueueRecord(dst []byte, c *Counts, low claim.Rank, hasLow bool) []byte {
+	dst = append(dst, queueVersion)
+	for _, n := range c[1:] {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	if hasLow {
+		dst = append(dst, low[:]...)
+	}
+	return dst
+}
+
+func decodeQueueRecord(b []byte) (c Counts, low claim.Rank, hasLow bool, err error) {
+	if len(b) == 0 || b[0] != queueVersion {
+		return c, low, false, fmt.Errorf("%w: queue record", ErrDamaged)
+	}
+	b = b[1:]
+	for i := range c[1:] {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			return c, low, false, fmt.Errorf("%w: queue counters", ErrDamaged)
+		}
+		c[i+1], b = n, b[size:]
+	}
+	switch len(b) {
+	case 0:
+	case claim.RankSize:
+		low, hasLow = claim.Rank(b), true
+	default:
+		return c, low, false, fmt.Errorf("%w: low-water rank", ErrDamaged)
+	}
+	return c, low, hasLow, nil
+}
+
+// partitionRecord is what a partition remembers beside its facts and indexes.
+type partitionRecord struct {
+	// moved is the (wall ns, task) up to which the scheduled index was emptied
+	// into the ready index. It never goes back, whatever the clock does,
+	// because it says where the index entry of a task stands.
+	moved [28]byte
+	// orphans counts tasks that have facts but no enqueue yet.
+	orphans uint64
+}
+
+func (r *partitionRecord) appendTo(dst []byte) []byte {
+	dst = append(append(dst, 1), r.moved[:]...)
+	return binary.BigEndian.AppendUint64(dst, r.orphans)
+}
+
+func decodePartitionRecord(b []byte) (partitionRecord, error) {
+	if len(b) != 37 || b[0] != 1 {
+		return partitionRecord{}, fmt.Errorf("%w: partition record", ErrDamaged)
+	}
+	return partitionRecord{moved: [28]byte(b[1:]), orphans: binary.BigEndian.Uint64(b[29:])}, nil
+}

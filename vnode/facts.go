@@ -1,0 +1,238 @@
+package vnode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// ErrConflict is returned when an ID is taken by a task with another spec.
+var ErrConflict = errors.New("vnode: the ID is taken by another task")
+
+// Enqueued tells what became of an enqueue.
+type Enqueued struct {
+	// Existed says that the same task was there before.
+	Existed bool
+	// Digest is the stored spec's digest when the error is ErrConflict.
+	Digest [16]byte
+}
+
+// Enqueue stores the enqueue fact of a task. The same spec again changes
+// nothing; another spec under the same ID returns ErrConflict with the stored
+// spec's digest (design 3).
+func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued, error) {
+	fact := spec.Fact(task)
+	key := appendFact(nil, v.Partition, task, fact.Key)
+	if stored, ok := tx.Get(key); ok {
+		old, err := crdt.DecodeEnqueued(stored)
+		if err != nil {
+			return Enqueued{}, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		if !crdt.SameSpec(old, *spec) {
+			return Enqueued{Existed: true, Digest: old.SpecDigest()}, ErrConflict
+		}
+		return Enqueued{Existed: true}, nil
+	}
+	tx.Set(key, fact.Body)
+	if v.record.orphans > 0 {
+		orphan := appendTask(nil, tableOrphans, v.Partition, task)
+		if _, ok := tx.Get(orphan); ok {
+			tx.Delete(orphan)
+			v.record.orphans--
+			v.writeRecord(tx)
+			t, err := LoadTask(tx, v.Partition, task)
+			if err != nil {
+				return Enqueued{}, err
+			}
+			p := v.place(t)
+			v.enter(tx, task, &p)
+			return Enqueued{}, nil
+		}
+	}
+	p := place{queue: spec.Queue, fresh: true}
+	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
+	p.state, p.at = v.wake(task, spec.NotBefore)
+	v.enter(tx, task, &p)
+	return Enqueued{}, nil
+}
+
+// Added tells what became of a fact.
+type Added struct {
+	// Existed says that the same fact was there before.
+	Existed bool
+	// Clash says that another fact was there under the same key; the same one
+	// of the two wins everywhere, and the loser is gone.
+	Clash bool
+}
+
+// Add stores a fact that any node may write (update, completed, cancelled),
+// whatever is known about its task so far, and moves the task where its facts
+// now say. A fact before its enqueue is kept. A finished task loses its claims.
+func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
+	key := appendFact(nil, v.Partition, f.Task, f.Key)
+	var added Added
+	if old, ok := tx.Get(key); ok {
+		if bytes.Equal(old, f.Body) {
+			return Added{Existed: true}, nil
+		}
+		// A retry through another node differs in its time only.
+		added.Existed = crdt.SameContent(f.Key.Kind, f.Body, old)
+		added.Clash = !added.Existed
+		if !crdt.Wins(f.Body, old) {
+			return added, nil
+		}
+	}
+	defer v.heard(f.Task)
+	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
+		return added, nil
+	}
+	if f.Key.Kind == crdt.KindUpdate && v.claims.Lookup(f.Task) != nil {
+		tx.Set(key, f.Body) // a claimed task stays where it is
+		return added, nil
+	}
+	before, err := LoadTask(tx, v.Partition, f.Task)
+	if err != nil {
+		return added, err
+	}
+	if before.Enqueued == nil {
+		tx.Set(key, f.Body)
+		v.adopt(tx, f.Task)
+		return added, nil
+	}
+	was := v.place(before)
+	v.leave(tx, f.Task, &was)
+	tx.Set(key, f.Body)
+	return added, v.settle(tx, f.Task, f.Key.A)
+}
+
+// heard tells the caller of the vnode that a task has a new fact.
+func (v *Vnode) heard(task id.ID) {
+	if v.cfg.OnFact != nil {
+		v.cfg.OnFact(task)
+	}
+}
+
+// adopt remembers that a task has facts without an enqueue.
+func (v *Vnode) adopt(tx store.Tx, task id.ID) {
+	key := appendTask(nil, tableOrphans, v.Partition, task)
+	if _, ok := tx.Get(key); ok {
+		return
+	}
+	tx.Set(key, nil)
+	v.record.orphans++
+	v.writeRecord(tx)
+}
+
+// settle puts a task that is in no index where its facts say. A task that is
+// finished loses its claims first; token is the one that finished it.
+func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64) error {
+	t, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return err
+	}
+	if t.Finished() {
+		v.endClaims(tx, task, token)
+	}
+	p := v.place(t)
+	v.enter(tx, task, &p)
+	return nil
+}
+
+// finishClaimed completes a task that is under a claim without reading it:
+// claimed means enqueued and not finished.
+func (v *Vnode) finishClaimed(tx store.Tx, key []byte, f crdt.Fact) bool {
+	e := v.claims.Lookup(f.Task)
+	if e == nil {
+		return false
+	}
+	c, err := crdt.DecodeCompleted(f.Body)
+	if err != nil {
+		return false
+	}
+	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank}
+	v.leave(tx, f.Task, &p)
+	tx.Set(key, f.Body)
+	v.endClaims(tx, f.Task, f.Key.A)
+	p.state, p.at = crdt.StateCompleted, c.At
+	v.enter(tx, f.Task, &p)
+	return true
+}
+
+// endClaims ends every claim of a finished task; the one with the token that
+// finished it counts as completed.
+func (v *Vnode) endClaims(tx store.Tx, task id.ID, token uint64) {
+	for e := v.claims.Lookup(task); e != nil; e = v.claims.Lookup(task) {
+		outcome := claim.Ended
+		if e.Claims[0].Token == token {
+			outcome = claim.Completed
+		}
+		v.endClaim(tx, task, e.Claims[0].Token, outcome)
+	}
+}
+
+// endClaim moves one claim from the active to the ended records.
+func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Outcome) {
+	r, ok := v.claims.End(task, token)
+	if !ok {
+		return
+	}
+	r.Outcome = outcome
+	if v.cfg.OnEnd != nil {
+		v.cfg.OnEnd(task, &r)
+	}
+	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
+	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
+}
+
+// Known tells whether any fact of the task is stored here.
+func Known(view store.View, p ring.Partition, task id.ID) bool {
+	prefix := appendTask(nil, tableFacts, p, task)
+	for range view.Scan(prefix, after(prefix)) {
+		return true
+	}
+	return false
+}
+
+// NextSeq is the number after the last visible update of a claim: where
+// `complete` without a sequence number puts the completion.
+func NextSeq(view store.View, p ring.Partition, task id.ID, token uint64) uint64 {
+	next := uint64(0)
+	prefix := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: token})
+	prefix = prefix[:len(prefix)-8]
+	for key := range view.Scan(prefix, after(prefix)) {
+		if binary.BigEndian.Uint64(key[len(key)-8:]) != next {
+			break
+		}
+		next++
+	}
+	return next
+}
+
+// Tick moves due tasks and ends lapsed claims. Call it when [Vnode.NextWake]
+// says so; it may leave work for the next call.
+func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
+	if v.epoch == 0 {
+		return nil
+	}
+	if err := v.moveDue(tx, now); err != nil {
+		return err
+	}
+	for n := 0; n < maxMoves; n++ {
+		task, token, ok := v.claims.Lapsed(now)
+		if !ok {
+			return nil
+		}
+		if err := v.expire(tx, task, token, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package vnode
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/store"
+)
+
+// Ask is who asks for a claim, and for how long.
+type Ask struct {
+	Worker  string
+	Session [16]byte
+	Request uint64
+	Lease   time.Duration
+}
+
+// ErrNothing is returned when no task of the queue is ready here.
+var ErrNothing = errors.New("vnode: nothing ready")
+
+// ErrExhausted is returned when the epoch has no claim numbers left; a new
+// election brings a new epoch (design 7.3).
+var ErrExhausted = errors.New("vnode: claim numbers of this epoch are used up")
+
+// Grant claims the best ready task of a queue. The claim is held from now on,
+// but the worker may hear of it only once the batch is durable.
+func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*Detail, error) {
+	q := v.queues[queueName]
+	if q == nil || v.epoch == 0 || q.head.Min() == nil {
+		return nil, ErrNothing
+	}
+	if v.seq == math.MaxUint32 {
+		return nil, ErrExhausted
+	}
+	e := *q.head.Min()
+	task := e.Rank.Task()
+	d, err := v.describe(tx, task, e.Fresh)
+	if err != nil {
+		return nil, err
+	}
+	if d.Task.Enqueued == nil || d.Task.Finished() || v.claims.Lookup(task) != nil {
+		return nil, fmt.Errorf("%w: %s is in the ready index of queue %s but is not ready", ErrDamaged, task, queueName)
+	}
+	p := place{state: crdt.StateReady, queue: queueName, rank: e.Rank}
+	v.leave(tx, task, &p)
+	v.seq++
+	r := claim.Record{
+		Token:  v.epoch<<32 | uint64(v.seq),
+		Worker: ask.Worker, Session: ask.Session, Request: ask.Request,
+		Start: now.Wall, End: now.Wall + int64(ask.Lease), Lease: ask.Lease,
+	}
+	v.claims.Grant(task, briefOf(d.Task), r, now)
+	tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, r.Token), r.AppendTo(nil))
+	p.state = crdt.StateClaimed
+	v.enter(tx, task, &p)
+	d.Claims = append(d.Claims, r)
+	d.State = crdt.StateClaimed
+	return d, nil
+}
+
+// describe reads what a grant says about its task. A fresh task has nothing
+// but its enqueue fact.
+func (v *Vnode) describe(view store.View, task id.ID, fresh bool) (*Detail, error) {
+	if !fresh {
+		return ReadTask(view, v.Partition, task, ReadOptions{})
+	}
+	key := appendFact(v.keyspace[:0], v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
+	body, ok := view.Get(key)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is ready but has no enqueue fact", ErrDamaged, task)
+	}
+	// The payload goes into an answer that outlives this view.
+	e, err := crdt.DecodeEnqueued(append([]byte(nil), body...))
+	if err != nil {
+		return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+	}
+	return &Detail{Task: crdt.NewTask(task, &e)}, nil
+}
+
+// Renew extends a claim by d from now, or by its present length when d is 0.
+// It returns claim.ErrLost when the claim does not hold any more.
+func (v *Vnode) Renew(tx store.Tx, task id.ID, token uint64, d time.Duration, now clock.Time) (claim.Record, error) {
+	if v.epoch == 0 {
+		return claim.Record{}, claim.ErrLost
+	}
+	h, err := v.claims.Renew(task, token, d, now)
+	if err != nil {
+		return claim.Record{}, err
+	}
+	tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token), h.Record.AppendTo(nil))
+	return h.Record, nil
+}
+
+// Failure is what a worker says went wrong.
+type Failure struct {
+	Token   uint64
+	Error   string
+	RetryAt int64 // wall ns; 0: the task's policy decides
+	Counted bool  // uses up an attempt
+	Discard bool  // dead at once
+}
+
+// Fail ends the claim with a failure and lets the retry policy decide what
+// comes next. A repeated call changes nothing. It returns claim.ErrLost when
+// the token holds no claim.
+func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.State, bool, error) {
+	entry, _, err := v.claims.Current(task, f.Token, now)
+	if err != nil {
+		key := appendFact(nil, v.Partition, task, crdt.Key{Kind: crdt.KindFailed, A: f.Token})
+		if _, ok := tx.Get(key); !ok {
+			return 0, false, err
+		}
+		t, err := LoadTask(tx, v.Partition, task)
+		if err != nil {
+			return 0, false, err
+		}
+		return v.place(t).state, true, nil
+	}
+	attempts := entry.Brief.Attempts
+	if f.Counted {
+		attempts++
+	}
+	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted}
+	dead := f.Discard || f.Counted && attempts >= entry.Brief.MaxAttempts
+	if !dead && f.RetryAt == 0 {
+		t, err := LoadTask(tx, v.Partition, task)
+		if err != nil {
+			return 0, false, err
+		}
+		fact.RetryAt = now.Wall + int64(t.Enqueued.Retry.Delay(max(1, int(attempts)), v.cfg.Random))
+	}
+	reason := f.Error
+	if !f.Discard {
+		reason = fmt.Sprintf("out of attempts (%d): %s", attempts, f.Error)
+	}
+	s, err := v.conclude(tx, task, f.Token, claim.Failed, fact.Fact(task), dead, reason, now)
+	return s, false, err
+}
+
+// Release gives the task back at once. It counts as no attempt. A repeated
+// call changes nothing; claim.ErrLost is returned when the token holds no
+// claim and was not released before.
+func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (bool, error) {
+	if _, _, err := v.claims.Current(task, token, now); err != nil {
+		key := appendClaim(nil, tableEnded, v.Partition, task, token)
+		if b, ok := tx.Get(key); ok {
+			if r, bad := claim.DecodeRecord(token, b); bad == nil && r.Outcome == claim.Released {
+				return true, nil
+			}
+		}
+		return false, err
+	}
+	_, err := v.conclude(tx, task, token, claim.Released, crdt.Fact{}, false, "", now)
+	return false, err
+}
+
+// expire ends a lapsed claim. It counts as an attempt and the task is ready
+// again at once (design 8).
+func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
+	b := v.claims.Lookup(task).Brief
+	dead := b.Attempts+1 >= b.MaxAttempts
+	fact := crdt.Expired{Token: token, At: now.Wall}.Fact(task)
+	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", b.Attempts+1)
+	_, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
+	return err
+}
+
+// conclude ends one claim with an outcome, writes the fact that says so, and
+// where the policy is used up the dead fact, and puts the task where it
+// belongs.
+func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Outcome, fact crdt.Fact, dead bool, reason string, now clock.Time) (crdt.State, error) {
+	defer v.heard(task)
+	before, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return 0, err
+	}
+	was := v.place(before)
+	v.leave(tx, task, &was)
+	v.endClaim(tx, task, token, outcome)
+	if fact.Key.Kind != 0 {
+		tx.Set(appendFact(nil, v.Partition, task, fact.Key), fact.Body)
+	}
+	if dead {
+		f := crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task)
+		tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+	}
+	t, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return 0, err
+	}
+	if t.Finished() {
+		v.endClaims(tx, task, 0)
+	}
+	is := v.place(t)
+	v.enter(tx, task, &is)
+	return is.state, nil
+}

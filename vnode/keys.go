@@ -1,0 +1,77 @@
+package vnode
+
+import (
+	"encoding/binary"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+)
+
+// Tables of the store. Each key starts with the table and the partition, so
+// that a partition can be copied and dropped table by table.
+const (
+	tableFacts     = 'f' // task, fact key -> canonical bytes
+	tableActive    = 'a' // task, token -> claim record that has not ended
+	tableEnded     = 'c' // task, token -> claim record that has ended
+	tableReady     = 'r' // queue, 0, rank -> 1 when never claimed
+	tableScheduled = 's' // wall ns, task -> nothing
+	tableWaiting   = 'w' // task -> nothing
+	tableFinished  = 't' // state, queue, 0, wall ns, task -> nothing
+	tableQueues    = 'q' // queue -> counters and low-water rank
+	tablePartition = 'p' // nothing -> partition record
+	tableOrphans   = 'o' // task -> nothing: facts without their enqueue
+)
+
+const prefixSize = 3
+
+func appendPrefix(dst []byte, table byte, p ring.Partition) []byte {
+	return append(dst, table, byte(p>>8), byte(p))
+}
+
+func appendTask(dst []byte, table byte, p ring.Partition, task id.ID) []byte {
+	return append(appendPrefix(dst, table, p), task[:]...)
+}
+
+func appendFact(dst []byte, p ring.Partition, task id.ID, k crdt.Key) []byte {
+	return k.Append(appendTask(dst, tableFacts, p, task))
+}
+
+func appendClaim(dst []byte, table byte, p ring.Partition, task id.ID, token uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendTask(dst, table, p, task), token)
+}
+
+func appendQueue(dst []byte, table byte, p ring.Partition, queue string) []byte {
+	// A queue name has no zero byte, so the zero ends it in order.
+	return append(append(appendPrefix(dst, table, p), queue...), 0)
+}
+
+func appendReady(dst []byte, p ring.Partition, queue string, r *claim.Rank) []byte {
+	return append(appendQueue(dst, tableReady, p, queue), r[:]...)
+}
+
+func appendScheduled(dst []byte, p ring.Partition, at int64, task id.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableScheduled, p), uint64(at))
+	return append(dst, task[:]...)
+}
+
+func appendFinished(dst []byte, p ring.Partition, s crdt.State, queue string, at int64, task id.ID) []byte {
+	dst = append(appendPrefix(dst, tableFinished, p), byte(s))
+	dst = append(append(dst, queue...), 0)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
+	return append(dst, task[:]...)
+}
+
+// after is the smallest key that is greater than every key with this prefix.
+// It reuses nothing of prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

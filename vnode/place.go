@@ -1,0 +1,187 @@
+package vnode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/store"
+)
+
+// place says in which index a task stands. It follows from the facts, the
+// claims and the moved watermark, and from nothing else.
+type place struct {
+	state crdt.State // StateUnknown: in none
+	queue string
+	rank  claim.Rank
+	at    int64 // scheduled: due; finished: when
+	fresh bool  // surely never claimed and without other facts; false is always safe
+}
+
+// rankOf is the task's rank; the task has an enqueue fact.
+func rankOf(t *crdt.Task) claim.Rank {
+	return claim.NewRank(t.Enqueued.Priority, admissionOrder(t.ID, t.Enqueued), t.ID)
+}
+
+func admissionOrder(task id.ID, e *crdt.Enqueued) [8]byte {
+	if e.Admission == 0 {
+		return task.Order()
+	}
+	return id.OrderOf(e.Admission, task.Kind())
+}
+
+// briefOf is what the claim table remembers of the task.
+func briefOf(t *crdt.Task) claim.Brief {
+	return claim.Brief{
+		Queue: t.Enqueued.Queue, Rank: rankOf(t),
+		Attempts: uint32(t.Attempts()), MaxAttempts: t.Enqueued.Retry.MaxAttempts,
+	}
+}
+
+// place computes where the task stands now.
+func (v *Vnode) place(t *crdt.Task) place {
+	if t.Enqueued == nil {
+		return place{}
+	}
+	p := place{queue: t.Enqueued.Queue, rank: rankOf(t)}
+	if s := t.Outcome(); s != crdt.StateUnknown {
+		p.state, p.at = s, t.FinishedAt()
+		return p
+	}
+	if v.claims.Lookup(t.ID) != nil {
+		p.state = crdt.StateClaimed
+		return p
+	}
+	p.state, p.at = v.wake(t.ID, t.NotBefore())
+	return p
+}
+
+// wake tells whether a task with this earliest start is ready or scheduled.
+// The watermark decides, not the clock: it says which index entries exist.
+func (v *Vnode) wake(task id.ID, notBefore int64) (crdt.State, int64) {
+	if notBefore == 0 || v.record.passed(notBefore, task) {
+		return crdt.StateReady, 0
+	}
+	return crdt.StateScheduled, notBefore
+}
+
+// leave deletes the task's index entry and takes it off its counter.
+func (v *Vnode) leave(tx store.Tx, task id.ID, p *place) {
+	if p.state == crdt.StateUnknown {
+		return
+	}
+	q := v.queue(p.queue)
+	q.counts[p.state]--
+	v.touch(q)
+	switch p.state {
+	case crdt.StateReady:
+		tx.Delete(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank))
+		q.head.Remove(&p.rank)
+		v.fill(tx, q)
+	case crdt.StateScheduled:
+		tx.Delete(appendScheduled(v.keyspace[:0], v.Partition, p.at, task))
+	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
+		tx.Delete(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task))
+	}
+}
+
+// enter writes the task's index entry and counts it.
+func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
+	if p.state == crdt.StateUnknown {
+		return
+	}
+	q := v.queue(p.queue)
+	q.counts[p.state]++
+	v.touch(q)
+	switch p.state {
+	case crdt.StateReady:
+		fresh := [1]byte{}
+		if p.fresh {
+			fresh[0] = 1
+		}
+		tx.Set(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank), fresh[:])
+		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh})
+		v.fill(tx, q)
+	case crdt.StateScheduled:
+		tx.Set(appendScheduled(v.keyspace[:0], v.Partition, p.at, task), nil)
+		v.nextDue = min(v.nextDue, p.at)
+	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
+		tx.Set(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task), nil)
+	}
+}
+
+// passed tells whether the scheduled entry (at, task) was already moved.
+func (r *partitionRecord) passed(at int64, task id.ID) bool {
+	var k [28]byte
+	binary.BigEndian.PutUint64(k[:], uint64(at))
+	copy(k[8:], task[:])
+	return bytes.Compare(k[:], r.moved[:]) <= 0
+}
+
+// findDue looks up the first scheduled entry, starting at the watermark so
+// that what was moved before is not walked over.
+func (v *Vnode) findDue(view store.View) {
+	v.nextDue = math.MaxInt64
+	prefix := appendPrefix(nil, tableScheduled, v.Partition)
+	from := append(appendPrefix(nil, tableScheduled, v.Partition), v.record.moved[:]...)
+	for key := range view.Scan(from, after(prefix)) {
+		v.nextDue = int64(binary.BigEndian.Uint64(key[prefixSize:]))
+		return
+	}
+}
+
+// maxMoves bounds the due tasks moved in one tick, so that a million tasks due
+// at one instant do not hold up everything else.
+const maxMoves = 1000
+
+// moveDue moves due tasks from the scheduled to the ready index.
+func (v *Vnode) moveDue(tx store.Tx, now clock.Time) error {
+	if v.nextDue > now.Wall {
+		return nil
+	}
+	prefix := appendPrefix(nil, tableScheduled, v.Partition)
+	from := append(appendPrefix(nil, tableScheduled, v.Partition), v.record.moved[:]...)
+	var due []id.ID
+	var last [28]byte
+	for key := range tx.Scan(from, after(prefix)) {
+		at := int64(binary.BigEndian.Uint64(key[prefixSize:]))
+		if at > now.Wall || len(due) == maxMoves {
+			break
+		}
+		due = append(due, id.ID(key[prefixSize+8:]))
+		last = [28]byte(key[prefixSize:])
+	}
+	moves := make([]place, len(due))
+	for i, task := range due {
+		t, err := LoadTask(tx, v.Partition, task)
+		if err != nil {
+			return err
+		}
+		moves[i] = v.place(t)
+		if moves[i].state != crdt.StateScheduled {
+			return fmt.Errorf("%w: %s is in the scheduled index but is %s", ErrDamaged, task, moves[i].state)
+		}
+	}
+	if len(due) > 0 {
+		for i, task := range due {
+			v.leave(tx, task, &moves[i])
+		}
+		v.record.moved = last
+		v.writeRecord(tx)
+		for i, task := range due {
+			moves[i].state = crdt.StateReady
+			v.enter(tx, task, &moves[i])
+		}
+	}
+	v.findDue(tx)
+	return nil
+}
+
+func (v *Vnode) writeRecord(tx store.Tx) {
+	tx.Set(appendPrefix(v.keyspace[:0], tablePartition, v.Partition), v.record.appendTo(nil))
+}

@@ -1,0 +1,117 @@
+package vnode
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Detail is a task as a reader sees it.
+type Detail struct {
+	Task   *crdt.Task
+	State  crdt.State
+	Claims []claim.Record // by ascending token
+}
+
+// ReadOptions say what a reader can do without.
+type ReadOptions struct {
+	// NoClaims leaves the claim history away.
+	NoClaims bool
+}
+
+// LoadTask reads the facts of a task and builds its view. The view owns its
+// bytes. It returns ErrDamaged when a fact cannot be read.
+func LoadTask(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
+	prefix := appendTask(nil, tableFacts, p, task)
+	t, err := crdt.View(task, func(yield func(crdt.Fact) bool) {
+		for key, value := range view.Scan(prefix, after(prefix)) {
+			k, err := crdt.DecodeKey(key[len(prefix):])
+			if err != nil {
+				k = crdt.Key{} // View refuses the zero kind
+			}
+			if !yield(crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), value...)}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+	}
+	return t, nil
+}
+
+// ReadTask reads a task with its claims, from any view of the store: a reader
+// beside the vnode sees a claim as held until the vnode has ended it.
+func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Detail, error) {
+	t, err := LoadTask(view, p, task)
+	if err != nil {
+		return nil, err
+	}
+	d := &Detail{Task: t}
+	held := false
+	if !o.NoClaims {
+		if d.Claims, err = readClaims(view, tableEnded, p, task, nil); err != nil {
+			return nil, err
+		}
+	}
+	ended := len(d.Claims)
+	if d.Claims, err = readClaims(view, tableActive, p, task, d.Claims); err != nil {
+		return nil, err
+	}
+	held = len(d.Claims) > ended
+	d.State = stateOf(view, t, p, held)
+	return d, nil
+}
+
+func readClaims(view store.View, table byte, p ring.Partition, task id.ID, to []claim.Record) ([]claim.Record, error) {
+	prefix := appendTask(nil, table, p, task)
+	for key, value := range view.Scan(prefix, after(prefix)) {
+		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		to = append(to, r)
+	}
+	return to, nil
+}
+
+// stateOf gives the state as the indexes of this view have it, so that lists,
+// counts and reads agree.
+func stateOf(view store.View, t *crdt.Task, p ring.Partition, held bool) crdt.State {
+	switch s := t.Outcome(); {
+	case s != crdt.StateUnknown:
+		return s
+	case t.Enqueued == nil:
+		return crdt.StateUnknown
+	case held:
+		return crdt.StateClaimed
+	case t.NotBefore() == 0:
+		return crdt.StateReady
+	}
+	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
+		if r, err := decodePartitionRecord(b); err == nil && r.passed(t.NotBefore(), t.ID) {
+			return crdt.StateReady
+		}
+	}
+	return crdt.StateScheduled
+}
+
+// NextTask gives the first task of a partition after the given one in ID
+// order, orphans included; the zero ID starts at the beginning. It costs one
+// seek, however many facts lie between.
+func NextTask(view store.View, p ring.Partition, last id.ID) (task id.ID, ok bool) {
+	prefix := appendPrefix(nil, tableFacts, p)
+	from := prefix
+	if last != (id.ID{}) {
+		from = after(appendTask(nil, tableFacts, p, last))
+	}
+	for key := range view.Scan(from, after(prefix)) {
+		return id.ID(key[prefixSize:]), true
+	}
+	return task, false
+}

@@ -1,0 +1,240 @@
+package vnode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Config is what a vnode needs to know beside its partition.
+type Config struct {
+	// Buffer is added to each lease before it may lapse; at least eta.
+	Buffer time.Duration
+	// HeadSize bounds the ready tasks kept in memory per queue. More costs 33
+	// bytes each and makes filling up rarer.
+	HeadSize int
+	// OnHead is told the best ready rank of a queue whenever it may have
+	// changed; nil when nothing is ready.
+	OnHead func(p ring.Partition, queue string, min *claim.Rank)
+	// OnEnd is told each claim that has ended.
+	OnEnd func(task id.ID, r *claim.Record)
+	// OnFact is told each task that has a new fact after its enqueue.
+	OnFact func(task id.ID)
+	// Random draws from [0, 1): jitter of back-offs.
+	Random func() float64
+}
+
+// Vnode is one partition on one node. Make one with [Open].
+type Vnode struct {
+	Partition ring.Partition
+
+	cfg      Config
+	epoch    uint64 // 0 while not leading
+	seq      uint32 // last claim number given out in this epoch
+	claims   *claim.Table
+	queues   map[string]*queue
+	dirty    []*queue // queues whose counters changed since the last flush
+	record   partitionRecord
+	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
+	keyspace [256]byte
+}
+
+// queue is one queue's part in this partition.
+type queue struct {
+	name   string
+	counts Counts
+	head   *claim.Head
+	dirty  bool
+}
+
+// Open loads what a vnode keeps in memory: counters, claims that have not
+// ended, the first scheduled time. It reads nothing that grows with the
+// backlog. It returns ErrDamaged when a record cannot be read.
+func Open(p ring.Partition, cfg Config, view store.View, now clock.Time) (*Vnode, error) {
+	v := &Vnode{
+		Partition: p, cfg: cfg,
+		claims: claim.NewTable(cfg.Buffer),
+		queues: make(map[string]*queue),
+	}
+	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
+		r, err := decodePartitionRecord(b)
+		if err != nil {
+			return nil, err
+		}
+		v.record = r
+	}
+	prefix := appendPrefix(nil, tableQueues, p)
+	for key, value := range view.Scan(prefix, after(prefix)) {
+		counts, low, hasLow, err := decodeQueueRecord(value)
+		if err != nil || len(key) <= prefixSize+1 {
+			return nil, fmt.Errorf("partition %d: key %x: %w", p, key, err)
+		}
+		q := &queue{name: string(key[prefixSize : len(key)-1]), counts: counts, head: claim.NewHead(cfg.HeadSize)}
+		if hasLow && counts[crdt.StateReady] > 0 {
+			q.head = claim.OpenHead(cfg.HeadSize, low)
+		}
+		v.queues[q.name] = q
+	}
+	if err := v.loadClaims(view, now); err != nil {
+		return nil, err
+	}
+	v.findDue(view)
+	for _, name := range v.names() {
+		v.fill(view, v.queues[name])
+	}
+	return v, nil
+}
+
+func (v *Vnode) loadClaims(view store.View, now clock.Time) error {
+	prefix := appendPrefix(nil, tableActive, v.Partition)
+	type found struct {
+		task   id.ID
+		record claim.Record
+	}
+	var all []found // read first: nested reads would end the slices' validity
+	for key, value := range view.Scan(prefix, after(prefix)) {
+		if len(key) != prefixSize+len(id.ID{})+8 {
+			return fmt.Errorf("%w: claim key %x", ErrDamaged, key)
+		}
+		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		all = append(all, found{id.ID(key[prefixSize:]), r})
+	}
+	for _, f := range all {
+		t, err := LoadTask(view, v.Partition, f.task)
+		if err != nil {
+			return err
+		}
+		if t.Enqueued == nil {
+			return fmt.Errorf("%w: claim on %s, which has no enqueue fact", ErrDamaged, f.task)
+		}
+		v.claims.Recover(f.task, briefOf(t), f.record, now)
+	}
+	return nil
+}
+
+// Lead makes this vnode hand out claims under an epoch of the register. Tokens
+// of the epoch start at 1.
+func (v *Vnode) Lead(epoch uint64) { v.epoch, v.seq = epoch, 0 }
+
+// Follow stops handing out claims.
+func (v *Vnode) Follow() { v.epoch = 0 }
+
+// Leading is the epoch led, or 0.
+func (v *Vnode) Leading() uint64 { return v.epoch }
+
+// NextWake is when [Vnode.Tick] has something to do: on the wall clock (due
+// tasks) and on the monotonic one (lapses).
+func (v *Vnode) NextWake() (wall, mono int64) {
+	if v.epoch == 0 {
+		return math.MaxInt64, clock.Never
+	}
+	return v.nextDue, v.claims.NextLapse()
+}
+
+// Queues calls fn for every queue with a counter, by name.
+func (v *Vnode) Queues(fn func(name string, c *Counts)) {
+	for _, name := range v.names() {
+		fn(name, &v.queues[name].counts)
+	}
+}
+
+// names gives the queues in an order that does not depend on the run.
+func (v *Vnode) names() []string { return slices.Sorted(maps.Keys(v.queues)) }
+
+// Held calls fn for every claim that has not ended, in the order of tasks and
+// tokens.
+func (v *Vnode) Held(fn func(task id.ID, r *claim.Record)) { v.claims.Each(fn) }
+
+// Best is the best ready rank of a queue, or nil.
+func (v *Vnode) Best(name string) *claim.Rank {
+	if q := v.queues[name]; q != nil && q.head.Min() != nil {
+		return &q.head.Min().Rank
+	}
+	return nil
+}
+
+// Claimed is the number of tasks under a claim here.
+func (v *Vnode) Claimed() int { return v.claims.Len() }
+
+// Flush writes the counters that changed since the last flush. It must be
+// called before the batch with the changes is made durable.
+func (v *Vnode) Flush(tx store.Tx) {
+	for i, q := range v.dirty {
+		low, hasLow := q.head.Low()
+		key := appendQueue(v.keyspace[:0], tableQueues, v.Partition, q.name)
+		tx.Set(key, appendQueueRecord(nil, &q.counts, low, hasLow))
+		q.dirty = false
+		v.dirty[i] = nil
+	}
+	v.dirty = v.dirty[:0]
+}
+
+// Dirty tells whether [Vnode.Flush] has something to write.
+func (v *Vnode) Dirty() bool { return len(v.dirty) > 0 }
+
+func (v *Vnode) queue(name string) *queue {
+	q := v.queues[name]
+	if q == nil {
+		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
+		v.queues[name] = q
+	}
+	return q
+}
+
+func (v *Vnode) touch(q *queue) {
+	if !q.dirty {
+		q.dirty = true
+		v.dirty = append(v.dirty, q)
+	}
+}
+
+// fill refills a queue's window from the ready index when it has run empty and
+// tells the caller of the vnode about the new head.
+func (v *Vnode) fill(view store.View, q *queue) {
+	if q.head.Hungry() {
+		low := q.head.After()
+		from := append(appendReady(nil, v.Partition, q.name, &low), 0)
+		prefix := appendQueue(nil, tableReady, v.Partition, q.name)
+		to := after(prefix)
+		q.head.Fill(func(yield func(claim.Ready) bool) {
+			for key, value := range view.Scan(from, to) {
+				e := claim.Ready{Rank: claim.Rank(key[len(prefix):]), Fresh: len(value) == 1 && value[0] == 1}
+				if !yield(e) {
+					return
+				}
+			}
+		})
+	}
+	v.announce(q)
+}
+
+func (v *Vnode) announce(q *queue) {
+	if v.cfg.OnHead == nil {
+		return
+	}
+	if e := q.head.Min(); e != nil && v.epoch != 0 {
+		v.cfg.OnHead(v.Partition, q.name, &e.Rank)
+		return
+	}
+	v.cfg.OnHead(v.Partition, q.name, nil)
+}
+
+// Announce tells the heads of all queues, after leadership began or ended.
+func (v *Vnode) Announce() {
+	for _, name := range v.names() {
+		v.announce(v.queues[name])
+	}
+}
