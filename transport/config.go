@@ -30,7 +30,7 @@ type Config struct {
 	HelloTimeout    time.Duration // accept (and TLS) to the end of the first frame
 	FrameTimeout    time.Duration // first to last byte of a frame
 	WriteTimeout    time.Duration // one write of at most 256 KiB
-	IdleTimeout     time.Duration // without any byte from the peer; 0: never
+	IdleTimeout     time.Duration // without any byte from the peer, open requests or not; 0: never
 	TLS             *tls.Config   // nil: plain
 	Logger          *slog.Logger  // nil: nothing is logged
 

@@ -21,7 +21,6 @@
 // [Client] is one multiplexed connection. [Pipe] and [MemListener] are the
 // in-memory twin for tests and work inside testing/synctest.
 //
-// The numbers behind the design (coalesced writes, inline handlers, the yield
-// before swapping) are in docs of the protocol; the benchmarks of this package
-// repeat them.
+// Coalesced writes, inline handlers and the writer's yield are there because
+// they were measured; the benchmarks of this package repeat the measurement.
 package transport

@@ -30,6 +30,7 @@ type stream struct {
 	mu      sync.Mutex // guards the fields below
 	change  sync.Cond
 	data    []byte
+	from    int  // what was read of data
 	ended   bool // the writer is done
 	gone    bool // the reader is gone
 	reading cutoff
@@ -78,9 +79,12 @@ func (s *stream) read(b []byte) (int, error) {
 			return 0, net.ErrClosed
 		case s.reading.passed():
 			return 0, os.ErrDeadlineExceeded
-		case len(s.data) > 0:
-			n := copy(b, s.data)
-			s.data = append(s.data[:0], s.data[n:]...)
+		case len(s.data) > s.from:
+			n := copy(b, s.data[s.from:])
+			if s.from += n; 2*s.from >= len(s.data) {
+				s.data = append(s.data[:0], s.data[s.from:]...)
+				s.from = 0
+			}
 			s.change.Broadcast()
 			return n, nil
 		case s.ended:
@@ -104,7 +108,7 @@ func (s *stream) write(b []byte) (n int, err error) {
 		case s.writing.passed():
 			return n, os.ErrDeadlineExceeded
 		}
-		if free := s.room - len(s.data); free > 0 {
+		if free := s.room - (len(s.data) - s.from); free > 0 {
 			k := min(free, len(b))
 			s.data = append(s.data, b[:k]...)
 			b = b[k:]
@@ -130,7 +134,7 @@ func (s *stream) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone = true
-	s.data = nil
+	s.data, s.from = nil, 0
 	s.change.Broadcast()
 }
 

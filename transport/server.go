@@ -21,7 +21,8 @@ type Handler interface {
 	// or later, also when it is cancelled.
 	Handle(c *Conn, f Frame)
 	// Batch is called after the requests that were read already have been
-	// handled, before the reader blocks.
+	// handled, before the reader blocks, pauses or ends: no request is left
+	// without a Batch after it.
 	Batch(c *Conn)
 	// Cancel is called when the peer gave up a request; it may be answered
 	// already or unknown.
