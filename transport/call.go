@@ -18,6 +18,7 @@ const (
 type call struct {
 	id     uint64
 	decode func(flags uint16, body []byte) error
+	size   int // reserved in the outbox
 	state  atomic.Int32
 	done   chan error // room for one
 }
@@ -31,6 +32,7 @@ func (k *call) finish(err error) { k.done <- err }
 // waiter is a caller without a slot. ready is closed when it got one or when
 // the connection ended.
 type waiter struct {
+	size    int
 	ready   chan struct{}
 	granted bool
 }
@@ -49,6 +51,10 @@ func (c *Client) Call(ctx context.Context, method uint16, body Body, decode func
 	}
 	k.decode = decode
 	k.state.Store(callQueued)
+	k.size = prefixBytes + deadlineBytes
+	if body != nil {
+		k.size += body.Size()
+	}
 	if err := c.admit(ctx, k); err != nil {
 		return &CallError{Err: err}
 	}
@@ -82,7 +88,7 @@ func (c *Client) send(ctx context.Context, k *call, method uint16, body Body) er
 		it.millis = deadlineMillis(max(time.Until(deadline), time.Nanosecond))
 	}
 	if body != nil {
-		buf := c.pool.get(body.Size())
+		buf := c.pool.get(k.size)
 		encoded, err := body.AppendTo(buf.b)
 		if err != nil {
 			c.pool.put(buf)
@@ -106,18 +112,17 @@ func (c *Client) admit(ctx context.Context, k *call) error {
 		return err
 	}
 	c.mu.Lock()
-	if len(c.waiting) == 0 && c.room() {
+	if len(c.waiting) == 0 && c.room(k.size) {
 		defer c.mu.Unlock()
-		c.slots++
+		c.take(k.size)
 		return c.register(k)
 	}
 	if c.err != nil {
 		defer c.mu.Unlock()
 		return c.err
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := &waiter{size: k.size, ready: make(chan struct{})}
 	c.waiting = append(c.waiting, w)
-	c.queue.Add(1)
 	c.mu.Unlock()
 	var err error
 	select {
@@ -127,12 +132,12 @@ func (c *Client) admit(ctx context.Context, k *call) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue.Add(-1)
 	switch {
 	case err == nil:
 		return c.register(k)
 	case w.granted:
 		c.slots--
+		c.reserved -= w.size
 		c.grant()
 	default:
 		c.forget(w)
@@ -160,17 +165,25 @@ func (c *Client) forget(w *waiter) {
 	}
 }
 
-// room says whether one more request may be opened; mu is held.
-func (c *Client) room() bool {
-	return c.slots < c.limit && c.out.bytes.Load() < int64(c.cfg.MaxOutboxBytes)
+// room says whether one more request of so many bytes may be opened; mu is
+// held. One always fits an empty outbox.
+func (c *Client) room(size int) bool {
+	return c.slots < c.limit && (c.reserved == 0 || c.reserved+size <= c.cfg.MaxOutboxBytes)
+}
+
+// take reserves a slot and bytes of the outbox; mu is held. The writer gives
+// the bytes back, the answer the slot.
+func (c *Client) take(size int) {
+	c.slots++
+	c.reserved += size
 }
 
 // grant gives free slots to those who wait longest; mu is held.
 func (c *Client) grant() {
-	for len(c.waiting) > 0 && c.room() {
+	for len(c.waiting) > 0 && c.room(c.waiting[0].size) {
 		w := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		c.slots++
+		c.take(w.size)
 		w.granted = true
 		close(w.ready)
 	}
@@ -183,6 +196,7 @@ func (c *Client) remove(k *call) {
 	if _, ok := c.open[k.id]; ok {
 		delete(c.open, k.id)
 		c.slots--
+		c.reserved -= k.size
 		c.grant()
 	}
 }

@@ -23,15 +23,15 @@ type Client struct {
 	in    frameReader // reader goroutine only
 	cause atomic.Pointer[error]
 	done  chan struct{}
-	queue atomic.Int32 // callers waiting for a slot; changes under mu
 
-	mu      sync.Mutex       // guards the fields below
-	open    map[uint64]*call // nil: given up, its reply is still to come
-	lastID  uint64
-	slots   int // taken: open requests, and some about to be
-	limit   int
-	waiting []*waiter
-	err     error // set once the connection ended
+	mu       sync.Mutex       // guards the fields below
+	open     map[uint64]*call // nil: given up, its reply is still to come
+	lastID   uint64
+	slots    int // taken: open requests, and some about to be
+	reserved int // bytes of requests that are not written
+	limit    int
+	waiting  []*waiter
+	err      error // set once the connection ended
 }
 
 // Dial connects to addr. The first call should be the hello; until its answer
@@ -146,13 +146,11 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// wrote lets callers go on that wait for room in the outbox.
-func (c *Client) wrote() {
-	if c.queue.Load() == 0 {
-		return
-	}
+// wrote gives bytes of the outbox back to callers that wait for them.
+func (c *Client) wrote(reserved int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reserved -= reserved
 	c.grant()
 }
 

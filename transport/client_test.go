@@ -221,22 +221,36 @@ func TestMaxInFlightOfAClient(t *testing.T) {
 
 func TestCallersWaitForRoomInTheOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const callers = 20
 		near, far := Pipe(16)
-		c := NewClient(near, ClientConfig{MaxOutboxBytes: 1000})
-		results := make(chan error, 3)
-		for range 3 {
+		c := NewClient(near, ClientConfig{MaxOutboxBytes: 2000})
+		results := make(chan error, callers)
+		for range callers {
 			go func() { _, err := callText(t.Context(), c, strings.Repeat("x", 900)); results <- err }()
 		}
 		synctest.Wait()
 		if n := c.InFlight(); n != 2 {
-			t.Errorf("%d requests queued in an outbox with room for about one", n)
+			t.Errorf("%d requests in an outbox with room for 2", n)
 		}
-		for range 3 {
-			f := receive(t, far)
-			send(t, far, Frame{Request: f.Request, Flags: FlagResponse})
+		// Writing makes room, no answer is needed for that.
+		var open []uint64
+		for range callers {
+			open = append(open, receive(t, far).Request)
+			synctest.Wait()
+			if n := c.InFlight() - len(open); n > 2 {
+				t.Errorf("%d requests in an outbox with room for 2", n)
+			}
+		}
+		for _, request := range open {
+			go far.Write(AppendFrame(nil, Frame{Request: request, Flags: FlagResponse}))
 			if err := <-results; err != nil {
 				t.Error(err)
 			}
+		}
+		// What is larger than the whole outbox still goes, alone.
+		go callText(t.Context(), c, strings.Repeat("x", 5000))
+		if f := receive(t, far); len(f.Body) != 5000 {
+			t.Errorf("%d bytes", len(f.Body))
 		}
 		c.Close()
 		<-c.Done()

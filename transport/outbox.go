@@ -43,7 +43,7 @@ type outbox struct {
 	timeout   time.Duration
 	errorBody func(error) Body // stands in for a body that cannot be sent
 	fail      func(error)      // closes the connection
-	wrote     func()           // called after each chunk, nil: nobody asks
+	wrote     func(bytes int)  // client: bytes of calls that were written or withdrawn
 	start     func()           // run, bound once: starting it allocates nothing
 
 	bytes    atomic.Int64 // queued or being written; shrinks under mu
@@ -156,6 +156,9 @@ func (o *outbox) write(items []item) (done int) {
 		}
 		c.frames++
 		c.bytes += it.size
+		if it.call != nil {
+			c.reserved += it.call.size // before begin: afterwards the call is its caller's
+		}
 		if it.call == nil || it.call.begin() {
 			buf.b = o.encode(buf.b, it)
 			if it.word&FlagResponse != 0 && it.request != 0 {
@@ -200,7 +203,7 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 }
 
 // chunk counts what one write carries.
-type chunk struct{ frames, bytes, replies int }
+type chunk struct{ frames, bytes, replies, reserved int }
 
 // flush gives buf to the connection and does the accounts. It reports false
 // when the connection is closed already and nothing was tried.
@@ -221,8 +224,8 @@ func (o *outbox) flush(buf *buffer, c chunk) bool {
 	o.inflight.Add(-int64(c.replies))
 	o.change.Broadcast()
 	o.mu.Unlock()
-	if o.wrote != nil {
-		o.wrote()
+	if o.wrote != nil && c.reserved > 0 {
+		o.wrote(c.reserved)
 	}
 	return true
 }

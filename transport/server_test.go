@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,221 +62,6 @@ func TestAttachmentAndIdentity(t *testing.T) {
 		conns[0].SetAttachment(7) // another type is fine
 		if conns[0].Attachment() != 7 || conns[1].Attachment() != "conn 2" {
 			t.Errorf("%v %v", conns[0].Attachment(), conns[1].Attachment())
-		}
-	})
-}
-
-func TestRepliesKeepTheirOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var conn *Conn
-		_, ln := serve(t, Config{}, &handler{open: func(c *Conn) { conn = c }})
-		nc := rawTo(t, ln)
-		synctest.Wait()
-		go func() {
-			for i := range 10_000 {
-				conn.Reply(uint64(i)+1, 1, 0, Bytes("some body"))
-			}
-		}()
-		for i := range 10_000 {
-			if f := receive(t, nc); f.Request != uint64(i)+1 {
-				t.Fatalf("reply %d is for request %d", i, f.Request)
-			}
-		}
-	})
-}
-
-func TestReplyThatCannotBeSent(t *testing.T) {
-	_, ln := serve(t, Config{MaxFrame: 1000}, &handler{handle: func(c *Conn, f Frame) {
-		switch f.Method {
-		case 1:
-			c.Reply(f.Request, f.Method, 0, Bytes(make([]byte, 2000)))
-		case 2:
-			c.Reply(f.Request, f.Method, 0, failing{})
-		default:
-			echoFrame(c, f)
-		}
-	}})
-	nc := rawTo(t, ln)
-	send(t, nc, Frame{Request: 1, Method: 1}, Frame{Request: 2, Method: 2}, Frame{Request: 3, Method: 3, Body: []byte("x")})
-	for i, want := range []string{ErrFrameTooLarge.Error(), "broken body", "x"} {
-		f := receive(t, nc)
-		if isError := f.Flags&FlagError != 0; f.Request != uint64(i)+1 || isError != (i < 2) || !strings.Contains(string(f.Body), want) {
-			t.Errorf("answer %d: %+v %s", i, f, f.Body)
-		}
-	}
-}
-
-// tracked counts what becomes of its replies.
-type tracked struct {
-	encoded, dropped *int
-	n                int
-}
-
-func (b tracked) Size() int { return b.n }
-func (b tracked) AppendTo(dst []byte) ([]byte, error) {
-	*b.encoded++
-	return append(dst, make([]byte, b.n)...), nil
-}
-func (b tracked) Dropped() { *b.dropped++ }
-
-func TestDroppedRepliesAreToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var conn *Conn
-		h := &handler{open: func(c *Conn) { conn = c }}
-		_, ln := serve(t, Config{}, h)
-		nc := rawTo(t, ln)
-		synctest.Wait()
-		var encoded, dropped int
-		reply := func(n int) bool { return conn.Reply(1, 1, 0, tracked{&encoded, &dropped, n}) }
-		// The first fills the pipe: its write call hangs. The others wait.
-		if !reply(DefaultPipeBuffer + 1) {
-			t.Fatal("refused")
-		}
-		synctest.Wait()
-		for range 10 {
-			if !reply(100) {
-				t.Fatal("refused")
-			}
-		}
-		synctest.Wait()
-		if dropped != 0 {
-			t.Fatal("dropped too early")
-		}
-		nc.Close()
-		synctest.Wait()
-		if encoded != 1 || dropped != 10 {
-			t.Errorf("%d encoded, %d dropped; want 1 and 10", encoded, dropped)
-		}
-		if reply(1) || dropped != 10 {
-			t.Error("a closed connection took a reply")
-		}
-		if len(h.reasons()) != 1 {
-			t.Error("Closed was not called")
-		}
-	})
-}
-
-func TestSlowReaderFillsItsOutbox(t *testing.T) {
-	for name, cfg := range map[string]Config{"bytes": {MaxOutboxBytes: 1 << 20}, "frames": {MaxOutboxFrames: 100}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var conns []*Conn
-				h := &handler{open: func(c *Conn) { conns = append(conns, c) }, handle: echoFrame}
-				_, ln := serve(t, cfg, h)
-				rawTo(t, ln)
-				synctest.Wait()
-				other := dialTo(t, ln, ClientConfig{})
-				synctest.Wait()
-				accepted := 0
-				for conns[0].Reply(1, 1, 0, Bytes(make([]byte, 20_000))) {
-					if accepted++; accepted > 1000 {
-						t.Fatal("the outbox has no end")
-					}
-				}
-				if got, err := callText(t.Context(), other, "unharmed"); got != "unharmed" {
-					t.Error(err)
-				}
-				synctest.Wait()
-				if r := h.reasons(); len(r) != 1 || !errors.Is(r[0], ErrSlowReader) {
-					t.Errorf("after %d replies closed with %v", accepted, r)
-				}
-			})
-		})
-	}
-}
-
-func TestSlowReaderTimesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var conn *Conn
-		h := &handler{open: func(c *Conn) { conn = c }}
-		_, ln := serve(t, Config{HelloTimeout: time.Hour, WriteTimeout: 5 * time.Second}, h)
-		rawTo(t, ln)
-		synctest.Wait()
-		conn.Reply(1, 1, 0, Bytes(make([]byte, 3*DefaultPipeBuffer)))
-		time.Sleep(4 * time.Second) // fake time
-		synctest.Wait()
-		if r := h.reasons(); len(r) != 0 {
-			t.Fatalf("closed too early: %v", r)
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if r := h.reasons(); len(r) != 1 || !errors.Is(r[0], ErrSlowReader) {
-			t.Errorf("closed with %v", r)
-		}
-	})
-}
-
-func TestSlowButSteadyReaderLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &handler{handle: func(c *Conn, f Frame) { c.Reply(f.Request, 1, 0, Bytes(make([]byte, 8<<20))) }}
-		_, ln := serve(t, Config{WriteTimeout: 5 * time.Second}, h)
-		nc := rawTo(t, ln)
-		send(t, nc, Frame{Request: 1})
-		buf := make([]byte, 128<<10)
-		for got := 0; got < 8<<20; {
-			time.Sleep(2 * time.Second) // fake time: over two minutes for one frame
-			n, err := io.ReadFull(nc, buf)
-			if err != nil {
-				t.Fatalf("after %d bytes: %v", got, err)
-			}
-			got += n
-		}
-	})
-}
-
-func TestInFlightLimitPausesReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var conn *Conn
-		handled, batched := 0, 0
-		h := &handler{
-			handle: func(c *Conn, _ Frame) { conn = c; handled++ },
-			batch:  func(*Conn) { batched = handled },
-		}
-		_, ln := serve(t, Config{MaxInFlight: 4}, h)
-		nc := rawTo(t, ln)
-		for i := range 10 {
-			send(t, nc, Frame{Request: uint64(i) + 1})
-		}
-		for want := 4; want <= 10; want++ {
-			synctest.Wait()
-			if handled != want || batched != want {
-				t.Fatalf("%d handled, %d of them batched, want %d", handled, batched, want)
-			}
-			conn.Reply(uint64(want-3), 1, 0, nil)
-		}
-		// Paused or not, the end is seen.
-		for i := range 10 {
-			send(t, nc, Frame{Request: uint64(i) + 11})
-		}
-		synctest.Wait()
-		conn.Close(nil)
-		synctest.Wait()
-		if r := h.reasons(); len(r) != 1 || r[0] != ErrConnClosed {
-			t.Errorf("closed with %v", r)
-		}
-	})
-}
-
-func TestFullOutboxPausesReadingFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handled := 0
-		h := &handler{handle: func(c *Conn, f Frame) {
-			handled++
-			c.Reply(f.Request, 1, 0, Bytes(make([]byte, 100_000)))
-		}}
-		_, ln := serve(t, Config{MaxOutboxBytes: 1 << 20}, h)
-		nc := rawTo(t, ln)
-		for i := range 100 {
-			send(t, nc, Frame{Request: uint64(i) + 1})
-		}
-		synctest.Wait()
-		if handled < 5 || handled > 12 {
-			t.Errorf("%d requests handled for a peer that takes nothing", handled)
-		}
-		for i := range 100 {
-			if f := receive(t, nc); f.Request != uint64(i)+1 {
-				t.Fatalf("answer %d is for %d", i, f.Request)
-			}
 		}
 	})
 }
@@ -444,73 +227,36 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
-// Everything at once: callers that give up, connections that die, replies from
-// another goroutine. Run it with -race.
-func TestStress(t *testing.T) {
-	type open struct {
-		c *Conn
-		f Frame
+// A close with unread bytes resets a TCP connection; Finish must not.
+func TestFinishOverTCPDoesNotReset(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	work := make(chan open, 10_000)
-	h := &handler{handle: func(c *Conn, f Frame) {
-		f.Body = append([]byte(nil), f.Body...)
-		work <- open{c, f}
-	}}
-	srv, ln := serve(t, Config{MaxInFlight: 50}, h)
-	var bodies []*dropOnce
-	var answering sync.WaitGroup
-	answering.Go(func() {
-		n := 0
-		for o := range work {
-			if n++; n%5000 == 0 {
-				o.c.Close(nil)
-			}
-			b := &dropOnce{Bytes: o.f.Body}
-			if !o.c.Reply(o.f.Request, o.f.Method, 0, b) && b.fate.Add(1) != 1 {
-				t.Error("refused and dropped")
-			}
-			bodies = append(bodies, b)
-		}
-	})
-	var callers sync.WaitGroup
-	for conn := range 4 {
-		c := dialTo(t, ln, ClientConfig{MaxInFlight: 20 * (conn + 1)})
-		for i := range 30 {
-			callers.Go(func() {
-				body := []byte(fmt.Sprintf("%d/%d", conn, i))
-				want := string(body)
-				for round := range 200 {
-					ctx, cancel := context.WithCancel(t.Context())
-					if round%3 == i%3 {
-						ctx, cancel = context.WithTimeout(t.Context(), time.Duration(round)*time.Microsecond)
-					}
-					var got string
-					err := c.Call(ctx, 1, Bytes(body), func(_ uint16, b []byte) error { got = string(b); return nil })
-					cancel()
-					var ce *CallError
-					if err == nil && got != want || err != nil && !errors.As(err, &ce) {
-						t.Errorf("got %q, %v; want %q", got, err, want)
-					}
-					copy(body, body) // the race detector would see a late reader
-				}
-			})
-		}
+	srv := NewServer(Config{}, &handler{handle: func(c *Conn, f Frame) {
+		c.Reply(f.Request, f.Method, FlagError, Bytes("who are you?"))
+		c.Finish(errors.New("bad token"))
+	}})
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(context.Background(), ln) }()
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	callers.Wait()
-	close(work)
-	answering.Wait()
+	b := AppendFrame(nil, Frame{Request: 1})
+	for range 500 {
+		b = AppendFrame(b, Frame{Request: 2, Body: make([]byte, 1000)})
+	}
+	if _, err := nc.Write(b); err != nil {
+		t.Errorf("write: %v", err)
+	}
+	if f := receive(t, nc); string(f.Body) != "who are you?" {
+		t.Errorf("got %q", f.Body)
+	}
+	if rest, err := io.ReadAll(nc); len(rest) != 0 || err != nil {
+		t.Errorf("then %q, %v", rest, err)
+	}
+	nc.Close()
 	srv.Close()
-	for _, b := range bodies {
-		if n := b.fate.Load(); n > 1 {
-			t.Errorf("a reply was refused or dropped %d times", n)
-		}
-	}
+	<-served
 }
-
-// dropOnce counts how often it was said never to have been written.
-type dropOnce struct {
-	Bytes
-	fate atomic.Int32
-}
-
-func (b *dropOnce) Dropped() { b.fate.Add(1) }
