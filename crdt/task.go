@@ -14,9 +14,10 @@ type Task struct {
 	ID       id.ID
 	Enqueued *Enqueued // nil while the enqueue is not known
 
-	updates  []Update // ascending (token, seq), the hidden ones too
-	failures []uint64 // tokens of the claims that count as attempts, each once
-	failed   *Failed  // the newest by token
+	updates []Update // ascending (token, seq), the hidden ones too
+	failed  *Failed  // the newest by token
+	counted []uint64 // tokens of the failures that use up an attempt, ascending
+	expired []uint64 // tokens of the claims that lapsed, ascending
 
 	completion   *Completed // the earliest by (time, token)
 	cancelled    *Cancelled
@@ -71,14 +72,12 @@ func (t *Task) take(f Fact) error {
 	case KindFailed:
 		err := keep(f, DecodeFailed, &t.failed)
 		if err == nil && t.failed.Counted {
-			t.failures = append(t.failures, f.Key.A)
+			t.counted = append(t.counted, f.Key.A)
 		}
 		return err
 	case KindExpired:
 		_, err := decode(f, DecodeExpired)
-		if !slices.Contains(t.failures, f.Key.A) {
-			t.failures = append(t.failures, f.Key.A)
-		}
+		t.expired = append(t.expired, f.Key.A)
 		return err
 	case KindDead:
 		return keep(f, DecodeDead, &t.dead)
@@ -109,20 +108,22 @@ func (t *Task) Generation() uint64 {
 	return t.requeued.Generation
 }
 
-// after is the token of the last claim before the present generation.
-func (t *Task) after() uint64 {
-	if t.requeued == nil {
-		return 0
-	}
-	return t.requeued.AfterToken
+// present tells whether a claim belongs to the present generation.
+func (t *Task) present(token uint64) bool {
+	return t.requeued == nil || token > t.requeued.AfterToken
 }
 
 // Attempts is the number of claims of the present generation that expired or
 // failed and counted. A claim counts once, whatever is said about it.
 func (t *Task) Attempts() int {
 	n := 0
-	for _, token := range t.failures {
-		if token > t.after() {
+	for _, token := range t.counted {
+		if t.present(token) {
+			n++
+		}
+	}
+	for _, token := range t.expired {
+		if _, both := slices.BinarySearch(t.counted, token); !both && t.present(token) {
 			n++
 		}
 	}
@@ -137,7 +138,7 @@ func (t *Task) NotBefore() int64 {
 	if t.Enqueued != nil {
 		at = t.Enqueued.NotBefore
 	}
-	if t.failed != nil && t.failed.Token > t.after() {
+	if t.failed != nil && t.present(t.failed.Token) {
 		at = max(at, t.failed.RetryAt)
 	}
 	return at

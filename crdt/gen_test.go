@@ -1,0 +1,174 @@
+package crdt
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-dev/norn/id"
+)
+
+// someTask is the task of most tests.
+func someTask() id.ID {
+	o := id.OrderOf(1_790_000_000_000_000_000, id.KindTask)
+	return id.ID(append(o[:], "any generator"[:12]...))
+}
+
+// codec is a kind of fact as the tests of all kinds see it.
+type codec struct {
+	kind   Kind
+	name   string
+	draw   *rapid.Generator[content] // from the whole range of its fields
+	decode func([]byte) (content, error)
+}
+
+func newCodec[T content](kind Kind, name string, decoder func([]byte) (T, error), draw func(*rapid.T) T) codec {
+	return codec{
+		kind: kind, name: name,
+		draw: rapid.Custom(func(t *rapid.T) content { return draw(t) }),
+		decode: func(b []byte) (content, error) {
+			c, err := decoder(b)
+			return c, err
+		},
+	}
+}
+
+// numbers come from all lengths of the encoding.
+func drawUint(t *rapid.T, name string) uint64 {
+	if rapid.Bool().Draw(t, name+" small") {
+		return rapid.Uint64Range(0, 300).Draw(t, name)
+	}
+	return rapid.Uint64().Draw(t, name) >> rapid.IntRange(0, 63).Draw(t, name+" shift")
+}
+
+func drawTime(t *rapid.T, name string) int64 { return int64(drawUint(t, name)) }
+
+func drawText(t *rapid.T, name string) string {
+	return rapid.OneOf(rapid.String(), rapid.Map(rapid.IntRange(0, 600), func(n int) string { return strings.Repeat("x", n) })).Draw(t, name)
+}
+
+// drawBytes gives nil for none, as decoders do.
+func drawBytes(t *rapid.T, name string) []byte {
+	b := rapid.SliceOf(rapid.Byte()).Draw(t, name)
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func drawID(t *rapid.T, name string) id.ID {
+	return id.ID(rapid.SliceOfN(rapid.Byte(), id.Size, id.Size).Draw(t, name))
+}
+
+func drawRetry(t *rapid.T) Retry {
+	return Retry{
+		MaxAttempts: uint32(drawUint(t, "attempts")),
+		Initial:     time.Duration(drawTime(t, "initial")), Max: time.Duration(drawTime(t, "max")),
+		Multiplier: uint32(drawUint(t, "multiplier")), Jitter: uint32(drawUint(t, "jitter")),
+		FromQueue: rapid.Bool().Draw(t, "from queue"),
+	}
+}
+
+func drawEnqueued(t *rapid.T) Enqueued {
+	e := Enqueued{
+		Queue: drawText(t, "queue"), Priority: rapid.Int32().Draw(t, "priority"), Payload: drawBytes(t, "payload"),
+		Admission: drawTime(t, "admission"), NotBefore: drawTime(t, "not before"),
+		OnDepFailure: OnDepFailure(rapid.IntRange(0, 2).Draw(t, "on failure")), Retry: drawRetry(t),
+		Key: drawText(t, "key"), KeyWindow: drawTime(t, "window"),
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "dependencies") {
+		e.Dependencies = append(e.Dependencies, drawID(t, "dependency"))
+	}
+	slices.SortFunc(e.Dependencies, id.ID.Compare)
+	e.Dependencies = slices.Compact(e.Dependencies)
+	for range rapid.IntRange(0, 4).Draw(t, "headers") {
+		e.Headers = append(e.Headers, Header{drawText(t, "header"), drawText(t, "value")})
+	}
+	slices.SortFunc(e.Headers, func(a, b Header) int { return strings.Compare(a.Key, b.Key) })
+	e.Headers = slices.CompactFunc(e.Headers, func(a, b Header) bool { return a.Key == b.Key })
+	return e
+}
+
+// codecs lists every kind: a new one must be added here.
+func codecs() []codec {
+	return []codec{
+		newCodec(KindEnqueued, "enqueued", DecodeEnqueued, drawEnqueued),
+		newCodec(KindUpdate, "update", DecodeUpdate, func(t *rapid.T) Update {
+			return Update{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), Data: drawBytes(t, "data"), At: drawTime(t, "at"), Output: rapid.Bool().Draw(t, "output")}
+		}),
+		newCodec(KindCompleted, "completed", DecodeCompleted, func(t *rapid.T) Completed {
+			return Completed{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), At: drawTime(t, "at"), Result: drawBytes(t, "result")}
+		}),
+		newCodec(KindCancelled, "cancelled", DecodeCancelled, func(t *rapid.T) Cancelled {
+			return Cancelled{At: drawTime(t, "at"), Reason: drawText(t, "reason")}
+		}),
+		newCodec(KindFailed, "failed", DecodeFailed, func(t *rapid.T) Failed {
+			return Failed{Token: drawUint(t, "token"), Error: drawText(t, "error"), At: drawTime(t, "at"), RetryAt: drawTime(t, "retry at"), Counted: rapid.Bool().Draw(t, "counted")}
+		}),
+		newCodec(KindExpired, "expired", DecodeExpired, func(t *rapid.T) Expired {
+			return Expired{Token: drawUint(t, "token"), At: drawTime(t, "at")}
+		}),
+		newCodec(KindDead, "dead", DecodeDead, func(t *rapid.T) Dead {
+			return Dead{Generation: drawUint(t, "generation"), At: drawTime(t, "at"), Reason: drawText(t, "reason")}
+		}),
+		newCodec(KindDependencyCancelled, "dependency cancelled", DecodeDependencyCancelled, func(t *rapid.T) DependencyCancelled {
+			return DependencyCancelled{Generation: drawUint(t, "generation"), At: drawTime(t, "at"), Dependency: drawID(t, "dependency")}
+		}),
+		newCodec(KindRequeued, "requeued", DecodeRequeued, func(t *rapid.T) Requeued {
+			return Requeued{Generation: max(drawUint(t, "generation"), 1), AfterToken: drawUint(t, "after"), At: drawTime(t, "at")}
+		}),
+		newCodec(KindTombstone, "tombstone", DecodeTombstone, func(t *rapid.T) Tombstone {
+			return Tombstone{Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome")), At: drawTime(t, "at")}
+		}),
+	}
+}
+
+func codecOf(k Kind) codec { return codecs()[k-1] }
+
+// drawSmall draws a fact of someTask from a domain so small that keys meet and
+// bodies clash.
+func drawSmall(t *rapid.T) content {
+	token := rapid.Uint64Range(1, 4).Draw(t, "token")
+	at := rapid.Int64Range(1, 4).Draw(t, "at")
+	generation := rapid.Uint64Range(0, 2).Draw(t, "generation")
+	text := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text")
+	flag := rapid.Bool().Draw(t, "flag")
+	switch Kind(rapid.IntRange(1, 10).Draw(t, "kind")) {
+	case KindEnqueued:
+		e := Enqueued{Queue: "q", NotBefore: rapid.SampledFrom([]int64{0, 2, 5}).Draw(t, "not before"), Payload: []byte(text)}
+		if flag {
+			e.Dependencies = []id.ID{{1}}
+		}
+		return e
+	case KindUpdate:
+		return Update{Token: token, Seq: rapid.Uint64Range(0, 4).Draw(t, "seq"), At: at, Data: []byte(text), Output: flag}
+	case KindCompleted:
+		return Completed{Token: token, At: at, Result: []byte(text)}
+	case KindCancelled:
+		return Cancelled{At: at, Reason: text}
+	case KindFailed:
+		return Failed{Token: token, At: at, Error: text, Counted: flag, RetryAt: rapid.SampledFrom([]int64{0, 3, 6}).Draw(t, "retry at")}
+	case KindExpired:
+		return Expired{Token: token, At: at}
+	case KindDead:
+		return Dead{Generation: generation, At: at, Reason: text}
+	case KindDependencyCancelled:
+		return DependencyCancelled{Generation: generation, At: at, Dependency: id.ID{1}}
+	case KindRequeued:
+		return Requeued{Generation: generation + 1, AfterToken: rapid.Uint64Range(0, 4).Draw(t, "after"), At: at}
+	}
+	return Tombstone{At: at, Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome"))}
+}
+
+func factOf(task id.ID, c content) Fact { return Fact{Task: task, Key: c.key(), Body: c.AppendTo(nil)} }
+
+// drawFacts draws facts of someTask, of these kinds only if any are given.
+func drawFacts(t *rapid.T, name string, kinds ...Kind) []Fact {
+	g := rapid.Custom(func(t *rapid.T) Fact { return factOf(someTask(), drawSmall(t)) })
+	if len(kinds) > 0 {
+		g = g.Filter(func(f Fact) bool { return slices.Contains(kinds, f.Key.Kind) })
+	}
+	return rapid.SliceOfN(g, 0, 14).Draw(t, name)
+}

@@ -1,0 +1,224 @@
+package crdt
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+)
+
+type held bool
+
+func (h held) Held(clock.Time) bool { return bool(h) }
+
+func TestStateOf(t *testing.T) {
+	spec := Enqueued{Queue: "q"}
+	later := Enqueued{Queue: "q", NotBefore: 200}
+	dependent := Enqueued{Queue: "q", Dependencies: []id.ID{{1}}}
+	const now = 100
+	for _, c := range []struct {
+		name  string
+		facts []content
+		held  bool
+		done  bool
+		want  State
+	}{
+		{"nothing is known", nil, true, false, StateUnknown},
+		{"updates before the enqueue", []content{Update{Token: 1}}, true, false, StateUnknown},
+		{"dead before the enqueue", []content{Dead{}}, false, false, StateUnknown},
+		{"cancelled by a dependency before the enqueue", []content{DependencyCancelled{}}, false, false, StateUnknown},
+		{"completed before the enqueue", []content{Completed{Token: 1}}, false, false, StateCompleted},
+		{"cancelled before the enqueue", []content{Cancelled{}}, false, false, StateCancelled},
+		{"enqueued", []content{spec}, false, false, StateReady},
+		{"claimed", []content{spec}, true, false, StateClaimed},
+		{"its time has not come", []content{later}, false, false, StateScheduled},
+		{"claimed all the same", []content{later}, true, false, StateClaimed},
+		{"its time has come", []content{Enqueued{NotBefore: now}}, false, false, StateReady},
+		{"waits for a dependency", []content{dependent}, false, false, StateWaiting},
+		{"its dependencies are done", []content{dependent}, false, true, StateReady},
+		{"backs off", []content{spec, Failed{Token: 1, RetryAt: 101, Counted: true}}, false, false, StateScheduled},
+		{"has backed off", []content{spec, Failed{Token: 1, RetryAt: 100, Counted: true}}, false, false, StateReady},
+		{"the newest failure says when", []content{spec, Failed{Token: 1, RetryAt: 900}, Failed{Token: 2, RetryAt: 50}}, false, false, StateReady},
+		{"expired", []content{spec, Expired{Token: 1}}, false, false, StateReady},
+		{"dead", []content{spec, Dead{}}, false, false, StateDead},
+		{"dead and held", []content{spec, Dead{}}, true, false, StateDead},
+		{"dead, requeued", []content{spec, Dead{}, Requeued{Generation: 1}}, false, false, StateReady},
+		{"requeued without back-off", []content{spec, Failed{Token: 1, RetryAt: 900}, Dead{}, Requeued{Generation: 1, AfterToken: 1}}, false, false, StateReady},
+		{"dead again", []content{spec, Dead{}, Requeued{Generation: 1}, Dead{Generation: 1}}, false, false, StateDead},
+		{"dead again, the requeue is on its way", []content{spec, Dead{Generation: 1}}, false, false, StateDead},
+		{"a dependency failed", []content{dependent, DependencyCancelled{}}, false, false, StateCancelled},
+		{"a dependency failed, requeued", []content{dependent, DependencyCancelled{}, Requeued{Generation: 1}}, false, false, StateWaiting},
+		{"cancelled", []content{spec, Cancelled{}}, true, false, StateCancelled},
+		{"cancelled is not undone by a requeue", []content{spec, Cancelled{}, Requeued{Generation: 1}}, false, false, StateCancelled},
+		{"completed late", []content{spec, Dead{}, Cancelled{}, DependencyCancelled{}, Completed{Token: 1}}, false, false, StateCompleted},
+		{"collected", []content{Tombstone{Outcome: StateDead}}, false, false, StateDead},
+		{"collected, then completed late", []content{Tombstone{Outcome: StateDead}, Completed{Token: 1}}, false, false, StateCompleted},
+		{"collected as completed, cancelled late", []content{Tombstone{Outcome: StateCompleted}, Cancelled{}}, false, false, StateCompleted},
+		{"collected as cancelled, enqueued again", []content{Tombstone{Outcome: StateCancelled}, spec}, false, false, StateCancelled},
+	} {
+		s := NewSet(someTask())
+		for _, f := range c.facts {
+			if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		task := view(t, s)
+		if got := task.State(held(c.held), c.done, clock.Time{Wall: now}); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if task.Finished() != c.want.Finished() || c.want.Finished() && task.Outcome() != c.want {
+			t.Errorf("%s: finished %v, outcome %s", c.name, task.Finished(), task.Outcome())
+		}
+	}
+}
+
+// Requirement 52: a late completion wins, and nothing that comes after undoes
+// it.
+func TestCompletionWinsAndSticks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := drawFacts(t, "before"), drawFacts(t, "after")
+		s := setOf(t, before)
+		if _, _, err := s.Add(Completed{Token: 2, At: 3}.Fact(someTask())); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range after {
+			if _, _, err := s.Add(f); err != nil {
+				t.Fatal(err)
+			}
+			task := view(t, s)
+			now := clock.Time{Wall: rapid.Int64Range(0, 10).Draw(t, "now")}
+			if got := task.State(held(rapid.Bool().Draw(t, "held")), true, now); got != StateCompleted {
+				t.Fatalf("completed, and then %v makes it %s", f.Key, got)
+			}
+			if c := task.Completion(); c == nil || c.At > 3 || task.CompletedAt() != c.At || task.FinishedAt() != c.At {
+				t.Fatalf("completed at 3, and now at %d: %+v", task.CompletedAt(), c)
+			}
+		}
+	})
+}
+
+// byKind gives what is decoded of one kind, ascending by key.
+func byKind[T content](s *Set) []T {
+	var out []T
+	for f := range s.Facts() {
+		if c, err := codecOf(f.Key.Kind).decode(f.Body); err == nil {
+			if v, ok := c.(T); ok {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// The numbers of a task, computed the way they are defined.
+func TestTaskAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := setOf(t, drawFacts(t, "facts"))
+		task := view(t, s)
+		generation, after := uint64(0), uint64(0)
+		for _, q := range byKind[Requeued](s) {
+			if q.Generation > generation {
+				generation, after = q.Generation, q.AfterToken
+			}
+		}
+		counted, notBefore, lastError := map[uint64]bool{}, int64(0), ""
+		for _, e := range byKind[Enqueued](s) {
+			notBefore = e.NotBefore
+		}
+		for _, e := range byKind[Expired](s) {
+			counted[e.Token] = true
+		}
+		failed := byKind[Failed](s)
+		for i, f := range failed {
+			counted[f.Token] = counted[f.Token] || f.Counted
+			if i == len(failed)-1 && f.Token > after {
+				notBefore = max(notBefore, f.RetryAt)
+			}
+			lastError = f.Error
+		}
+		attempts := 0
+		for token, counts := range counted {
+			if counts && token > after {
+				attempts++
+			}
+		}
+		if task.Generation() != generation || task.Attempts() != attempts || task.NotBefore() != notBefore {
+			t.Fatalf("generation %d, attempts %d, not before %d; want %d, %d, %d", task.Generation(), task.Attempts(), task.NotBefore(), generation, attempts, notBefore)
+		}
+		if s := task.Outcome(); (s == StateUnknown || s == StateCompleted) && task.Error() != lastError {
+			t.Fatalf("error %q, want %q", task.Error(), lastError)
+		}
+		if (task.FinishedAt() == 0) == task.Finished() { // all times drawn are above 0
+			t.Fatalf("%s, finished at %d", task.Outcome(), task.FinishedAt())
+		}
+		if (task.CompletedAt() != 0) != (task.Outcome() == StateCompleted) {
+			t.Fatalf("%s, completed at %d", task.Outcome(), task.CompletedAt())
+		}
+		if c := byKind[Completed](s); len(c) > 0 {
+			want := slices.MinFunc(c, func(a, b Completed) int { return int(a.At - b.At) }) // the first of equals
+			if got := task.Completion(); got == nil || got.Token != want.Token || got.At != want.At {
+				t.Fatalf("completion %+v, want %+v", got, want)
+			}
+		} else if task.Completion() != nil {
+			t.Fatal("a completion out of nothing")
+		}
+	})
+}
+
+func TestErrorSaysWhy(t *testing.T) {
+	dep := id.ID{1}
+	failed := Failed{Token: 1, Error: "boom"}
+	for _, c := range []struct {
+		facts []content
+		want  string
+		at    int64
+	}{
+		{[]content{Enqueued{}}, "", 0},
+		{[]content{Enqueued{}, failed, Failed{Token: 2, Error: "bang"}}, "bang", 0},
+		{[]content{Enqueued{}, failed, Dead{At: 7, Reason: "out of attempts"}}, "out of attempts", 7},
+		{[]content{Enqueued{}, failed, Dead{At: 7, Reason: "out of attempts"}, Requeued{Generation: 1}}, "boom", 0},
+		{[]content{Enqueued{}, failed, Cancelled{At: 8, Reason: "not needed"}}, "not needed", 8},
+		{[]content{Enqueued{}, DependencyCancelled{At: 9, Dependency: dep}}, "dependency " + dep.String() + " died or was cancelled", 9},
+		{[]content{Tombstone{Outcome: StateDead, At: 10}}, "", 10},
+		{[]content{Tombstone{Outcome: StateCompleted, At: 11}}, "", 11},
+		{[]content{Enqueued{}, failed, Completed{Token: 2, At: 12}}, "boom", 12},
+	} {
+		s := NewSet(someTask())
+		for _, f := range c.facts {
+			if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		task := view(t, s)
+		if got, at := task.Error(), task.FinishedAt(); got != c.want || at != c.at {
+			t.Errorf("%+v: %q at %d, want %q at %d", c.facts, got, at, c.want, c.at)
+		}
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	if got := NewTask(someTask(), &Enqueued{}).Admission(); got != someTask().Nanos() {
+		t.Errorf("without a time of its own: %d", got)
+	}
+	if got := NewTask(someTask(), &Enqueued{Admission: 5}).Admission(); got != 5 {
+		t.Errorf("with one: %d", got)
+	}
+	if got := NewTask(someTask(), nil).Admission(); got != someTask().Nanos() {
+		t.Errorf("without an enqueue: %d", got)
+	}
+}
+
+func TestStateNames(t *testing.T) {
+	want := []string{"unknown", "waiting", "scheduled", "ready", "claimed", "completed", "dead", "cancelled", "unknown"}
+	for s, name := range want {
+		if got := State(s).String(); got != name {
+			t.Errorf("state %d is %q, want %q", s, got, name)
+		}
+		if got := State(s).Finished(); got != (s >= 5 && s <= 7) {
+			t.Errorf("%s is finished: %v", name, got)
+		}
+	}
+}
