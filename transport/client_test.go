@@ -349,6 +349,26 @@ func TestServerThatBreaksTheProtocol(t *testing.T) {
 	}
 }
 
+func TestAnswerBeforeTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := Pipe(24)
+		c := NewClient(near, ClientConfig{})
+		results := make(chan error, 2)
+		for range 2 { // the first is stuck, the second queued behind it
+			go func() { _, err := callText(t.Context(), c, strings.Repeat("x", 100)); results <- err }()
+			synctest.Wait()
+		}
+		send(t, far, Frame{Request: 2, Flags: FlagResponse})
+		for range 2 {
+			if err := <-results; !errors.Is(err, ErrMalformed) {
+				t.Errorf("got %v", err)
+			}
+		}
+		<-c.Done()
+		far.Close()
+	})
+}
+
 func TestServerThatSendsHalfAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := Pipe(0)
