@@ -222,3 +222,29 @@ func TestStateNames(t *testing.T) {
 		}
 	}
 }
+
+// One claim is one attempt, also when two leaders have said different things
+// about its end.
+func TestAttemptsCountClaims(t *testing.T) {
+	for _, c := range []struct {
+		facts []content
+		want  int
+	}{
+		{nil, 0},
+		{[]content{Failed{Token: 1, Counted: true}, Expired{Token: 2}, Failed{Token: 3}}, 2},
+		{[]content{Failed{Token: 1, Counted: true}, Expired{Token: 1}}, 1},
+		{[]content{Failed{Token: 1}, Expired{Token: 1}}, 1},
+		{[]content{Failed{Token: 1, Counted: true}, Expired{Token: 2}, Requeued{Generation: 1, AfterToken: 2}, Expired{Token: 3}}, 1},
+		{[]content{Requeued{Generation: 1, AfterToken: 9}, Requeued{Generation: 2, AfterToken: 1}, Expired{Token: 1}, Expired{Token: 2}}, 1},
+	} {
+		s := NewSet(someTask())
+		for _, f := range c.facts {
+			if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := view(t, s).Attempts(); got != c.want {
+			t.Errorf("%+v: %d attempts, want %d", c.facts, got, c.want)
+		}
+	}
+}

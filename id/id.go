@@ -19,10 +19,6 @@ const TextSize = 27
 // epoch is the KSUID epoch in seconds of Unix time.
 const epoch = 1_400_000_000
 
-// lastText is the text of twenty bytes 0xff: what sorts after it would not fit
-// into an ID.
-const lastText = "aWgEPTl1tmebfsQzFP4bxwgy80V"
-
 // ErrMalformed is returned when text or bytes are not an ID.
 var ErrMalformed = errors.New("id: malformed ID")
 
@@ -71,12 +67,9 @@ func Parse(s string) (ID, error) {
 			return ID{}, fmt.Errorf("%w: character %q", ErrMalformed, c)
 		}
 	}
-	if s > lastText {
-		return ID{}, fmt.Errorf("%w: %q is beyond the last ID", ErrMalformed, s)
-	}
-	parsed, err := ksuid.Parse(s)
+	parsed, err := ksuid.Parse(s) // it finds overflow, but takes any character
 	if err != nil {
-		return ID{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return ID{}, fmt.Errorf("%w: %q: %w", ErrMalformed, s, err)
 	}
 	return ID(parsed), nil
 }

@@ -13,6 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lastText is the text of twenty bytes 0xff: what sorts after it does not fit.
+const lastText = "aWgEPTl1tmebfsQzFP4bxwgy80V"
+
 func drawID(t *rapid.T, name string) ID {
 	return ID(rapid.SliceOfN(rapid.Byte(), Size, Size).Draw(t, name))
 }
