@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+)
+
+const (
+	firstBackoff = 25 * time.Millisecond
+	maxBackoff   = time.Second
+)
+
+// request is one call of the API, sent as often as needed.
+type request struct {
+	op     string
+	method uint16
+	body   transport.Body
+	decode func(flags uint16, b []byte) error
+	wait   time.Duration // the server may take so much longer
+	write  bool          // it has an effect, so its outcome can be unknown
+	skip   int           // begin so many addresses further
+}
+
+// attempts is what is known of a request so far.
+type attempts struct {
+	made     int
+	maybe    bool // one of them may have had its effect
+	hopeless int  // addresses in a row that will never do
+	backoff  time.Duration
+	addr     string
+	last     error
+}
+
+// do sends a request until it is answered, ctx ends, or trying again is of no
+// use. The error is nil or an [*Error].
+func (c *Client) do(ctx context.Context, r *request) error {
+	ctx, cancel := c.bounded(ctx, r.wait)
+	defer cancel()
+	var a attempts
+	at := int(c.preferred.Load()) + r.skip
+	turn := c.turn.Add(1)
+	for {
+		if err := ctx.Err(); err != nil || c.base.Err() != nil {
+			return c.giveUp(r, &a, err)
+		}
+		index := at % len(c.nodes)
+		n := c.nodes[index]
+		a.made++
+		a.addr = n.addr
+		err := c.attempt(ctx, n, turn, r)
+		if err == nil {
+			return nil
+		}
+		final, pause := c.judge(ctx, r, &a, index, err)
+		if final {
+			return c.giveUp(r, &a, nil)
+		}
+		if pause > 0 && !c.pause(ctx, pause) {
+			return c.giveUp(r, &a, ctx.Err())
+		}
+		at++
+	}
+}
+
+// attempt sends the request once.
+func (c *Client) attempt(ctx context.Context, n *node, turn uint64, r *request) error {
+	cn, err := c.connection(ctx, n, turn)
+	if err != nil {
+		return &transport.CallError{Err: err}
+	}
+	err = cn.Call(ctx, r.method, r.body, r.decode)
+	if errors.Is(err, transport.ErrConnClosed) {
+		cn.drop()
+	}
+	return err
+}
+
+// judge says whether an error is final, and otherwise how long to wait.
+func (c *Client) judge(ctx context.Context, r *request, a *attempts, index int, err error) (final bool, pause time.Duration) {
+	var broken *transport.CallError
+	var answer *proto.Error
+	isAnswer := errors.As(err, &answer)
+	round := a.made%len(c.nodes) == 0
+	if !errors.As(err, &broken) {
+		// Something came back: an error of the server, or nonsense.
+		a.last = err
+		a.maybe = a.maybe || r.write && (!isAnswer || answer.Effect != nornv1.Effect_EFFECT_NONE)
+		if !isAnswer || !again(answer.Kind) {
+			return true, 0
+		}
+		if round || answer.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+			pause = max(answer.RetryAfter, a.nextBackoff())
+		}
+		return false, pause
+	}
+	a.maybe = a.maybe || r.write && broken.Sent
+	if ctx.Err() != nil && errors.Is(broken.Err, ctx.Err()) {
+		return false, 0
+	}
+	a.last = broken.Err
+	switch {
+	case errors.Is(err, transport.ErrEncode), errors.Is(err, transport.ErrFrameTooLarge) && !broken.Sent:
+		a.last = proto.Invalid("the request cannot be sent: %v", broken.Err)
+		return true, 0
+	case errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed):
+		a.last = badAnswer(broken.Err)
+		return true, 0
+	case isAnswer && refusesUs(answer.Kind):
+		return true, 0
+	case errors.Is(err, transport.ErrPeerHTTP), errors.Is(err, transport.ErrPeerTLS), errors.Is(err, transport.ErrPeerNoTLS):
+		a.hopeless++
+	default:
+		a.hopeless = 0
+	}
+	// Whoever comes next need not run into the same node first.
+	c.preferred.CompareAndSwap(uint32(index), uint32((index+1)%len(c.nodes)))
+	if a.hopeless >= len(c.nodes) {
+		return true, 0
+	}
+	lost := a.made == 1 && broken.Sent // a connection that lived until now: try again at once
+	if round && !lost {
+		pause = a.nextBackoff()
+		if isAnswer {
+			pause = max(pause, answer.RetryAfter)
+		}
+	}
+	return false, pause
+}
+
+// refusesUs lists the kinds of a refused connection that no retry changes.
+func refusesUs(k nornv1.ErrorKind) bool {
+	return k == nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED || k == nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED ||
+		k == nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE || k == nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED
+}
+
+// nextBackoff doubles, with jitter down to a half.
+func (a *attempts) nextBackoff() time.Duration {
+	a.backoff = min(max(2*a.backoff, firstBackoff), maxBackoff)
+	return a.backoff/2 + rand.N(a.backoff/2)
+}
+
+// giveUp makes the error of a call.
+func (c *Client) giveUp(r *request, a *attempts, ended error) error {
+	if c.base.Err() != nil && a.last == nil || errors.Is(a.last, ErrClosed) {
+		ended = ErrClosed
+	}
+	e := &Error{Op: r.op, Addr: a.addr, Attempts: a.made, Unknown: a.maybe, Err: a.last, Ended: ended}
+	var answer *proto.Error
+	if ended == nil && errors.As(a.last, &answer) && settles(answer.Kind) {
+		e.Unknown = false
+	}
+	return e
+}
+
+// sleep waits for d, or the end of ctx or of the client.
+func (c *Client) sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.base.Done():
+	}
+}
+
+// sharedDeadline is a context for all calls that begin within a second and
+// have none of their own: a timer per call would cost as much as the call.
+type sharedDeadline struct {
+	ctx  context.Context
+	born time.Time
+}
+
+const sharedFor = time.Second
+
+// bounded gives ctx a deadline if it has none.
+func (c *Client) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	if ctx.Done() != nil || wait > 0 {
+		return context.WithTimeout(ctx, c.opts.timeout+wait)
+	}
+	now := time.Now()
+	s := c.shared.Load()
+	if s == nil || now.Sub(s.born) >= sharedFor {
+		// It is never cancelled: calls hold it until it ends by itself.
+		fresh, cancel := context.WithTimeout(c.base, c.opts.timeout+sharedFor)
+		context.AfterFunc(fresh, cancel)
+		s = &sharedDeadline{ctx: fresh, born: now}
+		c.shared.Store(s)
+	}
+	return s.ctx, func() {}
+}

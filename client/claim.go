@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+)
+
+// ClaimRequest is what [Client.Claim] is asked for. Only Queues is required.
+type ClaimRequest struct {
+	// Queues to take tasks from, at least one.
+	Queues []string
+	// Max is the most tasks to be granted; 0: one.
+	Max int
+	// Lease is how long the claims last unless renewed; 0: 30 s.
+	Lease time.Duration
+	// Wait is how long to wait when nothing is ready; 0: not at all.
+	Wait time.Duration
+	// Worker is shown in the task's claims.
+	Worker string
+	// Number makes it possible to repeat a call whose outcome is unknown: the same
+	// number gets the same grants. From [Client.NextClaim]; 0: one is drawn.
+	Number uint64
+}
+
+// Claim is the right to run a task until Deadline.
+type Claim struct {
+	// Grant is what the server sent: the task, the lease, the checkpoint.
+	Grant *nornv1.Grant
+	// ID is the task's.
+	ID id.ID
+	// Token strictly rises with every claim of the task: hand it to whatever the
+	// work writes to, so that late writers can be fenced off.
+	Token uint64
+	// Deadline is what a worker may believe (design 7.3), in local time with a
+	// monotonic reading: send time + waited + lease - a thousandth of the lease.
+	// Leave room before it for the work to stop.
+	Deadline time.Time
+}
+
+// Ref names one claim.
+type Ref struct {
+	ID    id.ID
+	Token uint64
+}
+
+// Ref is the claim's name.
+func (c *Claim) Ref() Ref { return Ref{c.ID, c.Token} }
+
+// NextClaim draws a number for [ClaimRequest].
+func (c *Client) NextClaim() uint64 { return c.requestNo.Add(1) }
+
+// Claim asks for tasks; none and no error when nothing was ready in time. When
+// the outcome is unknown, claims may have been granted: ask again with the same
+// Number, or they block their tasks until the lease is over.
+func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
+	if r.Number == 0 {
+		r.Number = c.NextClaim()
+	}
+	b := &claimBody{wait: r.Wait, m: &nornv1.ClaimRequest{
+		Queues: r.Queues, MaxTasks: uint32(min(max(r.Max, 0), 1<<31)), LeaseSeconds: r.Lease.Seconds(), Worker: r.Worker,
+		Session: c.session[:], RequestNo: r.Number,
+	}}
+	ctx, cancel := c.bounded(ctx, max(r.Wait, 0))
+	defer cancel()
+	b.deadline, b.bounded = ctx.Deadline()
+	var reply nornv1.ClaimReply
+	err := c.do(ctx, &request{
+		op: "claim", method: uint16(nornv1.Method_METHOD_CLAIM), write: true, body: b, wait: max(r.Wait, 0),
+		decode: func(flags uint16, body []byte) error { return decodeInto(flags, body, &reply) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	claims := make([]*Claim, 0, len(reply.GetGrants()))
+	for _, g := range reply.GetGrants() {
+		task, err := id.Parse(g.GetTask().GetId())
+		if err != nil {
+			return nil, &Error{Op: "claim", Attempts: 1, Unknown: true, Err: badAnswer(err)}
+		}
+		claims = append(claims, &Claim{
+			Grant: g, ID: task, Token: g.GetToken(),
+			Deadline: believe(b.stamp, proto.Seconds(reply.GetWaitedSeconds()), proto.Seconds(g.GetLeaseSeconds())),
+		})
+	}
+	return claims, nil
+}
+
+// believe is the deadline of a lease that was granted or renewed in answer to a
+// frame sent at stamp. Origin of the monotonic time is the stamp itself.
+func believe(stamp time.Time, waited, lease time.Duration) time.Time {
+	return stamp.Add(time.Duration(clock.WorkerDeadline(0, waited, lease, clock.Margin(lease, 0))))
+}
+
+// claimBody is a ClaimRequest that waits no longer than there is time, and knows
+// when it was sent last.
+type claimBody struct {
+	m        *nornv1.ClaimRequest
+	wait     time.Duration
+	deadline time.Time
+	bounded  bool
+	stamp    time.Time // just before the frame was made
+}
+
+// Size makes the message ready.
+func (b *claimBody) Size() int {
+	b.stamp = time.Now()
+	wait := b.wait
+	if left := b.deadline.Sub(b.stamp); b.bounded {
+		// Room for the answer: an empty answer is better than none.
+		wait = min(wait, left-min(left/10, time.Second))
+	}
+	b.m.WaitSeconds = max(wait, 0).Seconds()
+	return message{m: b.m}.Size()
+}
+
+// AppendTo appends the request.
+func (b *claimBody) AppendTo(dst []byte) ([]byte, error) { return message{m: b.m}.AppendTo(dst) }
+
+// RenewResult is the claim as it stands, or why it is lost.
+type RenewResult struct {
+	// Deadline is as in [Claim].
+	Deadline time.Time
+	// Claim is as the server sees it.
+	Claim *nornv1.Claim
+	// Err is an [*Error], or nil.
+	Err error
+}
+
+// Renew renews claims, all in one request where the limits allow; lease 0 means
+// the length of each claim's present lease. There is a result for each, in
+// their order; the error is set only when no server answered.
+func (c *Client) Renew(ctx context.Context, refs []Ref, lease time.Duration) ([]RenewResult, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	results := make([]RenewResult, len(refs))
+	var sent *stamped
+	b := &batch[*nornv1.RenewResult]{
+		op: "renew", method: nornv1.Method_METHOD_RENEW,
+		body: func(items []int) transport.Body {
+			sent = &stamped{message: message{m: &nornv1.RenewRequest{Claims: claimRefs(refs, items), LeaseSeconds: lease.Seconds()}}}
+			return sent
+		},
+		decode: func(b []byte) ([]*nornv1.RenewResult, error) {
+			var m nornv1.RenewReply
+			err := protobuf.Unmarshal(b, &m)
+			return m.GetResults(), err
+		},
+		take: func(i int, r *nornv1.RenewResult) {
+			results[i] = RenewResult{Claim: r.GetClaim(), Deadline: believe(sent.stamp, 0, proto.Seconds(r.GetLeaseSeconds()))}
+		},
+	}
+	errs, err := b.run(ctx, c, len(refs))
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		results[i].Err = asError(e)
+	}
+	return results, nil
+}
+
+// stamped is a message that knows when it was sent last.
+type stamped struct {
+	message
+	stamp time.Time
+}
+
+// Size takes the stamp, before the frame is made.
+func (b *stamped) Size() int {
+	b.stamp = time.Now()
+	return b.message.Size()
+}
+
+func claimRefs(refs []Ref, items []int) []*nornv1.ClaimRef {
+	out := make([]*nornv1.ClaimRef, 0, len(items))
+	for _, i := range items {
+		out = append(out, &nornv1.ClaimRef{Id: refs[i].ID.Bytes(), Token: refs[i].Token})
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+)
+
+// Enqueue adds a task and waits until it is durable. The receipt says what that
+// means and whether the task was there before. ErrAlreadyExists: the ID is
+// taken by another spec.
+func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nornv1.Receipt, error) {
+	if err := c.placeKnown(ctx); err != nil {
+		return nil, err
+	}
+	t.ready(time.Now())
+	if t.ID.IsZero() {
+		t.ID = c.NewID()
+	}
+	var receipt *nornv1.Receipt
+	durability := written(opts).durability.proto()
+	b := enqueues(func(_ int, r *nornv1.Receipt) { receipt = r })
+	b.body = func([]int) transport.Body {
+		if t.simple() {
+			return &enqueueOne{task: &t, durability: durability}
+		}
+		return enqueueMany([]Task{t}, []int{0}, durability)
+	}
+	errs, err := b.run(ctx, c, 1)
+	if err == nil && errs != nil {
+		err = asError(errs[0])
+	}
+	return receipt, err
+}
+
+// EnqueueMany adds tasks, in as many requests as the limits ask for, and
+// returns a result for each, in their order. The error is set only when no
+// server answered at all; the results are nil then.
+func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOption) ([]Result, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	if err := c.placeKnown(ctx); err != nil {
+		return nil, err
+	}
+	tasks = c.prepared(tasks)
+	durability := written(opts).durability.proto()
+	results := make([]Result, len(tasks))
+	b := enqueues(func(i int, r *nornv1.Receipt) { results[i].Receipt = r })
+	b.body = func(items []int) transport.Body { return enqueueMany(tasks, items, durability) }
+	b.first = func(items []int) int { return c.fitting(tasks, items) }
+	errs, err := b.run(ctx, c, len(tasks))
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		results[i].Err = asError(e)
+	}
+	return results, nil
+}
+
+func enqueues(take func(int, *nornv1.Receipt)) *batch[*nornv1.EnqueueResult] {
+	return &batch[*nornv1.EnqueueResult]{
+		op: "enqueue", method: nornv1.Method_METHOD_ENQUEUE,
+		decode: func(b []byte) ([]*nornv1.EnqueueResult, error) {
+			var m nornv1.EnqueueReply
+			err := protobuf.Unmarshal(b, &m)
+			return m.GetResults(), err
+		},
+		take: func(i int, r *nornv1.EnqueueResult) { take(i, r.GetReceipt()) },
+	}
+}
+
+// fitting says how many of the items, at least one, one request can hold.
+func (c *Client) fitting(tasks []Task, items []int) int {
+	most := proto.MaxBatchBytes
+	if i := c.info.Load(); i != nil && i.Limits.GetMaxBatchBytes() > 0 {
+		most = int(i.Limits.GetMaxBatchBytes())
+	}
+	size := 0
+	for k, item := range items {
+		size += tasks[item].weight()
+		if k > 0 && size > most {
+			return k
+		}
+	}
+	return len(items)
+}
+
+// placeKnown connects if no node has said yet where tasks can go.
+func (c *Client) placeKnown(ctx context.Context) error {
+	if c.place.Load() != nil {
+		return nil
+	}
+	return c.Connect(ctx)
+}

@@ -1,0 +1,194 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+)
+
+const (
+	// dialTimeout bounds connecting and the hello to one address.
+	dialTimeout = 5 * time.Second
+	// pingEvery is how often a connection is asked whether it lives; the answer
+	// brings fresh placement too.
+	pingEvery = 3 * time.Second
+	// pingTimeout is how long a node may be silent before its calls go elsewhere.
+	pingTimeout = 10 * time.Second
+)
+
+// node is one address with its connections.
+type node struct {
+	addr  string
+	slots []slot
+}
+
+// slot holds one connection, or the attempt to make it.
+type slot struct {
+	live atomic.Pointer[conn]
+
+	mu      sync.Mutex // guards the fields below; never held across I/O
+	dialing *dialing
+	closed  bool
+}
+
+// dialing is one attempt that every caller of a slot waits for.
+type dialing struct {
+	done chan struct{}
+	conn *conn
+	err  error
+}
+
+// conn is a connection that has said hello.
+type conn struct {
+	*transport.Client
+	slot *slot
+}
+
+// drop forgets a connection that has ended.
+func (cn *conn) drop() { cn.slot.live.CompareAndSwap(cn, nil) }
+
+// close ends the connection of every slot, and keeps new ones from starting.
+func (n *node) close() {
+	for i := range n.slots {
+		s := &n.slots[i]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		if cn := s.live.Load(); cn != nil {
+			_ = cn.Close()
+		}
+	}
+}
+
+// connection gives the connection of a slot, made now if need be. Callers share
+// one attempt, which outlives any of them.
+func (c *Client) connection(ctx context.Context, n *node, turn uint64) (*conn, error) {
+	s := &n.slots[turn%uint64(len(n.slots))]
+	if cn := s.live.Load(); cn != nil {
+		return cn, nil
+	}
+	s.mu.Lock()
+	if cn := s.live.Load(); cn != nil || s.closed {
+		s.mu.Unlock()
+		if cn == nil {
+			return nil, ErrClosed
+		}
+		return cn, nil
+	}
+	d := s.dialing
+	if d == nil {
+		d = &dialing{done: make(chan struct{})}
+		s.dialing = d
+		c.running.Go(func() {
+			cn, err := c.hello(n, s)
+			s.mu.Lock()
+			d.conn, d.err = cn, err
+			s.dialing = nil
+			if cn != nil {
+				s.live.Store(cn)
+			}
+			s.mu.Unlock()
+			close(d.done)
+			if cn != nil {
+				c.keep(n, cn)
+			}
+		})
+	}
+	s.mu.Unlock()
+	select {
+	case <-d.done:
+		return d.conn, d.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// hello connects to a node and introduces itself.
+func (c *Client) hello(n *node, s *slot) (*conn, error) {
+	ctx, cancel := context.WithTimeout(c.base, dialTimeout)
+	defer cancel()
+	tc, err := transport.Dial(ctx, n.addr, transport.ClientConfig{
+		MaxFrame: proto.MaxFrame, DialTimeout: dialTimeout, TLS: c.opts.tls, Dialer: c.opts.dialer,
+		DecodeError: func(b []byte) error { return remote(b) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	hello := &nornv1.Hello{
+		MinVersion: proto.MinVersion, MaxVersion: proto.MaxVersion,
+		ClusterId: c.Info().ClusterID, AuthToken: c.opts.authToken, Agent: c.opts.agent,
+	}
+	var reply nornv1.HelloReply
+	err = tc.Call(ctx, uint16(nornv1.Method_METHOD_HELLO), message{m: hello}, func(flags uint16, b []byte) error {
+		return decodeInto(flags, b, &reply)
+	})
+	if err == nil && (reply.GetVersion() < proto.MinVersion || reply.GetVersion() > proto.MaxVersion) {
+		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s speaks version %d of the protocol, this client %d to %d",
+			n.addr, reply.GetVersion(), proto.MinVersion, proto.MaxVersion)
+	}
+	if err != nil {
+		_ = tc.Close()
+		<-tc.Done()
+		return nil, fmt.Errorf("hello to %s: %w", n.addr, err)
+	}
+	if m := reply.GetLimits().GetMaxInFlight(); m > 0 {
+		tc.SetMaxInFlight(int(m))
+	}
+	c.info.Store(&Info{
+		ClusterID: reply.GetClusterId(), Node: reply.GetNode(), ServerVersion: reply.GetServerVersion(), Limits: reply.GetLimits(),
+		Partitions: int(reply.GetPlacement().GetPartitions()), Eta: proto.Seconds(reply.GetEtaSeconds()),
+	})
+	c.placed(reply.GetPlacement())
+	return &conn{Client: tc, slot: s}, nil
+}
+
+// keep watches a connection until it ends. A node that is frozen, or behind a
+// network that swallows everything, closes nothing: only silence tells.
+func (c *Client) keep(n *node, cn *conn) {
+	defer func() {
+		cn.drop()
+		_ = cn.Close()
+		<-cn.Done()
+	}()
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-cn.Done():
+			c.log().Warn("connection lost", "node", n.addr, "error", cn.Err())
+			return
+		case <-c.base.Done():
+			return
+		}
+		if err := c.ping(cn); err != nil {
+			c.log().Warn("node does not answer, closing the connection", "node", n.addr, "error", err)
+			return
+		}
+	}
+}
+
+// ping asks for fresh placement. The error is not nil when the node is silent.
+func (c *Client) ping(cn *conn) error {
+	ctx, cancel := context.WithTimeout(c.base, pingTimeout)
+	defer cancel()
+	var reply nornv1.PingReply
+	err := cn.Call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
+		return decodeInto(flags, b, &reply)
+	})
+	var broken *transport.CallError
+	switch {
+	case err == nil:
+		c.placed(reply.GetPlacement())
+	case errors.As(err, &broken) && broken.Sent:
+		return err
+	}
+	return nil // an error is an answer too, and one not sent says nothing of the node
+}

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// DefaultTimeout ends a call whose context has no deadline, in addition to any
+// wait that the call asks for.
+const DefaultTimeout = 30 * time.Second
+
+// Option configures [Dial].
+type Option func(*options)
+
+type options struct {
+	authToken   string
+	tls         *tls.Config
+	logger      *slog.Logger
+	agent       string
+	dialer      func(ctx context.Context, addr string) (net.Conn, error)
+	timeout     time.Duration
+	connections int
+}
+
+func defaults() options {
+	return options{
+		logger: slog.New(slog.DiscardHandler), agent: "norn-go", timeout: DefaultTimeout, connections: 1,
+	}
+}
+
+// WithAuthToken sends credentials with each connection's hello.
+func WithAuthToken(token string) Option { return func(o *options) { o.authToken = token } }
+
+// WithTLS encrypts connections; the server's name is taken from the address
+// unless the configuration has one. nil means plain.
+func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
+
+// WithLogger logs lost connections and fail-overs; by default nothing is
+// logged.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) {
+		if l != nil {
+			o.logger = l
+		}
+	}
+}
+
+// WithAgent names the program and its version in the servers' logs.
+func WithAgent(name string) Option { return func(o *options) { o.agent = name } }
+
+// WithDialer replaces how connections are made; TLS, if any, is spoken over
+// what it returns.
+func WithDialer(dial func(ctx context.Context, addr string) (net.Conn, error)) Option {
+	return func(o *options) { o.dialer = dial }
+}
+
+// WithTimeout bounds calls whose context has no deadline; under or equal to
+// zero means [DefaultTimeout]. It is kept to within a second.
+func WithTimeout(d time.Duration) Option {
+	return func(o *options) {
+		if o.timeout = d; d <= 0 {
+			o.timeout = DefaultTimeout
+		}
+	}
+}
+
+// WithConnections spreads calls over n connections per node; one is enough for
+// some 100,000 small calls a second.
+func WithConnections(n int) Option { return func(o *options) { o.connections = max(n, 1) } }

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+)
+
+// writes is a batch that is answered with a WriteReply.
+func writes(op string, method nornv1.Method, results []Result, body func(items []int) protobuf.Message) *batch[*nornv1.WriteResult] {
+	return &batch[*nornv1.WriteResult]{
+		op: op, method: method,
+		body: func(items []int) transport.Body { return message{m: body(items)} },
+		decode: func(b []byte) ([]*nornv1.WriteResult, error) {
+			var m nornv1.WriteReply
+			err := protobuf.Unmarshal(b, &m)
+			return m.GetResults(), err
+		},
+		take: func(i int, r *nornv1.WriteResult) { results[i] = Result{Receipt: r.GetReceipt(), State: r.GetState()} },
+	}
+}
+
+// settle runs such a batch.
+func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, n int, body func(items []int) protobuf.Message) ([]Result, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	results := make([]Result, n)
+	errs, err := writes(op, method, results, body).run(ctx, c, n)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		results[i].Err = asError(e)
+	}
+	return results, nil
+}
+
+// single is the result of a batch of one.
+func single(results []Result, err error) (Result, error) {
+	if err != nil {
+		return Result{}, err
+	}
+	return results[0], results[0].Err
+}
+
+// Update appends data to the log of a task, as number seq of its claim: 0, 1,
+// 2, … without gaps. The newest one is the checkpoint that a later claim gets.
+// ErrClaimLost: a newer claim has superseded this one.
+func (c *Client) Update(ctx context.Context, task id.ID, token, seq uint64, data []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
+	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: data}, opts)
+}
+
+// Output is an Update that is no checkpoint: a captured line of output. It
+// shares the numbers of Update.
+func (c *Client) Output(ctx context.Context, task id.ID, token, seq uint64, line []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
+	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: line, Output: true}, opts)
+}
+
+func (c *Client) update(ctx context.Context, m *nornv1.UpdateRequest, opts []WriteOption) (*nornv1.Receipt, error) {
+	m.Durability = written(opts).durability.proto()
+	r, err := single(c.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, 1, func([]int) protobuf.Message { return m }))
+	return r.Receipt, err
+}
+
+// CompleteOptions are the options of [Client.Complete].
+type CompleteOptions struct {
+	// Seq is the number after the last update of the claim; nil: the number
+	// after the last visible one, whatever gaps there are.
+	Seq *uint64
+	// Result is kept with the task.
+	Result []byte
+}
+
+// Complete finishes a task. It is accepted late too, when the lease has run
+// out, unless a newer claim has come further.
+func (c *Client) Complete(ctx context.Context, task id.ID, token uint64, o CompleteOptions, opts ...WriteOption) (*nornv1.Receipt, error) {
+	m := &nornv1.Completion{Id: task.Bytes(), Token: token, Result: o.Result, AutoSeq: o.Seq == nil}
+	if o.Seq != nil {
+		m.Seq = *o.Seq
+	}
+	r, err := single(c.CompleteMany(ctx, []*nornv1.Completion{m}, opts...))
+	return r.Receipt, err
+}
+
+// CompleteMany finishes tasks, with a result for each, in their order. The
+// error is set only when no server answered.
+func (c *Client) CompleteMany(ctx context.Context, done []*nornv1.Completion, opts ...WriteOption) ([]Result, error) {
+	durability := written(opts).durability.proto()
+	return c.settle(ctx, "complete", nornv1.Method_METHOD_COMPLETE, len(done), func(items []int) protobuf.Message {
+		m := &nornv1.CompleteRequest{Durability: durability, Completions: make([]*nornv1.Completion, 0, len(items))}
+		for _, i := range items {
+			m.Completions = append(m.Completions, done[i])
+		}
+		return m
+	})
+}
+
+// FailOptions are the options of [Client.Fail].
+type FailOptions struct {
+	// Error says what went wrong; beyond 16 KiB its front is cut off.
+	Error string
+	// RetryAt is when to retry; zero: see RetryIn.
+	RetryAt time.Time
+	// RetryIn, if over zero, becomes a RetryAt of now plus RetryIn before the
+	// first send. Without both the task's policy decides.
+	RetryIn time.Duration
+	// Uncounted does not use an attempt.
+	Uncounted bool
+	// Discard makes the task dead, whatever attempts are left.
+	Discard bool
+}
+
+// Fail ends a claim with a failure and returns the state that the task is in
+// then: scheduled, ready or dead.
+func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptions) (nornv1.State, error) {
+	if o.RetryAt.IsZero() && o.RetryIn > 0 {
+		o.RetryAt = time.Now().Add(o.RetryIn)
+	}
+	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
+		Id: task.Bytes(), Token: token, Error: tail(o.Error, maxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
+	}}}
+	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, 1, func([]int) protobuf.Message { return m }))
+	return r.State, err
+}
+
+// Release gives tasks back at once, without using an attempt. There is a result
+// for each claim, in their order; the error is set only when no server
+// answered.
+func (c *Client) Release(ctx context.Context, refs ...Ref) ([]Result, error) {
+	return c.settle(ctx, "release", nornv1.Method_METHOD_RELEASE, len(refs), func(items []int) protobuf.Message {
+		return &nornv1.ReleaseRequest{Claims: claimRefs(refs, items)}
+	})
+}

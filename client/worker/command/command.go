@@ -1,0 +1,163 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/client/worker"
+)
+
+const (
+	// DefaultGrace is the time between SIGTERM and SIGKILL.
+	DefaultGrace = 2 * time.Second
+	// exitTempfail is EX_TEMPFAIL of sysexits.h.
+	exitTempfail = 75
+	// maxLine is where lines are split, in bytes.
+	maxLine = 64 << 10
+	// maxTail is how much of standard error is kept, in bytes.
+	maxTail = 4 << 10
+	// pipeDelay is how long output is waited for that processes in the background
+	// hold open when the command has ended.
+	pipeDelay = time.Second
+)
+
+// Config configures [Handler].
+type Config struct {
+	// Args are the command and its arguments.
+	Args []string
+	// Dir is the working directory; "": that of this process.
+	Dir string
+	// Env is added to the environment, as KEY=value.
+	Env []string
+	// Grace is the time between SIGTERM and SIGKILL; 0: 2 s. It should be below the
+	// worker's Grace: then the command is gone before the claim is.
+	Grace time.Duration
+	// TempDir is where checkpoint files are; "": the system's.
+	TempDir string
+	// Stderr, if set, gets a copy of the commands' standard error. It must take
+	// writes from several goroutines.
+	Stderr io.Writer
+}
+
+// Check says whether the command can be found; the error is one line.
+func (c Config) Check() error {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return errors.New("no command to run")
+	}
+	if c.Dir != "" && !filepath.IsAbs(c.Args[0]) && strings.ContainsRune(c.Args[0], filepath.Separator) {
+		return nil // relative to Dir: starting it will tell
+	}
+	_, err := exec.LookPath(c.Args[0])
+	return err
+}
+
+// Handler makes a handler that runs the command once per task.
+func Handler(cfg Config) worker.Handler {
+	if cfg.Grace <= 0 {
+		cfg.Grace = DefaultGrace
+	}
+	return func(ctx context.Context, t *worker.Task) error { return run(ctx, cfg, t) }
+}
+
+// run runs the command for one task.
+func run(ctx context.Context, cfg Config, t *worker.Task) error {
+	if len(cfg.Args) == 0 {
+		return cfg.Check()
+	}
+	dir, err := os.MkdirTemp(cfg.TempDir, "norn-task-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	checkpoint := filepath.Join(dir, "checkpoint")
+	if err := os.WriteFile(checkpoint, t.Checkpoint(), 0o600); err != nil {
+		return err
+	}
+
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	out := &lines{take: func(line []byte) {
+		if err := t.Update(ctx, line); errors.Is(err, worker.ErrClaimLost) {
+			lost(worker.ErrClaimLost)
+		}
+	}}
+	end := &tail{}
+	cmd := exec.Command(cfg.Args[0], cfg.Args[1:]...)
+	cmd.Dir = cfg.Dir
+	cmd.Env = append(append(os.Environ(), cfg.Env...),
+		"NORN_TASK_ID="+t.ID().String(),
+		"NORN_TOKEN="+strconv.FormatUint(t.Token(), 10),
+		"NORN_QUEUE="+t.Queue(),
+		"NORN_ATTEMPT="+strconv.Itoa(t.Attempt()),
+		"NORN_CHECKPOINT_FILE="+checkpoint)
+	cmd.Stdin = bytes.NewReader(t.Payload())
+	cmd.Stdout = out
+	cmd.Stderr = end
+	if cfg.Stderr != nil {
+		cmd.Stderr = io.MultiWriter(end, cfg.Stderr)
+	}
+	cmd.WaitDelay = pipeDelay
+	separate(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stopped := watch(ctx, cmd, cfg.Grace)
+	err = cmd.Wait()
+	if stopped() {
+		return context.Cause(ctx)
+	}
+	out.flush()
+	return outcome(err, end.String())
+}
+
+// watch ends the command when ctx does. The function it returns stops watching,
+// cleans up behind a command that was ended, and says whether it was.
+func watch(ctx context.Context, cmd *exec.Cmd, grace time.Duration) func() bool {
+	var told atomic.Bool
+	exited, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ctx.Done():
+		case <-exited:
+			return
+		}
+		told.Store(terminate(cmd))
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-exited: // its children may not have listened
+		}
+		kill(cmd)
+	}()
+	return func() bool {
+		close(exited)
+		<-done
+		return told.Load()
+	}
+}
+
+// outcome turns what Wait returned into what the worker understands.
+func outcome(err error, end string) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil // the command succeeded, whatever still holds its output
+	case errors.As(err, &exit) && exit.ExitCode() == exitTempfail:
+		return worker.Snooze(0)
+	case end != "":
+		return fmt.Errorf("%w: %s", err, end)
+	}
+	return err
+}

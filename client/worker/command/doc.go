@@ -1,0 +1,24 @@
+// Package command runs a command for each task.
+//
+// Contract, the one of `norn work`. The payload is the command's standard input.
+// Its environment is that of this process with, in addition,
+//
+//	NORN_TASK_ID          the task's ID
+//	NORN_TOKEN            the fencing token of the claim
+//	NORN_QUEUE            the task's queue
+//	NORN_ATTEMPT          1 for the first run
+//	NORN_CHECKPOINT_FILE  a file with the last update of earlier claims, empty when
+//	                      there is none; it is removed when the command has ended
+//
+// Each line of standard output becomes an update of the task, durable before the
+// next one is read, without its line feed. Lines over 64 KiB are split there.
+// The last 4 KiB of standard error are kept for the error text.
+//
+// Exit status 0 completes the task, 75 (EX_TEMPFAIL) puts it off without using an
+// attempt, anything else fails it with the end of standard error. When the
+// handler's context ends first, the command's process group gets SIGTERM, and
+// SIGKILL after the grace; what it exits with no longer counts. Processes that the
+// command leaves behind in other groups are not touched.
+//
+// Only on Unix there are process groups; elsewhere the command alone is killed.
+package command

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+)
+
+// renewals renews all claims in one go every third of a lease, a little earlier
+// at random so that workers do not march in step.
+func (w *Worker) renewals(ctx context.Context) {
+	every := w.cfg.Lease / 3
+	for {
+		t := time.NewTimer(every - rand.N(every/10+1))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		w.renew(ctx, every)
+	}
+}
+
+// renew renews every claim that still counts. It takes no longer than every:
+// then it is time for the next one anyway.
+func (w *Worker) renew(ctx context.Context, every time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, every)
+	defer cancel()
+	jobs := w.current()
+	refs := make([]client.Ref, len(jobs))
+	for i, j := range jobs {
+		refs[i] = j.task.claim.Ref()
+	}
+	before := w.stamp()
+	results, err := w.client.Renew(ctx, refs, w.cfg.Lease)
+	if err != nil {
+		w.cfg.Logger.Warn("claims could not be renewed", "claims", len(refs), "error", err)
+		return
+	}
+	for i, r := range results {
+		switch {
+		case r.Err == nil:
+			jobs[i].extend(r.Deadline, before)
+		case errors.Is(r.Err, client.ErrClaimLost), errors.Is(r.Err, client.ErrNotFound):
+			jobs[i].end(ErrClaimLost)
+		case errors.Is(r.Err, client.ErrCancelled) && ctx.Err() == nil:
+			jobs[i].end(ErrCancelled)
+		default:
+			w.cfg.Logger.Warn("a claim could not be renewed", "task", refs[i].ID, "error", r.Err)
+		}
+	}
+}
+
+// current lists the jobs whose claims may still hold.
+func (w *Worker) current() []*job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	jobs := make([]*job, 0, len(w.jobs))
+	for j := range w.jobs {
+		if cause := context.Cause(j.ctx); cause == nil || errors.Is(cause, ErrShutdown) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// watch looks at the boot and wall clocks, which timers do not go by.
+func (w *Worker) watch(ctx context.Context) {
+	t := time.NewTicker(min(max(w.cfg.Lease/20, 50*time.Millisecond), time.Second))
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		now := w.stamp()
+		for _, j := range w.current() {
+			j.check(now)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// steered is an error that says what shall become of the task.
+type steered struct {
+	err     error
+	in      time.Duration
+	discard bool
+	snooze  bool
+}
+
+func (s *steered) Error() string {
+	if s.err != nil {
+		return s.err.Error()
+	}
+	return fmt.Sprintf("snoozed for %v", s.in)
+}
+
+func (s *steered) Unwrap() error { return s.err }
+
+// RetryAfter makes an error that fails the task and retries it after d, instead
+// of after what the task's policy says. It uses an attempt.
+func RetryAfter(d time.Duration, err error) error { return &steered{err: err, in: d} }
+
+// Discard makes an error that fails the task for good: it is dead, whatever
+// attempts are left.
+func Discard(err error) error { return &steered{err: err, discard: true} }
+
+// Snooze makes an error that puts the task off for d without using an attempt;
+// 0 leaves the time to the task's policy.
+func Snooze(d time.Duration) error { return &steered{in: d, snooze: true} }
+
+// PanicError is the failure of a handler that panicked.
+type PanicError struct {
+	Value any    // what it panicked with
+	Stack []byte // where
+}
+
+// Error gives the value and the stack.
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.Value, p.Stack) }
+
+// errGoexit is the failure of a handler that ended its goroutine.
+var errGoexit = errors.New("the handler called runtime.Goexit")
+
+// HandleJSON sets a handler of a queue whose payloads are JSON. A payload that
+// is not a T is discarded: no retry can help it.
+func HandleJSON[T any](w *Worker, queue string, h func(ctx context.Context, t *Task, v T) error) {
+	w.Handle(queue, func(ctx context.Context, t *Task) error {
+		var v T
+		if err := json.Unmarshal(t.Payload(), &v); err != nil {
+			return Discard(fmt.Errorf("payload is not the JSON expected: %w", err))
+		}
+		return h(ctx, t, v)
+	})
+}

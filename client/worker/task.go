@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Task is a task that a handler works on. Its methods may be called from any
+// goroutine until the handler returns.
+type Task struct {
+	client *client.Client
+	claim  *client.Claim
+
+	log     chan struct{} // holds a token while the log is used; guards the fields below
+	next    uint64        // number of the next update
+	pending *update       // sent, and not known to have arrived
+	result  atomic.Pointer[[]byte]
+}
+
+// update is one entry of the log that has a number.
+type update struct {
+	data   []byte
+	output bool
+}
+
+func newTask(c *client.Client, claim *client.Claim) *Task {
+	return &Task{client: c, claim: claim, log: make(chan struct{}, 1)}
+}
+
+// ID names the task.
+func (t *Task) ID() id.ID { return t.claim.ID }
+
+// Token is the fencing token of this claim: hand it to what the task writes to.
+func (t *Task) Token() uint64 { return t.claim.Token }
+
+// Queue is the task's queue.
+func (t *Task) Queue() string { return t.claim.Grant.GetTask().GetQueue() }
+
+// Payload is what was enqueued. Do not change it.
+func (t *Task) Payload() []byte { return t.claim.Grant.GetTask().GetPayload() }
+
+// Attempt is 1 for the first run; only attempts that count are counted.
+func (t *Task) Attempt() int { return int(t.claim.Grant.GetTask().GetAttempts()) + 1 }
+
+// MaxAttempts is how many attempts the task has before it is dead.
+func (t *Task) MaxAttempts() int { return int(t.claim.Grant.GetTask().GetMaxAttempts()) }
+
+// Headers are those it was enqueued with. Do not change them.
+func (t *Task) Headers() map[string]string { return t.claim.Grant.GetTask().GetHeaders() }
+
+// CreatedAt is when the task was enqueued.
+func (t *Task) CreatedAt() time.Time { return t.claim.Grant.GetTask().GetCreatedAt().AsTime() }
+
+// Checkpoint is the last update of earlier claims, nil when there is none.
+func (t *Task) Checkpoint() []byte { return t.claim.Grant.GetCheckpoint() }
+
+// Grant is all that the server sent. Do not change it.
+func (t *Task) Grant() *nornv1.Grant { return t.claim.Grant }
+
+// SetResult keeps up to 1 MiB of result with the task if the handler returns
+// nil. The last one counts.
+func (t *Task) SetResult(b []byte) { t.result.Store(&b) }
+
+// Update appends to the task's log and waits until it is durable: a checkpoint
+// that a later claim would start from. Updates are sent in order, one at a
+// time. After an error that is client.ErrUnknown the update may have arrived; it
+// is sent again before the next one. client.ErrClaimLost: stop.
+func (t *Task) Update(ctx context.Context, data []byte) error {
+	return t.append(ctx, update{data: data})
+}
+
+// Output appends a captured line of output to the task's log. It is no
+// checkpoint, otherwise like Update.
+func (t *Task) Output(ctx context.Context, line []byte) error {
+	return t.append(ctx, update{data: line, output: true})
+}
+
+func (t *Task) append(ctx context.Context, u update) error {
+	select {
+	case t.log <- struct{}{}:
+		defer func() { <-t.log }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	t.pending = &u
+	return t.flush(ctx)
+}
+
+// flush sends the pending update; the log's token is held. The number is used
+// up unless it is certain that the update is not there.
+func (t *Task) flush(ctx context.Context) error {
+	if t.pending == nil {
+		return nil
+	}
+	send := t.client.Update
+	if t.pending.output {
+		send = t.client.Output
+	}
+	_, err := send(ctx, t.claim.ID, t.claim.Token, t.next, t.pending.data)
+	switch {
+	case err == nil:
+		t.next++
+		t.pending = nil
+	case !errors.Is(err, client.ErrUnknown):
+		t.pending = nil
+	}
+	return err
+}
+
+// seal sends what is pending and gives the number after the last update. ok is
+// false when that is not certain.
+func (t *Task) seal(ctx context.Context) (seq uint64, ok bool) {
+	select {
+	case t.log <- struct{}{}: // kept: no update comes after the end
+	case <-ctx.Done():
+		return 0, false
+	}
+	_ = t.flush(ctx) // either it is there, or not, or still pending
+	return t.next, t.pending == nil
+}

@@ -1,0 +1,2 @@
+// Command producer enqueues a greeting and waits until a worker has finished it.
+package main
