@@ -1,134 +1,167 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/proto"
-	"github.com/norn-dev/norn/ring"
 )
 
-// Config is the configuration of a server.
+// Config is the configuration of one server. Each field says its unit, its
+// default, what it trades for what, and what is dangerous about it.
+//
+// "Cluster" marks what is fixed when the first server formats its directory:
+// later values are ignored there, the cluster's own count.
 type Config struct {
-	// Data is the directory of everything the node keeps. Danger: two nodes
-	// must never share one, and a copy of one is not a second node.
+	// Data is the data directory. Default ./norn-data. Put it on a disk of its
+	// own if you can: every acknowledgement waits for an fsync there. Danger:
+	// a copy of it must never be started beside the original.
 	Data string
-	// Name is the node's name in the cluster; empty: the peer address. It is
-	// fixed when the data directory is made.
+	// Name of this node, unique in the cluster. Default: PeerListen. It is
+	// written into the data directory, which starts under no other name.
 	Name string
-	// Listen is the address of the client port, host:port.
+	// Listen is the address of the client port. Default 127.0.0.1:7711. Danger:
+	// on another address than loopback everybody who reaches it may do
+	// everything, unless there is an auth token or a client CA.
 	Listen string
-	// PeerListen is the address for other nodes, host:port.
+	// PeerListen is the address of the port for other nodes. Default
+	// 127.0.0.1:7712.
 	PeerListen string
-	// HTTPListen is the address for health and metrics, host:port; empty: none.
+	// HTTPListen is the address of /livez, /readyz and /metrics. Default
+	// 127.0.0.1:7713.
 	HTTPListen string
-	// Zone is the failure domain of the node; replicas go to different ones.
+	// Zone is the failure domain of this node (rack, availability zone). Default
+	// none. Replicas go to different zones where there are enough.
 	Zone string
 
-	// Replicas is the number of copies of each task. It counts when the
-	// cluster is made, and a smaller cluster keeps as many as it has nodes.
+	// Replicas of every partition, N. Cluster. Default 3: survives the loss of
+	// (N-1)/2 nodes. A smaller cluster runs with the members it has.
 	Replicas int
-	// Partitions is the number of slices of the ID space, fixed when the
-	// cluster is made. More spread better over many nodes and cost memory: 64
-	// do for up to about 20 nodes, 3 to 10 per node beyond.
+	// Partitions of the ID space, P. Cluster, and fixed for ever. Default 64.
+	// Take about 10 times the nodes you will ever have: P bounds how evenly work
+	// spreads, and every partition costs an election, counters and memory.
 	Partitions int
-
-	// Eta is the declared bound on clock difference plus delay. Danger: when
-	// clocks differ by more, two workers may hold one task. Larger only delays
-	// the taking over from dead workers.
+	// Eta bounds clock difference plus delay between nodes. Default 5s. Two
+	// workers never hold one task while clocks differ by less. Larger: a dead
+	// worker's task waits longer (lease + buffer). Danger: smaller than what NTP
+	// gives you, and exclusion is an illusion.
 	Eta time.Duration
-	// Buffer is added to each lease before its task may be handed on; at least
-	// eta, which 0 stands for.
+	// Buffer is added to a lease before its task is handed on. Default 0, which
+	// means Eta; never less than Eta.
 	Buffer time.Duration
-	// GCGrace is how long finished and deleted tasks are remembered, so that
-	// late repetitions do not bring them back. IDs older than this and unknown
-	// are refused.
+	// GCGrace is how long the cluster remembers what it has collected. Default
+	// 168h. An ID older than this that nobody knows is refused, so a producer
+	// may be cut off for so long and still deliver. Danger: shorter than your
+	// longest outage, and late tasks are refused.
 	GCGrace time.Duration
 
-	// MaxPayload is the largest payload of a task in bytes, up to 16 MiB.
-	MaxPayload Size
-	// MaxInFlight is how many requests a connection may have open.
+	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 16 MiB.
+	// Memory: a node may hold MaxInbox of them at once. Better: store large
+	// things elsewhere and enqueue a reference.
+	MaxPayload int
+	// MaxInFlight is how many requests one connection may have open. Default
+	// 4096. Past it the server stops reading from that connection.
 	MaxInFlight int
-	// MaxConnections bounds the client connections; each costs about 10 KiB.
+	// MaxConnections is how many client connections are open at once. Default
+	// 16384; each costs a file descriptor (see ulimit -n) and about 20 KiB.
 	MaxConnections int
-	// MaxWaiters bounds the requests that wait for work or updates.
+	// MaxInbox is how many bytes of requests may wait for the core. Default
+	// 64 MiB; at least one frame (24 MiB). Past it a request is answered
+	// `overloaded`. Larger: longer queues before anybody is told.
+	MaxInbox int
+	// MaxWaiters is how many claim and log requests may wait for something to
+	// happen. Default 65536, about 300 bytes each.
 	MaxWaiters int
-	// MaxQueues bounds the queue names; each costs some KiB per partition with
-	// ready tasks.
+	// MaxQueues is how many queue names may exist. Default 10000. Each has
+	// counters in every partition and, while it has ready tasks, heads of up to
+	// HeadSize entries. It stops a program that puts IDs into queue names.
 	MaxQueues int
-	// MaxInbox bounds the request bytes that wait for the core; past it
-	// enqueues and claims are sent away with Overloaded.
-	MaxInbox Size
 
-	// HelloTimeout is how long a new connection has for its first frame.
+	// HelloTimeout is how long a new connection may take to say who it is.
+	// Default 10s.
 	HelloTimeout time.Duration
-	// FrameTimeout is how long a frame may take from first to last byte.
+	// FrameTimeout is from the first to the last byte of a frame. Default 30s.
+	// Danger: too short for slow lines (24 MiB in 30s is 7 Mbit/s).
 	FrameTimeout time.Duration
-	// WriteTimeout is how long a client may let an answer wait in its socket.
+	// WriteTimeout is for one write of an answer. Default 30s. A client that
+	// does not read for so long is cut off.
 	WriteTimeout time.Duration
-	// IdleTimeout closes connections without any byte; 0: never.
+	// IdleTimeout cuts connections without a byte from the client. Default 0:
+	// never. Danger: workers that wait for tasks are silent; over 5m is safe.
 	IdleTimeout time.Duration
-	// ShutdownTimeout is how long a stopping server waits for its clients.
-	ShutdownTimeout time.Duration
 
-	// DefaultLease is the lease of a claim that asks for none.
+	// DefaultLease of claims that ask for none. Default 30s, from 1s to 24h.
+	// Workers renew at a third of it. Longer: a dead worker's task waits longer;
+	// shorter: more renewals.
 	DefaultLease time.Duration
-	// MaxAttempts is how often a task is tried before it is dead.
+	// MaxAttempts before a task is dead, for tasks that do not say. Default 25:
+	// with the back-off below about 20 hours.
 	MaxAttempts int
-	// RetryInitial is the delay after the first failure.
+	// RetryInitial is the delay after the first failure. Default 1s.
 	RetryInitial time.Duration
-	// RetryMax bounds the delay.
+	// RetryMax bounds the delay: after failure n it is
+	// min(RetryMax, RetryInitial * RetryMultiplier^(n-1)). Default 1h.
 	RetryMax time.Duration
-	// RetryMultiplier is the factor between delays.
+	// RetryMultiplier is the factor between delays, 1 to 1000. Default 2.
 	RetryMultiplier float64
-	// RetryJitter is the random share of a delay, 0 to 1.
+	// RetryJitter is the random share of a delay, 0 to 1. Default 0.2, so that
+	// what failed together does not come back together.
 	RetryJitter float64
 
-	// DiskReserve is the free space in bytes below which enqueues are refused;
-	// completions go on.
+	// DiskReserve: below so many free bytes enqueues are refused, while
+	// completions are taken. Default 512 MiB.
 	DiskReserve Size
-	// DiskStop is the free space in bytes below which the server stops, so that
-	// it can be started again.
+	// DiskStop: below so many free bytes the server stops. Default 64 MiB, which
+	// a restart needs for compactions. Danger: 0 lets the disk run full, and
+	// the store may not open again until there is space.
 	DiskStop Size
-	// DiskCheckInterval is how often the free space is looked at.
+	// DiskCheckInterval is between two looks at the free space. Default 5s: the
+	// reserve must hold what is written meanwhile.
 	DiskCheckInterval time.Duration
-	// CacheSize is the block cache in bytes. It counts fully as memory.
+	// CacheSize of the store's blocks. Default 16 MiB. Larger: faster reads of
+	// old tasks; claims do not need it.
 	CacheSize Size
-	// MemTableSize is the size of a memtable in bytes; up to four are in memory
-	// at a time. Larger ones write less to disk and make restarts slower.
+	// MemTableSize of the store. Default 16 MiB. Larger: fewer, larger flushes,
+	// and a longer replay at start. Memory: up to four of them, twice (facts
+	// and register).
 	MemTableSize Size
 	// HeadSize is how many ready tasks are kept in memory per queue and
-	// partition, 33 bytes each.
+	// partition. Default 1024, about 50 bytes each; memory is at most
+	// HeadSize * 50 * Partitions * queues with ready tasks. Smaller: more reads
+	// of the index, never a scan.
 	HeadSize int
 
-	// AuthTokenFile holds the token that clients must send; empty: none.
+	// AuthTokenFile holds the token that clients must send; white space around
+	// it is cut off. Default none: everybody may do everything.
 	AuthTokenFile string
-	// TLSCert and TLSKey are PEM files for the client port; empty: no TLS.
+	// TLSCert is the certificate chain of the client port, PEM. Default none:
+	// plain. With TLSKey only.
 	TLSCert string
-	// TLSKey is the private key of TLSCert.
+	// TLSKey is the private key of TLSCert, PEM.
 	TLSKey string
-	// TLSClientCA is a PEM file of authorities; with it clients must show a
-	// certificate.
+	// TLSClientCA: clients must show a certificate signed by one of these, PEM.
+	// Default none. With TLSCert only.
 	TLSClientCA string
 
-	// LogLevel is debug, info, warn or error.
+	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string
-	// LogFormat is text or json.
+	// LogFormat is text or json. Default text.
 	LogFormat string
+	// Pprof serves /debug/pprof on the HTTP port. Default false. Danger: a
+	// profile shows memory and costs time; not on a public address.
+	Pprof bool
 }
 
-// Default gives the defaults.
-func Default() Config {
-	return Config{
+// Default is the configuration of a server that is told nothing. It is valid,
+// and no field depends on another: see [Config.Complete].
+func Default() *Config {
+	return &Config{
 		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713",
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
-		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384,
-		MaxWaiters: 65536, MaxQueues: 10_000, MaxInbox: 64 << 20,
+		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
+		MaxWaiters: 65536, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
-		ShutdownTimeout: 10 * time.Second,
-		DefaultLease:    proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
+		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,
 		CacheSize: 16 << 20, MemTableSize: 16 << 20, HeadSize: 1024,
@@ -136,71 +169,31 @@ func Default() Config {
 	}
 }
 
-// NodeName is Name, or what it defaults to.
-func (c *Config) NodeName() string {
+// Complete fills in what follows from other fields: Name from PeerListen, and
+// Buffer from Eta.
+func (c *Config) Complete() {
 	if c.Name == "" {
-		return c.PeerListen
+		c.Name = c.PeerListen
 	}
-	return c.Name
+	c.Buffer = c.EffectiveBuffer()
 }
 
-// LapseBuffer is Buffer, or what it defaults to.
-func (c *Config) LapseBuffer() time.Duration {
+// EffectiveBuffer is Buffer, or Eta where Buffer is 0.
+func (c *Config) EffectiveBuffer() time.Duration {
 	if c.Buffer == 0 {
 		return c.Eta
 	}
 	return c.Buffer
 }
 
-// Validate reports everything that is wrong.
-func (c *Config) Validate() error {
-	var problems []error
-	must := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	must(c.Data != "", "data: a directory is needed")
-	must(c.Listen != "", "listen: an address is needed")
-	must(c.PeerListen != "" || c.Name != "", "name: needed when there is no peer-listen")
-	must(c.Replicas >= 1 && c.Replicas <= 7, "replicas: %d is outside 1 to 7", c.Replicas)
-	must(ring.ValidPartitions(c.Partitions) == nil, "partitions: %d is outside 1 to %d", c.Partitions, ring.MaxPartitions)
-	must(c.Eta > 0, "eta: %v is not above 0", c.Eta)
-	must(c.DefaultLease >= clock.MinLease && c.DefaultLease <= clock.MaxLease, "default-lease: %v is outside %v to %v", c.DefaultLease, clock.MinLease, clock.MaxLease)
-	must(c.LapseBuffer() >= c.Eta, "buffer: %v is below eta (%v): clocks within eta could break leases", c.Buffer, c.Eta)
-	must(c.MaxPayload > 0 && c.MaxPayload <= proto.MaxPayloadCeiling, "max-payload: %v is outside 1 B to 16 MiB", c.MaxPayload)
-	must(c.MaxInbox >= proto.MaxFrame, "max-inbox: %v is below one frame (%v)", c.MaxInbox, Size(proto.MaxFrame))
-	for name, n := range map[string]int{
-		"max-in-flight": c.MaxInFlight, "max-connections": c.MaxConnections, "max-waiters": c.MaxWaiters,
-		"max-queues": c.MaxQueues, "head-size": c.HeadSize, "max-attempts": c.MaxAttempts,
-	} {
-		must(n >= 1, "%s: %d is not above 0", name, n)
-	}
-	for name, d := range map[string]time.Duration{
-		"gc-grace": c.GCGrace, "hello-timeout": c.HelloTimeout, "frame-timeout": c.FrameTimeout, "write-timeout": c.WriteTimeout,
-		"disk-check-interval": c.DiskCheckInterval, "shutdown-timeout": c.ShutdownTimeout,
-	} {
-		must(d > 0, "%s: %v is not above 0", name, d)
-	}
-	must(c.IdleTimeout >= 0, "idle-timeout: %v is below 0", c.IdleTimeout)
-	must(c.RetryInitial > 0 && c.RetryMax >= c.RetryInitial, "retry-initial, retry-max: %v to %v is no range", c.RetryInitial, c.RetryMax)
-	must(c.RetryMultiplier >= 1 && c.RetryMultiplier <= 1000, "retry-multiplier: %v is outside 1 to 1000", c.RetryMultiplier)
-	must(c.RetryJitter >= 0 && c.RetryJitter <= 1, "retry-jitter: %v is outside 0 to 1", c.RetryJitter)
-	must(c.DiskReserve >= c.DiskStop, "disk-reserve: %v is below disk-stop (%v)", c.DiskReserve, c.DiskStop)
-	must(c.CacheSize >= 1<<20, "cache-size: %v is below 1 MiB", c.CacheSize)
-	must(c.MemTableSize >= 1<<20 && c.MemTableSize <= 1<<30, "memtable-size: %v is outside 1 MiB to 1 GiB", c.MemTableSize)
-	must((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert, tls-key: both or none")
-	must(c.TLSClientCA == "" || c.TLSCert != "", "tls-client-ca: needs tls-cert")
-	must(oneOf(c.LogLevel, "debug", "info", "warn", "error"), "log-level: %q is not debug, info, warn or error", c.LogLevel)
-	must(oneOf(c.LogFormat, "text", "json"), "log-format: %q is not text or json", c.LogFormat)
-	return errors.Join(problems...)
-}
-
-func oneOf(s string, all ...string) bool {
-	for _, a := range all {
-		if s == a {
-			return true
-		}
-	}
-	return false
-}
+// Bounds that [Config.Validate] checks and that are not bounds of the protocol.
+const (
+	maxPartitions = 4096
+	maxReplicas   = 9
+	maxName       = 255
+	longestRetry  = 365 * 24 * time.Hour
+	minMemTable   = 64 << 10
+	maxMemTable   = 1 << 30
+	minLease      = clock.MinLease
+	maxLease      = clock.MaxLease
+)

@@ -1,65 +1,87 @@
 package config
 
-import (
-	"time"
+import "strings"
 
-	"github.com/spf13/pflag"
-)
-
-// Setting is one setting of a server by its name.
+// Setting is one setting of a [Config]: its name, and access to its value as
+// text. It fulfils pflag.Value, so that every setting is a flag too.
 type Setting struct {
-	Name  string // flag, key of the file, and in upper case the variable
-	Help  string
-	Value pflag.Value
+	// Name is the YAML key and the flag.
+	Name string
+	// Usage is one line for --help.
+	Usage string
+
+	value value
 }
 
-// Settings gives every setting of a configuration; setting a value changes the
-// configuration.
+// Set reads a value. The error says what would have been understood.
+func (s Setting) Set(text string) error { return s.value.set(text) }
+
+// String is the value in a form that Set reads. The zero Setting has none.
+func (s Setting) String() string {
+	if s.value == nil {
+		return ""
+	}
+	return s.value.text()
+}
+
+// Type is a word for the values: "string", "int", "duration", …
+func (s Setting) Type() string { return s.value.kind() }
+
+// IsBool tells whether the flag may stand without a value.
+func (s Setting) IsBool() bool { return s.Type() == "bool" }
+
+// Env is the environment variable of the setting.
+func (s Setting) Env() string { return envName(s.Name) }
+
+const envPrefix = "NORN_SERVER_"
+
+func envName(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// Settings lists all settings, bound to the fields of c, in the order of the
+// documentation.
 func (c *Config) Settings() []Setting {
-	text := func(p *string) pflag.Value { return textValue{p} }
-	number := func(p *int) pflag.Value { return intValue{p} }
-	share := func(p *float64) pflag.Value { return floatValue{p} }
-	span := func(p *time.Duration) pflag.Value { return durationValue{p} }
 	return []Setting{
-		{"data", "directory of everything the node keeps; never shared, never copied to make a second node", text(&c.Data)},
-		{"name", "name of the node, fixed with the data directory (default: the peer address)", text(&c.Name)},
-		{"listen", "address of the client port", text(&c.Listen)},
-		{"peer-listen", "address for other nodes", text(&c.PeerListen)},
-		{"http-listen", "address for health and metrics; empty: none", text(&c.HTTPListen)},
-		{"zone", "failure domain of the node", text(&c.Zone)},
-		{"replicas", "copies of each task; counts when the cluster is made", number(&c.Replicas)},
-		{"partitions", "slices of the ID space, 1 to 4096; fixed when the cluster is made", number(&c.Partitions)},
-		{"eta", "bound on clock difference plus delay; larger delays the take-over from dead workers, too small breaks exclusion", span(&c.Eta)},
-		{"buffer", "added to a lease before its task may be handed on, at least eta; 0: eta", span(&c.Buffer)},
-		{"gc-grace", "how long deleted tasks are remembered; unknown IDs older than this are refused", span(&c.GCGrace)},
-		{"max-payload", "largest payload of a task, up to 16MiB", &c.MaxPayload},
-		{"max-in-flight", "open requests per connection; past it the server stops reading", number(&c.MaxInFlight)},
-		{"max-connections", "client connections, about 10 KiB each", number(&c.MaxConnections)},
-		{"max-waiters", "requests that wait for work or updates; past it Overloaded", number(&c.MaxWaiters)},
-		{"max-queues", "queue names; past it Overloaded", number(&c.MaxQueues)},
-		{"max-inbox", "request bytes waiting for the core; past it Overloaded", &c.MaxInbox},
-		{"hello-timeout", "time for the first frame of a connection", span(&c.HelloTimeout)},
-		{"frame-timeout", "time from first to last byte of a frame", span(&c.FrameTimeout)},
-		{"write-timeout", "time a client may leave an answer unread", span(&c.WriteTimeout)},
-		{"idle-timeout", "closes connections without any byte; 0: never", span(&c.IdleTimeout)},
-		{"shutdown-timeout", "how long a stopping server waits for its clients", span(&c.ShutdownTimeout)},
-		{"default-lease", "lease of a claim that asks for none, 1s to 24h", span(&c.DefaultLease)},
-		{"max-attempts", "attempts before a task is dead", number(&c.MaxAttempts)},
-		{"retry-initial", "delay after the first failure", span(&c.RetryInitial)},
-		{"retry-max", "longest delay between attempts", span(&c.RetryMax)},
-		{"retry-multiplier", "factor between delays, 1 to 1000", share(&c.RetryMultiplier)},
-		{"retry-jitter", "random share of a delay, 0 to 1", share(&c.RetryJitter)},
+		{"data", "data `DIR`ectory", str(&c.Data)},
+		{"name", "name of this node (default: the peer address)", str(&c.Name)},
+		{"listen", "`ADDR`ess of the client port", str(&c.Listen)},
+		{"peer-listen", "`ADDR`ess of the port for other nodes", str(&c.PeerListen)},
+		{"http-listen", "`ADDR`ess of /livez, /readyz and /metrics", str(&c.HTTPListen)},
+		{"zone", "failure domain of this node", str(&c.Zone)},
+		{"replicas", "replicas of every partition; counts at the first start only", integer(&c.Replicas)},
+		{"partitions", "partitions; counts at the first start only", integer(&c.Partitions)},
+		{"eta", "bound on clock difference plus delay", duration(&c.Eta)},
+		{"buffer", "added to a lease before its task is handed on (0: eta)", duration(&c.Buffer)},
+		{"gc-grace", "how long collected tasks are remembered", duration(&c.GCGrace)},
+		{"max-payload", "largest payload, up to 16MiB", count(&c.MaxPayload)},
+		{"max-in-flight", "open requests of one connection", integer(&c.MaxInFlight)},
+		{"max-connections", "open client connections", integer(&c.MaxConnections)},
+		{"max-inbox", "bytes of requests that may wait for the core", count(&c.MaxInbox)},
+		{"max-waiters", "claim and log requests that may wait", integer(&c.MaxWaiters)},
+		{"max-queues", "queue names that may exist", integer(&c.MaxQueues)},
+		{"hello-timeout", "for a new connection to say hello", duration(&c.HelloTimeout)},
+		{"frame-timeout", "from the first to the last byte of a frame", duration(&c.FrameTimeout)},
+		{"write-timeout", "for one write of an answer", duration(&c.WriteTimeout)},
+		{"idle-timeout", "without a byte from the client (0: never)", duration(&c.IdleTimeout)},
+		{"default-lease", "lease of claims that ask for none", duration(&c.DefaultLease)},
+		{"max-attempts", "attempts before a task is dead", integer(&c.MaxAttempts)},
+		{"retry-initial", "delay after the first failure", duration(&c.RetryInitial)},
+		{"retry-max", "longest delay between attempts", duration(&c.RetryMax)},
+		{"retry-multiplier", "factor between delays", float(&c.RetryMultiplier)},
+		{"retry-jitter", "random share of a delay, 0 to 1", float(&c.RetryJitter)},
 		{"disk-reserve", "free space below which enqueues are refused", &c.DiskReserve},
 		{"disk-stop", "free space below which the server stops", &c.DiskStop},
-		{"disk-check-interval", "how often the free space is looked at", span(&c.DiskCheckInterval)},
-		{"cache-size", "block cache; counts fully as memory", &c.CacheSize},
-		{"memtable-size", "one memtable, up to four are in memory; larger writes less and restarts slower", &c.MemTableSize},
-		{"head-size", "ready tasks in memory per queue and partition, 33 bytes each", number(&c.HeadSize)},
-		{"auth-token-file", "file with the token that clients must send; empty: none", text(&c.AuthTokenFile)},
-		{"tls-cert", "PEM certificate of the client port; empty: no TLS", text(&c.TLSCert)},
-		{"tls-key", "PEM key of the certificate", text(&c.TLSKey)},
-		{"tls-client-ca", "PEM authorities; with it clients must show a certificate", text(&c.TLSClientCA)},
-		{"log-level", "debug, info, warn or error", text(&c.LogLevel)},
-		{"log-format", "text or json", text(&c.LogFormat)},
+		{"disk-check-interval", "between two looks at the free space", duration(&c.DiskCheckInterval)},
+		{"cache-size", "cache of the store's blocks", &c.CacheSize},
+		{"memtable-size", "memtable of the store", &c.MemTableSize},
+		{"head-size", "ready tasks in memory per queue and partition", integer(&c.HeadSize)},
+		{"auth-token-file", "`FILE` with the token that clients must send", str(&c.AuthTokenFile)},
+		{"tls-cert", "certificate chain of the client port, PEM `FILE`", str(&c.TLSCert)},
+		{"tls-key", "private key of the certificate, PEM `FILE`", str(&c.TLSKey)},
+		{"tls-client-ca", "CA of the certificates clients must show, PEM `FILE`", str(&c.TLSClientCA)},
+		{"log-level", "debug, info, warn or error", word(&c.LogLevel, "debug", "info", "warn", "error")},
+		{"log-format", "text or json", word(&c.LogFormat, "text", "json")},
+		{"pprof", "serve /debug/pprof on the HTTP port", boolean(&c.Pprof)},
 	}
 }

@@ -2,100 +2,98 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
-// Size is a number of bytes: 16MiB, 512KiB, 1GiB or a plain number.
-type Size int64
+// value is a field as text.
+type value interface {
+	set(text string) error
+	text() string
+	kind() string
+}
 
-var units = []struct {
-	name string
-	size Size
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+// field is a value of a plain Go type.
+type field[T any] struct {
+	to     *T
+	name   string
+	parse  func(string) (T, error)
+	format func(T) string
+}
 
-// String gives the size in the largest unit that fits.
-func (s Size) String() string {
-	for _, u := range units {
-		if s != 0 && s%u.size == 0 {
-			return strconv.FormatInt(int64(s/u.size), 10) + u.name
+func (f field[T]) set(text string) error {
+	v, err := f.parse(strings.TrimSpace(text))
+	if err == nil {
+		*f.to = v
+	}
+	return err
+}
+
+func (f field[T]) text() string { return f.format(*f.to) }
+func (f field[T]) kind() string { return f.name }
+
+func str(to *string) value {
+	same := func(s string) string { return s }
+	return field[string]{to, "string", func(s string) (string, error) { return s, nil }, same}
+}
+
+func word(to *string, words ...string) value {
+	return field[string]{to, "string", func(s string) (string, error) {
+		if !slices.Contains(words, s) {
+			return "", fmt.Errorf("%q is not one of %s", s, strings.Join(words, ", "))
 		}
-	}
-	return "0"
+		return s, nil
+	}, func(s string) string { return s }}
 }
 
-// Set parses a size.
-func (s *Size) Set(text string) error {
-	number, unit := text, Size(1)
-	for _, u := range units {
-		if n, ok := strings.CutSuffix(text, u.name); ok {
-			number, unit = strings.TrimSpace(n), u.size
-			break
+func integer(to *int) value {
+	return field[int]{to, "int", func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a whole number", s)
 		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/int64(unit) {
-		return fmt.Errorf("%q is not a size such as 16MiB, 512KiB or 4096", text)
-	}
-	*s = Size(n) * unit
-	return nil
+		return n, nil
+	}, strconv.Itoa}
 }
 
-// Type names the kind of value in help texts.
-func (*Size) Type() string { return "size" }
-
-// The other kinds of values, each a pflag.Value over a field.
-type (
-	textValue     struct{ to *string }
-	intValue      struct{ to *int }
-	floatValue    struct{ to *float64 }
-	durationValue struct{ to *time.Duration }
-)
-
-var _ = []pflag.Value{(*Size)(nil), textValue{}, intValue{}, floatValue{}, durationValue{}}
-
-func (v textValue) String() string     { return *v.to }
-func (v textValue) Set(s string) error { *v.to = s; return nil }
-func (textValue) Type() string         { return "string" }
-
-func (v intValue) String() string { return strconv.Itoa(*v.to) }
-func (v intValue) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return fmt.Errorf("%q is not a whole number", s)
-	}
-	*v.to = n
-	return nil
+func float(to *float64) value {
+	return field[float64]{to, "float", func(s string) (float64, error) {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return 0, fmt.Errorf("%q is not a number", s)
+		}
+		return f, nil
+	}, func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }}
 }
-func (intValue) Type() string { return "int" }
 
-func (v floatValue) String() string { return strconv.FormatFloat(*v.to, 'g', -1, 64) }
-func (v floatValue) Set(s string) error {
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || n != n {
-		return fmt.Errorf("%q is not a number", s)
-	}
-	*v.to = n
-	return nil
+func boolean(to *bool) value {
+	return field[bool]{to, "bool", func(s string) (bool, error) {
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return false, fmt.Errorf("%q is not true or false", s)
+		}
+		return b, nil
+	}, strconv.FormatBool}
 }
-func (floatValue) Type() string { return "float" }
 
-func (v durationValue) String() string { return shortDuration(*v.to) }
-func (v durationValue) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 30s, 5m or 168h", s)
-	}
-	*v.to = d
-	return nil
+func duration(to *time.Duration) value {
+	return field[time.Duration]{to, "duration", func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err == nil {
+			return d, nil
+		}
+		if _, number := strconv.ParseFloat(s, 64); number == nil {
+			return 0, fmt.Errorf("%q has no unit; write %ss for seconds", s, s)
+		}
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 5m or 168h", s)
+	}, formatDuration}
 }
-func (durationValue) Type() string { return "duration" }
 
-// shortDuration leaves out the zero parts that Duration.String appends.
-func shortDuration(d time.Duration) string {
+// formatDuration leaves out the zeros that time.Duration.String ends in.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -104,4 +102,74 @@ func shortDuration(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// count is a number of bytes that must fit into an int.
+func count(to *int) value {
+	return field[int]{to, "size", func(s string) (int, error) {
+		n, err := ParseSize(s)
+		if err == nil && n > math.MaxInt {
+			return 0, fmt.Errorf("%q is too large", s)
+		}
+		return int(n), err
+	}, func(n int) string { return Size(n).String() }}
+}
+
+// Size is a number of bytes.
+type Size int64
+
+func (s *Size) set(text string) error {
+	n, err := ParseSize(strings.TrimSpace(text))
+	if err == nil {
+		*s = n
+	}
+	return err
+}
+
+func (s *Size) text() string { return s.String() }
+func (s *Size) kind() string { return "size" }
+
+// unit is a suffix of sizes.
+type unit struct {
+	name  string
+	bytes int64
+}
+
+// units are tried in this order: "B" ends the others too.
+func units() []unit {
+	return []unit{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+		{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+	}
+}
+
+// ParseSize reads a number of bytes, or a number with a unit: KiB, MiB, GiB,
+// TiB, KB, MB, GB, TB, B. It must be whole, and not negative.
+func ParseSize(s string) (Size, error) {
+	bytes, number := int64(1), s
+	for _, u := range units() {
+		if n, ok := strings.CutSuffix(s, u.name); ok {
+			bytes, number = u.bytes, strings.TrimSpace(n)
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/bytes {
+		return 0, fmt.Errorf("%q is not a size such as 65536, 64KiB, 16MiB or 1GiB", s)
+	}
+	return Size(n * bytes), nil
+}
+
+// String uses the largest unit in which the size is whole.
+func (s Size) String() string {
+	name, bytes := "B", int64(1)
+	for _, u := range units()[:4] {
+		if s != 0 && int64(s)%u.bytes == 0 {
+			name, bytes = u.name, u.bytes
+		}
+	}
+	if bytes == 1 {
+		return strconv.FormatInt(int64(s), 10)
+	}
+	return strconv.FormatInt(int64(s)/bytes, 10) + name
 }

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+)
+
+// problems collects what is wrong.
+type problems []error
+
+func (p *problems) add(bad bool, format string, args ...any) {
+	if bad {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
+// between checks a number, and says which numbers are good.
+func between[T int | Size | float64](p *problems, name string, v, low, high T) {
+	p.add(!(v >= low && v <= high), "%s: %v is not between %v and %v", name, v, low, high)
+}
+
+func lasts(p *problems, name string, v, low, high time.Duration) {
+	p.add(v < low || v > high, "%s: %s is not between %s and %s", name, formatDuration(v), formatDuration(low), formatDuration(high))
+}
+
+// Validate checks everything that can be checked without looking at the
+// machine. The error joins one error per problem, nil when there is none.
+func (c *Config) Validate() error {
+	var p problems
+	p.add(c.Data == "", "data: the data directory has no path")
+	p.add(len(c.Name) > maxName, "name: %d bytes are over %d", len(c.Name), maxName)
+	c.checkAddresses(&p)
+	between(&p, "replicas", c.Replicas, 1, maxReplicas)
+	between(&p, "partitions", c.Partitions, 1, maxPartitions)
+	lasts(&p, "eta", c.Eta, time.Millisecond, 5*time.Minute)
+	p.add(c.Buffer != 0 && c.Buffer < c.Eta, "buffer: %s is less than eta (%s); leases would not be exclusive; 0 means eta", formatDuration(c.Buffer), formatDuration(c.Eta))
+	p.add(c.GCGrace <= 2*c.Eta, "gc-grace: %s is not more than twice eta (%s)", formatDuration(c.GCGrace), formatDuration(c.Eta))
+	c.checkLimits(&p)
+	c.checkTimes(&p)
+	p.add(c.DiskStop < 0 || c.DiskReserve < c.DiskStop, "disk-reserve: %s is less than disk-stop (%s); the server would stop before it refuses", c.DiskReserve, c.DiskStop)
+	p.add(c.CacheSize < 1<<20, "cache-size: %s is less than 1MiB", c.CacheSize)
+	between(&p, "memtable-size", c.MemTableSize, minMemTable, maxMemTable)
+	p.add((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert, tls-key: one is useless without the other")
+	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
+	for _, s := range c.Settings() {
+		// A struct that was filled in by hand can hold what no text would set.
+		if s.Name == "log-level" || s.Name == "log-format" {
+			if err := s.Set(s.String()); err != nil {
+				p.add(true, "%s: %w", s.Name, err)
+			}
+		}
+	}
+	return errors.Join(p...)
+}
+
+func (c *Config) checkAddresses(p *problems) {
+	taken := make(map[string]string)
+	for _, a := range []struct{ name, addr string }{{"listen", c.Listen}, {"peer-listen", c.PeerListen}, {"http-listen", c.HTTPListen}} {
+		_, port, err := net.SplitHostPort(a.addr)
+		if err != nil {
+			p.add(true, "%s: %q is not host:port", a.name, a.addr)
+			continue
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || port == "" {
+			p.add(true, "%s: %q has no port between 0 and 65535", a.name, a.addr)
+		} else if n != 0 {
+			p.add(taken[a.addr] != "", "%s: %s is taken by %s", a.name, a.addr, taken[a.addr])
+			taken[a.addr] = a.name
+		}
+	}
+}
+
+func (c *Config) checkLimits(p *problems) {
+	size := func(name string, v, low, high int) {
+		p.add(v < low || v > high, "%s: %s is not between %s and %s", name, Size(v), Size(low), Size(high))
+	}
+	size("max-payload", c.MaxPayload, 1, proto.MaxPayloadCeiling)
+	size("max-inbox", c.MaxInbox, proto.MaxFrame, 16<<30)
+	const many = 1 << 24
+	between(p, "max-in-flight", c.MaxInFlight, 1, many)
+	between(p, "max-connections", c.MaxConnections, 1, many)
+	between(p, "max-waiters", c.MaxWaiters, 1, many)
+	between(p, "max-queues", c.MaxQueues, 1, many)
+	between(p, "head-size", c.HeadSize, 2, many)
+	between(p, "max-attempts", c.MaxAttempts, 1, 1_000_000)
+	between(p, "retry-multiplier", c.RetryMultiplier, 1, 1000)
+	between(p, "retry-jitter", c.RetryJitter, 0, 1)
+}
+
+func (c *Config) checkTimes(p *problems) {
+	const soon, late = 10 * time.Millisecond, 24 * time.Hour
+	lasts(p, "hello-timeout", c.HelloTimeout, soon, late)
+	lasts(p, "frame-timeout", c.FrameTimeout, soon, late)
+	lasts(p, "write-timeout", c.WriteTimeout, soon, late)
+	p.add(c.IdleTimeout < 0, "idle-timeout: %s is negative; 0 means never", c.IdleTimeout)
+	lasts(p, "default-lease", c.DefaultLease, minLease, maxLease)
+	lasts(p, "disk-check-interval", c.DiskCheckInterval, soon, time.Minute)
+	lasts(p, "retry-initial", c.RetryInitial, time.Millisecond, longestRetry)
+	lasts(p, "retry-max", c.RetryMax, time.Millisecond, longestRetry)
+	p.add(c.RetryMax < c.RetryInitial, "retry-max: %s is less than retry-initial (%s)", formatDuration(c.RetryMax), formatDuration(c.RetryInitial))
+}
