@@ -133,7 +133,7 @@ func (t *Table) Renew(task id.ID, token uint64, d time.Duration, now clock.Time)
 		d = h.Record.Lease
 	}
 	h.Lease = h.Lease.Renew(now, d)
-	h.Record.End, h.Record.Lease = h.Lease.End, d
+	h.Record.End, h.Record.Lease = h.Lease.End, h.Lease.Duration
 	h.at = h.Lease.LapseAt(t.buffer)
 	heap.Fix(&t.lapses, h.place)
 	return h, nil

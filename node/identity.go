@@ -83,8 +83,8 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	if have.FormatVersion > formatVersion {
 		return nil, fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, cfg.Data, have.FormatVersion, formatVersion)
 	}
-	if have.Node != cfg.NodeName() {
-		return nil, fmt.Errorf("%w: %s belongs to node %q, not %q; start with --name %s or with another --data", ErrDirectory, cfg.Data, have.Node, cfg.NodeName(), have.Node)
+	if have.Node != cfg.Name {
+		return nil, fmt.Errorf("%w: %s belongs to node %q, not %q; start with --name %s or with another --data", ErrDirectory, cfg.Data, have.Node, cfg.Name, have.Node)
 	}
 	d := &directory{}
 	var err error
@@ -116,7 +116,7 @@ func format(cfg *config.Config, path func(string) string, open openStore) (*dire
 			return nil, fmt.Errorf("format: %w", err)
 		}
 	}
-	d := &directory{self: register.Member{Node: cfg.NodeName()}}
+	d := &directory{self: register.Member{Node: cfg.Name}}
 	var cluster register.Cluster
 	_, _ = rand.Read(d.self.Incarnation[:])
 	_, _ = rand.Read(cluster.ID[:])
@@ -138,7 +138,7 @@ func format(cfg *config.Config, path func(string) string, open openStore) (*dire
 	if err := register.Format(d.register, cluster, d.self); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	b, err := json.MarshalIndent(identity{formatVersion, cluster.ID.String(), cfg.NodeName(), d.self.Incarnation.String()}, "", "  ")
+	b, err := json.MarshalIndent(identity{formatVersion, cluster.ID.String(), cfg.Name, d.self.Incarnation.String()}, "", "  ")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("format: %w", err), d.close())
 	}

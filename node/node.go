@@ -28,6 +28,7 @@ type registerResult = register.Result
 
 // Options are what a node is given beside its configuration.
 type Options struct {
+	// Logger gets the node's events; nil: nothing is logged.
 	Logger *slog.Logger
 	// Version is the build's version, shown in hello.
 	Version string
@@ -84,9 +85,11 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	full := *cfg
+	full.Complete()
 	n := &Node{
-		cfg: cfg, opts: opts, log: opts.Logger, clock: newSystemClock(),
-		inbox: newInbox(int(cfg.MaxInbox)), rounds: make(chan round, 1),
+		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(),
+		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -117,12 +120,12 @@ func (n *Node) open() error {
 	_, _ = rand.Read(seed[:])
 	n.core, err = core.Open(core.Config{
 		Self: n.self, Address: n.listener.Addr().String(), Zone: n.cfg.Zone, Cluster: n.cluster,
-		Eta: n.cfg.Eta, Buffer: n.cfg.LapseBuffer(), GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
+		Eta: n.cfg.Eta, Buffer: n.cfg.Buffer, GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
 		Retry: crdt.Retry{
 			MaxAttempts: uint32(n.cfg.MaxAttempts), Initial: n.cfg.RetryInitial, Max: n.cfg.RetryMax,
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
 		},
-		HeadSize: n.cfg.HeadSize, MaxPayload: int(n.cfg.MaxPayload), MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues,
+		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues,
 		DiskReserve: uint64(n.cfg.DiskReserve),
 		Rand:        mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -145,7 +146,10 @@ func open(o PebbleOptions, lock *pebble.Lock) (*pebble.DB, error) {
 		},
 	}
 	for i := range opts.Levels {
-		opts.Levels[i].BlockSize = 32 << 10
+		opts.Levels[i].BlockSize = 16 << 10
+		// Payloads are the users' to compress: unpacking a block to read one
+		// task costs more than it saves.
+		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	db, err := pebble.Open(o.Dir, opts)
@@ -164,6 +168,22 @@ func (p *Pebble) Get(key []byte) ([]byte, bool) { return get(p.db, key, p.fatal)
 // Scan gives the pairs of a range in ascending order.
 func (p *Pebble) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	return scan(p.db, lower, upper, p.fatal)
+}
+
+// Last gives the greatest key of a range.
+func (p *Pebble) Last(lower, upper []byte) (key []byte, ok bool) {
+	it, err := p.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		p.fatal(fmt.Errorf("store: last: %w", err))
+		return nil, false
+	}
+	if ok = it.Last(); ok {
+		key = append(key, it.Key()...)
+	}
+	if err := it.Close(); err != nil {
+		p.fatal(fmt.Errorf("store: last: %w", err))
+	}
+	return key, ok
 }
 
 // Apply makes the batch visible.

@@ -13,6 +13,13 @@ type View interface {
 	Scan(lower, upper []byte) iter.Seq2[[]byte, []byte]
 }
 
+// Reader is a view that can also find the end of a range.
+type Reader interface {
+	View
+	// Last gives the greatest key with lower <= key < upper.
+	Last(lower, upper []byte) (key []byte, ok bool)
+}
+
 // Writer collects writes. It keeps neither key nor value.
 type Writer interface {
 	Set(key, value []byte)
@@ -34,7 +41,7 @@ type Snapshot interface {
 // Store is an ordered map on a disk. Apply, Sync and Snapshot may be called
 // from different goroutines; the order of Apply calls is the order of writes.
 type Store interface {
-	View
+	Reader
 	// Apply makes the batch visible. The batch may be reused afterwards.
 	Apply(b *Batch)
 	// Sync returns when everything applied before the call is durable.

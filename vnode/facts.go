@@ -31,7 +31,7 @@ type Enqueued struct {
 func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued, error) {
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
-	if stored, ok := tx.Get(key); ok {
+	if stored, ok := v.stored(tx, task, key); ok {
 		old, err := crdt.DecodeEnqueued(stored)
 		if err != nil {
 			return Enqueued{}, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
@@ -42,6 +42,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 		return Enqueued{Existed: true}, nil
 	}
 	tx.Set(key, fact.Body)
+	v.recent.add(task)
 	if v.record.orphans > 0 {
 		orphan := appendTask(nil, tableOrphans, v.Partition, task)
 		if _, ok := tx.Get(orphan); ok {
@@ -62,6 +63,14 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 	p.state, p.at = v.wake(task, spec.NotBefore)
 	v.enter(tx, task, &p)
 	return Enqueued{}, nil
+}
+
+// stored reads the enqueue fact of a task, if it may be there.
+func (v *Vnode) stored(view store.View, task id.ID, key []byte) ([]byte, bool) {
+	if !v.recent.maybe(task) {
+		return nil, false
+	}
+	return view.Get(key)
 }
 
 // Added tells what became of a fact.

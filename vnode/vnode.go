@@ -20,6 +20,8 @@ import (
 type Config struct {
 	// Buffer is added to each lease before it may lapse; at least eta.
 	Buffer time.Duration
+	// Partitions is the number of partitions of the cluster.
+	Partitions int
 	// HeadSize bounds the ready tasks kept in memory per queue. More costs 33
 	// bytes each and makes filling up rarer.
 	HeadSize int
@@ -43,6 +45,7 @@ type Vnode struct {
 	seq      uint32 // last claim number given out in this epoch
 	claims   *claim.Table
 	queues   map[string]*queue
+	recent   *recent
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
 	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
@@ -60,12 +63,18 @@ type queue struct {
 // Open loads what a vnode keeps in memory: counters, claims that have not
 // ended, the first scheduled time. It reads nothing that grows with the
 // backlog. It returns ErrDamaged when a record cannot be read.
-func Open(p ring.Partition, cfg Config, view store.View, now clock.Time) (*Vnode, error) {
+func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vnode, error) {
 	v := &Vnode{
 		Partition: p, cfg: cfg,
 		claims: claim.NewTable(cfg.Buffer),
 		queues: make(map[string]*queue),
 	}
+	facts := appendPrefix(nil, tableFacts, p)
+	var newest id.ID
+	if key, ok := view.Last(facts, after(facts)); ok {
+		newest = id.ID(key[prefixSize:])
+	}
+	v.recent = newRecent(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
 		r, err := decodePartitionRecord(b)
 		if err != nil {

@@ -75,7 +75,7 @@ type Core struct {
 
 // Open makes a core over the contents of a store. It returns an error when the
 // store is damaged.
-func Open(cfg Config, view store.View, now clock.Time) (*Core, error) {
+func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
 		cfg: cfg, tx: store.NewOverlay(view),
 		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
@@ -85,7 +85,7 @@ func Open(cfg Config, view store.View, now clock.Time) (*Core, error) {
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
 	vcfg := vnode.Config{
-		Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
+		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
 		OnFact: func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		Random: cfg.Rand.Float64,

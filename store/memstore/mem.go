@@ -55,6 +55,25 @@ func (v view) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Last gives the greatest key of a range.
+func (v view) Last(lower, upper []byte) (key []byte, ok bool) {
+	visit := func(p pair) bool {
+		if p.key == string(upper) && upper != nil {
+			return true
+		}
+		if ok = p.key >= string(lower); ok {
+			key = []byte(p.key)
+		}
+		return false
+	}
+	if upper == nil {
+		v.tree.Descend(visit)
+		return key, ok
+	}
+	v.tree.DescendLessOrEqual(pair{key: string(upper)}, visit)
+	return key, ok
+}
+
 func write(t *tree, ops []store.Op) {
 	for _, op := range ops {
 		if op.Delete {

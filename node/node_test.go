@@ -1,0 +1,301 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testConfig is a configuration on free ports and a directory of the test's.
+func testConfig(t testing.TB) *config.Config {
+	c := config.Default()
+	c.Data, c.Listen = t.TempDir(), "127.0.0.1:0"
+	c.DiskReserve, c.DiskStop = 2<<20, 1<<20
+	return c
+}
+
+func start(t testing.TB, c *config.Config, o Options) *Node {
+	t.Helper()
+	o.Version = "test"
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
+	}
+	n, err := Start(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func stop(t testing.TB, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// peer is a bare client of the protocol.
+type peer struct {
+	t testing.TB
+	c *transport.Client
+}
+
+func dial(t testing.TB, n *Node, hello *nornv1.Hello) (*peer, *nornv1.HelloReply, error) {
+	t.Helper()
+	c, err := transport.Dial(t.Context(), n.Addr().String(), transport.ClientConfig{MaxFrame: proto.MaxFrame})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	p := &peer{t, c}
+	reply := &nornv1.HelloReply{}
+	return p, reply, p.call(nornv1.Method_METHOD_HELLO, hello, reply)
+}
+
+func connect(t testing.TB, n *Node) *peer {
+	t.Helper()
+	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *peer) call(m nornv1.Method, req, reply gproto.Message) error {
+	return call(p.t.Context(), p.c, m, req, reply)
+}
+
+func call(ctx context.Context, c *transport.Client, m nornv1.Method, req, reply gproto.Message) error {
+	return c.Call(ctx, uint16(m), &message{m: req}, func(flags uint16, body []byte) error {
+		if flags&transport.FlagError != 0 {
+			var e nornv1.Error
+			if err := gproto.Unmarshal(body, &e); err != nil {
+				return err
+			}
+			return proto.FromProto(&e)
+		}
+		return gproto.Unmarshal(body, reply)
+	})
+}
+
+// retry calls again while the node is starting.
+func (p *peer) retry(m nornv1.Method, req, reply gproto.Message) {
+	p.t.Helper()
+	for {
+		err := p.call(m, req, reply)
+		var e *proto.Error
+		if errors.As(err, &e) && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			continue
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return
+	}
+}
+
+func (p *peer) enqueue(specs ...*nornv1.TaskSpec) []string {
+	p.t.Helper()
+	reply := &nornv1.EnqueueReply{}
+	p.retry(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: specs}, reply)
+	var ids []string
+	for _, r := range reply.Results {
+		if r.Error != nil {
+			p.t.Fatal(r.Error)
+		}
+		ids = append(ids, r.Receipt.Id)
+	}
+	return ids
+}
+
+func (p *peer) claim(req *nornv1.ClaimRequest) []*nornv1.Grant {
+	p.t.Helper()
+	reply := &nornv1.ClaimReply{}
+	p.retry(nornv1.Method_METHOD_CLAIM, req, reply)
+	return reply.Grants
+}
+
+func taskID(t testing.TB, s string) []byte {
+	t.Helper()
+	task, err := id.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Bytes()
+}
+
+func TestTasksSurviveARestart(t *testing.T) {
+	c := testConfig(t)
+	n := start(t, c, Options{})
+	p := connect(t, n)
+	ids := p.enqueue(&nornv1.TaskSpec{Queue: "q", Payload: []byte("a")}, &nornv1.TaskSpec{Queue: "q", Payload: []byte("b")})
+	first := p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}})
+	if len(first) != 1 || first[0].Task.Id != ids[0] {
+		t.Fatalf("claim: %v", first)
+	}
+	w := &nornv1.WriteReply{}
+	p.retry(nornv1.Method_METHOD_COMPLETE, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: taskID(t, ids[0]), Token: first[0].Token}}}, w)
+	if w.Results[0].Error != nil {
+		t.Fatal(w.Results[0].Error)
+	}
+	stop(t, n)
+
+	n = start(t, c, Options{})
+	defer stop(t, n)
+	p = connect(t, n)
+	second := p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5})
+	if len(second) != 1 || second[0].Task.Id != ids[1] || second[0].Token>>32 <= first[0].Token>>32 {
+		t.Fatalf("after the restart: %v", second)
+	}
+	got := &nornv1.GetReply{}
+	p.retry(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: taskID(t, ids[0])}, got)
+	if got.Task.State != nornv1.State_STATE_COMPLETED {
+		t.Fatalf("the completed task: %v", got.Task)
+	}
+}
+
+func TestLongPollOverTheWire(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	p, producer := connect(t, n), connect(t, n)
+	p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}}) // the node leads from here on
+	got := make(chan []*nornv1.Grant, 1)
+	go func() {
+		reply := &nornv1.ClaimReply{}
+		if err := p.call(nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 30}, reply); err != nil {
+			t.Error(err)
+		}
+		got <- reply.Grants
+	}()
+	want := producer.enqueue(&nornv1.TaskSpec{Queue: "q"})[0]
+	if g := <-got; len(g) != 1 || g[0].Task.Id != want {
+		t.Fatalf("the waiting claim got %v", g)
+	}
+}
+
+func TestGrantsOfAClosedConnectionAreFreed(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	gone, p := connect(t, n), connect(t, n)
+	gone.claim(&nornv1.ClaimRequest{Queues: []string{"q"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- call(ctx, gone.c, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 30}, &nornv1.ClaimReply{})
+	}()
+	for n.metrics.core.Load().Waiting == 0 {
+		select {
+		case err := <-ended:
+			t.Fatalf("the claim did not wait: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	_ = gone.c.Close()
+	cancel()
+	<-ended
+	id := p.enqueue(&nornv1.TaskSpec{Queue: "q"})[0]
+	if g := p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 5}); len(g) != 1 || g[0].Task.Id != id {
+		t.Fatalf("the task went to a closed connection: %v", g)
+	}
+}
+
+func TestHelloIsJudged(t *testing.T) {
+	n := start(t, testConfig(t), Options{AuthToken: "secret"})
+	defer stop(t, n)
+	for name, tc := range map[string]struct {
+		hello *nornv1.Hello
+		want  nornv1.ErrorKind
+	}{
+		"newer":   {&nornv1.Hello{MinVersion: 7, MaxVersion: 9, AuthToken: "secret"}, nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE},
+		"cluster": {&nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "secret", ClusterId: "other"}, nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE},
+		"token":   {&nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "guess"}, nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED},
+	} {
+		_, _, err := dial(t, n, tc.hello)
+		var e *proto.Error
+		if !errors.As(err, &e) || e.Kind != tc.want {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	_, reply, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 9, AuthToken: "secret"})
+	if err != nil || reply.Version != 1 || reply.Placement.Partitions != 64 {
+		t.Fatalf("good hello: %v, %v", reply, err)
+	}
+}
+
+// TestBadBytesHarmNobodyElse sends what is not the protocol while another
+// client works on.
+func TestBadBytesHarmNobodyElse(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	good, bad := connect(t, n), connect(t, n)
+	good.enqueue(&nornv1.TaskSpec{Queue: "q"})
+	for _, method := range []uint16{uint16(nornv1.Method_METHOD_ENQUEUE), uint16(nornv1.Method_METHOD_CLAIM), 999} {
+		err := bad.c.Call(t.Context(), method, transport.Bytes("\xff\xff\xff not protobuf"), func(flags uint16, body []byte) error {
+			var e nornv1.Error
+			if flags&transport.FlagError == 0 || gproto.Unmarshal(body, &e) != nil {
+				t.Errorf("method %d: flags %x, body %x", method, flags, body)
+			}
+			return proto.FromProto(&e)
+		})
+		var e *proto.Error
+		if !errors.As(err, &e) || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT && e.Kind != nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED {
+			t.Errorf("method %d: %v", method, err)
+		}
+	}
+	// The same connection goes on, and so does the other.
+	bad.enqueue(&nornv1.TaskSpec{Queue: "q"})
+	good.enqueue(&nornv1.TaskSpec{Queue: "q"})
+	if g := good.claim(&nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 10}); len(g) != 3 {
+		t.Fatalf("%d tasks, want 3", len(g))
+	}
+}
+
+func TestSecondServerOnADirectoryIsRefused(t *testing.T) {
+	c := testConfig(t)
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	if _, err := Start(c, Options{}); !errors.Is(err, store.ErrLocked) {
+		t.Fatalf("second server: %v, want ErrLocked", err)
+	}
+	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"}) // the first is unharmed
+}
+
+func TestFullDiskStopsTheNode(t *testing.T) {
+	failed := make(chan error, 1)
+	n := start(t, testConfig(t), Options{
+		FreeBytes: func(string) (uint64, error) { return 1000, nil },
+		Fatal: func(err error) {
+			select {
+			case failed <- err:
+			default:
+			}
+		},
+	})
+	if err := <-failed; !errors.Is(err, ErrDiskFull) {
+		t.Fatalf("fatal: %v, want ErrDiskFull", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.dir.close(); err != nil {
+		t.Fatal(err)
+	}
+}
