@@ -81,7 +81,7 @@ func (b *batch[R]) round(ctx context.Context, c *Client, n int, pending []int) (
 		if b.first != nil {
 			k = b.first(pending[:k])
 		}
-		results, err := b.send(ctx, c, pending[:k])
+		results, maybe, err := b.send(ctx, c, pending[:k])
 		if err != nil {
 			b.abandon(n, pending[:k], err, false)
 			b.abandon(n, pending[k:], err, true)
@@ -101,7 +101,7 @@ func (b *batch[R]) round(ctx context.Context, c *Client, n int, pending []int) (
 				continue
 			}
 			e := proto.FromProto(r.GetError())
-			b.fail(n, item, e)
+			b.fail(n, item, e, maybe)
 			if again(e.Kind) {
 				later, pause = append(later, item), max(pause, e.RetryAfter)
 			}
@@ -111,13 +111,15 @@ func (b *batch[R]) round(ctx context.Context, c *Client, n int, pending []int) (
 	return later, pause, nil
 }
 
-// fail notes what a server said of an item.
-func (b *batch[R]) fail(n, item int, e *proto.Error) {
+// fail notes what a server said of an item. maybe: an attempt before, in the
+// same request, may have had its effect.
+func (b *batch[R]) fail(n, item int, e *proto.Error, maybe bool) {
 	if b.errs == nil {
 		b.errs = make([]*Error, n)
 	}
 	before := b.errs[item]
-	unknown := before != nil && before.Unknown && !settles(e.Kind) || e.Effect != nornv1.Effect_EFFECT_NONE
+	maybe = maybe || before != nil && before.Unknown
+	unknown := maybe && !settles(e.Kind) || e.Effect != nornv1.Effect_EFFECT_NONE
 	b.errs[item] = &Error{Op: b.op, Attempts: b.rounds.made + 1, Unknown: unknown, Err: e}
 }
 
@@ -140,9 +142,8 @@ func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 }
 
 // send makes one request of items.
-func (b *batch[R]) send(ctx context.Context, c *Client, items []int) ([]R, error) {
-	var results []R
-	err := c.do(ctx, &request{
+func (b *batch[R]) send(ctx context.Context, c *Client, items []int) (results []R, maybe bool, err error) {
+	r := request{
 		op: b.op, method: uint16(b.method), write: true, skip: b.rounds.made, body: b.body(items),
 		decode: func(flags uint16, body []byte) (err error) {
 			if flags&transport.FlagError != 0 {
@@ -156,8 +157,9 @@ func (b *batch[R]) send(ctx context.Context, c *Client, items []int) ([]R, error
 			}
 			return nil
 		},
-	})
-	return results, err
+	}
+	err = c.do(ctx, &r)
+	return results, r.maybe, err
 }
 
 // maxItems is how many items one request may have.
@@ -168,10 +170,10 @@ func (c *Client) maxItems() int {
 	return proto.MaxBatchTasks
 }
 
-// pause waits, unless ctx would end before or the client is closed: then it is
-// false.
+// pause waits and tells whether to go on. It is false at once when a server
+// wants a pause that is longer than what is left.
 func (c *Client) pause(ctx context.Context, d time.Duration) bool {
-	if left, ok := ctx.Deadline(); ok && time.Until(left) < d {
+	if end, ok := ctx.Deadline(); ok && d > maxBackoff && time.Until(end) < d {
 		return false
 	}
 	c.sleep(ctx, d)

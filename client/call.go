@@ -25,6 +25,10 @@ type request struct {
 	wait   time.Duration // the server may take so much longer
 	write  bool          // it has an effect, so its outcome can be unknown
 	skip   int           // begin so many addresses further
+
+	// maybe is set when the answer was not to the first attempt, and an earlier
+	// one may have had its effect.
+	maybe bool
 }
 
 // attempts is what is known of a request so far.
@@ -55,6 +59,7 @@ func (c *Client) do(ctx context.Context, r *request) error {
 		a.addr = n.addr
 		err := c.attempt(ctx, n, turn, r)
 		if err == nil {
+			r.maybe = a.maybe
 			return nil
 		}
 		final, pause := c.judge(ctx, r, &a, index, err)

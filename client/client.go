@@ -100,8 +100,11 @@ func address(addr string) (string, error) {
 
 // Connect makes sure that there is a connection, so that Info is filled in. It
 // tries as long as any call does; the errors are those of a call.
-func (c *Client) Connect(ctx context.Context) error {
-	return c.do(ctx, &request{op: "connect", method: uint16(nornv1.Method_METHOD_PING), body: message{m: &nornv1.Ping{}},
+func (c *Client) Connect(ctx context.Context) error { return c.connect(ctx, "connect") }
+
+// connect is Connect on behalf of another operation.
+func (c *Client) connect(ctx context.Context, op string) error {
+	return c.do(ctx, &request{op: op, method: uint16(nornv1.Method_METHOD_PING), body: message{m: &nornv1.Ping{}},
 		decode: func(flags uint16, b []byte) error {
 			var m nornv1.PingReply
 			if err := decodeInto(flags, b, &m); err != nil {

@@ -97,5 +97,5 @@ func (c *Client) placeKnown(ctx context.Context) error {
 	if c.place.Load() != nil {
 		return nil
 	}
-	return c.Connect(ctx)
+	return c.connect(ctx, "enqueue")
 }

@@ -1,0 +1,117 @@
+package client_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+// placed opens a client that was told a placement.
+func placed(t *testing.T, p *nornv1.Placement) *client.Client {
+	t.Helper()
+	n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
+		if r.Method == nornv1.Method_METHOD_HELLO {
+			return fakenode.Answer{Message: &nornv1.HelloReply{Version: 1, Placement: p}}
+		}
+		return fakenode.Answer{Message: &nornv1.PingReply{Placement: p}}
+	})
+	c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(n.Dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func partitionsOf(ids []id.ID, p int) map[ring.Partition]int {
+	out := map[ring.Partition]int{}
+	for _, i := range ids {
+		out[ring.Of(i, p)]++
+	}
+	return out
+}
+
+// The client's idea of a partition is the servers'.
+func TestIDsLandWhereTasksCanGo(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		partitions uint32
+		open       []byte
+		allowed    func(ring.Partition) bool
+		most       int // partitions of a batch
+	}{
+		{"one", 1, []byte{1}, func(ring.Partition) bool { return true }, 1},
+		{"all of 64", 64, fakenode.Placement().GetEnqueueable(), func(ring.Partition) bool { return true }, 4},
+		{"three of 64", 64, []byte{0, 0x21, 0, 0, 0, 0, 0, 0x80}, func(p ring.Partition) bool { return p == 8 || p == 13 || p == 63 }, 3},
+		{"short bitmap", 1000, []byte{0xff}, func(p ring.Partition) bool { return p < 8 }, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := placed(t, &nornv1.Placement{Partitions: tt.partitions, Enqueueable: tt.open})
+			batch := c.NewIDs(1000)
+			for p := range partitionsOf(batch, int(tt.partitions)) {
+				if !tt.allowed(p) {
+					t.Errorf("an ID in partition %d", p)
+				}
+			}
+			if got := len(partitionsOf(batch, int(tt.partitions))); got > tt.most {
+				t.Errorf("a batch of 1,000 is in %d partitions", got)
+			}
+			var singles []id.ID
+			for range 2000 {
+				singles = append(singles, c.NewID())
+			}
+			for p := range partitionsOf(singles, int(tt.partitions)) {
+				if !tt.allowed(p) {
+					t.Errorf("an ID in partition %d", p)
+				}
+			}
+			if tt.name == "all of 64" && len(partitionsOf(singles, 64)) < 10 {
+				t.Errorf("2,000 single IDs in only %d partitions", len(partitionsOf(singles, 64)))
+			}
+		})
+	}
+}
+
+func TestIDsIncreaseAcrossGoroutines(t *testing.T) {
+	c := placed(t, fakenode.Placement())
+	var wg sync.WaitGroup
+	all := make(chan id.ID, 8*500)
+	for range 8 {
+		wg.Go(func() {
+			last := id.ID{}
+			for range 500 {
+				next := c.NewID()
+				if next.Compare(last) <= 0 || next.Kind() != id.KindTask {
+					t.Errorf("%v after %v", next, last)
+				}
+				last = next
+				all <- next
+			}
+		})
+	}
+	wg.Wait()
+	close(all)
+	seen := map[id.ID]bool{}
+	for i := range all {
+		if seen[i] {
+			t.Errorf("%v twice", i)
+		}
+		seen[i] = true
+	}
+}
+
+func TestIDsWithoutPlacement(t *testing.T) {
+	c := placed(t, &nornv1.Placement{Partitions: 64, Enqueueable: make([]byte, 8)})
+	if c.NewID().IsZero() || len(c.NewIDs(5)) != 5 || len(c.NewIDs(-1)) != 0 {
+		t.Error("no partition takes enqueues: IDs are made all the same")
+	}
+}
