@@ -11,6 +11,9 @@ type Ready struct {
 	// Fresh says that the task was never claimed, so that its enqueue fact is
 	// all there is to read when it is granted.
 	Fresh bool
+	// Body is the task's enqueue fact, so that granting it needs no read; nil
+	// when it is not in memory. Only small ones are kept.
+	Body []byte
 }
 
 // Head is a bounded, sorted window on the beginning of one queue's ready index
@@ -84,6 +87,7 @@ func (h *Head) Insert(e Ready) {
 	copy(h.entries[at+1:], h.entries[at:])
 	h.entries[at] = e
 	if h.Len() > h.limit {
+		h.entries[len(h.entries)-1].Body = nil
 		h.entries = h.entries[:len(h.entries)-1]
 		h.bound, h.bounded = h.entries[len(h.entries)-1].Rank, true
 	}
@@ -96,6 +100,7 @@ func (h *Head) Remove(r *Rank) {
 		return
 	}
 	if at == h.first {
+		h.entries[at].Body = nil
 		h.first++
 		h.low, h.hasLow = *r, true
 		return
@@ -112,6 +117,7 @@ func (h *Head) After() Rank { return h.bound }
 // Fill adds entries from the index, which must come in order and start right
 // after [Head.After].
 func (h *Head) Fill(index iter.Seq[Ready]) {
+	clear(h.entries)
 	h.entries, h.first = h.entries[:0], 0
 	for e := range index {
 		if len(h.entries) == h.limit {
@@ -126,6 +132,9 @@ func (h *Head) Fill(index iter.Seq[Ready]) {
 		h.low, h.hasLow = h.entries[0].Rank, true
 	}
 }
+
+// Entries gives the window for changes to Fresh and Body.
+func (h *Head) Entries() []Ready { return h.entries[h.first:] }
 
 // Low is a lower bound of all keys in the index, kept with the counters so
 // that the first fill after a restart starts there. ok is false when nothing
@@ -145,6 +154,7 @@ func (h *Head) search(r *Rank) int {
 func (h *Head) compact() {
 	if h.first > 0 && h.first >= h.Len() {
 		n := copy(h.entries, h.entries[h.first:])
+		clear(h.entries[n:])
 		h.entries, h.first = h.entries[:n], 0
 	}
 }

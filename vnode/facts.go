@@ -59,6 +59,9 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 		}
 	}
 	p := place{queue: spec.Queue, fresh: true}
+	if len(fact.Body) <= maxBody {
+		p.body = fact.Body
+	}
 	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
 	p.state, p.at = v.wake(task, spec.NotBefore)
 	v.enter(tx, task, &p)
@@ -88,6 +91,10 @@ type Added struct {
 func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 	key := appendFact(nil, v.Partition, f.Task, f.Key)
 	var added Added
+	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
+		v.heard(f.Task)
+		return added, nil
+	}
 	if old, ok := tx.Get(key); ok {
 		if bytes.Equal(old, f.Body) {
 			return Added{Existed: true}, nil
@@ -100,9 +107,6 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 		}
 	}
 	defer v.heard(f.Task)
-	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
-		return added, nil
-	}
 	if f.Key.Kind == crdt.KindUpdate && v.claims.Lookup(f.Task) != nil {
 		tx.Set(key, f.Body) // a claimed task stays where it is
 		return added, nil
@@ -156,7 +160,7 @@ func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64) error {
 }
 
 // finishClaimed completes a task that is under a claim without reading it:
-// claimed means enqueued and not finished.
+// claimed means enqueued and not finished, so there is no completion yet.
 func (v *Vnode) finishClaimed(tx store.Tx, key []byte, f crdt.Fact) bool {
 	e := v.claims.Lookup(f.Task)
 	if e == nil {

@@ -40,7 +40,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	}
 	e := *q.head.Min()
 	task := e.Rank.Task()
-	d, err := v.describe(tx, task, e.Fresh)
+	d, err := v.describe(tx, task, &e)
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +66,19 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 
 // describe reads what a grant says about its task. A fresh task has nothing
 // but its enqueue fact.
-func (v *Vnode) describe(view store.View, task id.ID, fresh bool) (*Detail, error) {
-	if !fresh {
+func (v *Vnode) describe(view store.View, task id.ID, r *claim.Ready) (*Detail, error) {
+	if !r.Fresh {
 		return ReadTask(view, v.Partition, task, ReadOptions{})
 	}
-	key := appendFact(v.keyspace[:0], v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
-	body, ok := view.Get(key)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s is ready but has no enqueue fact", ErrDamaged, task)
+	body := r.Body
+	if body == nil {
+		stored, ok := view.Get(appendFact(v.keyspace[:0], v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued}))
+		if !ok {
+			return nil, fmt.Errorf("%w: %s is ready but has no enqueue fact", ErrDamaged, task)
+		}
+		body = append(body, stored...) // the answer outlives this view
 	}
-	// The payload goes into an answer that outlives this view.
-	e, err := crdt.DecodeEnqueued(append([]byte(nil), body...))
+	e, err := crdt.DecodeEnqueued(body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 	}

@@ -20,6 +20,7 @@ type place struct {
 	queue string
 	rank  claim.Rank
 	at    int64 // scheduled: due; finished: when
+	body  []byte // with fresh: the enqueue fact
 	fresh bool  // surely never claimed and without other facts; false is always safe
 }
 
@@ -105,7 +106,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 			fresh[0] = 1
 		}
 		tx.Set(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank), fresh[:])
-		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh})
+		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh, Body: p.body})
 		v.fill(tx, q)
 	case crdt.StateScheduled:
 		tx.Set(appendScheduled(v.keyspace[:0], v.Partition, p.at, task), nil)

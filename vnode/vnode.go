@@ -226,6 +226,7 @@ func (v *Vnode) fill(view store.View, q *queue) {
 				}
 			}
 		})
+		v.prefetch(view, q.head.Entries())
 	}
 	v.announce(q)
 }
