@@ -10,6 +10,8 @@ import (
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // minter draws IDs as the SDK does: a few partitions at a time.
@@ -46,6 +48,13 @@ func parallel(b *testing.B, n, size int, f func(items int)) {
 	b.ReportMetric(float64(share*n*size)/b.Elapsed().Seconds(), "tasks/s")
 }
 
+// syncs reports how often the log was synced.
+func syncs(b *testing.B, n *Node) {
+	var m dto.Metric
+	_ = n.metrics.syncs.Write(&m)
+	b.ReportMetric(m.GetCounter().GetValue()/b.Elapsed().Seconds(), "syncs/s")
+}
+
 func enqueueMany(b *testing.B, p *peer, m *minter, n int) {
 	specs := make([]*nornv1.TaskSpec, n)
 	for i := range specs {
@@ -65,6 +74,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			p, m := connect(b, n), &minter{ids: id.NewGenerator(rand.Uint32(), rand.Uint64)}
 			p.claim(&nornv1.ClaimRequest{Queues: []string{"none"}})
 			parallel(b, 64, batch, func(items int) { enqueueMany(b, p, m, items) })
+			syncs(b, n)
 		})
 	}
 }
@@ -95,6 +105,7 @@ func BenchmarkClaimComplete(b *testing.B) {
 					b.Error(err)
 				}
 			})
+			syncs(b, n)
 		})
 	}
 }

@@ -170,11 +170,21 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.pipeline.Wait()
 	n.running.Wait()
 	err = errors.Join(err, n.register.Close())
-	if n.failure == nil { // a failed store is not touched again
+	if n.Alive() == nil { // a failed store is not touched again
 		err = errors.Join(err, n.dir.close())
 	}
 	n.log.Info("node.stopped", "node", n.self.Node)
 	return err
+}
+
+// Alive is the reason why the node cannot go on, or nil.
+func (n *Node) Alive() error {
+	select {
+	case <-n.failed:
+		return n.failure
+	default:
+		return nil
+	}
 }
 
 // Failed is closed when the node cannot go on; [Node.Failure] says why.

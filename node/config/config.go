@@ -164,7 +164,7 @@ func Default() *Config {
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,
-		CacheSize: 16 << 20, MemTableSize: 16 << 20, HeadSize: 1024,
+		CacheSize: 16 << 20, MemTableSize: 16 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}
 }
