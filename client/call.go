@@ -152,12 +152,13 @@ func (a *attempts) nextBackoff() time.Duration {
 
 // giveUp makes the error of a call.
 func (c *Client) giveUp(r *request, a *attempts, ended error) error {
-	if c.base.Err() != nil && a.last == nil || errors.Is(a.last, ErrClosed) {
+	var answer *proto.Error
+	answered := errors.As(a.last, &answer)
+	if c.base.Err() != nil && !answered {
 		ended = ErrClosed
 	}
 	e := &Error{Op: r.op, Addr: a.addr, Attempts: a.made, Unknown: a.maybe, Err: a.last, Ended: ended}
-	var answer *proto.Error
-	if ended == nil && errors.As(a.last, &answer) && settles(answer.Kind) {
+	if ended == nil && answered && settles(answer.Kind) {
 		e.Unknown = false
 	}
 	return e

@@ -13,14 +13,12 @@ import (
 )
 
 const (
-	// sticky is how many IDs in a row go to the same few partitions: a batch
-	// then costs few writes, and a stream still spreads.
+	// sticky is how many IDs in a row go to the same few partitions: what is
+	// committed together then costs few writes, and a stream still spreads.
 	sticky = 64
-	// spread is over how many groups of partitions a large batch is laid.
-	spread = 4
-	// tries is about how many draws an ID may cost: with more partitions the
-	// group gets larger.
-	tries = 64
+	// tries is about how many draws an ID may cost; the more partitions there
+	// are, the larger is the group that IDs are drawn for.
+	tries = 16
 )
 
 // placement is which partitions take enqueues, as a node said last.
@@ -101,7 +99,11 @@ func (s *sampler) draw(out []id.ID, p *placement, run int, most time.Duration) {
 		s.left--
 		drawn, ok := s.gen.Draw(now, func(c id.ID) bool {
 			r := int(p.rank[partitionOf(c, p.partitions)])
-			return r >= 0 && (r-s.first+p.open)%p.open < s.group
+			distance := r - s.first
+			if distance < 0 {
+				distance += p.open
+			}
+			return r >= 0 && distance < s.group
 		})
 		if !ok {
 			drawn = s.gen.Next(now)
@@ -123,7 +125,7 @@ func (c *Client) NewID() id.ID {
 // few writes. n under 1 gives none.
 func (c *Client) NewIDs(n int) []id.ID {
 	out := make([]id.ID, max(n, 0))
-	c.ids.draw(out, c.place.Load(), max(sticky, (n+spread-1)/spread), c.maxAhead())
+	c.ids.draw(out, c.place.Load(), max(sticky, n), c.maxAhead())
 	return out
 }
 

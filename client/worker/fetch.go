@@ -54,8 +54,7 @@ func (w *Worker) fetch(ctx context.Context, queues []string) error {
 		}
 		for _, c := range claims {
 			// Handlers outlive the end of Run's context: StopNow ends theirs.
-			j := w.adopt(context.WithoutCancel(ctx), c, before)
-			go w.work(j)
+			w.queue <- w.adopt(context.WithoutCancel(ctx), c, before)
 		}
 		w.giveBack(room - len(claims))
 		switch {

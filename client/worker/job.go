@@ -96,23 +96,50 @@ func (w *Worker) drop(j *job) {
 	<-w.held
 }
 
-// work waits for a slot, runs the handler and reports.
-func (w *Worker) work(j *job) {
-	defer w.drop(j)
+// dispatch gives slots to jobs in the order in which they were granted, which
+// is that of their priority. It ends with the queue.
+func (w *Worker) dispatch() {
+	for j := range w.queue {
+		if cause := w.slotFor(j); cause != nil {
+			go w.returnUnused(j, cause)
+			continue
+		}
+		go w.work(j)
+	}
+}
+
+// slotFor waits for a slot. The error is why the job shall not begin.
+func (w *Worker) slotFor(j *job) (cause error) {
 	select {
 	case w.slots <- struct{}{}:
-		defer func() { <-w.slots }()
 	case <-w.soft:
-		w.release(j, ErrShutdown, 0)
-		return
+		return ErrShutdown
 	case <-j.ctx.Done():
-		w.release(j, context.Cause(j.ctx), 0)
-		return
+		return context.Cause(j.ctx)
 	}
-	if j.ctx.Err() != nil {
-		w.release(j, context.Cause(j.ctx), 0)
-		return
+	// Of several cases that are ready select takes any.
+	switch {
+	case w.isStopping():
+		cause = ErrShutdown
+	case j.ctx.Err() != nil:
+		cause = context.Cause(j.ctx)
 	}
+	if cause != nil {
+		<-w.slots
+	}
+	return cause
+}
+
+// returnUnused gives a task back that was not begun.
+func (w *Worker) returnUnused(j *job, cause error) {
+	defer w.drop(j)
+	w.release(j, cause, 0)
+}
+
+// work runs the handler in a slot and reports.
+func (w *Worker) work(j *job) {
+	defer w.drop(j)
+	defer func() { <-w.slots }()
 	began := time.Now()
 	w.tell(Event{Kind: Started, Task: j.task})
 	err := errGoexit

@@ -89,6 +89,7 @@ type Worker struct {
 	endFinal context.CancelFunc
 	held     chan struct{} // a token per claim held, running or not
 	slots    chan struct{} // a token per handler that runs
+	queue    chan *job     // granted and without a slot; it has room for all held
 
 	mu       sync.Mutex // guards the fields below
 	started  bool
@@ -122,6 +123,7 @@ func New(c *client.Client, cfg Config) *Worker {
 		client: c, cfg: cfg, grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime,
 		soft: make(chan struct{}), finished: make(chan struct{}),
 		held: make(chan struct{}, cfg.Slots+cfg.Prefetch), slots: make(chan struct{}, cfg.Slots),
+		queue:    make(chan *job, cfg.Slots+cfg.Prefetch),
 		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), retries: make(map[id.ID]struct{}),
 	}
 	w.final, w.endFinal = context.WithCancel(context.Background())
@@ -208,7 +210,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	keepers.Go(func() { w.renewals(keeping) })
 	keepers.Go(func() { w.watch(keeping) })
 
+	keepers.Go(w.dispatch)
+
 	err = w.fetch(ctx, queues)
+	close(w.queue)
 	if left := w.drain(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d", ErrAbandoned, left))
 	}

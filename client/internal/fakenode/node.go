@@ -45,19 +45,23 @@ type Script func(Request) Answer
 // Node is a scripted node.
 type Node struct {
 	script  Script
-	running sync.WaitGroup
+	scripts sync.WaitGroup // requests being answered
 
-	mu   sync.Mutex // guards the fields below
-	ln   *transport.MemListener
-	srv  *transport.Server
-	seen []Request
+	mu     sync.Mutex // guards the fields below
+	ln     *transport.MemListener
+	srv    *transport.Server
+	served chan struct{} // closed when srv accepts no more
+	seen   []Request
 }
 
 // New starts a node that stops with the test.
 func New(t testing.TB, s Script) *Node {
 	n := &Node{script: s}
 	n.Start()
-	t.Cleanup(n.Stop)
+	t.Cleanup(func() {
+		n.Stop()
+		n.scripts.Wait()
+	})
 	return n
 }
 
@@ -72,19 +76,23 @@ func (n *Node) Start() {
 	n.srv = transport.NewServer(transport.Config{ErrorBody: func(err error) transport.Body {
 		return body{proto.Invalid("%v", err).Proto()}
 	}}, handler{n})
-	srv, ln := n.srv, n.ln
-	n.running.Go(func() { _ = srv.Serve(context.Background(), ln) })
+	n.served = make(chan struct{})
+	srv, ln, served := n.srv, n.ln, n.served
+	go func() {
+		defer close(served)
+		_ = srv.Serve(context.Background(), ln) // until Stop
+	}()
 }
 
 // Stop kills the node: connections end, dials are refused.
 func (n *Node) Stop() {
 	n.mu.Lock()
-	srv := n.srv
+	srv, served := n.srv, n.served
 	n.srv = nil
 	n.mu.Unlock()
 	if srv != nil {
 		srv.Close()
-		n.running.Wait()
+		<-served
 	}
 }
 
@@ -151,7 +159,7 @@ func (h handler) Handle(c *transport.Conn, f transport.Frame) {
 	h.n.mu.Lock()
 	h.n.seen = append(h.n.seen, r)
 	h.n.mu.Unlock()
-	h.n.running.Go(func() {
+	h.n.scripts.Go(func() {
 		a := h.n.script(r)
 		switch {
 		case a.Lose:

@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+var invalidLease = proto.Invalid("lease")
+
+// untilDone waits for the end of its context and gives its cause.
+func untilDone(ctx context.Context, _ *Task) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestRenewalKeepsTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1, 2, 3)
+		r := start(t, q, Config{Slots: 3}, func(ctx context.Context, _ *Task) error {
+			time.Sleep(10 * time.Minute)
+			return ctx.Err()
+		})
+		for range 3 {
+			if e := r.ended(); e.Kind != Completed {
+				t.Errorf("got %+v", e)
+			}
+		}
+		if n := len(q.renewed); n < 60 || n > 67 || slices.Min(q.renewed[:59]) != 3 {
+			t.Errorf("%d renewals, of %v claims", n, q.renewed)
+		}
+	})
+}
+
+func TestRefusedRenewalEndsTheContext(t *testing.T) {
+	for kind, want := range map[nornv1.ErrorKind]error{
+		nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST: ErrClaimLost,
+		nornv1.ErrorKind_ERROR_KIND_NOT_FOUND:  ErrClaimLost,
+		nornv1.ErrorKind_ERROR_KIND_CANCELLED:  ErrCancelled,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			q.add(30, 1)
+			q.set(func(q *queue) { q.refuse[id.ID{1}] = proto.Refused(kind, "no") })
+			r := start(t, q, Config{}, untilDone)
+			began := time.Now()
+			e := r.ended()
+			if e.Kind != Lost || !errors.Is(e.Err, want) || time.Since(began) > 11*time.Second {
+				t.Errorf("%v: got %+v after %v", kind, e, time.Since(began))
+			}
+			if len(q.log()) != 0 {
+				t.Errorf("heard %v", q.log())
+			}
+		})
+	}
+}
+
+// The network swallows everything: the context ends before the deadline.
+func TestSilenceEndsTheContextInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		sent := time.Now()
+		r := start(t, q, Config{Grace: 2 * time.Second}, untilDone)
+		if e := <-r.events; e.Kind != Started {
+			t.Fatalf("got %+v", e)
+		}
+		q.hush()
+		e := r.ended()
+		took := time.Since(sent)
+		if e.Kind != Lost || !errors.Is(e.Err, ErrClaimLost) {
+			t.Errorf("got %+v", e)
+		}
+		if want := 28*time.Second - 30*time.Millisecond - 1; took != want {
+			t.Errorf("the context ended after %v, want %v", took, want)
+		}
+	})
+}
+
+// What is done is reported, even if the claim was lost on the way, and however
+// long the server is away.
+func TestLateCompletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{}, func(ctx context.Context, _ *Task) error {
+			<-ctx.Done()
+			return nil
+		})
+		<-r.events
+		q.node.Stop()
+		time.AfterFunc(8*time.Minute, q.node.Start)
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		if !slices.Equal(q.log(), []string{"complete 1@101"}) {
+			t.Errorf("heard %v", q.log())
+		}
+	})
+}
+
+func TestRestartedServerIsRenewedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{}, func(ctx context.Context, _ *Task) error {
+			time.Sleep(2 * time.Minute)
+			return ctx.Err()
+		})
+		time.AfterFunc(15*time.Second, q.node.Stop)
+		time.AfterFunc(25*time.Second, q.node.Start)
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+	})
+}
+
+// A suspended machine: only the boot clock has gone on.
+func TestSuspendLosesTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		var asleep atomic.Int64
+		begin := time.Now()
+		c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(q.node.Dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		causes := make(chan error, 1)
+		w := New(c, Config{})
+		w.boot = func() time.Duration { return time.Since(begin) + time.Duration(asleep.Load()) }
+		w.Handle("q", func(ctx context.Context, _ *Task) error {
+			asleep.Store(int64(time.Minute))
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return context.Cause(ctx)
+		})
+		ran := make(chan error)
+		go func() { ran <- w.Run(t.Context()) }()
+		wantIs(t, <-causes, ErrClaimLost)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+		w.StopNow()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An update that may have arrived keeps its number, and comes first.
+func TestUpdatesStayInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if m, ok := r.Message.(*nornv1.UpdateRequest); ok {
+					switch string(m.GetData()) {
+					case "lost":
+						if len(q.node.Seen(nornv1.Method_METHOD_UPDATE)) == 2 {
+							return &fakenode.Answer{Lose: true}
+						}
+					case "bad":
+						return &fakenode.Answer{Err: invalidLease}
+					}
+				}
+				return nil
+			}
+		})
+		r := start(t, q, Config{}, func(ctx context.Context, task *Task) error {
+			if err := task.Update(ctx, []byte("first")); err != nil {
+				t.Error(err)
+			}
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			wantIs(t, task.Update(short, []byte("lost")), client.ErrUnknown)
+			if err := task.Update(ctx, []byte("next")); err != nil {
+				t.Error(err)
+			}
+			wantIs(t, task.Update(ctx, []byte("bad")), client.ErrInvalid)
+			return task.Update(ctx, []byte("last"))
+		})
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		want := []string{`update 0 "first" 1@101`, `update 1 "lost" 1@101`, `update 2 "next" 1@101`, `update 3 "last" 1@101`, "complete 1@101"}
+		if !slices.Equal(q.log(), want) || q.done[0].GetSeq() != 4 {
+			t.Errorf("heard %v, completed with %v", q.log(), q.done)
+		}
+	})
+}

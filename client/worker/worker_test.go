@@ -1,0 +1,263 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func TestTaskIsRunAndCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{Name: "me"}, func(ctx context.Context, task *Task) error {
+			if task.ID() != (id.ID{1}) || task.Token() != 101 || task.Queue() != "q" || string(task.Payload()) != "1" || task.Attempt() != 3 ||
+				task.Headers()["h"] != "v" || string(task.Checkpoint()) != "before" || task.Grant() == nil {
+				t.Errorf("got %+v", task.Grant())
+			}
+			task.SetResult([]byte("r"))
+			return errors.Join(task.Update(ctx, []byte("a")), task.Output(ctx, []byte("b")), task.Update(ctx, []byte("c")))
+		})
+		if e := r.ended(); e.Kind != Completed || e.Err != nil {
+			t.Errorf("got %+v", e)
+		}
+		want := []string{`update 0 "a" 1@101`, `update 1 "b" 1@101`, `update 2 "c" 1@101`, "complete 1@101"}
+		if got := q.log(); !slices.Equal(got, want) {
+			t.Errorf("heard %v", got)
+		}
+		if d := q.done[0]; d.GetSeq() != 3 || d.GetAutoSeq() || string(d.GetResult()) != "r" {
+			t.Errorf("completed with %v", d)
+		}
+		m := q.node.Seen(nornv1.Method_METHOD_CLAIM)[0].Message.(*nornv1.ClaimRequest)
+		if m.GetWorker() != "me" || m.GetLeaseSeconds() != 30 || m.GetMaxTasks() != 1 || !slices.Equal(m.GetQueues(), []string{"q"}) {
+			t.Errorf("asked %v", m)
+		}
+	})
+}
+
+func TestErrorsSteer(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tt := range []struct {
+		name      string
+		h         func() error
+		kind      EventKind
+		retryIn   time.Duration
+		uncounted bool
+		discard   bool
+		text      string
+	}{
+		{"error", func() error { return boom }, Failed, 0, false, false, "boom"},
+		{"retry after", func() error { return RetryAfter(time.Minute, boom) }, Failed, time.Minute, false, false, "boom"},
+		{"discard", func() error { return Discard(boom) }, Failed, 0, false, true, "boom"},
+		{"snooze", func() error { return Snooze(time.Hour) }, Snoozed, time.Hour, true, false, ""},
+		{"snooze by policy", func() error { return Snooze(0) }, Snoozed, 0, true, false, ""},
+		{"wrapped", func() error { return errors.Join(errors.New("more"), Discard(boom)) }, Failed, 0, false, true, "more"},
+		{"panic", func() error { panic("ouch") }, Failed, 0, false, false, "worker_test.go"},
+		{"goexit", func() error { runtime.Goexit(); return nil }, Failed, 0, false, false, "Goexit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				q.add(30, 1, 2)
+				r := start(t, q, Config{}, func(_ context.Context, task *Task) error {
+					if task.Token() == 102 {
+						return nil
+					}
+					return tt.h()
+				})
+				if e := r.ended(); e.Kind != tt.kind || e.Err == nil {
+					t.Errorf("got %+v", e)
+				}
+				if e := r.ended(); e.Kind != Completed {
+					t.Errorf("the slot is gone: %+v", e)
+				}
+				f := q.failures[0]
+				if f.GetUncounted() != tt.uncounted || f.GetDiscard() != tt.discard || !strings.Contains(f.GetError(), tt.text) {
+					t.Errorf("failed with %v", f)
+				}
+				if (f.GetRetryAt() != nil) != (tt.retryIn > 0) {
+					t.Errorf("retry at %v", f.GetRetryAt())
+				}
+				if in := time.Until(f.GetRetryAt().AsTime()); tt.retryIn > 0 && (in > tt.retryIn || in < tt.retryIn-time.Second) {
+					t.Errorf("retry in %v", in)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicError(t *testing.T) {
+	err := error(&PanicError{Value: "ouch", Stack: []byte("here")})
+	if err.Error() != "panic: ouch\n\nhere" {
+		t.Errorf("text %q", err)
+	}
+}
+
+func TestSlotsAndPrefetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1, 2, 3, 4, 5, 6, 7, 8)
+		running, most := make(chan struct{}, 100), make(chan int, 100)
+		r := start(t, q, Config{Slots: 2, Prefetch: 3}, func(ctx context.Context, task *Task) error {
+			running <- struct{}{}
+			time.Sleep(time.Second)
+			most <- len(running)
+			time.Sleep(time.Second)
+			<-running
+			return nil
+		})
+		synctest.Wait()
+		if held := len(r.current()); held != 5 {
+			t.Errorf("%d claims are held", held)
+		}
+		for range 8 {
+			if e := r.ended(); e.Kind != Completed {
+				t.Errorf("got %+v", e)
+			}
+		}
+		close(most)
+		for n := range most {
+			if n != 2 {
+				t.Errorf("%d ran at once", n)
+			}
+		}
+	})
+}
+
+func TestExitWhenEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1, 2, 3)
+		q.set(func(q *queue) {
+			q.state, q.retry = nornv1.State_STATE_SCHEDULED, timestamppb.New(time.Now().Add(20*time.Second))
+		})
+		time.AfterFunc(20*time.Second, func() { q.add(30, 2) })
+		var snoozed atomic.Bool
+		r := start(t, q, Config{Slots: 2, ExitWhenEmpty: true}, func(_ context.Context, task *Task) error {
+			time.Sleep(time.Second)
+			if task.Token() == 102 && snoozed.CompareAndSwap(false, true) {
+				return Snooze(20 * time.Second)
+			}
+			return nil
+		})
+		began := time.Now()
+		if err := <-r.ran; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 23*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if len(q.done) != 3 || len(q.failures) != 1 {
+			t.Errorf("heard %v", q.log())
+		}
+	})
+}
+
+// A retry that is far off is not waited for.
+func TestExitWhenEmptyBeforeFarRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		q.set(func(q *queue) {
+			q.state, q.retry = nornv1.State_STATE_SCHEDULED, timestamppb.New(time.Now().Add(time.Hour))
+		})
+		r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return errors.New("no") })
+		began := time.Now()
+		if err := <-r.ran; err != nil || time.Since(began) > 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestNotRunnable(t *testing.T) {
+	c, err := client.Dial(t.Context(), []string{"x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	nothing := func(context.Context, *Task) error { return nil }
+	wantIs(t, New(c, Config{}).Run(t.Context()), ErrNotRunnable)
+	wantIs(t, New(c, Config{Queues: []string{"a"}}).Run(t.Context()), ErrNotRunnable)
+	w := New(c, Config{Queues: []string{"a", "b"}})
+	w.Handle("a", nothing)
+	wantIs(t, w.Run(t.Context()), ErrNotRunnable)
+	w.Handle("", nothing)
+	if err := w.Stop(t.Context()); err != nil { // before Run: it will return at once
+		t.Error(err)
+	}
+	if err := w.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantIs(t, w.Run(t.Context()), ErrNotRunnable)
+}
+
+func TestHopelessErrorEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if r.Method == nornv1.Method_METHOD_CLAIM {
+					return &fakenode.Answer{Err: invalidLease}
+				}
+				return nil
+			}
+		})
+		r := start(t, q, Config{}, func(context.Context, *Task) error { return nil })
+		wantIs(t, <-r.ran, client.ErrInvalid)
+	})
+}
+
+func TestHandleJSONAndMiddleware(t *testing.T) {
+	c, err := client.Dial(t.Context(), []string{"x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := New(c, Config{})
+	var calls []string
+	wrap := func(name string) func(Handler) Handler {
+		return func(h Handler) Handler {
+			return func(ctx context.Context, task *Task) error {
+				calls = append(calls, name)
+				return h(ctx, task)
+			}
+		}
+	}
+	w.Use(wrap("outer"), wrap("inner"))
+	HandleJSON(w, "q", func(_ context.Context, _ *Task, v struct{ N int }) error {
+		if v.N != 3 {
+			t.Errorf("got %+v", v)
+		}
+		calls = append(calls, "handler")
+		return nil
+	})
+	task := func(payload string) *Task {
+		return newTask(c, &client.Claim{Grant: &nornv1.Grant{Task: &nornv1.Task{Queue: "q", Payload: []byte(payload)}}})
+	}
+	if err := w.handler("q")(t.Context(), task(`{"n": 3}`)); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(calls, []string{"outer", "inner", "handler"}) {
+		t.Errorf("called %v", calls)
+	}
+	var s *steered
+	if err := w.handler("q")(t.Context(), task(`{`)); !errors.As(err, &s) || !s.discard {
+		t.Errorf("got %v", err)
+	}
+	if w.handler("other") != nil {
+		t.Error("a queue without a handler has one")
+	}
+}
