@@ -47,7 +47,7 @@ type batch[R judged] struct {
 // run sends n items. The errors are by item, nil where take was called, and
 // nil altogether when there are none. The other error is set only when no item
 // was judged at all.
-func (b *batch[R]) run(ctx context.Context, c *Client, n int) ([]*Error, error) {
+func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
 	pending := make([]int, n)
@@ -75,7 +75,7 @@ func (b *batch[R]) run(ctx context.Context, c *Client, n int) ([]*Error, error) 
 
 // round sends each of the items once. later are those to send again, pause how
 // long a server wants to be left alone.
-func (b *batch[R]) round(ctx context.Context, c *Client, n int, pending []int) (later []int, pause time.Duration, err error) {
+func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (later []int, pause time.Duration, err error) {
 	for len(pending) > 0 {
 		k := min(len(pending), c.maxItems())
 		if b.first != nil {
@@ -142,7 +142,7 @@ func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 }
 
 // send makes one request of items.
-func (b *batch[R]) send(ctx context.Context, c *Client, items []int) (results []R, maybe bool, err error) {
+func (b *batch[R]) send(ctx context.Context, c *caller, items []int) (results []R, maybe bool, err error) {
 	r := request{
 		op: b.op, method: uint16(b.method), write: true, skip: b.rounds.made, body: b.body(items),
 		decode: func(flags uint16, body []byte) (err error) {
@@ -163,7 +163,7 @@ func (b *batch[R]) send(ctx context.Context, c *Client, items []int) (results []
 }
 
 // maxItems is how many items one request may have.
-func (c *Client) maxItems() int {
+func (c *caller) maxItems() int {
 	if i := c.info.Load(); i != nil && i.Limits.GetMaxBatchTasks() > 0 {
 		return int(i.Limits.GetMaxBatchTasks())
 	}
@@ -172,7 +172,7 @@ func (c *Client) maxItems() int {
 
 // pause waits and tells whether to go on. It is false at once when a server
 // wants a pause that is longer than what is left.
-func (c *Client) pause(ctx context.Context, d time.Duration) bool {
+func (c *caller) pause(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && d > maxBackoff && time.Until(end) < d {
 		return false
 	}
@@ -182,7 +182,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) bool {
 
 // ended is why there is no further attempt; nil: the pause a server wants is
 // longer than what is left.
-func (c *Client) ended(ctx context.Context) error {
+func (c *caller) ended(ctx context.Context) error {
 	if c.base.Err() != nil {
 		return ErrClosed
 	}

@@ -43,7 +43,7 @@ type attempts struct {
 
 // do sends a request until it is answered, ctx ends, or trying again is of no
 // use. The error is nil or an [*Error].
-func (c *Client) do(ctx context.Context, r *request) error {
+func (c *caller) do(ctx context.Context, r *request) error {
 	ctx, cancel := c.bounded(ctx, r.wait)
 	defer cancel()
 	var a attempts
@@ -74,7 +74,7 @@ func (c *Client) do(ctx context.Context, r *request) error {
 }
 
 // attempt sends the request once.
-func (c *Client) attempt(ctx context.Context, n *node, turn uint64, r *request) error {
+func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) error {
 	cn, err := c.connection(ctx, n, turn)
 	if err != nil {
 		return &transport.CallError{Err: err}
@@ -87,7 +87,7 @@ func (c *Client) attempt(ctx context.Context, n *node, turn uint64, r *request) 
 }
 
 // judge says whether an error is final, and otherwise how long to wait.
-func (c *Client) judge(ctx context.Context, r *request, a *attempts, index int, err error) (final bool, pause time.Duration) {
+func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, err error) (final bool, pause time.Duration) {
 	var broken *transport.CallError
 	var answer *proto.Error
 	isAnswer := errors.As(err, &answer)
@@ -151,7 +151,7 @@ func (a *attempts) nextBackoff() time.Duration {
 }
 
 // giveUp makes the error of a call.
-func (c *Client) giveUp(r *request, a *attempts, ended error) error {
+func (c *caller) giveUp(r *request, a *attempts, ended error) error {
 	var answer *proto.Error
 	answered := errors.As(a.last, &answer)
 	if c.base.Err() != nil && !answered {
@@ -165,7 +165,7 @@ func (c *Client) giveUp(r *request, a *attempts, ended error) error {
 }
 
 // sleep waits for d, or the end of ctx or of the client.
-func (c *Client) sleep(ctx context.Context, d time.Duration) {
+func (c *caller) sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -185,7 +185,7 @@ type sharedDeadline struct {
 const sharedFor = time.Second
 
 // bounded gives ctx a deadline if it has none.
-func (c *Client) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *caller) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}

@@ -128,6 +128,8 @@ func (b *claimBody) AppendTo(dst []byte) ([]byte, error) { return message{m: b.m
 type RenewResult struct {
 	// Deadline is as in [Claim].
 	Deadline time.Time
+	// Lease is the length of the lease from now on.
+	Lease time.Duration
 	// Claim is as the server sees it.
 	Claim *nornv1.Claim
 	// Err is an [*Error], or nil.
@@ -155,10 +157,11 @@ func (c *Client) Renew(ctx context.Context, refs []Ref, lease time.Duration) ([]
 			return m.GetResults(), err
 		},
 		take: func(i int, r *nornv1.RenewResult) {
-			results[i] = RenewResult{Claim: r.GetClaim(), Deadline: believe(sent.stamp, 0, proto.Seconds(r.GetLeaseSeconds()))}
+			lease := proto.Seconds(r.GetLeaseSeconds())
+			results[i] = RenewResult{Claim: r.GetClaim(), Lease: lease, Deadline: believe(sent.stamp, 0, lease)}
 		},
 	}
-	errs, err := b.run(ctx, c, len(refs))
+	errs, err := b.run(ctx, &c.caller, len(refs))
 	if err != nil {
 		return nil, err
 	}

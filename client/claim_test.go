@@ -127,8 +127,8 @@ func TestRenew(t *testing.T) {
 			t.Errorf("deadline %v after the sending, error %v", got, results[0].Err)
 		}
 		wantIs(t, results[1].Err, ErrClaimLost)
-		if results[2].Claim.GetToken() != 3 {
-			t.Errorf("got %v", results[2].Claim)
+		if results[2].Claim.GetToken() != 3 || results[2].Lease != 20*time.Second {
+			t.Errorf("got %+v", results[2])
 		}
 	})
 }

@@ -21,16 +21,22 @@ const DefaultPort = "7711"
 // Client is a connection to a cluster through any of its nodes. Its methods may
 // be called from any goroutine.
 type Client struct {
-	opts      options
-	nodes     []*node
+	caller
 	session   [16]byte // names this process in claims
 	requestNo atomic.Uint64
+	ids       sampler
+}
+
+// caller makes calls: it knows the nodes, has the connections, and tries again
+// where that can help.
+type caller struct {
+	opts      options
+	nodes     []*node
 	turn      atomic.Uint64 // spreads calls over connections
 	preferred atomic.Uint32 // index of the node that calls begin with
 	info      atomic.Pointer[Info]
 	place     atomic.Pointer[placement]
 	shared    atomic.Pointer[sharedDeadline]
-	ids       sampler
 
 	base    context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -55,7 +61,7 @@ func Dial(ctx context.Context, addrs []string, opts ...Option) (*Client, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Client{opts: defaults()}
+	c := &Client{caller: caller{opts: defaults()}}
 	for _, set := range opts {
 		set(&c.opts)
 	}
@@ -103,7 +109,7 @@ func address(addr string) (string, error) {
 func (c *Client) Connect(ctx context.Context) error { return c.connect(ctx, "connect") }
 
 // connect is Connect on behalf of another operation.
-func (c *Client) connect(ctx context.Context, op string) error {
+func (c *caller) connect(ctx context.Context, op string) error {
 	return c.do(ctx, &request{op: op, method: uint16(nornv1.Method_METHOD_PING), body: message{m: &nornv1.Ping{}},
 		decode: func(flags uint16, b []byte) error {
 			var m nornv1.PingReply
@@ -134,4 +140,4 @@ func (c *Client) Close() error {
 	return nil
 }
 
-func (c *Client) log() *slog.Logger { return c.opts.logger }
+func (c *caller) log() *slog.Logger { return c.opts.logger }

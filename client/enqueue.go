@@ -31,7 +31,7 @@ func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nor
 		}
 		return enqueueMany([]Task{t}, []int{0}, durability)
 	}
-	errs, err := b.run(ctx, c, 1)
+	errs, err := b.run(ctx, &c.caller, 1)
 	if err == nil && errs != nil {
 		err = asError(errs[0])
 	}
@@ -54,7 +54,7 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOpt
 	b := enqueues(func(i int, r *nornv1.Receipt) { results[i].Receipt = r })
 	b.body = func(items []int) transport.Body { return enqueueMany(tasks, items, durability) }
 	b.first = func(items []int) int { return c.fitting(tasks, items) }
-	errs, err := b.run(ctx, c, len(tasks))
+	errs, err := b.run(ctx, &c.caller, len(tasks))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func enqueues(take func(int, *nornv1.Receipt)) *batch[*nornv1.EnqueueResult] {
 }
 
 // fitting says how many of the items, at least one, one request can hold.
-func (c *Client) fitting(tasks []Task, items []int) int {
+func (c *caller) fitting(tasks []Task, items []int) int {
 	most := proto.MaxBatchBytes
 	if i := c.info.Load(); i != nil && i.Limits.GetMaxBatchBytes() > 0 {
 		most = int(i.Limits.GetMaxBatchBytes())

@@ -29,7 +29,7 @@ type placement struct {
 }
 
 // placed remembers a placement; nil is ignored.
-func (c *Client) placed(m *nornv1.Placement) {
+func (c *caller) placed(m *nornv1.Placement) {
 	if m.GetPartitions() == 0 || m.GetPartitions() > 1<<16 {
 		return
 	}
@@ -130,7 +130,7 @@ func (c *Client) NewIDs(n int) []id.ID {
 }
 
 // maxAhead is how far IDs may run ahead of the clock after it stepped back.
-func (c *Client) maxAhead() time.Duration {
+func (c *caller) maxAhead() time.Duration {
 	if i := c.info.Load(); i != nil {
 		return max(id.MaxAhead, i.Eta/2)
 	}

@@ -69,7 +69,7 @@ func (n *node) close() {
 
 // connection gives the connection of a slot, made now if need be. Callers share
 // one attempt, which outlives any of them.
-func (c *Client) connection(ctx context.Context, n *node, turn uint64) (*conn, error) {
+func (c *caller) connection(ctx context.Context, n *node, turn uint64) (*conn, error) {
 	s := &n.slots[turn%uint64(len(n.slots))]
 	if cn := s.live.Load(); cn != nil {
 		return cn, nil
@@ -111,7 +111,7 @@ func (c *Client) connection(ctx context.Context, n *node, turn uint64) (*conn, e
 }
 
 // hello connects to a node and introduces itself.
-func (c *Client) hello(n *node, s *slot) (*conn, error) {
+func (c *caller) hello(n *node, s *slot) (*conn, error) {
 	ctx, cancel := context.WithTimeout(c.base, dialTimeout)
 	defer cancel()
 	tc, err := transport.Dial(ctx, n.addr, transport.ClientConfig{
@@ -123,7 +123,7 @@ func (c *Client) hello(n *node, s *slot) (*conn, error) {
 	}
 	hello := &nornv1.Hello{
 		MinVersion: proto.MinVersion, MaxVersion: proto.MaxVersion,
-		ClusterId: c.Info().ClusterID, AuthToken: c.opts.authToken, Agent: c.opts.agent,
+		ClusterId: c.clusterID(), AuthToken: c.opts.authToken, Agent: c.opts.agent,
 	}
 	var reply nornv1.HelloReply
 	err = tc.Call(ctx, uint16(nornv1.Method_METHOD_HELLO), message{m: hello}, func(flags uint16, b []byte) error {
@@ -149,9 +149,18 @@ func (c *Client) hello(n *node, s *slot) (*conn, error) {
 	return &conn{Client: tc, slot: s}, nil
 }
 
+// clusterID is the cluster that was found first, "" before: a fail-over must not
+// end in another one.
+func (c *caller) clusterID() string {
+	if i := c.info.Load(); i != nil {
+		return i.ClusterID
+	}
+	return ""
+}
+
 // keep watches a connection until it ends. A node that is frozen, or behind a
 // network that swallows everything, closes nothing: only silence tells.
-func (c *Client) keep(n *node, cn *conn) {
+func (c *caller) keep(n *node, cn *conn) {
 	defer func() {
 		cn.drop()
 		_ = cn.Close()
@@ -176,7 +185,7 @@ func (c *Client) keep(n *node, cn *conn) {
 }
 
 // ping asks for fresh placement. The error is not nil when the node is silent.
-func (c *Client) ping(cn *conn) error {
+func (c *caller) ping(cn *conn) error {
 	ctx, cancel := context.WithTimeout(c.base, pingTimeout)
 	defer cancel()
 	var reply nornv1.PingReply

@@ -22,7 +22,7 @@ const followWait = 20 * time.Second
 const maxErrorBytes = proto.MaxErrorBytes
 
 // read is a call without effect.
-func (c *Client) read(ctx context.Context, op string, method nornv1.Method, wait time.Duration, ask, reply protobuf.Message) error {
+func (c *caller) read(ctx context.Context, op string, method nornv1.Method, wait time.Duration, ask, reply protobuf.Message) error {
 	return c.do(ctx, &request{
 		op: op, method: uint16(method), body: message{m: ask}, wait: wait,
 		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, reply) },

@@ -31,7 +31,7 @@ func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, n 
 		return nil, nil
 	}
 	results := make([]Result, n)
-	errs, err := writes(op, method, results, body).run(ctx, c, n)
+	errs, err := writes(op, method, results, body).run(ctx, &c.caller, n)
 	if err != nil {
 		return nil, err
 	}
