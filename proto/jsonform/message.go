@@ -152,3 +152,6 @@ func float(f float64, bits int) Value {
 	}
 	return Value{kind: number, scalar: string(b)}
 }
+
+// Uint64 makes the form of a 64-bit integer: a decimal string.
+func Uint64(n uint64) Value { return String(strconv.FormatUint(n, 10)) }

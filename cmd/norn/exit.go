@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+)
+
+// Exit codes. They are a contract with scripts.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitUnavailable = 4 // no quorum, no leader, no server
+	exitConflict    = 5 // already exists, claim lost
+	exitOverloaded  = 6
+)
+
+// usageError is a mistake of the caller that shows after the flags were read.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// reported is an error that was told already; only its exit code is left.
+type reported struct{ code int }
+
+func (reported) Error() string { return "reported" }
+
+// exitCode is the exit code for an error.
+func exitCode(err error) int {
+	var mistake usageError
+	var told reported
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &told):
+		return told.code
+	case errors.As(err, &mistake), errors.Is(err, id.ErrMalformed):
+		return exitUsage
+	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrOutOfWindow):
+		return exitUsage
+	case errors.Is(err, client.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost):
+		return exitConflict
+	case errors.Is(err, client.ErrOverloaded), errors.Is(err, client.ErrDiskFull):
+		return exitOverloaded
+	case errors.Is(err, client.ErrUnavailable), errors.Is(err, client.ErrDeadline):
+		return exitUnavailable
+	}
+	return exitFailed
+}
+
+// advice says which guarantee is missing and what to do, where the error itself
+// does not.
+func advice(err error) string {
+	var answered *proto.Error
+	hasAnswer := errors.As(err, &answered)
+	switch {
+	case errors.Is(err, client.ErrUnknown):
+		return "; repeating it with the same IDs is safe"
+	case errors.Is(err, client.ErrUnavailable) && !hasAnswer:
+		return " (missing guarantee: a node that answers); start one with `norn server`, or name others with --addr"
+	case errors.Is(err, client.ErrUnauthenticated):
+		return "; give the server's token with --auth-token or NORN_AUTH_TOKEN"
+	case errors.Is(err, client.ErrOverloaded):
+		return "; try again later"
+	}
+	return ""
+}
+
+// message is what people read about an error.
+func message(err error) string { return clean(err.Error() + advice(err)) }
+
+// clean keeps text from outside from writing over the terminal, and on its
+// lines.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// complain writes an error on a line of its own, several problems on several.
+func (a *app) complain(text string) {
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		fmt.Fprintf(a.errOut, "norn: %s\n", strings.TrimPrefix(line, "norn: "))
+	}
+}
+
+// finish tells what went wrong and gives the exit code.
+func (a *app) finish(cmd *cobra.Command, err error) int {
+	var told reported
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &told):
+		return told.code
+	}
+	text, code := message(err), exitCode(err)
+	if !a.started {
+		code = exitUsage
+	}
+	var mistake usageError
+	if !a.started || errors.As(err, &mistake) && !strings.Contains(text, "\n") {
+		text += fmt.Sprintf("; see `%s --help`", cmd.CommandPath())
+	}
+	a.complain(text)
+	return code
+}

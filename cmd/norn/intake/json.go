@@ -1,0 +1,217 @@
+package intake
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Keys explains the objects that [JSONLines] reads, for --help.
+const Keys = `  payload             base64
+  payload_text        text, instead of payload
+  queue               instead of -q
+  id                  27 characters
+  priority            a number, high first
+  delay               a duration: "90s", "2h"
+  at                  RFC 3339, instead of delay
+  headers             an object of strings
+  key, key_window     unique key, and how long it is taken ("1h")
+  after               an array of IDs that must be completed first
+  on_dep_failure      "cancel", "run" or "wait"
+  max_attempts        a number`
+
+// object is one line of input.
+type object struct {
+	Payload     *[]byte           `json:"payload"`
+	PayloadText *string           `json:"payload_text"`
+	Queue       *string           `json:"queue"`
+	ID          *string           `json:"id"`
+	Priority    *int32            `json:"priority"`
+	Delay       *string           `json:"delay"`
+	At          *string           `json:"at"`
+	Headers     map[string]string `json:"headers"`
+	Key         *string           `json:"key"`
+	KeyWindow   *string           `json:"key_window"`
+	After       []string          `json:"after"`
+	OnFailure   *string           `json:"on_dep_failure"`
+	MaxAttempts *uint32           `json:"max_attempts"`
+}
+
+func trimmed(b []byte) []byte { return bytes.TrimSpace(b) }
+
+// parse reads one object. The column is that of the mistake, 0 when it is in
+// no one place.
+func parse(b []byte, base client.Task) (t client.Task, column int, err error) {
+	var o object
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		column, err := locate(b, d, err)
+		return client.Task{}, column, err
+	}
+	if rest := trimmed(b[d.InputOffset():]); len(rest) > 0 {
+		return client.Task{}, bytes.Index(b[d.InputOffset():], rest) + int(d.InputOffset()) + 1, errors.New("something follows the JSON object")
+	}
+	if trimmed(b)[0] != '{' { // null
+		return client.Task{}, 1, errors.New("expected a JSON object")
+	}
+	t, err = o.task(base)
+	return t, 0, err
+}
+
+// locate finds the column of a mistake and says what it is in our words.
+func locate(b []byte, d *json.Decoder, err error) (int, error) {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	var base base64.CorruptInputError
+	switch {
+	case errors.As(err, &base):
+		return bytes.Index(b, []byte(`"payload"`)) + 1, errors.New("payload: it is not base64 (payload_text takes text)")
+	case errors.As(err, &syntax):
+		return int(syntax.Offset), fmt.Errorf("malformed JSON: %s", syntax)
+	case errors.As(err, &typ) && typ.Field == "":
+		return 1, fmt.Errorf("expected a JSON object, found %s", typ.Value)
+	case errors.As(err, &typ):
+		return int(typ.Offset), fmt.Errorf("%s: %s is not %s", typ.Field, typ.Value, wanted(typ.Field))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return len(b) + 1, errors.New("malformed JSON: it ends too early")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if i := bytes.Index(b, []byte(name)); i >= 0 {
+			return i + 1, fmt.Errorf("unknown key %s", name)
+		}
+		return 0, fmt.Errorf("unknown key %s", name)
+	}
+	return int(d.InputOffset()) + 1, fmt.Errorf("malformed JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// wanted says what a key holds.
+func wanted(key string) string {
+	switch key, _, _ := strings.Cut(key, "."); key {
+	case "priority":
+		return fmt.Sprintf("a whole number from %d to %d", math.MinInt32, math.MaxInt32)
+	case "max_attempts":
+		return fmt.Sprintf("a whole number from 0 to %d", uint32(math.MaxUint32))
+	case "headers":
+		return "an object of strings"
+	case "after":
+		return "an array of IDs"
+	case "payload":
+		return "a base64 string"
+	}
+	return "a string"
+}
+
+func (o *object) task(t client.Task) (client.Task, error) {
+	switch {
+	case o.Payload != nil && o.PayloadText != nil:
+		return t, errors.New("payload and payload_text are both there")
+	case o.Payload != nil:
+		t.Payload = *o.Payload
+	case o.PayloadText != nil:
+		t.Payload = []byte(*o.PayloadText)
+	}
+	if o.Queue != nil {
+		t.Queue = *o.Queue
+	}
+	if t.Queue == "" {
+		return t, errors.New("no queue: add the key, or give -q for all lines")
+	}
+	if o.Priority != nil {
+		t.Priority = *o.Priority
+	}
+	if o.Headers != nil {
+		t.Headers = o.Headers
+	}
+	if o.Key != nil {
+		t.Key = *o.Key
+	}
+	if o.MaxAttempts != nil {
+		t.Retry = &nornv1.RetryPolicy{MaxAttempts: *o.MaxAttempts}
+	}
+	return t, errors.Join(o.names(&t), o.times(&t))
+}
+
+// names reads IDs and words.
+func (o *object) names(t *client.Task) (err error) {
+	if o.ID != nil {
+		if t.ID, err = id.Parse(*o.ID); err != nil {
+			return fmt.Errorf("id: %w", err)
+		}
+	}
+	if o.After != nil {
+		if t.Dependencies, err = IDs(o.After); err != nil {
+			return fmt.Errorf("after: %w", err)
+		}
+	}
+	if o.OnFailure != nil {
+		if t.OnDependencyFailure, err = OnFailure(*o.OnFailure); err != nil {
+			return fmt.Errorf("on_dep_failure: %w", err)
+		}
+	}
+	return nil
+}
+
+// times reads instants and durations.
+func (o *object) times(t *client.Task) (err error) {
+	if o.Delay != nil && o.At != nil {
+		return errors.New("delay and at are both there")
+	}
+	if o.Delay != nil {
+		t.NotBefore = time.Time{}
+		if t.Delay, err = notNegative(*o.Delay); err != nil {
+			return fmt.Errorf("delay: %w", err)
+		}
+	}
+	if o.At != nil {
+		t.Delay = 0
+		if t.NotBefore, err = time.Parse(time.RFC3339Nano, *o.At); err != nil {
+			return fmt.Errorf("at: %q is not a time such as 2030-01-31T15:04:05Z", *o.At)
+		}
+	}
+	if o.KeyWindow != nil {
+		if t.KeyWindow, err = notNegative(*o.KeyWindow); err != nil {
+			return fmt.Errorf("key_window: %w", err)
+		}
+	}
+	return nil
+}
+
+func notNegative(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 90s or 2h", s)
+	}
+	return d, nil
+}
+
+// IDs reads IDs in their text form.
+func IDs(texts []string) ([]id.ID, error) {
+	out := make([]id.ID, len(texts))
+	for i, s := range texts {
+		var err error
+		if out[i], err = id.Parse(strings.TrimSpace(s)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// OnFailure reads cancel, run or wait.
+func OnFailure(s string) (nornv1.DependencyFailure, error) {
+	n, ok := nornv1.DependencyFailure_value["DEPENDENCY_FAILURE_"+strings.ToUpper(s)]
+	if !ok || s != strings.ToLower(s) {
+		return 0, fmt.Errorf("%q is not cancel, run or wait", s)
+	}
+	return nornv1.DependencyFailure(n), nil
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+)
+
+// app is one run of the program: where it reads and writes, and the global
+// flags.
+type app struct {
+	in          io.Reader
+	out, errOut io.Writer
+	environ     []string
+	outTerminal bool
+	errTerminal bool
+
+	addrs      []string
+	output     string
+	timeout    time.Duration
+	authToken  string
+	tlsCA      string
+	tlsCert    string
+	tlsKey     string
+	serverName string
+	noColor    bool
+	quiet      bool
+
+	format  render.Format
+	started bool // the command line made sense; errors are no longer about it
+}
+
+// run runs one command and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.finish(cmd, err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "norn",
+		Short: "A distributed task queue",
+		Long: `Norn is a distributed task queue: many machines accept work, many machines do
+it, and no single one of them matters.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 unavailable (no quorum, no
+leader, no server), 5 conflict (already exists, claim lost), 6 overloaded.
+
+Every global flag is also an environment variable: NORN_ADDR, NORN_OUTPUT,
+NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
+		Example: `  norn server
+  norn task enqueue -q mail 'hello'
+  norn work -q mail -- sh -c 'cat; sleep 1'`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+	}
+	group(root)
+	f := root.PersistentFlags()
+	f.StringSliceVar(&a.addrs, "addr", []string{"127.0.0.1:7711"}, "client `address`es of nodes, host:port[,host:port…]")
+	f.StringVarP(&a.output, "output", "o", "table", "output `format`: table, json, jsonl or yaml")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "for one call, in addition to any wait it asks for")
+	f.StringVar(&a.authToken, "auth-token", "", "`token` for the server (better in NORN_AUTH_TOKEN)")
+	f.StringVar(&a.tlsCA, "tls-ca", "", "speak TLS, and trust the certificates in this PEM `file`")
+	f.StringVar(&a.tlsCert, "tls-cert", "", "speak TLS, and show the certificate in this PEM `file`")
+	f.StringVar(&a.tlsKey, "tls-key", "", "private key of --tls-cert, PEM `file`")
+	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
+	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
+	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
+	root.AddCommand(a.server(), a.task(), a.work(), a.cluster(), a.versionCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	addExamples(root)
+	return root
+}
+
+// group makes a command that only has commands: without one it shows its help,
+// an unknown one is an error.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		text := fmt.Sprintf("unknown command %q", cmd.CommandPath()+" "+args[0])
+		cmd.SuggestionsMinimumDistance = 2
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += fmt.Sprintf("; did you mean %q?", cmd.CommandPath()+" "+near[0])
+		}
+		return errors.New(text)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// addExamples completes what cobra makes by itself.
+func addExamples(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Example = "  norn help task enqueue"
+		case "completion":
+			c.Example = "  source <(norn completion bash)"
+			for _, shell := range c.Commands() {
+				shell.Example = "  norn completion " + shell.Name()
+			}
+		}
+	}
+}
+
+// prepare reads the environment for flags that were not given.
+func (a *app) prepare(cmd *cobra.Command) error {
+	env := make(map[string]string)
+	for _, v := range a.environ {
+		if name, text, ok := strings.Cut(v, "="); ok {
+			env[name] = text
+		}
+	}
+	for _, name := range []string{"addr", "output", "timeout", "auth-token", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "no-color", "quiet"} {
+		variable := "NORN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		flag := cmd.Root().PersistentFlags().Lookup(name)
+		if text := env[variable]; text != "" && !flag.Changed {
+			if err := flag.Value.Set(text); err != nil {
+				return fmt.Errorf("environment variable %s: invalid value %q: %w", variable, text, err)
+			}
+		}
+	}
+	if env["NO_COLOR"] != "" || env["TERM"] == "dumb" || !a.outTerminal {
+		a.noColor = true
+	}
+	var err error
+	if a.format, err = render.ParseFormat(a.output); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	if a.timeout <= 0 {
+		return fmt.Errorf("--timeout: %s is not over zero", a.timeout)
+	}
+	a.started = true
+	return nil
+}
+
+// writer is where results go.
+func (a *app) writer() *render.Writer { return render.New(a.out, a.format, !a.noColor) }
+
+// progress is nil when there is no terminal to show it on.
+func (a *app) progress(what string) *render.Progress {
+	if a.quiet || !a.errTerminal {
+		return nil
+	}
+	return render.NewProgress(a.errOut, what)
+}
+
+// note tells people something that is not a result.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.errOut, "norn: "+format+"\n", args...)
+	}
+}
+
+// dial makes a client as the global flags say.
+func (a *app) dial(ctx context.Context) (*client.Client, error) {
+	secure, err := a.tls()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(ctx, a.addrs, client.WithAuthToken(a.authToken), client.WithTLS(secure),
+		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout))
+	if errors.Is(err, client.ErrInvalid) {
+		return nil, usage("--addr: %w", err)
+	}
+	return c, err
+}
+
+// with dials, calls do and closes.
+func (a *app) with(ctx context.Context, do func(*client.Client) error) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.Close())
+}
+
+// tls is nil unless one of the flags asks for TLS.
+func (a *app) tls() (*tls.Config, error) {
+	if a.tlsCA == "" && a.tlsCert == "" && a.tlsKey == "" && a.serverName == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName}
+	if a.tlsCA != "" {
+		pem, err := os.ReadFile(a.tlsCA)
+		if err != nil {
+			return nil, usage("--tls-ca: %w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usage("--tls-ca: %s holds no certificate in PEM form", a.tlsCA)
+		}
+	}
+	if (a.tlsCert == "") != (a.tlsKey == "") {
+		return nil, usage("--tls-cert and --tls-key: one is useless without the other")
+	}
+	if a.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(a.tlsCert, a.tlsKey)
+		if err != nil {
+			return nil, usage("--tls-cert, --tls-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/node"
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/web"
+)
+
+// graceful bounds the first stop: clients that do not read their answers must
+// not hold the process up.
+const graceful = 10 * time.Second
+
+// look is between two looks at whether the node is ready.
+const look = 5 * time.Millisecond
+
+// Options are what Run is given beside the configuration.
+type Options struct {
+	// Version is the build's, shown to clients.
+	Version string
+	// Logger is required.
+	Logger *slog.Logger
+	// Now ends a stop at once when it is closed.
+	Now <-chan struct{}
+}
+
+// Run runs a server until ctx ends, which stops it, or it fails.
+func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	token, err := readToken(cfg)
+	if err != nil {
+		return err
+	}
+	secure, err := readTLS(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.HTTPListen)
+	if err != nil {
+		return fmt.Errorf("http port: %w", err)
+	}
+	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if exposed(cfg.Listen) && token == "" && cfg.TLSClientCA == "" {
+		o.Logger.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
+	}
+	pages := web.NewServer(backend{n}, web.Options{Logger: o.Logger, Pprof: cfg.Pprof})
+	var running sync.WaitGroup
+	failed := make(chan error, 1)
+	running.Go(func() {
+		if err := pages.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("http port: %w", err)
+		}
+	})
+	watching, stopWatching := context.WithCancel(ctx)
+	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
+
+	select {
+	case <-ctx.Done():
+	case <-n.Failed():
+		err = n.Failure()
+	case err = <-failed:
+	}
+	stopWatching()
+	o.Logger.Info("server.stopping", "node", cfg.Name)
+	err = errors.Join(err, stop(n, pages, o.Now))
+	running.Wait()
+	o.Logger.Info("server.stopped", "node", cfg.Name)
+	return err
+}
+
+// stop ends the node, then the pages, so that /readyz tells as long as it can.
+func stop(n *node.Node, pages *http.Server, now <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), graceful)
+	defer cancel()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go func() {
+		select {
+		case <-now:
+			cancel()
+		case <-stopped:
+		}
+	}()
+	err := n.Stop(ctx)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = nil // connections were cut; nothing acknowledged is lost by that
+	}
+	return errors.Join(err, pages.Close())
+}
+
+// announce logs that the node is ready, once it is.
+func announce(ctx context.Context, n *node.Node, pages net.Addr, log *slog.Logger) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		if enqueue, claim := n.Ready(); enqueue && claim {
+			log.Info("server.ready", "listen", n.Addr().String(), "http", pages.String())
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// backend shows a node to the pages.
+type backend struct{ *node.Node }
+
+// Alive is an error once the node must not go on.
+func (b backend) Alive() error {
+	select {
+	case <-b.Failed():
+		return b.Failure()
+	default:
+		return nil
+	}
+}
+
+// exposed tells whether others than this machine may reach an address.
+func exposed(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback())
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/cmd/norn/serve"
+	"github.com/norn-dev/norn/node/config"
+)
+
+func (a *app) server() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run a node", Args: cobra.NoArgs,
+		Long: `Run a node. A first start with an empty data directory makes a cluster of one.
+
+Every flag is also a key of the file of --config and an environment variable
+(--max-payload: max-payload, NORN_SERVER_MAX_PAYLOAD). A flag beats the
+environment, which beats the file; norn.example.yaml explains every setting.
+
+SIGINT or SIGTERM stops it: answers on their way are delivered. A second one
+cuts connections. What was acknowledged is on disk either way.`,
+		Example: `  norn server
+  norn server --data /var/lib/norn --listen 0.0.0.0:7711 --auth-token-file token
+  norn server --config norn.yaml --print-config`,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	file := f.String("config", "", "YAML `file` with any of these settings")
+	print := f.Bool("print-config", false, "print the configuration that counts, as YAML, and exit")
+	settings := config.Default().Settings()
+	for _, s := range settings {
+		flag := f.VarPF(s, s.Name, "", s.Usage)
+		if s.IsBool() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		src := config.Sources{File: *file, Environ: a.environ, Flags: make(map[string]string)}
+		for _, s := range settings {
+			if f.Changed(s.Name) {
+				src.Flags[s.Name] = s.String()
+			}
+		}
+		cfg, err := config.Load(src)
+		if err != nil {
+			return usageError{err}
+		}
+		if *print {
+			b, err := cfg.YAML()
+			if err == nil {
+				_, err = a.out.Write(b)
+			}
+			return err
+		}
+		log := serve.NewLogger(a.errOut, cfg)
+		for _, name := range config.UnknownEnv(a.environ) {
+			log.Warn("config.unknown_env", "variable", name)
+		}
+		ctx, now, done := twoSignals(cmd.Context())
+		defer done()
+		return serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now})
+	}
+	return cmd
+}
+
+// twoSignals gives a context that ends with the first SIGINT or SIGTERM, and a
+// channel that is closed with the second.
+func twoSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, done func()) {
+	ctx, first := context.WithCancelCause(context.WithoutCancel(parent))
+	second := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
+	go func() {
+		for n := 0; n < 2; n++ {
+			select {
+			case <-signals:
+			case <-ended:
+				return
+			}
+			if n == 0 {
+				first(errors.New("told to stop"))
+			} else {
+				close(second)
+			}
+		}
+	}()
+	return ctx, second, func() {
+		signal.Stop(signals)
+		close(ended)
+		first(nil)
+	}
+}

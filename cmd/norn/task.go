@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func (a *app) task() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use: "task", Short: "Enqueue, read, claim and finish tasks", Aliases: []string{"tasks"},
+		Example: "  norn task enqueue -q mail 'hello'\n  norn task list -q mail",
+	})
+	cmd.AddCommand(a.enqueue(), a.get(), a.list(), a.count(), a.log(), a.wait(),
+		a.claim(), a.renew(), a.update(), a.complete(), a.fail(), a.releaseCommand())
+	return cmd
+}
+
+func parseID(s string) (id.ID, error) {
+	i, err := id.Parse(s)
+	if err != nil {
+		return i, usage("ID %q: %w", s, err)
+	}
+	return i, nil
+}
+
+func parseToken(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, usage("token %q is not a number", s)
+	}
+	return n, nil
+}
+
+// parseRef reads ID TOKEN.
+func parseRef(args []string) (client.Ref, error) {
+	i, err := parseID(args[0])
+	if err != nil {
+		return client.Ref{}, err
+	}
+	token, err := parseToken(args[1])
+	return client.Ref{ID: i, Token: token}, err
+}
+
+// durability adds -w; what it returns reads it after parsing.
+func durability(cmd *cobra.Command) func() (client.WriteOption, error) {
+	w := cmd.Flags().StringP("write", "w", "quorum", "wait for so many durable `copies`: one, quorum, all or a number")
+	return func() (client.WriteOption, error) {
+		d, err := client.ParseDurability(*w)
+		if err != nil {
+			return nil, usage("--write: %q is not one, quorum, all or a number of copies", *w)
+		}
+		return client.WithDurability(d), nil
+	}
+}
+
+func (a *app) get() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "get ID", Short: "Show a task with its claims and updates", Args: cobra.ExactArgs(1),
+		Example: "  norn task get 3ZyfAz4TTlNLdMEJYWbpzCDKw1p\n  norn task get 3ZyfAz4TTlNLdMEJYWbpzCDKw1p -o json | jq -r .payload | base64 -d",
+	}
+	level := cmd.Flags().StringP("read", "r", "quorum", "ask so many `replicas`: one, quorum, all or a number")
+	atLeast := cmd.Flags().String("at-least", "", "ask until this update, or anything later, is seen (`TOKEN:SEQ`)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		i, err := parseID(args[0])
+		if err != nil {
+			return err
+		}
+		consistency, err := client.ParseConsistency(*level)
+		if err != nil {
+			return usage("--read: %q is not one, quorum, all or a number of replicas", *level)
+		}
+		opts := []client.ReadOption{client.WithConsistency(consistency)}
+		if *atLeast != "" {
+			token, seq, ok := strings.Cut(*atLeast, ":")
+			t, err1 := strconv.ParseUint(token, 10, 64)
+			s, err2 := strconv.ParseUint(seq, 10, 64)
+			if !ok || err1 != nil || err2 != nil {
+				return usage("--at-least: %q is not TOKEN:SEQ", *atLeast)
+			}
+			opts = append(opts, client.AtLeast(t, s))
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			t, err := c.Get(cmd.Context(), i, opts...)
+			if err != nil {
+				return err
+			}
+			return a.writer().Object(jsonform.Of(t), func(w io.Writer) { a.taskSheet(w, t) })
+		})
+	}
+	return cmd
+}
+
+// taskSheet shows one task to people.
+func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
+	now := time.Now()
+	state := jsonform.EnumName(t.GetState())
+	if !a.noColor {
+		state = render.StateColor(state)
+	}
+	when := func(at time.Time, ok bool) string {
+		if !ok {
+			return ""
+		}
+		if ahead := render.Until(at, now); ahead != "" {
+			return at.UTC().Format(time.RFC3339) + " (in " + ahead + ")"
+		}
+		return at.UTC().Format(time.RFC3339) + " (" + render.Age(at, now) + " ago)"
+	}
+	var headers []string
+	for k, v := range t.GetHeaders() {
+		headers = append(headers, render.Text([]byte(k+"="+v), 0))
+	}
+	render.Pairs(w,
+		[2]string{"id", t.GetId()}, [2]string{"queue", t.GetQueue()}, [2]string{"state", state},
+		[2]string{"priority", fmt.Sprint(t.GetPriority())},
+		[2]string{"attempts", fmt.Sprintf("%d of %d", t.GetAttempts(), t.GetMaxAttempts())},
+		[2]string{"created", when(t.GetCreatedAt().AsTime(), t.GetCreatedAt() != nil)},
+		[2]string{"not before", when(t.GetNotBefore().AsTime(), t.GetNotBefore() != nil)},
+		[2]string{"completed", when(t.GetCompletedAt().AsTime(), t.GetCompletedAt() != nil)},
+		[2]string{"dependencies", strings.Join(t.GetDependencies(), "\n")},
+		[2]string{"headers", sortedLines(headers)},
+		[2]string{"payload", fmt.Sprintf("%s (%d bytes)", render.Text(t.GetPayload(), 200), len(t.GetPayload()))},
+		[2]string{"result", render.Text(t.GetResult(), 200)},
+		[2]string{"error", render.Lines(t.GetError())},
+	)
+	if len(t.GetClaims()) > 0 {
+		fmt.Fprintln(w)
+		g := render.NewGrid(false, "token", "worker", "start", "end", "outcome")
+		for _, c := range t.GetClaims() {
+			g.Row(fmt.Sprint(c.GetToken()), render.Text([]byte(c.GetWorker()), 40), c.GetStart().AsTime().Format(time.RFC3339), c.GetEnd().AsTime().Format(time.RFC3339), jsonform.EnumName(c.GetOutcome()))
+		}
+		g.Write(w)
+	}
+	if len(t.GetUpdates()) > 0 {
+		fmt.Fprintln(w)
+		g := render.NewGrid(false, "token", "seq", "at", "data")
+		for _, u := range t.GetUpdates() {
+			g.Row(fmt.Sprint(u.GetToken()), fmt.Sprint(u.GetSeq()), u.GetAt().AsTime().Format(time.RFC3339), render.Text(u.GetData(), 100))
+		}
+		g.Write(w)
+	}
+}
+
+func (a *app) wait() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "wait ID…", Short: "Wait until tasks are finished, and show them", Args: cobra.MinimumNArgs(1),
+		Long: `Wait until every task is completed, dead or cancelled, and show them in the
+order given. Exits with 1 when one of them is dead or cancelled, or when --wait
+is over before all are finished.`,
+		Example: "  norn task wait $(norn task enqueue -q mail 'hello')",
+	}
+	most := cmd.Flags().Duration("wait", 0, "wait no longer than this (0: as long as it takes)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var ids []id.ID
+		for _, arg := range args {
+			i, err := parseID(arg)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, i)
+		}
+		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
+		if *most > 0 {
+			ctx, cancel = context.WithTimeout(ctx, *most)
+		}
+		defer cancel()
+		return a.with(ctx, func(c *client.Client) error { return a.waitAll(ctx, c, ids) })
+	}
+	return cmd
+}
+
+func (a *app) waitAll(ctx context.Context, c *client.Client, ids []id.ID) error {
+	list := taskList(a.writer())
+	sad := 0
+	err := func() error {
+		for _, i := range ids {
+			t, err := c.Wait(ctx, i)
+			if err != nil {
+				if ctx.Err() != nil {
+					return fmt.Errorf("task %s is not finished: %w", i, context.Cause(ctx))
+				}
+				return err
+			}
+			if t.GetState() != nornv1.State_STATE_COMPLETED {
+				sad++
+			}
+			list.Add(t)
+			if err := list.Flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if closed := list.Close(); err == nil {
+		err = closed
+	}
+	if err == nil && sad > 0 {
+		err = fmt.Errorf("%d of %d tasks ended dead or cancelled; `norn task get` shows why", sad, len(ids))
+	}
+	return err
+}

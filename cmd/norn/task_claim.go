@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func (a *app) claim() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "claim", Short: "Claim tasks by hand", Args: cobra.NoArgs,
+		Long: `Claim tasks, the highest priority first, then the oldest. The claim is not tied
+to this program: it lasts until its lease is over, or the task is completed,
+failed or released with its ID and token.`,
+		Example: "  norn task claim -q mail\n  norn task claim -q mail,news -n 10 --lease 5m --wait 1m -o json",
+	}
+	queues := cmd.Flags().StringSliceP("queue", "q", nil, "from these `queues` (repeatable)")
+	n := cmd.Flags().IntP("number", "n", 1, "at most so many tasks")
+	lease := cmd.Flags().Duration("lease", 0, "for so long, 1s to 24h (default: the server's, 30s)")
+	wait := cmd.Flags().Duration("wait", 0, "wait so long for something to be ready")
+	name := cmd.Flags().String("worker", "", "`name` shown in the task's claims")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case len(*queues) == 0:
+			return usage("no queue; name one with -q")
+		case *n < 1 || *n > proto.MaxBatchTasks:
+			return usage("--number: %d is not between 1 and %d", *n, proto.MaxBatchTasks)
+		case *wait < 0:
+			return usage("--wait: %s is negative", *wait)
+		case cmd.Flags().Changed("lease") && *lease <= 0:
+			return usage("--lease: %s is not between 1s and 24h", *lease)
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			claims, err := c.Claim(cmd.Context(), client.ClaimRequest{Queues: *queues, Max: *n, Lease: *lease, Wait: *wait, Worker: *name})
+			if err != nil {
+				return err
+			}
+			list := grantList(a.writer())
+			for _, claim := range claims {
+				list.Add(claim.Grant)
+			}
+			if len(claims) == 0 && a.format == render.Table {
+				a.note("nothing is ready")
+			}
+			return list.Close()
+		})
+	}
+	return cmd
+}
+
+func grantList(w *render.Writer) *render.List[*nornv1.Grant] {
+	return render.NewList(w, func(g *nornv1.Grant) jsonform.Value { return jsonform.Of(g) },
+		render.Column[*nornv1.Grant]{Head: "id", Cell: func(g *nornv1.Grant) string { return g.GetTask().GetId() }},
+		render.Column[*nornv1.Grant]{Head: "token", Cell: func(g *nornv1.Grant) string { return fmt.Sprint(g.GetToken()) }},
+		render.Column[*nornv1.Grant]{Head: "queue", Cell: func(g *nornv1.Grant) string { return g.GetTask().GetQueue() }},
+		render.Column[*nornv1.Grant]{Head: "lease", Cell: func(g *nornv1.Grant) string { return render.Duration(proto.Seconds(g.GetLeaseSeconds())) }},
+		render.Column[*nornv1.Grant]{Head: "attempts", Cell: func(g *nornv1.Grant) string {
+			return fmt.Sprintf("%d/%d", g.GetTask().GetAttempts(), g.GetTask().GetMaxAttempts())
+		}},
+		render.Column[*nornv1.Grant]{Head: "payload", Cell: func(g *nornv1.Grant) string { return render.Text(g.GetTask().GetPayload(), 40) }},
+	)
+}
+
+func (a *app) renew() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "renew ID TOKEN", Short: "Renew a claim", Args: cobra.ExactArgs(2),
+		Example: "  norn task renew 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297 --lease 5m",
+	}
+	lease := cmd.Flags().Duration("lease", 0, "from now, 1s to 24h (default: as long as before)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := parseRef(args)
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("lease") && *lease <= 0 {
+			return usage("--lease: %s is not between 1s and 24h", *lease)
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			if err := c.Connect(cmd.Context()); err != nil {
+				return err
+			}
+			sent := time.Now()
+			results, err := c.Renew(cmd.Context(), []client.Ref{ref}, *lease)
+			if err == nil {
+				err = results[0].Err
+			}
+			if err != nil {
+				return err
+			}
+			r, length := results[0], *lease
+			if length == 0 {
+				length = leaseOf(r.Deadline.Sub(sent))
+			}
+			v := jsonform.Of(r.Claim).With("lease_seconds", jsonform.Seconds(length))
+			return a.writer().Object(v, func(w io.Writer) {
+				fmt.Fprintf(w, "renewed for %s, until %s\n", render.Duration(length), r.Claim.GetEnd().AsTime().Format(time.RFC3339))
+			})
+		})
+	}
+	return cmd
+}
+
+// leaseOf is the lease behind a worker's deadline, which is a thousandth
+// earlier and counts from the sending. Leases are made by people: tenths of a
+// second are fine enough.
+func leaseOf(deadline time.Duration) time.Duration {
+	return (deadline + deadline/999).Round(100 * time.Millisecond)
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "release ID TOKEN", Short: "Give a claimed task back, without using an attempt", Args: cobra.ExactArgs(2),
+		Example: "  norn task release 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := parseRef(args)
+			if err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), func(c *client.Client) error {
+				results, err := c.Release(cmd.Context(), ref)
+				if err == nil {
+					err = results[0].Err
+				}
+				if err != nil {
+					return err
+				}
+				return a.writer().Object(jsonform.Object(), func(w io.Writer) { fmt.Fprintln(w, "released") })
+			})
+		},
+	}
+}

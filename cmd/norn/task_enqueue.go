@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/intake"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// enqueueFlags are the flags of task enqueue.
+type enqueueFlags struct {
+	queue, file, jsonl, lines  string
+	id, at, key, onFailure     string
+	priority                   int32
+	delay, keyWindow           time.Duration
+	after                      []string
+	headers                    []string
+	maxAttempts                uint32
+	atSet, delaySet, onFailSet bool
+}
+
+func (a *app) enqueue() *cobra.Command {
+	var e enqueueFlags
+	cmd := &cobra.Command{
+		Use: "enqueue -q QUEUE [PAYLOAD | --file FILE | - | --lines FILE | --jsonl FILE]", Short: "Enqueue tasks",
+		Args: cobra.MaximumNArgs(1),
+		Long: `Enqueue one task with a payload from the command line, a file or standard input
+(-), or many: one per line of a file (--lines), or one per JSON object of a file
+of lines (--jsonl).
+
+IDs are printed one per line as the tasks are accepted; -o json gives the
+receipts. A task that is refused is told on standard error with the number of its
+line; the others are enqueued all the same, and the exit code is the highest that
+any of them asks for. A task that is enqueued again under its --id is the same
+task.
+
+An object of --jsonl has these keys, all optional; what it leaves out comes from
+the flags:
+
+` + intake.Keys,
+		Example: `  norn task enqueue -q mail 'hello'
+  norn task enqueue -q video --file film.json --priority 10 --delay 2h
+  find src -name '*.go' | norn task enqueue -q files --lines -
+  echo '{"payload_text":"hi","priority":5,"headers":{"from":"me"}}' | norn task enqueue -q mail --jsonl -`,
+	}
+	level := durability(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&e.queue, "queue", "q", "", "the `queue`: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}")
+	f.StringVar(&e.file, "file", "", "payload from this `file`")
+	f.StringVar(&e.jsonl, "jsonl", "", "one task per line of this `file`, a JSON object each (-: standard input)")
+	f.StringVar(&e.lines, "lines", "", "one task per line of this `file`, the payload (-: standard input)")
+	f.StringVar(&e.id, "id", "", "the task's ID, 27 characters")
+	f.StringVar(&e.key, "key", "", "unique `key` in the queue")
+	f.DurationVar(&e.keyWindow, "key-window", 0, "how long the key is taken (default: until the task is finished)")
+	f.Int32Var(&e.priority, "priority", 0, "high first; all of int32")
+	f.DurationVar(&e.delay, "delay", 0, "not before so long from now")
+	f.StringVar(&e.at, "at", "", "not before this `time`, RFC 3339")
+	f.StringSliceVar(&e.after, "after", nil, "not before these tasks (`IDs`) are completed")
+	f.StringVar(&e.onFailure, "on-dep-failure", "cancel", "when one of them dies: cancel, run or wait")
+	f.Uint32Var(&e.maxAttempts, "max-attempts", 0, "attempts before the task is dead (default: the server's, 25)")
+	f.StringArrayVar(&e.headers, "header", nil, "`key=value` that travels with the task (repeatable)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		e.atSet, e.delaySet, e.onFailSet = f.Changed("at"), f.Changed("delay"), f.Changed("on-dep-failure")
+		base, err := e.task()
+		if err != nil {
+			return err
+		}
+		option, err := level()
+		if err != nil {
+			return err
+		}
+		src, done, err := a.source(&e, base, args, f.Changed("file"))
+		if err != nil {
+			return err
+		}
+		defer done()
+		return a.with(cmd.Context(), func(c *client.Client) error { return a.enqueueAll(cmd.Context(), c, src, option) })
+	}
+	return cmd
+}
+
+// task is what the flags say about every task.
+func (e *enqueueFlags) task() (t client.Task, err error) {
+	t = client.Task{Queue: e.queue, Priority: e.priority, Delay: e.delay, Key: e.key, KeyWindow: e.keyWindow}
+	switch {
+	case e.queue == "" && e.jsonl == "":
+		return t, usage("no queue; name one with -q")
+	case e.queue != "" && !proto.ValidQueue(e.queue):
+		return t, usage("--queue: %v", proto.CheckQueue(e.queue))
+	case e.atSet && e.delaySet:
+		return t, usage("--at and --delay: give one of them")
+	case e.delay < 0:
+		return t, usage("--delay: %s is negative", e.delay)
+	case e.keyWindow < 0 || e.keyWindow > 0 && e.key == "":
+		return t, usage("--key-window: it needs a --key, and must not be negative")
+	case e.onFailSet && len(e.after) == 0 && e.jsonl == "":
+		return t, usage("--on-dep-failure: it needs --after")
+	case (e.id != "" || e.key != "") && (e.lines != "" || e.jsonl != ""):
+		return t, usage("--id and --key name one task, and --lines and --jsonl make many")
+	}
+	if e.id != "" {
+		if t.ID, err = id.Parse(e.id); err != nil {
+			return t, usage("--id: %w", err)
+		}
+	}
+	if e.atSet {
+		if t.NotBefore, err = time.Parse(time.RFC3339Nano, e.at); err != nil {
+			return t, usage("--at: %q is not a time such as 2030-01-31T15:04:05Z", e.at)
+		}
+	}
+	if t.Dependencies, err = intake.IDs(e.after); err != nil {
+		return t, usage("--after: %w", err)
+	}
+	if t.OnDependencyFailure, err = intake.OnFailure(e.onFailure); err != nil {
+		return t, usage("--on-dep-failure: %w", err)
+	}
+	if e.maxAttempts > 0 {
+		t.Retry = &nornv1.RetryPolicy{MaxAttempts: e.maxAttempts}
+	}
+	for _, h := range e.headers {
+		k, v, ok := strings.Cut(h, "=")
+		if !ok || k == "" {
+			return t, usage("--header: %q is not key=value", h)
+		}
+		if t.Headers == nil {
+			t.Headers = make(map[string]string)
+		}
+		t.Headers[k] = v
+	}
+	return t, nil
+}
+
+// source is where the tasks come from. done closes it.
+func (a *app) source(e *enqueueFlags, base client.Task, args []string, fileSet bool) (src intake.Source, done func(), err error) {
+	given := 0
+	for _, is := range []bool{len(args) > 0, fileSet, e.jsonl != "", e.lines != ""} {
+		if is {
+			given++
+		}
+	}
+	if given > 1 {
+		return nil, nil, usage("give one of PAYLOAD, --file, --lines and --jsonl")
+	}
+	path := e.file + e.jsonl + e.lines
+	stdin := path == "-" || len(args) > 0 && args[0] == "-"
+	in, done := a.in, func() {}
+	if path != "" && !stdin {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, nil, usage("%w", err)
+		}
+		in, done = file, func() { _ = file.Close() }
+	}
+	switch {
+	case e.jsonl != "":
+		return intake.JSONLines(in, base), done, nil
+	case e.lines != "":
+		return intake.Lines(in, base), done, nil
+	case len(args) > 0 && !stdin:
+		base.Payload = []byte(args[0])
+	case fileSet || stdin:
+		if base.Payload, err = readAll(in, proto.MaxPayloadCeiling); err != nil {
+			done()
+			return nil, nil, err
+		}
+	}
+	return intake.One(base), done, nil
+}
+
+// enqueueAll sends tasks and reports them in their order.
+func (a *app) enqueueAll(ctx context.Context, c *client.Client, src intake.Source, option client.WriteOption) error {
+	w := a.writer()
+	list := render.NewList(w, func(r *nornv1.Receipt) jsonform.Value { return jsonform.Of(r) },
+		render.Column[*nornv1.Receipt]{Cell: (*nornv1.Receipt).GetId})
+	progress := a.progress("enqueued")
+	worst := 0
+	send := func(ctx context.Context, tasks []client.Task) ([]client.Result, error) {
+		return c.EnqueueMany(ctx, tasks, option)
+	}
+	var written error
+	err := intake.Run(ctx, src, send, func(b *intake.Batch) bool {
+		problems := a.refusals(b, list)
+		if len(problems) > 0 {
+			progress.Clear()
+		}
+		for _, p := range problems {
+			worst = max(worst, exitCode(p))
+			a.complain(message(p))
+		}
+		progress.Set(uint64(list.Len()))
+		written = list.Flush()
+		return written == nil
+	})
+	progress.Clear()
+	if closed := list.Close(); written == nil {
+		written = closed
+	}
+	switch {
+	case err == nil:
+		err = written
+	case ctx.Err() == nil:
+		err = fmt.Errorf("reading the tasks: %w", err)
+	default:
+		err = fmt.Errorf("interrupted after %d tasks", list.Len())
+	}
+	if err == nil && worst > 0 {
+		err = reported{worst}
+	}
+	return err
+}
+
+// refusals adds the receipts of a batch to the list, and gives what was refused
+// in the order of the lines.
+func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (problems []error) {
+	bad := b.Bad
+	before := func(line int) {
+		for len(bad) > 0 && bad[0].Line < line {
+			problems, bad = append(problems, usageError{bad[0]}), bad[1:]
+		}
+	}
+	if b.Err != nil && len(b.Tasks) > 0 {
+		first, last := b.Lines[0], b.Lines[len(b.Lines)-1]
+		before(last)
+		err := b.Err
+		if first > 0 {
+			err = fmt.Errorf("lines %d to %d, and what follows: %w", first, last, err)
+		}
+		return append(problems, err)
+	}
+	for i, r := range b.Results {
+		before(b.Lines[i])
+		switch {
+		case r.Err == nil:
+			list.Add(r.Receipt)
+		case b.Lines[i] > 0:
+			problems = append(problems, fmt.Errorf("line %d: %w", b.Lines[i], r.Err))
+		default:
+			problems = append(problems, r.Err)
+		}
+	}
+	before(int(^uint(0) >> 1))
+	return problems
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func (a *app) update() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "update ID TOKEN SEQ DATA", Short: "Add an update to a claimed task", Args: cobra.ExactArgs(4),
+		Long: `Add an update: any bytes, numbered 0, 1, 2, … within the claim. An update is
+visible once all before it are there. The last one is the checkpoint that the
+next claim gets. DATA of - reads standard input.`,
+		Example: "  norn task update 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297 0 'half done'",
+	}
+	level := durability(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := parseRef(args)
+		if err != nil {
+			return err
+		}
+		seq, err := strconv.ParseUint(args[2], 10, 64)
+		if err != nil {
+			return usage("SEQ %q is not a number", args[2])
+		}
+		data := []byte(args[3])
+		if args[3] == "-" {
+			if data, err = readAll(a.in, proto.MaxUpdateBytes); err != nil {
+				return err
+			}
+		}
+		option, err := level()
+		if err != nil {
+			return err
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			r, err := c.Update(cmd.Context(), ref.ID, ref.Token, seq, data, option)
+			if err != nil {
+				return err
+			}
+			return a.receipt("updated", r)
+		})
+	}
+	return cmd
+}
+
+func (a *app) complete() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "complete ID TOKEN [SEQ]", Short: "Complete a claimed task", Args: cobra.RangeArgs(2, 3),
+		Long: `Complete a task, also late, when the lease is over. SEQ is the number after the
+last update of the claim: with it the completion shows only once all updates
+have arrived. Without it the number after the last visible update counts,
+whatever gaps there are.`,
+		Example: "  norn task complete 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297",
+	}
+	level := durability(cmd)
+	result := cmd.Flags().String("result", "", "`bytes` that are kept with the task")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := parseRef(args)
+		if err != nil {
+			return err
+		}
+		o := client.CompleteOptions{Result: []byte(*result)}
+		if len(args) == 3 {
+			seq, err := strconv.ParseUint(args[2], 10, 64)
+			if err != nil {
+				return usage("SEQ %q is not a number", args[2])
+			}
+			o.Seq = &seq
+		}
+		option, err := level()
+		if err != nil {
+			return err
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			r, err := c.Complete(cmd.Context(), ref.ID, ref.Token, o, option)
+			if err != nil {
+				return err
+			}
+			return a.receipt("completed", r)
+		})
+	}
+	return cmd
+}
+
+// receipt says what a write has bought.
+func (a *app) receipt(done string, r *nornv1.Receipt) error {
+	return a.writer().Object(jsonform.Of(r), func(w io.Writer) {
+		again := ""
+		if r.GetExisted() {
+			again = " (it was before)"
+		}
+		fmt.Fprintf(w, "%s%s, %d durable copies\n", done, again, r.GetDurableCopies())
+	})
+}
+
+func (a *app) fail() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fail ID TOKEN --error TEXT", Short: "End a claim with a failure", Args: cobra.ExactArgs(2),
+		Long: `End a claim with a failure, which uses an attempt. The task's retry policy says
+when it is ready again, unless --retry-in does; out of attempts it is dead.`,
+		Example: "  norn task fail 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297 --error 'no route to host' --retry-in 10m",
+	}
+	text := cmd.Flags().String("error", "", "what went wrong (its last 16 KiB are kept)")
+	retryIn := cmd.Flags().Duration("retry-in", 0, "ready again after this")
+	discard := cmd.Flags().Bool("discard", false, "dead at once, whatever attempts are left")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ref, err := parseRef(args)
+		switch {
+		case err != nil:
+			return err
+		case !cmd.Flags().Changed("error"):
+			return usage("say what went wrong with --error")
+		case *retryIn < 0:
+			return usage("--retry-in: %s is negative", *retryIn)
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			state, err := c.Fail(cmd.Context(), ref.ID, ref.Token, client.FailOptions{Error: *text, RetryIn: *retryIn, Discard: *discard})
+			if err != nil {
+				return err
+			}
+			name := jsonform.EnumName(state)
+			return a.writer().Object(jsonform.Object(jsonform.Field{Name: "state", Value: jsonform.String(name)}),
+				func(w io.Writer) { fmt.Fprintln(w, "failed; the task is "+name) })
+		})
+	}
+	return cmd
+}
+
+// readAll reads input that fits into memory.
+func readAll(r io.Reader, most int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > most {
+		return nil, usage("the input is over the limit of %d bytes; store it elsewhere and enqueue a reference", most)
+	}
+	return b, nil
+}

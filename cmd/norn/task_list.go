@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// onePage is how many tasks `task list` shows unless told otherwise.
+const onePage = 100
+
+func sortedLines(lines []string) string {
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// taskList shows one task per row.
+func taskList(w *render.Writer) *render.List[*nornv1.Task] {
+	now := time.Now()
+	return render.NewList(w, func(t *nornv1.Task) jsonform.Value { return jsonform.Of(t) },
+		render.Column[*nornv1.Task]{Head: "id", Cell: (*nornv1.Task).GetId},
+		render.Column[*nornv1.Task]{Head: "queue", Cell: (*nornv1.Task).GetQueue},
+		render.Column[*nornv1.Task]{Head: "state", Cell: func(t *nornv1.Task) string { return jsonform.EnumName(t.GetState()) }},
+		render.Column[*nornv1.Task]{Head: "priority", Cell: func(t *nornv1.Task) string { return fmt.Sprint(t.GetPriority()) }},
+		render.Column[*nornv1.Task]{Head: "attempts", Cell: func(t *nornv1.Task) string { return fmt.Sprintf("%d/%d", t.GetAttempts(), t.GetMaxAttempts()) }},
+		render.Column[*nornv1.Task]{Head: "age", Cell: func(t *nornv1.Task) string { return render.Age(t.GetCreatedAt().AsTime(), now) }},
+		render.Column[*nornv1.Task]{Head: "starts in", Cell: func(t *nornv1.Task) string { return render.Until(t.GetNotBefore().AsTime(), now) }},
+		render.Column[*nornv1.Task]{Head: "payload", Cell: func(t *nornv1.Task) string { return render.Text(t.GetPayload(), 32) }},
+		render.Column[*nornv1.Task]{Head: "error", Cell: func(t *nornv1.Task) string {
+			_, last, _ := cutLast(strings.TrimSpace(t.GetError()), "\n")
+			return render.Text([]byte(last), 40)
+		}},
+	)
+}
+
+// cutLast cuts around the last sep; without one all is after it.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+func parseStates(names []string) ([]nornv1.State, error) {
+	var out []nornv1.State
+	for _, name := range names {
+		n, ok := nornv1.State_value["STATE_"+strings.ToUpper(name)]
+		if !ok || n == 0 || name != strings.ToLower(name) {
+			return nil, usage("--state: %q is not waiting, scheduled, ready, claimed, completed, dead or cancelled", name)
+		}
+		out = append(out, nornv1.State(n))
+	}
+	return out, nil
+}
+
+func (a *app) list() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List tasks in the order of their IDs", Args: cobra.NoArgs,
+		Long: `List tasks in the order of their IDs: one page of those that are not finished
+and those that are dead, unless --state, --limit or --all ask for others.`,
+		Example: "  norn task list -q mail\n  norn task list --state dead --limit 1000\n  norn task list --all -o jsonl | jq -r .state | sort | uniq -c",
+	}
+	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
+	states := cmd.Flags().StringSlice("state", nil, "in this `state` only (repeatable): waiting, scheduled, ready, claimed, completed, dead, cancelled")
+	limit := cmd.Flags().Int("limit", onePage, "show no more than this")
+	everything := cmd.Flags().Bool("all", false, "all pages, all states")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f := client.Filter{Queue: *queue, Limit: *limit}
+		var err error
+		if f.States, err = parseStates(*states); err != nil {
+			return err
+		}
+		if *limit < 1 {
+			return usage("--limit: %d is not over zero; --all shows everything", *limit)
+		}
+		if *everything {
+			f.PageSize = 1000
+			if !cmd.Flags().Changed("limit") {
+				f.Limit = 0
+			}
+		} else if len(f.States) == 0 {
+			f.States = []nornv1.State{
+				nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY,
+				nornv1.State_STATE_CLAIMED, nornv1.State_STATE_DEAD,
+			}
+		}
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			list := taskList(a.writer())
+			var failed error
+			for t, err := range c.List(cmd.Context(), f) {
+				if err != nil {
+					failed = err
+					break
+				}
+				list.Add(t)
+			}
+			if err := list.Close(); failed == nil {
+				failed = err
+			}
+			if failed == nil && list.Len() == f.Limit && !cmd.Flags().Changed("limit") && a.format == render.Table {
+				a.note("the first %d; there may be more: --limit N, --all", f.Limit)
+			}
+			return failed
+		})
+	}
+	return cmd
+}
+
+func (a *app) count() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "count", Short: "Count tasks by state", Args: cobra.NoArgs,
+		Long: `Count tasks by state, from counters: it costs the same whatever the backlog.
+With -q, -o json gives that queue's counts; without, the sums and "queues", an
+array with those of every queue.`,
+		Example: "  norn task count\n  norn task count -q mail -o json | jq -r .ready",
+	}
+	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.with(cmd.Context(), func(c *client.Client) error {
+			m, err := c.Count(cmd.Context(), *queue)
+			if err != nil {
+				return err
+			}
+			total := m.GetTotal()
+			if total == nil {
+				total = &nornv1.Count{}
+			}
+			if *queue != "" {
+				total.Queue = *queue
+				return a.writer().Object(jsonform.Of(total), func(w io.Writer) { countTable(w, total) })
+			}
+			v := jsonform.Of(total).With("queues", jsonform.ListOf(m.GetQueues()))
+			rows := m.GetQueues()
+			if len(rows) != 1 {
+				rows = append(slices.Clip(rows), total)
+			}
+			return a.writer().Object(v, func(w io.Writer) { countTable(w, rows...) })
+		})
+	}
+	return cmd
+}
+
+func countTable(w io.Writer, counts ...*nornv1.Count) {
+	g := render.NewGrid(false, "queue", "waiting", "scheduled", "ready", "claimed", "completed", "dead", "cancelled", "total")
+	for _, c := range counts {
+		name := c.GetQueue()
+		if name == "" {
+			name = "(all)"
+		}
+		row := []string{name}
+		for _, n := range []uint64{c.GetWaiting(), c.GetScheduled(), c.GetReady(), c.GetClaimed(), c.GetCompleted(), c.GetDead(), c.GetCancelled(), c.GetTotal()} {
+			row = append(row, render.Number(n))
+		}
+		g.Row(row...)
+	}
+	g.Write(w)
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/worker"
+	"github.com/norn-dev/norn/client/worker/command"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+)
+
+// defaultGrace is the time between SIGTERM and SIGKILL, for leases that allow
+// it.
+const defaultGrace = 5 * time.Second
+
+func (a *app) work() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "work -q QUEUE[,QUEUE…] -- COMMAND [ARG…]", Short: "Run a command for each task", Args: cobra.ArbitraryArgs,
+		Long: `Run a command once per task. The payload is its standard input; its environment
+has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_ATTEMPT (1 for the first run) and
+NORN_CHECKPOINT_FILE (a file with the last update of earlier claims). Each line
+of its standard output becomes an update of the task.
+
+Exit status 0 completes the task, 75 (EX_TEMPFAIL) puts it off without using an
+attempt, anything else fails it with the end of standard error. When the claim is
+lost or the task cancelled, the command's process group gets SIGTERM, and SIGKILL
+after --grace.
+
+SIGINT or SIGTERM: what runs is finished and nothing new is taken. A second one:
+commands are ended and their tasks given back, without using an attempt.
+
+Exits with 0 after that, or when --exit-when-empty ends it, whatever became of
+the tasks; -o json prints how many completed, failed and so on. Other exit codes
+say why it could not go on.`,
+		Example: `  norn work -q mail -- sendmail -t
+  norn work -q files --slots 8 --exit-when-empty -- sh -c 'gzip -9 < "$(cat)" | wc -c'`,
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what follows the command is the command's
+	queues := f.StringSliceP("queue", "q", nil, "from these `queues` (repeatable)")
+	slots := f.Int("slots", 1, "run so many at once")
+	name := f.String("name", "", "`name` shown in the tasks' claims (default: host and process)")
+	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
+	empty := f.Bool("exit-when-empty", false, "end once nothing is ready and nothing runs")
+	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty}
+		switch {
+		case len(*queues) == 0:
+			return usage("no queue; name one with -q")
+		case len(args) == 0:
+			return usage("no command; give it after --")
+		case *slots < 1 || *slots > proto.MaxBatchTasks:
+			return usage("--slots: %d is not between 1 and %d", *slots, proto.MaxBatchTasks)
+		case *lease < clock.MinLease || *lease > clock.MaxLease:
+			return usage("--lease: %s is not between 1s and 24h", *lease)
+		case *grace < 0 || *grace > *lease/4:
+			return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", *grace, *lease)
+		}
+		if *grace == 0 {
+			*grace = min(defaultGrace, *lease/4)
+		}
+		for _, q := range *queues {
+			if err := proto.CheckQueue(q); err != nil {
+				return usage("--queue: %v", err)
+			}
+		}
+		run := command.Config{Args: args, Grace: *grace, Stderr: &shared{w: a.errOut}}
+		if err := run.Check(); err != nil {
+			return usage("%w", err)
+		}
+		// The worker gives the command a little longer than it takes to be killed.
+		cfg.Grace = *grace + min(*lease/12, time.Second)
+		return a.with(cmd.Context(), func(c *client.Client) error { return a.runWorker(cmd.Context(), c, cfg, run) })
+	}
+	return cmd
+}
+
+// runWorker works until it is told to stop or there is nothing left.
+func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config, run command.Config) error {
+	var sum tally
+	began := time.Now()
+	progress := a.progress("done")
+	cfg.OnEvent = func(e worker.Event) {
+		done := sum.add(e.Kind)
+		if (e.Kind == worker.Failed || e.Kind == worker.Lost || e.Kind == worker.Unreported) && !a.quiet {
+			a.complain(clean(fmt.Sprintf("task %s %s: %v", e.Task.ID(), e.Kind, oneLine(e.Err))))
+		}
+		sum.show(progress, done)
+	}
+	w := worker.New(c, cfg)
+	w.Handle("*", command.Handler(run))
+	soft, now, done := twoSignals(ctx)
+	defer done()
+	finished := make(chan struct{})
+	var stopping sync.WaitGroup
+	stopping.Go(func() {
+		select {
+		case <-soft.Done():
+		case <-finished:
+			return
+		}
+		a.note("finishing what runs, taking nothing new; again to stop at once")
+		patience, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stopping.Go(func() {
+			select {
+			case <-now:
+				cancel()
+			case <-finished:
+			}
+		})
+		_ = w.Stop(patience) // its error says that the second signal came
+	})
+	err := w.Run(context.WithoutCancel(ctx))
+	close(finished)
+	stopping.Wait()
+	progress.Clear()
+	if a.format == render.Table {
+		a.note("%s", sum.text(time.Since(began)))
+		return err
+	}
+	if failed := a.writer().Object(sum.value(time.Since(began)), func(io.Writer) {}); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// shared lets several commands write to one standard error.
+type shared struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
+}
+
+// tally counts what became of the tasks.
+type tally struct {
+	mu    sync.Mutex // guards kinds, and the progress line
+	kinds map[worker.EventKind]uint64
+}
+
+func (t *tally) add(k worker.EventKind) (done uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kinds == nil {
+		t.kinds = make(map[worker.EventKind]uint64)
+	}
+	t.kinds[k]++
+	return t.kinds[worker.Completed]
+}
+
+func (t *tally) show(p *render.Progress, done uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.Set(done)
+}
+
+// ends are the ways in which the run of a task can end.
+func ends() []worker.EventKind {
+	return []worker.EventKind{worker.Completed, worker.Failed, worker.Snoozed, worker.Released, worker.Lost, worker.Unreported}
+}
+
+func (t *tally) value(took time.Duration) jsonform.Value {
+	v := jsonform.Object()
+	for _, k := range ends() {
+		v = v.With(string(k), jsonform.Uint64(t.kinds[k]))
+	}
+	return v.With("seconds", jsonform.Seconds(took))
+}
+
+func (t *tally) text(took time.Duration) string {
+	s := render.Number(t.kinds[worker.Completed]) + " completed"
+	for _, k := range ends()[1:] {
+		if n := t.kinds[k]; n > 0 {
+			s += ", " + render.Number(n) + " " + string(k)
+		}
+	}
+	return s + " in " + render.Duration(took)
+}
+
+// oneLine is the end of an error, which may hold lines of output.
+func oneLine(err error) string {
+	if err == nil {
+		return "no reason given"
+	}
+	return render.Text([]byte(err.Error()), 300)
+}
