@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -254,6 +255,9 @@ func get(r pebble.Reader, key []byte, fatal func(error)) ([]byte, bool) {
 
 func scan(r pebble.Reader, lower, upper []byte, fatal func(error)) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
+		if upper != nil && bytes.Compare(lower, upper) >= 0 {
+			return // Pebble takes an empty bound for none
+		}
 		it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 		if err != nil {
 			fatal(fmt.Errorf("store: scan: %w", err))

@@ -1,0 +1,3 @@
+// Package storetest holds every [store.Store] to the contract of package
+// store, crashes included.
+package storetest

@@ -1,0 +1,221 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/store"
+
+	"pgregory.net/rapid"
+)
+
+// Machine is a store that can lose power.
+type Machine interface {
+	// Store is the open store.
+	Store() store.Store
+	// Crash loses power and opens what is left. pick chooses in [0, n] how
+	// much of what was not synced survives, where the machine can be told.
+	Crash(pick func(n int) int)
+	// Close ends the machine.
+	Close()
+}
+
+// Run runs the suite; open makes a machine with an empty store.
+func Run(t *testing.T, open func(t testing.TB) Machine) {
+	t.Run("ReadYourWrites", func(t *testing.T) { readYourWrites(t, open(t)) })
+	t.Run("Snapshot", func(t *testing.T) { snapshots(t, open(t)) })
+	t.Run("Bounds", func(t *testing.T) { bounds(t, open(t)) })
+	t.Run("Overlay", func(t *testing.T) { overlay(t, open) })
+	t.Run("Crash", func(t *testing.T) { crash(t, open) })
+}
+
+func write(s store.Store, pairs ...string) {
+	var b store.Batch
+	for i := 0; i < len(pairs); i += 2 {
+		b.Set([]byte(pairs[i]), []byte(pairs[i+1]))
+	}
+	s.Apply(&b)
+}
+
+func list(v store.View, lower, upper []byte) (all []string) {
+	for key, value := range v.Scan(lower, upper) {
+		all = append(all, string(key)+"="+string(value))
+	}
+	return all
+}
+
+func expect(t testing.TB, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+func readYourWrites(t *testing.T, m Machine) {
+	defer m.Close()
+	s := m.Store()
+	if _, ok := s.Get([]byte("a")); ok {
+		t.Fatal("an empty store has a key")
+	}
+	write(s, "a", "1", "b", "", "a", "2") // the later write of a batch wins
+	value, ok := s.Get([]byte("a"))
+	if !ok || string(value) != "2" {
+		t.Fatalf("a = %q, %v before any sync", value, ok)
+	}
+	if value, ok = s.Get([]byte("b")); !ok || len(value) != 0 {
+		t.Fatalf("an empty value is %q, %v", value, ok)
+	}
+	var b store.Batch
+	b.Delete([]byte("a"))
+	b.Delete([]byte("never there"))
+	s.Apply(&b)
+	if _, ok := s.Get([]byte("a")); ok {
+		t.Fatal("a deleted key is there")
+	}
+	expect(t, list(s, nil, nil), "b=")
+}
+
+func snapshots(t *testing.T, m Machine) {
+	defer m.Close()
+	s := m.Store()
+	write(s, "a", "1")
+	snapshot := s.Snapshot()
+	defer snapshot.Close()
+	write(s, "a", "2", "b", "3")
+	expect(t, list(snapshot, nil, nil), "a=1")
+	expect(t, list(s, nil, nil), "a=2", "b=3")
+}
+
+func bounds(t *testing.T, m Machine) {
+	defer m.Close()
+	s := m.Store()
+	write(s, "a", "1", "b", "2", "b\x00", "3", "c", "4")
+	expect(t, list(s, []byte("b"), []byte("c")), "b=2", "b\x00=3")
+	expect(t, list(s, []byte("b\x00"), nil), "b\x00=3", "c=4")
+	expect(t, list(s, []byte("d"), nil))
+	for range s.Scan(nil, nil) {
+		break // a walk may end early
+	}
+	for upper, want := range map[string]string{"c": "b\x00", "b": "a", "zz": "c"} {
+		if key, ok := s.Last([]byte("a"), []byte(upper)); !ok || string(key) != want {
+			t.Fatalf("last below %q is %q, %v", upper, key, ok)
+		}
+	}
+	if key, ok := s.Last([]byte("b"), nil); !ok || string(key) != "c" {
+		t.Fatalf("last of all is %q, %v", key, ok)
+	}
+	if key, ok := s.Last([]byte("x"), []byte("z")); ok {
+		t.Fatalf("last of nothing is %q", key)
+	}
+}
+
+// model is what a store should hold.
+type model map[string]string
+
+func (m model) list(lower, upper []byte) (all []string) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if key >= string(lower) && (upper == nil || key < string(upper)) {
+			all = append(all, key+"="+m[key])
+		}
+	}
+	return all
+}
+
+func drawKey(t *rapid.T) []byte {
+	return []byte(rapid.StringMatching(`[a-c]{0,3}`).Draw(t, "key"))
+}
+
+// overlay: reads through an overlay are those of a plain map, before and after
+// its writes are taken and applied.
+func overlay(t *testing.T, open func(t testing.TB) Machine) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := open(t)
+		defer m.Close()
+		tx, want := store.NewOverlay(m.Store()), model{}
+		rt.Repeat(map[string]func(*rapid.T){
+			"set": func(t *rapid.T) {
+				key, value := drawKey(t), rapid.StringN(0, 3, -1).Draw(t, "value")
+				tx.Set(key, []byte(value))
+				want[string(key)] = value
+			},
+			"delete": func(t *rapid.T) {
+				key := drawKey(t)
+				tx.Delete(key)
+				delete(want, string(key))
+			},
+			"take": func(*rapid.T) {
+				b := tx.Take()
+				m.Store().Apply(b)
+				tx.Release(b)
+			},
+			"get": func(t *rapid.T) {
+				key := drawKey(t)
+				value, ok := tx.Get(key)
+				if w, there := want[string(key)]; ok != there || string(value) != w {
+					t.Fatalf("%q is %q, %v, want %q, %v", key, value, ok, w, there)
+				}
+			},
+			"scan": func(t *rapid.T) {
+				lower, upper := drawKey(t), drawKey(t)
+				if bytes.Compare(lower, upper) > 0 {
+					lower, upper = upper, lower
+				}
+				if rapid.Bool().Draw(t, "to the end") {
+					upper = nil
+				}
+				if got, w := list(tx, lower, upper), want.list(lower, upper); !slices.Equal(got, w) {
+					t.Fatalf("%q to %q: %v, want %v", lower, upper, got, w)
+				}
+			},
+		})
+	})
+}
+
+// crash: at any cut every synced batch is there whole, and of the others a
+// prefix, each whole or not at all.
+func crash(t *testing.T, open func(t testing.TB) Machine) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := open(t)
+		defer m.Close()
+		states := []model{{}} // after each batch since the last sync
+		next := 0
+		rt.Repeat(map[string]func(*rapid.T){
+			"apply": func(t *rapid.T) {
+				var b store.Batch
+				now := maps.Clone(states[len(states)-1])
+				// Each batch marks itself in several keys: half a batch shows.
+				next++
+				for i := range rapid.IntRange(1, 4).Draw(t, "writes") {
+					key := fmt.Sprintf("k%d", (next+i)%5)
+					if rapid.IntRange(0, 4).Draw(t, "delete") == 0 {
+						b.Delete([]byte(key))
+						delete(now, key)
+						continue
+					}
+					b.Set([]byte(key), fmt.Append(nil, next))
+					now[key] = fmt.Sprint(next)
+				}
+				b.Set([]byte("last"), fmt.Append(nil, next))
+				now["last"] = fmt.Sprint(next)
+				m.Store().Apply(&b)
+				states = append(states, now)
+			},
+			"sync": func(*rapid.T) {
+				m.Store().Sync()
+				states = states[len(states)-1:]
+			},
+			"crash": func(t *rapid.T) {
+				m.Crash(func(n int) int { return rapid.IntRange(0, n).Draw(t, "survive") })
+				got := list(m.Store(), nil, nil)
+				at := slices.IndexFunc(states, func(s model) bool { return slices.Equal(s.list(nil, nil), got) })
+				if at < 0 {
+					t.Fatalf("after the crash the store is %v, which it never was since the last sync: %v", got, states)
+				}
+				states = states[at : at+1]
+			},
+		})
+	})
+}
