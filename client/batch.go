@@ -82,6 +82,13 @@ func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (
 			k = b.first(pending[:k])
 		}
 		results, maybe, err := b.send(ctx, c, pending[:k])
+		if errors.Is(err, ErrInvalid) && k < n {
+			// What is wrong with these is their own affair.
+			b.abandon(n, pending[:k], err, false)
+			b.judged = true
+			pending = pending[k:]
+			continue
+		}
 		if err != nil {
 			b.abandon(n, pending[:k], err, false)
 			b.abandon(n, pending[k:], err, true)
@@ -186,7 +193,7 @@ func (c *caller) ended(ctx context.Context) error {
 	if c.base.Err() != nil {
 		return ErrClosed
 	}
-	return ctx.Err()
+	return endOf(ctx)
 }
 
 // asError avoids an error interface that holds a nil pointer.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *caller) do(ctx context.Context, r *request) error {
 	turn := c.turn.Add(1)
 	for {
 		if err := ctx.Err(); err != nil || c.base.Err() != nil {
-			return c.giveUp(r, &a, err)
+			return c.giveUp(r, &a, endOf(ctx))
 		}
 		index := at % len(c.nodes)
 		n := c.nodes[index]
@@ -67,7 +68,7 @@ func (c *caller) do(ctx context.Context, r *request) error {
 			return c.giveUp(r, &a, nil)
 		}
 		if pause > 0 && !c.pause(ctx, pause) {
-			return c.giveUp(r, &a, ctx.Err())
+			return c.giveUp(r, &a, endOf(ctx))
 		}
 		at++
 	}
@@ -162,6 +163,15 @@ func (c *caller) giveUp(r *request, a *attempts, ended error) error {
 		e.Unknown = false
 	}
 	return e
+}
+
+// endOf is why ctx has ended, with the cause that it was given; nil: it has not.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // sleep waits for d, or the end of ctx or of the client.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
 )
 
 const enqueueMethod = nornv1.Method_METHOD_ENQUEUE
@@ -261,6 +263,12 @@ func TestCancelAndClose(t *testing.T) {
 		_, err := c.Enqueue(ctx, Task{Queue: "q"})
 		wantIs(t, err, ErrCancelled, context.Canceled, ErrUnknown)
 
+		why := errors.New("why")
+		caused, end := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { end(why) })
+		_, err = c.Enqueue(caused, Task{Queue: "q"})
+		wantIs(t, err, ErrCancelled, why, ErrUnknown)
+
 		time.AfterFunc(time.Second, func() { c.Close() })
 		_, err = c.Enqueue(context.Background(), Task{Queue: "q"})
 		wantIs(t, err, ErrClosed, ErrUnknown)
@@ -337,6 +345,43 @@ func TestManyIsSplitAndRepeatedByItem(t *testing.T) {
 		}
 		if tasks[0].ID != (id.ID{}) {
 			t.Error("the caller's tasks were changed")
+		}
+	})
+}
+
+// A task that cannot even be sent does no harm to the others.
+func TestManyWithOneTooLarge(t *testing.T) {
+	c := open(t, fakenode.New(t, only(enqueueMethod, accept)))
+	tasks := []Task{{Queue: "q"}, {Queue: "q", Payload: make([]byte, proto.MaxFrame)}, {Queue: "q"}}
+	results, err := c.EnqueueMany(t.Context(), tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results[0].Err != nil || results[2].Err != nil {
+		t.Errorf("the others: %v, %v", results[0].Err, results[2].Err)
+	}
+	wantIs(t, results[1].Err, ErrInvalid)
+	wantIsNot(t, results[1].Err, ErrUnknown)
+	_, err = c.Enqueue(t.Context(), tasks[1])
+	wantIs(t, err, ErrInvalid)
+}
+
+func TestWrongPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := Dial(t.Context(), []string{"a", "b"}, WithDialer(func(context.Context, string) (net.Conn, error) {
+			here, there := transport.Pipe(0)
+			_, err := there.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			return here, err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		began := time.Now()
+		_, err = c.Get(t.Context(), id.ID{1})
+		wantIs(t, err, transport.ErrPeerHTTP)
+		if time.Since(began) > time.Second {
+			t.Errorf("took %v to see that it is hopeless", time.Since(began))
 		}
 	})
 }

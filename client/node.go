@@ -172,7 +172,9 @@ func (c *caller) keep(n *node, cn *conn) {
 		select {
 		case <-tick.C:
 		case <-cn.Done():
-			c.log().Warn("connection lost", "node", n.addr, "error", cn.Err())
+			if c.base.Err() == nil {
+				c.log().Warn("connection lost", "node", n.addr, "error", cn.Err())
+			}
 			return
 		case <-c.base.Done():
 			return

@@ -52,6 +52,11 @@ func (w *Worker) fetch(ctx context.Context, queues []string) error {
 		if err == nil {
 			ask.Number = 0
 		}
+		if len(claims) > room {
+			// A server that grants more than was asked for: there is no place.
+			w.giveUp(ctx, claims[room:])
+			claims = claims[:room]
+		}
 		for _, c := range claims {
 			// Handlers outlive the end of Run's context: StopNow ends theirs.
 			w.queue <- w.adopt(context.WithoutCancel(ctx), c, before)
@@ -153,19 +158,29 @@ func hopeless(err error) bool {
 // regain asks for what a claim was granted whose answer was not waited for, and
 // gives it back: otherwise it would block the tasks and cost attempts.
 func (w *Worker) regain(ctx context.Context, ask client.ClaimRequest) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), regainFor)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), regainFor)
 	defer cancel()
 	ask.Wait = 0
-	claims, err := w.client.Claim(ctx, ask)
-	if len(claims) > 0 {
-		refs := make([]client.Ref, len(claims))
-		for i, c := range claims {
-			refs[i] = c.Ref()
-		}
-		_, err = w.client.Release(ctx, refs...)
-	}
+	claims, err := w.client.Claim(asking, ask)
 	if err != nil {
-		w.cfg.Logger.Warn("claims may have been granted on the way out; they will lapse", "error", err)
+		w.cfg.Logger.Warn("tasks may have been granted on the way out; their claims will lapse", "error", err)
+	}
+	w.giveUp(ctx, claims)
+}
+
+// giveUp gives claims back that nothing was begun with.
+func (w *Worker) giveUp(ctx context.Context, claims []*client.Claim) {
+	if len(claims) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), regainFor)
+	defer cancel()
+	refs := make([]client.Ref, len(claims))
+	for i, c := range claims {
+		refs[i] = c.Ref()
+	}
+	if _, err := w.client.Release(ctx, refs...); err != nil {
+		w.cfg.Logger.Warn("claims could not be released and will lapse", "claims", len(refs), "error", err)
 	}
 }
 

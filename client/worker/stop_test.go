@@ -180,3 +180,30 @@ func TestEndOfContextStopsNow(t *testing.T) {
 		}
 	})
 }
+
+// A server that grants more than was asked for gets the rest back.
+func TestTooManyGrants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if m, ok := r.Message.(*nornv1.ClaimRequest); ok {
+					m.MaxTasks = 2
+				}
+				return nil
+			}
+		})
+		q.add(30, 1, 2)
+		r := start(t, q, Config{}, func(context.Context, *Task) error { return nil })
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		synctest.Wait()
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if got := q.log(); !slices.Contains(got, "release 2@102") || !slices.Contains(got, "complete 1@101") || len(got) != 2 {
+			t.Errorf("heard %v", got)
+		}
+	})
+}
