@@ -36,19 +36,54 @@ func stopNode(t *testing.T, n *node.Node) {
 	}
 }
 
-// Every task runs to its end exactly as its handler wants, across a restart of
-// the node.
-func TestWorkerOnARealNode(t *testing.T) {
-	const tasks = 300
-	dir := t.TempDir()
-	n := startNode(t, dir, "127.0.0.1:0")
-	addr := n.Addr().String()
-	c, err := client.Dial(t.Context(), []string{addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+// runs is which attempts of each task, by payload, came to a handler.
+type runs struct {
+	t       *testing.T
+	halfway chan struct{} // closed when half of the tasks have run
 
+	mu  sync.Mutex // guards the field below
+	all map[string][]int
+}
+
+// note tells whether this is the first run of a task.
+func (r *runs) note(task *worker.Task, half int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := string(task.Payload())
+	r.all[key] = append(r.all[key], task.Attempt())
+	first := len(r.all[key]) == 1
+	if len(r.all) == half && first {
+		close(r.halfway)
+	}
+	return first
+}
+
+// handle steers a few of the tasks by their payloads.
+func (r *runs) handle(ctx context.Context, task *worker.Task) error {
+	first, key := r.note(task, tasks/2), string(task.Payload())
+	switch {
+	case key == "7" && first:
+		return worker.RetryAfter(10*time.Millisecond, errors.New("once more"))
+	case key == "8" && first:
+		return worker.Snooze(10 * time.Millisecond)
+	case key == "9":
+		return worker.Discard(errors.New("never"))
+	case key == "10" && first:
+		if err := task.Update(ctx, []byte("page 1")); err != nil {
+			return err
+		}
+		return worker.RetryAfter(10*time.Millisecond, errors.New("half done"))
+	case key == "10" && string(task.Checkpoint()) != "page 1":
+		r.t.Errorf("checkpoint %q", task.Checkpoint())
+	}
+	task.SetResult([]byte("result of " + key))
+	return task.Update(ctx, []byte("done"))
+}
+
+const tasks = 300
+
+func enqueueAll(t *testing.T, c *client.Client) {
+	t.Helper()
 	batch := make([]client.Task, tasks)
 	for i := range batch {
 		batch[i] = client.Task{Queue: "q", Payload: fmt.Append(nil, i)}
@@ -62,41 +97,27 @@ func TestWorkerOnARealNode(t *testing.T) {
 			t.Fatalf("task %d: %v", i, r.Err)
 		}
 	}
+}
 
-	var mu sync.Mutex // guards runs
-	runs := map[string][]int{}
-	halfway := make(chan struct{})
+// Every task runs to its end exactly as its handler wants, across a restart of
+// the node.
+func TestWorkerOnARealNode(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir, "127.0.0.1:0")
+	addr := n.Addr().String()
+	c, err := client.Dial(t.Context(), []string{addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	enqueueAll(t, c)
+
+	r := &runs{t: t, halfway: make(chan struct{}), all: map[string][]int{}}
 	w := worker.New(c, worker.Config{Slots: 16, Prefetch: 8, ExitWhenEmpty: true})
-	w.Handle("q", func(ctx context.Context, task *worker.Task) error {
-		key := string(task.Payload())
-		mu.Lock()
-		runs[key] = append(runs[key], task.Attempt())
-		first := len(runs[key]) == 1
-		if len(runs) == tasks/2 && first {
-			close(halfway)
-		}
-		mu.Unlock()
-		switch {
-		case key == "7" && first:
-			return worker.RetryAfter(10*time.Millisecond, errors.New("once more"))
-		case key == "8" && first:
-			return worker.Snooze(10 * time.Millisecond)
-		case key == "9":
-			return worker.Discard(errors.New("never"))
-		case key == "10" && first:
-			if err := task.Update(ctx, []byte("page 1")); err != nil {
-				return err
-			}
-			return worker.RetryAfter(10*time.Millisecond, errors.New("half done"))
-		case key == "10" && string(task.Checkpoint()) != "page 1":
-			t.Errorf("checkpoint %q", task.Checkpoint())
-		}
-		task.SetResult([]byte("result of " + key))
-		return task.Update(ctx, []byte("done"))
-	})
+	w.Handle("q", r.handle)
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(t.Context()) }()
-	<-halfway
+	<-r.halfway
 	stopNode(t, n)
 	n = startNode(t, dir, addr)
 	defer func() { stopNode(t, n) }()
@@ -117,7 +138,7 @@ func TestWorkerOnARealNode(t *testing.T) {
 		t.Errorf("counted %v", got)
 	}
 	for key, want := range map[string]string{"7": "[1 2]", "8": "[1 1]", "9": "[1]", "10": "[1 2]"} {
-		if got := fmt.Sprint(runs[key]); got != want {
+		if got := fmt.Sprint(r.all[key]); got != want {
 			t.Errorf("task %s ran as attempts %s, want %s", key, got, want)
 		}
 	}
