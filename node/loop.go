@@ -130,7 +130,7 @@ func (n *Node) syncer() {
 		}
 		if dirty {
 			n.facts.Sync()
-			n.metrics.syncs.Inc()
+			n.metrics.syncs.Add(1)
 		}
 		for i := range rounds {
 			n.release(&rounds[i])

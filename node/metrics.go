@@ -13,7 +13,7 @@ import (
 type metrics struct {
 	core        atomic.Pointer[core.Stats]
 	leading     atomic.Int64
-	syncs       prometheus.Counter
+	syncs       atomic.Uint64
 	connections prometheus.Gauge
 	diskFree    prometheus.Gauge
 	registry    *prometheus.Registry
@@ -22,10 +22,11 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	m.core.Store(&core.Stats{})
-	m.syncs = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Syncs of the store's log; each covers everything applied before it."})
 	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
 	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
-	m.registry.MustRegister(m.syncs, m.connections, m.diskFree)
+	m.registry.MustRegister(m.connections, m.diskFree, prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Syncs of the store's log; each covers everything applied before it."},
+		func() float64 { return float64(m.syncs.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
 			func() float64 { return float64(read(m.core.Load())) }))

@@ -86,6 +86,7 @@ func (a *audit) indexes() error {
 		}
 	}
 	missing := ""
+	// Any order: of several missing entries the first by key is reported.
 	for key, seen := range a.want {
 		if !seen && (missing == "" || key < missing) {
 			missing = key

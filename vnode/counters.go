@@ -7,6 +7,8 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
 )
 
 // Counts has the number of tasks per state; the index is the state.
@@ -81,6 +83,10 @@ type partitionRecord struct {
 func (r *partitionRecord) appendTo(dst []byte) []byte {
 	dst = append(append(dst, 1), r.moved[:]...)
 	return binary.BigEndian.AppendUint64(dst, r.orphans)
+}
+
+func (r *partitionRecord) write(tx store.Tx, p ring.Partition) {
+	tx.Set(appendPrefix(nil, tablePartition, p), r.appendTo(nil))
 }
 
 func decodePartitionRecord(b []byte) (partitionRecord, error) {

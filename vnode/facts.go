@@ -48,7 +48,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 		if _, ok := tx.Get(orphan); ok {
 			tx.Delete(orphan)
 			v.record.orphans--
-			v.writeRecord(tx)
+			v.record.write(tx, v.Partition)
 			t, err := LoadTask(tx, v.Partition, task)
 			if err != nil {
 				return Enqueued{}, err
@@ -92,7 +92,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 	key := appendFact(nil, v.Partition, f.Task, f.Key)
 	var added Added
 	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
-		v.heard(f.Task)
+		v.cfg.OnFact(f.Task)
 		return added, nil
 	}
 	if old, ok := tx.Get(key); ok {
@@ -106,7 +106,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 			return added, nil
 		}
 	}
-	defer v.heard(f.Task)
+	defer v.cfg.OnFact(f.Task)
 	if f.Key.Kind == crdt.KindUpdate && v.claims.Lookup(f.Task) != nil {
 		tx.Set(key, f.Body) // a claimed task stays where it is
 		return added, nil
@@ -126,13 +126,6 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 	return added, v.settle(tx, f.Task, f.Key.A)
 }
 
-// heard tells the caller of the vnode that a task has a new fact.
-func (v *Vnode) heard(task id.ID) {
-	if v.cfg.OnFact != nil {
-		v.cfg.OnFact(task)
-	}
-}
-
 // adopt remembers that a task has facts without an enqueue.
 func (v *Vnode) adopt(tx store.Tx, task id.ID) {
 	key := appendTask(nil, tableOrphans, v.Partition, task)
@@ -141,7 +134,7 @@ func (v *Vnode) adopt(tx store.Tx, task id.ID) {
 	}
 	tx.Set(key, nil)
 	v.record.orphans++
-	v.writeRecord(tx)
+	v.record.write(tx, v.Partition)
 }
 
 // settle puts a task that is in no index where its facts say. A task that is
@@ -198,9 +191,7 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 		return
 	}
 	r.Outcome = outcome
-	if v.cfg.OnEnd != nil {
-		v.cfg.OnEnd(task, &r)
-	}
+	v.cfg.OnEnd(task, &r)
 	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
 	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
 }

@@ -177,7 +177,7 @@ func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 // where the policy is used up the dead fact, and puts the task where it
 // belongs.
 func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Outcome, fact crdt.Fact, dead bool, reason string, now clock.Time) (crdt.State, error) {
-	defer v.heard(task)
+	defer v.cfg.OnFact(task)
 	before, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return 0, err

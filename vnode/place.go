@@ -19,9 +19,9 @@ type place struct {
 	state crdt.State // StateUnknown: in none
 	queue string
 	rank  claim.Rank
-	at    int64 // scheduled: due; finished: when
+	at    int64  // scheduled: due; finished: when
 	body  []byte // with fresh: the enqueue fact
-	fresh bool  // surely never claimed and without other facts; false is always safe
+	fresh bool   // surely never claimed and without other facts; false is always safe
 }
 
 // rankOf is the task's rank; the task has an enqueue fact.
@@ -173,7 +173,7 @@ func (v *Vnode) moveDue(tx store.Tx, now clock.Time) error {
 			v.leave(tx, task, &moves[i])
 		}
 		v.record.moved = last
-		v.writeRecord(tx)
+		v.record.write(tx, v.Partition)
 		for i, task := range due {
 			moves[i].state = crdt.StateReady
 			v.enter(tx, task, &moves[i])
@@ -181,8 +181,4 @@ func (v *Vnode) moveDue(tx store.Tx, now clock.Time) error {
 	}
 	v.findDue(tx)
 	return nil
-}
-
-func (v *Vnode) writeRecord(tx store.Tx) {
-	tx.Set(appendPrefix(v.keyspace[:0], tablePartition, v.Partition), v.record.appendTo(nil))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -18,13 +19,13 @@ const maxBody = 1 << 10
 // walk costs a fraction of as many look-ups. A walk that meets too much else
 // (finished tasks in between) ends; what it has not reached is read when it is
 // granted.
-func (v *Vnode) prefetch(view store.View, entries []claim.Ready) {
+func prefetch(view store.View, p ring.Partition, entries []claim.Ready) {
 	for len(entries) > 0 {
 		n := 1
 		for n < len(entries) && ordered(&entries[n-1], &entries[n]) {
 			n++
 		}
-		v.prefetchRun(view, entries[:n])
+		prefetchRun(view, p, entries[:n])
 		entries = entries[n:]
 	}
 }
@@ -34,10 +35,10 @@ func ordered(a, b *claim.Ready) bool {
 	return a.Rank.Priority() == b.Rank.Priority() && a.Rank.Task().Compare(b.Rank.Task()) < 0
 }
 
-func (v *Vnode) prefetchRun(view store.View, run []claim.Ready) {
+func prefetchRun(view store.View, p ring.Partition, run []claim.Ready) {
 	enqueued := crdt.Key{Kind: crdt.KindEnqueued}
-	want := appendFact(nil, v.Partition, run[0].Rank.Task(), enqueued)
-	end := appendFact(nil, v.Partition, run[len(run)-1].Rank.Task(), enqueued)
+	want := appendFact(nil, p, run[0].Rank.Task(), enqueued)
+	end := appendFact(nil, p, run[len(run)-1].Rank.Task(), enqueued)
 	steps := 2*len(run) + 16
 	for key, value := range view.Scan(want, append(end, 0)) {
 		for c := bytes.Compare(key, want); c >= 0; c = bytes.Compare(key, want) {
@@ -47,7 +48,7 @@ func (v *Vnode) prefetchRun(view store.View, run []claim.Ready) {
 			if run = run[1:]; len(run) == 0 {
 				return
 			}
-			want = appendFact(want[:0], v.Partition, run[0].Rank.Task(), enqueued)
+			want = appendFact(want[:0], p, run[0].Rank.Task(), enqueued)
 		}
 		if steps--; steps == 0 {
 			return

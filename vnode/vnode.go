@@ -36,6 +36,19 @@ type Config struct {
 	Random func() float64
 }
 
+// complete replaces the hooks that the caller does not need.
+func (c *Config) complete() {
+	if c.OnHead == nil {
+		c.OnHead = func(ring.Partition, string, *claim.Rank) {}
+	}
+	if c.OnEnd == nil {
+		c.OnEnd = func(id.ID, *claim.Record) {}
+	}
+	if c.OnFact == nil {
+		c.OnFact = func(id.ID) {}
+	}
+}
+
 // Vnode is one partition on one node. Make one with [Open].
 type Vnode struct {
 	Partition ring.Partition
@@ -64,6 +77,7 @@ type queue struct {
 // ended, the first scheduled time. It reads nothing that grows with the
 // backlog. It returns ErrDamaged when a record cannot be read.
 func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vnode, error) {
+	cfg.complete()
 	v := &Vnode{
 		Partition: p, cfg: cfg,
 		claims: claim.NewTable(cfg.Buffer),
@@ -191,9 +205,6 @@ func (v *Vnode) Flush(tx store.Tx) {
 	v.dirty = v.dirty[:0]
 }
 
-// Dirty tells whether [Vnode.Flush] has something to write.
-func (v *Vnode) Dirty() bool { return len(v.dirty) > 0 }
-
 func (v *Vnode) queue(name string) *queue {
 	q := v.queues[name]
 	if q == nil {
@@ -226,15 +237,12 @@ func (v *Vnode) fill(view store.View, q *queue) {
 				}
 			}
 		})
-		v.prefetch(view, q.head.Entries())
+		prefetch(view, v.Partition, q.head.Entries())
 	}
 	v.announce(q)
 }
 
 func (v *Vnode) announce(q *queue) {
-	if v.cfg.OnHead == nil {
-		return
-	}
 	if e := q.head.Min(); e != nil && v.epoch != 0 {
 		v.cfg.OnHead(v.Partition, q.name, &e.Rank)
 		return

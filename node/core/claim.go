@@ -32,7 +32,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		return
 	}
 	if w.until <= now.Mono {
-		c.answer(now, w, nil, nil)
+		c.ready.Replies = append(c.ready.Replies, answer(now, w, nil, nil))
 		return
 	}
 	if len(c.desk.byTime) >= c.cfg.MaxWaiters {
@@ -98,7 +98,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	if len(grants) == 0 {
 		return false
 	}
-	c.answer(now, w, grants, refs)
+	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
 	return true
 }
 
@@ -135,15 +135,16 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		return false
 	}
 	c.stats.Claimed += uint64(len(grants))
-	c.answer(now, w, grants, refs)
+	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
 	return true
 }
 
-func (c *Core) answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) {
-	c.ready.Replies = append(c.ready.Replies, Reply{
+// answer is the reply to a claim request.
+func answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) Reply {
+	return Reply{
 		To: w.from, Grants: refs,
 		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: time.Duration(now.Mono - w.received).Seconds()},
-	})
+	}
 }
 
 // undelivered frees the tasks of a reply that surely never left.

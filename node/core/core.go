@@ -139,9 +139,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 		return Ready{}, c.fatal
 	}
 	for _, v := range c.vnodes {
-		if v.Dirty() {
-			v.Flush(c.tx)
-		}
+		v.Flush(c.tx)
 	}
 	r := c.ready
 	c.ready = Ready{}
@@ -247,9 +245,9 @@ func (c *Core) request(now clock.Time, r *Request) {
 	case *nornv1.ReleaseRequest:
 		c.release(now, r.From, m)
 	case *nornv1.GetRequest:
-		c.get(r.From, m)
+		c.read(newGet(r.From, m, len(c.vnodes)))
 	case *nornv1.ListRequest:
-		c.list(r.From, m)
+		c.read(newList(r.From, m, len(c.vnodes)))
 	case *nornv1.CountRequest:
 		c.count(r.From, m)
 	case *nornv1.LogRequest:

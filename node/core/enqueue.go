@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
@@ -57,9 +58,12 @@ func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.Enqueu
 	if len(t.GetDependencies()) > 0 || t.GetKey() != "" {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "dependencies and unique keys are not built yet in this version")
 	}
-	task, err := c.taskID(now, t.GetId())
-	if err != nil {
-		return err
+	task := c.ids.Next(now.Wall) // for clients that make none
+	if len(t.GetId()) > 0 {
+		var err *proto.Error
+		if task, err = checkID(now, t.GetId(), c.cfg.Eta); err != nil {
+			return err
+		}
 	}
 	p := ring.Of(task, len(c.vnodes))
 	v := c.vnodes[p]
@@ -89,18 +93,15 @@ func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.Enqueu
 	return nil
 }
 
-// taskID checks the ID a client made, or makes one where it sent none.
-func (c *Core) taskID(now clock.Time, b []byte) (id.ID, *proto.Error) {
-	if len(b) == 0 {
-		return c.ids.Next(now.Wall), nil
-	}
+// checkID checks the ID that a client made.
+func checkID(now clock.Time, b []byte, eta time.Duration) (id.ID, *proto.Error) {
 	task := id.ID(b)
 	if task.Kind() != id.KindTask {
 		return task, proto.Invalid("ID %s is of a kind that clients do not make", task)
 	}
-	if ahead := task.Nanos() - now.Wall; ahead > int64(c.cfg.Eta) {
+	if ahead := task.Nanos() - now.Wall; ahead > int64(eta) {
 		return task, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, c.cfg.Eta)
+			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, eta)
 	}
 	return task, nil
 }

@@ -18,8 +18,13 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-func (c *Core) read(from Origin, run func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)) {
-	c.ready.Reads = append(c.ready.Reads, Read{From: from, run: run})
+// read starts a read, or refuses it.
+func (c *Core) read(r Read, refusal *proto.Error) {
+	if refusal != nil {
+		c.refuse(r.From, refusal)
+		return
+	}
+	c.ready.Reads = append(c.ready.Reads, r)
 }
 
 func readID(b []byte) (id.ID, *proto.Error) {
@@ -33,15 +38,15 @@ func notFound(task id.ID) *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s is not known here", task)
 }
 
-func (c *Core) get(from Origin, m *nornv1.GetRequest) {
+// newGet makes the read of one task.
+func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Error) {
 	task, bad := readID(m.GetId())
 	if bad != nil {
-		c.refuse(from, bad)
-		return
+		return Read{From: from}, bad
 	}
-	p := ring.Of(task, len(c.vnodes))
+	p := ring.Of(task, partitions)
 	atLeast := m.GetConsistency()
-	c.read(from, func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	return Read{From: from, run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{})
 		if err != nil {
 			return nil, nil, err
@@ -55,7 +60,7 @@ func (c *Core) get(from Origin, m *nornv1.GetRequest) {
 			return nil, e, nil
 		}
 		return &nornv1.GetReply{Task: wireTask(d)}, nil, nil
-	})
+	}}, nil
 }
 
 // seen tells whether the visible log reaches (token, seq).
@@ -73,11 +78,12 @@ const (
 	pageSteps = 5_000
 )
 
-func (c *Core) list(from Origin, m *nornv1.ListRequest) {
+// newList makes the read of one page of tasks.
+func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.Error) {
+	r := Read{From: from}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
-			c.refuse(from, err)
-			return
+			return r, err
 		}
 	}
 	limit := int(m.GetLimit())
@@ -85,27 +91,24 @@ func (c *Core) list(from Origin, m *nornv1.ListRequest) {
 		limit = defaultPage
 	}
 	if limit > proto.MaxListPage {
-		c.refuse(from, proto.Invalid("a page of %d tasks is over the limit of %d", limit, proto.MaxListPage))
-		return
+		return r, proto.Invalid("a page of %d tasks is over the limit of %d", limit, proto.MaxListPage)
 	}
 	var last id.ID
 	if n := len(m.GetCursor()); n == len(last) {
 		last = id.ID(m.GetCursor())
 	} else if n != 0 {
-		c.refuse(from, proto.Invalid("the cursor is not one of this server"))
-		return
+		return r, proto.Invalid("the cursor is not one of this server")
 	}
 	for _, s := range m.GetStates() {
 		if _, ok := nornv1.State_name[int32(s)]; !ok || s == 0 {
-			c.refuse(from, proto.Invalid("the filter has the unknown state %d", s))
-			return
+			return r, proto.Invalid("the filter has the unknown state %d", s)
 		}
 	}
-	partitions := len(c.vnodes)
-	c.read(from, func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	r.run = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := listPage(view, partitions, last, limit, m)
 		return reply, nil, err
-	})
+	}
+	return r, nil
 }
 
 // listPage merges the partitions in ID order.

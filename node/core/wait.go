@@ -31,7 +31,7 @@ func (c *Core) serve(now clock.Time) {
 func (c *Core) timeouts(now clock.Time) {
 	for w := c.desk.due(now); w != nil; w = c.desk.due(now) {
 		c.desk.drop(w)
-		c.answer(now, w, nil, nil)
+		c.ready.Replies = append(c.ready.Replies, answer(now, w, nil, nil))
 	}
 	c.ready.Reads = append(c.ready.Reads, c.logs.timeouts(now)...)
 }
