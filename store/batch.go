@@ -10,63 +10,94 @@ type Op struct {
 }
 
 // Batch is an ordered list of writes that are applied together. The zero Batch
-// is empty. Keys and values are copied into one buffer that is kept for reuse.
+// is empty. Keys and values are copied into one buffer that is kept for reuse;
+// after a few rounds a batch allocates nothing. One write is less than 4 GiB.
 type Batch struct {
 	data []byte
 	ops  []span
+	live int // writes that are not dropped
+	size int // bytes of keys and values of those
 }
 
-// span is where a write lies in the buffer.
+// span is where a write lies in the buffer: the key from at, then the value.
 type span struct {
-	key, value, end int
-	deleted         bool
+	at         int
+	key, value uint32 // lengths
+	kind       kind
 }
+
+type kind uint8
+
+const (
+	kindSet kind = iota
+	kindDelete
+	kindDropped // a later write of the same batch replaces it
+)
 
 // Set adds a write.
-func (b *Batch) Set(key, value []byte) {
-	at := len(b.data)
-	b.data = append(append(b.data, key...), value...)
-	b.ops = append(b.ops, span{at, at + len(key), len(b.data), false})
-}
+func (b *Batch) Set(key, value []byte) { b.add(key, value, kindSet) }
 
 // Delete adds a delete.
-func (b *Batch) Delete(key []byte) {
-	at := len(b.data)
-	b.data = append(b.data, key...)
-	b.ops = append(b.ops, span{at, len(b.data), len(b.data), true})
+func (b *Batch) Delete(key []byte) { b.add(key, nil, kindDelete) }
+
+func (b *Batch) add(key, value []byte, k kind) {
+	b.ops = append(b.ops, span{len(b.data), uint32(len(key)), uint32(len(value)), k})
+	b.data = append(append(b.data, key...), value...)
+	b.live++
+	b.size += len(key) + len(value)
+}
+
+// drop takes a write out. Its bytes stay in the buffer until Reset.
+func (b *Batch) drop(i int) {
+	s := &b.ops[i]
+	s.kind = kindDropped
+	b.live--
+	b.size -= int(s.key) + int(s.value)
 }
 
 // Len is the number of writes.
-func (b *Batch) Len() int { return len(b.ops) }
+func (b *Batch) Len() int { return b.live }
 
 // Size is the number of bytes in keys and values.
-func (b *Batch) Size() int { return len(b.data) }
+func (b *Batch) Size() int { return b.size }
 
-// maxKept is the largest buffer kept for reuse: a rare large batch must not
-// hold its memory for ever.
-const maxKept = 4 << 20
+// maxKept and maxKeptOps are the largest buffers kept for reuse, in bytes and
+// writes: a rare large batch must not hold its memory for ever.
+const (
+	maxKept    = 4 << 20
+	maxKeptOps = 64 << 10
+)
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
-	if cap(b.data) > maxKept {
+	if cap(b.data) > maxKept || cap(b.ops) > maxKeptOps {
 		*b = Batch{}
 	}
-	b.data, b.ops = b.data[:0], b.ops[:0]
+	b.data, b.ops, b.live, b.size = b.data[:0], b.ops[:0], 0, 0
+}
+
+// keyOf is the key of a write.
+func (b *Batch) keyOf(i int) []byte {
+	s := &b.ops[i]
+	end := s.at + int(s.key)
+	return b.data[s.at:end:end]
 }
 
 func (b *Batch) op(i int) Op {
 	s := &b.ops[i]
-	if s.deleted {
-		return Op{Delete: true, Key: b.data[s.key:s.value:s.value]}
+	if s.kind == kindDelete {
+		return Op{Delete: true, Key: b.keyOf(i)}
 	}
-	return Op{Key: b.data[s.key:s.value:s.value], Value: b.data[s.value:s.end:s.end]}
+	at := s.at + int(s.key)
+	end := at + int(s.value)
+	return Op{Key: b.keyOf(i), Value: b.data[at:end:end]}
 }
 
 // All gives the writes in order. The slices belong to the batch.
 func (b *Batch) All() iter.Seq[Op] {
 	return func(yield func(Op) bool) {
 		for i := range b.ops {
-			if !yield(b.op(i)) {
+			if b.ops[i].kind != kindDropped && !yield(b.op(i)) {
 				return
 			}
 		}

@@ -2,55 +2,74 @@ package store
 
 import (
 	"bytes"
+	"hash/maphash"
 	"iter"
-
-	"github.com/google/btree"
 )
 
 // Overlay is a [Tx] over a view: reads see the pending writes, which wait in a
 // batch until [Overlay.Take]. It lets a machine do many steps and have them
-// written at once.
+// written at once. Of several writes to one key the batch holds the last.
+//
+// It is used from one goroutine. Once warm it allocates nothing but for scans.
 type Overlay struct {
 	base  View
 	batch *Batch
-	last  map[string]int // key -> its last write in the batch
-	order *btree.BTreeG[string]
-	fresh []string // keys that are not in order yet: only scans need it
+	keys  index
+	order sorted
 	free  []*Batch
 }
 
 // NewOverlay makes an overlay without pending writes.
 func NewOverlay(base View) *Overlay {
-	return &Overlay{base: base, batch: &Batch{}, last: make(map[string]int), order: btree.NewOrderedG[string](32)}
+	return &Overlay{base: base, batch: &Batch{}, keys: index{seed: maphash.MakeSeed()}}
 }
 
 // Set writes a pair.
 func (o *Overlay) Set(key, value []byte) {
-	o.note(key)
+	at, hash, known := o.keys.find(o.batch, key)
+	if known && o.overwrite(o.keys.last[at], value) {
+		return
+	}
+	o.note(at, hash, known)
 	o.batch.Set(key, value)
 }
 
 // Delete deletes a key.
 func (o *Overlay) Delete(key []byte) {
-	o.note(key)
+	at, hash, known := o.keys.find(o.batch, key)
+	o.note(at, hash, known)
 	o.batch.Delete(key)
 }
 
-func (o *Overlay) note(key []byte) {
-	n := o.batch.Len()
-	if _, ok := o.last[string(key)]; ok {
-		o.last[string(key)] = n
+// overwrite replaces a pending value by one of the same length: a counter that
+// changes with every step takes no new space.
+func (o *Overlay) overwrite(i int32, value []byte) bool {
+	s := &o.batch.ops[i]
+	if s.kind != kindSet || int(s.value) != len(value) {
+		return false
+	}
+	copy(o.batch.data[s.at+int(s.key):], value)
+	return true
+}
+
+// note enters the write that comes next as the last one of its key.
+func (o *Overlay) note(at int, hash uint64, known bool) {
+	next := int32(len(o.batch.ops))
+	if known {
+		o.batch.drop(int(o.keys.last[at]))
+		o.keys.last[at] = next
 		return
 	}
-	k := string(key)
-	o.last[k] = n
-	o.fresh = append(o.fresh, k)
+	o.keys.add(hash, next)
 }
 
 // Get reads a key.
 func (o *Overlay) Get(key []byte) ([]byte, bool) {
-	if i, ok := o.last[string(key)]; ok {
-		op := o.batch.op(i)
+	if len(o.keys.last) == 0 {
+		return o.base.Get(key)
+	}
+	if at, _, ok := o.keys.find(o.batch, key); ok {
+		op := o.batch.op(int(o.keys.last[at]))
 		return op.Value, !op.Delete
 	}
 	return o.base.Get(key)
@@ -58,59 +77,46 @@ func (o *Overlay) Get(key []byte) ([]byte, bool) {
 
 // Scan reads a range.
 func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	if len(o.last) == 0 {
-		return o.base.Scan(lower, upper)
-	}
-	pending := o.pending(lower, upper)
-	if len(pending) == 0 {
+	if len(o.keys.last) == 0 {
 		return o.base.Scan(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
-		i := 0
-		// give yields the pending pairs below the key, or all with a nil key.
-		give := func(below []byte) bool {
-			for ; i < len(pending); i++ {
-				op := o.batch.op(pending[i])
-				if below != nil && bytes.Compare(op.Key, below) >= 0 {
-					break
-				}
-				if !op.Delete && !yield(op.Key, op.Value) {
-					return false
-				}
-			}
-			return true
-		}
-		for key, value := range o.base.Scan(lower, upper) {
-			if !give(key) {
-				return
-			}
-			if i < len(pending) && bytes.Equal(o.batch.op(pending[i]).Key, key) {
-				continue // the pending write replaces it and comes next
-			}
-			if !yield(key, value) {
-				return
-			}
-		}
-		give(nil)
+		o.order.update(o.batch, &o.keys)
+		pending := o.order.between(o.batch, &o.keys, lower, upper)
+		// A scan within this walk, after a write, must not sort under it.
+		o.order.walks++
+		defer func() { o.order.walks-- }()
+		o.merge(o.base.Scan(lower, upper), pending, yield)
 	}
 }
 
-// pending lists the last pending write of each key in the range, by key.
-func (o *Overlay) pending(lower, upper []byte) (at []int) {
-	for _, k := range o.fresh {
-		o.order.ReplaceOrInsert(k)
+// merge gives the pairs of the base and the pending ones, by key; a pending
+// write hides what the base has.
+func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, yield func([]byte, []byte) bool) {
+	give := func() bool {
+		op := o.batch.op(int(o.keys.last[pending[0]]))
+		pending = pending[1:]
+		return op.Delete || yield(op.Key, op.Value)
 	}
-	o.fresh = o.fresh[:0]
-	visit := func(k string) bool {
-		at = append(at, o.last[k])
-		return true
+	for key, value := range base {
+		order := -1
+		for len(pending) > 0 && order < 0 {
+			if order = bytes.Compare(o.batch.keyOf(int(o.keys.last[pending[0]])), key); order <= 0 && !give() {
+				return
+			}
+		}
+		if order == 0 {
+			continue
+		}
+		if !yield(key, value) {
+			return
+		}
 	}
-	if upper == nil {
-		o.order.AscendGreaterOrEqual(string(lower), visit)
-		return at
+	for len(pending) > 0 {
+		if !give() {
+			return
+		}
 	}
-	o.order.AscendRange(string(lower), string(upper), visit)
-	return at
 }
 
 // Pending is the number of pending writes.
@@ -120,20 +126,23 @@ func (o *Overlay) Pending() int { return o.batch.Len() }
 // batch before the next read.
 func (o *Overlay) Take() *Batch {
 	b := o.batch
-	o.batch = &Batch{}
 	if n := len(o.free); n > 0 {
 		o.batch, o.free = o.free[n-1], o.free[:n-1]
+	} else {
+		o.batch = &Batch{}
 	}
-	clear(o.last)
-	clear(o.fresh)
-	o.fresh = o.fresh[:0]
-	o.order.Clear(true)
+	o.keys.reset()
+	o.order.reset()
 	return b
 }
 
+// maxFree is the number of batches kept for reuse: one that fills, one that is
+// applied, and some to spare.
+const maxFree = 4
+
 // Release gives a taken batch back for reuse.
 func (o *Overlay) Release(b *Batch) {
-	if len(o.free) < 4 {
+	if len(o.free) < maxFree {
 		b.Reset()
 		o.free = append(o.free, b)
 	}

@@ -128,12 +128,21 @@ func drawKey(t *rapid.T) []byte {
 	return []byte(rapid.StringMatching(`[a-c]{0,3}`).Draw(t, "key"))
 }
 
+func clearAll(s store.Store) {
+	var b store.Batch
+	for key := range s.Scan(nil, nil) {
+		b.Delete(key)
+	}
+	s.Apply(&b)
+}
+
 // overlay: reads through an overlay are those of a plain map, before and after
 // its writes are taken and applied.
 func overlay(t *testing.T, open func(t testing.TB) Machine) {
+	m := open(t) // one for all runs: opening Pebble is what takes time
+	defer m.Close()
 	rapid.Check(t, func(rt *rapid.T) {
-		m := open(t)
-		defer m.Close()
+		clearAll(m.Store())
 		tx, want := store.NewOverlay(m.Store()), model{}
 		rt.Repeat(map[string]func(*rapid.T){
 			"set": func(t *rapid.T) {

@@ -1,0 +1,241 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrLocked is returned when another process, or another store of this one,
+// has the directory open.
+var ErrLocked = errors.New("store: data directory is in use by another process")
+
+// ErrDiskFull is the reason of a fatal error when a write found no space.
+var ErrDiskFull = errors.New("store: no space left on the disk")
+
+// ErrDamaged is returned when the directory's files cannot be read as a store,
+// and is the reason of a fatal error when that is found later: damaged is not
+// the same as empty.
+var ErrDamaged = errors.New("store: the files are damaged")
+
+// PebbleOptions are what a Pebble store is opened with.
+type PebbleOptions struct {
+	Dir      string       // made when it is missing
+	FS       vfs.FS       // nil: the operating system's
+	Cache    int64        // bytes; 0: DefaultCache
+	MemTable uint64       // bytes; 0: DefaultMemTable
+	Logger   *slog.Logger // nil: nothing is logged
+	// Fatal is told of a failure after which nothing may be said any more: a
+	// failed write or sync, a checksum that does not match. It must not return
+	// (should it, the goroutine that met the failure ends all the same); nil
+	// exits the process with status 70. It may run on any goroutine, at once
+	// on several, and inside of Pebble's locks: it must not use the store.
+	Fatal func(error)
+	// DiskSlow is told of a write or sync that has been under way for longer
+	// than SlowAfter, again and again while it lasts. It must not block. nil:
+	// it is logged and counted only.
+	DiskSlow func(path string, since time.Duration)
+	// SlowAfter is when a write counts as slow; 0: DefaultSlowAfter, negative:
+	// never. Checked every two seconds.
+	SlowAfter time.Duration
+}
+
+// OpenPebble opens or makes a store. It returns an error that wraps ErrLocked
+// when the directory is in use, ErrDamaged when its files are damaged or some
+// are missing.
+func OpenPebble(o PebbleOptions) (*Pebble, error) {
+	o = o.complete()
+	if err := o.FS.MkdirAll(o.Dir, 0o750); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	dir, err := canonical(o.Dir, o.FS)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	o.Dir = dir
+	lock, err := pebble.LockDirectory(dir, o.FS)
+	if err != nil {
+		return nil, lockError(dir, err)
+	}
+	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal}
+	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
+	// Nothing is retried: Fatal does not return.
+	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
+	if err = create(o, p.events, lock); err == nil {
+		p.db, err = open(o, p.events, lock)
+	}
+	if err != nil {
+		_ = p.health.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// complete fills in what is not given and makes Fatal final.
+func (o PebbleOptions) complete() PebbleOptions {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Cache == 0 {
+		o.Cache = DefaultCache
+	}
+	if o.MemTable == 0 {
+		o.MemTable = DefaultMemTable
+	}
+	if o.SlowAfter == 0 {
+		o.SlowAfter = DefaultSlowAfter
+	}
+	fatal, log := o.Fatal, o.Logger
+	if fatal == nil {
+		fatal = func(err error) {
+			log.Error("store.fatal", "error", err)
+			os.Exit(70) // EX_SOFTWARE
+		}
+	}
+	o.Fatal = func(err error) {
+		fatal(explain(err))
+		// Going on after a failed commit corrupts the store, and a failed read
+		// must not look like an absent key.
+		runtime.Goexit()
+	}
+	return o
+}
+
+// explain puts the words of this package around an error of the disk.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, ErrDiskFull) || errors.Is(err, syscall.ENOSPC):
+		if !errors.Is(err, ErrDiskFull) {
+			err = fmt.Errorf("%w: %w", ErrDiskFull, err)
+		}
+		return fmt.Errorf("%w; free space and start again", err)
+	case !errors.Is(err, ErrDamaged) && damaged(err):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+func damaged(err error) bool {
+	return pebble.IsCorruptionError(err) || record.IsInvalidRecord(err) || errors.Is(err, pebble.ErrDBNotPristine)
+}
+
+// canonical gives the one name of a directory: Pebble tells directories of
+// this process apart by name, and the system's locks do not hold within a
+// process.
+func canonical(dir string, files vfs.FS) (string, error) {
+	if vfs.Root(files) != vfs.Default {
+		return dir, nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// lockError tells a lock that somebody holds from one that cannot be had.
+func lockError(dir string, err error) error {
+	var path *fs.PathError
+	var number syscall.Errno
+	switch {
+	case errors.As(err, &path),
+		errors.As(err, &number) && number != syscall.EAGAIN && number != syscall.EACCES:
+		return fmt.Errorf("store: lock %s: %w", dir, err)
+	}
+	return fmt.Errorf("%w: %s (%w); stop that process, or use another directory", ErrLocked, dir, err)
+}
+
+// create makes a new store and opens and closes it, so that every log that
+// ever holds a write is of the format that tells damage in the middle from the
+// end (the very first log is older than the format's version mark, and damage
+// in it would silently cut off all that follows).
+func create(o PebbleOptions, e *events, lock *pebble.Lock) error {
+	desc, err := pebble.Peek(o.Dir, o.FS)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, o.Dir, err)
+	}
+	if desc.Exists {
+		return nil
+	}
+	if err := untouched(o); err != nil {
+		return err
+	}
+	db, err := open(o, e, lock)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncParents(o)
+}
+
+// untouched checks that a directory without a store has no files of one.
+// Making a new store would delete them as left over.
+func untouched(o PebbleOptions) error {
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, name := range names {
+		// A creation that was cut short leaves a manifest and no more.
+		for _, of := range []string{".sst", ".blob", ".log"} {
+			if strings.HasSuffix(name, of) {
+				return fmt.Errorf("%w: %s holds %s but no record of what belongs to it; %s", ErrDamaged, o.Dir, name, advice)
+			}
+		}
+	}
+	return nil
+}
+
+const advice = "restore the directory or rebuild the node; do not delete single files"
+
+// syncParents makes the names of a new directory and of the ones above it
+// durable. Those that cannot be opened are not ours: they were there before.
+func syncParents(o PebbleOptions) error {
+	dir := o.Dir
+	for {
+		up := o.FS.PathDir(dir)
+		if up == dir || up == "." || up == "" {
+			return nil
+		}
+		f, err := o.FS.OpenDir(up)
+		if err != nil {
+			return nil //nolint:nilerr // may be searched but not read, then somebody else made it
+		}
+		err = errors.Join(f.Sync(), f.Close())
+		if err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems cannot sync directories
+			return fmt.Errorf("store: sync %s: %w", up, err)
+		}
+		dir = up
+	}
+}
+
+func open(o PebbleOptions, e *events, lock *pebble.Lock) (*pebble.DB, error) {
+	opts := settings(o, e)
+	defer opts.Cache.Unref()
+	opts.Lock = lock
+	db, err := pebble.Open(o.Dir, opts)
+	switch {
+	case err == nil:
+		return db, nil
+	case damaged(err) || errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s: %w; %s", ErrDamaged, o.Dir, err, advice)
+	}
+	return nil, fmt.Errorf("store: open %s: %w", o.Dir, err)
+}

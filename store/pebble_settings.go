@@ -1,0 +1,60 @@
+package store
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+)
+
+// Sizes that fit one node with any backlog into 150 MiB.
+const (
+	// DefaultCache holds the blocks that were read last, in bytes. What is
+	// claimed was mostly enqueued a moment ago or lies in a row on disk, so
+	// little is gained beyond.
+	DefaultCache = 16 << 20
+	// DefaultMemTable is the size of one memtable in bytes. Larger ones write
+	// less to disk, because short-lived keys die in them; two can be full
+	// while a third is flushed.
+	DefaultMemTable = 16 << 20
+	// DefaultSlowAfter is when a write or sync counts as slow.
+	DefaultSlowAfter = 5 * time.Second
+)
+
+// format is the version of Pebble's files. It goes up only, and only in a
+// release after the one that can first read the new version, so that an
+// upgrade can be taken back.
+const format = pebble.FormatValueSeparation
+
+// settings are Pebble's options.
+func settings(o PebbleOptions, e *events) *pebble.Options {
+	opts := &pebble.Options{
+		FS: o.FS, Cache: pebble.NewCache(o.Cache), FormatMajorVersion: format,
+		Logger: &pebbleLogger{o.Logger, o.Fatal}, EventListener: e.listener(),
+		MemTableSize: o.MemTable, MemTableStopWritesThreshold: 4,
+		// Merge level 0 early: every sublevel is one more place to look for a
+		// key. Never stop writes for it: the memtables do that.
+		L0CompactionThreshold: 2, L0StopWritesThreshold: 1000,
+		LBaseMaxBytes: 64 << 20, MaxOpenFiles: 1000,
+		// Table files are written to disk as they grow, not all at the end:
+		// an fsync of the log must not wait behind megabytes.
+		BytesPerSync: 512 << 10,
+		// Deleting many large files at once stalls some disks.
+		TargetByteDeletionRate: 128 << 20,
+		// Deleted ranges give their space back soon, without a flush each.
+		FlushDelayDeleteRange: 10 * time.Second,
+		CompactionConcurrencyRange: func() (int, int) {
+			return 1, max(1, runtime.GOMAXPROCS(0)/4)
+		},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].BlockSize = 16 << 10
+		// Payloads are the users' to compress: unpacking a block to read one
+		// task costs more than it saves.
+		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // 1 % false positives
+	}
+	return opts
+}
