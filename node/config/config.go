@@ -126,8 +126,9 @@ type Config struct {
 	// and register).
 	MemTableSize Size
 	// HeadSize is how many ready tasks are kept in memory per queue and
-	// partition. Default 1024, about 50 bytes each; memory is at most
-	// HeadSize * 50 * Partitions * queues with ready tasks. Smaller: more reads
+	// partition. Default 256, about 60 bytes each and up to 1 KiB more for a small
+	// task that was never claimed; memory is at most
+	// HeadSize * 1 KiB * Partitions * queues with ready tasks. Smaller: more reads
 	// of the index, never a scan.
 	HeadSize int
 
