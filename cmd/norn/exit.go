@@ -115,7 +115,7 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 	}
 	var mistake usageError
 	if !a.started || errors.As(err, &mistake) && !strings.Contains(text, "\n") {
-		text += fmt.Sprintf("; see `%s --help`", cmd.CommandPath())
+		text += fmt.Sprintf(" (see `%s --help`)", cmd.CommandPath())
 	}
 	a.complain(text)
 	return code

@@ -98,7 +98,7 @@ func (a *app) receipt(done string, r *nornv1.Receipt) error {
 		if r.GetExisted() {
 			again = " (it was before)"
 		}
-		fmt.Fprintf(w, "%s%s, %d durable copies\n", done, again, r.GetDurableCopies())
+		fmt.Fprintf(w, "%s%s, copies on disk: %d\n", done, again, r.GetDurableCopies())
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -87,15 +88,24 @@ say why it could not go on.`,
 
 // runWorker works until it is told to stop or there is nothing left.
 func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config, run command.Config) error {
+	// Later outages are bridged, but nobody wants to wait for a typo.
+	if err := c.Connect(ctx); err != nil {
+		return err
+	}
 	var sum tally
 	began := time.Now()
 	progress := a.progress("done")
 	cfg.OnEvent = func(e worker.Event) {
-		done := sum.add(e.Kind)
-		if (e.Kind == worker.Failed || e.Kind == worker.Lost || e.Kind == worker.Unreported) && !a.quiet {
-			a.complain(clean(fmt.Sprintf("task %s %s: %v", e.Task.ID(), e.Kind, oneLine(e.Err))))
-		}
-		sum.show(progress, done)
+		sum.add(e.Kind, func(completed uint64) {
+			if (e.Kind == worker.Failed || e.Kind == worker.Lost || e.Kind == worker.Unreported) && !a.quiet {
+				progress.Clear()
+				a.complain(clean(fmt.Sprintf("task %s %s: %v", e.Task.ID(), e.Kind, oneLine(e.Err))))
+			}
+			progress.Set(completed)
+		})
+	}
+	if !a.quiet {
+		cfg.Logger = slog.New(slog.NewTextHandler(a.errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	w := worker.New(c, cfg)
 	w.Handle("*", command.Handler(run))
@@ -149,24 +159,19 @@ func (s *shared) Write(b []byte) (int, error) {
 
 // tally counts what became of the tasks.
 type tally struct {
-	mu    sync.Mutex // guards kinds, and the progress line
+	mu    sync.Mutex // guards kinds, and what is told of them
 	kinds map[worker.EventKind]uint64
 }
 
-func (t *tally) add(k worker.EventKind) (done uint64) {
+// add counts, and calls then, one call at a time, with how many have completed.
+func (t *tally) add(k worker.EventKind, then func(completed uint64)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.kinds == nil {
 		t.kinds = make(map[worker.EventKind]uint64)
 	}
 	t.kinds[k]++
-	return t.kinds[worker.Completed]
-}
-
-func (t *tally) show(p *render.Progress, done uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.Set(done)
+	then(t.kinds[worker.Completed])
 }
 
 // ends are the ways in which the run of a task can end.

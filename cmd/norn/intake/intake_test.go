@@ -240,10 +240,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestAnyTextSplitsIntoItsLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringMatching(`[ab\n\r]{0,30}`).Draw(rt, "text")
-		var want []string
-		for _, l := range strings.Split(text, "\n") {
-			want = append(want, l)
-		}
+		want := strings.Split(text, "\n")
 		last := len(want) - 1
 		for i := range last {
 			want[i] = strings.TrimSuffix(want[i], "\r")

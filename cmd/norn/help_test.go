@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		walk(c, visit)
+	}
+}
+
+// TestEveryCommandHasHelp wants a line, an example, and a usage for each flag.
+func TestEveryCommandHasHelp(t *testing.T) {
+	var names []string
+	walk((&app{out: &bytes.Buffer{}}).root(), func(c *cobra.Command) {
+		names = append(names, c.CommandPath())
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("%s has no short text or no example", c.CommandPath())
+		}
+		if c.HasParent() && c.Name() != "completion" && !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("the example of %s is of something else: %q", c.CommandPath(), c.Example)
+		}
+	})
+	for _, want := range []string{
+		"norn server", "norn task enqueue", "norn task get", "norn task list", "norn task count", "norn task log", "norn task claim", "norn task renew",
+		"norn task update", "norn task complete", "norn task fail", "norn task release", "norn task wait", "norn work", "norn cluster status",
+		"norn version", "norn completion bash",
+	} {
+		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	out := ok(t, "task", "claim", "--help")
+	if !strings.Contains(out, "Examples:\n  norn task claim -q mail") {
+		t.Errorf("got %s", out)
+	}
+	if out := ok(t, "task"); !strings.Contains(out, "Available Commands:") {
+		t.Errorf("got %s", out)
+	}
+	v := decode[map[string]string](t, "version")
+	if v["version"] != "1.2.3-test" || v["commit"] != "abcdef" || !strings.HasPrefix(v["go_version"], "go1.") {
+		t.Errorf("got %v", v)
+	}
+	if out := ok(t, "version"); !strings.HasPrefix(out, "norn 1.2.3-test (commit abcdef, go1.") {
+		t.Errorf("got %s", out)
+	}
+	if out := ok(t, "completion", "bash"); !strings.Contains(out, "__start_norn") {
+		t.Errorf("got %.200s", out)
+	}
+	refused(t, 2, `did you mean "norn task enqueue"?`, "task", "enqueu")
+	r := nornWith(t, "", []string{"NORN_OUTPUT=yaml"}, "version")
+	if !strings.HasPrefix(r.out, "version: 1.2.3-test\n") {
+		t.Errorf("NORN_OUTPUT=yaml: %+v", r)
+	}
+	if r := nornWith(t, "", []string{"NORN_TIMEOUT=soon"}, "version"); r.code != 2 || !strings.Contains(r.err, "environment variable NORN_TIMEOUT") {
+		t.Errorf("NORN_TIMEOUT=soon: %+v", r)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	answered := func(k nornv1.ErrorKind) error {
+		return fmt.Errorf("outer: %w", &client.Error{Op: "op", Err: proto.Refused(k, "why")})
+	}
+	for k := range nornv1.ErrorKind_name {
+		want := map[nornv1.ErrorKind]int{
+			nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT: 2, nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW: 2, nornv1.ErrorKind_ERROR_KIND_NOT_FOUND: 3,
+			nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE: 4, nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED: 4, nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: 5,
+			nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST: 5, nornv1.ErrorKind_ERROR_KIND_OVERLOADED: 6, nornv1.ErrorKind_ERROR_KIND_DISK_FULL: 6,
+		}[nornv1.ErrorKind(k)]
+		if want == 0 {
+			want = 1
+		}
+		if got := exitCode(answered(nornv1.ErrorKind(k))); got != want {
+			t.Errorf("%s: exit %d, want %d", nornv1.ErrorKind(k), got, want)
+		}
+	}
+	if got := exitCode(nil); got != 0 {
+		t.Errorf("no error: %d", got)
+	}
+	unknown := &client.Error{Op: "enqueue", Unknown: true, Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "gone\x1b[2J")}
+	if got := message(unknown); !strings.Contains(got, "it may have happened") || !strings.HasSuffix(got, "safe") || strings.Contains(got, "\x1b") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestEveryOutputFormat reads one list in each format.
+func TestEveryOutputFormat(t *testing.T) {
+	enqueue(t, "-q", "formats", "x")
+	for _, format := range []string{"table", "json", "jsonl", "yaml"} {
+		out := ok(t, "task", "list", "-q", "formats", "-o", format)
+		if format[0] == 'j' && !json.Valid([]byte(out)) || !strings.Contains(out, "formats") {
+			t.Errorf("%s: %s", format, out)
+		}
+	}
+}

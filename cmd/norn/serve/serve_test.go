@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/norn-dev/norn/node/config"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// events hears the names of log lines.
+type events struct {
+	slog.Handler
+	mu    sync.Mutex // guards names
+	names []string
+	ready chan struct{}
+}
+
+func newEvents() *events {
+	return &events{Handler: slog.NewTextHandler(io.Discard, nil), ready: make(chan struct{})}
+}
+
+func (e *events) Handle(_ context.Context, r slog.Record) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.names = append(e.names, r.Message); r.Message == "server.ready" {
+		close(e.ready)
+	}
+	return nil
+}
+
+func (e *events) heard(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Contains(e.names, name)
+}
+
+func testConfig(t *testing.T) *config.Config {
+	c := config.Default()
+	c.Data, c.Listen, c.HTTPListen = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "127.0.0.1:0"
+	c.Complete()
+	return c
+}
+
+func TestRunUntilTold(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := newEvents()
+	done := make(chan error)
+	go func() { done <- Run(ctx, testConfig(t), Options{Version: "test", Logger: slog.New(heard)}) }()
+	select {
+	case <-heard.ready:
+	case err := <-done:
+		t.Fatal(err)
+	case <-time.After(time.Minute):
+		t.Fatal("not ready")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if !heard.heard("server.stopping") || !heard.heard("server.stopped") || heard.heard("server.open") {
+		t.Errorf("heard %v", heard.names)
+	}
+}
+
+// TestStopBeforeReady ends a server that has only begun.
+func TestStopBeforeReady(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Run(ctx, testConfig(t), Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*config.Config){
+		"http port":     func(c *config.Config) { c.HTTPListen = taken.Addr().String() },
+		"client port":   func(c *config.Config) { c.Listen = taken.Addr().String() },
+		"is empty":      func(c *config.Config) { c.AuthTokenFile = empty },
+		"no such file":  func(c *config.Config) { c.AuthTokenFile = empty + "er" },
+		"tls-cert":      func(c *config.Config) { c.TLSCert, c.TLSKey = empty, empty },
+		"not a directo": func(c *config.Config) { c.Data = filepath.Join(empty, "below") },
+	} {
+		c := testConfig(t)
+		change(c)
+		if err := Run(t.Context(), c, Options{Logger: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		} else if _, left := os.Stat(c.Data); left == nil && !errors.Is(left, os.ErrNotExist) {
+			t.Errorf("%s: the data directory was made", want)
+		}
+	}
+}
+
+func TestExposed(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false, "localhost:1": false, ":1": true, "0.0.0.0:1": true, "10.0.0.1:1": true, "db1:1": true} {
+		if exposed(addr) != want {
+			t.Errorf("%s: exposed is %v", addr, !want)
+		}
+	}
+}
