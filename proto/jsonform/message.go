@@ -155,3 +155,6 @@ func float(f float64, bits int) Value {
 
 // Uint64 makes the form of a 64-bit integer: a decimal string.
 func Uint64(n uint64) Value { return String(strconv.FormatUint(n, 10)) }
+
+// Float makes a number; one that JSON cannot write becomes a string.
+func Float(f float64) Value { return float(f, 64) }

@@ -1,6 +1,10 @@
 package jsonform
 
-import "slices"
+import (
+	"math"
+	"slices"
+	"strconv"
+)
 
 // Value is one value of JSON. The zero Value is null.
 type Value struct {
@@ -38,6 +42,14 @@ func Bool(b bool) Value {
 		return Value{kind: boolean, scalar: "true"}
 	}
 	return Value{kind: boolean, scalar: "false"}
+}
+
+// Number makes a JSON number; what JSON has no number for becomes null.
+func Number(v float64) Value {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return Value{}
+	}
+	return Value{kind: number, scalar: strconv.FormatFloat(v, 'f', -1, 64)}
 }
 
 // List makes an array.

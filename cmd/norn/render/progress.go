@@ -11,6 +11,7 @@ import (
 type Progress struct {
 	w     io.Writer
 	what  string
+	of    string
 	began time.Time
 	shown time.Time
 	wrote bool
@@ -34,7 +35,22 @@ func (p *Progress) Set(n uint64) {
 	}
 	p.shown, p.wrote = now, true
 	rate := float64(n) / now.Sub(p.began).Seconds()
-	fmt.Fprintf(p.w, "\r\x1b[K%s: %s (%s/s)", p.what, Number(n), Number(uint64(rate)))
+	fmt.Fprintf(p.w, "\r\x1b[K%s: %s%s (%s/s)", p.what, Number(n), p.of, Number(uint64(rate)))
+}
+
+// Stage is Set for work that has several stages; a total of 0 is not known.
+func (p *Progress) Stage(what string, done, total int) {
+	if p == nil {
+		return
+	}
+	if what != p.what {
+		p.what, p.began = what, time.Now()
+	}
+	if total > 0 {
+		p.of = " of " + Number(uint64(total))
+	}
+	p.Set(uint64(max(done, 0)))
+	p.of = ""
 }
 
 // Clear takes the line away, so that something else can be written.

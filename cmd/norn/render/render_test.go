@@ -166,6 +166,12 @@ func TestProgress(t *testing.T) {
 	p.shown = time.Now().Add(-time.Second)
 	p.Set(1234)
 	p.Clear()
+	p.shown = time.Now().Add(-time.Second)
+	p.Stage("next", 5, 1000)
+	if !strings.Contains(b.String(), "next: 5 of 1,000 (") {
+		t.Errorf("got %q", b.String())
+	}
+	p.Clear()
 	if !strings.HasPrefix(b.String(), "\r\x1b[Kenqueued: 1,234 (") || !strings.HasSuffix(b.String(), "\r\x1b[K") {
 		t.Errorf("got %q", b.String())
 	}
