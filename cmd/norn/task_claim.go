@@ -84,10 +84,6 @@ func (a *app) renew() *cobra.Command {
 			return usage("--lease: %s is not between 1s and 24h", *lease)
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
-			if err := c.Connect(cmd.Context()); err != nil {
-				return err
-			}
-			sent := time.Now()
 			results, err := c.Renew(cmd.Context(), []client.Ref{ref}, *lease)
 			if err == nil {
 				err = results[0].Err
@@ -95,24 +91,14 @@ func (a *app) renew() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, length := results[0], *lease
-			if length == 0 {
-				length = leaseOf(r.Deadline.Sub(sent))
-			}
-			v := jsonform.Of(r.Claim).With("lease_seconds", jsonform.Seconds(length))
+			r := results[0]
+			v := jsonform.Of(r.Claim).With("lease_seconds", jsonform.Seconds(r.Lease))
 			return a.writer().Object(v, func(w io.Writer) {
-				fmt.Fprintf(w, "renewed for %s, until %s\n", render.Duration(length), r.Claim.GetEnd().AsTime().Format(time.RFC3339))
+				fmt.Fprintf(w, "renewed for %s, until %s\n", render.Duration(r.Lease), r.Claim.GetEnd().AsTime().Format(time.RFC3339))
 			})
 		})
 	}
 	return cmd
-}
-
-// leaseOf is the lease behind a worker's deadline, which is a thousandth
-// earlier and counts from the sending. Leases are made by people: tenths of a
-// second are fine enough.
-func leaseOf(deadline time.Duration) time.Duration {
-	return (deadline + deadline/999).Round(100 * time.Millisecond)
 }
 
 func (a *app) releaseCommand() *cobra.Command {

@@ -131,6 +131,11 @@ func TestJSONOfALife(t *testing.T) {
 	same("update", ok(t, "task", "update", id, token, "0", "half", "-o", "json"), receiptJSON)
 	same("renew", ok(t, "task", "renew", id, token, "--lease", "90s", "-o", "json"),
 		"{\n  \"token\": \"TOKEN\",\n  \"worker\": \"me\",\n  \"start\": \"TIME\",\n  \"end\": \"TIME\",\n  \"outcome\": \"active\",\n  \"lease_seconds\": 90\n}\n")
+	if renewed := decode[struct {
+		Lease float64 `json:"lease_seconds"`
+	}](t, "task", "renew", id, token); renewed.Lease != 90 {
+		t.Errorf("renewed without --lease: %v seconds", renewed.Lease)
+	}
 	same("log", ok(t, "task", "log", id, "-o", "jsonl"), `{"token": "TOKEN","seq":"0","data":"aGFsZg==","at":"TIME"}`+"\n")
 	same("complete", ok(t, "task", "complete", id, token, "-o", "json"), receiptJSON)
 	same("get", ok(t, "task", "get", id, "-o", "json"), doneJSON)
