@@ -57,9 +57,12 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 	  done; done
 
 .PHONY: bench
-bench: build ## norn bench (BENCHARGS='--scenario …'), then the Go benchmarks
-	bin/norn bench $(BENCHARGS)
-	go test -run '^$$' -bench . -benchmem ./...
+bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--scenario …'
+	.ci/bench
+
+.PHONY: kills
+kills: ## kill -9 the server 100 times under load (NORN_TEST_KILLS)
+	NORN_TEST_KILLS=$${NORN_TEST_KILLS:-100} go test ./cmd/norn -run TestKillAtRandomMoments -v -timeout 30m
 
 .PHONY: demo
 demo: build ## the guided tour on real input

@@ -161,7 +161,7 @@ func (r *run) receive(ctx context.Context, s *stage, began time.Time, total int)
 
 // scenarioBacklog compares the claim rate with a few and with many waiting.
 func (r *run) scenarioBacklog(ctx context.Context) error {
-	const few = 10_000
+	few := min(10_000, r.Tasks)
 	var rates []float64
 	var claimed atomic.Int64
 	for _, waiting := range []int{few, r.Tasks} {
@@ -174,7 +174,7 @@ func (r *run) scenarioBacklog(ctx context.Context) error {
 		rates = append(rates, rate(n, took))
 	}
 	r.report.Tasks = int(claimed.Load())
-	r.report.add("rate_10000_waiting", rates[0], "tasks/s")
+	r.report.add(fmt.Sprintf("rate_%d_waiting", few), rates[0], "tasks/s")
 	r.report.add(fmt.Sprintf("rate_%d_waiting", r.Tasks), rates[1], "tasks/s")
 	r.report.add("ratio", rates[1]/rates[0], "")
 	return nil

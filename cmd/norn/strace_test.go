@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/norn-dev/norn/client"
+)
+
+// TestOneFdatasyncPerSequentialEnqueue counts system calls: an acknowledgement
+// means on disk, so a client that waits for each answer costs one fdatasync
+// each, no less.
+func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("NOT RUN: strace is not installed")
+	}
+	s, err := startServer(filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = s.end(syscall.SIGTERM) }()
+	c, err := client.Dial(t.Context(), []string{s.addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	enqueue := func() {
+		if _, err := c.Enqueue(t.Context(), client.Task{Queue: "strace"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enqueue() // the server leads from here on
+	var out buffer
+	trace := exec.Command(strace, "-f", "-e", "trace=fdatasync,fsync", "-p", strconv.Itoa(s.cmd.Process.Pid))
+	trace.Stderr = &out
+	if err := trace.Start(); err != nil {
+		t.Skip("NOT RUN: strace cannot start: ", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- trace.Wait() }()
+	for !strings.Contains(out.String(), "attached") {
+		select {
+		case err := <-ended:
+			t.Skipf("NOT RUN: strace cannot attach here: %v: %s", err, out.String())
+		default:
+			enqueue()
+		}
+	}
+	const n = 100
+	before := countSyncs(out.String())
+	for range n {
+		enqueue()
+	}
+	_ = trace.Process.Signal(syscall.SIGINT)
+	<-ended
+	got := countSyncs(out.String()) - before
+	// A table file or a new log may be synced beside; an enqueue must not
+	// share its sync with the next one, for that one is not sent yet.
+	if got < n || got > n+10 {
+		t.Fatalf("%d syncs for %d sequential enqueues:\n%s", got, n, tail(out.String()))
+	}
+	t.Logf("%d syncs for %d sequential enqueues", got, n)
+}
+
+// countSyncs counts the calls that began; the second half of an interrupted
+// line has no parenthesis after the name.
+func countSyncs(trace string) int {
+	return strings.Count(trace, "fdatasync(") + strings.Count(trace, " fsync(")
+}
+
+func tail(s string) string { return s[max(0, len(s)-2000):] }
