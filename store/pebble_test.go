@@ -89,6 +89,7 @@ func TestOneDataSyncPerSync(t *testing.T) {
 // TestDamagedLogIsRefused flips one bit in the middle of the log (faults.md
 // 0.1): the store must say so, not open with half of the data.
 func TestDamagedLogIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	s, err := store.OpenPebble(store.PebbleOptions{Dir: dir})
 	if err != nil {
@@ -190,6 +191,7 @@ func TestFailingChild(t *testing.T) {
 // TestDiskFailureEndsTheProcess: after a failed fsync or a full disk nothing is
 // acknowledged, nothing is tried again, the process ends.
 func TestDiskFailureEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	for name := range failures {
 		t.Run(name, func(t *testing.T) {
 			child := exec.Command(os.Args[0], "-test.run=^TestFailingChild$")

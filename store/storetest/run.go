@@ -186,32 +186,36 @@ func overlay(t *testing.T, open func(t testing.TB) Machine) {
 // crash: at any cut every synced batch is there whole, and of the others a
 // prefix, each whole or not at all.
 func crash(t *testing.T, open func(t testing.TB) Machine) {
+	m := open(t)
+	defer m.Close()
 	rapid.Check(t, func(rt *rapid.T) {
-		m := open(t)
-		defer m.Close()
+		clearAll(m.Store())
+		m.Store().Sync()
 		states := []model{{}} // after each batch since the last sync
 		next := 0
-		rt.Repeat(map[string]func(*rapid.T){
-			"apply": func(t *rapid.T) {
-				var b store.Batch
-				now := maps.Clone(states[len(states)-1])
-				// Each batch marks itself in several keys: half a batch shows.
-				next++
-				for i := range rapid.IntRange(1, 4).Draw(t, "writes") {
-					key := fmt.Sprintf("k%d", (next+i)%5)
-					if rapid.IntRange(0, 4).Draw(t, "delete") == 0 {
-						b.Delete([]byte(key))
-						delete(now, key)
-						continue
-					}
-					b.Set([]byte(key), fmt.Append(nil, next))
-					now[key] = fmt.Sprint(next)
+		apply := func(t *rapid.T) {
+			var b store.Batch
+			now := maps.Clone(states[len(states)-1])
+			// Each batch marks itself in several keys: half a batch shows.
+			next++
+			for i := range rapid.IntRange(1, 4).Draw(t, "writes") {
+				key := fmt.Sprintf("k%d", (next+i)%5)
+				if rapid.IntRange(0, 4).Draw(t, "delete") == 0 {
+					b.Delete([]byte(key))
+					delete(now, key)
+					continue
 				}
-				b.Set([]byte("last"), fmt.Append(nil, next))
-				now["last"] = fmt.Sprint(next)
-				m.Store().Apply(&b)
-				states = append(states, now)
-			},
+				b.Set([]byte(key), fmt.Append(nil, next))
+				now[key] = fmt.Sprint(next)
+			}
+			b.Set([]byte("last"), fmt.Append(nil, next))
+			now["last"] = fmt.Sprint(next)
+			m.Store().Apply(&b)
+			states = append(states, now)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			// Mostly writes: crashes are what takes time.
+			"apply": apply, "apply more": apply, "apply still more": apply, "apply even more": apply,
 			"sync": func(*rapid.T) {
 				m.Store().Sync()
 				states = states[len(states)-1:]

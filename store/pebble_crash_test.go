@@ -1,0 +1,151 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/norn-dev/norn/store"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// TestCrashUnderLoad loses power while one goroutine applies, another syncs
+// and Pebble changes logs, flushes and compacts. Batch n writes n under a few
+// keys of its own and under "last", some batches are larger than a memtable:
+// what Sync promised must be there, of the rest a prefix, each batch whole.
+func TestCrashUnderLoad(t *testing.T) {
+	t.Parallel()
+	for seed := range 6 {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+		fs := vfs.NewCrashableMem()
+		s := open(t, fs)
+		var applied, synced atomic.Uint64
+		stop := make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				n := applied.Load()
+				s.Sync()
+				synced.Store(n)
+			}
+		})
+		sizes := rand.New(rand.NewPCG(uint64(seed), 2))
+		batches := uint64(30 + rnd.IntN(100))
+		for n := uint64(1); n <= batches; n++ {
+			s.Apply(marked(n, sizes))
+			applied.Store(n)
+		}
+		// Read before the cut: whatever is promised by now must survive it.
+		promised := synced.Load()
+		left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rnd.IntN(101), RNG: rnd})
+		close(stop)
+		running.Wait()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, left)
+		last := check(t, s)
+		if last < promised || last > batches {
+			t.Fatalf("seed %d: %d batches after the crash, %d were synced of %d", seed, last, promised, batches)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// marked makes batch n.
+func marked(n uint64, sizes *rand.Rand) *store.Batch {
+	value := binary.BigEndian.AppendUint64(nil, n)
+	switch sizes.IntN(20) {
+	case 0:
+		value = append(value, make([]byte, 100<<10)...) // times 3: larger than a memtable
+	case 1, 2:
+		value = append(value, make([]byte, 10<<10)...)
+	}
+	b := &store.Batch{}
+	for i := range 3 {
+		b.Set(fmt.Appendf(nil, "%08d/%d", n, i), value)
+	}
+	b.Set([]byte("last"), value[:8])
+	b.Delete(fmt.Appendf(nil, "%08d/%d", n-7, 0)) // a fixed rule, so that it can be checked
+	return b
+}
+
+// check compares a store with the first batches and says how many there are.
+func check(t *testing.T, s store.Store) uint64 {
+	t.Helper()
+	value, ok := s.Get([]byte("last"))
+	if !ok {
+		value = make([]byte, 8)
+	}
+	last := binary.BigEndian.Uint64(value)
+	got := map[string]uint64{}
+	for k, v := range s.Scan(nil, []byte("last")) {
+		got[string(k)] = binary.BigEndian.Uint64(v)
+	}
+	want := 0
+	for n := uint64(1); n <= last; n++ {
+		for i := range 3 {
+			key := fmt.Sprintf("%08d/%d", n, i)
+			deleted := i == 0 && n+7 <= last
+			if v, ok := got[key]; ok == deleted || ok && v != n {
+				t.Fatalf("of %d batches: %s is %d, %v", last, key, v, ok)
+			}
+			if !deleted {
+				want++
+			}
+		}
+	}
+	if len(got) != want {
+		t.Fatalf("of %d batches: %d keys, want %d", last, len(got), want)
+	}
+	return last
+}
+
+// TestReadersBesideTheWriter: snapshots read on other goroutines stay as they
+// were while batches are applied, flushed and synced.
+func TestReadersBesideTheWriter(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	var running sync.WaitGroup
+	sizes := rand.New(rand.NewPCG(3, 3))
+	for n := uint64(1); n <= 200; n++ {
+		s.Apply(marked(n, sizes))
+		if n%20 != 0 {
+			continue
+		}
+		snapshot := s.Snapshot()
+		running.Go(func() {
+			defer snapshot.Close()
+			s.Sync()
+			value, ok := snapshot.Get([]byte("last"))
+			if !ok || binary.BigEndian.Uint64(value) != n {
+				t.Errorf("a snapshot after batch %d has %v, %v", n, value, ok)
+			}
+			keys := 0
+			for range snapshot.Scan(nil, nil) {
+				keys++
+			}
+			if want := int(3*n - max(n, 7) + 7 + 1); keys != want {
+				t.Errorf("a snapshot after batch %d has %d keys, want %d", n, keys, want)
+			}
+		})
+	}
+	running.Wait()
+	m := s.Metrics()
+	if m.Flushes == 0 || m.DiskBytes == 0 || m.MemTableBytes == 0 || m.LiveBytes == 0 || m.Snapshots != 0 {
+		t.Errorf("figures after 200 batches: %+v", m)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
