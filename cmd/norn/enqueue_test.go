@@ -2,11 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/intake"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 func payloads(t *testing.T, queue string) (out []string) {
@@ -84,6 +93,9 @@ func TestEnqueueManyLines(t *testing.T) {
 	if len(lines) != n {
 		t.Errorf("%d listed", len(lines))
 	}
+	if !slices.IsSorted(ids) {
+		t.Error("later lines are older tasks")
+	}
 	if page := decode[[]taskJSON](t, "task", "list", "-q", "many"); len(page) != 100 {
 		t.Errorf("a page has %d", len(page))
 	}
@@ -153,7 +165,7 @@ func TestRefusedLinesAreNamed(t *testing.T) {
 // server answers.
 func TestUnavailable(t *testing.T) {
 	r := nornWith(t, "a\nb\n", []string{"NORN_ADDR=127.0.0.1:1", "NORN_TIMEOUT=300ms"}, "task", "enqueue", "-q", "x", "--lines", "-", "-o", "json")
-	if r.code != 4 || r.out != "[]\n" || !strings.Contains(r.err, "lines 1 to 2, and what follows: ") || !strings.Contains(r.err, "missing guarantee") || !strings.Contains(r.err, "--addr") {
+	if r.code != 4 || r.out != "[]\n" || !strings.Contains(r.err, "missing guarantee") || !strings.Contains(r.err, "--addr") {
 		t.Errorf("got %+v", r)
 	}
 	if r := norn(t, "task", "count", "--addr", "127.0.0.1:1", "--timeout", "200ms"); r.code != 4 || strings.Count(r.err, "\n") != 1 {
@@ -162,5 +174,22 @@ func TestUnavailable(t *testing.T) {
 	// A second address that answers is enough.
 	if out := ok(t, "task", "count", "-q", "x", "-o", "jsonl", "--addr", "127.0.0.1:1,"+the.server.addr); !strings.HasPrefix(out, `{"queue":"x"`) {
 		t.Errorf("got %q", out)
+	}
+}
+
+// TestLostBatchIsNamed checks what is said of a batch whose outcome is unknown.
+func TestLostBatchIsNamed(t *testing.T) {
+	a := &app{}
+	list := render.NewList(render.New(io.Discard, render.JSON, false), func(*nornv1.Receipt) jsonform.Value { return jsonform.Value{} },
+		render.Column[*nornv1.Receipt]{Cell: (*nornv1.Receipt).GetId})
+	lost := &client.Error{Op: "enqueue", Unknown: true, Err: errors.New("connection lost")}
+	bad := []*intake.Error{{Line: 4, Err: errors.New("bad")}, {Line: 9, Err: errors.New("worse")}}
+	got := a.refusals(&intake.Batch{Tasks: make([]client.Task, 3), Lines: []int{3, 5, 7}, Bad: bad, Err: lost}, list)
+	if len(got) != 2 || !strings.HasPrefix(got[1].Error(), "lines 3 to 7, and what follows: enqueue: outcome unknown") || exitCode(got[0]) != 2 || exitCode(got[1]) != 4 {
+		t.Errorf("got %v", got)
+	}
+	got = a.refusals(&intake.Batch{Tasks: make([]client.Task, 1), Lines: []int{0}, Err: lost}, list)
+	if len(got) != 1 || !strings.HasSuffix(got[0].Error(), "; its ID is 000000000000000000000000000") || list.Len() != 0 {
+		t.Errorf("got %v", got)
 	}
 }

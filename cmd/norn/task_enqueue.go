@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -185,11 +186,17 @@ func (a *app) enqueueAll(ctx context.Context, c *client.Client, src intake.Sourc
 		render.Column[*nornv1.Receipt]{Cell: (*nornv1.Receipt).GetId})
 	progress := a.progress("enqueued")
 	worst := 0
-	send := func(ctx context.Context, tasks []client.Task) ([]client.Result, error) {
-		return c.EnqueueMany(ctx, tasks, option)
+	to := intake.Target{
+		Name: func(tasks []client.Task) { name(c, tasks) },
+		Send: func(ctx context.Context, tasks []client.Task) ([]client.Result, error) {
+			return c.EnqueueMany(ctx, tasks, option)
+		},
+	}
+	if err := c.Connect(ctx); err != nil { // IDs are drawn by what the servers say
+		return errors.Join(err, list.Close())
 	}
 	var written error
-	err := intake.Run(ctx, src, send, func(b *intake.Batch) bool {
+	err := intake.Run(ctx, src, to, func(b *intake.Batch) bool {
 		problems := a.refusals(b, list)
 		if len(problems) > 0 {
 			progress.Clear()
@@ -220,6 +227,22 @@ func (a *app) enqueueAll(ctx context.Context, c *client.Client, src intake.Sourc
 	return err
 }
 
+// name gives an ID to every task that has none.
+func name(c *client.Client, tasks []client.Task) {
+	missing := 0
+	for i := range tasks {
+		if tasks[i].ID.IsZero() {
+			missing++
+		}
+	}
+	ids := c.NewIDs(missing)
+	for i := range tasks {
+		if tasks[i].ID.IsZero() {
+			tasks[i].ID, ids = ids[0], ids[1:]
+		}
+	}
+}
+
 // refusals adds the receipts of a batch to the list, and gives what was refused
 // in the order of the lines.
 func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (problems []error) {
@@ -233,6 +256,9 @@ func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (pro
 		first, last := b.Lines[0], b.Lines[len(b.Lines)-1]
 		before(last)
 		err := b.Err
+		if len(b.Tasks) == 1 && errors.Is(err, client.ErrUnknown) {
+			err = fmt.Errorf("%w; its ID is %s", err, b.Tasks[0].ID)
+		}
 		if first > 0 {
 			err = fmt.Errorf("lines %d to %d, and what follows: %w", first, last, err)
 		}
@@ -240,6 +266,9 @@ func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (pro
 	}
 	for i, r := range b.Results {
 		before(b.Lines[i])
+		if errors.Is(r.Err, client.ErrUnknown) {
+			r.Err = fmt.Errorf("%w; its ID is %s", r.Err, b.Tasks[i].ID)
+		}
 		switch {
 		case r.Err == nil:
 			list.Add(r.Receipt)

@@ -47,22 +47,28 @@ func next(src Source) (*Batch, error) {
 	return b, nil
 }
 
-// Send is what enqueues a batch.
-type Send func(context.Context, []client.Task) ([]client.Result, error)
+// Target is where tasks go.
+type Target struct {
+	// Name gives IDs to the tasks that have none. It is called batch by batch in
+	// the order of the input, so that what comes first is older.
+	Name func([]client.Task)
+	// Send enqueues a batch. It is called from several goroutines.
+	Send func(context.Context, []client.Task) ([]client.Result, error)
+}
 
 // Run sends what src gives, some batches at a time, and hands each to report in
 // the order of the input. Batches form by what can be read without waiting. Run
 // ends early when a batch fails as a whole, report returns false, or ctx ends;
 // a read of src that hangs is left behind then. The error is that of reading
 // src, or of ctx.
-func Run(ctx context.Context, src Source, send Send, report func(*Batch) bool) error {
+func Run(ctx context.Context, src Source, to Target, report func(*Batch) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sent := make(chan chan *Batch, flying)
 	failed := make(chan error, 1)
 	go func() {
 		defer close(sent)
-		failed <- feed(ctx, src, send, sent)
+		failed <- feed(ctx, src, to, sent)
 	}()
 	for {
 		select {
@@ -98,9 +104,10 @@ func rest(sent chan chan *Batch, report func(*Batch) bool) {
 }
 
 // feed reads batches and starts sending them.
-func feed(ctx context.Context, src Source, send Send, sent chan<- chan *Batch) error {
+func feed(ctx context.Context, src Source, to Target, sent chan<- chan *Batch) error {
 	for {
 		b, err := next(src)
+		to.Name(b.Tasks)
 		done := make(chan *Batch, 1)
 		select {
 		case sent <- done: // waits while too many are on their way
@@ -109,7 +116,7 @@ func feed(ctx context.Context, src Source, send Send, sent chan<- chan *Batch) e
 		}
 		go func() {
 			if len(b.Tasks) > 0 {
-				b.Results, b.Err = send(ctx, b.Tasks)
+				b.Results, b.Err = to.Send(ctx, b.Tasks)
 			}
 			done <- b
 		}()

@@ -20,6 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func unnamed([]client.Task) {}
+
 func all(t *testing.T, src Source) (tasks []client.Task, lines []int, bad []string) {
 	t.Helper()
 	for {
@@ -156,13 +158,20 @@ func TestRunKeepsOrder(t *testing.T) {
 		return make([]client.Result, len(tasks)), nil
 	}
 	line := 0
-	err := Run(t.Context(), src, send, func(b *Batch) bool {
+	named := 0
+	name := func(tasks []client.Task) {
+		for i := range tasks {
+			named++
+			tasks[i].Priority = int32(named)
+		}
+	}
+	err := Run(t.Context(), src, Target{name, send}, func(b *Batch) bool {
 		if len(b.Results) != len(b.Tasks) || len(b.Tasks) > maxTasks {
 			t.Errorf("%d tasks, %d results", len(b.Tasks), len(b.Results))
 		}
-		for _, l := range b.Lines {
-			if line++; l != line {
-				t.Fatalf("line %d after %d", l, line-1)
+		for i, l := range b.Lines {
+			if line++; l != line || int(b.Tasks[i].Priority) != line {
+				t.Fatalf("line %d after %d, named as number %d", l, line-1, b.Tasks[i].Priority)
 			}
 		}
 		return true
@@ -180,12 +189,12 @@ func TestRunStopsWhenABatchFails(t *testing.T) {
 	gone := errors.New("gone")
 	calls, reported := 0, 0
 	var mu sync.Mutex
-	err := Run(t.Context(), src, func(context.Context, []client.Task) ([]client.Result, error) {
+	err := Run(t.Context(), src, Target{unnamed, func(context.Context, []client.Task) ([]client.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
 		return nil, gone
-	}, func(b *Batch) bool {
+	}}, func(b *Batch) bool {
 		if b.Err != nil && !errors.Is(b.Err, gone) {
 			t.Errorf("got %v", b.Err)
 		}
@@ -212,9 +221,9 @@ func TestRunSendsWhatIsThere(t *testing.T) {
 		}
 		_ = out.Close()
 	}()
-	err := Run(t.Context(), Lines(in, client.Task{}), func(_ context.Context, tasks []client.Task) ([]client.Result, error) {
+	err := Run(t.Context(), Lines(in, client.Task{}), Target{unnamed, func(_ context.Context, tasks []client.Task) ([]client.Result, error) {
 		return make([]client.Result, len(tasks)), nil
-	}, func(b *Batch) bool {
+	}}, func(b *Batch) bool {
 		for _, task := range b.Tasks {
 			accepted <- string(task.Payload)
 		}
@@ -231,7 +240,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	in, out := io.Pipe()
 	defer func() { _ = out.Close() }()
 	cancel()
-	if err := Run(ctx, Lines(in, client.Task{}), nil, func(*Batch) bool { return true }); !errors.Is(err, context.Canceled) {
+	if err := Run(ctx, Lines(in, client.Task{}), Target{Name: unnamed}, func(*Batch) bool { return true }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
