@@ -43,11 +43,11 @@ func envName(name string) string {
 // documentation.
 func (c *Config) Settings() []Setting {
 	return []Setting{
-		{"data", "data `DIR`ectory", str(&c.Data)},
+		{"data", "data directory `DIR`", str(&c.Data)},
 		{"name", "name of this node (default: the peer address)", str(&c.Name)},
-		{"listen", "`ADDR`ess of the client port", str(&c.Listen)},
-		{"peer-listen", "`ADDR`ess of the port for other nodes", str(&c.PeerListen)},
-		{"http-listen", "`ADDR`ess of /livez, /readyz and /metrics", str(&c.HTTPListen)},
+		{"listen", "`ADDR` of the client port", str(&c.Listen)},
+		{"peer-listen", "`ADDR` of the port for other nodes", str(&c.PeerListen)},
+		{"http-listen", "`ADDR` of /livez, /readyz and /metrics", str(&c.HTTPListen)},
 		{"zone", "failure domain of this node", str(&c.Zone)},
 		{"replicas", "replicas of every partition; counts at the first start only", integer(&c.Replicas)},
 		{"partitions", "partitions; counts at the first start only", integer(&c.Partitions)},
