@@ -11,7 +11,12 @@
 //     implementation hands it to its fatal handler and does not return.
 //     Damaged is not absent, unknown is not failed (design 11).
 //
-// [OpenPebble] is the store of a node; package memstore is the twin of the
+// [Overlay] collects the writes of many steps, visible to those steps, into one
+// batch; it hashes and sorts nothing it does not need and allocates nothing
+// once warm.
+//
+// [OpenPebble] is the store of a node: one writer applies, another goroutine
+// syncs, any number read snapshots; package memstore is the twin of the
 // simulator, with the same behaviour and a crash that can be placed anywhere.
 // Package storetest holds both to this contract.
 package store

@@ -40,7 +40,7 @@ func BenchmarkLimits(b *testing.B) {
 
 // pebbleLimit commits from 64 goroutines, each commit synced by itself.
 func pebbleLimit(b *testing.B, keys int) {
-	db, err := pebble.Open(b.TempDir(), &pebble.Options{MemTableSize: 64 << 20})
+	db, err := pebble.Open(b.TempDir(), &pebble.Options{MemTableSize: 64 << 20, Logger: quiet{}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -92,4 +92,13 @@ func BenchmarkOverlay(b *testing.B) {
 			tx.Release(tx.Take())
 		}
 	}
+}
+
+// quiet keeps Pebble's own lines out of the benchmark's.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
 }

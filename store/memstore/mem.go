@@ -1,5 +1,3 @@
-// Package memstore is the store of the simulator: a map in memory that tells
-// what is synced from what is not, and that can crash at any point.
 package memstore
 
 import (
@@ -110,7 +108,7 @@ func (m *Mem) Unsynced() int { return len(m.pending) }
 // Crash gives the store as a machine finds it after losing power: what was
 // synced and the first keep unsynced batches. The old store must not be used.
 func (m *Mem) Crash(keep int) *Mem {
-	for _, ops := range m.pending[:min(keep, len(m.pending))] {
+	for _, ops := range m.pending[:max(0, min(keep, len(m.pending)))] {
 		write(m.synced, ops)
 	}
 	return &Mem{view: view{m.synced.Clone()}, synced: m.synced}
