@@ -43,12 +43,12 @@ var incarnationKey = []byte("!incarnation")
 
 // directory is an opened data directory.
 type directory struct {
-	facts    store.Store
-	register store.Store
+	facts    *store.Pebble
+	register *store.Pebble
 	self     register.Member
 }
 
-type openStore func(dir string) (store.Store, error)
+type openStore func(dir string) (*store.Pebble, error)
 
 // openDirectory opens a data directory and formats an empty one: a first start
 // makes a cluster of one.

@@ -10,12 +10,11 @@ import (
 type inbox struct {
 	wake chan struct{} // holds one token when there is something to do
 
-	mu     sync.Mutex // guards everything below
-	first  []any
-	rest   []any
-	bytes  int // request bytes that wait
-	limit  int
-	closed bool
+	mu    sync.Mutex // guards everything below
+	first []any
+	rest  []any
+	bytes int // request bytes that wait
+	limit int
 }
 
 func newInbox(limit int) *inbox {

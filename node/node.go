@@ -54,7 +54,7 @@ type Node struct {
 	cluster register.Cluster
 
 	dir      *directory
-	facts    store.Store
+	facts    *store.Pebble
 	register register.Register
 	core     *core.Core // the loop's alone
 	inbox    *inbox
@@ -135,7 +135,7 @@ func (n *Node) open() error {
 	return nil
 }
 
-func (n *Node) openStore(dir string) (store.Store, error) {
+func (n *Node) openStore(dir string) (*store.Pebble, error) {
 	o := store.PebbleOptions{Dir: dir, Logger: n.log, Fatal: n.fatal, Cache: int64(n.cfg.CacheSize), MemTable: uint64(n.cfg.MemTableSize)}
 	return store.OpenPebble(o)
 }

@@ -41,7 +41,7 @@ type Snapshot interface {
 // Store is an ordered map on a disk. Apply, Sync and Snapshot may be called
 // from different goroutines; the order of Apply calls is the order of writes.
 type Store interface {
-	Reader
+	View
 	// Apply makes the batch visible. The batch may be reused afterwards.
 	Apply(b *Batch)
 	// Sync returns when everything applied before the call is durable.

@@ -1,51 +1,90 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // child is a process that the demo has started.
 type child struct {
-	cmd  *exec.Cmd
-	done chan error
+	name     string
+	cmd      *exec.Cmd
+	expected atomic.Bool   // we end it
+	ended    chan struct{} // closed when it has been waited for
+	err      error         // how it ended; read after ended
 }
 
-// spawn starts a process whose output goes to a file.
-func spawn(log *os.File, env []string, name string, args ...string) (*child, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), env...)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("demo: start %s: %w", name, err)
+// spawn starts a process whose output goes to a file. When it ends by itself,
+// failed hears of it.
+func spawn(log *os.File, failed context.CancelCauseFunc, env []string, path string, args ...string) (*child, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(environment(), env...)
+	attach(cmd)
+	c := &child{name: args[0], cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// On Linux the child ends with the thread that started it: see attach.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		c.err = cmd.Wait()
+		if !c.expected.Load() {
+			failed(fmt.Errorf("%w: norn %s: %v", ErrEnded, c.name, cmd.ProcessState))
+		}
+		close(c.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("demo: start norn %s: %w", c.name, err)
 	}
-	c := &child{cmd, make(chan error, 1)}
-	go func() { c.done <- cmd.Wait() }()
 	return c, nil
+}
+
+// environment is ours without the settings of norn: the demo's server and
+// worker are to be found where the demo says, not where they may point.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "NORN_") {
+			env = append(env, v)
+		}
+	}
+	return env
 }
 
 // kill ends the process with SIGKILL and waits for it.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	<-c.done
-	c.done <- nil // later waits find it ended
+	c.expected.Store(true)
+	_ = c.cmd.Process.Kill() // it may have ended
+	<-c.ended
 }
 
 // stop asks the process to end, and kills it when it does not.
 func (c *child) stop(patience time.Duration) {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	c.expected.Store(true)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	select {
-	case err := <-c.done:
-		c.done <- err
-	case <-time.After(patience):
+	case <-c.ended:
+	case <-late.C:
 		c.kill()
 	}
 }
 
-// freeAddresses finds n free ports on loopback.
+// freeAddresses finds n free ports on loopback. They stay the same over a
+// restart, so the server cannot choose them by itself.
 func freeAddresses(n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -53,7 +92,7 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("demo: no free port: %w", err)
 		}
-		defer func() { _ = l.Close() }()
+		defer func() { _ = l.Close() }() // all at once in the end, so that they differ
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses, nil

@@ -1,19 +1,16 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/norn-dev/norn/client"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // Options of a demo.
@@ -23,24 +20,23 @@ type Options struct {
 	Slots  int       // commands at once
 	Keep   bool      // leave the directory behind
 	Out    io.Writer // where the story and the table go
-	// Progress shows how far a stage is; nil: nothing is shown.
+	// Progress shows how far a stage is; nil: nothing is shown. An empty stage
+	// takes away what is shown: something else is about to be written.
 	Progress func(stage string, done, total int)
 	// Patience bounds the whole demo; 0: ten minutes.
 	Patience time.Duration
 }
 
-const queue = "demo"
+// ErrEnded is returned when a process of the demo ends that should not.
+var ErrEnded = errors.New("demo: a process ended by itself")
 
-// script does the work of one task: it notes that it runs, counts the lines of
-// the file named by the payload and compresses it. Its output line becomes the
-// task's update.
-const script = `IFS= read -r f || [ -n "$f" ] || exit 1
-echo "$NORN_TASK_ID" >> "$DEMO_RUNS"
-lines=$(wc -l < "$f") && bytes=$(gzip -c "$f" | wc -c) && echo $lines $bytes`
+// ErrTooLong is returned when the demo takes longer than Patience.
+var ErrTooLong = errors.New("demo: it takes too long")
 
 // tour is a demo under way.
 type tour struct {
 	Options
+	failed  context.CancelCauseFunc
 	dir     string
 	log     *os.File
 	addrs   []string // client, peer, http
@@ -50,181 +46,122 @@ type tour struct {
 	verdict Verdict
 }
 
-// Run runs the demo. It returns ErrMismatch when a number does not match.
-func Run(ctx context.Context, o Options) (err error) {
+// Run runs the demo and returns what it found. It returns ErrMismatch when a
+// number does not match, ErrEnded when a process does not hold out, ErrTooLong,
+// ErrSource or ErrNoFiles; the verdict is nil unless it was reached.
+func Run(ctx context.Context, o Options) (v *Verdict, err error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Minute
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Patience)
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Patience, fmt.Errorf("%w: over %v", ErrTooLong, o.Patience))
 	defer cancel()
-	t := &tour{Options: o}
+	t := &tour{Options: o, failed: failed}
+	if err := t.say("1. Walking over every .go file of %s", t.sourceName()); err != nil {
+		return nil, err
+	}
+	files, err := t.files(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if t.dir, err = os.MkdirTemp("", "norn-demo-"); err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return nil, fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.cleanUp(err)) }()
+	if err := t.run(ctx, files); err != nil {
+		// What broke the context says more than that it is broken.
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = cause
+		}
+		return nil, err
+	}
+	return &t.verdict, t.verdict.Check()
+}
+
+// say tells the story. Nobody listening any more is a reason to stop.
+func (t *tour) say(format string, args ...any) error {
+	t.Progress("", 0, 0)
+	if _, err := fmt.Fprintf(t.Out, format+"\n", args...); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+func (t *tour) sourceName() string {
+	if t.Source == "" {
+		return "the installed Go toolchain"
+	}
+	return t.Source
+}
+
+func (t *tour) files(ctx context.Context) ([]File, error) {
+	source := t.Source
+	if source == "" {
+		var err error
+		if source, err = GoSource(ctx); err != nil {
+			return nil, err
+		}
+	}
+	files, err := Walk(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	return files, t.say("   %d files below %s", len(files), source)
+}
+
+// run goes through the stages up to the verdict.
+func (t *tour) run(ctx context.Context, files []File) error {
+	var err error
 	if t.log, err = os.Create(filepath.Join(t.dir, "log")); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	return t.run(ctx)
-}
-
-func (t *tour) say(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format+"\n", args...) }
-
-func (t *tour) run(ctx context.Context) error {
-	source := t.Source
-	var err error
-	if source == "" {
-		if source, err = GoSource(ctx); err != nil {
-			return err
-		}
-	}
-	t.say("1. Walking over %s", source)
-	files, err := Walk(source)
-	if err != nil {
-		return err
-	}
-	t.say("   %d .go files", len(files))
 	if t.addrs, err = freeAddresses(3); err != nil {
 		return err
 	}
-	t.say("2. Starting a server on %s with an empty directory", t.addrs[0])
+	if err := t.say("2. Starting a server on %s with an empty directory", t.addrs[0]); err != nil {
+		return err
+	}
 	if err := t.startServer(); err != nil {
 		return err
 	}
 	if t.client, err = client.Dial(ctx, t.addrs[:1], client.WithAgent("norn demo"), client.WithTimeout(time.Minute)); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	began := time.Now()
-	t.say("3. Enqueueing one task per file; an answer means on disk")
+	if err := t.say("3. Enqueueing a task for each file: an acknowledged one is on disk"); err != nil {
+		return err
+	}
 	if err := t.enqueue(ctx, files); err != nil {
 		return err
 	}
-	t.say("   %d tasks in %v", len(files), time.Since(began).Round(time.Millisecond))
-	began = time.Now()
-	t.say("4. Running `norn work --slots %d -- sh -c 'wc -l; gzip'` on each, and killing the server in the middle", t.Slots)
+	if err := t.say("   %d tasks in %v\n4. Running `norn work --slots %d` with gzip and wc on each; half way the server gets a kill -9",
+		len(files), t.verdict.Enqueueing.Round(time.Millisecond), t.Slots); err != nil {
+		return err
+	}
 	if err := t.work(ctx, len(files)); err != nil {
 		return err
 	}
-	t.verdict.Took = time.Since(began)
-	t.say("5. Checking every file against the direct walk")
-	return t.judge(ctx, files)
-}
-
-func (t *tour) startServer() (err error) {
-	t.server, err = spawn(t.log, nil, t.Binary, "server", "--data", filepath.Join(t.dir, "data"), "--name", "demo",
-		"--listen", t.addrs[0], "--peer-listen", t.addrs[1], "--http-listen", t.addrs[2])
-	return err
-}
-
-func (t *tour) enqueue(ctx context.Context, files []File) error {
-	const batch = 500
-	for i := 0; i < len(files); i += batch {
-		var tasks []client.Task
-		for _, f := range files[i:min(i+batch, len(files))] {
-			tasks = append(tasks, client.Task{Queue: queue, Payload: []byte(f.Path)})
-		}
-		results, err := t.client.EnqueueMany(ctx, tasks)
-		if err != nil {
-			return fmt.Errorf("demo: enqueue: %w", err)
-		}
-		for _, r := range results {
-			if r.Err != nil {
-				return fmt.Errorf("demo: enqueue: %w", r.Err)
-			}
-		}
-		t.Progress("enqueued", i+len(tasks), len(files))
-	}
-	return nil
-}
-
-// work runs the worker until every task is finished, and kills the server once
-// half of them are.
-func (t *tour) work(ctx context.Context, total int) (err error) {
-	t.worker, err = spawn(t.log, []string{"DEMO_RUNS=" + t.runs()}, t.Binary, "work", "--addr", t.addrs[0], "-q", queue,
-		"--slots", strconv.Itoa(t.Slots), "--name", "demo-worker", "--", "sh", "-c", script)
-	if err != nil {
+	if err := t.say("5. Checking what the server has stored against the walk\n"); err != nil {
 		return err
 	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("demo: %w", context.Cause(ctx))
-		case err := <-t.worker.done:
-			t.worker.done <- err
-			return fmt.Errorf("demo: the worker ended by itself: %w", err)
-		case <-tick.C:
-		}
-		reply, err := t.client.Count(ctx, queue)
-		if err != nil {
-			return fmt.Errorf("demo: count: %w", err)
-		}
-		n := reply.GetTotal()
-		done := int(n.GetCompleted() + n.GetDead() + n.GetCancelled())
-		t.Progress("done", done, total)
-		if done >= total {
-			return nil
-		}
-		if done*2 >= total && t.verdict.Kills == 0 {
-			t.server.kill()
-			t.verdict.Kills++
-			t.say("   kill -9 of the server after %d tasks; starting it again", done)
-			if err := t.startServer(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (t *tour) runs() string { return filepath.Join(t.dir, "runs") }
-
-func (t *tour) judge(ctx context.Context, files []File) error {
-	var tasks []*nornv1.Task
-	for task, err := range t.client.List(ctx, client.Filter{Queue: queue, PageSize: 500}) {
-		if err != nil {
-			return fmt.Errorf("demo: list: %w", err)
-		}
-		tasks = append(tasks, task)
-	}
-	runs, err := countRuns(t.runs())
-	if err != nil {
+	if err := t.judge(ctx, files); err != nil {
 		return err
 	}
-	kills, took := t.verdict.Kills, t.verdict.Took
-	t.verdict = Judge(files, tasks, runs)
-	t.verdict.Kills, t.verdict.Took = kills, took
-	t.say("")
 	t.verdict.Write(t.Out)
-	if err := t.verdict.Check(); err != nil {
-		return err
+	if t.verdict.Check() != nil {
+		return nil // Run says so
 	}
-	t.say("\nEvery file done, none lost.")
-	return nil
+	return t.say("\nEvery file is done and none is lost.")
 }
 
-// countRuns counts the lines of the execution log per task.
-func countRuns(path string) (map[string]int, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	runs := make(map[string]int)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		runs[strings.TrimSpace(lines.Text())]++
-	}
-	return runs, nil
-}
-
-// cleanUp ends the children and removes the directory. After a failure the log
+// cleanUp ends the processes and removes the directory. After a failure the log
 // is what one wants to see.
 func (t *tour) cleanUp(failed error) error {
 	if t.client != nil {
-		_ = t.client.Close()
+		_ = t.client.Close() // never an error
 	}
 	if t.worker != nil {
 		t.worker.stop(10 * time.Second)
@@ -233,11 +170,26 @@ func (t *tour) cleanUp(failed error) error {
 		t.server.stop(10 * time.Second)
 	}
 	if t.log != nil {
-		_ = t.log.Close()
+		_ = t.log.Close() // children wrote to it, we did not
 	}
-	if t.Keep || failed != nil && !errors.Is(failed, context.Canceled) {
-		t.say("Directory kept: %s", t.dir)
-		return nil
+	if failed != nil && !errors.Is(failed, context.Canceled) {
+		return t.say("\nThe end of the log of server and worker:\n%s\nEverything else is in %s", t.logEnd(), t.dir)
 	}
-	return os.RemoveAll(t.dir)
+	if t.Keep {
+		return t.say("Directory kept: %s", t.dir)
+	}
+	if err := os.RemoveAll(t.dir); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+// logEnd is the last ten lines of the log.
+func (t *tour) logEnd() string {
+	b, err := os.ReadFile(filepath.Join(t.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-10):], "\n  ")
 }

@@ -33,7 +33,6 @@ type rig struct {
 	replies  map[Origin]Reply
 	wakeWall int64
 	wakeMono int64
-	unsynced bool
 	hold     bool // keep replies back: the sync has not returned
 	held     []Reply
 }

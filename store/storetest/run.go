@@ -92,6 +92,10 @@ func snapshots(t *testing.T, m Machine) {
 func bounds(t *testing.T, m Machine) {
 	defer m.Close()
 	s := m.Store()
+	last, ok := s.(store.Reader)
+	if !ok {
+		t.Fatal("the store cannot find the end of a range")
+	}
 	write(s, "a", "1", "b", "2", "b\x00", "3", "c", "4")
 	expect(t, list(s, []byte("b"), []byte("c")), "b=2", "b\x00=3")
 	expect(t, list(s, []byte("b\x00"), nil), "b\x00=3", "c=4")
@@ -100,14 +104,14 @@ func bounds(t *testing.T, m Machine) {
 		break // a walk may end early
 	}
 	for upper, want := range map[string]string{"c": "b\x00", "b": "a", "zz": "c"} {
-		if key, ok := s.Last([]byte("a"), []byte(upper)); !ok || string(key) != want {
+		if key, ok := last.Last([]byte("a"), []byte(upper)); !ok || string(key) != want {
 			t.Fatalf("last below %q is %q, %v", upper, key, ok)
 		}
 	}
-	if key, ok := s.Last([]byte("b"), nil); !ok || string(key) != "c" {
+	if key, ok := last.Last([]byte("b"), nil); !ok || string(key) != "c" {
 		t.Fatalf("last of all is %q, %v", key, ok)
 	}
-	if key, ok := s.Last([]byte("x"), []byte("z")); ok {
+	if key, ok := last.Last([]byte("x"), []byte("z")); ok {
 		t.Fatalf("last of nothing is %q", key)
 	}
 }

@@ -1,0 +1,12 @@
+package demo
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// attach puts the process into a group of its own, so that a Ctrl-C at our
+// terminal is ours alone, and has the kernel kill it when we are killed.
+func attach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
