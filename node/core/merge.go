@@ -2,7 +2,9 @@ package core
 
 import (
 	"container/heap"
+	"iter"
 
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -10,47 +12,71 @@ import (
 )
 
 // taskMerge gives the tasks of all partitions in ID order, after one ID. It
-// holds one position per partition, nothing that grows with the tasks.
+// holds one task per partition, nothing that grows with the tasks.
 type taskMerge struct {
-	view  store.View
 	heads []taskHead
+	err   error
 }
 
 type taskHead struct {
-	task id.ID
-	p    ring.Partition
+	task *vnode.Detail
+	next func() (*vnode.Detail, error, bool)
+	stop func()
 }
 
-func newTaskMerge(view store.View, partitions int, last id.ID) *taskMerge {
-	m := &taskMerge{view: view}
-	for i := range partitions {
-		p := ring.Partition(i)
-		if task, ok := vnode.NextTask(view, p, last); ok {
-			m.heads = append(m.heads, taskHead{task, p})
+func newTaskMerge(view store.View, partitions int, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
+	m := &taskMerge{}
+	for p := range partitions {
+		h := taskHead{}
+		h.next, h.stop = iter.Pull2(vnode.Walk(view, ring.Partition(p), last, keep))
+		if m.advance(&h) {
+			m.heads = append(m.heads, h)
 		}
 	}
 	heap.Init(m)
 	return m
 }
 
-func (m *taskMerge) next() (id.ID, ring.Partition, bool) {
-	if len(m.heads) == 0 {
-		return id.ID{}, 0, false
+// advance reads a partition's next task; at its end the walk is stopped.
+func (m *taskMerge) advance(h *taskHead) bool {
+	task, err, ok := h.next()
+	if err != nil {
+		m.err = err
 	}
-	h := m.heads[0]
-	if task, ok := vnode.NextTask(m.view, h.p, h.task); ok {
-		m.heads[0].task = task
+	if !ok || err != nil {
+		h.stop()
+		return false
+	}
+	h.task = task
+	return true
+}
+
+// next gives the next task, or nil at the end.
+func (m *taskMerge) next() (*vnode.Detail, error) {
+	if m.err != nil || len(m.heads) == 0 {
+		return nil, m.err
+	}
+	task := m.heads[0].task
+	if m.advance(&m.heads[0]) {
 		heap.Fix(m, 0)
 	} else {
 		heap.Pop(m)
 	}
-	return h.task, h.p, true
+	return task, m.err
 }
 
-func (m *taskMerge) Len() int           { return len(m.heads) }
-func (m *taskMerge) Less(i, j int) bool { return m.heads[i].task.Compare(m.heads[j].task) < 0 }
-func (m *taskMerge) Swap(i, j int)      { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
-func (m *taskMerge) Push(x any)         { m.heads = append(m.heads, x.(taskHead)) }
+func (m *taskMerge) close() {
+	for i := range m.heads {
+		m.heads[i].stop()
+	}
+}
+
+func (m *taskMerge) Len() int { return len(m.heads) }
+func (m *taskMerge) Less(i, j int) bool {
+	return m.heads[i].task.Task.ID.Compare(m.heads[j].task.Task.ID) < 0
+}
+func (m *taskMerge) Swap(i, j int) { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
+func (m *taskMerge) Push(x any)    { m.heads = append(m.heads, x.(taskHead)) }
 func (m *taskMerge) Pop() any {
 	last := m.heads[len(m.heads)-1]
 	m.heads = m.heads[:len(m.heads)-1]

@@ -75,7 +75,7 @@ const (
 	defaultPage = 100
 	// pageSteps bounds the tasks looked at for one page, so that a filter that
 	// fits nothing still answers in time; the client asks for the next page.
-	pageSteps = 5_000
+	pageSteps = 20_000
 )
 
 // newList makes the read of one page of tasks.
@@ -113,26 +113,26 @@ func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.E
 
 // listPage merges the partitions in ID order.
 func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
-	merge := newTaskMerge(view, partitions, last)
+	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
+		return m.GetQueue() == "" || e.Queue == m.GetQueue()
+	})
+	defer merge.close()
 	reply := &nornv1.ListReply{}
 	size := 0
 	for steps := 0; ; steps++ {
-		task, p, ok := merge.next()
-		if !ok {
+		d, err := merge.next()
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
 			return reply, nil
 		}
 		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps {
 			reply.NextCursor = bytes.Clone(last[:])
 			return reply, nil
 		}
-		last = task
-		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{})
-		if err != nil {
-			return nil, err
-		}
-		if d.Task.Enqueued == nil ||
-			m.GetQueue() != "" && d.Task.Enqueued.Queue != m.GetQueue() ||
-			len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
+		last = d.Task.ID
+		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}
 		w := wireTask(d)

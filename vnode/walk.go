@@ -1,0 +1,160 @@
+package vnode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Walk gives the tasks of a partition after one ID, in ID order, with their
+// claims. Facts and claims are read in one pass each, side by side. Of a task
+// whose spec keep refuses nothing is copied, and no more than its ID is given
+// (Enqueued is nil), so that the caller can bound its steps. An error
+// (ErrDamaged) ends the walk.
+func Walk(view store.View, p ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) iter.Seq2[*Detail, error] {
+	return func(yield func(*Detail, error) bool) {
+		facts := appendPrefix(nil, tableFacts, p)
+		from := facts
+		if last != (id.ID{}) {
+			from = after(appendTask(nil, tableFacts, p, last))
+		}
+		w := &walk{view: view, p: p, keep: keep}
+		defer w.close()
+		for key, value := range view.Scan(from, after(facts)) {
+			task := id.ID(key[prefixSize:])
+			if task != w.task {
+				if !w.emit(yield) {
+					return
+				}
+				w.begin(task)
+			}
+			if err := w.take(key[prefixSize+id.Size:], value); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		w.emit(yield)
+	}
+}
+
+// walk gathers one task at a time.
+type walk struct {
+	view   store.View
+	p      ring.Partition
+	keep   func(*crdt.Enqueued) bool
+	task   id.ID
+	facts  []crdt.Fact
+	skip   bool
+	ended  *claimWalk
+	active *claimWalk
+}
+
+func (w *walk) begin(task id.ID) {
+	w.task, w.facts, w.skip = task, w.facts[:0], false
+}
+
+// take adds a fact. The enqueue fact has the smallest key, so a task is kept
+// or passed over before the rest of it is looked at.
+func (w *walk) take(key, value []byte) error {
+	if w.skip {
+		return nil
+	}
+	k, err := crdt.DecodeKey(key)
+	if err != nil {
+		return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
+	}
+	if k.Kind == crdt.KindEnqueued && w.keep != nil {
+		e, err := crdt.DecodeEnqueued(value)
+		if err != nil {
+			return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
+		}
+		if !w.keep(&e) {
+			w.skip = true
+			return nil
+		}
+	}
+	w.facts = append(w.facts, crdt.Fact{Task: w.task, Key: k, Body: append([]byte(nil), value...)})
+	return nil
+}
+
+// emit gives the gathered task to the caller, who may end the walk.
+func (w *walk) emit(yield func(*Detail, error) bool) bool {
+	if w.skip {
+		return yield(&Detail{Task: crdt.NewTask(w.task, nil)}, nil)
+	}
+	if len(w.facts) == 0 {
+		return true
+	}
+	d := &Detail{}
+	var err error
+	d.Task, err = crdt.View(w.task, func(yield func(crdt.Fact) bool) {
+		for _, f := range w.facts {
+			if !yield(f) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		yield(nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err))
+		return false
+	}
+	if w.ended == nil { // the first task says where the claims begin
+		w.ended = newClaimWalk(w.view, tableEnded, w.p, w.task)
+		w.active = newClaimWalk(w.view, tableActive, w.p, w.task)
+	}
+	if d.Claims, err = w.ended.of(w.task, nil); err == nil {
+		ended := len(d.Claims)
+		d.Claims, err = w.active.of(w.task, d.Claims)
+		d.State = stateOf(w.view, d.Task, w.p, len(d.Claims) > ended)
+	}
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	return yield(d, nil)
+}
+
+func (w *walk) close() {
+	if w.ended != nil {
+		w.ended.stop()
+		w.active.stop()
+	}
+}
+
+// claimWalk reads the claims of one table in step with the tasks.
+type claimWalk struct {
+	next  func() ([]byte, []byte, bool)
+	stop  func()
+	key   []byte
+	value []byte
+	ok    bool
+}
+
+func newClaimWalk(view store.View, table byte, p ring.Partition, from id.ID) *claimWalk {
+	c := &claimWalk{}
+	c.next, c.stop = iter.Pull2(view.Scan(appendTask(nil, table, p, from), after(appendPrefix(nil, table, p))))
+	c.key, c.value, c.ok = c.next()
+	return c
+}
+
+// of appends the claims of a task; tasks come in ascending order.
+func (c *claimWalk) of(task id.ID, to []claim.Record) ([]claim.Record, error) {
+	for c.ok && bytes.Compare(c.key[prefixSize:prefixSize+id.Size], task[:]) <= 0 {
+		if id.ID(c.key[prefixSize:]) == task {
+			r, err := claim.DecodeRecord(binary.BigEndian.Uint64(c.key[len(c.key)-8:]), c.value)
+			if err != nil {
+				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			}
+			to = append(to, r)
+		}
+		c.key, c.value, c.ok = c.next()
+	}
+	return to, nil
+}
