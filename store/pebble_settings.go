@@ -16,8 +16,7 @@ const (
 	// little is gained beyond.
 	DefaultCache = 16 << 20
 	// DefaultMemTable is the size of one memtable in bytes. Larger ones write
-	// less to disk, because short-lived keys die in them; two can be full
-	// while a third is flushed.
+	// less to disk, because short-lived keys die in them.
 	DefaultMemTable = 16 << 20
 	// DefaultSlowAfter is when a write or sync counts as slow.
 	DefaultSlowAfter = 5 * time.Second
@@ -33,7 +32,10 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 	opts := &pebble.Options{
 		FS: o.FS, Cache: pebble.NewCache(o.Cache), FormatMajorVersion: format,
 		Logger: &pebbleLogger{o.Logger, o.Fatal}, EventListener: e.listener(),
-		MemTableSize: o.MemTable, MemTableStopWritesThreshold: 4,
+		// One memtable fills while another is flushed. More absorb longer
+		// bursts, but are memory that the collector doubles: 6 million writes at
+		// full speed took as long with 2 (100 MiB resident) as with 4 (200).
+		MemTableSize: o.MemTable, MemTableStopWritesThreshold: 2,
 		// Merge level 0 early: every sublevel is one more place to look for a
 		// key. Never stop writes for it: the memtables do that.
 		L0CompactionThreshold: 2, L0StopWritesThreshold: 1000,
