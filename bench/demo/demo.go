@@ -49,14 +49,14 @@ type tour struct {
 // Run runs the demo and returns what it found. It returns ErrMismatch when a
 // number does not match, ErrEnded when a process does not hold out, ErrTooLong,
 // ErrSource or ErrNoFiles; the verdict is nil unless it was reached.
-func Run(ctx context.Context, o Options) (v *Verdict, err error) {
+func Run(outer context.Context, o Options) (v *Verdict, err error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Minute
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
-	ctx, failed := context.WithCancelCause(ctx)
+	ctx, failed := context.WithCancelCause(outer)
 	defer failed(nil)
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Patience, fmt.Errorf("%w: over %v", ErrTooLong, o.Patience))
 	defer cancel()
@@ -73,8 +73,10 @@ func Run(ctx context.Context, o Options) (v *Verdict, err error) {
 	}
 	defer func() { err = errors.Join(err, t.cleanUp(err)) }()
 	if err := t.run(ctx, files); err != nil {
-		// What broke the context says more than that it is broken.
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		// What ended the context says more than what noticed.
+		if cause := context.Cause(ctx); outer.Err() != nil {
+			err = fmt.Errorf("demo: %w", outer.Err())
+		} else if cause != nil {
 			err = cause
 		}
 		return nil, err

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/bench/demo"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -21,26 +22,52 @@ func (a *app) demo() *cobra.Command {
 the installed Go toolchain, compresses each and counts its lines with ` + "`norn work`" + `,
 kills the server with SIGKILL in the middle, starts it again, and ends with a
 table that is checked against a direct walk over the same files. Exits with 1 when
-a number does not match. Everything is in a temporary directory and on loopback.`,
+a number does not match. Everything is in a temporary directory and on loopback.
+
+With -o json the story goes to standard error, and the numbers to standard output.`,
 		Example: "  norn demo\n  norn demo --source ./my/tree --slots 8",
 	}
-	o := demo.Options{Out: a.out}
+	o := demo.Options{}
 	cmd.Flags().StringVar(&o.Source, "source", "", "`directory` with .go files (default: the Go toolchain's src)")
 	cmd.Flags().IntVar(&o.Slots, "slots", 2*runtime.GOMAXPROCS(0), "commands at once")
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the temporary directory")
+	cmd.Flags().DurationVar(&o.Patience, "patience", 10*time.Minute, "fail when it takes longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
+		if o.Slots < 1 || o.Patience <= 0 {
+			return usage("--slots and --patience must be over zero")
+		}
 		var err error
 		if o.Binary, err = os.Executable(); err != nil {
 			return fmt.Errorf("demo: where is this program? %w", err)
 		}
+		if o.Out = a.out; a.format != render.Table {
+			o.Out = a.errOut
+		}
 		if !a.quiet {
 			o.Progress = a.demoProgress()
 		}
-		return demo.Run(ctx, o)
+		v, err := demo.Run(cmd.Context(), o)
+		if v == nil || a.format == render.Table {
+			return err
+		}
+		return errors.Join(err, a.writer().Object(demoForm(v), nil))
 	}
 	return cmd
+}
+
+// demoForm has every number of the table.
+func demoForm(v *demo.Verdict) jsonform.Value {
+	number := func(n int) jsonform.Value { return jsonform.Uint64(uint64(n)) }
+	return jsonform.Object().
+		With("ok", jsonform.Bool(v.Check() == nil)).
+		With("files", number(v.Files)).With("acknowledged", number(v.Acknowledged)).With("stored", number(v.Stored)).
+		With("completed", number(v.Completed)).With("lost", number(v.Lost)).With("wrong", number(v.Wrong)).
+		With("lines", number(v.Lines)).With("lines_walked", number(v.WantLines)).
+		With("bytes", number(int(v.Bytes))).With("bytes_walked", number(int(v.WantBytes))).With("bytes_compressed", number(int(v.Compressed))).
+		With("runs", number(v.Runs)).With("ran_twice", number(v.Again)).
+		With("restarts", number(v.Kills)).With("done_at_kill", number(v.DoneAtKill)).With("done_after_kill", number(v.DoneAfterKill)).
+		With("enqueue_seconds", jsonform.Seconds(v.Enqueueing)).With("seconds", jsonform.Seconds(v.Took)).
+		With("tasks_per_second", jsonform.Float(v.Rate()))
 }
 
 // demoProgress shows a bar on a terminal, and a line every few seconds where
@@ -49,18 +76,23 @@ func (a *app) demoProgress() func(stage string, done, total int) {
 	var bar *progressbar.ProgressBar
 	last, shown := "", time.Time{}
 	return func(stage string, done, total int) {
-		if !a.errTerminal {
+		switch {
+		case stage == "":
+			if bar != nil {
+				_ = bar.Clear() // decoration
+			}
+		case !a.errTerminal:
 			if stage != last || done == total || time.Since(shown) > 5*time.Second {
 				fmt.Fprintf(a.errOut, "   %s %d of %d\n", stage, done, total)
 				last, shown = stage, time.Now()
 			}
-			return
+		default:
+			if stage != last {
+				bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(a.errOut), progressbar.OptionSetDescription("   "+stage),
+					progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+				last = stage
+			}
+			_ = bar.Set(done) // decoration
 		}
-		if stage != last {
-			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(a.errOut), progressbar.OptionSetDescription("   "+stage),
-				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-			last = stage
-		}
-		_ = bar.Set(done)
 	}
 }
