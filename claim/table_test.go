@@ -108,3 +108,20 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestShortRenewalKeepsTheLongerLease: the answer to a shorter renewal may be
+// lost, and then the worker still trusts the longer one, also over a restart of
+// the leader.
+func TestShortRenewalKeepsTheLongerLease(t *testing.T) {
+	table, task := NewTable(buffer), id.ID{1}
+	table.Grant(task, Brief{}, record(1, at(0)), at(0))
+	h, err := table.Renew(task, 1, time.Second, at(time.Second))
+	if err != nil || h.Record.Lease != lease-time.Second || h.Record.End != at(lease).Wall {
+		t.Fatalf("after a renewal by 1 s: %+v, %v", h, err)
+	}
+	restarted := NewTable(buffer)
+	restarted.Recover(task, Brief{}, h.Record, at(2*time.Second))
+	if _, _, ok := restarted.Lapsed(at(lease + buffer)); ok {
+		t.Fatal("after a restart the claim lapses while its worker may hold it")
+	}
+}
