@@ -47,6 +47,11 @@ With -o json the story goes to standard error, and the numbers to standard outpu
 			o.Progress = a.demoProgress()
 		}
 		v, err := demo.Run(cmd.Context(), o)
+		if err != nil {
+			// Whatever its own server says is no word about a server of the user's:
+			// the exit code is 1.
+			err = errors.New(err.Error())
+		}
 		if v == nil || a.format == render.Table {
 			return err
 		}
