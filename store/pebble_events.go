@@ -38,7 +38,7 @@ func (e *events) listener() *pebble.EventListener {
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
 			e.stalled.Store(true)
-			e.o.Logger.Warn("store.write-stall", "dir", e.o.Dir, "reason", i.Reason)
+			e.o.Logger.Info("store.write-stall", "dir", e.o.Dir, "reason", i.Reason)
 		},
 		WriteStallEnd: func() { e.stalled.Store(false) },
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -35,9 +34,6 @@ func GoSource(ctx context.Context) (string, error) {
 	ask.Dir, ask.Env = os.TempDir(), append(os.Environ(), "GOTOOLCHAIN=local")
 	if out, err := ask.Output(); err == nil {
 		root = strings.TrimSpace(string(out))
-	}
-	if root == "" {
-		root = runtime.GOROOT() //nolint:staticcheck // the last resort where there is no go command
 	}
 	if root == "" {
 		return "", fmt.Errorf("%w: there is no go command; name a tree with --source", ErrSource)
