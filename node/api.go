@@ -69,7 +69,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 			"method %d is not known to this server (version %s)", f.Method, a.n.opts.Version))
 		return
 	}
-	if !urgent && a.n.inbox.full(s.out.bytes+len(f.Body)) {
+	if a.n.inbox.full(s.out.bytes+len(f.Body), urgent) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", a.n.cfg.MaxInbox)
 		e.RetryAfter = 100 * time.Millisecond
 		a.refuse(c, f, e)
@@ -83,12 +83,12 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
+	s.out.bytes += len(f.Body)
 	if urgent {
 		s.out.first = append(s.out.first, r)
 		return
 	}
 	s.out.rest = append(s.out.rest, r)
-	s.out.bytes += len(f.Body)
 }
 
 // newRequest makes the message of a method. urgent ones keep or free work.

@@ -53,11 +53,16 @@ func (in *inbox) post(event any) {
 	in.signal()
 }
 
-// full tells whether requests of this size do not fit any more.
-func (in *inbox) full(size int) bool {
+// full tells whether requests of this size do not fit any more. What frees or
+// keeps work is let in up to twice the limit.
+func (in *inbox) full(size int, urgent bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.bytes+size > in.limit
+	limit := in.limit
+	if urgent {
+		limit *= 2
+	}
+	return in.bytes+size > limit
 }
 
 func (in *inbox) signal() {

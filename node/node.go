@@ -125,7 +125,7 @@ func (n *Node) open() error {
 			MaxAttempts: uint32(n.cfg.MaxAttempts), Initial: n.cfg.RetryInitial, Max: n.cfg.RetryMax,
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
 		},
-		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues,
+		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
 		DiskReserve: uint64(n.cfg.DiskReserve),
 		Rand:        mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())

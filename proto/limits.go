@@ -36,9 +36,15 @@ const (
 	MaxKeyBytes = 1 << 10
 	// MaxClaimQueues bounds the queues of one claim request.
 	MaxClaimQueues = 1_000
-	// MaxGrantBytes bounds the payload bytes of one claim answer: what does not
-	// fit stays ready.
-	MaxGrantBytes = 8 << 20
+	// MaxGrantBytes bounds the payload bytes of one claim answer: once they are
+	// reached, the rest stays ready. With the largest payload on top an answer
+	// still fits a frame.
+	MaxGrantBytes = 4 << 20
+	// MaxUpdatesInTask bounds the update bytes shown with a task that is read
+	// by itself, MaxUpdatesInList with one in a list or a grant: the newest
+	// ones. The log gives them all, page by page.
+	MaxUpdatesInTask = 4 << 20
+	MaxUpdatesInList = 64 << 10
 	// MaxListPage bounds the tasks of one page, and MaxPageBytes their bytes.
 	MaxListPage  = 1_000
 	MaxPageBytes = 4 << 20

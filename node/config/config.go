@@ -72,6 +72,9 @@ type Config struct {
 	// MaxWaiters is how many claim and log requests may wait for something to
 	// happen. Default 65536, about 300 bytes each.
 	MaxWaiters int
+	// MaxClaims is how many tasks may be under a claim at once. Default
+	// 1000000, about 500 bytes each. Past it claims are `overloaded`.
+	MaxClaims int
 	// MaxQueues is how many queue names may exist. Default 10000. Each has
 	// counters in every partition and, while it has ready tasks, heads of up to
 	// HeadSize entries. It stops a program that puts IDs into queue names.
@@ -160,7 +163,7 @@ func Default() *Config {
 		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713",
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
-		MaxWaiters: 65536, MaxQueues: 10000,
+		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,

@@ -59,6 +59,7 @@ func (c *Config) Settings() []Setting {
 		{"max-connections", "open client connections", integer(&c.MaxConnections)},
 		{"max-inbox", "bytes of requests that may wait for the core", count(&c.MaxInbox)},
 		{"max-waiters", "claim and log requests that may wait", integer(&c.MaxWaiters)},
+		{"max-claims", "tasks that may be under a claim", integer(&c.MaxClaims)},
 		{"max-queues", "queue names that may exist", integer(&c.MaxQueues)},
 		{"hello-timeout", "for a new connection to say hello", duration(&c.HelloTimeout)},
 		{"frame-timeout", "from the first to the last byte of a frame", duration(&c.FrameTimeout)},

@@ -28,6 +28,12 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
+	if n := c.claimed(); n >= c.cfg.MaxClaims {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n)
+		e.RetryAfter = time.Second
+		c.refuse(r.From, e)
+		return
+	}
 	if c.grant(now, w) {
 		return
 	}
@@ -117,7 +123,9 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		d, err := v.Grant(c.tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
-			c.reelect(ring.Partition(p))
+			v.Follow() // and be elected again, for a new epoch
+			v.Announce()
+			c.ask(nil)
 			continue
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)

@@ -76,8 +76,9 @@ func stamp(wall int64) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: wall / 1e9, Nanos: int32(wall % 1e9)}
 }
 
-// wireTask is a task as clients see it.
-func wireTask(d *vnode.Detail) *nornv1.Task {
+// wireTask is a task as clients see it, with the newest updates up to a number
+// of bytes.
+func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 	t := d.Task
 	w := &nornv1.Task{
 		Id: t.ID.String(), State: nornv1.State(d.State),
@@ -102,13 +103,24 @@ func wireTask(d *vnode.Detail) *nornv1.Task {
 	for i := range d.Claims {
 		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
 	}
-	for _, u := range t.VisibleUpdates() {
+	for _, u := range newest(t.VisibleUpdates(), updateBytes) {
 		w.Updates = append(w.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
 	}
 	if done := t.Completion(); done != nil {
 		w.CompletedAt, w.Result = stamp(done.At), done.Result
 	}
 	return w
+}
+
+// newest cuts older updates off, so that a task with a long log still fits an
+// answer. The newest one always stays: it is the checkpoint.
+func newest(updates []crdt.Update, limit int) []crdt.Update {
+	for i := len(updates) - 1; i >= 0; i-- {
+		if limit -= len(updates[i].Data) + 64; limit < 0 && i < len(updates)-1 {
+			return updates[i+1:]
+		}
+	}
+	return updates
 }
 
 func wireClaim(r *claim.Record) *nornv1.Claim {
@@ -121,7 +133,7 @@ func wireClaim(r *claim.Record) *nornv1.Claim {
 func wireGrant(d *vnode.Detail, eta time.Duration) *nornv1.Grant {
 	r := &d.Claims[len(d.Claims)-1]
 	return &nornv1.Grant{
-		Task: wireTask(d), Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
+		Task: wireTask(d, proto.MaxUpdatesInList), Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
 		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
 		Checkpoint: d.Task.Checkpoint(r.Token),
 	}

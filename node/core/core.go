@@ -38,6 +38,7 @@ type Config struct {
 	MaxPayload  int    // bytes
 	MaxWaiters  int    // waiting claim and log requests
 	MaxQueues   int    // queue names
+	MaxClaims   int    // tasks under a claim
 	DiskReserve uint64 // bytes: enqueues are refused below
 
 	// Rand is the only source of randomness.
@@ -96,6 +97,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			return nil, fmt.Errorf("core: partition %d: %w", p, err)
 		}
 		c.vnodes = append(c.vnodes, v)
+		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
 		v.Held(func(task id.ID, r *claim.Record) {
 			c.desk.remember(r, GrantRef{ring.Partition(p), task, r.Token})
 		})
@@ -157,10 +159,16 @@ func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + len(c.logs.byFrom)
-	for _, v := range c.vnodes {
-		s.Claims += v.Claimed()
-	}
+	s.Claims = c.claimed()
 	return s
+}
+
+// claimed is the number of tasks under a claim.
+func (c *Core) claimed() (n int) {
+	for _, v := range c.vnodes {
+		n += v.Claimed()
+	}
+	return n
 }
 
 // Leading is the number of partitions led.

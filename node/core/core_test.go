@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -520,4 +521,57 @@ func TestHeadsOverflow(t *testing.T) {
 		}
 	}
 	r.audit()
+}
+
+func TestLimitsAreSaid(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.MaxClaims, r.core.cfg.MaxQueues, r.core.cfg.MaxWaiters = 2, 2, 1
+	r.enqueue(spec("a"), spec("a"), spec("a"), spec("b"))
+	res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("c"), spec("a")}}).Results
+	if res[0].Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || res[1].Error != nil {
+		t.Errorf("a third queue: %v, a known one: %v", res[0], res[1])
+	}
+	r.claim("a", 2)
+	if k := kindOf(r.ask(&nornv1.ClaimRequest{Queues: []string{"a"}})); k != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("a third claim: %v", k)
+	}
+	r.core.cfg.MaxClaims = 100
+	r.send(1, &nornv1.ClaimRequest{Queues: []string{"none"}, WaitSeconds: 5})
+	if k := kindOf(r.ask(&nornv1.ClaimRequest{Queues: []string{"none"}, WaitSeconds: 5})); k != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("a second waiting request: %v", k)
+	}
+}
+
+// TestWaitingForNamesFillsNothing: a client that waits for ever new queue names
+// must not leave anything behind.
+func TestWaitingForNamesFillsNothing(t *testing.T) {
+	r := newRig(t)
+	for i := range 50 {
+		r.send(uint64(i), &nornv1.ClaimRequest{Queues: []string{fmt.Sprintf("name-%d", i), "twice", "twice"}, WaitSeconds: 1})
+	}
+	r.turn()
+	r.pass(2 * time.Second)
+	if n := len(r.core.desk.queues); n != 0 {
+		t.Fatalf("%d queues are kept for nobody", n)
+	}
+}
+
+// TestLongLogStillFitsAGrant: a task that was updated a lot must not become one
+// that no answer can carry.
+func TestLongLogStillFitsAGrant(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	g := r.claim("q", 1)[0]
+	for seq := range uint64(200) {
+		must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: g.Token, Seq: seq, Data: make([]byte, 1000)})
+	}
+	must[*nornv1.WriteReply](r, &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: task.Bytes(), Token: g.Token}}})
+	again := r.claim("q", 1)[0]
+	u := again.Task.Updates
+	if len(u) == 0 || len(u) > 70 || u[len(u)-1].Seq != 199 || len(again.Checkpoint) != 1000 {
+		t.Fatalf("%d updates in the grant, checkpoint of %d bytes", len(u), len(again.Checkpoint))
+	}
+	if all := r.get(task).Updates; len(all) != 200 {
+		t.Fatalf("%d updates when read by itself", len(all))
+	}
 }

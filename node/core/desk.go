@@ -14,8 +14,9 @@ import (
 // desk brings work and those who ask for it together: the best ready tasks per
 // queue, the claim requests that wait, and what each request was granted.
 type desk struct {
-	queues map[string]*queue
-	hot    []*queue // queues with waiters whose head may have changed
+	queues map[string]*queue // with ready tasks or waiters
+	known  map[string]bool   // with tasks, whatever their state
+	hot    []*queue          // queues with waiters whose head may have changed
 	byTime waiterHeap
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[askKey]*waiter
@@ -25,6 +26,7 @@ type desk struct {
 func newDesk() *desk {
 	return &desk{
 		queues: make(map[string]*queue),
+		known:  make(map[string]bool),
 		byConn: make(map[uint64]map[uint64]*waiter),
 		byAsk:  make(map[askKey]*waiter),
 		asked:  make(map[askKey]*asked),
@@ -177,9 +179,15 @@ func (d *desk) drop(w *waiter) {
 	}
 	for _, name := range w.names {
 		q := d.queues[name]
+		if q == nil {
+			continue // named twice by the request
+		}
 		if q.stale++; q.stale*2 > len(q.wait) {
 			q.wait = slices.DeleteFunc(q.wait, func(w *waiter) bool { return w.done })
 			q.stale = 0
+		}
+		if len(q.wait) == 0 && q.heads.Len() == 0 && !q.hot {
+			delete(d.queues, name) // waiting for names must not fill the memory
 		}
 	}
 }

@@ -71,8 +71,8 @@ func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.Enqueu
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
-	if c.desk.queues[t.GetQueue()] == nil && len(c.desk.queues) >= c.cfg.MaxQueues {
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues)", len(c.desk.queues))
+	if !c.desk.known[t.GetQueue()] && len(c.desk.known) >= c.cfg.MaxQueues {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", len(c.desk.known))
 	}
 	spec := newSpec(t, c.cfg.Retry)
 	got, problem := v.Enqueue(c.tx, task, &spec)
@@ -87,6 +87,7 @@ func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.Enqueu
 		c.stats.Duplicates++
 	default:
 		c.stats.Enqueued++
+		c.desk.known[t.GetQueue()] = true
 	}
 	fillReceipt(receipt, task, p, got.Existed)
 	res.Receipt = receipt

@@ -69,7 +69,7 @@ func (r *rig) open() {
 		Self:    register.Member{Node: "n1", Incarnation: register.Incarnation{1}},
 		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
-		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100,
+		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, r.store, r.now)
 	if err != nil {

@@ -65,11 +65,3 @@ func (c *Core) campaign() {
 		c.ask(changes)
 	}
 }
-
-// reelect brings a new epoch for a partition that has used up its claim
-// numbers.
-func (c *Core) reelect(p ring.Partition) {
-	c.vnodes[p].Follow()
-	c.vnodes[p].Announce()
-	c.ask(nil)
-}

@@ -59,7 +59,7 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 			e.Guarantee = "monotonic read"
 			return nil, e, nil
 		}
-		return &nornv1.GetReply{Task: wireTask(d)}, nil, nil
+		return &nornv1.GetReply{Task: wireTask(d, proto.MaxUpdatesInTask)}, nil, nil
 	}}, nil
 }
 
@@ -135,7 +135,7 @@ func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.
 		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}
-		w := wireTask(d)
+		w := wireTask(d, proto.MaxUpdatesInList)
 		size += gproto.Size(w)
 		reply.Tasks = append(reply.Tasks, w)
 	}

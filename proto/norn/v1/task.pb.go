@@ -616,6 +616,8 @@ type Task struct {
 	// Oldest first.
 	Claims []*Claim `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty"`
 	// Contiguous updates only: the one after a gap is hidden until the gap closes.
+	// The newest ones up to 4 MiB, in lists and grants up to 64 KiB; the log has
+	// them all.
 	Updates     []*Update              `protobuf:"bytes,12,rep,name=updates,proto3" json:"updates,omitempty"`
 	CompletedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
 	// Text of the newest failure, or why it is dead or cancelled.
