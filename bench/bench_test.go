@@ -3,6 +3,10 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func dial(t testing.TB) *client.Client {
+// cluster starts a node in this process.
+func cluster(t testing.TB) Dial {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.DiskReserve, cfg.DiskStop = t.TempDir(), "127.0.0.1:0", 2<<20, 1<<20
@@ -23,41 +28,119 @@ func dial(t testing.TB) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Dial(t.Context(), []string{n.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		_ = c.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := n.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return c
+	return func(ctx context.Context) (*client.Client, error) {
+		return client.Dial(ctx, []string{n.Addr().String()})
+	}
+}
+
+// small is a configuration that takes no time.
+func small(scenario string) Config {
+	cfg := Default()
+	cfg.Scenario, cfg.Tasks, cfg.Producers, cfg.Rate, cfg.Duration = scenario, 300, 8, 400, 500*time.Millisecond
+	return cfg
 }
 
 func TestScenariosAreValidOnAHealthyNode(t *testing.T) {
-	c := dial(t)
-	for name, figure := range map[string]string{
-		"enqueue": "enqueue_rate", "claim": "claim_complete_rate", "cycle": "cycle_rate",
-		"latency": "enqueue_to_claim_p99", "backlog": "ratio",
+	dial := cluster(t)
+	for name, figures := range map[string][]string{
+		"enqueue": {"enqueue_rate", "enqueue_p50", "enqueue_max"},
+		"claim":   {"claim_complete_rate", "claim_p99", "complete_p99"},
+		"cycle":   {"cycle_rate", "enqueue_rate", "enqueue_p90", "claim_p90", "complete_p90"},
+		"latency": {"rate", "enqueue_to_claim_p50", "enqueue_to_claim_p99", "enqueue_to_claim_max", "sent_late_p99"},
+		"backlog": {"claim_complete_rate_short", "claim_complete_rate_long", "ratio"},
 	} {
 		for _, batch := range []int{1, 7} {
-			cfg := Default()
-			cfg.Scenario, cfg.Tasks, cfg.Batch, cfg.Rate, cfg.Duration = name, 300, batch, 200, 500*time.Millisecond
-			r, err := Run(t.Context(), c, cfg, nil)
+			cfg := small(name)
+			cfg.Batch, cfg.Prefetch = batch, 3*batch%8
+			r, err := Run(t.Context(), dial, cfg, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if err := r.Valid(); err != nil {
 				t.Errorf("%s, batch %d: %v", name, batch, err)
 			}
-			if v, ok := r.Get(figure); !ok || v <= 0 {
-				t.Errorf("%s, batch %d: figure %s is %v, %v", name, batch, figure, v, ok)
+			want := map[string]int{"latency": 200, "backlog": 6 * 300}[name]
+			if want == 0 {
+				want = 300
+			}
+			if r.Tasks != want || r.Server != "test" || r.Cores < 1 || !r.FsyncBeforeAck {
+				t.Errorf("%s, batch %d: %+v, want %d tasks", name, batch, r, want)
+			}
+			for _, figure := range figures {
+				if v, ok := r.Get(figure); !ok || v <= 0 {
+					t.Errorf("%s, batch %d: figure %s is %v, %v", name, batch, figure, v, ok)
+				}
 			}
 		}
+	}
+}
+
+// Two runs in one queue: the second must not take the first one's tasks for its
+// own.
+func TestAQueueOfOthersMakesTheRunInvalid(t *testing.T) {
+	dial := cluster(t)
+	cfg := small("enqueue")
+	cfg.Queue = "shared"
+	r, err := Run(t.Context(), dial, cfg, nil)
+	if err != nil || r.Valid() != nil {
+		t.Fatalf("%v, %v", err, r.Valid())
+	}
+	again, err := Run(t.Context(), dial, cfg, nil) // nobody claims: both are right
+	if err != nil || again.Valid() != nil {
+		t.Fatalf("%v, %v", err, again.Valid())
+	}
+	cfg.Scenario = "claim"
+	r, err = Run(t.Context(), dial, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Valid(); !errors.Is(err, ErrInvalid) || r.FirstError != ErrForeign.Error() {
+		t.Fatalf("%v, want ErrInvalid with %q first", err, ErrForeign)
+	}
+}
+
+// A node that goes away in the middle ends the run soon.
+func TestAnErrorEndsTheRun(t *testing.T) {
+	dial := cluster(t)
+	var clients []*client.Client
+	cfg := small("cycle")
+	cfg.Tasks, cfg.Batch = 1_000_000, 100
+	r, err := Run(t.Context(), func(ctx context.Context) (*client.Client, error) {
+		c, err := dial(ctx)
+		clients = append(clients, c)
+		return c, err
+	}, cfg, func(stage string, done, _ int) {
+		if stage == "cycle" && done > 100 {
+			_ = clients[1].Close() // the workers'
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Valid(); !errors.Is(err, ErrInvalid) || r.Errors == 0 || r.FirstError == "" {
+		t.Fatalf("%v, %+v, want ErrInvalid with an error", err, r)
+	}
+}
+
+func TestStoppingARunIsNoReport(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg := small("cycle")
+	cfg.Tasks, cfg.Batch = 1_000_000, 100
+	r, err := Run(ctx, cluster(t), cfg, func(stage string, done, _ int) {
+		if stage == "cycle" && done > 100 {
+			cancel()
+		}
+	})
+	if r != nil || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v, %v, want context.Canceled", r, err)
 	}
 }
 
@@ -66,8 +149,12 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		func(c *Config) { c.Scenario = "nothing" },
 		func(c *Config) { c.Scenario = "failover" },
 		func(c *Config) { c.Batch = 10_001 },
-		func(c *Config) { c.Workers = 0 },
+		func(c *Config) { c.Prefetch = -1 },
+		func(c *Config) { c.Payload = 7 },
+		func(c *Config) { c.Producers = 0 },
+		func(c *Config) { c.Workers = -1 },
 		func(c *Config) { c.Duration = 0 },
+		func(c *Config) { c.Scenario, c.Duration, c.Rate = "latency", time.Millisecond, 1 },
 	} {
 		cfg := Default()
 		change(&cfg)
@@ -77,20 +164,73 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnInvalidRunSaysSo(t *testing.T) {
-	r := newReport(Default(), "")
-	if err := r.Valid(); err != nil {
-		t.Fatalf("an empty report: %v", err)
+func TestLimitsStandBesideTheFigures(t *testing.T) {
+	dial := cluster(t)
+	cfg := small("claim")
+	cfg.Limits = t.TempDir()
+	r, err := Run(t.Context(), dial, cfg, nil)
+	if err != nil || r.Valid() != nil {
+		t.Fatalf("%v, %v", err, r.Valid())
 	}
-	r.fail(errors.New("first"))
-	r.fail(errors.New("second"))
-	if err := r.Valid(); err == nil || r.FirstError != "first" || r.Errors != 2 {
-		t.Fatalf("after two errors: %v, %+v", err, r)
-	}
-	for _, spoil := range []func(*Report){func(r *Report) { r.Lost = 1 }, func(r *Report) { r.Duplicates = 1 }} {
-		r := newReport(Default(), "")
-		if spoil(r); r.Valid() == nil {
-			t.Fatalf("%+v passes", r)
+	for _, name := range []string{"limit_fdatasync_p50", "limit_round_trip_rate", "claim_complete_rate_per_fdatasync"} {
+		if v, ok := r.Get(name); !ok || v <= 0 {
+			t.Errorf("figure %s is %v, %v", name, v, ok)
 		}
+	}
+	cfg.Limits = filepath.Join(t.TempDir(), "nowhere")
+	if _, err := Run(t.Context(), dial, cfg, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want that the directory is not there", err)
+	}
+}
+
+// BenchmarkScenarios starts a node in this process: what is left of the figures
+// without the cost of a second process.
+func BenchmarkScenarios(b *testing.B) {
+	for _, scenario := range []string{"enqueue", "claim", "cycle"} {
+		for _, batch := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s=%d", scenario, batch), func(b *testing.B) {
+				cfg := Default()
+				cfg.Scenario, cfg.Batch = scenario, batch
+				benchmark(b, cfg)
+			})
+		}
+	}
+	b.Run("latency=2000", func(b *testing.B) {
+		cfg := Default()
+		cfg.Scenario, cfg.Duration = "latency", time.Duration(max(b.N, 1000))*time.Second/2000
+		benchmark(b, cfg)
+	})
+}
+
+func benchmark(b *testing.B, cfg Config) {
+	cfg.Tasks = max(b.N, cfg.Batch)
+	dial := cluster(b)
+	b.ResetTimer()
+	r, err := Run(b.Context(), dial, cfg, nil)
+	b.StopTimer()
+	if err := errors.Join(err, r.Valid()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(0, "ns/op") // it would count filling and warm-up
+	shown := []string{"enqueue_rate", "claim_complete_rate", "cycle_rate", "enqueue_to_claim_p50", "enqueue_to_claim_p99", "sent_late_p99"}
+	for _, f := range r.Figures {
+		if slices.Contains(shown, f.Name) {
+			b.ReportMetric(f.Value, f.Name)
+		}
+	}
+}
+
+// BenchmarkLimits measures what the machine allows (numbers.md).
+func BenchmarkLimits(b *testing.B) {
+	for b.Loop() {
+		l, err := MeasureLimits(b.Context(), b.TempDir())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(l.Sync.P50.Microseconds()), "µs/fdatasync")
+		b.ReportMetric(l.Sync.Rate, "fdatasyncs/s")
+		b.ReportMetric(float64(l.RoundTrip.P50.Microseconds()), "µs/trip")
+		b.ReportMetric(l.RoundTrip.Rate, "trips/s")
 	}
 }

@@ -3,22 +3,23 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
-
-	"github.com/norn-dev/norn/client"
 )
 
 // Config of a run.
 type Config struct {
 	Scenario  string        // one of Scenarios
 	Tasks     int           // tasks to measure; 0: the scenario's default
-	Payload   int           // bytes per task
+	Payload   int           // bytes per task, at least 8: they carry its number
 	Producers int           // goroutines that enqueue
-	Workers   int           // goroutines that claim and complete
+	Workers   int           // goroutines that claim and complete; 0: the scenario's default
 	Batch     int           // tasks per request
+	Prefetch  int           // tasks per claim request; 0: as many as Batch
 	Rate      int           // tasks per second (latency)
 	Duration  time.Duration // length (latency)
-	Queue     string        // queue to use; "": a new one per run
+	Queue     string        // queue to use, by nobody else; "": a new one per run
+	Limits    string        // also measure the machine, with a file in this directory; "": no
 }
 
 // Scenarios names what can be run, and what it measures.
@@ -34,7 +35,15 @@ func Scenarios() map[string]string {
 
 // Default gives the defaults of interface.md.
 func Default() Config {
-	return Config{Scenario: "cycle", Payload: 100, Producers: 64, Workers: 16, Batch: 1, Rate: 2000, Duration: 10 * time.Second}
+	return Config{Scenario: "cycle", Payload: 100, Producers: 64, Batch: 1, Rate: 2000, Duration: 10 * time.Second}
+}
+
+// Workers is how many workers a scenario has unless told otherwise.
+func Workers(scenario string) int {
+	if scenario == "latency" {
+		return 8
+	}
+	return 16
 }
 
 // ErrConfig is returned when a run cannot be done as asked.
@@ -49,32 +58,38 @@ func (c *Config) complete() error {
 		return fmt.Errorf("%w: no scenario %q", ErrConfig, c.Scenario)
 	}
 	if c.Tasks == 0 {
-		c.Tasks = map[string]int{"backlog": 1_000_000}[c.Scenario]
-		if c.Tasks == 0 {
-			c.Tasks = 100_000
+		c.Tasks = 100_000
+		if c.Scenario == "backlog" {
+			c.Tasks = 1_000_000
 		}
 	}
-	for name, n := range map[string]int{"tasks": c.Tasks, "producers": c.Producers, "workers": c.Workers, "batch": c.Batch, "rate": c.Rate} {
-		if n < 1 {
-			return fmt.Errorf("%w: %s must be at least 1", ErrConfig, name)
+	if c.Workers == 0 {
+		c.Workers = Workers(c.Scenario)
+	}
+	if c.Prefetch == 0 {
+		c.Prefetch = c.Batch
+	}
+	for _, s := range []struct {
+		name           string
+		n, least, most int
+	}{
+		{"tasks", c.Tasks, 1, math.MaxUint32}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
+		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
+	} {
+		if s.n < s.least || s.n > s.most {
+			return fmt.Errorf("%w: %s must be at least %d and at most %d", ErrConfig, s.name, s.least, s.most)
 		}
 	}
-	if c.Batch > 10_000 || c.Payload < 0 || c.Payload > 16<<20 || c.Duration <= 0 {
-		return fmt.Errorf("%w: batch is at most 10000, payload at most 16 MiB, the duration above 0", ErrConfig)
+	if c.Duration <= 0 {
+		return fmt.Errorf("%w: duration must be over 0", ErrConfig)
+	}
+	if c.Scenario == "latency" {
+		if c.Tasks = int(c.Duration.Seconds() * float64(c.Rate)); c.Tasks < 1 {
+			return fmt.Errorf("%w: not one task in %v at %d a second", ErrConfig, c.Duration, c.Rate)
+		}
 	}
 	if c.Queue == "" {
 		c.Queue = fmt.Sprintf("bench-%s-%d", c.Scenario, time.Now().UnixNano())
 	}
 	return nil
-}
-
-// Progress hears how far a stage is; total is 0 where it is not known.
-type Progress func(stage string, done, total int)
-
-// run is a scenario under way.
-type run struct {
-	Config
-	c        *client.Client
-	progress Progress
-	report   *Report
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/bench"
-	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
@@ -31,37 +30,50 @@ func (a *app) bench() *cobra.Command {
 
 ` + about + `
 Every run checks what it measures: it exits with 1 when a task was lost or claimed
-twice, or a call failed. The tasks stay, in a queue of their own.`,
-		Example: "  norn bench --scenario enqueue --batch 100\n  norn bench --scenario latency --rate 2000 --duration 30s -o json | jq .figures",
+twice, or a call failed. The tasks stay, in a queue of their own.
+
+Latency is measured against a schedule that is fixed ahead: a task's time runs
+from when it was to be sent. sent_late_* says how much of that is this program's.
+
+--limits measures the machine in the same run: fdatasync of 4 KiB on a file in
+DIRECTORY (take the disk of the server's data) and 64 bytes there and back over
+loopback; figures are then also given as multiples of these.`,
+		Example: "  norn bench --scenario enqueue --batch 100\n  norn bench --scenario latency --rate 2000 --duration 30s -o json | jq .figures\n  norn bench --scenario claim --limits=/var/lib/norn",
 	}
 	f := cmd.Flags()
 	f.StringVar(&cfg.Scenario, "scenario", cfg.Scenario, strings.Join(scenarios, ", "))
 	f.IntVar(&cfg.Tasks, "tasks", cfg.Tasks, "tasks to measure (default: the scenario's)")
 	f.IntVar(&cfg.Payload, "payload", cfg.Payload, "bytes of each payload")
 	f.IntVar(&cfg.Producers, "producers", cfg.Producers, "enqueue from so many at once")
-	f.IntVar(&cfg.Workers, "workers", cfg.Workers, "claim from so many at once")
+	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d)", bench.Workers(""), bench.Workers("latency")))
 	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request")
+	f.IntVar(&cfg.Prefetch, "prefetch", 0, "tasks per claim request; completions go by --batch (default: --batch)")
 	f.IntVar(&cfg.Rate, "rate", cfg.Rate, "tasks per second (latency)")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency)")
 	f.StringVarP(&cfg.Queue, "queue", "q", "", "use this `queue` (default: a new one)")
+	f.StringVar(&cfg.Limits, "limits", "", "measure the machine too, its disk in this `directory`")
+	f.Lookup("limits").NoOptDefVal = "."
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.with(cmd.Context(), func(c *client.Client) error {
-			p := a.progress("bench")
-			var mu sync.Mutex // guards p
-			report, err := bench.Run(cmd.Context(), c, cfg, func(stage string, done, total int) {
-				mu.Lock()
-				defer mu.Unlock()
-				p.Stage(stage, done, total)
-			})
-			p.Clear()
-			switch {
-			case errors.Is(err, bench.ErrConfig):
-				return usageError{err}
-			case err != nil:
-				return err
+		for _, name := range []string{"tasks", "workers", "prefetch"} { // where 0 is the default
+			if n, _ := f.GetInt(name); f.Changed(name) && n < 1 {
+				return usage("%s must be at least 1", name)
 			}
-			return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
+		}
+		p := a.progress("bench")
+		var mu sync.Mutex // guards p
+		report, err := bench.Run(cmd.Context(), a.dial, cfg, func(stage string, done, total int) {
+			mu.Lock()
+			defer mu.Unlock()
+			p.Stage(stage, done, total)
 		})
+		p.Clear()
+		switch {
+		case errors.Is(err, bench.ErrConfig):
+			return usageError{err}
+		case err != nil:
+			return err
+		}
+		return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
 	}
 	return cmd
 }
@@ -75,24 +87,34 @@ func benchForm(r *bench.Report) jsonform.Value {
 	number := func(n int) jsonform.Value { return jsonform.Float(float64(n)) }
 	config := jsonform.Object().
 		With("tasks", number(c.Tasks)).With("payload", number(c.Payload)).With("producers", number(c.Producers)).
-		With("workers", number(c.Workers)).With("batch", number(c.Batch)).With("rate", number(c.Rate)).
+		With("workers", number(c.Workers)).With("batch", number(c.Batch)).With("prefetch", number(c.Prefetch)).With("rate", number(c.Rate)).
 		With("duration_seconds", jsonform.Seconds(c.Duration)).With("queue", jsonform.String(c.Queue))
 	return jsonform.Object().
 		With("scenario", jsonform.String(r.Scenario)).With("valid", jsonform.Bool(r.Valid() == nil)).
 		With("figures", figures).With("units", units).With("tasks", number(r.Tasks)).
 		With("errors", number(r.Errors)).With("first_error", jsonform.String(r.FirstError)).
 		With("duplicates", number(r.Duplicates)).With("lost", number(r.Lost)).With("config", config).
-		With("server_version", jsonform.String(r.Server)).With("go_version", jsonform.String(r.GoVersion)).With("cores", number(r.Cores))
+		With("server_version", jsonform.String(r.Server)).With("go_version", jsonform.String(r.GoVersion)).
+		With("platform", jsonform.String(r.Platform)).With("cores", number(r.Cores)).With("fsync_before_ack", jsonform.Bool(r.FsyncBeforeAck))
 }
 
 func benchTable(w io.Writer, r *bench.Report) {
 	c := r.Config
-	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, batches of %d; server %s, %d cores\n\n",
-		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, c.Batch, r.Server, r.Cores)
+	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, batches of %d, claims of %d\n",
+		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, c.Batch, c.Prefetch)
+	if r.Scenario == "latency" {
+		fmt.Fprintf(w, "schedule: %s a second for %s\n", render.Number(uint64(c.Rate)), render.Duration(c.Duration))
+	}
+	fsync := "before"
+	if !r.FsyncBeforeAck {
+		fsync = "not before"
+	}
+	fmt.Fprintf(w, "queue %s; server %s, fsync %s every acknowledgement; this program: %s, %s, %d cores\n\n",
+		c.Queue, r.Server, fsync, r.GoVersion, r.Platform, r.Cores)
 	g := render.NewGrid(false, "figure", "value", "unit")
 	for _, f := range r.Figures {
 		value := strconv.FormatFloat(f.Value, 'f', 3, 64)
-		if f.Value >= 1000 {
+		if f.Value >= 1000 || f.Unit == "tasks" {
 			value = render.Number(uint64(f.Value + 0.5))
 		}
 		g.Row(f.Name, value, f.Unit)

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestBench runs small scenarios and looks for their figures.
 func TestBench(t *testing.T) {
@@ -10,10 +13,14 @@ func TestBench(t *testing.T) {
 		Figures  map[string]float64
 		Units    map[string]string
 		Tasks    int
+		Fsync    bool   `json:"fsync_before_ack"`
+		Go       string `json:"go_version"`
+		Server   string `json:"server_version"`
+		Cores    int
 	}
 	for scenario, figure := range map[string]string{"enqueue": "enqueue_rate", "claim": "claim_complete_rate", "cycle": "cycle_rate"} {
 		r := decode[report](t, "bench", "--scenario", scenario, "--tasks", "500", "--batch", "10", "--producers", "4", "--workers", "4")
-		if r.Scenario != scenario || !r.Valid || r.Tasks != 500 || r.Figures[figure] <= 0 || r.Units[figure] != "tasks/s" {
+		if r.Scenario != scenario || !r.Valid || r.Tasks != 500 || r.Figures[figure] <= 0 || r.Units[figure] != "tasks/s" || !r.Fsync || r.Go == "" || r.Server != "1.2.3-test" || r.Cores < 1 {
 			t.Errorf("got %+v", r)
 		}
 	}
@@ -21,6 +28,25 @@ func TestBench(t *testing.T) {
 	if !r.Valid || r.Tasks != 100 || r.Figures["enqueue_to_claim_p99"] <= 0 {
 		t.Errorf("got %+v", r)
 	}
+	// What the table prints, the JSON has.
+	var all report
+	table := ok(t, "bench", "--scenario", "enqueue", "--tasks", "500", "--batch", "10", "--limits="+t.TempDir())
+	all = decode[report](t, "bench", "--scenario", "enqueue", "--tasks", "500", "--batch", "10", "--limits="+t.TempDir())
+	rows := 0
+	for line := range strings.Lines(table) {
+		if name, _, _ := strings.Cut(line, " "); strings.Contains(name, "_") {
+			rows++
+			if _, ok := all.Figures[name]; !ok {
+				t.Errorf("figure %s is not in %v", name, all.Figures)
+			}
+		}
+	}
+	if rows != len(all.Figures) || all.Figures["limit_fdatasync_p50"] <= 0 {
+		t.Errorf("%d rows, %d figures:\n%s", rows, len(all.Figures), table)
+	}
+	refused(t, 2, "several nodes", "bench", "--scenario", "failover")
+	refused(t, 2, "workers must be at least 1", "bench", "--workers", "0")
+	refused(t, 2, "payload must be at least 8", "bench", "--payload", "7")
 	refused(t, 2, "no scenario", "bench", "--scenario", "magic")
 	refused(t, 2, "producers must be at least 1", "bench", "--producers", "0")
 	refused(t, 4, "--addr", "bench", "--addr", "127.0.0.1:1", "--timeout", "200ms")

@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+)
+
+// scenarioLatency sends on a schedule that is fixed ahead: task number i is due
+// at i/Rate. Its latency counts from there, however late it was sent.
+func (r *run) scenarioLatency(ctx context.Context) error {
+	clock, err := newAlarm()
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer clock.stop()
+	s := newStage(ctx, "latency", r.Tasks)
+	due := func(number uint32) time.Duration {
+		return time.Duration(float64(number) / float64(r.Rate) * float64(time.Second))
+	}
+	var sending sync.WaitGroup
+	sending.Go(func() { r.sendOnTime(s, clock, due) })
+	var taken atomic.Int64
+	r.parallel(s, r.Workers, func() bool { return int(taken.Add(1)) <= r.Tasks && r.receive(s, due) })
+	sending.Wait()
+	r.settle(s)
+	r.report.Tasks = int(s.done.Load())
+	r.report.add("rate", s.rate(), "tasks/s")
+	r.report.latencies("enqueue_to_claim", s)
+	r.report.latencies("enqueue", s)
+	r.report.latencies("sent_late", s)
+	return nil
+}
+
+// sendOnTime sends every task when it is due, or as soon after that as there is
+// a producer for it.
+func (r *run) sendOnTime(s *stage, clock *alarm, due func(uint32) time.Duration) {
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	free := make(chan struct{}, r.Producers)
+	for range r.Tasks {
+		number := r.tally.next.Add(1) - 1
+		if early := due(number) - time.Since(s.began); early > 0 {
+			clock.sleep(early)
+		}
+		select {
+		case free <- struct{}{}:
+		case <-s.ctx.Done():
+			return
+		}
+		senders.Go(func() {
+			defer func() { <-free }()
+			late := time.Since(s.began) - due(number)
+			err := r.send(s, []client.Task{{Queue: r.Queue, Payload: r.tally.payload(number, r.Payload)}}, []uint32{number})
+			if err != nil {
+				s.fail(err)
+				return
+			}
+			s.record("sent_late", late)
+			s.record("enqueue", time.Since(s.began)-due(number))
+		})
+	}
+}
+
+// receive claims one task by long poll, notes its age, and completes it.
+func (r *run) receive(s *stage, due func(uint32) time.Duration) bool {
+	for s.ctx.Err() == nil {
+		claims, err := r.worker.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: 1, Wait: wait, Worker: "bench"})
+		at := time.Since(s.began)
+		if err == nil && len(claims) == 0 {
+			continue
+		}
+		var number uint32
+		if err == nil {
+			number, err = r.tally.claim(claims[0].Grant.GetTask().GetPayload())
+		}
+		if err == nil {
+			s.record("enqueue_to_claim", at-due(number))
+			err = r.complete(s, claims)
+		}
+		if err != nil {
+			s.fail(err)
+			return false
+		}
+		s.finished(1)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Progress hears how far a stage is; total is 0 where it is not known. It is
+// called from one goroutine at a time for each stage, and stages may overlap.
+type Progress func(stage string, done, total int)
+
+// Dial makes a client. A run makes two: producers and workers are different
+// programs in practice, and share no connection.
+type Dial func(ctx context.Context) (*client.Client, error)
+
+// ErrStalled is returned when a stage stands still.
+var ErrStalled = errors.New("bench: nothing moves any more")
+
+// patience is how long a stage may stand still. It is longer than any lease or
+// call of a run, so that what comes late still comes.
+const patience = 40 * time.Second
+
+// run is a scenario under way.
+type run struct {
+	Config
+	producer, worker *client.Client
+	progress         Progress
+	patience         time.Duration
+	tally            *tally
+	report           *Report
+}
+
+// Run runs one scenario against a cluster. It returns ErrConfig when the
+// settings are wrong, and what the cluster says when it cannot be reached; a run
+// in which something goes wrong has a report whose Valid says what.
+func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	r := &run{Config: cfg, progress: progress, patience: patience}
+	var err error
+	if r.producer, err = dial(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.producer.Close() }() // never an error
+	if r.worker, err = dial(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.worker.Close() }() // never an error
+	for _, c := range []*client.Client{r.producer, r.worker} {
+		if err := c.Connect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.report = newReport(cfg, r.producer.Info().ServerVersion)
+	var limits *Limits
+	if cfg.Limits != "" {
+		progress("limits of this machine", 0, 0)
+		if limits, err = MeasureLimits(ctx, cfg.Limits); err != nil {
+			return nil, err
+		}
+	}
+	r.warmUp(ctx)
+	if err := r.measure(ctx); err != nil {
+		return nil, err
+	}
+	if limits != nil {
+		r.report.relate(limits)
+	}
+	return r.report, nil
+}
+
+// warmUp runs a little of everything in a queue of its own, so that connections
+// stand and the code is warm.
+func (r *run) warmUp(ctx context.Context) {
+	n := min(r.Tasks, 5000)
+	warm := *r
+	warm.Queue, warm.tally = r.Queue+"-warm-up", newTally(rand.Uint32(), n)
+	in := newStage(ctx, "warm-up", 2*n)
+	warm.enqueue(in, n, r.Producers, r.Batch)
+	out := newStage(ctx, "warm-up", 2*n)
+	if len(in.errs) == 0 {
+		warm.consume(out, n, r.Workers)
+	} else {
+		out.cancel()
+	}
+	r.settle(in, out)
+}
+
+// measure runs the scenario between two looks at the queue's counters.
+func (r *run) measure(ctx context.Context) error {
+	scenario, tasks := r.scenario()
+	r.tally = newTally(rand.Uint32(), tasks)
+	before, err := r.count(ctx)
+	if err != nil {
+		return err
+	}
+	if err := scenario(ctx); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	if r.report.Errors > 0 {
+		return nil // there may be nobody left to ask
+	}
+	after, err := r.count(ctx)
+	if err != nil {
+		return err
+	}
+	r.verify(before, after)
+	return nil
+}
+
+// verify compares what was acknowledged with what the queue's counters say.
+func (r *run) verify(before, after *nornv1.Count) {
+	waiting := func(n *nornv1.Count) int { return int(n.GetTotal()) - int(n.GetCompleted()) }
+	r.report.Duplicates = int(r.tally.twice.Load())
+	r.report.Lost = max(0, r.tally.lost()-(waiting(after)-waiting(before))) +
+		max(0, int(r.tally.completed.Load())-(int(after.GetCompleted())-int(before.GetCompleted())))
+}
+
+func (r *run) count(ctx context.Context) (*nornv1.Count, error) {
+	reply, err := r.producer.Count(ctx, r.Queue)
+	if err != nil {
+		return nil, fmt.Errorf("bench: count: %w", err)
+	}
+	return reply.GetTotal(), nil
+}
