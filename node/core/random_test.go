@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -174,10 +176,14 @@ func (s *storm) verify() {
 }
 
 // TestStorm is the forerunner of the simulator: random requests, lost answers
-// and crashes from a seed. A failing seed replays exactly.
+// and crashes from a seed. A failing seed replays exactly. NORN_TEST_SEEDS sets
+// how many seeds run.
 func TestStorm(t *testing.T) {
-	granted, completed, crashes := 0, 0, 0
-	for seed := range uint64(60) {
+	granted, completed, crashes, seeds := 0, 0, 0, uint64(60)
+	if n, err := strconv.ParseUint(os.Getenv("NORN_TEST_SEEDS"), 10, 64); err == nil {
+		seeds = max(n, seeds)
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			s := &storm{rig: newRig(t), rnd: rand.New(rand.NewPCG(seed, 99))}
 			for range 150 {
