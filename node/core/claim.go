@@ -104,6 +104,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	if len(grants) == 0 {
 		return false
 	}
+	c.desk.answered(w.key())
 	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
 	return true
 }
@@ -134,8 +135,8 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 			return true
 		}
 		r := &d.Claims[len(d.Claims)-1]
-		ref := GrantRef{ring.Partition(p), d.Task.ID, r.Token}
-		c.desk.remember(r, ref)
+		ref := GrantRef{ring.Partition(p), d.Task.ID, r.Token, w.key()}
+		c.desk.remember(ref)
 		grants, refs = append(grants, wireGrant(d, c.cfg.Eta)), append(refs, ref)
 		size += len(d.Task.Enqueued.Payload)
 	}
@@ -143,6 +144,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		return false
 	}
 	c.stats.Claimed += uint64(len(grants))
+	c.desk.answered(w.key())
 	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
 	return true
 }
@@ -155,8 +157,13 @@ func answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) 
 	}
 }
 
-// undelivered frees the tasks of a reply that surely never left.
+// undelivered frees the tasks of a reply that surely never left, unless the
+// same grants were sent again: the request may have been repeated over another
+// connection while the first one was dying.
 func (c *Core) undelivered(now clock.Time, grants []GrantRef) {
+	if len(grants) == 0 || !c.desk.unheard(grants[0].ask) {
+		return
+	}
 	for _, g := range grants {
 		// The claim may have ended by other means meanwhile; then there is
 		// nothing to free.

@@ -99,7 +99,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		c.vnodes = append(c.vnodes, v)
 		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
 		v.Held(func(task id.ID, r *claim.Record) {
-			c.desk.remember(r, GrantRef{ring.Partition(p), task, r.Token})
+			key := askKey{r.Session, r.Request}
+			c.desk.remember(GrantRef{ring.Partition(p), task, r.Token, key})
+			c.desk.answered(key) // by the process before this one, for all we know
 		})
 	}
 	c.ask(nil)

@@ -575,3 +575,41 @@ func TestLongLogStillFitsAGrant(t *testing.T) {
 		t.Fatalf("%d updates when read by itself", len(all))
 	}
 }
+
+// TestRepeatedAnswerIsNotUndone: the first answer dies with its connection after
+// the same request was answered over another one. The worker has the grant.
+func TestRepeatedAnswerIsNotUndone(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"))
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	first, second := r.ask(ask), r.ask(ask)
+	r.step(Undelivered{first.Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 0 {
+		t.Fatalf("granted to another worker while the first holds it: %v", g)
+	}
+	r.step(Undelivered{second.Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 1 {
+		t.Fatal("no answer left, and the task is not free")
+	}
+	r.audit()
+}
+
+// TestAnswerBeforeARestartIsNotUndone: the process before may have delivered
+// the grants.
+func TestAnswerBeforeARestartIsNotUndone(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"))
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	r.ask(ask)
+	r.crash(0)
+	r.step(Undelivered{r.ask(ask).Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 0 {
+		t.Fatalf("granted to another worker while the first may hold it: %v", g)
+	}
+	r.audit()
+}

@@ -72,6 +72,10 @@ func (k askKey) named() bool { return k.session != [16]byte{} }
 type asked struct {
 	grants []GrantRef
 	live   int
+	// answers counts the replies with these grants that are not known to have
+	// been dropped: only when the last of them surely never left, nobody can
+	// have heard of the grants.
+	answers int
 }
 
 func (d *desk) queue(name string) *queue {
@@ -104,18 +108,35 @@ func (d *desk) onEnd(_ id.ID, r *claim.Record) {
 }
 
 // remember keeps what a request was granted.
-func (d *desk) remember(r *claim.Record, g GrantRef) {
-	key := askKey{r.Session, r.Request}
-	if !key.named() {
+func (d *desk) remember(g GrantRef) {
+	if !g.ask.named() {
 		return
 	}
-	a := d.asked[key]
+	a := d.asked[g.ask]
 	if a == nil {
 		a = &asked{}
-		d.asked[key] = a
+		d.asked[g.ask] = a
 	}
 	a.grants = append(a.grants, g)
 	a.live++
+}
+
+// answered notes a reply with the grants of a request.
+func (d *desk) answered(key askKey) {
+	if a := d.asked[key]; a != nil {
+		a.answers++
+	}
+}
+
+// unheard notes that a reply was dropped and tells whether now surely nobody
+// has heard of the grants.
+func (d *desk) unheard(key askKey) bool {
+	a := d.asked[key]
+	if a == nil {
+		return true // not named, or it has ended and there is nothing to free
+	}
+	a.answers--
+	return a.answers <= 0
 }
 
 // granted gives what the same request was granted before and still holds.

@@ -68,6 +68,7 @@ type GrantRef struct {
 	Partition ring.Partition
 	Task      id.ID
 	Token     uint64
+	ask       askKey // the request it was granted to
 }
 
 // Reply is an answer to one request: a message or an error.
