@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -118,73 +117,6 @@ func TestDelayedTaskWaitsForItsTime(t *testing.T) {
 	r.pass(1)
 	if g := r.claim("q", 1); len(g) != 1 {
 		t.Fatal("not claimable at its time")
-	}
-	r.audit()
-}
-
-func TestLongPollIsAnsweredByExactlyOneTask(t *testing.T) {
-	r := newRig(t)
-	ask := &nornv1.ClaimRequest{Queues: []string{"a", "b"}, WaitSeconds: 10}
-	first, second := r.send(1, ask), r.send(2, ask)
-	r.turn()
-	if len(r.replies) != 0 {
-		t.Fatalf("answered without work: %v", r.replies)
-	}
-	r.pass(3 * time.Second)
-	r.enqueue(spec("b"))
-	reply, ok := r.replies[first]
-	if !ok {
-		t.Fatal("the first to wait was not served")
-	}
-	if m := reply.Message.(*nornv1.ClaimReply); len(m.Grants) != 1 || m.WaitedSeconds != 3 {
-		t.Fatalf("answer: %v", m)
-	}
-	if _, ok := r.replies[second]; ok {
-		t.Fatal("the second was answered although there was one task only")
-	}
-	r.pass(7 * time.Second)
-	if m := r.replies[second].Message.(*nornv1.ClaimReply); len(m.Grants) != 0 {
-		t.Fatalf("at its time-out the second got %v", m)
-	}
-}
-
-func TestSameClaimRequestGetsTheSameGrants(t *testing.T) {
-	r := newRig(t)
-	r.enqueue(spec("q"), spec("q"))
-	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 4}
-	ask.Session[3] = 1
-	first := must[*nornv1.ClaimReply](r, ask).Grants
-	r.pass(20 * time.Second)
-	again := must[*nornv1.ClaimReply](r, ask).Grants
-	if len(first) != 1 || len(again) != 1 || first[0].Token != again[0].Token {
-		t.Fatalf("first %v, again %v", first, again)
-	}
-	// The repeated answer may be counted from its own request: it was renewed.
-	if end := again[0].End.AsTime().UnixNano(); end != r.now.Wall+int64(lease) {
-		t.Fatalf("the repeated grant ends %v after now, not one lease", time.Duration(end-r.now.Wall))
-	}
-	r.crash(0)
-	third := must[*nornv1.ClaimReply](r, ask).Grants
-	if len(third) != 1 || third[0].Token != first[0].Token {
-		t.Fatalf("after a restart: %v", third)
-	}
-	ask.RequestNo++
-	other := must[*nornv1.ClaimReply](r, ask).Grants
-	if len(other) != 1 || other[0].Task.Id == first[0].Task.Id {
-		t.Fatalf("another request: %v", other)
-	}
-	r.audit()
-}
-
-func TestUndeliveredGrantIsFreedAtOnce(t *testing.T) {
-	r := newRig(t)
-	r.enqueue(spec("q"))
-	reply := r.ask(&nornv1.ClaimRequest{Queues: []string{"q"}})
-	r.step(Undelivered{reply.Grants})
-	r.turn()
-	g := r.claim("q", 1)
-	if len(g) != 1 || g[0].Token <= reply.Grants[0].Token || g[0].Task.Attempts != 0 {
-		t.Fatalf("after the answer was lost: %v", g)
 	}
 	r.audit()
 }
@@ -336,25 +268,6 @@ func TestClaimIsHeldOverARestart(t *testing.T) {
 		t.Fatal("not freed after lease and buffer")
 	}
 	r.audit()
-}
-
-func TestCancelledAndClosedRequestsAreForgotten(t *testing.T) {
-	r := newRig(t)
-	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 10}
-	cancelled, gone, kept := r.send(1, ask), r.send(2, ask), r.send(3, ask)
-	r.step(Cancel{cancelled})
-	r.step(Gone{2})
-	r.turn()
-	if kindOf(r.replies[cancelled]) != nornv1.ErrorKind_ERROR_KIND_CANCELLED {
-		t.Fatalf("cancelled request: %v", r.replies[cancelled])
-	}
-	r.enqueue(spec("q"))
-	if _, ok := r.replies[gone]; ok {
-		t.Fatal("a closed connection was served")
-	}
-	if m := r.replies[kept].Message.(*nornv1.ClaimReply); len(m.Grants) != 1 {
-		t.Fatalf("the one that stayed got %v", m)
-	}
 }
 
 func TestLogFollowsUpdatesUntilTheEnd(t *testing.T) {
@@ -544,18 +457,6 @@ func TestLimitsAreSaid(t *testing.T) {
 
 // TestWaitingForNamesFillsNothing: a client that waits for ever new queue names
 // must not leave anything behind.
-func TestWaitingForNamesFillsNothing(t *testing.T) {
-	r := newRig(t)
-	for i := range 50 {
-		r.send(uint64(i), &nornv1.ClaimRequest{Queues: []string{fmt.Sprintf("name-%d", i), "twice", "twice"}, WaitSeconds: 1})
-	}
-	r.turn()
-	r.pass(2 * time.Second)
-	if n := len(r.core.desk.queues); n != 0 {
-		t.Fatalf("%d queues are kept for nobody", n)
-	}
-}
-
 // TestLongLogStillFitsAGrant: a task that was updated a lot must not become one
 // that no answer can carry.
 func TestLongLogStillFitsAGrant(t *testing.T) {
@@ -578,38 +479,5 @@ func TestLongLogStillFitsAGrant(t *testing.T) {
 
 // TestRepeatedAnswerIsNotUndone: the first answer dies with its connection after
 // the same request was answered over another one. The worker has the grant.
-func TestRepeatedAnswerIsNotUndone(t *testing.T) {
-	r := newRig(t)
-	r.enqueue(spec("q"))
-	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
-	ask.Session[0] = 1
-	first, second := r.ask(ask), r.ask(ask)
-	r.step(Undelivered{first.Grants})
-	r.turn()
-	if g := r.claim("q", 1); len(g) != 0 {
-		t.Fatalf("granted to another worker while the first holds it: %v", g)
-	}
-	r.step(Undelivered{second.Grants})
-	r.turn()
-	if g := r.claim("q", 1); len(g) != 1 {
-		t.Fatal("no answer left, and the task is not free")
-	}
-	r.audit()
-}
-
 // TestAnswerBeforeARestartIsNotUndone: the process before may have delivered
 // the grants.
-func TestAnswerBeforeARestartIsNotUndone(t *testing.T) {
-	r := newRig(t)
-	r.enqueue(spec("q"))
-	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
-	ask.Session[0] = 1
-	r.ask(ask)
-	r.crash(0)
-	r.step(Undelivered{r.ask(ask).Grants})
-	r.turn()
-	if g := r.claim("q", 1); len(g) != 0 {
-		t.Fatalf("granted to another worker while the first may hold it: %v", g)
-	}
-	r.audit()
-}
