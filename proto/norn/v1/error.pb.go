@@ -58,6 +58,8 @@ const (
 	ErrorKind_ERROR_KIND_DISK_FULL ErrorKind = 14
 	// A bug or damage in the server.
 	ErrorKind_ERROR_KIND_INTERNAL ErrorKind = 15
+	// The state of the task or queue does not allow it.
+	ErrorKind_ERROR_KIND_CONFLICT ErrorKind = 16
 )
 
 // Enum value maps for ErrorKind.
@@ -79,6 +81,7 @@ var (
 		13: "ERROR_KIND_OUT_OF_WINDOW",
 		14: "ERROR_KIND_DISK_FULL",
 		15: "ERROR_KIND_INTERNAL",
+		16: "ERROR_KIND_CONFLICT",
 	}
 	ErrorKind_value = map[string]int32{
 		"ERROR_KIND_UNSPECIFIED":       0,
@@ -97,6 +100,7 @@ var (
 		"ERROR_KIND_OUT_OF_WINDOW":     13,
 		"ERROR_KIND_DISK_FULL":         14,
 		"ERROR_KIND_INTERNAL":          15,
+		"ERROR_KIND_CONFLICT":          16,
 	}
 )
 
@@ -270,7 +274,7 @@ const file_norn_v1_error_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
 	"\tguarantee\x18\x03 \x01(\tR\tguarantee\x12.\n" +
 	"\x13retry_after_seconds\x18\x04 \x01(\x01R\x11retryAfterSeconds\x12'\n" +
-	"\x06effect\x18\x05 \x01(\x0e2\x0f.norn.v1.EffectR\x06effect*\xdd\x03\n" +
+	"\x06effect\x18\x05 \x01(\x0e2\x0f.norn.v1.EffectR\x06effect*\xf6\x03\n" +
 	"\tErrorKind\x12\x1a\n" +
 	"\x16ERROR_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_KIND_INVALID_ARGUMENT\x10\x01\x12\x18\n" +
@@ -288,7 +292,8 @@ const file_norn_v1_error_proto_rawDesc = "" +
 	"\x17ERROR_KIND_INCOMPATIBLE\x10\f\x12\x1c\n" +
 	"\x18ERROR_KIND_OUT_OF_WINDOW\x10\r\x12\x18\n" +
 	"\x14ERROR_KIND_DISK_FULL\x10\x0e\x12\x17\n" +
-	"\x13ERROR_KIND_INTERNAL\x10\x0f*A\n" +
+	"\x13ERROR_KIND_INTERNAL\x10\x0f\x12\x17\n" +
+	"\x13ERROR_KIND_CONFLICT\x10\x10*A\n" +
 	"\x06Effect\x12\x12\n" +
 	"\x0eEFFECT_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vEFFECT_NONE\x10\x01\x12\x12\n" +

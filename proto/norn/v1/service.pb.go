@@ -44,6 +44,12 @@ const (
 	Method_METHOD_COUNT       Method = 12
 	Method_METHOD_LOG         Method = 13
 	Method_METHOD_STATUS      Method = 14
+	Method_METHOD_CANCEL      Method = 15
+	Method_METHOD_RETRY       Method = 16
+	Method_METHOD_EXPLAIN     Method = 17
+	Method_METHOD_KEY         Method = 18
+	Method_METHOD_QUEUES      Method = 19
+	Method_METHOD_SET_QUEUE   Method = 20
 )
 
 // Enum value maps for Method.
@@ -64,6 +70,12 @@ var (
 		12: "METHOD_COUNT",
 		13: "METHOD_LOG",
 		14: "METHOD_STATUS",
+		15: "METHOD_CANCEL",
+		16: "METHOD_RETRY",
+		17: "METHOD_EXPLAIN",
+		18: "METHOD_KEY",
+		19: "METHOD_QUEUES",
+		20: "METHOD_SET_QUEUE",
 	}
 	Method_value = map[string]int32{
 		"METHOD_UNSPECIFIED": 0,
@@ -81,6 +93,12 @@ var (
 		"METHOD_COUNT":       12,
 		"METHOD_LOG":         13,
 		"METHOD_STATUS":      14,
+		"METHOD_CANCEL":      15,
+		"METHOD_RETRY":       16,
+		"METHOD_EXPLAIN":     17,
+		"METHOD_KEY":         18,
+		"METHOD_QUEUES":      19,
+		"METHOD_SET_QUEUE":   20,
 	}
 )
 
@@ -219,6 +237,149 @@ func (x ReadLevel) Number() protoreflect.EnumNumber {
 // Deprecated: Use ReadLevel.Descriptor instead.
 func (ReadLevel) EnumDescriptor() ([]byte, []int) {
 	return file_norn_v1_service_proto_rawDescGZIP(), []int{2}
+}
+
+// ReasonKind says what a reason is about.
+type ReasonKind int32
+
+const (
+	ReasonKind_REASON_KIND_UNSPECIFIED ReasonKind = 0
+	// A dependency is not completed: task, task_state.
+	ReasonKind_REASON_KIND_DEPENDENCY ReasonKind = 1
+	// A dependency was never enqueued, as far as is known: task.
+	ReasonKind_REASON_KIND_UNKNOWN_DEPENDENCY ReasonKind = 2
+	// The dependencies form a cycle: tasks. It never ends by itself.
+	ReasonKind_REASON_KIND_CYCLE ReasonKind = 3
+	// The task may not start before until.
+	ReasonKind_REASON_KIND_NOT_BEFORE ReasonKind = 4
+	// The back-off after a failure lasts until.
+	ReasonKind_REASON_KIND_BACK_OFF ReasonKind = 5
+	// The queue is paused.
+	ReasonKind_REASON_KIND_QUEUE_PAUSED ReasonKind = 6
+	// Better tasks of the queue come first: count.
+	ReasonKind_REASON_KIND_BEHIND ReasonKind = 7
+	// No claim request waits for the queue: workers are busy or there are none.
+	ReasonKind_REASON_KIND_NO_WORKER ReasonKind = 8
+	// A worker has it: worker, until.
+	ReasonKind_REASON_KIND_CLAIMED ReasonKind = 9
+	// The partition has no leader, so nothing can be claimed there.
+	ReasonKind_REASON_KIND_NO_LEADER ReasonKind = 10
+	// The task is completed, dead or cancelled.
+	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
+)
+
+// Enum value maps for ReasonKind.
+var (
+	ReasonKind_name = map[int32]string{
+		0:  "REASON_KIND_UNSPECIFIED",
+		1:  "REASON_KIND_DEPENDENCY",
+		2:  "REASON_KIND_UNKNOWN_DEPENDENCY",
+		3:  "REASON_KIND_CYCLE",
+		4:  "REASON_KIND_NOT_BEFORE",
+		5:  "REASON_KIND_BACK_OFF",
+		6:  "REASON_KIND_QUEUE_PAUSED",
+		7:  "REASON_KIND_BEHIND",
+		8:  "REASON_KIND_NO_WORKER",
+		9:  "REASON_KIND_CLAIMED",
+		10: "REASON_KIND_NO_LEADER",
+		11: "REASON_KIND_FINISHED",
+	}
+	ReasonKind_value = map[string]int32{
+		"REASON_KIND_UNSPECIFIED":        0,
+		"REASON_KIND_DEPENDENCY":         1,
+		"REASON_KIND_UNKNOWN_DEPENDENCY": 2,
+		"REASON_KIND_CYCLE":              3,
+		"REASON_KIND_NOT_BEFORE":         4,
+		"REASON_KIND_BACK_OFF":           5,
+		"REASON_KIND_QUEUE_PAUSED":       6,
+		"REASON_KIND_BEHIND":             7,
+		"REASON_KIND_NO_WORKER":          8,
+		"REASON_KIND_CLAIMED":            9,
+		"REASON_KIND_NO_LEADER":          10,
+		"REASON_KIND_FINISHED":           11,
+	}
+)
+
+func (x ReasonKind) Enum() *ReasonKind {
+	p := new(ReasonKind)
+	*p = x
+	return p
+}
+
+func (x ReasonKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReasonKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_norn_v1_service_proto_enumTypes[3].Descriptor()
+}
+
+func (ReasonKind) Type() protoreflect.EnumType {
+	return &file_norn_v1_service_proto_enumTypes[3]
+}
+
+func (x ReasonKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReasonKind.Descriptor instead.
+func (ReasonKind) EnumDescriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{3}
+}
+
+// Retention says what happens to finished tasks in the end.
+type Retention int32
+
+const (
+	// As the server is configured.
+	Retention_RETENTION_UNSPECIFIED Retention = 0
+	Retention_RETENTION_DELETE      Retention = 1
+	// Written to the server's archive directory, read back, then deleted.
+	Retention_RETENTION_ARCHIVE Retention = 2
+	Retention_RETENTION_KEEP    Retention = 3
+)
+
+// Enum value maps for Retention.
+var (
+	Retention_name = map[int32]string{
+		0: "RETENTION_UNSPECIFIED",
+		1: "RETENTION_DELETE",
+		2: "RETENTION_ARCHIVE",
+		3: "RETENTION_KEEP",
+	}
+	Retention_value = map[string]int32{
+		"RETENTION_UNSPECIFIED": 0,
+		"RETENTION_DELETE":      1,
+		"RETENTION_ARCHIVE":     2,
+		"RETENTION_KEEP":        3,
+	}
+)
+
+func (x Retention) Enum() *Retention {
+	p := new(Retention)
+	*p = x
+	return p
+}
+
+func (x Retention) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Retention) Descriptor() protoreflect.EnumDescriptor {
+	return file_norn_v1_service_proto_enumTypes[4].Descriptor()
+}
+
+func (Retention) Type() protoreflect.EnumType {
+	return &file_norn_v1_service_proto_enumTypes[4]
+}
+
+func (x Retention) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Retention.Descriptor instead.
+func (Retention) EnumDescriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
 // Durability is the level of one write.
@@ -1264,10 +1425,13 @@ func (x *RenewReply) GetResults() []*RenewResult {
 
 // RenewResult is the claim as it stands, or why it is lost.
 type RenewResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Claim         *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
-	LeaseSeconds  float64                `protobuf:"fixed64,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
-	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Claim        *Claim                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	LeaseSeconds float64                `protobuf:"fixed64,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	Error        *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// With an error: the state of the task, so that a worker can tell a cancelled
+	// task from one that somebody else has.
+	State         State `protobuf:"varint,4,opt,name=state,proto3,enum=norn.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,6 +1485,13 @@ func (x *RenewResult) GetError() *Error {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *RenewResult) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
 }
 
 // UpdateRequest appends to a task's log.
@@ -1720,8 +1891,8 @@ func (x *ReleaseRequest) GetClaims() []*ClaimRef {
 	return nil
 }
 
-// WriteReply answers update, complete, fail and release: one result per item,
-// in the request's order.
+// WriteReply answers update, complete, fail, release, cancel and retry: one
+// result per item, in the request's order.
 type WriteReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Results       []*WriteResult         `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
@@ -1771,7 +1942,8 @@ type WriteResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Receipt *Receipt               `protobuf:"bytes,1,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	Error   *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// State of the task after a failure was recorded: scheduled, ready or dead.
+	// State of the task after a failure, a cancellation or a retry; with a
+	// CONFLICT the state that stands against it.
 	State         State `protobuf:"varint,3,opt,name=state,proto3,enum=norn.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1936,8 +2108,12 @@ type ListRequest struct {
 	// Tasks per page; 0 means 100; at most 1,000.
 	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Continuation: next_cursor of the page before.
-	Cursor        []byte       `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Consistency   *Consistency `protobuf:"bytes,5,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	Cursor      []byte       `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Consistency *Consistency `protobuf:"bytes,5,opt,name=consistency,proto3" json:"consistency,omitempty"`
+	// Further conditions, all of which must hold.
+	Filter *Filter `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Give id, queue and state of each task only: for bulk actions.
+	IdsOnly       bool `protobuf:"varint,7,opt,name=ids_only,json=idsOnly,proto3" json:"ids_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2007,6 +2183,134 @@ func (x *ListRequest) GetConsistency() *Consistency {
 	return nil
 }
 
+func (x *ListRequest) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ListRequest) GetIdsOnly() bool {
+	if x != nil {
+		return x.IdsOnly
+	}
+	return false
+}
+
+// Filter picks tasks; what is unset does not matter.
+type Filter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
+	CreatedAfter  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// When the task was completed, died or was cancelled.
+	FinishedBefore *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=finished_before,json=finishedBefore,proto3" json:"finished_before,omitempty"`
+	FinishedAfter  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_after,json=finishedAfter,proto3" json:"finished_after,omitempty"`
+	// Text in the task's error, case sensitive.
+	ErrorContains string `protobuf:"bytes,5,opt,name=error_contains,json=errorContains,proto3" json:"error_contains,omitempty"`
+	// Headers that the task has with exactly these values.
+	Headers     map[string]string `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	MinAttempts uint32            `protobuf:"varint,7,opt,name=min_attempts,json=minAttempts,proto3" json:"min_attempts,omitempty"`
+	// Unique key.
+	Key string `protobuf:"bytes,8,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the worker that has it under a claim now.
+	Worker        string `protobuf:"bytes,9,opt,name=worker,proto3" json:"worker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Filter) Reset() {
+	*x = Filter{}
+	mi := &file_norn_v1_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Filter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Filter) ProtoMessage() {}
+
+func (x *Filter) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Filter.ProtoReflect.Descriptor instead.
+func (*Filter) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Filter) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
+}
+
+func (x *Filter) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *Filter) GetFinishedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedBefore
+	}
+	return nil
+}
+
+func (x *Filter) GetFinishedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAfter
+	}
+	return nil
+}
+
+func (x *Filter) GetErrorContains() string {
+	if x != nil {
+		return x.ErrorContains
+	}
+	return ""
+}
+
+func (x *Filter) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Filter) GetMinAttempts() uint32 {
+	if x != nil {
+		return x.MinAttempts
+	}
+	return 0
+}
+
+func (x *Filter) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Filter) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
 // ListReply is one page.
 type ListReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2019,7 +2323,7 @@ type ListReply struct {
 
 func (x *ListReply) Reset() {
 	*x = ListReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2335,7 @@ func (x *ListReply) String() string {
 func (*ListReply) ProtoMessage() {}
 
 func (x *ListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2348,7 @@ func (x *ListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReply.ProtoReflect.Descriptor instead.
 func (*ListReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListReply) GetTasks() []*Task {
@@ -2072,7 +2376,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2388,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2401,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CountRequest) GetQueue() string {
@@ -2118,7 +2422,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2434,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2447,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CountReply) GetTotal() *Count {
@@ -2179,7 +2483,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2495,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2508,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Count) GetQueue() string {
@@ -2288,7 +2592,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2604,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2617,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LogRequest) GetId() []byte {
@@ -2372,7 +2676,7 @@ type LogReply struct {
 
 func (x *LogReply) Reset() {
 	*x = LogReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2688,7 @@ func (x *LogReply) String() string {
 func (*LogReply) ProtoMessage() {}
 
 func (x *LogReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2701,7 @@ func (x *LogReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogReply.ProtoReflect.Descriptor instead.
 func (*LogReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogReply) GetUpdates() []*Update {
@@ -2430,7 +2734,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2746,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2759,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
 }
 
 // StatusReply is the cluster as this node sees it.
@@ -2471,7 +2775,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2787,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2800,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StatusReply) GetClusterId() string {
@@ -2548,7 +2852,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2864,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2877,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -2655,7 +2959,7 @@ type PartitionStatus struct {
 
 func (x *PartitionStatus) Reset() {
 	*x = PartitionStatus{}
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2971,7 @@ func (x *PartitionStatus) String() string {
 func (*PartitionStatus) ProtoMessage() {}
 
 func (x *PartitionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2984,7 @@ func (x *PartitionStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionStatus.ProtoReflect.Descriptor instead.
 func (*PartitionStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PartitionStatus) GetId() uint32 {
@@ -2728,6 +3032,860 @@ func (x *PartitionStatus) GetClaimAvailable() bool {
 func (x *PartitionStatus) GetOldestReadySeconds() float64 {
 	if x != nil {
 		return x.OldestReadySeconds
+	}
+	return 0
+}
+
+// CancelRequest cancels up to 10,000 tasks. A completion wins over it, whenever
+// it comes; a worker hears of it at its next renewal.
+type CancelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 20 bytes each.
+	Ids [][]byte `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Shown as the task's error; at most 16 KiB.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Cancel a task only while it is in one of these states; empty: in any that
+	// is not completed.
+	OnlyStates    []State     `protobuf:"varint,3,rep,packed,name=only_states,json=onlyStates,proto3,enum=norn.v1.State" json:"only_states,omitempty"`
+	Durability    *Durability `protobuf:"bytes,4,opt,name=durability,proto3" json:"durability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRequest) Reset() {
+	*x = CancelRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRequest) ProtoMessage() {}
+
+func (x *CancelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
+func (*CancelRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CancelRequest) GetIds() [][]byte {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *CancelRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CancelRequest) GetOnlyStates() []State {
+	if x != nil {
+		return x.OnlyStates
+	}
+	return nil
+}
+
+func (x *CancelRequest) GetDurability() *Durability {
+	if x != nil {
+		return x.Durability
+	}
+	return nil
+}
+
+// RetryRequest gives up to 10,000 tasks a new run of attempts at once: dead
+// ones, those that a dependency has cancelled, and those that wait for the
+// next attempt.
+type RetryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 20 bytes each.
+	Ids [][]byte `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Retry a task only while it is in one of these states; empty: in any where
+	// it can be.
+	OnlyStates    []State `protobuf:"varint,2,rep,packed,name=only_states,json=onlyStates,proto3,enum=norn.v1.State" json:"only_states,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryRequest) Reset() {
+	*x = RetryRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryRequest) ProtoMessage() {}
+
+func (x *RetryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
+func (*RetryRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *RetryRequest) GetIds() [][]byte {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *RetryRequest) GetOnlyStates() []State {
+	if x != nil {
+		return x.OnlyStates
+	}
+	return nil
+}
+
+// ExplainRequest asks why a task is not running.
+type ExplainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 20 bytes.
+	Id            []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ExplainRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+// Reason is one thing that keeps a task from running.
+type Reason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  ReasonKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=norn.v1.ReasonKind" json:"kind,omitempty"`
+	// One line for people, with what to do.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Text IDs: the dependency, or the tasks of a cycle in order.
+	Tasks []string `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// State of the dependency.
+	TaskState State                  `protobuf:"varint,4,opt,name=task_state,json=taskState,proto3,enum=norn.v1.State" json:"task_state,omitempty"`
+	Until     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// Tasks that come first.
+	Count uint64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	// There are at least so many; counting stopped.
+	CountIsBound  bool   `protobuf:"varint,7,opt,name=count_is_bound,json=countIsBound,proto3" json:"count_is_bound,omitempty"`
+	Worker        string `protobuf:"bytes,8,opt,name=worker,proto3" json:"worker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reason) Reset() {
+	*x = Reason{}
+	mi := &file_norn_v1_service_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reason) ProtoMessage() {}
+
+func (x *Reason) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reason.ProtoReflect.Descriptor instead.
+func (*Reason) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Reason) GetKind() ReasonKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ReasonKind_REASON_KIND_UNSPECIFIED
+}
+
+func (x *Reason) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Reason) GetTasks() []string {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *Reason) GetTaskState() State {
+	if x != nil {
+		return x.TaskState
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *Reason) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Reason) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Reason) GetCountIsBound() bool {
+	if x != nil {
+		return x.CountIsBound
+	}
+	return false
+}
+
+func (x *Reason) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+// ExplainReply lists what keeps the task from running, the weightiest first.
+type ExplainReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	State         State                  `protobuf:"varint,3,opt,name=state,proto3,enum=norn.v1.State" json:"state,omitempty"`
+	Reasons       []*Reason              `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainReply) Reset() {
+	*x = ExplainReply{}
+	mi := &file_norn_v1_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainReply) ProtoMessage() {}
+
+func (x *ExplainReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
+func (*ExplainReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ExplainReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExplainReply) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ExplainReply) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *ExplainReply) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+// KeyRequest asks for the ID that a task with a unique key has now. A client
+// sends the task under that ID, so that it can repeat the enqueue.
+type KeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// 0: until the task is finished.
+	WindowSeconds float64 `protobuf:"fixed64,3,opt,name=window_seconds,json=windowSeconds,proto3" json:"window_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyRequest) Reset() {
+	*x = KeyRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRequest) ProtoMessage() {}
+
+func (x *KeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRequest.ProtoReflect.Descriptor instead.
+func (*KeyRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *KeyRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *KeyRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *KeyRequest) GetWindowSeconds() float64 {
+	if x != nil {
+		return x.WindowSeconds
+	}
+	return 0
+}
+
+// KeyReply names the task of a unique key.
+type KeyReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 20 bytes.
+	Id []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// State of the task with this ID; unspecified: the key is free.
+	State         State `protobuf:"varint,2,opt,name=state,proto3,enum=norn.v1.State" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyReply) Reset() {
+	*x = KeyReply{}
+	mi := &file_norn_v1_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyReply) ProtoMessage() {}
+
+func (x *KeyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyReply.ProtoReflect.Descriptor instead.
+func (*KeyReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *KeyReply) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *KeyReply) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+// QueueSettings are what an operator may set per queue. What is unset or 0
+// follows the server's configuration.
+type QueueSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No task of the queue is handed out. Enqueues go on, and so do claims.
+	Paused bool `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Enqueues are refused, tasks are handed out.
+	Draining bool `protobuf:"varint,2,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Why, for other operators; at most 1 KiB.
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// Retry policy of tasks that bring none. It is frozen at the enqueue.
+	Retry *RetryPolicy `protobuf:"bytes,4,opt,name=retry,proto3" json:"retry,omitempty"`
+	// Lease of claims that ask for none. Where a claim names several queues, the
+	// first one decides.
+	LeaseSeconds float64 `protobuf:"fixed64,5,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	// What happens to completed and cancelled tasks after retention_seconds.
+	Retention        Retention `protobuf:"varint,6,opt,name=retention,proto3,enum=norn.v1.Retention" json:"retention,omitempty"`
+	RetentionSeconds float64   `protobuf:"fixed64,7,opt,name=retention_seconds,json=retentionSeconds,proto3" json:"retention_seconds,omitempty"`
+	// Dead tasks go after so long; 0: they stay until they are retried or
+	// cancelled.
+	DeadRetentionSeconds float64 `protobuf:"fixed64,8,opt,name=dead_retention_seconds,json=deadRetentionSeconds,proto3" json:"dead_retention_seconds,omitempty"`
+	// Tasks that are not finished; past it enqueues are OVERLOADED. 0: no limit
+	// but the disk.
+	MaxTasks      uint64 `protobuf:"varint,9,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueSettings) Reset() {
+	*x = QueueSettings{}
+	mi := &file_norn_v1_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueSettings) ProtoMessage() {}
+
+func (x *QueueSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
+func (*QueueSettings) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *QueueSettings) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *QueueSettings) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *QueueSettings) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *QueueSettings) GetRetry() *RetryPolicy {
+	if x != nil {
+		return x.Retry
+	}
+	return nil
+}
+
+func (x *QueueSettings) GetLeaseSeconds() float64 {
+	if x != nil {
+		return x.LeaseSeconds
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetRetention() Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return Retention_RETENTION_UNSPECIFIED
+}
+
+func (x *QueueSettings) GetRetentionSeconds() float64 {
+	if x != nil {
+		return x.RetentionSeconds
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetDeadRetentionSeconds() float64 {
+	if x != nil {
+		return x.DeadRetentionSeconds
+	}
+	return 0
+}
+
+func (x *QueueSettings) GetMaxTasks() uint64 {
+	if x != nil {
+		return x.MaxTasks
+	}
+	return 0
+}
+
+// Queue is a queue as it stands.
+type Queue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was set, and nothing else.
+	Settings *QueueSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	// What holds: the settings with the server's configuration filled in.
+	Effective *QueueSettings `protobuf:"bytes,3,opt,name=effective,proto3" json:"effective,omitempty"`
+	Count     *Count         `protobuf:"bytes,4,opt,name=count,proto3" json:"count,omitempty"`
+	// Goes up with each change of the settings.
+	Version uint64 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
+	// Claim requests that wait for it on this node.
+	WaitingClaims uint32 `protobuf:"varint,6,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
+	// Age of the task that is next.
+	OldestReadySeconds float64 `protobuf:"fixed64,7,opt,name=oldest_ready_seconds,json=oldestReadySeconds,proto3" json:"oldest_ready_seconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_norn_v1_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Queue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Queue) GetSettings() *QueueSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *Queue) GetEffective() *QueueSettings {
+	if x != nil {
+		return x.Effective
+	}
+	return nil
+}
+
+func (x *Queue) GetCount() *Count {
+	if x != nil {
+		return x.Count
+	}
+	return nil
+}
+
+func (x *Queue) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Queue) GetWaitingClaims() uint32 {
+	if x != nil {
+		return x.WaitingClaims
+	}
+	return 0
+}
+
+func (x *Queue) GetOldestReadySeconds() float64 {
+	if x != nil {
+		return x.OldestReadySeconds
+	}
+	return 0
+}
+
+// QueuesRequest asks for queues: all that have tasks or settings, or some.
+type QueuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all.
+	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuesRequest) Reset() {
+	*x = QueuesRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuesRequest) ProtoMessage() {}
+
+func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
+func (*QueuesRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *QueuesRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// QueuesReply lists queues by name.
+type QueuesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queues        []*Queue               `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuesReply) Reset() {
+	*x = QueuesReply{}
+	mi := &file_norn_v1_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuesReply) ProtoMessage() {}
+
+func (x *QueuesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuesReply.ProtoReflect.Descriptor instead.
+func (*QueuesReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *QueuesReply) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+// SetQueueRequest changes settings of one queue, which need not have tasks
+// yet. The answer is a QueuesReply with the queue as it is then.
+type SetQueueRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Settings *QueueSettings         `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Names of the fields of settings to change, as in this file; those of the
+	// retry policy as retry.max_attempts and so on. At least one.
+	Fields []string `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Change nothing unless the version is this; 0: whatever it is.
+	IfVersion     uint64 `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQueueRequest) Reset() {
+	*x = SetQueueRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQueueRequest) ProtoMessage() {}
+
+func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQueueRequest.ProtoReflect.Descriptor instead.
+func (*SetQueueRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *SetQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetQueueRequest) GetSettings() *QueueSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *SetQueueRequest) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *SetQueueRequest) GetIfVersion() uint64 {
+	if x != nil {
+		return x.IfVersion
 	}
 	return 0
 }
@@ -2821,11 +3979,12 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\"<\n" +
 	"\n" +
 	"RenewReply\x12.\n" +
-	"\aresults\x18\x01 \x03(\v2\x14.norn.v1.RenewResultR\aresults\"~\n" +
+	"\aresults\x18\x01 \x03(\v2\x14.norn.v1.RenewResultR\aresults\"\xa4\x01\n" +
 	"\vRenewResult\x12$\n" +
 	"\x05claim\x18\x01 \x01(\v2\x0e.norn.v1.ClaimR\x05claim\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\x12$\n" +
-	"\x05error\x18\x03 \x01(\v2\x0e.norn.v1.ErrorR\x05error\"\xa8\x01\n" +
+	"\x05error\x18\x03 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12$\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xa8\x01\n" +
 	"\rUpdateRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x10\n" +
@@ -2870,13 +4029,28 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x126\n" +
 	"\vconsistency\x18\x02 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\"-\n" +
 	"\bGetReply\x12!\n" +
-	"\x04task\x18\x01 \x01(\v2\r.norn.v1.TaskR\x04task\"\xb1\x01\n" +
+	"\x04task\x18\x01 \x01(\v2\r.norn.v1.TaskR\x04task\"\xf5\x01\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12&\n" +
 	"\x06states\x18\x02 \x03(\x0e2\x0e.norn.v1.StateR\x06states\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x04 \x01(\fR\x06cursor\x126\n" +
-	"\vconsistency\x18\x05 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\"Q\n" +
+	"\vconsistency\x18\x05 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\x12'\n" +
+	"\x06filter\x18\x06 \x01(\v2\x0f.norn.v1.FilterR\x06filter\x12\x19\n" +
+	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xfc\x03\n" +
+	"\x06Filter\x12A\n" +
+	"\x0ecreated_before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12?\n" +
+	"\rcreated_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12C\n" +
+	"\x0ffinished_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0efinishedBefore\x12A\n" +
+	"\x0efinished_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfinishedAfter\x12%\n" +
+	"\x0eerror_contains\x18\x05 \x01(\tR\rerrorContains\x126\n" +
+	"\aheaders\x18\x06 \x03(\v2\x1c.norn.v1.Filter.HeadersEntryR\aheaders\x12!\n" +
+	"\fmin_attempts\x18\a \x01(\rR\vminAttempts\x12\x10\n" +
+	"\x03key\x18\b \x01(\tR\x03key\x12\x16\n" +
+	"\x06worker\x18\t \x01(\tR\x06worker\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
 	"\tListReply\x12#\n" +
 	"\x05tasks\x18\x01 \x03(\v2\r.norn.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
@@ -2937,7 +4111,72 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06cohort\x18\x04 \x03(\tR\x06cohort\x12+\n" +
 	"\x11enqueue_available\x18\x05 \x01(\bR\x10enqueueAvailable\x12'\n" +
 	"\x0fclaim_available\x18\x06 \x01(\bR\x0eclaimAvailable\x120\n" +
-	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds*\x9e\x02\n" +
+	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"\x9f\x01\n" +
+	"\rCancelRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\fR\x03ids\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
+	"\vonly_states\x18\x03 \x03(\x0e2\x0e.norn.v1.StateR\n" +
+	"onlyStates\x123\n" +
+	"\n" +
+	"durability\x18\x04 \x01(\v2\x13.norn.v1.DurabilityR\n" +
+	"durability\"Q\n" +
+	"\fRetryRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\fR\x03ids\x12/\n" +
+	"\vonly_states\x18\x02 \x03(\x0e2\x0e.norn.v1.StateR\n" +
+	"onlyStates\" \n" +
+	"\x0eExplainRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\"\x90\x02\n" +
+	"\x06Reason\x12'\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x13.norn.v1.ReasonKindR\x04kind\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
+	"\x05tasks\x18\x03 \x03(\tR\x05tasks\x12-\n" +
+	"\n" +
+	"task_state\x18\x04 \x01(\x0e2\x0e.norn.v1.StateR\ttaskState\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x04R\x05count\x12$\n" +
+	"\x0ecount_is_bound\x18\a \x01(\bR\fcountIsBound\x12\x16\n" +
+	"\x06worker\x18\b \x01(\tR\x06worker\"\x85\x01\n" +
+	"\fExplainReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12$\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\x12)\n" +
+	"\areasons\x18\x04 \x03(\v2\x0f.norn.v1.ReasonR\areasons\"[\n" +
+	"\n" +
+	"KeyRequest\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12%\n" +
+	"\x0ewindow_seconds\x18\x03 \x01(\x01R\rwindowSeconds\"@\n" +
+	"\bKeyReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12$\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xda\x02\n" +
+	"\rQueueSettings\x12\x16\n" +
+	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x1a\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12*\n" +
+	"\x05retry\x18\x04 \x01(\v2\x14.norn.v1.RetryPolicyR\x05retry\x12#\n" +
+	"\rlease_seconds\x18\x05 \x01(\x01R\fleaseSeconds\x120\n" +
+	"\tretention\x18\x06 \x01(\x0e2\x12.norn.v1.RetentionR\tretention\x12+\n" +
+	"\x11retention_seconds\x18\a \x01(\x01R\x10retentionSeconds\x124\n" +
+	"\x16dead_retention_seconds\x18\b \x01(\x01R\x14deadRetentionSeconds\x12\x1b\n" +
+	"\tmax_tasks\x18\t \x01(\x04R\bmaxTasks\"\x9e\x02\n" +
+	"\x05Queue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x124\n" +
+	"\teffective\x18\x03 \x01(\v2\x16.norn.v1.QueueSettingsR\teffective\x12$\n" +
+	"\x05count\x18\x04 \x01(\v2\x0e.norn.v1.CountR\x05count\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\x04R\aversion\x12%\n" +
+	"\x0ewaiting_claims\x18\x06 \x01(\rR\rwaitingClaims\x120\n" +
+	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"%\n" +
+	"\rQueuesRequest\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"5\n" +
+	"\vQueuesReply\x12&\n" +
+	"\x06queues\x18\x01 \x03(\v2\x0e.norn.v1.QueueR\x06queues\"\x90\x01\n" +
+	"\x0fSetQueueRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
+	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
+	"\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\x90\x03\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -2956,7 +4195,14 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\fMETHOD_COUNT\x10\f\x12\x0e\n" +
 	"\n" +
 	"METHOD_LOG\x10\r\x12\x11\n" +
-	"\rMETHOD_STATUS\x10\x0e*e\n" +
+	"\rMETHOD_STATUS\x10\x0e\x12\x11\n" +
+	"\rMETHOD_CANCEL\x10\x0f\x12\x10\n" +
+	"\fMETHOD_RETRY\x10\x10\x12\x12\n" +
+	"\x0eMETHOD_EXPLAIN\x10\x11\x12\x0e\n" +
+	"\n" +
+	"METHOD_KEY\x10\x12\x12\x11\n" +
+	"\rMETHOD_QUEUES\x10\x13\x12\x14\n" +
+	"\x10METHOD_SET_QUEUE\x10\x14*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
 	"\x12WRITE_LEVEL_QUORUM\x10\x00\x12\x13\n" +
@@ -2967,7 +4213,27 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11READ_LEVEL_QUORUM\x10\x00\x12\x12\n" +
 	"\x0eREAD_LEVEL_ONE\x10\x01\x12\x12\n" +
 	"\x0eREAD_LEVEL_ALL\x10\x02\x12\x14\n" +
-	"\x10READ_LEVEL_COUNT\x10\x03B/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
+	"\x10READ_LEVEL_COUNT\x10\x03*\xd5\x02\n" +
+	"\n" +
+	"ReasonKind\x12\x1b\n" +
+	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16REASON_KIND_DEPENDENCY\x10\x01\x12\"\n" +
+	"\x1eREASON_KIND_UNKNOWN_DEPENDENCY\x10\x02\x12\x15\n" +
+	"\x11REASON_KIND_CYCLE\x10\x03\x12\x1a\n" +
+	"\x16REASON_KIND_NOT_BEFORE\x10\x04\x12\x18\n" +
+	"\x14REASON_KIND_BACK_OFF\x10\x05\x12\x1c\n" +
+	"\x18REASON_KIND_QUEUE_PAUSED\x10\x06\x12\x16\n" +
+	"\x12REASON_KIND_BEHIND\x10\a\x12\x19\n" +
+	"\x15REASON_KIND_NO_WORKER\x10\b\x12\x17\n" +
+	"\x13REASON_KIND_CLAIMED\x10\t\x12\x19\n" +
+	"\x15REASON_KIND_NO_LEADER\x10\n" +
+	"\x12\x18\n" +
+	"\x14REASON_KIND_FINISHED\x10\v*g\n" +
+	"\tRetention\x12\x19\n" +
+	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +
+	"\x11RETENTION_ARCHIVE\x10\x02\x12\x12\n" +
+	"\x0eRETENTION_KEEP\x10\x03B/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
 
 var (
 	file_norn_v1_service_proto_rawDescOnce sync.Once
@@ -2981,104 +4247,144 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 	return file_norn_v1_service_proto_rawDescData
 }
 
-var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
 	(ReadLevel)(0),                // 2: norn.v1.ReadLevel
-	(*Durability)(nil),            // 3: norn.v1.Durability
-	(*Consistency)(nil),           // 4: norn.v1.Consistency
-	(*Hello)(nil),                 // 5: norn.v1.Hello
-	(*Limits)(nil),                // 6: norn.v1.Limits
-	(*Placement)(nil),             // 7: norn.v1.Placement
-	(*HelloReply)(nil),            // 8: norn.v1.HelloReply
-	(*Ping)(nil),                  // 9: norn.v1.Ping
-	(*PingReply)(nil),             // 10: norn.v1.PingReply
-	(*EnqueueRequest)(nil),        // 11: norn.v1.EnqueueRequest
-	(*EnqueueReply)(nil),          // 12: norn.v1.EnqueueReply
-	(*EnqueueResult)(nil),         // 13: norn.v1.EnqueueResult
-	(*ClaimRequest)(nil),          // 14: norn.v1.ClaimRequest
-	(*ClaimReply)(nil),            // 15: norn.v1.ClaimReply
-	(*ClaimRef)(nil),              // 16: norn.v1.ClaimRef
-	(*RenewRequest)(nil),          // 17: norn.v1.RenewRequest
-	(*RenewReply)(nil),            // 18: norn.v1.RenewReply
-	(*RenewResult)(nil),           // 19: norn.v1.RenewResult
-	(*UpdateRequest)(nil),         // 20: norn.v1.UpdateRequest
-	(*CompleteRequest)(nil),       // 21: norn.v1.CompleteRequest
-	(*Completion)(nil),            // 22: norn.v1.Completion
-	(*FailRequest)(nil),           // 23: norn.v1.FailRequest
-	(*Failure)(nil),               // 24: norn.v1.Failure
-	(*ReleaseRequest)(nil),        // 25: norn.v1.ReleaseRequest
-	(*WriteReply)(nil),            // 26: norn.v1.WriteReply
-	(*WriteResult)(nil),           // 27: norn.v1.WriteResult
-	(*GetRequest)(nil),            // 28: norn.v1.GetRequest
-	(*GetReply)(nil),              // 29: norn.v1.GetReply
-	(*ListRequest)(nil),           // 30: norn.v1.ListRequest
-	(*ListReply)(nil),             // 31: norn.v1.ListReply
-	(*CountRequest)(nil),          // 32: norn.v1.CountRequest
-	(*CountReply)(nil),            // 33: norn.v1.CountReply
-	(*Count)(nil),                 // 34: norn.v1.Count
-	(*LogRequest)(nil),            // 35: norn.v1.LogRequest
-	(*LogReply)(nil),              // 36: norn.v1.LogReply
-	(*StatusRequest)(nil),         // 37: norn.v1.StatusRequest
-	(*StatusReply)(nil),           // 38: norn.v1.StatusReply
-	(*NodeStatus)(nil),            // 39: norn.v1.NodeStatus
-	(*PartitionStatus)(nil),       // 40: norn.v1.PartitionStatus
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 42: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 43: norn.v1.Receipt
-	(*Error)(nil),                 // 44: norn.v1.Error
-	(*Grant)(nil),                 // 45: norn.v1.Grant
-	(*Claim)(nil),                 // 46: norn.v1.Claim
-	(State)(0),                    // 47: norn.v1.State
-	(*Task)(nil),                  // 48: norn.v1.Task
-	(*Update)(nil),                // 49: norn.v1.Update
+	(ReasonKind)(0),               // 3: norn.v1.ReasonKind
+	(Retention)(0),                // 4: norn.v1.Retention
+	(*Durability)(nil),            // 5: norn.v1.Durability
+	(*Consistency)(nil),           // 6: norn.v1.Consistency
+	(*Hello)(nil),                 // 7: norn.v1.Hello
+	(*Limits)(nil),                // 8: norn.v1.Limits
+	(*Placement)(nil),             // 9: norn.v1.Placement
+	(*HelloReply)(nil),            // 10: norn.v1.HelloReply
+	(*Ping)(nil),                  // 11: norn.v1.Ping
+	(*PingReply)(nil),             // 12: norn.v1.PingReply
+	(*EnqueueRequest)(nil),        // 13: norn.v1.EnqueueRequest
+	(*EnqueueReply)(nil),          // 14: norn.v1.EnqueueReply
+	(*EnqueueResult)(nil),         // 15: norn.v1.EnqueueResult
+	(*ClaimRequest)(nil),          // 16: norn.v1.ClaimRequest
+	(*ClaimReply)(nil),            // 17: norn.v1.ClaimReply
+	(*ClaimRef)(nil),              // 18: norn.v1.ClaimRef
+	(*RenewRequest)(nil),          // 19: norn.v1.RenewRequest
+	(*RenewReply)(nil),            // 20: norn.v1.RenewReply
+	(*RenewResult)(nil),           // 21: norn.v1.RenewResult
+	(*UpdateRequest)(nil),         // 22: norn.v1.UpdateRequest
+	(*CompleteRequest)(nil),       // 23: norn.v1.CompleteRequest
+	(*Completion)(nil),            // 24: norn.v1.Completion
+	(*FailRequest)(nil),           // 25: norn.v1.FailRequest
+	(*Failure)(nil),               // 26: norn.v1.Failure
+	(*ReleaseRequest)(nil),        // 27: norn.v1.ReleaseRequest
+	(*WriteReply)(nil),            // 28: norn.v1.WriteReply
+	(*WriteResult)(nil),           // 29: norn.v1.WriteResult
+	(*GetRequest)(nil),            // 30: norn.v1.GetRequest
+	(*GetReply)(nil),              // 31: norn.v1.GetReply
+	(*ListRequest)(nil),           // 32: norn.v1.ListRequest
+	(*Filter)(nil),                // 33: norn.v1.Filter
+	(*ListReply)(nil),             // 34: norn.v1.ListReply
+	(*CountRequest)(nil),          // 35: norn.v1.CountRequest
+	(*CountReply)(nil),            // 36: norn.v1.CountReply
+	(*Count)(nil),                 // 37: norn.v1.Count
+	(*LogRequest)(nil),            // 38: norn.v1.LogRequest
+	(*LogReply)(nil),              // 39: norn.v1.LogReply
+	(*StatusRequest)(nil),         // 40: norn.v1.StatusRequest
+	(*StatusReply)(nil),           // 41: norn.v1.StatusReply
+	(*NodeStatus)(nil),            // 42: norn.v1.NodeStatus
+	(*PartitionStatus)(nil),       // 43: norn.v1.PartitionStatus
+	(*CancelRequest)(nil),         // 44: norn.v1.CancelRequest
+	(*RetryRequest)(nil),          // 45: norn.v1.RetryRequest
+	(*ExplainRequest)(nil),        // 46: norn.v1.ExplainRequest
+	(*Reason)(nil),                // 47: norn.v1.Reason
+	(*ExplainReply)(nil),          // 48: norn.v1.ExplainReply
+	(*KeyRequest)(nil),            // 49: norn.v1.KeyRequest
+	(*KeyReply)(nil),              // 50: norn.v1.KeyReply
+	(*QueueSettings)(nil),         // 51: norn.v1.QueueSettings
+	(*Queue)(nil),                 // 52: norn.v1.Queue
+	(*QueuesRequest)(nil),         // 53: norn.v1.QueuesRequest
+	(*QueuesReply)(nil),           // 54: norn.v1.QueuesReply
+	(*SetQueueRequest)(nil),       // 55: norn.v1.SetQueueRequest
+	nil,                           // 56: norn.v1.Filter.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 58: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 59: norn.v1.Receipt
+	(*Error)(nil),                 // 60: norn.v1.Error
+	(*Grant)(nil),                 // 61: norn.v1.Grant
+	(*Claim)(nil),                 // 62: norn.v1.Claim
+	(State)(0),                    // 63: norn.v1.State
+	(*Task)(nil),                  // 64: norn.v1.Task
+	(*Update)(nil),                // 65: norn.v1.Update
+	(*RetryPolicy)(nil),           // 66: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
-	6,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
-	7,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	41, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
-	7,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	41, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	42, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
-	3,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
-	13, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	43, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	44, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	45, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
-	16, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
-	19, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	46, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	44, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	3,  // 17: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
-	22, // 18: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
-	3,  // 19: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
-	24, // 20: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	41, // 21: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
-	16, // 22: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
-	27, // 23: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	43, // 24: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	44, // 25: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	47, // 26: norn.v1.WriteResult.state:type_name -> norn.v1.State
-	4,  // 27: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	48, // 28: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	47, // 29: norn.v1.ListRequest.states:type_name -> norn.v1.State
-	4,  // 30: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
-	48, // 31: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
-	34, // 32: norn.v1.CountReply.total:type_name -> norn.v1.Count
-	34, // 33: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	49, // 34: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	47, // 35: norn.v1.LogReply.state:type_name -> norn.v1.State
-	39, // 36: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
-	40, // 37: norn.v1.StatusReply.partitions:type_name -> norn.v1.PartitionStatus
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	8,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
+	9,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
+	57, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	9,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
+	57, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	58, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	5,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
+	15, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
+	59, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	60, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	61, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	18, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
+	21, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
+	62, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	60, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	63, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	5,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
+	24, // 19: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
+	5,  // 20: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
+	26, // 21: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
+	57, // 22: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	18, // 23: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
+	29, // 24: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
+	59, // 25: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	60, // 26: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	63, // 27: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	6,  // 28: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
+	64, // 29: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	63, // 30: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	6,  // 31: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
+	33, // 32: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
+	57, // 33: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	57, // 34: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	57, // 35: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	57, // 36: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	56, // 37: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
+	64, // 38: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	37, // 39: norn.v1.CountReply.total:type_name -> norn.v1.Count
+	37, // 40: norn.v1.CountReply.queues:type_name -> norn.v1.Count
+	65, // 41: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	63, // 42: norn.v1.LogReply.state:type_name -> norn.v1.State
+	42, // 43: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
+	43, // 44: norn.v1.StatusReply.partitions:type_name -> norn.v1.PartitionStatus
+	63, // 45: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	5,  // 46: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	63, // 47: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 48: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	63, // 49: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	57, // 50: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	63, // 51: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	47, // 52: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	63, // 53: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	66, // 54: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	4,  // 55: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	51, // 56: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	51, // 57: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	37, // 58: norn.v1.Queue.count:type_name -> norn.v1.Count
+	52, // 59: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	51, // 60: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -3093,8 +4399,8 @@ func file_norn_v1_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   38,
+			NumEnums:      5,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -325,7 +325,8 @@ type TaskSpec struct {
 	// Small strings that travel with the task, a W3C traceparent for example.
 	// At most 64 entries and 16 KiB in all.
 	Headers map[string]string `protobuf:"bytes,9,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Unique key within the queue; empty: none.
+	// Unique key within the queue; empty: none. The id is then the one that
+	// KeyRequest gives, or empty.
 	Key string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	// Window of the unique key in seconds; 0: until the task is finished.
 	KeyWindowSeconds float64 `protobuf:"fixed64,11,opt,name=key_window_seconds,json=keyWindowSeconds,proto3" json:"key_window_seconds,omitempty"`
@@ -624,7 +625,15 @@ type Task struct {
 	Error   string            `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
 	Headers map[string]string `protobuf:"bytes,15,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Result bytes of the completion, if the worker sent any.
-	Result        []byte `protobuf:"bytes,16,opt,name=result,proto3" json:"result,omitempty"`
+	Result              []byte            `protobuf:"bytes,16,opt,name=result,proto3" json:"result,omitempty"`
+	OnDependencyFailure DependencyFailure `protobuf:"varint,17,opt,name=on_dependency_failure,json=onDependencyFailure,proto3,enum=norn.v1.DependencyFailure" json:"on_dependency_failure,omitempty"`
+	// Unique key within the queue; empty: none.
+	Key              string  `protobuf:"bytes,18,opt,name=key,proto3" json:"key,omitempty"`
+	KeyWindowSeconds float64 `protobuf:"fixed64,19,opt,name=key_window_seconds,json=keyWindowSeconds,proto3" json:"key_window_seconds,omitempty"`
+	// How often it was retried by hand.
+	Retries uint64 `protobuf:"varint,20,opt,name=retries,proto3" json:"retries,omitempty"`
+	// When it was completed, died or was cancelled.
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -767,6 +776,41 @@ func (x *Task) GetHeaders() map[string]string {
 func (x *Task) GetResult() []byte {
 	if x != nil {
 		return x.Result
+	}
+	return nil
+}
+
+func (x *Task) GetOnDependencyFailure() DependencyFailure {
+	if x != nil {
+		return x.OnDependencyFailure
+	}
+	return DependencyFailure_DEPENDENCY_FAILURE_CANCEL
+}
+
+func (x *Task) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Task) GetKeyWindowSeconds() float64 {
+	if x != nil {
+		return x.KeyWindowSeconds
+	}
+	return 0
+}
+
+func (x *Task) GetRetries() uint64 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *Task) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
 	}
 	return nil
 }
@@ -998,7 +1042,7 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x93\x05\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xfa\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1018,7 +1062,13 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\fcompleted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vcompletedAt\x12\x14\n" +
 	"\x05error\x18\x0e \x01(\tR\x05error\x124\n" +
 	"\aheaders\x18\x0f \x03(\v2\x1a.norn.v1.Task.HeadersEntryR\aheaders\x12\x16\n" +
-	"\x06result\x18\x10 \x01(\fR\x06result\x1a:\n" +
+	"\x06result\x18\x10 \x01(\fR\x06result\x12N\n" +
+	"\x15on_dependency_failure\x18\x11 \x01(\x0e2\x1a.norn.v1.DependencyFailureR\x13onDependencyFailure\x12\x10\n" +
+	"\x03key\x18\x12 \x01(\tR\x03key\x12,\n" +
+	"\x12key_window_seconds\x18\x13 \x01(\x01R\x10keyWindowSeconds\x12\x18\n" +
+	"\aretries\x18\x14 \x01(\x04R\aretries\x12;\n" +
+	"\vfinished_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
@@ -1108,14 +1158,16 @@ var file_norn_v1_task_proto_depIdxs = []int32{
 	6,  // 12: norn.v1.Task.updates:type_name -> norn.v1.Update
 	12, // 13: norn.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
 	11, // 14: norn.v1.Task.headers:type_name -> norn.v1.Task.HeadersEntry
-	7,  // 15: norn.v1.Grant.task:type_name -> norn.v1.Task
-	12, // 16: norn.v1.Grant.start:type_name -> google.protobuf.Timestamp
-	12, // 17: norn.v1.Grant.end:type_name -> google.protobuf.Timestamp
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 15: norn.v1.Task.on_dependency_failure:type_name -> norn.v1.DependencyFailure
+	12, // 16: norn.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	7,  // 17: norn.v1.Grant.task:type_name -> norn.v1.Task
+	12, // 18: norn.v1.Grant.start:type_name -> google.protobuf.Timestamp
+	12, // 19: norn.v1.Grant.end:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_task_proto_init() }
