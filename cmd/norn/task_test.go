@@ -45,7 +45,12 @@ const grantsJSON = `[
         "a": "1",
         "b": "x=y"
       },
-      "result": ""
+      "result": "",
+      "on_dependency_failure": "cancel",
+      "key": "",
+      "key_window_seconds": 0,
+      "retries": "0",
+      "finished_at": null
     },
     "token": "TOKEN",
     "lease_seconds": 60,
@@ -91,7 +96,12 @@ const doneJSON = `{
     "a": "1",
     "b": "x=y"
   },
-  "result": ""
+  "result": "",
+  "on_dependency_failure": "cancel",
+  "key": "",
+  "key_window_seconds": 0,
+  "retries": "0",
+  "finished_at": null
 }
 `
 

@@ -64,7 +64,12 @@ const goldenTask = `{
     "a": "1",
     "b": "2"
   },
-  "result": ""
+  "result": "",
+  "on_dependency_failure": "cancel",
+  "key": "",
+  "key_window_seconds": 0,
+  "retries": "0",
+  "finished_at": null
 }
 `
 
