@@ -210,7 +210,7 @@ func TestDecodeKeyRefuses(t *testing.T) {
 		{Key{Kind: KindEnqueued, A: 1}.Append(nil), ErrMalformed},
 		{Key{Kind: KindTombstone, B: 1}.Append(nil), ErrMalformed},
 		{Key{Kind: KindCompleted, A: 1, B: 1}.Append(nil), ErrMalformed},
-		{Key{Kind: 11}.Append(nil), ErrUnknown},
+		{Key{Kind: 12}.Append(nil), ErrUnknown},
 		{Key{Kind: 255}.Append(nil), ErrUnknown},
 	} {
 		if k, err := DecodeKey(c.bytes); !errors.Is(err, c.want) || k != (Key{}) {
@@ -261,6 +261,7 @@ func TestBytesAreStable(t *testing.T) {
 		{DependencyCancelled{Generation: 1, Dependency: dep, At: 2}, "01 01 02 " + strings.Repeat("dd", 20)},
 		{Requeued{Generation: 1, AfterToken: 2, At: 3}, "01 01 03 02"},
 		{Tombstone{Outcome: StateDead, At: 2}, "01 02 06"},
+		{Unblocked{At: 2}, "01 02"},
 	} {
 		if got, want := hex.EncodeToString(c.value.AppendTo(nil)), strings.ReplaceAll(c.want, " ", ""); got != want {
 			t.Errorf("%T:\n got %s\nwant %s", c.value, got, want)
@@ -289,6 +290,7 @@ func TestTheEarlierWins(t *testing.T) {
 			{DependencyCancelled{At: early, Dependency: id.ID{9}}, DependencyCancelled{At: late}},
 			{Requeued{At: early, AfterToken: 9}, Requeued{At: late}},
 			{Tombstone{At: early, Outcome: StateCancelled}, Tombstone{At: late, Outcome: StateCompleted}},
+			{Unblocked{At: early}, Unblocked{At: late}},
 			{Enqueued{Admission: early, Queue: text}, Enqueued{Admission: late, Queue: other}},
 		} {
 			a, b := c[0].AppendTo(nil), c[1].AppendTo(nil)

@@ -122,6 +122,9 @@ func codecs() []codec {
 		newCodec(KindTombstone, "tombstone", DecodeTombstone, func(t *rapid.T) Tombstone {
 			return Tombstone{Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome")), At: drawTime(t, "at")}
 		}),
+		newCodec(KindUnblocked, "unblocked", DecodeUnblocked, func(t *rapid.T) Unblocked {
+			return Unblocked{At: drawTime(t, "at")}
+		}),
 	}
 }
 
@@ -135,7 +138,7 @@ func drawSmall(t *rapid.T) content {
 	generation := rapid.Uint64Range(0, 2).Draw(t, "generation")
 	text := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text")
 	flag := rapid.Bool().Draw(t, "flag")
-	switch Kind(rapid.IntRange(1, 10).Draw(t, "kind")) {
+	switch Kind(rapid.IntRange(1, 11).Draw(t, "kind")) {
 	case KindEnqueued:
 		e := Enqueued{Queue: "q", NotBefore: rapid.SampledFrom([]int64{0, 2, 5}).Draw(t, "not before"), Payload: []byte(text)}
 		if flag {
@@ -158,6 +161,9 @@ func drawSmall(t *rapid.T) content {
 		return DependencyCancelled{Generation: generation, At: at, Dependency: id.ID{1}}
 	case KindRequeued:
 		return Requeued{Generation: generation + 1, AfterToken: rapid.Uint64Range(0, 4).Draw(t, "after"), At: at}
+	}
+	if flag {
+		return Unblocked{At: at}
 	}
 	return Tombstone{At: at, Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome"))}
 }

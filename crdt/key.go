@@ -29,6 +29,7 @@ const (
 	KindDependencyCancelled Kind = 8  // A generation
 	KindRequeued            Kind = 9  // A generation
 	KindTombstone           Kind = 10 // all that is left of a collected task
+	KindUnblocked           Kind = 11
 )
 
 // KeySize is the length of an encoded [Key] in bytes.
@@ -67,7 +68,7 @@ func (k Key) check() error {
 	switch k.Kind {
 	case 0:
 		return fmt.Errorf("%w: key without a kind", ErrMalformed)
-	case KindEnqueued, KindCancelled, KindTombstone:
+	case KindEnqueued, KindCancelled, KindTombstone, KindUnblocked:
 		if k.A != 0 || k.B != 0 {
 			return fmt.Errorf("%w: key of kind %d with numbers %d, %d", ErrMalformed, k.Kind, k.A, k.B)
 		}

@@ -48,7 +48,7 @@ func view(t failer, s *Set) *Task {
 	return task
 }
 
-func stateAt(t *Task, wall int64) State { return t.State(nil, false, clock.Time{Wall: wall}) }
+func stateAt(t *Task, wall int64) State { return t.State(nil, clock.Time{Wall: wall}) }
 
 func joined(t failer, sets ...*Set) *Set {
 	t.Helper()

@@ -48,11 +48,9 @@ type ClaimView interface {
 	Held(now clock.Time) bool
 }
 
-// State is the state of the task as a function of its facts, its claims, its
-// dependencies and the clock. A nil c means that there are no claims; depsDone
-// says that every dependency is completed, or failed under the policy to run
-// all the same, and does not matter without dependencies.
-func (t *Task) State(c ClaimView, depsDone bool, now clock.Time) State {
+// State is the state of the task as a function of its facts, its claims and the
+// clock. A nil c means that there are no claims.
+func (t *Task) State(c ClaimView, now clock.Time) State {
 	if s := t.Outcome(); s != StateUnknown {
 		return s
 	}
@@ -61,12 +59,18 @@ func (t *Task) State(c ClaimView, depsDone bool, now clock.Time) State {
 		return StateUnknown
 	case c != nil && c.Held(now):
 		return StateClaimed
-	case len(t.Enqueued.Dependencies) > 0 && !depsDone:
+	case t.Waiting():
 		return StateWaiting
 	case t.NotBefore() > now.Wall:
 		return StateScheduled
 	}
 	return StateReady
+}
+
+// Waiting tells whether dependencies hold the task back: it has some, and
+// nobody has said yet that they do not matter any more.
+func (t *Task) Waiting() bool {
+	return t.Enqueued != nil && len(t.Enqueued.Dependencies) > 0 && t.unblocked == nil
 }
 
 // Outcome is how the task ended: completed, dead or cancelled, and

@@ -23,41 +23,41 @@ func TestStateOf(t *testing.T) {
 		name  string
 		facts []content
 		held  bool
-		done  bool
 		want  State
 	}{
-		{"nothing is known", nil, true, false, StateUnknown},
-		{"updates before the enqueue", []content{Update{Token: 1}}, true, false, StateUnknown},
-		{"dead before the enqueue", []content{Dead{}}, false, false, StateUnknown},
-		{"cancelled by a dependency before the enqueue", []content{DependencyCancelled{}}, false, false, StateUnknown},
-		{"completed before the enqueue", []content{Completed{Token: 1}}, false, false, StateCompleted},
-		{"cancelled before the enqueue", []content{Cancelled{}}, false, false, StateCancelled},
-		{"enqueued", []content{spec}, false, false, StateReady},
-		{"claimed", []content{spec}, true, false, StateClaimed},
-		{"its time has not come", []content{later}, false, false, StateScheduled},
-		{"claimed all the same", []content{later}, true, false, StateClaimed},
-		{"its time has come", []content{Enqueued{NotBefore: now}}, false, false, StateReady},
-		{"waits for a dependency", []content{dependent}, false, false, StateWaiting},
-		{"its dependencies are done", []content{dependent}, false, true, StateReady},
-		{"backs off", []content{spec, Failed{Token: 1, RetryAt: 101, Counted: true}}, false, false, StateScheduled},
-		{"has backed off", []content{spec, Failed{Token: 1, RetryAt: 100, Counted: true}}, false, false, StateReady},
-		{"the newest failure says when", []content{spec, Failed{Token: 1, RetryAt: 900}, Failed{Token: 2, RetryAt: 50}}, false, false, StateReady},
-		{"expired", []content{spec, Expired{Token: 1}}, false, false, StateReady},
-		{"dead", []content{spec, Dead{}}, false, false, StateDead},
-		{"dead and held", []content{spec, Dead{}}, true, false, StateDead},
-		{"dead, requeued", []content{spec, Dead{}, Requeued{Generation: 1}}, false, false, StateReady},
-		{"requeued without back-off", []content{spec, Failed{Token: 1, RetryAt: 900}, Dead{}, Requeued{Generation: 1, AfterToken: 1}}, false, false, StateReady},
-		{"dead again", []content{spec, Dead{}, Requeued{Generation: 1}, Dead{Generation: 1}}, false, false, StateDead},
-		{"dead again, the requeue is on its way", []content{spec, Dead{Generation: 1}}, false, false, StateDead},
-		{"a dependency failed", []content{dependent, DependencyCancelled{}}, false, false, StateCancelled},
-		{"a dependency failed, requeued", []content{dependent, DependencyCancelled{}, Requeued{Generation: 1}}, false, false, StateWaiting},
-		{"cancelled", []content{spec, Cancelled{}}, true, false, StateCancelled},
-		{"cancelled is not undone by a requeue", []content{spec, Cancelled{}, Requeued{Generation: 1}}, false, false, StateCancelled},
-		{"completed late", []content{spec, Dead{}, Cancelled{}, DependencyCancelled{}, Completed{Token: 1}}, false, false, StateCompleted},
-		{"collected", []content{Tombstone{Outcome: StateDead}}, false, false, StateDead},
-		{"collected, then completed late", []content{Tombstone{Outcome: StateDead}, Completed{Token: 1}}, false, false, StateCompleted},
-		{"collected as completed, cancelled late", []content{Tombstone{Outcome: StateCompleted}, Cancelled{}}, false, false, StateCompleted},
-		{"collected as cancelled, enqueued again", []content{Tombstone{Outcome: StateCancelled}, spec}, false, false, StateCancelled},
+		{"nothing is known", nil, true, StateUnknown},
+		{"updates before the enqueue", []content{Update{Token: 1}}, true, StateUnknown},
+		{"dead before the enqueue", []content{Dead{}}, false, StateUnknown},
+		{"cancelled by a dependency before the enqueue", []content{DependencyCancelled{}}, false, StateUnknown},
+		{"completed before the enqueue", []content{Completed{Token: 1}}, false, StateCompleted},
+		{"cancelled before the enqueue", []content{Cancelled{}}, false, StateCancelled},
+		{"enqueued", []content{spec}, false, StateReady},
+		{"claimed", []content{spec}, true, StateClaimed},
+		{"its time has not come", []content{later}, false, StateScheduled},
+		{"claimed all the same", []content{later}, true, StateClaimed},
+		{"its time has come", []content{Enqueued{NotBefore: now}}, false, StateReady},
+		{"waits for a dependency", []content{dependent}, false, StateWaiting},
+		{"its dependencies are done", []content{dependent, Unblocked{}}, false, StateReady},
+		{"unblocked, then its time has not come", []content{Enqueued{NotBefore: 200, Dependencies: []id.ID{{1}}}, Unblocked{}}, false, StateScheduled},
+		{"backs off", []content{spec, Failed{Token: 1, RetryAt: 101, Counted: true}}, false, StateScheduled},
+		{"has backed off", []content{spec, Failed{Token: 1, RetryAt: 100, Counted: true}}, false, StateReady},
+		{"the newest failure says when", []content{spec, Failed{Token: 1, RetryAt: 900}, Failed{Token: 2, RetryAt: 50}}, false, StateReady},
+		{"expired", []content{spec, Expired{Token: 1}}, false, StateReady},
+		{"dead", []content{spec, Dead{}}, false, StateDead},
+		{"dead and held", []content{spec, Dead{}}, true, StateDead},
+		{"dead, requeued", []content{spec, Dead{}, Requeued{Generation: 1}}, false, StateReady},
+		{"requeued without back-off", []content{spec, Failed{Token: 1, RetryAt: 900}, Dead{}, Requeued{Generation: 1, AfterToken: 1}}, false, StateReady},
+		{"dead again", []content{spec, Dead{}, Requeued{Generation: 1}, Dead{Generation: 1}}, false, StateDead},
+		{"dead again, the requeue is on its way", []content{spec, Dead{Generation: 1}}, false, StateDead},
+		{"a dependency failed", []content{dependent, DependencyCancelled{}}, false, StateCancelled},
+		{"a dependency failed, requeued", []content{dependent, DependencyCancelled{}, Requeued{Generation: 1}}, false, StateWaiting},
+		{"cancelled", []content{spec, Cancelled{}}, true, StateCancelled},
+		{"cancelled is not undone by a requeue", []content{spec, Cancelled{}, Requeued{Generation: 1}}, false, StateCancelled},
+		{"completed late", []content{spec, Dead{}, Cancelled{}, DependencyCancelled{}, Completed{Token: 1}}, false, StateCompleted},
+		{"collected", []content{Tombstone{Outcome: StateDead}}, false, StateDead},
+		{"collected, then completed late", []content{Tombstone{Outcome: StateDead}, Completed{Token: 1}}, false, StateCompleted},
+		{"collected as completed, cancelled late", []content{Tombstone{Outcome: StateCompleted}, Cancelled{}}, false, StateCompleted},
+		{"collected as cancelled, enqueued again", []content{Tombstone{Outcome: StateCancelled}, spec}, false, StateCancelled},
 	} {
 		s := NewSet(someTask())
 		for _, f := range c.facts {
@@ -66,7 +66,7 @@ func TestStateOf(t *testing.T) {
 			}
 		}
 		task := view(t, s)
-		if got := task.State(held(c.held), c.done, clock.Time{Wall: now}); got != c.want {
+		if got := task.State(held(c.held), clock.Time{Wall: now}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 		if task.Finished() != c.want.Finished() || c.want.Finished() && task.Outcome() != c.want {
@@ -90,7 +90,7 @@ func TestCompletionWinsAndSticks(t *testing.T) {
 			}
 			task := view(t, s)
 			now := clock.Time{Wall: rapid.Int64Range(0, 10).Draw(t, "now")}
-			if got := task.State(held(rapid.Bool().Draw(t, "held")), true, now); got != StateCompleted {
+			if got := task.State(held(rapid.Bool().Draw(t, "held")), now); got != StateCompleted {
 				t.Fatalf("completed, and then %v makes it %s", f.Key, got)
 			}
 			if c := task.Completion(); c == nil || c.At > 3 || task.CompletedAt() != c.At || task.FinishedAt() != c.At {

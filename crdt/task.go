@@ -25,6 +25,7 @@ type Task struct {
 	depCancelled *DependencyCancelled // of the highest generation
 	requeued     *Requeued            // of the highest generation
 	tombstone    *Tombstone
+	unblocked    *Unblocked
 }
 
 // NewTask makes the view of a task of which nothing but the enqueue is known.
@@ -87,6 +88,8 @@ func (t *Task) take(f Fact) error {
 		return keep(f, DecodeRequeued, &t.requeued)
 	case KindTombstone:
 		return keep(f, DecodeTombstone, &t.tombstone)
+	case KindUnblocked:
+		return keep(f, DecodeUnblocked, &t.unblocked)
 	}
 	return f.Key.check()
 }
@@ -111,6 +114,30 @@ func (t *Task) Generation() uint64 {
 // present tells whether a claim belongs to the present generation.
 func (t *Task) present(token uint64) bool {
 	return t.requeued == nil || token > t.requeued.AfterToken
+}
+
+// Collected tells whether the task was collected: a tombstone is all that
+// counts, whatever other facts come in late.
+func (t *Task) Collected() bool { return t.tombstone != nil }
+
+// CancelledByUser tells whether somebody cancelled the task, which no retry
+// undoes.
+func (t *Task) CancelledByUser() bool { return t.cancelled != nil }
+
+// BlockedBy is the dependency that has the task cancelled in its present
+// generation.
+func (t *Task) BlockedBy() (dependency id.ID, ok bool) {
+	if d := t.blocked(); d != nil {
+		return d.Dependency, true
+	}
+	return id.ID{}, false
+}
+
+// BacksOff tells whether it is a failure, not the client's wish, that puts the
+// task off to [Task.NotBefore].
+func (t *Task) BacksOff() bool {
+	return t.failed != nil && t.present(t.failed.Token) && t.failed.RetryAt > 0 &&
+		(t.Enqueued == nil || t.failed.RetryAt > t.Enqueued.NotBefore)
 }
 
 // Attempts is the number of claims of the present generation that expired or

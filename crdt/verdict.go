@@ -139,6 +139,37 @@ func DecodeRequeued(b []byte) (Requeued, error) {
 	return q, nil
 }
 
+// Unblocked states that nothing the task depends on holds it back any more:
+// each dependency was completed, or has failed under the policy to run all the
+// same. Once said it stays, also where a dependency is retried. Key: nothing.
+type Unblocked struct {
+	At int64 // wall ns
+}
+
+func (u Unblocked) key() Key { return Key{Kind: KindUnblocked} }
+
+// AppendTo appends the canonical bytes.
+func (u Unblocked) AppendTo(dst []byte) []byte {
+	return appendUint(append(dst, version), uint64(u.At))
+}
+
+// Encode gives the canonical bytes.
+func (u Unblocked) Encode() []byte { return encode(u, 0) }
+
+// Fact gives the fact of this task.
+func (u Unblocked) Fact(task id.ID) Fact { return Fact{Task: task, Key: u.key(), Body: u.Encode()} }
+
+// DecodeUnblocked is the inverse of [Unblocked.Encode]. Errors as
+// [DecodeEnqueued].
+func DecodeUnblocked(b []byte) (Unblocked, error) {
+	r := read(b)
+	u := Unblocked{At: r.int64()}
+	if err := r.end(); err != nil {
+		return Unblocked{}, err
+	}
+	return u, nil
+}
+
 // Tombstone states how a task ended whose other facts were collected (design
 // 6). Key: nothing.
 type Tombstone struct {
