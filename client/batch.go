@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -13,9 +14,13 @@ import (
 
 // Result is the outcome of one item of a batch: Receipt, or Err.
 type Result struct {
+	// ID is the task's. It is there with an Err too, so that a call whose outcome
+	// is unknown can be repeated.
+	ID id.ID
 	// Receipt says what the accepted write has bought.
 	Receipt *nornv1.Receipt
-	// State is that of the task after a failure was recorded.
+	// State is that of the task after it has failed, or was cancelled or retried;
+	// with an ErrConflict the one that stands against it.
 	State nornv1.State
 	// Err is an [*Error], or nil.
 	Err error
@@ -38,6 +43,8 @@ type batch[R judged] struct {
 	decode func(b []byte) ([]R, error)
 	// take keeps the result of an item that has no error.
 	take func(item int, r R)
+	// refused keeps what comes with an error, the last one of an item; may be nil.
+	refused func(item int, r R)
 
 	errs   []*Error // by item; nil: no item ever had one
 	judged bool     // some item got an answer
@@ -109,6 +116,9 @@ func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (
 			}
 			e := proto.FromProto(r.GetError())
 			b.fail(n, item, e, maybe)
+			if b.refused != nil {
+				b.refused(item, r)
+			}
 			if again(e.Kind) {
 				later, pause = append(later, item), max(pause, e.RetryAfter)
 			}

@@ -26,6 +26,10 @@ func (b message) AppendTo(dst []byte) ([]byte, error) {
 // errBadAnswer is wrapped when an answer cannot be read.
 var errBadAnswer = errors.New("the answer cannot be read")
 
+// errNotOneQueue is wrapped when a change of a queue is answered with none, or
+// with several.
+var errNotOneQueue = errors.New("not one queue")
+
 // remote is the error of an error frame.
 func remote(b []byte) error {
 	var m nornv1.Error

@@ -132,6 +132,8 @@ type RenewResult struct {
 	Lease time.Duration
 	// Claim is as the server sees it.
 	Claim *nornv1.Claim
+	// State is that of the task when the claim is lost: cancelled, for example.
+	State nornv1.State
 	// Err is an [*Error], or nil.
 	Err error
 }
@@ -160,6 +162,7 @@ func (c *Client) Renew(ctx context.Context, refs []Ref, lease time.Duration) ([]
 			lease := proto.Seconds(r.GetLeaseSeconds())
 			results[i] = RenewResult{Claim: r.GetClaim(), Lease: lease, Deadline: believe(sent.stamp, 0, lease)}
 		},
+		refused: func(i int, r *nornv1.RenewResult) { results[i].State = r.GetState() },
 	}
 	errs, err := b.run(ctx, &c.caller, len(refs))
 	if err != nil {

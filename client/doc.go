@@ -1,5 +1,5 @@
-// Package client is how a Go program talks to Norn: enqueue, read, claim and
-// finish tasks.
+// Package client is how a Go program talks to Norn: enqueue, read, claim, finish,
+// cancel and retry tasks, and change queues.
 //
 // Contract.
 //
@@ -15,6 +15,9 @@
 //   - When that happens and a request may have arrived, the error is
 //     [ErrUnknown]: it may have happened. It is never called failed. Repeat the
 //     call with the same ID or token to find out.
+//   - A unique key ([Task.Key]) becomes an ID before the first send too: see
+//     [Client.LookupKey]. Retry is the exception: a task that has died again when
+//     a lost answer is asked for once more is retried again.
 //   - Errors of servers are matched with [errors.Is] and the Err… values of this
 //     package; [errors.As] gives the [*proto.Error], or the [*Error] with the
 //     operation and the number of attempts.

@@ -12,13 +12,23 @@ import (
 )
 
 // Enqueue adds a task and waits until it is durable. The receipt says what that
-// means and whether the task was there before. ErrAlreadyExists: the ID is
-// taken by another spec.
+// means and whether the task was there before. ErrAlreadyExists: the ID, or the
+// unique key, is taken by another spec. ErrConflict: the queue is draining.
 func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nornv1.Receipt, error) {
 	if err := c.placeKnown(ctx); err != nil {
 		return nil, err
 	}
 	t.ready(time.Now())
+	if t.keyed() {
+		bounded, cancel := c.bounded(ctx, 0)
+		defer cancel()
+		ctx = bounded
+		one := []Task{t}
+		if errs := c.nameByKey(ctx, one); errs != nil {
+			return nil, errs[0]
+		}
+		t = one[0]
+	}
 	if t.ID.IsZero() {
 		t.ID = c.NewID()
 	}
@@ -48,20 +58,57 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOpt
 	if err := c.placeKnown(ctx); err != nil {
 		return nil, err
 	}
-	tasks = c.prepared(tasks)
-	durability := written(opts).durability.proto()
-	results := make([]Result, len(tasks))
-	b := enqueues(func(i int, r *nornv1.Receipt) { results[i].Receipt = r })
-	b.body = func(items []int) transport.Body { return enqueueMany(tasks, items, durability) }
-	b.first = func(items []int) int { return c.fitting(tasks, items) }
-	errs, err := b.run(ctx, &c.caller, len(tasks))
-	if err != nil {
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
+	tasks, unnamed := c.prepared(ctx, tasks)
+	if err := unanswered(unnamed); err != nil {
 		return nil, err
 	}
-	for i, e := range errs {
-		results[i].Err = asError(e)
+	results := make([]Result, len(tasks))
+	named := make([]int, 0, len(tasks)) // those that can be sent
+	for i := range tasks {
+		results[i].ID = tasks[i].ID
+		if unnamed != nil && unnamed[i] != nil {
+			results[i].Err = unnamed[i]
+			continue
+		}
+		named = append(named, i)
+	}
+	if err := c.enqueueNamed(ctx, tasks, named, results, written(opts)); err != nil {
+		return nil, err
 	}
 	return results, nil
+}
+
+// enqueueNamed sends those of the tasks that have a name, and fills in their
+// results.
+func (c *Client) enqueueNamed(ctx context.Context, tasks []Task, named []int, results []Result, o writeOptions) error {
+	durability := o.durability.proto()
+	pick := func(items []int) []int {
+		if len(named) == len(tasks) {
+			return items
+		}
+		out := make([]int, len(items))
+		for k, item := range items {
+			out[k] = named[item]
+		}
+		return out
+	}
+	b := enqueues(func(i int, r *nornv1.Receipt) { results[named[i]].Receipt = r })
+	b.body = func(items []int) transport.Body { return enqueueMany(tasks, pick(items), durability) }
+	b.first = func(items []int) int { return c.fitting(tasks, pick(items)) }
+	errs, err := b.run(ctx, &c.caller, len(named))
+	if err != nil && len(named) < len(tasks) {
+		// Others were judged: this is no error of the whole.
+		for _, i := range named {
+			results[i].Err = err
+		}
+		return nil
+	}
+	for k, e := range errs {
+		results[named[k]].Err = asError(e)
+	}
+	return err
 }
 
 func enqueues(take func(int, *nornv1.Receipt)) *batch[*nornv1.EnqueueResult] {

@@ -58,6 +58,9 @@ var (
 	// ErrUnknown is returned, besides the reason, when the outcome is unknown:
 	// the operation may have happened. It never means that it failed.
 	ErrUnknown = errors.New("norn: outcome unknown")
+	// ErrConflict is returned when the state of the task or queue does not allow
+	// it: a completed task cannot be cancelled, a draining queue takes no tasks.
+	ErrConflict = errors.New("norn: conflict")
 	// ErrClosed is returned when the client is closed.
 	ErrClosed = errors.New("norn: client is closed")
 )
@@ -156,6 +159,8 @@ func sentinel(k nornv1.ErrorKind) error {
 		return ErrOutOfWindow
 	case nornv1.ErrorKind_ERROR_KIND_DISK_FULL:
 		return ErrDiskFull
+	case nornv1.ErrorKind_ERROR_KIND_CONFLICT:
+		return ErrConflict
 	}
 	return ErrInternal
 }

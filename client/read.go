@@ -36,23 +36,11 @@ func (c *Client) Get(ctx context.Context, task id.ID, opts ...ReadOption) (*norn
 	return m.GetTask(), err
 }
 
-// Filter selects tasks for [Client.List].
-type Filter struct {
-	// Queue is "" for all queues.
-	Queue string
-	// States is empty for all states.
-	States []nornv1.State
-	// Limit is the most tasks to return; 0: all.
-	Limit int
-	// PageSize is how many are asked for at once; 0: the server's 100.
-	PageSize int
-}
-
 // List reads tasks in the order of their IDs, page by page as they are taken.
 // It ends after an error. Each page is a call of its own as to time-outs.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[*nornv1.Task, error] {
 	return func(yield func(*nornv1.Task, error) bool) {
-		ask := &nornv1.ListRequest{Queue: f.Queue, States: f.States}
+		ask := f.request()
 		left := f.Limit
 		for {
 			ask.Limit = uint32(min(max(f.PageSize, 0), proto.MaxListPage))

@@ -21,17 +21,29 @@ func writes(op string, method nornv1.Method, results []Result, body func(items [
 			err := protobuf.Unmarshal(b, &m)
 			return m.GetResults(), err
 		},
-		take: func(i int, r *nornv1.WriteResult) { results[i] = Result{Receipt: r.GetReceipt(), State: r.GetState()} },
+		take: func(i int, r *nornv1.WriteResult) {
+			results[i].Receipt, results[i].State = r.GetReceipt(), r.GetState()
+		},
+		refused: func(i int, r *nornv1.WriteResult) { results[i].State = r.GetState() },
 	}
 }
 
-// settle runs such a batch.
-func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, n int, body func(items []int) protobuf.Message) ([]Result, error) {
-	if n == 0 {
+// settle runs such a batch over tasks; body makes a request of some of them.
+func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, tasks []id.ID, body func(items []int) protobuf.Message) ([]Result, error) {
+	if len(tasks) == 0 {
 		return nil, nil
 	}
-	results := make([]Result, n)
-	errs, err := writes(op, method, results, body).run(ctx, &c.caller, n)
+	if len(tasks) > 1 && c.info.Load() == nil {
+		// How many items a request may have is for the server to say.
+		if err := c.connect(ctx, op); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]Result, len(tasks))
+	for i, task := range tasks {
+		results[i].ID = task
+	}
+	errs, err := writes(op, method, results, body).run(ctx, &c.caller, len(tasks))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +76,7 @@ func (c *Client) Output(ctx context.Context, task id.ID, token, seq uint64, line
 
 func (c *Client) update(ctx context.Context, m *nornv1.UpdateRequest, opts []WriteOption) (*nornv1.Receipt, error) {
 	m.Durability = written(opts).durability.proto()
-	r, err := single(c.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, 1, func([]int) protobuf.Message { return m }))
+	r, err := single(c.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, []id.ID{id.ID(m.GetId())}, func([]int) protobuf.Message { return m }))
 	return r.Receipt, err
 }
 
@@ -92,7 +104,11 @@ func (c *Client) Complete(ctx context.Context, task id.ID, token uint64, o Compl
 // error is set only when no server answered.
 func (c *Client) CompleteMany(ctx context.Context, done []*nornv1.Completion, opts ...WriteOption) ([]Result, error) {
 	durability := written(opts).durability.proto()
-	return c.settle(ctx, "complete", nornv1.Method_METHOD_COMPLETE, len(done), func(items []int) protobuf.Message {
+	tasks := make([]id.ID, len(done))
+	for i, d := range done {
+		tasks[i], _ = id.FromBytes(d.GetId()) // what is no ID is for the server to refuse
+	}
+	return c.settle(ctx, "complete", nornv1.Method_METHOD_COMPLETE, tasks, func(items []int) protobuf.Message {
 		m := &nornv1.CompleteRequest{Durability: durability, Completions: make([]*nornv1.Completion, 0, len(items))}
 		for _, i := range items {
 			m.Completions = append(m.Completions, done[i])
@@ -125,7 +141,7 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
 		Id: task.Bytes(), Token: token, Error: tail(o.Error, maxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
 	}}}
-	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, 1, func([]int) protobuf.Message { return m }))
+	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, []id.ID{task}, func([]int) protobuf.Message { return m }))
 	return r.State, err
 }
 
@@ -133,7 +149,11 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 // for each claim, in their order; the error is set only when no server
 // answered.
 func (c *Client) Release(ctx context.Context, refs ...Ref) ([]Result, error) {
-	return c.settle(ctx, "release", nornv1.Method_METHOD_RELEASE, len(refs), func(items []int) protobuf.Message {
+	tasks := make([]id.ID, len(refs))
+	for i, r := range refs {
+		tasks[i] = r.ID
+	}
+	return c.settle(ctx, "release", nornv1.Method_METHOD_RELEASE, tasks, func(items []int) protobuf.Message {
 		return &nornv1.ReleaseRequest{Claims: claimRefs(refs, items)}
 	})
 }

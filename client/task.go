@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -36,9 +37,14 @@ type Task struct {
 	Retry *nornv1.RetryPolicy
 	// Headers travel with the task: a W3C traceparent, for example.
 	Headers map[string]string
-	// Key makes the task unique within its queue; "": it is not.
+	// Key makes the task unique within its queue; "": it is not. The ID follows
+	// from the key: it is asked for before the first send, unless ID has it (see
+	// [Client.LookupKey]). The same key and spec again is the same task, and
+	// another spec an ErrAlreadyExists.
 	Key string
-	// KeyWindow is how long the key is taken; 0: until the task is finished.
+	// KeyWindow is for how long the key is taken, whatever becomes of the task:
+	// once per window, windows beginning at multiples of it since 1970. 0: until
+	// the task is finished.
 	KeyWindow time.Duration
 }
 
@@ -153,22 +159,23 @@ func (t *Task) weight() int {
 	return min(n, math.MaxInt32)
 }
 
-// prepared copies tasks, with an ID for every one that has none.
-func (c *Client) prepared(tasks []Task) []Task {
+// prepared copies tasks, with an ID for every one that has none. The errors are
+// of those whose key could not be looked up, nil when there are none.
+func (c *Client) prepared(ctx context.Context, tasks []Task) ([]Task, []error) {
 	now := time.Now()
 	out := slices.Clone(tasks)
 	missing := 0
 	for i := range out {
 		out[i].ready(now)
-		if out[i].ID.IsZero() {
+		if out[i].ID.IsZero() && !out[i].keyed() {
 			missing++
 		}
 	}
 	ids := c.NewIDs(missing)
 	for i := range out {
-		if out[i].ID.IsZero() {
+		if out[i].ID.IsZero() && !out[i].keyed() {
 			out[i].ID, ids = ids[0], ids[1:]
 		}
 	}
-	return out
+	return out, c.nameByKey(ctx, out)
 }

@@ -225,6 +225,18 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.LogRequest{}
 	case nornv1.Method_METHOD_STATUS:
 		return &nornv1.StatusRequest{}
+	case nornv1.Method_METHOD_CANCEL:
+		return &nornv1.CancelRequest{}
+	case nornv1.Method_METHOD_RETRY:
+		return &nornv1.RetryRequest{}
+	case nornv1.Method_METHOD_EXPLAIN:
+		return &nornv1.ExplainRequest{}
+	case nornv1.Method_METHOD_KEY:
+		return &nornv1.KeyRequest{}
+	case nornv1.Method_METHOD_QUEUES:
+		return &nornv1.QueuesRequest{}
+	case nornv1.Method_METHOD_SET_QUEUE:
+		return &nornv1.SetQueueRequest{}
 	}
 	return nil
 }

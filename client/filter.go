@@ -1,0 +1,58 @@
+package client
+
+import (
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Filter selects tasks for [Client.List], [Client.CancelWhere] and
+// [Client.RetryWhere]. All conditions that are set must hold.
+type Filter struct {
+	// Queue is "" for all queues.
+	Queue string
+	// States is empty for all states. CancelWhere and RetryWhere have states of
+	// their own then.
+	States []nornv1.State
+	// CreatedBefore and CreatedAfter bound the time of the enqueue; zero: not.
+	CreatedBefore, CreatedAfter time.Time
+	// FinishedBefore and FinishedAfter bound when the task was completed, died or
+	// was cancelled; zero: not.
+	FinishedBefore, FinishedAfter time.Time
+	// ErrorContains is text in the task's error, case sensitive.
+	ErrorContains string
+	// Headers are those that the task must have, with these values.
+	Headers map[string]string
+	// MinAttempts is how many attempts it has used at least.
+	MinAttempts int
+	// Key is its unique key.
+	Key string
+	// Worker has it under a claim now.
+	Worker string
+
+	// Limit is the most tasks to return; 0: all.
+	Limit int
+	// PageSize is how many are asked for at once; 0: the server's 100.
+	PageSize int
+	// IDsOnly gives id, queue and state of each task and nothing else.
+	IDsOnly bool
+}
+
+// conditions are those beyond queue and states; nil when there are none.
+func (f *Filter) conditions() *nornv1.Filter {
+	if f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero() && f.FinishedBefore.IsZero() && f.FinishedAfter.IsZero() &&
+		f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
+		return nil
+	}
+	return &nornv1.Filter{
+		CreatedBefore: stampOf(f.CreatedBefore), CreatedAfter: stampOf(f.CreatedAfter),
+		FinishedBefore: stampOf(f.FinishedBefore), FinishedAfter: stampOf(f.FinishedAfter),
+		ErrorContains: f.ErrorContains, Headers: f.Headers, MinAttempts: uint32(max(f.MinAttempts, 0)),
+		Key: f.Key, Worker: f.Worker,
+	}
+}
+
+// request asks for the first page.
+func (f *Filter) request() *nornv1.ListRequest {
+	return &nornv1.ListRequest{Queue: f.Queue, States: f.States, Filter: f.conditions(), IdsOnly: f.IDsOnly}
+}
