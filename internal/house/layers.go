@@ -43,6 +43,7 @@ func Rows() []Row {
 		{Dir: "schedule", Layer: 3, Pure: true, Never: machines, Why: "the next instant of a schedule is a function of time"},
 		{Dir: "session", Layer: 3, Pure: true, Never: []string{"election", "claim", "antientropy"}, Why: "workers import it too: it brings only the rules both sides share"},
 		{Dir: "store", Layer: 3, Never: machines, Why: "a store keeps what it is given; impure, because Pebble is files and goroutines"},
+		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
 		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
 		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
