@@ -32,6 +32,7 @@ type Brief struct {
 	Rank        Rank
 	Attempts    uint32 // that count, before this claim
 	MaxAttempts uint32
+	Linked      bool // it has dependencies
 }
 
 // Entry is a task with the claims that have not ended, by ascending token.

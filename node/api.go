@@ -119,7 +119,26 @@ func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
 	case nornv1.Method_METHOD_STATUS:
 		return &nornv1.StatusRequest{}, false
 	}
-	return nil, false
+	return newAdminRequest(m), false
+}
+
+// newAdminRequest makes the message of a method that people use.
+func newAdminRequest(m nornv1.Method) gproto.Message {
+	switch m {
+	case nornv1.Method_METHOD_CANCEL:
+		return &nornv1.CancelRequest{}
+	case nornv1.Method_METHOD_RETRY:
+		return &nornv1.RetryRequest{}
+	case nornv1.Method_METHOD_EXPLAIN:
+		return &nornv1.ExplainRequest{}
+	case nornv1.Method_METHOD_KEY:
+		return &nornv1.KeyRequest{}
+	case nornv1.Method_METHOD_QUEUES:
+		return &nornv1.QueuesRequest{}
+	case nornv1.Method_METHOD_SET_QUEUE:
+		return &nornv1.SetQueueRequest{}
+	}
+	return nil
 }
 
 // hello judges the first frame of a connection.

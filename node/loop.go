@@ -65,6 +65,10 @@ func (n *Node) perform(ready *core.Ready) {
 	if len(r.reads) > 0 {
 		r.snapshot = n.facts.Snapshot()
 	}
+	for i := range ready.Archives {
+		view := n.facts.Snapshot()
+		n.running.Go(func() { n.writeArchive(n.ctx, view, &ready.Archives[i]) })
+	}
 	for _, request := range ready.Register {
 		n.running.Go(func() {
 			n.register.Do(request, func(result registerResult) {

@@ -40,6 +40,10 @@ func newMetrics() *metrics {
 	counter("norn_tasks_updated_total", "Updates stored.", func(s *core.Stats) uint64 { return s.Updated })
 	counter("norn_tasks_completed_total", "Completions stored.", func(s *core.Stats) uint64 { return s.Completed })
 	counter("norn_tasks_failed_total", "Failures recorded.", func(s *core.Stats) uint64 { return s.Failed })
+	counter("norn_tasks_cancelled_total", "Cancellations stored.", func(s *core.Stats) uint64 { return s.Cancelled })
+	counter("norn_tasks_retried_total", "Tasks given new attempts by hand.", func(s *core.Stats) uint64 { return s.Retried })
+	counter("norn_tasks_collected_total", "Finished tasks deleted after their retention.", func(s *core.Stats) uint64 { return s.Collected })
+	counter("norn_tasks_archived_total", "Finished tasks archived before they were deleted.", func(s *core.Stats) uint64 { return s.Archived })
 	counter("norn_requests_refused_total", "Requests and items refused.", func(s *core.Stats) uint64 { return s.Refused })
 	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
 	gauge := func(name, help string, read func() float64) {

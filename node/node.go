@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
@@ -56,7 +57,8 @@ type Node struct {
 	dir      *directory
 	facts    *store.Pebble
 	register register.Register
-	core     *core.Core // the loop's alone
+	archive  *archive.Writer // nil without
+	core     *core.Core      // the loop's alone
 	inbox    *inbox
 	rounds   chan round
 	reading  chan struct{} // one token per read under way
@@ -65,6 +67,7 @@ type Node struct {
 
 	listener net.Listener
 	server   *transport.Server
+	ctx      context.Context // ends when the node stops
 	cancel   context.CancelFunc
 	running  sync.WaitGroup // everything but loop and syncer
 	pipeline sync.WaitGroup // loop and syncer
@@ -116,6 +119,12 @@ func (n *Node) open() error {
 		return errors.Join(err, dir.close())
 	}
 	n.register, n.cluster = local, local.Cluster()
+	if n.cfg.ArchiveDir != "" {
+		n.archive, err = archive.Open(n.cfg.ArchiveDir, archive.Options{Cluster: n.cluster.ID.String(), Node: n.self.Node})
+		if err != nil {
+			return errors.Join(err, dir.close())
+		}
+	}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:])
 	n.core, err = core.Open(core.Config{
@@ -126,8 +135,10 @@ func (n *Node) open() error {
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
 		},
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
-		DiskReserve: uint64(n.cfg.DiskReserve),
-		Rand:        mathrand.New(mathrand.NewChaCha8(seed)),
+		DiskReserve:     uint64(n.cfg.DiskReserve),
+		Retention:       core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
+		CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil,
+		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
 	if err != nil {
 		return errors.Join(err, dir.close())
@@ -143,7 +154,7 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 // start starts the goroutines.
 func (n *Node) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	n.cancel = cancel
+	n.ctx, n.cancel = ctx, cancel
 	n.pipeline.Go(func() { n.loop(ctx) })
 	n.pipeline.Go(n.syncer)
 	n.running.Go(func() { n.watchDisk(ctx) })

@@ -34,6 +34,8 @@ const (
 	MaxWorkerName = 256
 	// MaxKeyBytes bounds a unique key.
 	MaxKeyBytes = 1 << 10
+	// MaxNoteBytes bounds the note of an operator on a queue.
+	MaxNoteBytes = 1 << 10
 	// MaxClaimQueues bounds the queues of one claim request.
 	MaxClaimQueues = 1_000
 	// MaxGrantBytes bounds the payload bytes of one claim answer: once they are
@@ -56,7 +58,10 @@ const (
 
 // Defaults and bounds of times.
 const (
-	DefaultLease    = 30 * time.Second
-	MaxWait         = 5 * time.Minute
+	DefaultLease = 30 * time.Second
+	MaxWait      = 5 * time.Minute
+	// A window of a unique key: shorter ones are rate limits, which this is not.
+	MinKeyWindow    = time.Second
+	MaxKeyWindow    = 366 * 24 * time.Hour
 	DefaultAttempts = 25
 )

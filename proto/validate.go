@@ -65,16 +65,49 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 	if ts := t.GetNotBefore(); ts != nil && (!ts.IsValid() || ts.Seconds < 0 || ts.Seconds > math.MaxInt64/int64(time.Second)-1) {
 		return Invalid("not_before is not a time between 1970 and 2262")
 	}
-	if len(t.GetKey()) > MaxKeyBytes {
-		return Invalid("unique key of %d bytes is over the limit of %d", len(t.GetKey()), MaxKeyBytes)
-	}
-	if w := t.GetKeyWindowSeconds(); w != w || w < 0 || w > 0 && t.GetKey() == "" {
-		return Invalid("key_window_seconds needs a key and must not be negative")
+	if err := CheckKey(t.GetKey(), t.GetKeyWindowSeconds()); err != nil {
+		return err
 	}
 	if err := checkHeaders(t.GetHeaders()); err != nil {
 		return err
 	}
 	return checkRetry(t.GetRetry())
+}
+
+// CheckKey checks a unique key and its window in seconds.
+func CheckKey(key string, window float64) *Error {
+	switch {
+	case len(key) > MaxKeyBytes:
+		return Invalid("unique key of %d bytes is over the limit of %d", len(key), MaxKeyBytes)
+	case window == 0:
+	case key == "":
+		return Invalid("key_window_seconds needs a key")
+	case !(window >= MinKeyWindow.Seconds() && window <= MaxKeyWindow.Seconds()):
+		return Invalid("key window of %v seconds is outside %v to %v", window, MinKeyWindow, MaxKeyWindow)
+	}
+	return nil
+}
+
+// CheckSettings checks the settings of a queue.
+func CheckSettings(s *nornv1.QueueSettings) *Error {
+	const longest = 10 * 365 * 24 * 3600 // seconds: beyond it, say KEEP
+	if n := len(s.GetNote()); n > MaxNoteBytes {
+		return Invalid("the note has %d bytes, over the limit of %d", n, MaxNoteBytes)
+	}
+	if s.GetLeaseSeconds() != 0 {
+		if _, err := CheckLease(s.GetLeaseSeconds(), 0); err != nil {
+			return err
+		}
+	}
+	if _, ok := nornv1.Retention_name[int32(s.GetRetention())]; !ok {
+		return Invalid("retention has the unknown value %d", s.GetRetention())
+	}
+	for _, v := range []float64{s.GetRetentionSeconds(), s.GetDeadRetentionSeconds()} {
+		if !(v >= 0 && v <= longest) {
+			return Invalid("a retention of %v seconds is outside 0 to ten years", v)
+		}
+	}
+	return checkRetry(s.GetRetry())
 }
 
 func checkHeaders(headers map[string]string) *Error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -79,7 +80,7 @@ func (l *Local) Do(r Request, done func(Result)) {
 func (l *Local) decide(r Request) (Result, []func(State)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	res := Result{Tag: r.Tag, Won: make([]bool, len(r.Changes))}
+	res := Result{Tag: r.Tag, Won: make([]bool, len(r.Changes)), QueuesWon: make([]bool, len(r.Queues))}
 	if l.closed {
 		res.Err = ErrClosed
 		return res, nil
@@ -96,6 +97,19 @@ func (l *Local) decide(r Request) (Result, []func(State)) {
 			continue
 		}
 		*cell, res.Won[i], changed = c.New, true, true
+	}
+	if len(r.Queues) > 0 {
+		next.Queues = maps.Clone(l.state.Queues)
+		if next.Queues == nil {
+			next.Queues = make(map[string]Queue)
+		}
+	}
+	for i, c := range r.Queues {
+		if next.Queues[c.Name].Version != c.Old {
+			continue
+		}
+		next.Queues[c.Name] = Queue{Version: c.Old + 1, Settings: c.Settings}
+		res.QueuesWon[i], changed = true, true
 	}
 	res.State = next
 	if !changed {

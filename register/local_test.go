@@ -93,3 +93,29 @@ func TestSubscribersHearChangesOnly(t *testing.T) {
 		t.Fatalf("after closing: %v, want ErrClosed", r.Err)
 	}
 }
+
+func TestQueueSettingsAreComparedAndSet(t *testing.T) {
+	s, _ := formatted(t)
+	l := open(t, s)
+	set := func(old uint64, value string) (res Result) {
+		l.Do(Request{Queues: []QueueChange{{Name: "mail", Old: old, Settings: []byte(value)}}}, func(r Result) { res = r })
+		return res
+	}
+	first := set(0, "a")
+	if !first.QueuesWon[0] || first.State.Queues["mail"].Version != 1 {
+		t.Fatalf("the first settings were not written: %+v", first)
+	}
+	if r := set(0, "b"); r.QueuesWon[0] || string(r.State.Queues["mail"].Settings) != "a" {
+		t.Fatalf("settings were written over a version that was not read: %+v", r.State.Queues)
+	}
+	if r := set(1, "c"); !r.QueuesWon[0] {
+		t.Fatal("a change from the present version was not written")
+	}
+	if string(first.State.Queues["mail"].Settings) != "a" {
+		t.Fatal("a change reached a state that was handed out before")
+	}
+	l = open(t, s.Crash(0))
+	if q := do(l).State.Queues["mail"]; q.Version != 2 || string(q.Settings) != "c" {
+		t.Fatalf("after a crash the settings are %+v", q)
+	}
+}

@@ -53,6 +53,22 @@ type State struct {
 	Cluster Cluster
 	Members []Member
 	Cells   []Cell // by partition
+	Queues  map[string]Queue
+}
+
+// Queue is what operators have set for one queue. The register does not look
+// into the settings.
+type Queue struct {
+	Version  uint64 // goes up with each change, from 1
+	Settings []byte
+}
+
+// QueueChange asks for one compare-and-set of a queue's settings: they are
+// written if the version is still Old (0: the queue has none).
+type QueueChange struct {
+	Name     string
+	Old      uint64
+	Settings []byte
 }
 
 // Change asks for one compare-and-set: New is written if the cell is still Old
@@ -62,12 +78,14 @@ type Change struct {
 	Old, New  Cell
 }
 
-// Request is a read, or with Changes a batch of compare-and-sets.
+// Request is a read, or with Changes or Queues a batch of compare-and-sets.
 type Request struct {
 	// Tag comes back in the result.
 	Tag uint64
 	// Changes are decided one by one, in order, in one commit.
 	Changes []Change
+	// Queues likewise.
+	Queues []QueueChange
 }
 
 // Result answers a request.
@@ -75,6 +93,8 @@ type Result struct {
 	Tag uint64
 	// Won says for each change whether it was written.
 	Won []bool
+	// QueuesWon likewise.
+	QueuesWon []bool
 	// State is the register right after the request, by a linearizable read.
 	State State
 	// Err says that the outcome is not known; read again.

@@ -17,14 +17,35 @@ import (
 // partition: for tests, the simulator and `cluster verify`. It returns the
 // first difference, an error that wraps ErrDamaged.
 func Audit(view store.View, p ring.Partition) error {
-	a := &audit{view: view, p: p, want: make(map[string]bool), counts: make(map[string]*Counts)}
+	a := &audit{view: view, p: p, want: make(map[string]bool), counts: make(map[string]*Counts), graves: make(map[id.ID]bool)}
 	if err := a.tasks(); err != nil {
 		return err
 	}
 	if err := a.indexes(); err != nil {
 		return err
 	}
+	if err := a.tombstones(); err != nil {
+		return err
+	}
 	return a.counters()
+}
+
+// tombstones compares them with the times at which they may go.
+func (a *audit) tombstones() error {
+	prefix := appendPrefix(nil, tableGraves, a.p)
+	for key := range a.view.Scan(prefix, after(prefix)) {
+		task := id.ID(key[prefixSize+8:])
+		if seen, ok := a.graves[task]; !ok || seen {
+			return fmt.Errorf("%w: %s has no tombstone, or is to go twice", ErrDamaged, task)
+		}
+		a.graves[task] = true
+	}
+	for task, seen := range a.graves { // Any order: whichever is found is reported.
+		if !seen {
+			return fmt.Errorf("%w: the tombstone of %s never goes", ErrDamaged, task)
+		}
+	}
+	return nil
 }
 
 type audit struct {
@@ -33,6 +54,7 @@ type audit struct {
 	want    map[string]bool // index keys; true once seen
 	counts  map[string]*Counts
 	orphans uint64
+	graves  map[id.ID]bool // tombstones; true once seen
 }
 
 // tasks walks over all tasks and notes where they must stand.
@@ -49,6 +71,10 @@ func (a *audit) tasks() error {
 			}
 		}
 		e := d.Task.Enqueued
+		if e == nil && d.Task.Collected() {
+			a.graves[task] = false
+			continue
+		}
 		if e == nil {
 			a.orphans++
 			a.want[string(appendTask(nil, tableOrphans, a.p, task))] = false
@@ -128,7 +154,7 @@ func (a *audit) counters() error {
 	if !ok {
 		b = (&partitionRecord{}).appendTo(nil)
 	}
-	if r := binary.BigEndian.Uint64(b[len(b)-8:]); r != a.orphans {
+	if r := binary.BigEndian.Uint64(b[len(b)-16:]); r != a.orphans {
 		return fmt.Errorf("%w: %d orphans on record, %d found", ErrDamaged, r, a.orphans)
 	}
 	return nil

@@ -70,6 +70,8 @@ func decodeQueueRecord(b []byte) (c Counts, low claim.Rank, hasLow bool, err err
 	return c, low, hasLow, nil
 }
 
+const partitionVersion = 2
+
 // partitionRecord is what a partition remembers beside its facts and indexes.
 type partitionRecord struct {
 	// moved is the (wall ns, task) up to which the scheduled index was emptied
@@ -78,11 +80,14 @@ type partitionRecord struct {
 	moved [28]byte
 	// orphans counts tasks that have facts but no enqueue yet.
 	orphans uint64
+	// edges counts the dependents registered here: while there are none, a task
+	// that finishes has nobody to tell and needs no look.
+	edges uint64
 }
 
 func (r *partitionRecord) appendTo(dst []byte) []byte {
-	dst = append(append(dst, 1), r.moved[:]...)
-	return binary.BigEndian.AppendUint64(dst, r.orphans)
+	dst = append(append(dst, partitionVersion), r.moved[:]...)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, r.orphans), r.edges)
 }
 
 func (r *partitionRecord) write(tx store.Tx, p ring.Partition) {
@@ -90,8 +95,10 @@ func (r *partitionRecord) write(tx store.Tx, p ring.Partition) {
 }
 
 func decodePartitionRecord(b []byte) (partitionRecord, error) {
-	if len(b) != 37 || b[0] != 1 {
+	if len(b) != 45 || b[0] != partitionVersion {
 		return partitionRecord{}, fmt.Errorf("%w: partition record", ErrDamaged)
 	}
-	return partitionRecord{moved: [28]byte(b[1:]), orphans: binary.BigEndian.Uint64(b[29:])}, nil
+	return partitionRecord{
+		moved: [28]byte(b[1:]), orphans: binary.BigEndian.Uint64(b[29:]), edges: binary.BigEndian.Uint64(b[37:]),
+	}, nil
 }

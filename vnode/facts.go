@@ -31,7 +31,8 @@ type Enqueued struct {
 func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued, error) {
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
-	if stored, ok := v.stored(tx, task, key); ok {
+	maybe := v.recent.maybe(task)
+	if stored, ok := getIf(maybe, tx, key); ok {
 		old, err := crdt.DecodeEnqueued(stored)
 		if err != nil {
 			return Enqueued{}, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
@@ -40,6 +41,9 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 			return Enqueued{Existed: true, Digest: old.SpecDigest()}, ErrConflict
 		}
 		return Enqueued{Existed: true}, nil
+	}
+	if maybe && collected(tx, v.Partition, task) {
+		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
 	tx.Set(key, fact.Body)
 	v.recent.add(task)
@@ -64,13 +68,16 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 	}
 	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
 	p.state, p.at = v.wake(task, spec.NotBefore)
+	if len(spec.Dependencies) > 0 {
+		p.state, p.fresh = crdt.StateWaiting, false
+	}
 	v.enter(tx, task, &p)
 	return Enqueued{}, nil
 }
 
-// stored reads the enqueue fact of a task, if it may be there.
-func (v *Vnode) stored(view store.View, task id.ID, key []byte) ([]byte, bool) {
-	if !v.recent.maybe(task) {
+// getIf reads a key that may be there.
+func getIf(maybe bool, view store.View, key []byte) ([]byte, bool) {
+	if !maybe {
 		return nil, false
 	}
 	return view.Get(key)
@@ -115,9 +122,15 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 	if err != nil {
 		return added, err
 	}
+	if before.Collected() {
+		return Added{Existed: true}, nil // it is over: nothing collected comes back
+	}
 	if before.Enqueued == nil {
 		tx.Set(key, f.Body)
-		v.adopt(tx, f.Task)
+		v.record.adopt(tx, v.Partition, f.Task)
+		if f.Key.Kind != crdt.KindUpdate {
+			v.cfg.OnFinish(v.Partition, f.Task, false)
+		}
 		return added, nil
 	}
 	was := v.place(before)
@@ -127,14 +140,14 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 }
 
 // adopt remembers that a task has facts without an enqueue.
-func (v *Vnode) adopt(tx store.Tx, task id.ID) {
-	key := appendTask(nil, tableOrphans, v.Partition, task)
+func (r *partitionRecord) adopt(tx store.Tx, p ring.Partition, task id.ID) {
+	key := appendTask(nil, tableOrphans, p, task)
 	if _, ok := tx.Get(key); ok {
 		return
 	}
 	tx.Set(key, nil)
-	v.record.orphans++
-	v.record.write(tx, v.Partition)
+	r.orphans++
+	r.write(tx, p)
 }
 
 // settle puts a task that is in no index where its facts say. A task that is
@@ -163,7 +176,7 @@ func (v *Vnode) finishClaimed(tx store.Tx, key []byte, f crdt.Fact) bool {
 	if err != nil {
 		return false
 	}
-	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank}
+	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank, linked: e.Brief.Linked}
 	v.leave(tx, f.Task, &p)
 	tx.Set(key, f.Body)
 	v.endClaims(tx, f.Task, f.Key.A)

@@ -17,7 +17,11 @@ const (
 	tableEnded     = 'c' // task, token -> claim record that has ended
 	tableReady     = 'r' // queue, 0, rank -> 1 when never claimed
 	tableScheduled = 's' // wall ns, task -> nothing
-	tableWaiting   = 'w' // task -> nothing
+	tableWaiting   = 'w' // waiting task, dependency that holds it back -> nothing
+	tableEdges     = 'd' // dependency, unfinished dependent -> nothing
+	tableNews      = 'u' // finished dependency whose dependents have not all been told -> nothing
+	tableGraves    = 'g' // wall ns at which it may go, task -> nothing: tombstones
+	tableKeys      = 'k' // first ID of a unique key -> generation in use
 	tableFinished  = 't' // state, queue, 0, wall ns, task -> nothing
 	tableQueues    = 'q' // queue -> counters and low-water rank
 	tablePartition = 'p' // nothing -> partition record
@@ -49,6 +53,15 @@ func appendQueue(dst []byte, table byte, p ring.Partition, queue string) []byte 
 
 func appendReady(dst []byte, p ring.Partition, queue string, r *claim.Rank) []byte {
 	return append(appendQueue(dst, tableReady, p, queue), r[:]...)
+}
+
+func appendEdge(dst []byte, table byte, p ring.Partition, a, b id.ID) []byte {
+	return append(appendTask(dst, table, p, a), b[:]...)
+}
+
+func appendGrave(dst []byte, p ring.Partition, until int64, task id.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableGraves, p), uint64(until))
+	return append(dst, task[:]...)
 }
 
 func appendScheduled(dst []byte, p ring.Partition, at int64, task id.ID) []byte {

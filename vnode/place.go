@@ -16,12 +16,13 @@ import (
 // place says in which index a task stands. It follows from the facts, the
 // claims and the moved watermark, and from nothing else.
 type place struct {
-	state crdt.State // StateUnknown: in none
-	queue string
-	rank  claim.Rank
-	at    int64  // scheduled: due; finished: when
-	body  []byte // with fresh: the enqueue fact
-	fresh bool   // surely never claimed and without other facts; false is always safe
+	state  crdt.State // StateUnknown: in none
+	queue  string
+	rank   claim.Rank
+	at     int64  // scheduled: due; finished: when
+	body   []byte // with fresh: the enqueue fact
+	linked bool   // it has dependencies
+	fresh  bool   // surely never claimed and without other facts; false is always safe
 }
 
 // rankOf is the task's rank; the task has an enqueue fact.
@@ -41,6 +42,7 @@ func briefOf(t *crdt.Task) claim.Brief {
 	return claim.Brief{
 		Queue: t.Enqueued.Queue, Rank: rankOf(t),
 		Attempts: uint32(t.Attempts()), MaxAttempts: t.Enqueued.Retry.MaxAttempts,
+		Linked: len(t.Enqueued.Dependencies) > 0,
 	}
 }
 
@@ -49,13 +51,17 @@ func (v *Vnode) place(t *crdt.Task) place {
 	if t.Enqueued == nil {
 		return place{}
 	}
-	p := place{queue: t.Enqueued.Queue, rank: rankOf(t)}
+	p := place{queue: t.Enqueued.Queue, rank: rankOf(t), linked: len(t.Enqueued.Dependencies) > 0}
 	if s := t.Outcome(); s != crdt.StateUnknown {
 		p.state, p.at = s, t.FinishedAt()
 		return p
 	}
 	if v.claims.Lookup(t.ID) != nil {
 		p.state = crdt.StateClaimed
+		return p
+	}
+	if t.Waiting() {
+		p.state = crdt.StateWaiting
 		return p
 	}
 	p.state, p.at = v.wake(t.ID, t.NotBefore())
@@ -71,14 +77,22 @@ func (v *Vnode) wake(task id.ID, notBefore int64) (crdt.State, int64) {
 	return crdt.StateScheduled, notBefore
 }
 
+// tally changes a counter, which the next flush writes.
+func (v *Vnode) tally(q *queue, s crdt.State, by int) {
+	q.counts[s] += uint64(by) // wraps around for -1
+	if !q.dirty {
+		q.dirty = true
+		v.dirty = append(v.dirty, q)
+	}
+}
+
 // leave deletes the task's index entry and takes it off its counter.
 func (v *Vnode) leave(tx store.Tx, task id.ID, p *place) {
 	if p.state == crdt.StateUnknown {
 		return
 	}
 	q := v.queue(p.queue)
-	q.counts[p.state]--
-	v.touch(q)
+	v.tally(q, p.state, -1)
 	switch p.state {
 	case crdt.StateReady:
 		tx.Delete(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank))
@@ -97,8 +111,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		return
 	}
 	q := v.queue(p.queue)
-	q.counts[p.state]++
-	v.touch(q)
+	v.tally(q, p.state, 1)
 	switch p.state {
 	case crdt.StateReady:
 		fresh := [1]byte{}
@@ -113,6 +126,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		v.nextDue = min(v.nextDue, p.at)
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 		tx.Set(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task), nil)
+		v.cfg.OnFinish(v.Partition, task, p.linked)
 	}
 }
 

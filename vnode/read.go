@@ -90,6 +90,8 @@ func stateOf(view store.View, t *crdt.Task, p ring.Partition, held bool) crdt.St
 		return crdt.StateUnknown
 	case held:
 		return crdt.StateClaimed
+	case t.Waiting():
+		return crdt.StateWaiting
 	case t.NotBefore() == 0:
 		return crdt.StateReady
 	}
@@ -114,4 +116,19 @@ func NextTask(view store.View, p ring.Partition, last id.ID) (task id.ID, ok boo
 		return id.ID(key[prefixSize:]), true
 	}
 	return task, false
+}
+
+// RankOf is the place of a task in its queue; the task has an enqueue fact.
+func RankOf(t *crdt.Task) claim.Rank { return rankOf(t) }
+
+// Ahead counts, up to limit, the ready tasks of a queue in one partition that
+// are handed out before rank.
+func Ahead(view store.View, p ring.Partition, queue string, rank *claim.Rank, limit int) (n int) {
+	prefix := appendQueue(nil, tableReady, p, queue)
+	for range view.Scan(prefix, appendReady(nil, p, queue, rank)) {
+		if n++; n >= limit {
+			break
+		}
+	}
+	return n
 }

@@ -32,6 +32,9 @@ type Config struct {
 	OnEnd func(task id.ID, r *claim.Record)
 	// OnFact is told each task that has a new fact after its enqueue.
 	OnFact func(task id.ID)
+	// OnFinish is told each task that is finished now, perhaps more than once,
+	// and whether it has dependencies.
+	OnFinish func(p ring.Partition, task id.ID, linked bool)
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
 }
@@ -44,6 +47,9 @@ func (c *Config) complete() {
 	if c.OnEnd == nil {
 		c.OnEnd = func(id.ID, *claim.Record) {}
 	}
+	if c.OnFinish == nil {
+		c.OnFinish = func(ring.Partition, id.ID, bool) {}
+	}
 	if c.OnFact == nil {
 		c.OnFact = func(id.ID) {}
 	}
@@ -52,6 +58,8 @@ func (c *Config) complete() {
 // Vnode is one partition on one node. Make one with [Open].
 type Vnode struct {
 	Partition ring.Partition
+	// Edges are the dependents of this partition's tasks.
+	Edges Edges
 
 	cfg      Config
 	epoch    uint64 // 0 while not leading
@@ -88,6 +96,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	if key, ok := view.Last(facts, after(facts)); ok {
 		newest = id.ID(key[prefixSize:])
 	}
+	v.Edges = Edges{p: p, record: &v.record}
 	v.recent = newRecent(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
 		r, err := decodePartitionRecord(b)
@@ -174,6 +183,14 @@ func (v *Vnode) Queues(fn func(name string, c *Counts)) {
 	}
 }
 
+// Count gives the counters of a queue, or nil when it has none here.
+func (v *Vnode) Count(name string) *Counts {
+	if q := v.queues[name]; q != nil {
+		return &q.counts
+	}
+	return nil
+}
+
 // names gives the queues in an order that does not depend on the run.
 func (v *Vnode) names() []string { return slices.Sorted(maps.Keys(v.queues)) }
 
@@ -212,13 +229,6 @@ func (v *Vnode) queue(name string) *queue {
 		v.queues[name] = q
 	}
 	return q
-}
-
-func (v *Vnode) touch(q *queue) {
-	if !q.dirty {
-		q.dirty = true
-		v.dirty = append(v.dirty, q)
-	}
 }
 
 // fill refills a queue's window from the ready index when it has run empty and

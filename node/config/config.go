@@ -55,6 +55,23 @@ type Config struct {
 	// longest outage, and late tasks are refused.
 	GCGrace time.Duration
 
+	// Retention is how long completed and cancelled tasks are kept, for queues
+	// that do not say. Default 24h. Longer: more disk, nothing else.
+	Retention time.Duration
+	// RetentionPolicy says what happens then: delete, archive (to ArchiveDir,
+	// then delete) or keep. Default delete. Danger: keep fills the disk in the
+	// end.
+	RetentionPolicy string
+	// DeadRetention is how long dead tasks are kept. Default 0: until somebody
+	// retries or cancels them.
+	DeadRetention time.Duration
+	// CollectInterval is in which every partition is looked at once for tasks
+	// whose retention is over. Default 1m. 0: nothing is ever collected.
+	CollectInterval time.Duration
+	// ArchiveDir is where finished tasks are archived before they are deleted.
+	// Default none: no queue can ask for it. Nodes may share one.
+	ArchiveDir string
+
 	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 16 MiB.
 	// Memory: a node may hold MaxInbox of them at once. Better: store large
 	// things elsewhere and enqueue a reference.
@@ -162,6 +179,7 @@ func Default() *Config {
 	return &Config{
 		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713",
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
+		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
@@ -196,8 +214,10 @@ const (
 	maxReplicas   = 9
 	maxName       = 255
 	longestRetry  = 365 * 24 * time.Hour
-	minMemTable   = 64 << 10
-	maxMemTable   = 1 << 30
-	minLease      = clock.MinLease
-	maxLease      = clock.MaxLease
+	// longestRetention is ten years: beyond it, keep.
+	longestRetention = 10 * 365 * 24 * time.Hour
+	minMemTable      = 64 << 10
+	maxMemTable      = 1 << 30
+	minLease         = clock.MinLease
+	maxLease         = clock.MaxLease
 )

@@ -53,8 +53,8 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	for i, s := range c.Settings() {
 		before := v.Field(i).Interface()
 		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB"}[s.Type()]
-		if strings.HasPrefix(s.Name, "log-") {
-			text = map[string]string{"log-level": "warn", "log-format": "json"}[s.Name]
+		if word, ok := map[string]string{"log-level": "warn", "log-format": "json", "retention-policy": "keep"}[s.Name]; ok {
+			text = word
 		}
 		if err := s.Set(text); err != nil {
 			t.Errorf("%s: %v", s.Name, err)

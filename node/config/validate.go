@@ -40,6 +40,10 @@ func (c *Config) Validate() error {
 	lasts(&p, "eta", c.Eta, time.Millisecond, 5*time.Minute)
 	p.add(c.Buffer != 0 && c.Buffer < c.Eta, "buffer: %s is less than eta (%s); leases would not be exclusive; 0 means eta", formatDuration(c.Buffer), formatDuration(c.Eta))
 	p.add(c.GCGrace <= 2*c.Eta, "gc-grace: %s is not more than twice eta (%s)", formatDuration(c.GCGrace), formatDuration(c.Eta))
+	lasts(&p, "retention", c.Retention, 0, longestRetention)
+	lasts(&p, "dead-retention", c.DeadRetention, 0, longestRetention)
+	p.add(c.CollectInterval != 0 && (c.CollectInterval < time.Second || c.CollectInterval > 24*time.Hour), "collect-interval: %s is not between 1s and 24h, nor 0", formatDuration(c.CollectInterval))
+	p.add(c.RetentionPolicy == "archive" && c.ArchiveDir == "", "retention-policy: archive needs archive-dir")
 	c.checkLimits(&p)
 	c.checkTimes(&p)
 	p.add(c.DiskStop < 0 || c.DiskReserve < c.DiskStop, "disk-reserve: %s is less than disk-stop (%s); the server would stop before it refuses", c.DiskReserve, c.DiskStop)
@@ -49,7 +53,7 @@ func (c *Config) Validate() error {
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	for _, s := range c.Settings() {
 		// A struct that was filled in by hand can hold what no text would set.
-		if s.Name == "log-level" || s.Name == "log-format" {
+		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "log-format" {
 			if err := s.Set(s.String()); err != nil {
 				p.add(true, "%s: %w", s.Name, err)
 			}

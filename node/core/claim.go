@@ -14,7 +14,7 @@ import (
 // claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
 func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
-	w, err := newWaiter(r, m, c.cfg.Lease)
+	w, err := newWaiter(r, m, c.queues.lease(m.GetQueues()))
 	if err != nil {
 		c.refuse(r.From, err)
 		return

@@ -26,9 +26,13 @@ func newSpec(t *nornv1.TaskSpec, def crdt.Retry) crdt.Enqueued {
 	e := crdt.Enqueued{
 		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: t.GetPayload(),
 		OnDepFailure: crdt.OnDepFailure(t.GetOnDependencyFailure()),
-		Retry:        def,
+		Retry:        def, Key: t.GetKey(), KeyWindow: int64(proto.Seconds(t.GetKeyWindowSeconds())),
 	}
-	e.Retry.FromQueue = true
+	for _, b := range t.GetDependencies() {
+		e.Dependencies = append(e.Dependencies, id.ID(b))
+	}
+	slices.SortFunc(e.Dependencies, id.ID.Compare)
+	e.Dependencies = slices.Compact(e.Dependencies)
 	if r := t.GetRetry(); r != nil {
 		e.Retry = mergeRetry(def, r)
 	}
@@ -84,12 +88,15 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 		Id: t.ID.String(), State: nornv1.State(d.State),
 		Attempts: uint32(t.Attempts()), CreatedAt: stamp(t.ID.Nanos()),
 		NotBefore: stamp(t.NotBefore()), Error: t.Error(),
+		Retries: t.Generation(), FinishedAt: stamp(t.FinishedAt()),
 	}
 	if e := t.Enqueued; e != nil {
 		w.Queue, w.Payload, w.Priority, w.MaxAttempts = e.Queue, e.Payload, e.Priority, e.Retry.MaxAttempts
 		if e.Admission != 0 {
 			w.CreatedAt = stamp(e.Admission)
 		}
+		w.OnDependencyFailure, w.Key = nornv1.DependencyFailure(e.OnDepFailure), e.Key
+		w.KeyWindowSeconds = time.Duration(e.KeyWindow).Seconds()
 		for _, dep := range e.Dependencies {
 			w.Dependencies = append(w.Dependencies, dep.String())
 		}

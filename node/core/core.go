@@ -41,6 +41,10 @@ type Config struct {
 	MaxClaims   int    // tasks under a claim
 	DiskReserve uint64 // bytes: enqueues are refused below
 
+	Retention       Retention     // of queues that do not say
+	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
+	Archive         bool          // there is somewhere to archive to
+
 	// Rand is the only source of randomness.
 	Rand *rand.Rand
 }
@@ -49,6 +53,7 @@ type Config struct {
 type Stats struct {
 	Enqueued, Duplicates, Claimed, Renewed, Updated uint64
 	Completed, Failed, Released, Undelivered        uint64
+	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
@@ -67,7 +72,10 @@ type Core struct {
 	stats   Stats
 	joined  bool // the register has answered once
 	tag     uint64
-	pending map[uint64][]register.Change
+	pending map[uint64]errand
+	links   *links
+	queues  *queues
+	collect *collector
 	disk    uint64 // free bytes
 	fatal   error
 
@@ -81,15 +89,19 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		cfg: cfg, tx: store.NewOverlay(view),
 		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
 		desk: newDesk(), logs: newFollowers(cfg.Cluster.Partitions),
-		pending: make(map[uint64][]register.Change),
+		pending: make(map[uint64]errand),
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
+	c.links = &links{c: c, told: make(map[id.ID]bool)}
+	c.queues = &queues{c: c, sets: make(map[string]*setting)}
+	c.collect = &collector{c: c, at: now.Mono}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
-		OnFact: func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
-		Random: cfg.Rand.Float64,
+		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
+		OnFinish: c.links.finished,
+		Random:   cfg.Rand.Float64,
 	}
 	for p := range cfg.Cluster.Partitions {
 		v, err := vnode.Open(ring.Partition(p), vcfg, view, now)
@@ -104,6 +116,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			c.desk.answered(key) // by the process before this one, for all we know
 		})
 	}
+	c.links.recover()
 	c.ask(nil)
 	return c, nil
 }
@@ -127,7 +140,9 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case DiskSpace:
 		c.disk = e.Free
 	case Registered:
-		c.registered(e.Result)
+		c.registered(now, e.Result)
+	case Archived:
+		c.collect.archived(now, e)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -138,6 +153,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 // Persist is the caller's until it gives it back with [Core.Recycle].
 func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.tick(now)
+	c.collect.work(now)
+	c.links.work(now)
 	c.serve(now)
 	if c.fatal != nil {
 		return Ready{}, c.fatal
@@ -199,7 +216,10 @@ func (c *Core) wake() (wall, mono int64) {
 		w, m := v.NextWake()
 		wall, mono = min(wall, w), min(mono, m)
 	}
-	return wall, mono
+	if c.links.pending() {
+		mono = 0 // go on at once
+	}
+	return wall, min(mono, c.collect.next())
 }
 
 // check keeps an error that must stop the node.
@@ -241,19 +261,31 @@ func (c *Core) request(now clock.Time, r *Request) {
 	}
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
-		c.enqueue(now, r.From, m)
+		enqueuing{c}.enqueue(now, r.From, m)
 	case *nornv1.ClaimRequest:
 		c.claim(now, r, m)
 	case *nornv1.RenewRequest:
-		c.renew(now, r.From, m)
+		settling{c}.renew(now, r.From, m)
 	case *nornv1.UpdateRequest:
-		c.update(now, r.From, m)
+		settling{c}.update(now, r.From, m)
 	case *nornv1.CompleteRequest:
-		c.complete(now, r.From, m)
+		settling{c}.complete(now, r.From, m)
 	case *nornv1.FailRequest:
-		c.fail(now, r.From, m)
+		settling{c}.fail(now, r.From, m)
 	case *nornv1.ReleaseRequest:
-		c.release(now, r.From, m)
+		settling{c}.release(now, r.From, m)
+	case *nornv1.CancelRequest:
+		bulk{c}.cancel(now, r.From, m)
+	case *nornv1.RetryRequest:
+		bulk{c}.retry(now, r.From, m)
+	default:
+		c.other(now, r)
+	}
+}
+
+// other routes what neither adds nor finishes work.
+func (c *Core) other(now clock.Time, r *Request) {
+	switch m := r.Body.(type) {
 	case *nornv1.GetRequest:
 		c.read(newGet(r.From, m, len(c.vnodes)))
 	case *nornv1.ListRequest:
@@ -264,6 +296,14 @@ func (c *Core) request(now clock.Time, r *Request) {
 		c.log(now, r.From, m)
 	case *nornv1.StatusRequest:
 		c.status(now, r.From)
+	case *nornv1.ExplainRequest:
+		c.read(newExplain(c, r.From, m))
+	case *nornv1.KeyRequest:
+		keys{c}.answer(now, r.From, m)
+	case *nornv1.QueuesRequest:
+		c.queues.list(now, r.From, m)
+	case *nornv1.SetQueueRequest:
+		c.queues.change(r.From, m)
 	default:
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}

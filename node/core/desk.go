@@ -21,6 +21,7 @@ type desk struct {
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[askKey]*waiter
 	asked  map[askKey]*asked
+	paused map[string]bool // queues of which nothing is handed out
 }
 
 func newDesk() *desk {
@@ -30,6 +31,7 @@ func newDesk() *desk {
 		byConn: make(map[uint64]map[uint64]*waiter),
 		byAsk:  make(map[askKey]*waiter),
 		asked:  make(map[askKey]*asked),
+		paused: make(map[string]bool),
 	}
 }
 
@@ -97,6 +99,23 @@ func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 }
 
+// pause stops a queue from being handed out, or lets it go on: then those who
+// wait for it are looked at.
+func (d *desk) pause(name string, paused bool) {
+	if paused {
+		d.paused[name] = true
+		return
+	}
+	if !d.paused[name] {
+		return
+	}
+	delete(d.paused, name)
+	if q := d.queues[name]; q != nil && !q.hot && len(q.wait) > 0 {
+		q.hot = true
+		d.hot = append(d.hot, q)
+	}
+}
+
 // onEnd hears from the vnodes that a claim has ended.
 func (d *desk) onEnd(_ id.ID, r *claim.Record) {
 	key := askKey{r.Session, r.Request}
@@ -152,7 +171,7 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 	var rank *claim.Rank
 	for _, name := range w.names {
 		q := d.queues[name]
-		if q == nil {
+		if q == nil || len(d.paused) > 0 && d.paused[name] {
 			continue
 		}
 		if p, r, ok := q.heads.Best(); ok && (rank == nil || r.Compare(rank) < 0) {

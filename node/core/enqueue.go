@@ -13,8 +13,11 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
+// enqueuing answers enqueues.
+type enqueuing struct{ *Core }
+
 // enqueue judges every task of the request for itself.
-func (c *Core) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
+func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
 	if err := checkBatch(len(m.GetTasks())); err != nil {
 		c.refuse(from, err)
 		return
@@ -51,30 +54,27 @@ func (c *Core) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
 	c.reply(from, reply)
 }
 
-func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
+func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
 	if err := proto.CheckSpec(t, c.cfg.MaxPayload); err != nil {
 		return err
 	}
-	if len(t.GetDependencies()) > 0 || t.GetKey() != "" {
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "dependencies and unique keys are not built yet in this version")
+	h, err := c.name(now, t)
+	if err != nil {
+		return err
 	}
-	task := c.ids.Next(now.Wall) // for clients that make none
-	if len(t.GetId()) > 0 {
-		var err *proto.Error
-		if task, err = checkID(now, t.GetId(), c.cfg.Eta); err != nil {
-			return err
-		}
-	}
+	task := h.task
 	p := ring.Of(task, len(c.vnodes))
 	v := c.vnodes[p]
-	if now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) {
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
-	}
 	if !c.desk.known[t.GetQueue()] && len(c.desk.known) >= c.cfg.MaxQueues {
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", len(c.desk.known))
+		return tooManyQueues(len(c.desk.known))
 	}
-	spec := newSpec(t, c.cfg.Retry)
+	spec := newSpec(t, c.queues.retry(t.GetQueue()))
+	if task.Kind() == id.KindKey {
+		spec.Admission = now.Wall
+	}
+	if bad := c.admit(now, t, p, task); bad != nil {
+		return bad
+	}
 	got, problem := v.Enqueue(c.tx, task, &spec)
 	switch {
 	case errors.Is(problem, vnode.ErrConflict):
@@ -88,10 +88,47 @@ func (c *Core) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.Enqueu
 	default:
 		c.stats.Enqueued++
 		c.desk.known[t.GetQueue()] = true
+		keys{c.Core}.taken(now, &h)
+		if len(spec.Dependencies) > 0 {
+			c.links.link(now, task, &spec)
+		}
 	}
 	fillReceipt(receipt, task, p, got.Existed)
 	res.Receipt = receipt
 	return nil
+}
+
+// name gives a task its ID: the client's, that of its unique key, or a new one.
+func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) {
+	if t.GetKey() != "" {
+		return keys{c.Core}.resolve(now, t)
+	}
+	if len(t.GetId()) == 0 {
+		return holder{task: c.ids.Next(now.Wall)}, nil // for clients that make none
+	}
+	task, err := checkID(now, t.GetId(), c.cfg.Eta)
+	if err == nil && now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {
+		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
+	}
+	return holder{task: task}, err
+}
+
+// admit judges a task by its queue and by what it depends on. What is there
+// already is let through: the answer to a repeated send does not change.
+func (c enqueuing) admit(now clock.Time, t *nornv1.TaskSpec, p ring.Partition, task id.ID) *proto.Error {
+	err := c.queues.admit(t.GetQueue())
+	if err == nil {
+		err = c.links.admit(now, t.GetDependencies())
+	}
+	if err != nil && vnode.Known(c.tx, p, task) {
+		return nil
+	}
+	return err
+}
+
+func tooManyQueues(n int) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", n)
 }
 
 // checkID checks the ID that a client made.

@@ -4,6 +4,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -60,6 +61,13 @@ type DiskSpace struct{ Free uint64 }
 // Registered is the register's answer.
 type Registered struct{ Result register.Result }
 
+// Archived says what became of an archive: it is on disk and was read back, or
+// it has failed and its tasks must stay.
+type Archived struct {
+	Tag    uint64
+	Failed bool
+}
+
 // Tick lets time pass.
 type Tick struct{}
 
@@ -98,17 +106,28 @@ func (r *Read) Run(view store.View, now clock.Time) (reply Reply, empty bool, er
 	return Reply{To: r.From, Message: m, Err: refusal}, m == nil && refusal == nil, nil
 }
 
+// Archive is finished tasks to be written elsewhere before they are deleted. It
+// runs beside the machine, on a snapshot; its outcome is stepped as [Archived].
+type Archive struct {
+	Tag  uint64
+	load func(store.View) ([]*nornv1.Task, error)
+}
+
+// Tasks reads the tasks. An error stops the node.
+func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.load(view) }
+
 // Ready is what the machine wants done; see the package comment for the order.
 type Ready struct {
 	Persist  *store.Batch // nil when there is nothing to write
 	Register []register.Request
 	Reads    []Read
 	Replies  []Reply
+	Archives []Archive
 	WakeWall int64 // wall ns, math.MaxInt64 for never
 	WakeMono int64 // mono ns, clock.Never for never
 }
 
 // Empty tells whether there is nothing to do but wait.
 func (r *Ready) Empty() bool {
-	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0
+	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0
 }

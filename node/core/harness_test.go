@@ -35,6 +35,9 @@ type rig struct {
 	wakeMono int64
 	hold     bool // keep replies back: the sync has not returned
 	held     []Reply
+	collect  time.Duration // interval; 0: nothing is collected
+	archives []*nornv1.Task
+	broken   bool // archives fail
 }
 
 const (
@@ -70,6 +73,7 @@ func (r *rig) open() {
 		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, CollectInterval: r.collect, Archive: true,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, r.store, r.now)
 	if err != nil {
@@ -111,6 +115,16 @@ func (r *rig) turn() {
 		}
 		for _, req := range ready.Register {
 			r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })
+		}
+		for i := range ready.Archives {
+			tasks, err := ready.Archives[i].Tasks(r.store)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if !r.broken {
+				r.archives = append(r.archives, tasks...)
+			}
+			r.step(Archived{Tag: ready.Archives[i].Tag, Failed: r.broken})
 		}
 		if r.hold {
 			r.held = append(r.held, ready.Replies...)
@@ -245,5 +259,8 @@ func (r *rig) audit() {
 		if err := vnode.Audit(r.store, ring.Partition(p)); err != nil {
 			r.t.Fatalf("partition %d: %v", p, err)
 		}
+	}
+	if err := vnode.AuditLinks(r.store, partitions); err != nil {
+		r.t.Fatal(err)
 	}
 }

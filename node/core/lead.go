@@ -3,32 +3,55 @@ package core
 import (
 	"slices"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
+// errand is what a request to the register is for.
+type errand struct {
+	changes []register.Change
+	set     *setQueue // nil: none
+}
+
 // ask sends a request to the register: a read when there are no changes.
 func (c *Core) ask(changes []register.Change) {
+	c.send(errand{changes: changes}, register.Request{Changes: changes})
+}
+
+func (c *Core) send(e errand, r register.Request) {
 	c.tag++
-	c.pending[c.tag] = changes
-	c.ready.Register = append(c.ready.Register, register.Request{Tag: c.tag, Changes: changes})
+	r.Tag = c.tag
+	c.pending[r.Tag] = e
+	c.ready.Register = append(c.ready.Register, r)
 }
 
 // registered takes the register's answer: what was won is led, what is without
 // a leader in this incarnation is asked for.
-func (c *Core) registered(r register.Result) {
-	changes, ok := c.pending[r.Tag]
+func (c *Core) registered(now clock.Time, r register.Result) {
+	e, ok := c.pending[r.Tag]
 	if !ok {
 		return
 	}
 	delete(c.pending, r.Tag)
+	if r.Err != nil && e.set != nil {
+		c.queues.changed(now, e.set, r)
+		return
+	}
 	if r.Err != nil {
 		c.ask(nil) // unknown is not failed: read what came of it
 		return
 	}
 	c.joined = true
 	c.cells = r.State.Cells
-	for _, change := range changes {
+	if bad := c.queues.load(r.State.Queues); bad != nil {
+		c.check(bad)
+		return
+	}
+	if e.set != nil {
+		c.queues.changed(now, e.set, r)
+	}
+	for _, change := range e.changes {
 		// The nonce decides, not the answer: a lost answer may have been a win.
 		cell, v := &c.cells[change.Partition], c.vnodes[change.Partition]
 		if cell.Same(&change.New) && v.Leading() != cell.Epoch {

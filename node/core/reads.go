@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -99,10 +100,11 @@ func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.E
 	} else if n != 0 {
 		return r, proto.Invalid("the cursor is not one of this server")
 	}
-	for _, s := range m.GetStates() {
-		if _, ok := nornv1.State_name[int32(s)]; !ok || s == 0 {
-			return r, proto.Invalid("the filter has the unknown state %d", s)
-		}
+	if err := checkStates(m.GetStates()); err != nil {
+		return r, err
+	}
+	if err := checkFilter(m.GetFilter()); err != nil {
+		return r, err
 	}
 	r.run = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := listPage(view, partitions, last, limit, m)
@@ -114,7 +116,7 @@ func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.E
 // listPage merges the partitions in ID order.
 func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
 	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
-		return m.GetQueue() == "" || e.Queue == m.GetQueue()
+		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && fitsSpec(m.GetFilter(), e)
 	})
 	defer merge.close()
 	reply := &nornv1.ListReply{}
@@ -135,7 +137,10 @@ func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.
 		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}
-		w := wireTask(d, proto.MaxUpdatesInList)
+		if !fits(m.GetFilter(), d) {
+			continue
+		}
+		w := listed(d, m.GetIdsOnly())
 		size += gproto.Size(w)
 		reply.Tasks = append(reply.Tasks, w)
 	}
@@ -246,16 +251,21 @@ func (c *Core) status(now clock.Time, from Origin) {
 	c.reply(from, reply)
 }
 
+// rankNanos is the admission time in a rank, wall ns.
+func rankNanos(r *claim.Rank) int64 {
+	var t id.ID
+	order := r.Order()
+	copy(t[:], order[:])
+	return t.Nanos()
+}
+
 // oldest is the age in seconds of the oldest among the next tasks of each
 // queue in a partition, 0 when nothing is ready.
 func oldest(v *vnode.Vnode, now clock.Time) float64 {
 	first := now.Wall
 	v.Queues(func(name string, _ *vnode.Counts) {
 		if r := v.Best(name); r != nil {
-			var t id.ID
-			order := r.Order()
-			copy(t[:], order[:])
-			first = min(first, t.Nanos())
+			first = min(first, rankNanos(r))
 		}
 	})
 	return time.Duration(now.Wall - first).Seconds()

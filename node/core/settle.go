@@ -11,6 +11,9 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
+// settling answers the requests of those who hold claims.
+type settling struct{ *Core }
+
 // taskRef checks the ID and token of a claim.
 func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 	if len(b) != len(id.ID{}) {
@@ -23,7 +26,7 @@ func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 }
 
 // lost says why a token does not hold its task any more.
-func (c *Core) lost(task id.ID, token uint64, err error) *proto.Error {
+func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	if damaged(err) {
 		c.check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
@@ -57,7 +60,16 @@ func (c *Core) lost(task id.ID, token uint64, err error) *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is lost: %s (the task is %s)", token, task, why, d.State)
 }
 
-func (c *Core) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
+// stateOf is the state of a task whose claim is lost.
+func (c settling) stateOf(task id.ID) nornv1.State {
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoClaims: true})
+	if !c.check(err) {
+		return nornv1.State_STATE_UNSPECIFIED
+	}
+	return nornv1.State(d.State)
+}
+
+func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 	if err := checkBatch(len(m.GetClaims())); err != nil {
 		c.refuse(from, err)
 		return
@@ -79,6 +91,7 @@ func (c *Core) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		r, err := c.vnode(task).Renew(c.tx, task, ref.GetToken(), lease, now)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
+			res.State = c.stateOf(task)
 			continue
 		}
 		c.stats.Renewed++
@@ -87,7 +100,7 @@ func (c *Core) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 	c.reply(from, reply)
 }
 
-func (c *Core) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
+func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	task, bad := taskRef(m.GetId(), m.GetToken())
 	if bad == nil && len(m.GetData()) > proto.MaxUpdateBytes {
 		bad = proto.Invalid("the update has %d bytes, over the limit of %d", len(m.GetData()), proto.MaxUpdateBytes)
@@ -105,7 +118,7 @@ func (c *Core) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
 }
 
-func (c *Core) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
+func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
 	err := checkBatch(len(m.GetCompletions()))
 	if err == nil {
 		err = checkDurability(m.GetDurability())
@@ -138,7 +151,7 @@ func (c *Core) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) 
 }
 
 // add stores a fact that any node may write and says what it has bought.
-func (c *Core) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
+func (c settling) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.vnodes))
 	added, err := c.vnodes[p].Add(c.tx, f)
 	if !c.check(err) {
@@ -155,7 +168,7 @@ func (c *Core) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteRe
 	fillReceipt(res.Receipt, task, p, added.Existed)
 }
 
-func (c *Core) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
+func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
 	if err := checkBatch(len(m.GetFailures())); err != nil {
 		c.refuse(from, err)
 		return
@@ -171,7 +184,7 @@ func (c *Core) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
 	c.reply(from, reply)
 }
 
-func (c *Core) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
+func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
 	task, bad := taskRef(f.GetId(), f.GetToken())
 	if bad != nil {
 		return bad
@@ -199,7 +212,7 @@ func (c *Core) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResul
 	return nil
 }
 
-func (c *Core) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
+func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
 	if err := checkBatch(len(m.GetClaims())); err != nil {
 		c.refuse(from, err)
 		return

@@ -1,0 +1,39 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/store"
+)
+
+// retention reads the word of the configuration.
+func retention(policy string) nornv1.Retention {
+	switch policy {
+	case "archive":
+		return nornv1.Retention_RETENTION_ARCHIVE
+	case "keep":
+		return nornv1.Retention_RETENTION_KEEP
+	}
+	return nornv1.Retention_RETENTION_DELETE
+}
+
+// writeArchive writes finished tasks beside the loop and tells it whether they
+// are safe. A failure keeps them where they are.
+func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Archive) {
+	tasks, err := a.Tasks(view)
+	view.Close()
+	if err != nil {
+		n.fatal(err)
+		return
+	}
+	m, err := n.archive.Write(ctx, time.Now(), tasks)
+	if err != nil {
+		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "hint", "the tasks stay; free space or repair archive-dir")
+	} else {
+		n.log.Info("archive.written", "tasks", m.Tasks, "file", m.File)
+	}
+	n.inbox.post(core.Archived{Tag: a.Tag, Failed: err != nil})
+}

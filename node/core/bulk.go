@@ -1,0 +1,160 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// bulk answers requests that name tasks, not claims.
+type bulk struct{ *Core }
+
+// cancel cancels tasks one by one: each is judged for itself.
+func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
+	err := checkBatch(len(m.GetIds()))
+	if err == nil {
+		err = checkDurability(m.GetDurability())
+	}
+	if err == nil && len(m.GetReason()) > proto.MaxErrorBytes {
+		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxErrorBytes)
+	}
+	c.each(from, err, m.GetIds(), m.GetOnlyStates(), func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+		t := d.Task
+		switch {
+		case d.State == crdt.StateCompleted || t.Collected():
+			return conflict("task %s is %s already", t.ID, d.State)
+		case d.State == crdt.StateCancelled:
+			fillReceipt(res.Receipt, t.ID, c.vnode(t.ID).Partition, true)
+			return nil
+		}
+		f := crdt.Cancelled{At: now.Wall, Reason: m.GetReason()}
+		settling(c).add(t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
+		res.State = nornv1.State_STATE_CANCELLED
+		return nil
+	})
+}
+
+// retry gives tasks a new run of attempts.
+func (c bulk) retry(now clock.Time, from Origin, m *nornv1.RetryRequest) {
+	c.each(from, checkBatch(len(m.GetIds())), m.GetIds(), m.GetOnlyStates(), func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+		return c.retryOne(now, d, res)
+	})
+}
+
+// each runs an action over the tasks that are in one of the states asked for.
+func (c bulk) each(from Origin, err *proto.Error, ids [][]byte, only []nornv1.State, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
+	if err == nil {
+		err = checkStates(only)
+	}
+	if err != nil {
+		c.refuse(from, err)
+		return
+	}
+	reply := &nornv1.WriteReply{}
+	for _, b := range ids {
+		res := &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}
+		reply.Results = append(reply.Results, res)
+		if err := c.one(b, only, res, act); err != nil {
+			res.Receipt, res.Error = nil, err.Proto()
+		}
+	}
+	c.reply(from, reply)
+}
+
+func (c bulk) one(b []byte, only []nornv1.State, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
+	task, bad := readID(b)
+	if bad != nil {
+		return bad
+	}
+	d, err := vnode.ReadTask(c.tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true})
+	if !c.check(err) {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
+	}
+	if d.Task.Enqueued == nil && !d.Task.Collected() {
+		return notFound(task)
+	}
+	res.State = nornv1.State(d.State)
+	if len(only) > 0 && !slices.Contains(only, res.State) {
+		return conflict("task %s is %s now", task, d.State)
+	}
+	return act(d, res)
+}
+
+func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+	t, v := d.Task, c.vnode(d.Task.ID)
+	switch {
+	case v.Leading() == 0:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
+		e.RetryAfter = 50 * time.Millisecond
+		return e
+	case t.Collected():
+		return conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)
+	case d.State == crdt.StateCompleted:
+		return conflict("task %s is completed", t.ID)
+	case d.State == crdt.StateCancelled && t.CancelledByUser():
+		return conflict("task %s was cancelled on purpose, which stays; enqueue it anew", t.ID)
+	case d.State == crdt.StateScheduled && !t.BacksOff():
+		return conflict("task %s has not been tried: it starts at %s", t.ID, time.Unix(0, t.NotBefore()).UTC().Format(time.RFC3339))
+	case d.State == crdt.StateReady || d.State == crdt.StateClaimed || d.State == crdt.StateWaiting:
+		fillReceipt(res.Receipt, t.ID, v.Partition, true) // nothing to do
+		return nil
+	}
+	if d.State == crdt.StateCancelled {
+		if dependency, ok := c.links.obstacle(t); ok {
+			return conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
+		}
+	}
+	state, err := v.Decide(c.tx, t.ID, func(t *crdt.Task) (crdt.Fact, bool) {
+		return crdt.Requeued{Generation: t.Generation() + 1, AfterToken: v.Newest(), At: now.Wall}.Fact(t.ID), true
+	})
+	if !c.check(err) {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
+	}
+	if len(t.Enqueued.Dependencies) > 0 {
+		c.links.link(now, t.ID, t.Enqueued)
+		after, err := vnode.ReadTask(c.tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true})
+		if c.check(err) {
+			state = after.State
+		}
+	}
+	c.stats.Retried++
+	res.State = nornv1.State(state)
+	fillReceipt(res.Receipt, t.ID, v.Partition, false)
+	return nil
+}
+
+// obstacle is a dependency that would have the task cancelled again at once.
+func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
+	if t.Enqueued.OnDepFailure != crdt.DepFailureCancel {
+		return id.ID{}, false
+	}
+	for _, dependency := range t.Enqueued.Dependencies {
+		d, err := vnode.LoadTask(l.c.tx, l.c.vnode(dependency).Partition, dependency)
+		if !l.c.check(err) {
+			return id.ID{}, false
+		}
+		if o := d.Outcome(); o != crdt.StateUnknown && o != crdt.StateCompleted {
+			return dependency, true
+		}
+	}
+	return id.ID{}, false
+}
+
+func checkStates(states []nornv1.State) *proto.Error {
+	for _, s := range states {
+		if _, ok := nornv1.State_name[int32(s)]; !ok || s == 0 {
+			return proto.Invalid("the filter has the unknown state %d", s)
+		}
+	}
+	return nil
+}
+
+func conflict(format string, args ...any) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, format, args...)
+}

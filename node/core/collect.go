@@ -1,0 +1,200 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Retention says what happens to finished tasks in the end.
+type Retention struct {
+	What nornv1.Retention // delete, archive or keep
+	// After is how long completed and cancelled tasks stay.
+	After time.Duration
+	// Dead is how long dead tasks stay; 0: until they are retried or cancelled.
+	Dead time.Duration
+}
+
+// collector deletes finished tasks whose retention is over (design 6): a
+// partition at a time, in bounded steps.
+type collector struct {
+	c    *Core
+	at   int64 // mono ns of the next step
+	p    int   // partition it looks at
+	keys id.ID // unique key looked at last
+
+	tag     uint64 // of the archive under way
+	waiting []vnode.Due
+}
+
+// collectBatch bounds the tasks collected, archived or forgotten in one step.
+const collectBatch = 256
+
+// collectPause is between two steps while there is much to do, so that clients
+// come first.
+const collectPause = 2 * time.Millisecond
+
+type rule struct {
+	what  nornv1.Retention
+	after time.Duration
+	dead  time.Duration
+}
+
+// rule is what holds for a queue.
+func (k *collector) rule(queue string) rule {
+	d := k.c.cfg.Retention
+	r := rule{what: d.What, after: d.After, dead: d.Dead}
+	s := k.c.queues.of(queue)
+	if s.GetRetention() != nornv1.Retention_RETENTION_UNSPECIFIED {
+		r.what = s.GetRetention()
+	}
+	if s.GetRetentionSeconds() > 0 {
+		r.after = proto.Seconds(s.GetRetentionSeconds())
+	}
+	if s.GetDeadRetentionSeconds() > 0 {
+		r.dead = proto.Seconds(s.GetDeadRetentionSeconds())
+	}
+	return r
+}
+
+// cutoff is the instant up to which tasks of a queue have been kept long
+// enough; below 0 when they stay.
+func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
+	return func(s crdt.State, queue string) int64 {
+		r := k.rule(queue)
+		keep := r.after
+		if s == crdt.StateDead {
+			keep = r.dead
+		}
+		switch {
+		case r.what == nornv1.Retention_RETENTION_KEEP, s == crdt.StateDead && keep == 0:
+			return -1
+		case r.what == nornv1.Retention_RETENTION_ARCHIVE && k.tag != 0:
+			return -1 // one archive at a time
+		}
+		return now.Wall - int64(keep)
+	}
+}
+
+// work takes one step when it is time.
+func (k *collector) work(now clock.Time) {
+	if now.Mono < k.at || k.c.cfg.CollectInterval <= 0 {
+		return
+	}
+	v := k.c.vnodes[k.p]
+	more := false
+	if v.Leading() != 0 {
+		more = vnode.Forget(k.c.tx, v.Partition, now.Wall, collectBatch) == collectBatch
+		more = k.sweepKeys(now, v.Partition) || more
+		dues := vnode.Dues(k.c.tx, v.Partition, k.cutoff(now), collectBatch)
+		more = more || len(dues) == collectBatch
+		var archive []vnode.Due
+		for _, d := range dues {
+			if k.rule(d.Queue).what == nornv1.Retention_RETENTION_ARCHIVE {
+				archive = append(archive, d)
+				continue
+			}
+			k.collect(now, d)
+		}
+		k.archive(archive)
+	}
+	if more {
+		k.at = now.Mono + int64(collectPause)
+		return
+	}
+	k.p = (k.p + 1) % len(k.c.vnodes)
+	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.vnodes))
+}
+
+// next is when work wants to be called, mono ns.
+func (k *collector) next() int64 {
+	if k.c.cfg.CollectInterval <= 0 {
+		return clock.Never
+	}
+	return k.at
+}
+
+func (k *collector) collect(now clock.Time, d vnode.Due) {
+	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, func(t *crdt.Task) int64 { return k.bury(now, t) })
+	if k.c.check(err) && gone {
+		k.c.stats.Collected++
+	}
+}
+
+// bury says how long the tombstone of a task stays, and moves its unique key
+// on, so that its ID is never given out again.
+func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
+	e, last := t.Enqueued, now.Wall
+	switch {
+	case t.ID.Kind() != id.KindKey:
+	case e.KeyWindow > 0: // the key stays taken until its window is over
+		last = max(last, t.ID.Nanos()+e.KeyWindow)
+	default:
+		h := keys{k.c}.look(now, e.Queue, e.Key, 0)
+		keys{k.c}.taken(now, &h)
+	}
+	return last + int64(k.c.cfg.GCGrace)
+}
+
+// sweepKeys forgets unique keys whose tasks nobody knows any more.
+func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
+	all := vnode.Keys(k.c.tx, p, k.keys, collectBatch)
+	for _, key := range all {
+		k.keys = key.First
+		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
+		if old && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.vnodes)), key.Current) {
+			vnode.DropKey(k.c.tx, p, key.First)
+		}
+	}
+	if len(all) < collectBatch {
+		k.keys = id.ID{}
+		return false
+	}
+	return true
+}
+
+// archive has tasks written elsewhere before they are collected.
+func (k *collector) archive(dues []vnode.Due) {
+	if len(dues) == 0 || k.tag != 0 {
+		return
+	}
+	k.c.tag++
+	k.tag, k.waiting = k.c.tag, dues
+	partitions := len(k.c.vnodes)
+	k.c.ready.Archives = append(k.c.ready.Archives, Archive{Tag: k.tag, load: func(view store.View) ([]*nornv1.Task, error) {
+		var tasks []*nornv1.Task
+		for _, d := range dues {
+			t, err := vnode.ReadTask(view, ring.Of(d.Task, partitions), d.Task, vnode.ReadOptions{})
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, wireTask(t, proto.MaxUpdatesInTask))
+		}
+		return tasks, nil
+	}})
+}
+
+// archived hears that an archive is safe, or has failed: then its tasks stay
+// and are tried again.
+func (k *collector) archived(now clock.Time, a Archived) {
+	if a.Tag != k.tag {
+		return
+	}
+	dues := k.waiting
+	k.tag, k.waiting = 0, nil
+	if a.Failed {
+		k.at = max(k.at, now.Mono+int64(k.c.cfg.CollectInterval))
+		return
+	}
+	for _, d := range dues {
+		k.collect(now, d)
+	}
+	k.c.stats.Archived += uint64(len(dues))
+}

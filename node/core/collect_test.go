@@ -1,0 +1,145 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func newCollecting(t *testing.T) *rig {
+	r := newRig(t)
+	r.collect = time.Minute
+	r.crash(0) // the interval is read at the start
+	return r
+}
+
+func (r *rig) total() uint64 {
+	r.t.Helper()
+	return must[*nornv1.CountReply](r, &nornv1.CountRequest{}).Total.Total
+}
+
+func TestFinishedTasksGoAfterTheirRetention(t *testing.T) {
+	r := newCollecting(t)
+	r.enqueue(spec("a"), spec("a"), spec("d"), spec("k"), spec("live"))
+	r.set("k", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_KEEP}, "retention")
+	done := r.finish("a")
+	cancelled := r.claim("a", 1)[0].Task.Id
+	gone, _ := id.Parse(cancelled)
+	r.cancel(gone)
+	dead, kept := r.die("d"), r.finish("k")
+	r.pass(50 * time.Minute)
+	if n := r.total(); n != 5 {
+		t.Fatalf("%d tasks before the retention is over", n)
+	}
+	r.pass(15 * time.Minute)
+	if n := r.total(); n != 3 {
+		t.Fatalf("%d tasks left, want the dead, the kept and the live one", n)
+	}
+	r.audit()
+	r.want(done, "completed") // the tombstone knows
+	r.want(gone, "cancelled")
+	r.want(dead, "dead")
+	r.want(kept, "completed")
+	// Nothing collected comes back (K8).
+	again := spec("a")
+	again.Id = done.Bytes()
+	if res := r.tryEnqueue(again); res.Error != nil || !res.Receipt.Existed {
+		t.Fatalf("a repeated send of a collected task: %v", res)
+	}
+	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: done.Bytes(), Token: 1 << 32, Data: []byte("late")})
+	if res := r.complete(gone, 1<<32); res.Error != nil {
+		t.Fatal(res.Error)
+	}
+	r.crash(time.Second)
+	r.audit()
+	if n := r.total(); n != 3 {
+		t.Fatalf("%d tasks after late facts of collected ones", n)
+	}
+	// What depends on it is let go by the tombstone.
+	r.want(r.enqueue(after("b", onFailCancel, done))[0], "ready")
+	r.pass(8 * 24 * time.Hour)
+	if reply := r.ask(&nornv1.GetRequest{Id: done.Bytes()}); reply.Err == nil {
+		t.Fatal("the tombstone never goes")
+	}
+	if res := r.tryEnqueue(again); res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW {
+		t.Fatalf("below the horizon: %v", res)
+	}
+	r.audit()
+}
+
+func TestWhatAnUnfinishedTaskDependsOnStays(t *testing.T) {
+	r := newCollecting(t)
+	dep := r.enqueue(spec("a"))[0]
+	task := r.enqueue(after("b", onFailCancel, dep))[0]
+	r.finish("a")
+	r.pass(2 * time.Hour)
+	if got := r.get(dep); got.Queue != "a" {
+		t.Fatal("a task was collected although another one that depends on it is not finished")
+	}
+	if r.finish("b") != task {
+		t.Fatal("another task was handed out")
+	}
+	r.pass(2 * time.Hour)
+	if n := r.total(); n != 0 {
+		t.Fatalf("%d tasks left", n)
+	}
+	r.audit()
+}
+
+func TestNothingIsDeletedBeforeItIsArchived(t *testing.T) {
+	r := newCollecting(t)
+	r.broken = true
+	r.set("a", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_ARCHIVE, RetentionSeconds: 60}, "retention", "retention_seconds")
+	r.enqueue(spec("a"))
+	done := r.finish("a")
+	r.pass(time.Hour)
+	if r.total() != 1 || len(r.archives) != 0 {
+		t.Fatal("a task was deleted although it could not be archived")
+	}
+	r.broken = false
+	r.pass(5 * time.Minute)
+	if r.total() != 0 || len(r.archives) != 1 || r.archives[0].Id != done.String() || len(r.archives[0].Claims) != 1 {
+		t.Fatalf("%d tasks left, archived %v", r.total(), r.archives)
+	}
+	r.audit()
+}
+
+func TestACollectedKeyNeverGetsItsIDAgain(t *testing.T) {
+	r := newCollecting(t)
+	first := r.tryEnqueue(keyed("q", "k", 0)).Receipt.Id
+	r.finish("q")
+	r.pass(2 * time.Hour)
+	if r.total() != 0 {
+		t.Fatal("not collected")
+	}
+	second := r.tryEnqueue(keyed("q", "k", 0))
+	if second.Error != nil || second.Receipt.Existed || second.Receipt.Id == first {
+		t.Fatalf("after the task was collected: %v", second)
+	}
+	r.finish("q")
+	r.pass(9 * 24 * time.Hour)
+	third := r.tryEnqueue(keyed("q", "k", 0))
+	if third.Error != nil || third.Receipt.Existed {
+		t.Fatalf("after its tombstone went: %v", third)
+	}
+	r.audit()
+}
+
+func TestAWindowStaysTakenAfterItsTaskWasCollected(t *testing.T) {
+	r := newCollecting(t)
+	const window = 30 * 24 * time.Hour
+	first := r.tryEnqueue(keyed("q", "k", window))
+	r.finish("q")
+	start := r.key("q", "k", window)
+	for range 5 {
+		r.pass(4 * 24 * time.Hour)
+		if now := r.key("q", "k", window); string(now.Id) != string(start.Id) {
+			return // the next window has begun
+		}
+		if res := r.tryEnqueue(keyed("q", "k", window)); res.Error != nil || !res.Receipt.Existed || res.Receipt.Id != first.Receipt.Id {
+			t.Fatalf("taken twice in one window: %v", res)
+		}
+	}
+}

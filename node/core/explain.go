@@ -1,0 +1,238 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Limits of one explanation.
+const (
+	maxReasons = 100    // more dependencies are summed up
+	maxVisits  = 2_000  // tasks looked at for a cycle
+	maxAhead   = 10_000 // better tasks counted
+)
+
+// explainer finds out what keeps a task from running. What only the machine
+// knows is taken along when the request comes; the rest is read on a snapshot.
+type explainer struct {
+	view       store.View
+	partitions int
+	now        clock.Time
+	paused     map[string]string // queue: note
+	waiters    map[string]int
+	leading    map[ring.Partition]bool
+	reply      *nornv1.ExplainReply
+}
+
+// newExplain makes the read that answers why a task is not running.
+func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Error) {
+	task, bad := readID(m.GetId())
+	if bad != nil {
+		return Read{From: from}, bad
+	}
+	e := &explainer{partitions: len(c.vnodes), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
+	p := ring.Of(task, len(c.vnodes))
+	e.leading[p] = c.vnodes[p].Leading() != 0
+	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true})
+	if !c.check(err) || d.Task.Enqueued == nil {
+		return Read{From: from}, notFound(task)
+	}
+	name := d.Task.Enqueued.Queue
+	if s := c.queues.of(name); s.GetPaused() {
+		e.paused[name] = noted(s)
+	}
+	if q := c.desk.queues[name]; q != nil {
+		e.waiters[name] = len(q.wait) - q.stale
+	}
+	return Read{From: from, run: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
+		e.view, e.now = view, now
+		return e.run(task)
+	}}, nil
+}
+
+func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
+	d, err := vnode.ReadTask(e.view, ring.Of(task, e.partitions), task, vnode.ReadOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Task.Enqueued == nil {
+		return nil, notFound(task), nil
+	}
+	e.reply = &nornv1.ExplainReply{Id: task.String(), Queue: d.Task.Enqueued.Queue, State: nornv1.State(d.State)}
+	switch d.State {
+	case crdt.StateWaiting:
+		err = e.waiting(d)
+	case crdt.StateScheduled:
+		e.scheduled(d)
+	case crdt.StateReady:
+		e.ready(d)
+	case crdt.StateClaimed:
+		e.claimed(d)
+	default:
+		e.finished(d)
+	}
+	return e.reply, nil, err
+}
+
+func (e *explainer) add(kind nornv1.ReasonKind, format string, args ...any) *nornv1.Reason {
+	r := &nornv1.Reason{Kind: kind, Text: fmt.Sprintf(format, args...)}
+	e.reply.Reasons = append(e.reply.Reasons, r)
+	return r
+}
+
+func (e *explainer) waiting(d *vnode.Detail) error {
+	task := d.Task.ID
+	cycle, err := e.cycle(task)
+	if err != nil {
+		return err
+	}
+	if cycle != nil {
+		names := make([]string, len(cycle))
+		for i, c := range cycle {
+			names[i] = c.String()
+		}
+		e.add(nornv1.ReasonKind_REASON_KIND_CYCLE, "the dependencies go in a circle (%s) and will never be completed: cancel one of them", strings.Join(append(names, names[0]), " → ")).Tasks = names
+	}
+	blockers := vnode.Blockers(e.view, ring.Of(task, e.partitions), task)
+	for i, b := range blockers {
+		if i == maxReasons {
+			e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "… and %d more dependencies", len(blockers)-i)
+			break
+		}
+		dep, err := vnode.ReadTask(e.view, ring.Of(b, e.partitions), b, vnode.ReadOptions{NoClaims: true})
+		if err != nil {
+			return err
+		}
+		r := e.dependency(b, dep, d.Task.Enqueued.OnDepFailure)
+		r.Tasks, r.TaskState = []string{b.String()}, nornv1.State(dep.State)
+	}
+	return nil
+}
+
+func (e *explainer) dependency(b id.ID, dep *vnode.Detail, policy crdt.OnDepFailure) *nornv1.Reason {
+	switch {
+	case dep.State == crdt.StateUnknown:
+		return e.add(nornv1.ReasonKind_REASON_KIND_UNKNOWN_DEPENDENCY, "dependency %s has not been enqueued, as far as is known: enqueue it, or cancel this task", b)
+	case dep.State.Finished() && policy == crdt.DepFailureWait:
+		return e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "dependency %s is %s, and this task waits all the same: `norn task retry %s`, or cancel this task", b, dep.State, b)
+	}
+	return e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "dependency %s is %s", b, dep.State)
+}
+
+// cycle searches the tasks that hold this one back, and those that hold them
+// back, for a circle: depth first, with the path.
+func (e *explainer) cycle(task id.ID) ([]id.ID, error) {
+	type step struct {
+		task id.ID
+		next []id.ID
+	}
+	seen := map[id.ID]bool{task: true}
+	path := []step{{task, vnode.Blockers(e.view, ring.Of(task, e.partitions), task)}}
+	for len(path) > 0 && len(seen) < maxVisits {
+		top := &path[len(path)-1]
+		if len(top.next) == 0 {
+			path = path[:len(path)-1]
+			continue
+		}
+		next := top.next[0]
+		top.next = top.next[1:]
+		if at := slices.IndexFunc(path, func(s step) bool { return s.task == next }); at >= 0 {
+			var circle []id.ID
+			for _, s := range path[at:] {
+				circle = append(circle, s.task)
+			}
+			return circle, nil
+		}
+		if !seen[next] {
+			seen[next] = true
+			path = append(path, step{next, vnode.Blockers(e.view, ring.Of(next, e.partitions), next)})
+		}
+	}
+	return nil, nil
+}
+
+func (e *explainer) scheduled(d *vnode.Detail) {
+	t := d.Task
+	at := time.Unix(0, t.NotBefore()).UTC()
+	if t.BacksOff() {
+		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "attempt %d of %d failed (%s); the next is at %s, or now with `norn task retry %s`",
+			t.Attempts(), t.Enqueued.Retry.MaxAttempts, t.Error(), at.Format(time.RFC3339), t.ID).Until = stamp(t.NotBefore())
+	} else {
+		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = stamp(t.NotBefore())
+	}
+	e.pause(t.Enqueued.Queue)
+}
+
+func (e *explainer) pause(queue string) {
+	if note, ok := e.paused[queue]; ok {
+		e.add(nornv1.ReasonKind_REASON_KIND_QUEUE_PAUSED, "queue %s is paused%s: `norn queue resume %s`", queue, note, queue)
+	}
+}
+
+func (e *explainer) ready(d *vnode.Detail) {
+	t := d.Task
+	queue, p := t.Enqueued.Queue, ring.Of(t.ID, e.partitions)
+	e.pause(queue)
+	if !e.leading[p] {
+		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "partition %d has no leader here yet, so nothing is handed out from it", p)
+	}
+	rank := vnode.RankOf(t)
+	ahead, bound := uint64(0), false
+	for q := range e.partitions {
+		n := vnode.Ahead(e.view, ring.Partition(q), queue, &rank, maxAhead-int(ahead))
+		if ahead += uint64(n); ahead >= maxAhead {
+			bound = true
+			break
+		}
+	}
+	if ahead > 0 {
+		more := ""
+		if bound {
+			more = "at least "
+		}
+		r := e.add(nornv1.ReasonKind_REASON_KIND_BEHIND, "%s%d tasks of queue %s come first (higher priority, or older)", more, ahead, queue)
+		r.Count, r.CountIsBound = ahead, bound
+	}
+	if e.waiters[queue] == 0 {
+		e.add(nornv1.ReasonKind_REASON_KIND_NO_WORKER, "no worker is asking for tasks of queue %s on this node: all are busy, or none runs (`norn work -q %s -- CMD`)", queue, queue)
+	}
+}
+
+func (e *explainer) claimed(d *vnode.Detail) {
+	for i := range d.Claims {
+		if r := &d.Claims[i]; r.Outcome == claim.Active {
+			reason := e.add(nornv1.ReasonKind_REASON_KIND_CLAIMED, "worker %q has it since %s, and its claim ends at %s unless it is renewed",
+				r.Worker, time.Unix(0, r.Start).UTC().Format(time.RFC3339), time.Unix(0, r.End).UTC().Format(time.RFC3339))
+			reason.Worker, reason.Until = r.Worker, stamp(r.End)
+		}
+	}
+}
+
+func (e *explainer) finished(d *vnode.Detail) {
+	t := d.Task
+	at := time.Unix(0, t.FinishedAt()).UTC().Format(time.RFC3339)
+	switch dependency, blocked := t.BlockedBy(); {
+	case d.State == crdt.StateCompleted:
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was completed at %s", at)
+	case d.State == crdt.StateCancelled && blocked && !t.CancelledByUser():
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s because dependency %s died or was cancelled: retry that one, then `norn task retry %s`", at, dependency, t.ID).Tasks = []string{dependency.String()}
+	case d.State == crdt.StateCancelled:
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, t.Error())
+	default:
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it died at %s (%s): `norn task retry %s` gives it new attempts", at, t.Error(), t.ID)
+	}
+}

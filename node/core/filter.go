@@ -1,0 +1,76 @@
+package core
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// checkFilter refuses a filter that cannot be meant.
+func checkFilter(f *nornv1.Filter) *proto.Error {
+	for _, ts := range []*timestamppb.Timestamp{f.GetCreatedBefore(), f.GetCreatedAfter(), f.GetFinishedBefore(), f.GetFinishedAfter()} {
+		if ts != nil && !ts.IsValid() {
+			return proto.Invalid("the filter has a time that is none")
+		}
+	}
+	if n := len(f.GetHeaders()); n > proto.MaxHeaders {
+		return proto.Invalid("the filter has %d headers, over the limit of %d", n, proto.MaxHeaders)
+	}
+	return nil
+}
+
+// fitsSpec tells whether a task can fit the filter, from its spec alone.
+func fitsSpec(f *nornv1.Filter, e *crdt.Enqueued) bool {
+	if f == nil {
+		return true
+	}
+	if f.GetKey() != "" && e.Key != f.GetKey() {
+		return false
+	}
+	// Any order: all must be there.
+	for k, v := range f.GetHeaders() {
+		at, ok := slices.BinarySearchFunc(e.Headers, k, func(h crdt.Header, k string) int { return strings.Compare(h.Key, k) })
+		if !ok || e.Headers[at].Value != v {
+			return false
+		}
+	}
+	return true
+}
+
+// fits tells whether a task whose spec fits meets the rest of the filter.
+func fits(f *nornv1.Filter, d *vnode.Detail) bool {
+	if f == nil {
+		return true
+	}
+	t := d.Task
+	finished := t.FinishedAt()
+	switch {
+	case !within(t.Admission(), f.GetCreatedAfter(), f.GetCreatedBefore()),
+		(f.GetFinishedAfter() != nil || f.GetFinishedBefore() != nil) && (finished == 0 || !within(finished, f.GetFinishedAfter(), f.GetFinishedBefore())),
+		f.GetErrorContains() != "" && !strings.Contains(t.Error(), f.GetErrorContains()),
+		uint32(t.Attempts()) < f.GetMinAttempts():
+		return false
+	}
+	return f.GetWorker() == "" || slices.ContainsFunc(d.Claims, func(r claim.Record) bool {
+		return r.Outcome == claim.Active && r.Worker == f.GetWorker()
+	})
+}
+
+func within(wall int64, after, before *timestamppb.Timestamp) bool {
+	return (after == nil || wall > after.AsTime().UnixNano()) && (before == nil || wall < before.AsTime().UnixNano())
+}
+
+// listed is a task of a list.
+func listed(d *vnode.Detail, idsOnly bool) *nornv1.Task {
+	if idsOnly {
+		return &nornv1.Task{Id: d.Task.ID.String(), Queue: d.Task.Enqueued.Queue, State: nornv1.State(d.State)}
+	}
+	return wireTask(d, proto.MaxUpdatesInList)
+}

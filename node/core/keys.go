@@ -1,0 +1,117 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// keys names the tasks of unique keys (design 3). The ID says it all: with a
+// window there is one ID per window, without one an ID per generation, and the
+// generation goes up when the task before is seen finished.
+type keys struct{ c *Core }
+
+// holder is the ID that a key has now.
+type holder struct {
+	task  id.ID
+	state crdt.State // unknown: the key is free
+	first id.ID      // of generation 0: names the record; zero with a window
+	next  uint64     // generation to be remembered once the task is there; 0: none
+}
+
+// look finds the ID that a task with this key has now.
+func (k keys) look(now clock.Time, queue, key string, window int64) holder {
+	cluster := [16]byte(k.c.cfg.Cluster.ID)
+	if window > 0 {
+		h := holder{task: id.UniqueKey(cluster, queue, key, windowStart(now.Wall, window), 0)}
+		h.state = k.state(h.task)
+		return h
+	}
+	first := id.UniqueKey(cluster, queue, key, 0, 0)
+	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.vnodes)), first)
+	h := holder{first: first, task: id.UniqueKey(cluster, queue, key, 0, generation)}
+	if h.state = k.state(h.task); h.state.Finished() {
+		h.next = generation + 1
+		h.task = id.UniqueKey(cluster, queue, key, 0, h.next)
+		h.state = k.state(h.task)
+	}
+	return h
+}
+
+// state is unknown when nothing is known of the task.
+func (k keys) state(task id.ID) crdt.State {
+	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.vnodes)), task, vnode.ReadOptions{NoClaims: true})
+	if !k.c.check(err) {
+		return crdt.StateUnknown
+	}
+	return d.State
+}
+
+// windowStart is the first instant of the window, at least 1: 0 means none.
+func windowStart(wall, window int64) int64 { return max(wall-wall%window, 1) }
+
+// resolve gives the ID of a task with a key: the one the client has made, which
+// must be one that this key can have, or the present one.
+func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) {
+	window := int64(proto.Seconds(t.GetKeyWindowSeconds()))
+	if len(t.GetId()) == 0 {
+		return k.look(now, t.GetQueue(), t.GetKey(), window), nil
+	}
+	task := id.ID(t.GetId())
+	h := holder{task: task}
+	switch {
+	case task.Kind() != id.KindKey:
+		return h, proto.Invalid("ID %s is not one of unique key %q; ask for it (KeyRequest), or send none", task, t.GetKey())
+	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.vnodes)), task):
+		return h, nil // whatever it is: the specs are compared
+	case window > 0:
+		return h, k.checkWindow(now, t, task, window)
+	}
+	if h = k.look(now, t.GetQueue(), t.GetKey(), 0); h.task != task {
+		return h, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+			"ID %s is not the one that key %q has now (%s): its task was finished long ago, or the ID belongs to another key; ask for it again", task, t.GetKey(), h.task)
+	}
+	return h, nil
+}
+
+// checkWindow judges an ID that is not known here by its window.
+func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window int64) *proto.Error {
+	start := task.Nanos()
+	switch {
+	case start%window != 0 || id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), t.GetQueue(), t.GetKey(), start, 0) != task:
+		return proto.Invalid("ID %s is not one of key %q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
+	case start-now.Wall > int64(k.c.cfg.Eta):
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s has not begun, by more than eta (%v); set the clock of the client", task, k.c.cfg.Eta)
+	case now.Wall-start-window > int64(k.c.cfg.GCGrace):
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten", task, k.c.cfg.GCGrace)
+	}
+	return nil
+}
+
+// taken remembers the generation once its task is there.
+func (k keys) taken(now clock.Time, h *holder) {
+	if h.next > 0 {
+		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: h.task, Changed: now.Wall})
+	}
+}
+
+// answer tells a client which ID a key has.
+func (k keys) answer(now clock.Time, from Origin, m *nornv1.KeyRequest) {
+	err := proto.CheckQueue(m.GetQueue())
+	if err == nil {
+		err = proto.CheckKey(m.GetKey(), m.GetWindowSeconds())
+	}
+	if err == nil && m.GetKey() == "" {
+		err = proto.Invalid("the key is empty")
+	}
+	if err != nil {
+		k.c.refuse(from, err)
+		return
+	}
+	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
+	k.c.reply(from, &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)})
+}

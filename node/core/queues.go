@@ -1,0 +1,275 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// queues is what operators have set per queue. The truth is in the register;
+// this is what it said last.
+type queues struct {
+	c    *Core
+	sets map[string]*setting
+}
+
+// setting is one queue's settings with what follows from them.
+type setting struct {
+	version uint64
+	set     *nornv1.QueueSettings
+	retry   crdt.Retry // with the node's defaults
+	lease   time.Duration
+}
+
+// setQueue is a change on its way to the register.
+type setQueue struct {
+	from Origin
+	m    *nornv1.SetQueueRequest
+}
+
+// load takes over what the register says. A resumed queue has its waiting
+// requests looked at.
+func (q *queues) load(state map[string]register.Queue) *proto.Error {
+	// Any order: each queue is taken over by itself.
+	for name, r := range state {
+		old := q.sets[name]
+		if old != nil && old.version == r.Version {
+			continue
+		}
+		s := &setting{version: r.Version, set: &nornv1.QueueSettings{}}
+		if err := gproto.Unmarshal(r.Settings, s.set); err != nil {
+			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "settings of queue %s: %v", name, err)
+		}
+		s.retry, s.lease = q.c.cfg.Retry, q.c.cfg.Lease
+		if r := s.set.GetRetry(); r != nil {
+			s.retry = mergeRetry(q.c.cfg.Retry, r)
+		}
+		s.retry.FromQueue = true
+		if d := s.set.GetLeaseSeconds(); d > 0 {
+			s.lease = proto.Seconds(d)
+		}
+		q.sets[name] = s
+		q.c.desk.known[name] = true
+		q.c.desk.pause(name, s.set.GetPaused())
+	}
+	return nil
+}
+
+// of gives the settings of a queue; nil when none were ever made.
+func (q *queues) of(name string) *nornv1.QueueSettings {
+	if s := q.sets[name]; s != nil {
+		return s.set
+	}
+	return nil
+}
+
+// retry is the policy of tasks that bring none.
+func (q *queues) retry(name string) crdt.Retry {
+	if s := q.sets[name]; s != nil {
+		return s.retry
+	}
+	r := q.c.cfg.Retry
+	r.FromQueue = true
+	return r
+}
+
+// lease is the lease of claims that ask for none.
+func (q *queues) lease(names []string) time.Duration {
+	if len(names) > 0 && q.sets[names[0]] != nil {
+		return q.sets[names[0]].lease
+	}
+	return q.c.cfg.Lease
+}
+
+// admit refuses an enqueue that the queue's settings do not allow.
+func (q *queues) admit(name string) *proto.Error {
+	s := q.of(name)
+	switch {
+	case s == nil:
+		return nil
+	case s.GetDraining():
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, noted(s), name)
+	case s.GetMaxTasks() > 0:
+		if n := q.unfinished(name); n >= s.GetMaxTasks() {
+			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "queue %s has %d tasks that are not finished, its limit (max-tasks)", name, n)
+			e.RetryAfter = time.Second
+			return e
+		}
+	}
+	return nil
+}
+
+func noted(s *nornv1.QueueSettings) string {
+	if s.GetNote() == "" {
+		return ""
+	}
+	return " (" + s.GetNote() + ")"
+}
+
+func (q *queues) count(name string) *vnode.Counts {
+	sum := &vnode.Counts{}
+	for _, v := range q.c.vnodes {
+		if n := v.Count(name); n != nil {
+			sum.Add(n)
+		}
+	}
+	return sum
+}
+
+func (q *queues) unfinished(name string) uint64 {
+	n := q.count(name)
+	return n.Total() - n[crdt.StateCompleted] - n[crdt.StateDead] - n[crdt.StateCancelled]
+}
+
+// list answers a request for queues.
+func (q *queues) list(now clock.Time, from Origin, m *nornv1.QueuesRequest) {
+	names := m.GetNames()
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(q.c.desk.known))
+	}
+	reply := &nornv1.QueuesReply{}
+	for _, name := range names {
+		if err := proto.CheckQueue(name); err != nil {
+			q.c.refuse(from, err)
+			return
+		}
+		if !q.c.desk.known[name] {
+			q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "queue %s has neither tasks nor settings", name))
+			return
+		}
+		reply.Queues = append(reply.Queues, q.wire(now, name))
+	}
+	q.c.reply(from, reply)
+}
+
+// wire is a queue as clients see it.
+func (q *queues) wire(now clock.Time, name string) *nornv1.Queue {
+	w := &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{}, Count: wireCount(name, q.count(name))}
+	if s := q.sets[name]; s != nil {
+		w.Settings, w.Version = gproto.CloneOf(s.set), s.version
+	}
+	w.Effective = q.effective(name)
+	first := now.Wall
+	for _, v := range q.c.vnodes {
+		if r := v.Best(name); r != nil {
+			first = min(first, rankNanos(r))
+		}
+	}
+	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()
+	if d := q.c.desk.queues[name]; d != nil {
+		w.WaitingClaims = uint32(len(d.wait) - d.stale)
+	}
+	return w
+}
+
+// effective fills what is not set with the node's configuration.
+func (q *queues) effective(name string) *nornv1.QueueSettings {
+	e := &nornv1.QueueSettings{}
+	if s := q.of(name); s != nil {
+		e = gproto.CloneOf(s)
+	}
+	r := q.retry(name)
+	e.Retry = &nornv1.RetryPolicy{
+		MaxAttempts: r.MaxAttempts, InitialSeconds: r.Initial.Seconds(), MaxSeconds: r.Max.Seconds(),
+		Multiplier: float64(r.Multiplier) / 1000, Jitter: float64(r.Jitter) / 1000,
+	}
+	e.LeaseSeconds = q.lease([]string{name}).Seconds()
+	rule := q.c.collect.rule(name)
+	e.Retention, e.RetentionSeconds, e.DeadRetentionSeconds = rule.what, rule.after.Seconds(), rule.dead.Seconds()
+	return e
+}
+
+// change asks the register for a change of settings.
+func (q *queues) change(from Origin, m *nornv1.SetQueueRequest) {
+	name := m.GetName()
+	if err := q.check(m); err != nil {
+		q.c.refuse(from, err)
+		return
+	}
+	version, set := uint64(0), &nornv1.QueueSettings{}
+	if s := q.sets[name]; s != nil {
+		version, set = s.version, gproto.CloneOf(s.set)
+	}
+	if want := m.GetIfVersion(); want != 0 && want != version {
+		q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
+		return
+	}
+	for _, path := range m.GetFields() {
+		if !setField(set.ProtoReflect(), m.GetSettings().ProtoReflect(), strings.Split(path, ".")) {
+			q.c.refuse(from, proto.Invalid("%q is no setting of a queue", path))
+			return
+		}
+	}
+	err := proto.CheckSettings(set)
+	if err == nil && set.GetRetention() == nornv1.Retention_RETENTION_ARCHIVE && !q.c.cfg.Archive {
+		err = proto.Invalid("this server has no archive directory; start it with --archive-dir")
+	}
+	b, problem := gproto.MarshalOptions{Deterministic: true}.Marshal(set)
+	if err == nil && problem != nil {
+		err = proto.Invalid("settings: %v", problem)
+	}
+	if err != nil {
+		q.c.refuse(from, err)
+		return
+	}
+	q.c.send(errand{set: &setQueue{from: from, m: m}}, register.Request{
+		Queues: []register.QueueChange{{Name: name, Old: version, Settings: b}},
+	})
+}
+
+func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
+	if err := proto.CheckQueue(m.GetName()); err != nil {
+		return err
+	}
+	if len(m.GetFields()) == 0 {
+		return proto.Invalid("the request names no setting to change")
+	}
+	if !q.c.desk.known[m.GetName()] && len(q.c.desk.known) >= q.c.cfg.MaxQueues {
+		return tooManyQueues(len(q.c.desk.known))
+	}
+	return nil
+}
+
+// changed hears what came of a change.
+func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
+	switch {
+	case r.Err != nil:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; whether the settings were changed is not known", r.Err)
+		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
+		q.c.refuse(set.from, e)
+	case len(r.QueuesWon) == 1 && r.QueuesWon[0]:
+		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{q.wire(now, set.m.GetName())}})
+	default:
+		q.change(set.from, set.m) // somebody else was first: apply it to theirs
+	}
+}
+
+// setField copies one field, named by a path, from src to dst.
+func setField(dst, src protoreflect.Message, path []string) bool {
+	f := dst.Descriptor().Fields().ByName(protoreflect.Name(path[0]))
+	switch {
+	case f == nil:
+		return false
+	case len(path) > 1:
+		if f.Message() == nil || f.IsList() || f.IsMap() {
+			return false
+		}
+		return setField(dst.Mutable(f).Message(), src.Get(f).Message(), path[1:])
+	case src.Has(f):
+		dst.Set(f, src.Get(f))
+	default:
+		dst.Clear(f)
+	}
+	return true
+}

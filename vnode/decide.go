@@ -1,0 +1,48 @@
+package vnode
+
+import (
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Decide lets the leader write a fact that only a leader writes (unblocked,
+// cancelled by a dependency, requeued): decide sees the task as it stands and
+// gives the fact, or false to leave everything as it is. It returns the state
+// of the task afterwards.
+func (v *Vnode) Decide(tx store.Tx, task id.ID, decide func(*crdt.Task) (crdt.Fact, bool)) (crdt.State, error) {
+	t, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return 0, err
+	}
+	if t.Enqueued == nil {
+		return t.Outcome(), nil
+	}
+	was := v.place(t)
+	f, ok := decide(t)
+	if !ok {
+		return was.state, nil
+	}
+	v.leave(tx, task, &was)
+	tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+	defer v.cfg.OnFact(task)
+	if err := v.settle(tx, task, 0); err != nil {
+		return 0, err
+	}
+	t, err = LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return 0, err
+	}
+	return v.place(t).state, nil
+}
+
+// Newest is the highest token that this leader has given out. No task of the
+// partition has had a higher one.
+func (v *Vnode) Newest() uint64 { return v.epoch<<32 | uint64(v.seq) }
+
+// collected tells whether a tombstone is all that is left of a task.
+func collected(view store.View, p ring.Partition, task id.ID) bool {
+	_, ok := view.Get(appendFact(nil, p, task, crdt.Key{Kind: crdt.KindTombstone}))
+	return ok
+}
