@@ -1,0 +1,344 @@
+"""A client of Norn, the task queue, over its wire protocol.
+
+Written from docs/protocol.md and proto/norn/v1/*.proto alone. It needs Python
+3.9, the protobuf package (Debian: python3-protobuf) and the code that protoc
+makes of the .proto files; README.md says how.
+
+    with norn.Client("127.0.0.1:7711") as client:
+        client.enqueue("greetings", b"Ada")
+        for claim in client.claim(["greetings"], wait=10):
+            client.complete(claim, result=b"Hello, " + claim.task.payload)
+
+Calls repeat themselves, also over new connections and on other nodes, until
+they are answered or their timeout is over; no repetition has a second effect.
+Every failure is a norn.Error. Times are seconds, IDs are 20 bytes (text is
+taken too). A client may be used from any thread.
+"""
+
+import itertools
+import os
+import random
+import threading
+import time
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)  # protoc puts the package norn.v1 elsewhere
+
+try:
+    import norn.v1.service_pb2  # noqa: F401
+except ImportError as e:
+    raise ImportError("norn.v1 is missing: run protoc -I proto --python_out=DIR proto/norn/v1/*.proto, and put DIR into PYTHONPATH") from e
+
+from norn.errors import AGAIN, SETTLED, Error, late  # noqa: E402
+from norn.ids import Generator, id_bytes, id_text, partition_of  # noqa: E402
+from norn.wire import READS, Connection, clock  # noqa: E402
+from norn.v1 import error_pb2 as errors, service_pb2 as pb, task_pb2 as tasks  # noqa: E402
+
+__all__ = ["Claim", "Client", "Connection", "Error", "Generator", "clock", "errors", "id_bytes", "id_text", "partition_of", "pb", "tasks"]
+
+
+class Claim:
+    """The right to run a task until its deadline."""
+
+    def __init__(self, grant, sent_at, waited):
+        self.task = grant.task
+        self.id = id_bytes(grant.task.id)
+        self.token = grant.token  # rises with every claim of the task: let what you write to refuse lower ones
+        self.checkpoint = grant.checkpoint  # the newest update of earlier claims
+        self.seq = 0  # number of the next update
+        self._extend(sent_at, waited, grant.lease_seconds)
+
+    def _extend(self, sent_at, waited, lease):
+        self.lease = lease
+        # A thousandth for the drift between two clocks.
+        self.deadline = sent_at + waited + lease - lease / 1000
+
+    def left(self):
+        """Seconds until the work must have stopped, unless it is renewed."""
+        return self.deadline - clock()
+
+
+def _ref(claim):
+    return pb.ClaimRef(id=claim.id, token=claim.token)
+
+
+def _judged(result):
+    """The one result of a request with one item."""
+    if result.HasField("error"):
+        raise Error.of(result.error, getattr(result, "state", tasks.STATE_UNSPECIFIED))
+    return result
+
+
+class Client:
+    """A cluster, through any of its nodes."""
+
+    def __init__(self, *addresses, auth_token="", tls=None, agent="norn-python", timeout=30.0):
+        """Addresses are host:port. tls is an ssl.SSLContext. It connects with the first call."""
+        if not addresses:
+            raise ValueError("no address of a node")
+        self.timeout = timeout  # of calls that name none, in seconds
+        self.addresses = addresses
+        self.session = os.urandom(16)  # names this process in claims
+        self.cluster_id = ""  # of the first node that answered: all others must be of the same
+        self._options = dict(auth_token=auth_token, tls=tls, agent=agent)
+        self._numbers = itertools.count(1)
+        self._ids = Generator()
+        self._first = 0  # index of the address that calls begin with
+        self._newest = None  # connection, perhaps dead by now
+        self._locks = [threading.Lock() for _ in addresses]  # one connects, the others wait
+        self._connections = [None] * len(addresses)
+        self._closed, self._claiming = threading.Event(), True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Closes the connections; calls that are open fail."""
+        self._closed.set()
+        for connection in self._connections:
+            if connection:
+                connection.close()
+
+    def connection(self, end=None, turn=0):
+        """A living connection, made now if need be; end is when to give up, by clock()."""
+        end = clock() + self.timeout if end is None else end
+        at = (self._first + turn) % len(self.addresses)
+        if not self._locks[at].acquire(timeout=max(0, end - clock())):
+            raise late("no connection to %s in time" % self.addresses[at], False)
+        try:
+            if self._closed.is_set():
+                raise Error(errors.ERROR_KIND_CANCELLED, "the client is closed")
+            found = self._connections[at]
+            if not found or not found.alive:
+                wait = max(0.01, min(5, end - clock()))
+                found = self._connections[at] = Connection(self.addresses[at], cluster_id=self.cluster_id, timeout=wait, **self._options)
+                self.cluster_id = found.hello.cluster_id
+                self._first, self._newest = at, found
+            return found
+        finally:
+            self._locks[at].release()
+
+    def _known(self):
+        """A connection that knows what its node said of limits and placement."""
+        if self._newest is None:
+            self.call(pb.METHOD_PING, pb.Ping())
+        return self._newest
+
+    def call(self, method, message, take=lambda reply, sent_at: reply, timeout=None):
+        """Sends a request until it is answered for good. message may be a function of the seconds left; take makes
+        the result of the answer, and may raise Error. Raises the last Error; its effect is that of all attempts."""
+        end = clock() + (self.timeout if timeout is None else timeout)
+        maybe, pause, turn = False, 0.025, 0
+        while True:
+            try:
+                connection = self.connection(end, turn)
+                pending = connection.start(method, message(end - clock()) if callable(message) else message, end)
+                if method == pb.METHOD_CLAIM and not self._claiming:
+                    pending.cancel()
+                return take(pending.result(), pending.sent_at)
+            except Error as e:
+                maybe = maybe or e.unknown
+                wait = max(e.retry_after, random.uniform(pause / 2, pause))
+                if e.kind not in AGAIN or clock() + wait >= end or self._closed.wait(wait):
+                    unknown = maybe and method not in READS and e.kind not in SETTLED
+                    e.effect = errors.EFFECT_UNKNOWN if unknown else errors.EFFECT_NONE
+                    raise
+                pause, turn = min(2 * pause, 1), turn + 1
+
+    def _each(self, method, items, request, timeout=None, size=None, take=lambda result, item, sent_at: result):
+        """Sends items in as few requests as the limits allow. Gives a result or an Error for each; raises Error when a
+        request as a whole was refused: then repeat all of them."""
+        limits, out = self._known().hello.limits, []
+        while len(out) < len(items):
+            batch, weight = [], 0
+            for item in items[len(out):len(out) + limits.max_batch_tasks]:
+                weight += size(item) if size else 0
+                if batch and weight > limits.max_batch_bytes:
+                    break
+                batch.append(item)
+
+            def taken(reply, sent_at):
+                return [Error.of(r.error, getattr(r, "state", 0)) if r.HasField("error") else take(r, item, sent_at)
+                        for r, item in zip(reply.results, batch)]
+
+            out += self.call(method, request(batch), taken, timeout)
+        return out
+
+    # Producers
+
+    def new_id(self):
+        """An ID of kind 0, in a partition that takes enqueues now."""
+        placement = self._known().placement
+        task = self._ids.next()
+        if any(placement.enqueueable):
+            for _ in range(100 * placement.partitions):
+                p = partition_of(task, placement.partitions)
+                if placement.enqueueable[p // 8] >> p % 8 & 1:
+                    break
+                task = task[:12] + os.urandom(8)
+        return task
+
+    def spec(self, queue, payload=b"", delay=None, **fields):
+        """A TaskSpec with an ID. delay is in seconds from now; the other fields are those of the .proto."""
+        spec = tasks.TaskSpec(queue=queue, payload=payload, **fields)
+        if delay:
+            spec.not_before.FromNanoseconds(time.time_ns() + int(delay * 1e9))
+        if not spec.id and spec.key:
+            spec.id = self.key(queue, spec.key, spec.key_window_seconds).id
+        spec.id = spec.id or self.new_id()
+        return spec
+
+    def enqueue(self, queue, payload=b"", timeout=None, durability=None, **fields):
+        """Adds one task, see spec for the fields. Gives its Receipt once it is durable."""
+        request = pb.EnqueueRequest(tasks=[self.spec(queue, payload, **fields)], durability=durability)
+        return self.call(pb.METHOD_ENQUEUE, request, lambda reply, _: _judged(reply.results[0]).receipt, timeout)
+
+    def enqueue_many(self, specs, timeout=None, durability=None):
+        """Adds tasks made by spec. Gives a Receipt or an Error for each."""
+        return self._each(
+            pb.METHOD_ENQUEUE, specs, lambda batch: pb.EnqueueRequest(tasks=batch, durability=durability), timeout,
+            lambda spec: len(spec.payload), lambda result, *_: result.receipt)
+
+    def key(self, queue, key, window=0):
+        """The ID that a unique key has now, as a KeyReply."""
+        return self.call(pb.METHOD_KEY, pb.KeyRequest(queue=queue, key=key, window_seconds=window))
+
+    # Workers
+
+    def next_claim(self):
+        """A number for claim: with the same one a claim of unknown outcome is repeated and not made again."""
+        return next(self._numbers)
+
+    def claim(self, queues, max_tasks=1, lease=0, wait=0, worker="", number=None, timeout=None):
+        """Claims the best ready tasks, as a list of Claim; empty when there was nothing in time."""
+        number = self.next_claim() if number is None else number
+
+        def request(left):  # with room for the answer: an empty answer is better than none
+            room = max(0, min(wait, left - min(left / 10, 1)))
+            return pb.ClaimRequest(queues=queues, max_tasks=max_tasks, lease_seconds=lease, wait_seconds=room, worker=worker, session=self.session, request_no=number)
+
+        def granted(reply, sent_at):
+            return [Claim(g, sent_at, reply.waited_seconds) for g in reply.grants]
+
+        if not self._claiming:
+            raise Error(errors.ERROR_KIND_CANCELLED, "no more tasks are wanted")
+        return self.call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout)
+
+    def stop_claiming(self):
+        """Ends claims that wait: they raise CANCELLED, or give what had been granted already."""
+        self._claiming = False
+        for connection in self._connections:
+            if connection:
+                connection.cancel(pb.METHOD_CLAIM)
+
+    def renew(self, claims, lease=0, timeout=None):
+        """Renews claims and moves their deadlines; lease 0: by their present length. Gives None or an Error for each."""
+        return self._each(
+            pb.METHOD_RENEW, claims, lambda batch: pb.RenewRequest(claims=[_ref(c) for c in batch], lease_seconds=lease), timeout,
+            take=lambda result, claim, sent_at: claim._extend(sent_at, 0, result.lease_seconds))
+
+    def update(self, claim, data, output=False, timeout=None):
+        """Appends to the task's log; unless it is output, it is the checkpoint of a later claim. After an Error that is
+        unknown repeat it with the same data."""
+        request = pb.UpdateRequest(id=claim.id, token=claim.token, seq=claim.seq, data=data, output=output)
+        receipt = self.call(pb.METHOD_UPDATE, request, lambda reply, _: _judged(reply.results[0]).receipt, timeout)
+        claim.seq += 1
+        return receipt
+
+    def complete(self, claim, result=b"", timeout=None):
+        """Finishes a task; late is better than never."""
+        request = pb.CompleteRequest(completions=[pb.Completion(id=claim.id, token=claim.token, seq=claim.seq, result=result)])
+        return self.call(pb.METHOD_COMPLETE, request, lambda reply, _: _judged(reply.results[0]).receipt, timeout)
+
+    def complete_many(self, claims, timeout=None):
+        """Finishes tasks. Gives a Receipt or an Error for each."""
+        return self._each(
+            pb.METHOD_COMPLETE, claims,
+            lambda batch: pb.CompleteRequest(completions=[pb.Completion(id=c.id, token=c.token, seq=c.seq) for c in batch]), timeout,
+            take=lambda result, *_: result.receipt)
+
+    def fail(self, claim, error, retry_in=None, uncounted=False, discard=False, timeout=None):
+        """Ends a claim with a failure. Gives the state of the task then."""
+        failure = pb.Failure(id=claim.id, token=claim.token, error=error, uncounted=uncounted, discard=discard)
+        if retry_in is not None:
+            failure.retry_at.FromNanoseconds(time.time_ns() + int(retry_in * 1e9))
+        return self.call(pb.METHOD_FAIL, pb.FailRequest(failures=[failure]), lambda reply, _: _judged(reply.results[0]).state, timeout)
+
+    def release(self, claims, timeout=None):
+        """Gives tasks back, without using an attempt. Gives a Receipt or an Error for each."""
+        return self._each(
+            pb.METHOD_RELEASE, claims, lambda batch: pb.ReleaseRequest(claims=[_ref(c) for c in batch]), timeout,
+            take=lambda result, *_: result.receipt)
+
+    # Readers
+
+    def get(self, task, consistency=None):
+        """One Task."""
+        return self.call(pb.METHOD_GET, pb.GetRequest(id=id_bytes(task), consistency=consistency)).task
+
+    def list(self, queue="", states=(), page=100, ids_only=False, **conditions):
+        """All tasks that fit, in the order of their IDs, fetched page by page; conditions are those of Filter."""
+        request = pb.ListRequest(queue=queue, states=states, limit=page, ids_only=ids_only)
+        if conditions:
+            request.filter.CopyFrom(pb.Filter(**conditions))
+        while True:
+            reply = self.call(pb.METHOD_LIST, request)
+            yield from reply.tasks
+            if not reply.next_cursor:
+                return
+            request.cursor = reply.next_cursor
+
+    def count(self, queue=""):
+        """The counters, a CountReply."""
+        return self.call(pb.METHOD_COUNT, pb.CountRequest(queue=queue))
+
+    def log(self, task, after=None, wait=0, limit=0):
+        """A page of the log, a LogReply; after is the (token, seq) of the last update seen."""
+        token, seq = after or (0, 0)
+        request = pb.LogRequest(id=id_bytes(task), after_token=token, after_seq=seq, after=after is not None, wait_seconds=wait, limit=limit)
+        return self.call(pb.METHOD_LOG, request, timeout=self.timeout + wait)
+
+    def follow(self, task):
+        """Updates of a task as they come, until it is finished."""
+        after = None
+        while True:
+            reply = self.log(task, after, wait=20)
+            for update in reply.updates:
+                after = update.token, update.seq
+                yield update
+            if not reply.more and not reply.updates and reply.state in (tasks.STATE_COMPLETED, tasks.STATE_DEAD, tasks.STATE_CANCELLED):
+                return
+
+    def status(self):
+        """The node and its partitions, a StatusReply."""
+        return self.call(pb.METHOD_STATUS, pb.StatusRequest())
+
+    def explain(self, task):
+        """Why a task does not run, an ExplainReply."""
+        return self.call(pb.METHOD_EXPLAIN, pb.ExplainRequest(id=id_bytes(task)))
+
+    # Operators
+
+    def cancel(self, task_ids, reason="", only_states=()):
+        """Cancels tasks. Gives a WriteResult or an Error for each, whose state says what stands against it."""
+        return self._each(
+            pb.METHOD_CANCEL, [id_bytes(t) for t in task_ids],
+            lambda batch: pb.CancelRequest(ids=batch, reason=reason, only_states=only_states))
+
+    def retry(self, task_ids, only_states=()):
+        """Gives tasks a new run of attempts at once. Gives a WriteResult or an Error for each."""
+        return self._each(
+            pb.METHOD_RETRY, [id_bytes(t) for t in task_ids], lambda batch: pb.RetryRequest(ids=batch, only_states=only_states))
+
+    def queues(self, *names):
+        """Queues as they stand, a list of Queue; without names all."""
+        return list(self.call(pb.METHOD_QUEUES, pb.QueuesRequest(names=names)).queues)
+
+    def set_queue(self, name, if_version=0, retry=None, **settings):
+        """Changes settings of a queue, the fields of QueueSettings; retry is a dict of fields of RetryPolicy."""
+        request = pb.SetQueueRequest(name=name, if_version=if_version, settings=pb.QueueSettings(retry=retry, **settings))
+        request.fields.extend(list(settings) + ["retry." + field for field in retry or ()])
+        return self.call(pb.METHOD_SET_QUEUE, request).queues[0]
