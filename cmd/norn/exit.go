@@ -19,7 +19,7 @@ const (
 	exitUsage       = 2
 	exitNotFound    = 3
 	exitUnavailable = 4 // no quorum, no leader, no server
-	exitConflict    = 5 // already exists, claim lost
+	exitConflict    = 5 // already exists, claim lost, not in this state
 	exitOverloaded  = 6
 )
 
@@ -51,7 +51,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost):
+	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrConflict):
 		return exitConflict
 	case errors.Is(err, client.ErrOverloaded), errors.Is(err, client.ErrDiskFull):
 		return exitOverloaded

@@ -36,7 +36,9 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	for _, want := range []string{
 		"norn server", "norn task enqueue", "norn task get", "norn task list", "norn task count", "norn task log", "norn task claim", "norn task renew",
 		"norn task update", "norn task complete", "norn task fail", "norn task release", "norn task wait", "norn work", "norn cluster status",
-		"norn version", "norn completion bash",
+		"norn version", "norn completion bash", "norn completion zsh", "norn completion fish", "norn completion powershell", "norn task explain",
+		"norn task cancel", "norn task retry", "norn queue list", "norn queue get", "norn queue set", "norn queue pause", "norn queue resume",
+		"norn queue drain", "norn queue purge",
 	} {
 		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {
 			t.Errorf("there is no %s", want)
@@ -80,7 +82,7 @@ func TestExitCodes(t *testing.T) {
 		want := map[nornv1.ErrorKind]int{
 			nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT: 2, nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW: 2, nornv1.ErrorKind_ERROR_KIND_NOT_FOUND: 3,
 			nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE: 4, nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED: 4, nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: 5,
-			nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST: 5, nornv1.ErrorKind_ERROR_KIND_OVERLOADED: 6, nornv1.ErrorKind_ERROR_KIND_DISK_FULL: 6,
+			nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST: 5, nornv1.ErrorKind_ERROR_KIND_CONFLICT: 5, nornv1.ErrorKind_ERROR_KIND_OVERLOADED: 6, nornv1.ErrorKind_ERROR_KIND_DISK_FULL: 6,
 		}[nornv1.ErrorKind(k)]
 		if want == 0 {
 			want = 1

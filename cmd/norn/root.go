@@ -60,7 +60,8 @@ func (a *app) root() *cobra.Command {
 it, and no single one of them matters.
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 unavailable (no quorum, no
-leader, no server), 5 conflict (already exists, claim lost), 6 overloaded.
+leader, no server), 5 conflict (already exists, claim lost, not in this state), 6
+overloaded.
 
 Every global flag is also an environment variable: NORN_ADDR, NORN_OUTPUT,
 NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
@@ -68,7 +69,12 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
   norn task enqueue -q mail 'hello'
   norn work -q mail -- sh -c 'cat; sleep 1'`,
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) {
+				return nil // the command line to be completed is not read yet
+			}
+			return a.prepare(cmd)
+		},
 	}
 	group(root)
 	f := root.PersistentFlags()
@@ -82,11 +88,12 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), a.task(), a.work(), a.cluster(), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), a.task(), queueCommands{a}.commands(), a.work(), a.cluster(), a.bench(), a.demo(), a.versionCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	addExamples(root)
+	queueCommands{a}.completions(root)
 	return root
 }
 
@@ -115,9 +122,14 @@ func addExamples(root *cobra.Command) {
 		case "help":
 			c.Example = "  norn help task enqueue"
 		case "completion":
-			c.Example = "  source <(norn completion bash)"
+			c.Example = "  source <(norn completion bash)\n  norn completion fish > ~/.config/fish/completions/norn.fish"
 			for _, shell := range c.Commands() {
-				shell.Example = "  norn completion " + shell.Name()
+				shell.Example = map[string]string{
+					"bash":       "  source <(norn completion bash)\n  norn completion bash > /etc/bash_completion.d/norn",
+					"zsh":        "  source <(norn completion zsh)\n  norn completion zsh > \"${fpath[1]}/_norn\"",
+					"fish":       "  norn completion fish | source\n  norn completion fish > ~/.config/fish/completions/norn.fish",
+					"powershell": "  norn completion powershell | Out-String | Invoke-Expression",
+				}[shell.Name()]
 			}
 		}
 	}

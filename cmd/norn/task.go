@@ -13,16 +13,18 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 func (a *app) task() *cobra.Command {
 	cmd := group(&cobra.Command{
-		Use: "task", Short: "Enqueue, read, claim and finish tasks", Aliases: []string{"tasks"},
+		Use: "task", Short: "Enqueue, read, claim, finish, cancel and retry tasks", Aliases: []string{"tasks"},
 		Example: "  norn task enqueue -q mail 'hello'\n  norn task list -q mail",
 	})
-	cmd.AddCommand(a.enqueue(), a.get(), a.list(), a.count(), a.log(), a.wait(),
+	bulk := bulkCommands{a}
+	cmd.AddCommand(a.enqueue(), a.get(), a.list(), a.count(), a.log(), explain(a), a.wait(), bulk.cancel(), bulk.retry(),
 		a.claim(), a.renew(), a.update(), a.complete(), a.fail(), a.releaseCommand())
 	return cmd
 }
@@ -102,6 +104,14 @@ func (a *app) get() *cobra.Command {
 	return cmd
 }
 
+// some is a number over 0.
+func some(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return render.Number(n)
+}
+
 // taskSheet shows one task to people.
 func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 	now := time.Now()
@@ -118,9 +128,25 @@ func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 		}
 		return at.UTC().Format(time.RFC3339) + " (" + render.Age(at, now) + " ago)"
 	}
+	if t.GetQueue() == "" { // collected: its ID is all that is kept of it
+		render.Pairs(w, [2]string{"id", t.GetId()}, [2]string{"state", state},
+			[2]string{"finished", when(t.GetFinishedAt().AsTime(), t.GetFinishedAt() != nil)}, [2]string{"note", "the rest was deleted or archived after its retention"})
+		return
+	}
 	var headers []string
 	for k, v := range t.GetHeaders() {
 		headers = append(headers, render.Text([]byte(k+"="+v), 0))
+	}
+	finished := t.GetFinishedAt()
+	if finished == nil {
+		finished = t.GetCompletedAt()
+	}
+	onFailure, key := "", render.Text([]byte(t.GetKey()), 200)
+	if len(t.GetDependencies()) > 0 {
+		onFailure = jsonform.EnumName(t.GetOnDependencyFailure())
+	}
+	if t.GetKeyWindowSeconds() > 0 {
+		key += " (once per " + render.Duration(proto.Seconds(t.GetKeyWindowSeconds())) + ")"
 	}
 	render.Pairs(w,
 		[2]string{"id", t.GetId()}, [2]string{"queue", t.GetQueue()}, [2]string{"state", state},
@@ -128,8 +154,9 @@ func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 		[2]string{"attempts", fmt.Sprintf("%d of %d", t.GetAttempts(), t.GetMaxAttempts())},
 		[2]string{"created", when(t.GetCreatedAt().AsTime(), t.GetCreatedAt() != nil)},
 		[2]string{"not before", when(t.GetNotBefore().AsTime(), t.GetNotBefore() != nil)},
-		[2]string{"completed", when(t.GetCompletedAt().AsTime(), t.GetCompletedAt() != nil)},
-		[2]string{"dependencies", strings.Join(t.GetDependencies(), "\n")},
+		[2]string{"finished", when(finished.AsTime(), finished != nil)},
+		[2]string{"retried by hand", some(t.GetRetries())},
+		[2]string{"dependencies", strings.Join(t.GetDependencies(), "\n")}, [2]string{"if one dies", onFailure}, [2]string{"unique key", key},
 		[2]string{"headers", sortedLines(headers)},
 		[2]string{"payload", fmt.Sprintf("%s (%d bytes)", render.Text(t.GetPayload(), 200), len(t.GetPayload()))},
 		[2]string{"result", render.Text(t.GetResult(), 200)},

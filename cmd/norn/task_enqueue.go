@@ -46,12 +46,21 @@ line; the others are enqueued all the same, and the exit code is the highest tha
 any of them asks for. A task that is enqueued again under its --id is the same
 task.
 
+With --key there is one task with that key in the queue until it is finished, with
+--key-window one per window, whatever becomes of it. The same task again prints
+the same ID, and another one with the key is refused with exit code 5.
+
+A task with --after waits until all those tasks are completed. When one of them
+dies or is cancelled it is cancelled too, unless --on-dep-failure says otherwise.
+
 An object of --jsonl has these keys, all optional; what it leaves out comes from
 the flags:
 
 ` + intake.Keys,
 		Example: `  norn task enqueue -q mail 'hello'
   norn task enqueue -q video --file film.json --priority 10 --delay 2h
+  norn task enqueue -q report --key "$(date +%F)" 'daily report'
+  norn task enqueue -q notify 'all done' --after "$A,$B" --on-dep-failure run
   find src -name '*.go' | norn task enqueue -q files --lines -
   echo '{"payload_text":"hi","priority":5,"headers":{"from":"me"}}' | norn task enqueue -q mail --jsonl -`,
 	}
@@ -227,20 +236,29 @@ func (a *app) enqueueAll(ctx context.Context, c *client.Client, src intake.Sourc
 	return err
 }
 
-// name gives an ID to every task that has none.
+// name gives an ID to every task that has none. That of a unique key is the
+// client's to find out.
 func name(c *client.Client, tasks []client.Task) {
 	missing := 0
 	for i := range tasks {
-		if tasks[i].ID.IsZero() {
+		if tasks[i].ID.IsZero() && tasks[i].Key == "" {
 			missing++
 		}
 	}
 	ids := c.NewIDs(missing)
 	for i := range tasks {
-		if tasks[i].ID.IsZero() {
+		if tasks[i].ID.IsZero() && tasks[i].Key == "" {
 			tasks[i].ID, ids = ids[0], ids[1:]
 		}
 	}
+}
+
+// named says which task it is whose outcome is unknown.
+func named(err error, task id.ID, key string) error {
+	if task.IsZero() && key != "" {
+		return fmt.Errorf("%w; its key is %q", err, key)
+	}
+	return fmt.Errorf("%w; its ID is %s", err, task)
 }
 
 // refusals adds the receipts of a batch to the list, and gives what was refused
@@ -257,7 +275,7 @@ func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (pro
 		before(last)
 		err := b.Err
 		if len(b.Tasks) == 1 && errors.Is(err, client.ErrUnknown) {
-			err = fmt.Errorf("%w; its ID is %s", err, b.Tasks[0].ID)
+			err = named(err, b.Tasks[0].ID, b.Tasks[0].Key)
 		}
 		if first > 0 {
 			err = fmt.Errorf("lines %d to %d, and what follows: %w", first, last, err)
@@ -267,7 +285,7 @@ func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (pro
 	for i, r := range b.Results {
 		before(b.Lines[i])
 		if errors.Is(r.Err, client.ErrUnknown) {
-			r.Err = fmt.Errorf("%w; its ID is %s", r.Err, b.Tasks[i].ID)
+			r.Err = named(r.Err, r.ID, b.Tasks[i].Key)
 		}
 		switch {
 		case r.Err == nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/terms"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -50,35 +51,48 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-func parseStates(names []string) ([]nornv1.State, error) {
-	var out []nornv1.State
-	for _, name := range names {
-		n, ok := nornv1.State_value["STATE_"+strings.ToUpper(name)]
-		if !ok || n == 0 || name != strings.ToLower(name) {
-			return nil, usage("--state: %q is not waiting, scheduled, ready, claimed, completed, dead or cancelled", name)
-		}
-		out = append(out, nornv1.State(n))
+// listFilter reads --queue, --state and --filter.
+func listFilter(queue string, states, filters []string) (client.Filter, error) {
+	f, _, err := terms.Filter(filters, time.Now())
+	switch {
+	case err != nil:
+		return f, usage("--filter: %w", err)
+	case queue != "" && f.Queue != "" && queue != f.Queue:
+		return f, usage("--queue and --filter name two queues; give one of them")
+	case queue != "":
+		f.Queue = queue
 	}
-	return out, nil
+	for _, name := range states {
+		s, err := terms.State(name)
+		if err != nil {
+			return f, usage("--state: %w", err)
+		}
+		f.States = append(f.States, s)
+	}
+	return f, nil
 }
 
 func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks in the order of their IDs", Args: cobra.NoArgs,
 		Long: `List tasks in the order of their IDs: one page of those that are not finished
-and those that are dead, unless --state, --limit or --all ask for others.`,
-		Example: "  norn task list -q mail\n  norn task list --state dead --limit 1000\n  norn task list --all -o jsonl | jq -r .state | sort | uniq -c",
+and those that are dead, unless --state, --filter, --limit or --all ask for
+others. The terms of a filter:
+
+` + terms.FilterHelp,
+		Example: "  norn task list -q mail\n  norn task list --filter queue=mail,error=timeout,older-than=2h\n  norn task list --state dead --limit 1000\n  norn task list --all -o jsonl | jq -r .state | sort | uniq -c",
 	}
 	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
 	states := cmd.Flags().StringSlice("state", nil, "in this `state` only (repeatable): waiting, scheduled, ready, claimed, completed, dead, cancelled")
+	filters := cmd.Flags().StringArray("filter", nil, "with these `name=value` terms only (repeatable)")
 	limit := cmd.Flags().Int("limit", onePage, "show no more than this")
 	everything := cmd.Flags().Bool("all", false, "all pages, all states")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		f := client.Filter{Queue: *queue, Limit: *limit}
-		var err error
-		if f.States, err = parseStates(*states); err != nil {
+		f, err := listFilter(*queue, *states, *filters)
+		if err != nil {
 			return err
 		}
+		f.Limit = *limit
 		if *limit < 1 {
 			return usage("--limit: %d is not over zero; --all shows everything", *limit)
 		}
@@ -87,7 +101,7 @@ and those that are dead, unless --state, --limit or --all ask for others.`,
 			if !cmd.Flags().Changed("limit") {
 				f.Limit = 0
 			}
-		} else if len(f.States) == 0 {
+		} else if len(f.States) == 0 && f.FinishedBefore.IsZero() && f.FinishedAfter.IsZero() {
 			f.States = []nornv1.State{
 				nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY,
 				nornv1.State_STATE_CLAIMED, nornv1.State_STATE_DEAD,

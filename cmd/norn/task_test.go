@@ -101,7 +101,7 @@ const doneJSON = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": null
+  "finished_at": "TIME"
 }
 `
 

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// queueCommands read and change queues.
+type queueCommands struct{ *app }
+
+func (q queueCommands) commands() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use: "queue", Short: "Show, pause, drain, purge and set up queues", Aliases: []string{"queues"},
+		Long: `Show, pause, drain, purge and set up queues. A queue needs no making: it is there
+as soon as it has a task or a setting.`,
+		Example: "  norn queue list\n  norn queue pause mail --note 'provider is down'",
+	})
+	cmd.AddCommand(q.list(), q.get(), q.set(), q.pause(), q.resume(), q.drain(), q.purge())
+	return cmd
+}
+
+func (q queueCommands) list() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List queues with their counts", Args: cobra.NoArgs,
+		Example: "  norn queue list\n  norn queue list -o json | jq -r '.[] | select(.settings.paused) | .name'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return q.with(cmd.Context(), func(c *client.Client) error {
+				queues, err := c.Queues().List(cmd.Context())
+				list := queueList(q.writer())
+				for _, found := range queues {
+					list.Add(found)
+				}
+				if closed := list.Close(); err == nil {
+					err = closed
+				}
+				return err
+			})
+		},
+	}
+}
+
+func queueList(w *render.Writer) *render.List[*nornv1.Queue] {
+	count := func(head string, n func(*nornv1.Count) uint64) render.Column[*nornv1.Queue] {
+		return render.Column[*nornv1.Queue]{Head: head, Cell: func(q *nornv1.Queue) string { return render.Number(n(q.GetCount())) }}
+	}
+	return render.NewList(w, func(q *nornv1.Queue) jsonform.Value { return jsonform.Of(q) },
+		render.Column[*nornv1.Queue]{Head: "queue", Cell: (*nornv1.Queue).GetName},
+		render.Column[*nornv1.Queue]{Head: "state", Cell: openness},
+		count("waiting", (*nornv1.Count).GetWaiting), count("scheduled", (*nornv1.Count).GetScheduled), count("ready", (*nornv1.Count).GetReady),
+		count("claimed", (*nornv1.Count).GetClaimed), count("completed", (*nornv1.Count).GetCompleted), count("dead", (*nornv1.Count).GetDead),
+		count("cancelled", (*nornv1.Count).GetCancelled),
+		render.Column[*nornv1.Queue]{Head: "oldest ready", Cell: oldestReady},
+		render.Column[*nornv1.Queue]{Head: "note", Cell: func(q *nornv1.Queue) string { return render.Text([]byte(q.GetSettings().GetNote()), 40) }},
+	)
+}
+
+// openness says whether a queue is paused or draining.
+func openness(q *nornv1.Queue) string {
+	switch s := q.GetSettings(); {
+	case s.GetPaused() && s.GetDraining():
+		return "paused, draining"
+	case s.GetPaused():
+		return "paused"
+	case s.GetDraining():
+		return "draining"
+	}
+	return "open"
+}
+
+func oldestReady(q *nornv1.Queue) string {
+	if q.GetCount().GetReady() == 0 {
+		return ""
+	}
+	return render.Duration(proto.Seconds(q.GetOldestReadySeconds()).Round(time.Second))
+}
+
+func (q queueCommands) get() *cobra.Command {
+	return q.one(&cobra.Command{
+		Use: "get QUEUE", Short: "Show a queue with its settings",
+		Long: `Show a queue with its counts and settings. In -o json, settings are what was set
+for it and effective is what holds, with the server's configuration filled in.`,
+		Example: "  norn queue get mail\n  norn queue get mail -o json | jq .effective.retry",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
+		return c.Queues().Get(ctx, name)
+	})
+}
+
+// one completes a command about one queue, which it shows in the end.
+func (q queueCommands) one(cmd *cobra.Command, do func(context.Context, *client.Client, string) (*nornv1.Queue, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), q.completeOne
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
+			found, err := do(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return q.writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
+		})
+	}
+	return cmd
+}
+
+// about checks the name of a queue and dials.
+func (q queueCommands) about(ctx context.Context, name string, do func(*client.Client) error) error {
+	if err := proto.CheckQueue(name); err != nil {
+		return usageError{err}
+	}
+	return q.with(ctx, do)
+}
+
+// queueSheet shows one queue to people.
+func queueSheet(w io.Writer, q *nornv1.Queue) {
+	n := q.GetCount()
+	var counts []string
+	for _, c := range []struct {
+		name string
+		n    uint64
+	}{
+		{"waiting", n.GetWaiting()}, {"scheduled", n.GetScheduled()}, {"ready", n.GetReady()}, {"claimed", n.GetClaimed()},
+		{"completed", n.GetCompleted()}, {"dead", n.GetDead()}, {"cancelled", n.GetCancelled()},
+	} {
+		if c.n > 0 {
+			counts = append(counts, render.Number(c.n)+" "+c.name)
+		}
+	}
+	if len(counts) == 0 {
+		counts = []string{"none"}
+	}
+	render.Pairs(w,
+		[2]string{"queue", q.GetName()}, [2]string{"state", openness(q)}, [2]string{"tasks", strings.Join(counts, ", ")},
+		[2]string{"oldest ready", oldestReady(q)}, [2]string{"requests waiting", fmt.Sprint(q.GetWaitingClaims())},
+	)
+	fmt.Fprintln(w)
+	g := render.NewGrid(false, "setting", "value", "from")
+	for _, s := range terms.Show(q.GetEffective(), q.GetSettings()) {
+		value, from := render.Text([]byte(s.Value), 100), "server"
+		if s.Set {
+			from = "queue"
+		}
+		if s.Value == "" {
+			value, from = "-", ""
+		}
+		g.Row(s.Name, value, from)
+	}
+	g.Write(w)
+}
+
+func (q queueCommands) set() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "set QUEUE KEY=VALUE…", Short: "Change settings of a queue", Args: cobra.MinimumNArgs(2), ValidArgsFunction: q.completeSet,
+		Long: `Change settings of a queue, all at once or not at all, and show it. The others
+stay as they are. The queue need not have tasks yet.
+
+` + terms.SettingsHelp,
+		Example: "  norn queue set mail max-attempts=5 retry-initial=10s lease=2m\n  norn queue set mail retention=7d note='kept for the audit'\n  norn queue set mail lease=",
+	}
+	version := cmd.Flags().Uint64("if-version", 0, "change nothing unless the settings are at this `version`, as shown by get -o json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		change, err := terms.Settings(args[1:])
+		if err != nil {
+			return usageError{err}
+		}
+		change.IfVersion = *version
+		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
+			found, err := c.Queues().Set(cmd.Context(), args[0], change)
+			if err != nil {
+				return err
+			}
+			return q.writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
+		})
+	}
+	return cmd
+}
+
+func (q queueCommands) pause() *cobra.Command {
+	var note string
+	cmd := q.one(&cobra.Command{
+		Use: "pause QUEUE", Short: "Hand out no more tasks of a queue",
+		Long:    "Hand out no more tasks of a queue. Enqueues go on, and what runs goes on too.",
+		Example: "  norn queue pause mail --note 'provider is down, see incident 12'",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
+		return c.Queues().Pause(ctx, name, note)
+	})
+	cmd.Flags().StringVar(&note, "note", "", "why, for other operators")
+	return cmd
+}
+
+func (q queueCommands) drain() *cobra.Command {
+	var note string
+	cmd := q.one(&cobra.Command{
+		Use: "drain QUEUE", Short: "Take no more tasks into a queue",
+		Long:    "Take no more tasks into a queue: enqueues are refused, with exit code 5. Those\nthat are there are handed out.",
+		Example: "  norn queue drain mail --note 'replaced by mail-v2'",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
+		return c.Queues().Drain(ctx, name, note)
+	})
+	cmd.Flags().StringVar(&note, "note", "", "why, for other operators")
+	return cmd
+}
+
+func (q queueCommands) resume() *cobra.Command {
+	return q.one(&cobra.Command{
+		Use: "resume QUEUE", Short: "End pause and drain of a queue",
+		Long:    "End both pause and drain of a queue, and take the note away.",
+		Example: "  norn queue resume mail",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
+		return c.Queues().Resume(ctx, name)
+	})
+}
+
+func (q queueCommands) purge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "purge QUEUE --yes", Short: "Cancel all tasks of a queue that are not running", Args: cobra.ExactArgs(1), ValidArgsFunction: q.completeOne,
+		Long: `Cancel all tasks of a queue that are waiting, scheduled or ready. Those that run,
+are finished or dead are left alone, and so are those that are enqueued while it
+runs. -o json prints {matched, done, skipped}.`,
+		Example: "  norn queue purge mail --dry-run\n  norn queue purge mail --yes",
+	}
+	yes := cmd.Flags().Bool("yes", false, "yes, cancel them")
+	dryRun := cmd.Flags().Bool("dry-run", false, "say how many they are, show the first, and do nothing")
+	reason := cmd.Flags().String("reason", "purged", "shown as the tasks' error")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*yes && !*dryRun {
+			return usage("it cancels every task of %s that is not running; add --yes if that is meant, or --dry-run", args[0])
+		}
+		act := bulkAction{verb: "cancel", past: "cancelled", where: func(ctx context.Context, c *client.Client, f client.Filter, o client.BulkOptions) (client.Bulk, error) {
+			o.Reason = *reason
+			return c.Queues().Purge(ctx, f.Queue, o)
+		}}
+		f := client.Filter{Queue: args[0], States: []nornv1.State{nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY}}
+		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
+			return bulkCommands(q).byFilter(cmd.Context(), c, f, *dryRun, act)
+		})
+	}
+	return cmd
+}
