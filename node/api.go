@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
@@ -17,17 +18,25 @@ import (
 
 // client is what the node keeps per connection.
 type client struct {
-	ready bool // hello was accepted
-	out   delivery
+	ready   bool // hello was accepted
+	out     delivery
+	cancels atomic.Int32 // cancel frames in the inbox
 }
+
+// helloBytes bounds a frame of a connection that has not said who it is.
+const helloBytes = 64 << 10
 
 // api is the client port: it decodes frames on the connections' goroutines and
 // hands the requests to the loop in batches.
-type api struct{ n *Node }
+type api struct {
+	n     *Node
+	scale scale
+}
 
 var _ transport.Handler = api{}
 
 func (a api) Open(c *transport.Conn) {
+	c.SetMaxFrame(helloBytes)
 	c.SetAttachment(&client{})
 	a.n.conns.Store(c.ID(), c)
 	a.n.metrics.connections.Inc()
@@ -36,12 +45,18 @@ func (a api) Open(c *transport.Conn) {
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
-	a.n.inbox.post(core.Gone{Conn: c.ID()})
+	a.n.inbox.follow(core.Gone{Conn: c.ID()})
 }
 
 func (a api) Cancel(c *transport.Conn, request uint64) {
+	s := c.Attachment().(*client)
+	// A client cancels what is open, once: more than it may have open is noise.
+	if !s.ready || int(s.cancels.Load()) >= a.n.cfg.MaxInFlight {
+		return
+	}
+	s.cancels.Add(1)
 	a.Batch(c) // what is cancelled may still be in the delivery
-	a.n.inbox.post(core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}})
+	a.n.inbox.follow(cancelled{core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}}, s})
 }
 
 func (a api) Batch(c *transport.Conn) {
@@ -69,13 +84,19 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 			"method %d is not known to this server (version %s)", f.Method, a.n.opts.Version))
 		return
 	}
-	if a.n.inbox.full(s.out.bytes+len(f.Body), urgent) {
+	weight, longest := a.scale.weigh(method, f.Body)
+	if err := tooHeavy(weight, longest); err != nil {
+		a.refuse(c, f, err)
+		return
+	}
+	if !a.n.inbox.admit(weight, urgent) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", a.n.cfg.MaxInbox)
 		e.RetryAfter = 100 * time.Millisecond
 		a.refuse(c, f, e)
 		return
 	}
 	if err := gproto.Unmarshal(f.Body, body); err != nil {
+		a.n.inbox.leave(weight)
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
@@ -83,12 +104,11 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
-	s.out.bytes += len(f.Body)
 	if urgent {
-		s.out.first = append(s.out.first, r)
+		s.out.first = append(s.out.first, waiting{r, weight})
 		return
 	}
-	s.out.rest = append(s.out.rest, r)
+	s.out.rest = append(s.out.rest, waiting{r, weight})
 }
 
 // newRequest makes the message of a method. urgent ones keep or free work.
@@ -150,6 +170,7 @@ func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
 		return
 	}
 	s.ready = true
+	c.SetMaxFrame(proto.MaxFrame)
 	a.answer(c, f, reply)
 }
 

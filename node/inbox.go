@@ -2,67 +2,114 @@ package node
 
 import (
 	"sync"
+	"sync/atomic"
+
+	"github.com/norn-dev/norn/node/core"
+)
+
+// What the loop takes at once: enough for one sync to cover much, and little
+// enough for a renewal that comes in meanwhile to be handled in its time.
+const (
+	takeEvents = 4096
+	takeBytes  = 4 << 20
+	// keepEvents and keepDelivery are the longest lines whose memory is kept.
+	keepEvents   = 4 * takeEvents
+	keepDelivery = 64
 )
 
 // inbox is where events wait for the loop. What frees or keeps work (renewals,
 // completions, failures, releases) goes before what adds work, so that load
-// from producers cannot cost workers their claims.
+// from producers cannot cost workers their claims: the loop takes from both
+// lines in turns, and never so much that one of them waits for long.
 type inbox struct {
-	wake chan struct{} // holds one token when there is something to do
+	wake  chan struct{} // holds one token when there is something to do
+	limit int64
+	bytes atomic.Int64 // requests that were admitted and not taken
 
 	mu    sync.Mutex // guards everything below
-	first []any
-	rest  []any
-	bytes int // request bytes that wait
-	limit int
+	first line
+	rest  line
+}
+
+// waiting is an event in the inbox. weight is 0 for what is not a request.
+type waiting struct {
+	event  any
+	weight int
+}
+
+// cancelled is a cancel frame. Its connection may have only so many of them
+// here.
+type cancelled struct {
+	cancel core.Cancel
+	owner  *client
 }
 
 func newInbox(limit int) *inbox {
-	return &inbox{wake: make(chan struct{}, 1), limit: limit}
+	return &inbox{wake: make(chan struct{}, 1), limit: int64(limit)}
 }
 
 // delivery is a batch of events of one sender.
-type delivery struct {
-	first, rest []any
-	bytes       int
-}
+type delivery struct{ first, rest []waiting }
 
 func (d *delivery) empty() bool { return len(d.first) == 0 && len(d.rest) == 0 }
 
+// reset empties the delivery. A connection that was busy once does not keep the
+// memory.
 func (d *delivery) reset() {
-	clear(d.first)
-	clear(d.rest)
-	d.first, d.rest, d.bytes = d.first[:0], d.rest[:0], 0
+	d.first, d.rest = emptied(d.first), emptied(d.rest)
 }
 
-// put adds the events of a delivery.
-func (in *inbox) put(d *delivery) {
-	in.mu.Lock()
-	in.first = append(in.first, d.first...)
-	in.rest = append(in.rest, d.rest...)
-	in.bytes += d.bytes
-	in.mu.Unlock()
-	in.signal()
+func emptied(events []waiting) []waiting {
+	if cap(events) > keepDelivery {
+		return nil
+	}
+	clear(events)
+	return events[:0]
 }
 
-// post adds one event that must not be refused.
-func (in *inbox) post(event any) {
-	in.mu.Lock()
-	in.first = append(in.first, event)
-	in.mu.Unlock()
-	in.signal()
-}
-
-// full tells whether requests of this size do not fit any more. What frees or
-// keeps work is let in up to twice the limit.
-func (in *inbox) full(size int, urgent bool) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
+// admit reserves room for a request, or says that there is none. What frees or
+// keeps work is let in up to twice the limit. One request always fits an empty
+// inbox. What is admitted must be put, or given back with leave.
+func (in *inbox) admit(weight int, urgent bool) bool {
 	limit := in.limit
 	if urgent {
 		limit *= 2
 	}
-	return in.bytes+size > limit
+	if now := in.bytes.Add(int64(weight)); now > limit && now > int64(weight) {
+		in.bytes.Add(-int64(weight))
+		return false
+	}
+	return true
+}
+
+// leave gives back what admit has reserved.
+func (in *inbox) leave(weight int) { in.bytes.Add(-int64(weight)) }
+
+// put adds the events of a delivery, all of them admitted.
+func (in *inbox) put(d *delivery) {
+	in.mu.Lock()
+	in.first.events = append(in.first.events, d.first...)
+	in.rest.events = append(in.rest.events, d.rest...)
+	in.mu.Unlock()
+	in.signal()
+}
+
+// follow adds one event that must not be refused and that concerns requests of
+// its sender: it must not overtake them, or a cancel would find nothing to
+// cancel and the end of a connection nothing to forget.
+func (in *inbox) follow(event any) {
+	in.mu.Lock()
+	in.rest.events = append(in.rest.events, waiting{event: event})
+	in.mu.Unlock()
+	in.signal()
+}
+
+// post adds one event of the node's own that must not be refused.
+func (in *inbox) post(event any) {
+	in.mu.Lock()
+	in.first.events = append(in.first.events, waiting{event: event})
+	in.mu.Unlock()
+	in.signal()
 }
 
 func (in *inbox) signal() {
@@ -72,12 +119,53 @@ func (in *inbox) signal() {
 	}
 }
 
-// take swaps the waiting events for empty slices.
+// take moves what the loop shall handle next into two empty slices. When
+// something is left, the inbox asks to be looked at again.
 func (in *inbox) take(first, rest []any) ([]any, []any) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	first, in.first = in.first, first[:0]
-	rest, in.rest = in.rest, rest[:0]
-	in.bytes = 0
+	first, taken := in.first.take(first[:0])
+	rest, more := in.rest.take(rest[:0])
+	left := !in.first.empty() || !in.rest.empty()
+	in.mu.Unlock()
+	in.bytes.Add(-int64(taken + more))
+	if left {
+		in.signal()
+	}
 	return first, rest
+}
+
+// line is a queue of events.
+type line struct {
+	events []waiting
+	from   int // the first that was not taken
+}
+
+func (l *line) empty() bool { return l.from == len(l.events) }
+
+// take appends the next events to out and gives what they weigh.
+func (l *line) take(out []any) (_ []any, weight int) {
+	for n := 0; n < takeEvents && weight < takeBytes && !l.empty(); n++ {
+		w := &l.events[l.from]
+		event := w.event
+		if c, ok := event.(cancelled); ok {
+			c.owner.cancels.Add(-1)
+			event = c.cancel
+		}
+		out = append(out, event)
+		weight += w.weight
+		*w = waiting{}
+		l.from++
+	}
+	switch {
+	case l.empty():
+		if cap(l.events) > keepEvents {
+			l.events = nil // a flood has passed
+		}
+		l.events, l.from = l.events[:0], 0
+	case l.from > len(l.events)/2:
+		n := copy(l.events, l.events[l.from:])
+		clear(l.events[n:])
+		l.events, l.from = l.events[:n], 0
+	}
+	return out, weight
 }

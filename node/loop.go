@@ -8,6 +8,8 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -152,9 +154,15 @@ func (n *Node) release(r *round) {
 	}
 	var left sync.WaitGroup
 	for i := range r.reads {
+		if n.queued.Add(1) > maxQueuedReads {
+			n.queued.Add(-1)
+			n.turnAway(&r.reads[i])
+			continue
+		}
 		left.Add(1)
 		n.running.Go(func() {
 			defer left.Done()
+			defer n.queued.Add(-1)
 			n.read(r.snapshot, &r.reads[i])
 		})
 	}
@@ -162,6 +170,16 @@ func (n *Node) release(r *round) {
 		left.Wait()
 		r.snapshot.Close()
 	})
+}
+
+// turnAway answers a read that is one too many.
+func (n *Node) turnAway(r *core.Read) {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, the limit of this node", maxQueuedReads)
+	e.RetryAfter = 100 * time.Millisecond
+	n.send(&core.Reply{To: r.From, Err: e})
+	if r.Waits {
+		n.inbox.post(core.ReadDone{From: r.From})
+	}
 }
 
 // read runs one read beside the loop.

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/archive"
@@ -62,6 +63,7 @@ type Node struct {
 	inbox    *inbox
 	rounds   chan round
 	reading  chan struct{} // one token per read under way
+	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
 	metrics  *metrics
 
@@ -79,6 +81,10 @@ type Node struct {
 // maxReads bounds the reads that run beside the loop: each holds an iterator
 // and up to a page of tasks.
 const maxReads = 8
+
+// maxQueuedReads bounds the reads that wait for their turn: each holds a few
+// KiB, and all of them hold up the store's clearing away of what is old.
+const maxQueuedReads = 16384
 
 // Start opens the data directory and starts the node. The client port is open
 // when it returns; it answers `unavailable` until the node leads. It returns
@@ -162,7 +168,7 @@ func (n *Node) start() {
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
 		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody,
-	}, api{n})
+	}, api{n, newScale()})
 	n.running.Go(func() {
 		if err := n.server.Serve(ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))

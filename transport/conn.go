@@ -65,6 +65,11 @@ func (c *Conn) Attachment() any {
 	return nil
 }
 
+// SetMaxFrame bounds the frames that are read from now on, in bytes after the
+// length field. For calls from within the [Handler]'s methods: a server can
+// give a peer that has not said who it is less room.
+func (c *Conn) SetMaxFrame(n int) { c.in.maxFrame = n }
+
 // Reply queues the reply to a request and never blocks. Of flags only FlagError
 // counts; FlagResponse is added. Replies leave in the order of the calls; b is
 // encoded later, on the writer goroutine, and must not change. false means that

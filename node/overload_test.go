@@ -1,0 +1,479 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// stall makes a client port without a loop behind it: what is admitted stays
+// in the inbox until the test takes it.
+func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
+	t.Helper()
+	n := &Node{cfg: c, clock: newSystemClock(), inbox: newInbox(c.MaxInbox), metrics: newMetrics()}
+	ln := transport.NewMemListener(0)
+	server := transport.NewServer(transport.Config{MaxFrame: proto.MaxFrame, MaxInFlight: c.MaxInFlight, ErrorBody: errorBody}, api{n, newScale()})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(context.Background(), ln) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+	})
+	return n, ln
+}
+
+// reach connects to a stalled node.
+func reach(t *testing.T, ln *transport.MemListener) *peer {
+	t.Helper()
+	nc, err := ln.Dial(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t, transport.NewClient(nc, transport.ClientConfig{MaxFrame: proto.MaxFrame, MaxInFlight: 1 << 20})}
+	t.Cleanup(func() { _ = p.c.Close(); <-p.c.Done() })
+	if err := p.call(nornv1.Method_METHOD_HELLO, &nornv1.Hello{MinVersion: 1, MaxVersion: 1}, &nornv1.HelloReply{}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// overloaded tells whether err says so, and when to come again.
+func overloaded(err error) bool {
+	var e *proto.Error
+	return errors.As(err, &e) && e.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && e.RetryAfter > 0 && e.Effect == nornv1.Effect_EFFECT_NONE
+}
+
+// TestInboxLimit: past max-inbox requests are overloaded at once; what frees
+// work still gets in; what the loop takes makes room.
+func TestInboxLimit(t *testing.T) {
+	c := testConfig(t)
+	c.MaxInbox = 100 << 10
+	n, ln := stall(t, c)
+	enqueue := func(size int) *nornv1.EnqueueRequest {
+		return &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "q", Payload: make([]byte, size)}}}
+	}
+	a, b := reach(t, ln), reach(t, ln)
+	_, cancel := a.open(nornv1.Method_METHOD_ENQUEUE, enqueue(90<<10))
+	defer cancel()
+	soon(t, "the first request waits", func() bool { return n.inbox.bytes.Load() > 90<<10 })
+	for range 3 {
+		if err := b.call(nornv1.Method_METHOD_ENQUEUE, enqueue(20<<10), &nornv1.EnqueueReply{}); !overloaded(err) {
+			t.Fatalf("past max-inbox: %v", err)
+		}
+		if err := b.call(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: make([]byte, 20<<10)}, &nornv1.GetReply{}); !overloaded(err) {
+			t.Fatalf("a read past max-inbox: %v", err)
+		}
+		// What cannot be decoded gives its room back.
+		var e *proto.Error
+		err := b.c.Call(t.Context(), uint16(nornv1.Method_METHOD_RENEW), transport.Bytes(make([]byte, 20<<10)), func(_ uint16, body []byte) error {
+			var w nornv1.Error
+			if err := gproto.Unmarshal(body, &w); err != nil {
+				return err
+			}
+			return proto.FromProto(&w)
+		})
+		if !errors.As(err, &e) || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			t.Fatalf("malformed: %v", err)
+		}
+	}
+	before := n.inbox.bytes.Load()
+	_, cancel = b.open(nornv1.Method_METHOD_RENEW, &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: make([]byte, 20<<10)}}})
+	defer cancel()
+	soon(t, "a renewal gets in", func() bool { return n.inbox.bytes.Load() > before+20<<10 })
+	if first, rest := n.inbox.take(nil, nil); len(first) != 1 || len(rest) != 1 {
+		t.Fatalf("the loop gets %d and %d events", len(first), len(rest))
+	}
+	if left := n.inbox.bytes.Load(); left != 0 {
+		t.Fatalf("%d bytes are left in an empty inbox", left)
+	}
+	_, cancel = b.open(nornv1.Method_METHOD_ENQUEUE, enqueue(20<<10))
+	defer cancel()
+	soon(t, "there is room again", func() bool { return n.inbox.bytes.Load() > 20<<10 })
+}
+
+// TestSmallRequestsCount: what has hardly any bytes takes memory too.
+func TestSmallRequestsCount(t *testing.T) {
+	c := testConfig(t)
+	c.MaxInbox, c.MaxInFlight = 64<<10, 1<<20
+	n, ln := stall(t, c)
+	p := reach(t, ln)
+	for i := 0; ; i++ {
+		answer, cancel := p.open(nornv1.Method_METHOD_STATUS, &nornv1.StatusRequest{})
+		defer cancel()
+		soon(t, "the request is in the inbox or refused", func() bool { return n.inbox.bytes.Load() > int64(i)*requestCost || len(answer) > 0 })
+		if len(answer) == 0 {
+			continue
+		}
+		if err := <-answer; !overloaded(err) || i != c.MaxInbox/requestCost {
+			t.Fatalf("request %d of no bytes: %v", i, err)
+		}
+		return
+	}
+}
+
+// TestCancelsAreBounded: cancel frames cost a client nothing and have no
+// credit; a flood of them must not fill the memory.
+func TestCancelsAreBounded(t *testing.T) {
+	c := testConfig(t)
+	c.MaxInFlight = 16
+	n, ln := stall(t, c)
+	near, err := ln.Dial(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet(t, near)
+	flood := func() (waiting int) {
+		t.Helper()
+		var b []byte
+		for i := range 10 * c.MaxInFlight {
+			b = transport.AppendFrame(b, transport.Frame{Request: uint64(i) + 100, Flags: transport.FlagCancel})
+		}
+		b = transport.AppendFrame(b, transport.Frame{Request: 99, Method: uint16(nornv1.Method_METHOD_PING)})
+		if _, err := near.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if f := readFrame(t, near); f.Request != 99 {
+			t.Fatalf("got %+v", f)
+		}
+		n.inbox.mu.Lock()
+		defer n.inbox.mu.Unlock()
+		return len(n.inbox.rest.events)
+	}
+	for range 3 {
+		if got := flood(); got != c.MaxInFlight {
+			t.Fatalf("%d cancels wait, want at most %d", got, c.MaxInFlight)
+		}
+	}
+	if _, rest := n.inbox.take(nil, nil); len(rest) != c.MaxInFlight {
+		t.Fatalf("the loop gets %d cancels", len(rest))
+	}
+	if got := flood(); got != c.MaxInFlight {
+		t.Fatalf("%d cancels wait after the loop has taken those before", got)
+	}
+}
+
+// TestStrangersGetSmallFrames: who has not said hello cannot make the server
+// keep megabytes.
+func TestStrangersGetSmallFrames(t *testing.T) {
+	c := testConfig(t)
+	n := start(t, c, Options{AuthToken: "secret"})
+	defer stop(t, n)
+	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: string(make([]byte, helloBytes))})
+	var e *proto.Error
+	if !errors.As(err, &e) || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Fatalf("a hello of %d bytes: %v", helloBytes, err)
+	}
+	// The same connection can still say who it is, and has all the room then.
+	if err := p.call(nornv1.Method_METHOD_HELLO, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "secret"}, &nornv1.HelloReply{}); err != nil {
+		t.Fatal(err)
+	}
+	p.enqueue(&nornv1.TaskSpec{Queue: "q", Payload: make([]byte, proto.MaxPayload)})
+}
+
+// TestLimitsOfWaiting: past max-waiters, max-claims and max-queues the answer
+// is overloaded, and once there is room again, the next request is served.
+func TestLimitsOfWaiting(t *testing.T) {
+	c := testConfig(t)
+	c.MaxWaiters, c.MaxClaims, c.MaxQueues = 2, 3, 2
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	p, other := connect(t, n), connect(t, n)
+	ids := p.enqueue(&nornv1.TaskSpec{Queue: "a"}, &nornv1.TaskSpec{Queue: "a"}, &nornv1.TaskSpec{Queue: "a"}, &nornv1.TaskSpec{Queue: "b"})
+
+	t.Run("queues", func(t *testing.T) {
+		reply := &nornv1.EnqueueReply{}
+		p.retry(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "c"}, {Queue: "a"}}}, reply)
+		if e := reply.Results[0].Error; e.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || reply.Results[1].Error != nil {
+			t.Errorf("a third queue: %v", reply)
+		}
+	})
+	t.Run("claims", func(t *testing.T) {
+		held := p.claim(&nornv1.ClaimRequest{Queues: []string{"a"}, MaxTasks: 3})
+		claim := &nornv1.ClaimRequest{Queues: []string{"a", "b"}}
+		if err := other.call(nornv1.Method_METHOD_CLAIM, claim, &nornv1.ClaimReply{}); !overloaded(err) {
+			t.Errorf("past max-claims: %v", err)
+		}
+		p.retry(nornv1.Method_METHOD_COMPLETE, completion(t, held[0]), &nornv1.WriteReply{})
+		if got := other.claim(claim); len(got) != 1 {
+			t.Errorf("with room again: %v", got)
+		}
+		p.retry(nornv1.Method_METHOD_COMPLETE, completion(t, held[1]), &nornv1.WriteReply{})
+	})
+	for name, tc := range map[string]struct {
+		method nornv1.Method
+		req    gproto.Message
+	}{
+		"waiting claims": {nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"nothing"}, WaitSeconds: 60}},
+		"waiting logs":   {nornv1.Method_METHOD_LOG, &nornv1.LogRequest{Id: taskID(t, ids[3]), WaitSeconds: 60}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, stopA := p.open(tc.method, tc.req)
+			b, stopB := p.open(tc.method, tc.req)
+			defer stopB()
+			soon(t, "two wait", func() bool { return n.metrics.core.Load().Waiting == 2 })
+			if err := other.call(tc.method, tc.req, &nornv1.WriteReply{}); !overloaded(err) {
+				t.Errorf("past max-waiters: %v", err)
+			}
+			other.enqueue(&nornv1.TaskSpec{Queue: "b"}) // what need not wait is served
+			stopA()
+			<-a
+			soon(t, "one is gone", func() bool { return n.metrics.core.Load().Waiting == 1 })
+			c, stopC := other.open(tc.method, tc.req)
+			soon(t, "another takes its place", func() bool { return n.metrics.core.Load().Waiting == 2 })
+			stopC()
+			stopB()
+			<-b
+			<-c
+			soon(t, "none waits", func() bool { return n.metrics.core.Load().Waiting == 0 })
+		})
+	}
+}
+
+func completion(t testing.TB, g *nornv1.Grant) *nornv1.CompleteRequest {
+	return &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: taskID(t, g.Task.Id), Token: g.Token}}}
+}
+
+func TestConnectionLimit(t *testing.T) {
+	c := testConfig(t)
+	c.MaxConnections = 2
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	a, b := connect(t, n), connect(t, n)
+	third, err := transport.Dial(t.Context(), n.Addr().String(), transport.ClientConfig{DecodeError: func(body []byte) error {
+		var e nornv1.Error
+		if err := gproto.Unmarshal(body, &e); err != nil {
+			return err
+		}
+		return proto.FromProto(&e)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-third.Done()
+	if err := third.Err(); !overloaded(err) {
+		t.Errorf("past max-connections: %v", err)
+	}
+	a.enqueue(&nornv1.TaskSpec{Queue: "q"})
+	_ = a.c.Close()
+	soon(t, "the connection is gone", func() bool { return n.server.Conns() == 1 })
+	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
+	b.enqueue(&nornv1.TaskSpec{Queue: "q"})
+}
+
+// TestCredit: what one connection has open beyond its credit is not even read,
+// and nobody else notices.
+func TestCredit(t *testing.T) {
+	c := testConfig(t)
+	c.MaxInFlight = 4
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	greedy, other := connect(t, n), connect(t, n)
+	greedy.claim(&nornv1.ClaimRequest{Queues: []string{"q"}}) // the node leads from here on
+	var answered atomic.Int64
+	const asked = 20
+	for range asked {
+		a, _ := greedy.open(nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
+		go func() {
+			if err := <-a; err == nil {
+				answered.Add(1)
+			}
+		}()
+	}
+	soon(t, "the credit is used", func() bool { return n.metrics.core.Load().Waiting == c.MaxInFlight })
+	for i := range asked {
+		if w := n.metrics.core.Load().Waiting; w > c.MaxInFlight {
+			t.Fatalf("%d requests wait", w)
+		}
+		other.enqueue(&nornv1.TaskSpec{Queue: "q"})
+		soon(t, "one is answered", func() bool { return answered.Load() > int64(i) })
+	}
+}
+
+// TestRenewalsGoAhead puts more enqueues into the inbox than the loop takes at
+// once, then a renewal: it is answered before most of them.
+func TestRenewalsGoAhead(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	worker := connect(t, n)
+	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
+	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}})[0]
+
+	const producers, each = 4, takeEvents
+	var answered, failed atomic.Int64
+	var left sync.WaitGroup
+	n.inbox.mu.Lock() // the loop and the readers stand still
+	for range producers {
+		p := connect(t, n)
+		left.Go(func() {
+			var calls sync.WaitGroup
+			for range each {
+				calls.Go(func() {
+					reply := &nornv1.EnqueueReply{}
+					if err := p.call(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "flood"}}}, reply); err != nil || reply.Results[0].Error != nil {
+						failed.Add(1)
+					}
+					answered.Add(1)
+				})
+			}
+			calls.Wait()
+		})
+	}
+	soon(t, "the producers' first requests are read", func() bool { return n.inbox.bytes.Load() > producers*requestCost })
+	n.inbox.mu.Unlock()
+	soon(t, "the flood has begun", func() bool { return answered.Load() > 0 || n.inbox.bytes.Load() > 2*takeEvents*requestCost })
+	before := answered.Load()
+	reply := &nornv1.RenewReply{}
+	if err := worker.call(nornv1.Method_METHOD_RENEW, renewal(t, held), reply); err != nil || reply.Results[0].Error != nil {
+		t.Fatalf("renewal: %v, %v", err, reply)
+	}
+	after := answered.Load()
+	left.Wait()
+	t.Logf("the renewal came between enqueues %d and %d of %d", before, after, producers*each)
+	// Three rounds: one under way, one waiting for the disk, its own.
+	if after-before > 3*takeEvents || failed.Load() > 0 {
+		t.Errorf("%d enqueues were answered before it; %d failed", after-before, failed.Load())
+	}
+}
+
+func renewal(t testing.TB, g *nornv1.Grant) *nornv1.RenewRequest {
+	return &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: taskID(t, g.Task.Id), Token: g.Token}}, LeaseSeconds: 1}
+}
+
+// TestFlood: while producers send more than there is room for, a worker keeps
+// its claim of one second, every enqueue is either taken or told to come again,
+// and when the flood stops, the next request is served at once.
+func TestFlood(t *testing.T) {
+	c := testConfig(t)
+	c.MaxInbox = 256 << 10
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	worker := connect(t, n)
+	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
+	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 1})[0]
+
+	ctx, end := context.WithCancel(t.Context())
+	var taken, refused atomic.Int64
+	var left sync.WaitGroup
+	for range 8 {
+		p := connect(t, n)
+		for range 8 {
+			left.Go(func() {
+				batch := &nornv1.EnqueueRequest{}
+				for range 50 {
+					batch.Tasks = append(batch.Tasks, &nornv1.TaskSpec{Queue: "flood", Payload: make([]byte, 500)})
+				}
+				for ctx.Err() == nil {
+					reply := &nornv1.EnqueueReply{}
+					err := p.call(nornv1.Method_METHOD_ENQUEUE, batch, reply)
+					switch {
+					case err == nil && len(reply.Results) == 50:
+						taken.Add(50)
+					case overloaded(err):
+						refused.Add(1) // and does not wait: a bad client
+					default:
+						t.Errorf("enqueue: %v", err)
+						return
+					}
+				}
+			})
+		}
+	}
+	var slowest time.Duration
+	for range 6 {
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+		sent := time.Now()
+		reply := &nornv1.RenewReply{}
+		if err := worker.call(nornv1.Method_METHOD_RENEW, renewal(t, held), reply); err != nil || reply.Results[0].Error != nil {
+			t.Fatalf("a renewal during the flood: %v, %v", err, reply)
+		}
+		slowest = max(slowest, time.Since(sent))
+	}
+	reply := &nornv1.WriteReply{}
+	if err := worker.call(nornv1.Method_METHOD_COMPLETE, completion(t, held), reply); err != nil || reply.Results[0].Error != nil {
+		t.Fatalf("a completion during the flood: %v, %v", err, reply)
+	}
+	end()
+	left.Wait()
+	t.Logf("%d tasks taken, %d requests refused; slowest renewal %v", taken.Load(), refused.Load(), slowest)
+	if taken.Load() == 0 || refused.Load() == 0 || slowest > time.Second {
+		t.Error("that was no flood, or the worker felt it")
+	}
+	// No request is left: what comes now finds an idle node.
+	p := connect(t, n)
+	if err := p.call(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "after"}}}, &nornv1.EnqueueReply{}); err != nil {
+		t.Errorf("right after the flood: %v", err)
+	}
+	count := &nornv1.CountReply{}
+	if err := p.call(nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{Queue: "flood"}, count); err != nil || count.Total.Ready != uint64(taken.Load()) {
+		t.Errorf("%d tasks were acknowledged, %v are there, %v", taken.Load(), count.Total, err)
+	}
+	if n.inbox.bytes.Load() != 0 {
+		t.Errorf("%d bytes are still reserved", n.inbox.bytes.Load())
+	}
+}
+
+// TestTooManyReads: reads beyond those that wait for their turn are turned
+// away, those that wait for something new included.
+func TestTooManyReads(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	p := connect(t, n)
+	task := taskID(t, p.enqueue(&nornv1.TaskSpec{Queue: "q"})[0])
+	n.queued.Add(maxQueuedReads)
+	for name, req := range map[nornv1.Method]gproto.Message{
+		nornv1.Method_METHOD_GET:  &nornv1.GetRequest{Id: task},
+		nornv1.Method_METHOD_LIST: &nornv1.ListRequest{},
+		nornv1.Method_METHOD_LOG:  &nornv1.LogRequest{Id: task, WaitSeconds: 60},
+	} {
+		if err := p.call(name, req, &nornv1.GetReply{}); !overloaded(err) {
+			t.Errorf("%v: %v", name, err)
+		}
+	}
+	p.enqueue(&nornv1.TaskSpec{Queue: "q"}) // writes do not mind
+	n.queued.Add(-maxQueuedReads)
+	p.retry(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: task}, &nornv1.GetReply{})
+	soon(t, "nothing waits", func() bool { return n.metrics.core.Load().Waiting == 0 && n.queued.Load() == 0 })
+}
+
+// TestCancelFollowsItsRequest sends requests and takes them back in the same
+// breath: a cancel that overtook its request would leave it waiting.
+func TestCancelFollowsItsRequest(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	connect(t, n).claim(&nornv1.ClaimRequest{Queues: []string{"q"}}) // the node leads from here on
+	nc := greet(t, socket(t, n))
+	const requests = 200
+	var b []byte
+	for i := range uint64(requests) {
+		b = append(b, frameOf(t, i+2, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"nothing"}, WaitSeconds: 300})...)
+		b = transport.AppendFrame(b, transport.Frame{Request: i + 2, Flags: transport.FlagCancel})
+	}
+	if _, err := nc.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[uint64]bool)
+	for range requests {
+		f := readFrame(t, nc)
+		var e nornv1.Error
+		if err := gproto.Unmarshal(f.Body, &e); err != nil || f.Flags&transport.FlagError == 0 || e.Kind != nornv1.ErrorKind_ERROR_KIND_CANCELLED || seen[f.Request] {
+			t.Fatalf("request %d was answered %v, %v", f.Request, &e, err)
+		}
+		seen[f.Request] = true
+	}
+	if w := n.metrics.core.Load().Waiting; w != 0 {
+		t.Errorf("%d requests wait", w)
+	}
+}
