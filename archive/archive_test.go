@@ -151,42 +151,40 @@ func (v *instant) stamp() *timestamppb.Timestamp {
 // TestAnyTasksComeBack writes tasks of any content, several times, from several
 // nodes with any names, at any times, into one directory.
 func TestAnyTasksComeBack(t *testing.T) {
-	root, runs := t.TempDir(), 0
-	rapid.Check(t, func(t *rapid.T) {
-		runs++
-		dir := filepath.Join(root, fmt.Sprint(runs))
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		fs := newMemory(t)
 		tasks := rapid.SliceOfN(anyTask(id.NewGenerator(1, func() uint64 { return 1 })), 1, 6)
 		want := map[string][]*nornv1.Task{}
-		for range rapid.IntRange(1, 3).Draw(t, "writes") {
-			w, err := Open(dir, Options{
-				Cluster: cluster, Level: rapid.SampledFrom([]int{0, 0, 0, 1, 7, 22}).Draw(t, "level"),
-				Node: rapid.OneOf(rapid.SampledFrom([]string{"n1", "n1-n1", "N1", "127.0.0.1:7712"}), rapid.StringN(1, 60, 255)).Draw(t, "node"),
+		for range rapid.IntRange(1, 3).Draw(r, "writes") {
+			w, err := newWriter(fs, memDir, Options{
+				Cluster: cluster, Level: rapid.SampledFrom([]int{0, 0, 0, 1, 7, 22}).Draw(r, "level"),
+				Node: rapid.OneOf(rapid.SampledFrom([]string{"n1", "n1-n1", "N1", "127.0.0.1:7712"}), rapid.StringN(1, 60, 255)).Draw(r, "node"),
 			})
 			if err != nil {
-				t.Fatal(err)
+				r.Fatal(err)
 			}
-			now := noon.Add(time.Duration(rapid.Int64Range(0, 3).Draw(t, "now")))
-			batch := tasks.Draw(t, "tasks")
+			now := noon.Add(time.Duration(rapid.Int64Range(0, 3).Draw(r, "now")))
+			batch := tasks.Draw(r, "tasks")
 			m, err := w.Write(context.Background(), now, batch)
 			if err != nil {
-				t.Fatal(err)
+				r.Fatal(err)
 			}
 			if want[m.File] != nil {
-				t.Fatalf("%s was written twice", m.File)
+				r.Fatalf("%s was written twice", m.File)
 			}
 			want[m.File] = batch
 		}
-		all, err := Manifests(dir)
-		if err != nil || len(all) != len(want) {
-			t.Fatalf("%d manifests of %d, %v", len(all), len(want), err)
+		c, err := readContents(fs, memDir)
+		if err != nil || len(c.manifests) != len(want) || len(c.unfinished)+len(c.problems) > 0 {
+			r.Fatalf("%+v of %d, %v", c, len(want), err)
 		}
-		for _, m := range all {
-			if got, err := collect(dir, m); err != nil || !same(got, want[m.File]) {
-				t.Errorf("%s: %d tasks come back, %v", m.File, len(got), err)
+		for _, m := range c.manifests {
+			var got []*nornv1.Task
+			err := readFile(fs, memDir, &m, func(task *nornv1.Task) bool { got = append(got, task); return true })
+			if err != nil || !same(got, want[m.File]) {
+				r.Errorf("%s: %d tasks come back, %v", m.File, len(got), err)
 			}
-		}
-		if r, err := Verify(context.Background(), dir, nil); err != nil || r.Archives != len(want) || len(r.Problems)+len(r.Unfinished) > 0 {
-			t.Errorf("report %+v, %v", r, err)
 		}
 	})
 }
@@ -310,6 +308,7 @@ func TestWriteRefuses(t *testing.T) {
 
 // TestLargeTaskComesBack has a payload of the highest limit that a server takes.
 func TestLargeTaskComesBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	tasks := finished(2)
 	tasks[0].Payload, tasks[0].Result = bytes.Repeat([]byte("abcdefgh"), 2<<20), make([]byte, 8<<20)
