@@ -158,7 +158,7 @@ func TestAnyTasksComeBack(t *testing.T) {
 		want := map[string][]*nornv1.Task{}
 		for range rapid.IntRange(1, 3).Draw(r, "writes") {
 			w, err := newWriter(fs, memDir, Options{
-				Cluster: cluster, Level: rapid.SampledFrom([]int{0, 0, 0, 1, 7, 22}).Draw(r, "level"),
+				Cluster: cluster, Level: rapid.SampledFrom([]int{1, 1, 1, 1, 0, 7}).Draw(r, "level"),
 				Node: rapid.OneOf(rapid.SampledFrom([]string{"n1", "n1-n1", "N1", "127.0.0.1:7712"}), rapid.StringN(1, 60, 255)).Draw(r, "node"),
 			})
 			if err != nil {
@@ -303,6 +303,22 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	if m := write(t, w, noon, tasks[:16]); m.RecordsBytes != w.most {
 		t.Errorf("%d bytes of records, want %d", m.RecordsBytes, w.most)
+	}
+}
+
+// TestLevels reads what every level writes.
+func TestLevels(t *testing.T) {
+	dir, tasks, size := t.TempDir(), finished(200), uint64(1<<63)
+	for _, level := range []int{1, 3, 6, 22} {
+		w, err := Open(dir, Options{Cluster: cluster, Node: "n1", Level: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := write(t, w, noon, tasks)
+		if got, err := collect(dir, m); err != nil || !same(got, tasks) || level == 22 && m.Bytes >= size {
+			t.Errorf("level %d: %d tasks come back from %d bytes, %v", level, len(got), m.Bytes, err)
+		}
+		size = min(size, m.Bytes)
 	}
 }
 

@@ -26,7 +26,8 @@ type Options struct {
 	// Node is the name of the node that writes, unique in its cluster.
 	Node string
 	// Level is the zstd level, 1 (fast) to 22 (small); 0 takes 3. Above 3 files
-	// get some percent smaller for several times the processor time.
+	// get some percent smaller for several times the processor time; from 10 on
+	// a Write takes 40 MB of memory, below that a few.
 	Level int
 }
 
