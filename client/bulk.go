@@ -35,7 +35,8 @@ type BulkOptions struct {
 // CancelWhere cancels the tasks that a filter finds, page by page. Without
 // states in the filter they are those that are not finished. A task is
 // cancelled only if it is still in one of the states then. Tasks that are
-// enqueued while it runs are left alone. The counts say how far it came with an
+// enqueued more than eta (5 s unless configured) after its start are left alone.
+// The counts say how far it came with an
 // error too; the call may be repeated.
 func (c *Client) CancelWhere(ctx context.Context, f Filter, o BulkOptions) (Bulk, error) {
 	if len(f.States) == 0 {
@@ -105,7 +106,8 @@ func (c *Client) bulk(ctx context.Context, f Filter, o BulkOptions, do func([]id
 
 // boundBulk leaves out tasks of the future: otherwise those who enqueue and
 // the one who cancels could run after each other for ever. The time is the
-// server's, so that a client whose clock is behind misses nothing.
+// server's, and the nodes' clocks may differ by eta, so that nothing is missed
+// that was enqueued before.
 func (c *Client) boundBulk(ctx context.Context, f *Filter) error {
 	var m nornv1.PingReply
 	if err := c.read(ctx, "list", nornv1.Method_METHOD_PING, 0, &nornv1.Ping{}, &m); err != nil {

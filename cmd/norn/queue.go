@@ -224,8 +224,9 @@ func (q queueCommands) purge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge QUEUE --yes", Short: "Cancel all tasks of a queue that are not running", Args: cobra.ExactArgs(1), ValidArgsFunction: q.completeOne,
 		Long: `Cancel all tasks of a queue that are waiting, scheduled or ready. Those that run,
-are finished or dead are left alone, and so are those that are enqueued while it
-runs. -o json prints {matched, done, skipped}.`,
+are finished or dead are left alone, and so are those that are enqueued later than
+eta (5s unless configured) after its start: pause or drain the queue to keep it
+empty. -o json prints {matched, done, skipped}.`,
 		Example: "  norn queue purge mail --dry-run\n  norn queue purge mail --yes",
 	}
 	yes := cmd.Flags().Bool("yes", false, "yes, cancel them")

@@ -163,6 +163,9 @@ func TestFilters(t *testing.T) {
 	if got := decode[bulk](t, "task", "retry", "--filter", "queue=filters,state=cancelled"); got != (bulk{"3", "0", "3"}) {
 		t.Errorf("cancelled on purpose: %+v", got)
 	}
+	if out := ok(t, "task", "retry", "--filter", "queue=filters,state=cancelled"); out != "retried 0 tasks, skipped 3 tasks whose state had changed or does not allow it\n" {
+		t.Errorf("skipped: %q", out)
+	}
 	if out := ok(t, "task", "cancel", "--filter", "queue=none-such"); out != "cancelled 0 tasks\n" {
 		t.Errorf("nothing found: %q", out)
 	}

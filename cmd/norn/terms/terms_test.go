@@ -203,3 +203,21 @@ func TestBadSettings(t *testing.T) {
 		t.Errorf("twice: %v", err)
 	}
 }
+
+// FuzzTerms: whatever is typed, what is accepted was understood as a whole.
+func FuzzTerms(f *testing.F) {
+	f.Add("queue=mail,state=dead,older-than=2h")
+	f.Add(`error=a\,b,header.x=\\`)
+	f.Add("lease=1d12h")
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, n, err := Filter([]string{s}, now); err == nil && n != len(split(s)) && strings.TrimSpace(s) != "" {
+			t.Errorf("%q has %d terms", s, n)
+		}
+		if change, err := Settings([]string{s}); err == nil && len(change.Fields) != 1 {
+			t.Errorf("%q changes %q", s, change.Fields)
+		}
+		if d, err := Duration(s); err == nil && d < 0 {
+			t.Errorf("%q is %v", s, d)
+		}
+	})
+}
