@@ -182,7 +182,7 @@ class Connection:
             self._stream = _Tls(self._sock, tls, host) if tls else self._sock
             self._sock.settimeout(None)
             for option, seconds in ((socket.SO_RCVTIMEO, _IDLE), (socket.SO_SNDTIMEO, _STUCK)):
-                self._sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, 0))
+                self._sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
         except BaseException:
             self._sock.close()
             raise

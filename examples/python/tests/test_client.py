@@ -1,0 +1,283 @@
+"""Flow control, cancellation, deadlines, lost connections, TLS, and the programs."""
+
+import os
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import norn
+from harness import ADDR, HERE, PATIENCE, Case, Proxy, Raw, queue
+from norn import pb, tasks, wire
+
+
+class Flow(Case):
+    def waiting(self, connection, end=PATIENCE):
+        return connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=end), norn.clock() + end)
+
+    def taken_up(self):
+        """Returns when the server has taken up all requests that were sent before."""
+        self.client.count(self.q)
+
+    def test_cancel(self):
+        connection = self.client.connection()
+        waits = self.waiting(connection)
+        self.taken_up()
+        start = time.monotonic()
+        waits.cancel()
+        self.fails("CANCELLED", waits.result)
+        self.assertLess(time.monotonic(), start + 10)
+        self.client.enqueue(self.q)
+        self.one()  # nobody else took it
+
+    def test_cancel_right_behind(self):
+        start = time.monotonic()
+        for _ in range(20):
+            waits = self.waiting(self.client.connection())
+            waits.cancel()
+            self.fails("CANCELLED", waits.result)
+        self.assertLess(time.monotonic(), start + PATIENCE)
+
+    def test_cancel_too_late(self):
+        self.client.enqueue(self.q)
+        pending = self.waiting(self.client.connection())
+        grants = pending.result().grants
+        pending.cancel()
+        self.assertEqual(len(grants), 1)
+        self.client.status()
+
+    def test_stop_claiming(self):
+        caught = []
+
+        def claim():
+            try:
+                self.client.claim([self.q], wait=PATIENCE)
+            except norn.Error as e:
+                caught.append(e)
+
+        waiter = threading.Thread(target=claim)
+        waiter.start()
+        connection = self.client.connection()
+        self.eventually(lambda: connection.open == 1)
+        self.taken_up()
+        self.client.stop_claiming()
+        waiter.join(PATIENCE)
+        self.is_error(caught[0], "CANCELLED")
+        self.fails("CANCELLED", self.client.claim, [self.q])
+
+    def test_deadline(self):
+        start = time.monotonic()
+        self.assertEqual(self.client.claim([self.q], wait=PATIENCE, timeout=0.4), [])  # the wait makes room for the answer
+        self.assertLess(time.monotonic(), start + 10)
+        r = Raw(self)
+        r.send(struct.pack(">IQHI", 14, 7, wire.DEADLINE | pb.METHOD_COUNT, 0))
+        request, method, e = r.error()
+        self.assertEqual((request, method), (7, pb.METHOD_COUNT))
+        self.is_error(e, "DEADLINE_EXCEEDED")
+
+    def test_nobody_waits_for_ever(self):
+        connection = self.client.connection()
+        pending = connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE), norn.clock() + 0.3)
+        self.taken_up()
+        with self.assertRaises(norn.Error) as caught:
+            pending.result()
+        # The deadline is over, or the server had time to confirm the cancel.
+        self.assertIn(caught.exception.name, ("DEADLINE_EXCEEDED", "CANCELLED"))
+        self.eventually(lambda: connection.open == 0)  # its credit came back
+
+    def test_credit(self):
+        connection = self.client.connection()
+        most = connection.hello.limits.max_in_flight
+        self.assertEqual(most, 16)
+        waits = [self.waiting(connection) for _ in range(most - 1)]
+        self.fails("DEADLINE_EXCEEDED", connection.start, pb.METHOD_COUNT, pb.CountRequest(), norn.clock() + 0.2)
+        self.assertEqual(connection.open, most - 1)
+        other = self.make()
+        answered = []
+        extra = [threading.Thread(target=lambda: answered.append(self.client.count(self.q))) for _ in range(50)]
+        for t in extra:
+            t.start()
+        other.enqueue_many([other.spec(self.q) for _ in range(3)])  # ends three of the claims
+        for t in extra:
+            t.join(PATIENCE)
+        self.assertEqual(len(answered), 50)
+        self.assertLess(connection.open, most)
+        for p in waits:
+            p.cancel()
+        self.eventually(lambda: connection.open == 0)
+
+    def test_more_than_the_credit(self):
+        """The server stops reading, so that the rest waits with the client, and goes on with each answer."""
+        r, other = Raw(self), self.client
+        most, claim = r.hello.limits.max_in_flight, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE).SerializeToString()
+        r.send(*(wire.encode_frame(2 + n, pb.METHOD_CLAIM, claim) for n in range(most)))
+        r.ping(1000)
+        r.sock.settimeout(0.5)
+        with self.assertRaises(TimeoutError):
+            r.take()
+        r.sock.settimeout(PATIENCE)
+        other.enqueue(self.q)
+        self.assertEqual({r.take()[0] for _ in range(2)} - set(range(2, 2 + most)), {1000})
+
+
+class Reconnect(Case):
+    def test_enqueue_happens_once(self):
+        proxy = Proxy(self, pb.METHOD_ENQUEUE, times=2)
+        client = self.make(proxy.addr)
+        receipt = client.enqueue(self.q, b"once")
+        self.assertEqual((proxy.cut, receipt.existed), (2, True))
+        self.assertEqual([t.id for t in self.client.list(self.q)], [receipt.id])
+
+    def test_claim_is_granted_once(self):
+        self.client.enqueue(self.q)
+        self.client.enqueue(self.q)
+        proxy = Proxy(self, pb.METHOD_CLAIM)
+        claim, = self.make(proxy.addr).claim([self.q])
+        self.assertEqual(proxy.cut, 1)
+        self.assertEqual(self.client.count(self.q).total.claimed, 1)
+        self.assertEqual(self.client.get(claim.id).claims[-1].token, claim.token)
+        self.assertGreater(claim.left(), 20)
+
+    def test_the_end_is_recorded_once(self):
+        for method, end in (
+                (pb.METHOD_COMPLETE, lambda client, claim: client.complete(claim).existed),
+                (pb.METHOD_RELEASE, lambda client, claim: client.release([claim])[0].existed),
+                (pb.METHOD_FAIL, lambda client, claim: client.fail(claim, "x", retry_in=60) == tasks.STATE_SCHEDULED),
+                (pb.METHOD_UPDATE, lambda client, claim: client.update(claim, b"x").existed)):
+            with self.subTest(method):
+                self.q = queue()
+                self.client.enqueue(self.q)
+                claim, proxy = self.one(), Proxy(self, method)
+                self.assertTrue(end(self.make(proxy.addr), claim))
+                self.assertEqual(proxy.cut, 1)
+
+    def test_unknown_outcome(self):
+        proxy = Proxy(self, pb.METHOD_ENQUEUE, times=1000)
+        e = self.fails("UNAVAILABLE", self.make(proxy.addr).enqueue, self.q, timeout=0.5, unknown=True)
+        self.assertIn("unknown", str(e))
+        self.assertEqual(self.client.count(self.q).total.total, 1)
+
+    def test_silence(self):
+        proxy = Proxy(self, pb.METHOD_ENQUEUE, times=1000, silent=True)
+        self.fails("DEADLINE_EXCEEDED", self.make(proxy.addr).enqueue, self.q, timeout=0.3, unknown=True)
+        reads = Proxy(self, pb.METHOD_COUNT, times=1000, silent=True)
+        self.fails("DEADLINE_EXCEEDED", self.make(reads.addr, timeout=0.3).count, self.q)
+
+    def test_a_dead_node_is_passed_over(self):
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            dead = "127.0.0.1:%d" % closed.getsockname()[1]
+        self.fails("UNAVAILABLE", self.make(dead, timeout=0.3).count, self.q)
+        client = self.make(dead, ADDR)
+        client.enqueue(self.q)
+        self.assertEqual(client.count(self.q).total.total, 1)
+
+    def test_a_silent_connection_is_asked(self):
+        kept = wire._IDLE
+        try:
+            wire._IDLE = 0.2
+            client = self.make()
+            connection = client.connection()
+            self.eventually(lambda: next(connection._numbers) > 3)  # pings have been sent
+            self.assertTrue(connection.alive)
+            client = self.make(Proxy(self, pb.METHOD_PING, times=1000, silent=True).addr)
+            connection = client.connection()
+            self.eventually(lambda: not connection.alive)
+        finally:
+            wire._IDLE = kept
+
+
+@unittest.skipUnless("NORN_TLS_ADDR" in os.environ, "not run: NORN_TLS_ADDR, NORN_TLS_CA and NORN_AUTH_TOKEN are not set")
+class Secured(Case):
+    """A server with TLS and a token."""
+
+    def make(self, **options):
+        options = {"tls": ssl.create_default_context(cafile=os.environ["NORN_TLS_CA"]), "auth_token": os.environ["NORN_AUTH_TOKEN"], "timeout": 10, **options}
+        return super().make(os.environ["NORN_TLS_ADDR"], **options)
+
+    def test_it_works(self):
+        payloads = [os.urandom(n) for n in (0, 1, 100, 20_000, 900_000)]
+        self.client.enqueue_many([self.client.spec(self.q, p) for p in payloads])
+        self.assertEqual([c.task.payload for c in self.client.claim([self.q], max_tasks=9)], payloads)
+        threads = [threading.Thread(target=lambda: [self.client.get(self.client.enqueue(self.q, payloads[3]).id) for _ in range(10)]) for _ in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(self.client.count(self.q).total.total, 85)
+
+    def test_strangers(self):
+        self.fails("UNAUTHENTICATED", self.make(auth_token="wrong").status)
+        self.fails("UNAUTHENTICATED", self.make(auth_token="").status)
+        self.fails("UNAVAILABLE", self.make(tls=None, timeout=0.5).status)
+        self.fails("UNAVAILABLE", self.make(tls=ssl.create_default_context(), timeout=0.5).status)
+
+
+class Programs(Case):
+    def run_program(self, name, *args, **kwargs):
+        env = dict(os.environ, NORN_ADDR=ADDR)
+        return subprocess.run([sys.executable, os.path.join(HERE, name), *args], env=env, capture_output=True, timeout=PATIENCE, **kwargs)
+
+    def worker(self, *args):
+        p = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "worker.py"), "--addr", ADDR, "-q", self.q, "--wait", "10", *args],
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.stderr.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        return p
+
+    def state(self, task):
+        return self.client.get(task).state
+
+    def test_enqueue_and_work(self):
+        done = self.run_program("enqueue.py", "-q", self.q, "--priority", "1", "Ada", "Eve")
+        ids = done.stdout.decode().split()
+        self.assertEqual((done.returncode, len(ids)), (0, 2), done.stderr)
+        p = self.worker("--slots", "2", "--", "sh", "-c", 'echo "Hello, $(cat)! $NORN_QUEUE $NORN_TASK_ID"')
+        self.eventually(lambda: self.client.count(self.q).total.completed == 2)
+        for task, name in zip(ids, ("Ada", "Eve")):
+            self.assertEqual(self.client.get(task).result.decode(), "Hello, %s! %s %s\n" % (name, self.q, task))
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(PATIENCE), 0)
+
+    def test_failures(self):
+        bad = self.run_program("enqueue.py", "-q", "no good", "x")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn(b"INVALID_ARGUMENT", bad.stderr)
+        task = self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=1)).id
+        later = self.client.enqueue(self.q, b"later").id
+        p = self.worker("--", "sh", "-c", 'read x; test "$x" = later && exit 75; echo oh no >&2; exit 3')
+        self.eventually(lambda: self.state(task) == tasks.STATE_DEAD and self.state(later) == tasks.STATE_SCHEDULED)
+        self.assertIn("exit status 3: oh no", self.client.get(task).error)
+        self.assertEqual(self.client.get(later).attempts, 0)
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(PATIENCE), 0)
+
+    def test_renewal_and_loss(self):
+        long = self.client.enqueue(self.q).id
+        p = self.worker("--lease", "1", "--", "sleep", "1.5")
+        self.eventually(lambda: self.state(long) == tasks.STATE_COMPLETED)
+        self.assertEqual(len(self.client.get(long).claims), 1)  # it held its claim all the time
+        doomed = self.client.enqueue(self.q)
+        self.eventually(lambda: self.state(doomed.id) == tasks.STATE_CLAIMED)
+        task = self.client.get(doomed.id)
+        # Somebody else finishes it: the command is killed at the next renewal.
+        stolen = norn.Claim(pb.ClaimReply(grants=[{"task": task, "token": task.claims[-1].token, "lease_seconds": 1}]).grants[0], 0, 0)
+        self.client.complete(stolen)
+        self.assertIn("killed: CLAIM_LOST", p.stderr.readline())
+
+    def test_second_signal_gives_the_task_back(self):
+        task = self.client.enqueue(self.q).id
+        p = self.worker("--", "sleep", "60")
+        self.eventually(lambda: self.state(task) == tasks.STATE_CLAIMED)
+        p.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        self.assertEqual(self.state(task), tasks.STATE_CLAIMED)  # the first one lets it finish
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(PATIENCE), 0)
+        self.assertEqual((self.state(task), self.client.get(task).attempts), (tasks.STATE_READY, 0))
