@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,6 +155,9 @@ func (n *Node) open() error {
 
 func (n *Node) openStore(dir string) (*store.Pebble, error) {
 	o := store.PebbleOptions{Dir: dir, Logger: n.log, Fatal: n.fatal, Cache: int64(n.cfg.CacheSize), MemTable: uint64(n.cfg.MemTableSize)}
+	if filepath.Base(dir) == registerDir { // small, and written rarely
+		o.Cache, o.MemTable, o.Prefill = 1<<20, 1<<20, -1
+	}
 	return store.OpenPebble(o)
 }
 

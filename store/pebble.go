@@ -15,6 +15,7 @@ type Pebble struct {
 	fatal  func(error) // does not return
 	events *events
 	health io.Closer // ends the watch over slow writes
+	logs   *prefilled
 }
 
 var _ Store = (*Pebble)(nil)
@@ -81,7 +82,9 @@ func (p *Pebble) Snapshot() Snapshot {
 
 // Close ends the store. Iterators and snapshots must be closed before.
 func (p *Pebble) Close() error {
-	if err := errors.Join(p.db.Close(), p.health.Close()); err != nil {
+	err := errors.Join(p.db.Close(), p.health.Close())
+	p.logs.stop()
+	if err != nil {
 		return fmt.Errorf("store: close: %w", err)
 	}
 	return nil

@@ -120,7 +120,7 @@ func TestFatalNeverReturns(t *testing.T) {
 		return nil
 	}))
 	var reason atomic.Value
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Fatal: func(err error) { reason.Store(err) }})
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Prefill: -1, Fatal: func(err error) { reason.Store(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestSlowDisk(t *testing.T) {
 		return nil
 	}))
 	told := make(chan string, 1)
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Prefill: -1, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
 		select {
 		case told <- path:
 		default:

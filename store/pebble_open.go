@@ -31,11 +31,13 @@ var ErrDamaged = errors.New("store: the files are damaged")
 
 // PebbleOptions are what a Pebble store is opened with.
 type PebbleOptions struct {
-	Dir      string       // made when it is missing
-	FS       vfs.FS       // nil: the operating system's
-	Cache    int64        // bytes; 0: DefaultCache
-	MemTable uint64       // bytes; 0: DefaultMemTable
-	Logger   *slog.Logger // nil: nothing is logged
+	Dir      string // made when it is missing
+	FS       vfs.FS // nil: the operating system's
+	Cache    int64  // bytes; 0: DefaultCache
+	MemTable uint64 // bytes; 0: DefaultMemTable
+	// Prefill is the size of the spare log in bytes; 0: MemTable, negative: none.
+	Prefill int64
+	Logger  *slog.Logger // nil: nothing is logged
 	// Fatal is told of a failure after which nothing may be said any more: a
 	// failed write or sync, a checksum that does not match. It must not return
 	// (should it, the goroutine that met the failure ends all the same); nil
@@ -69,14 +71,17 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal}
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
+	o.FS = p.logs
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
 	if err = create(o, p.events, lock); err == nil {
+		p.logs.start()
 		p.db, err = open(o, p.events, lock)
 	}
 	if err != nil {
+		p.logs.stop()
 		_ = p.health.Close()
 		return nil, err
 	}
@@ -96,6 +101,9 @@ func (o PebbleOptions) complete() PebbleOptions {
 	}
 	if o.MemTable == 0 {
 		o.MemTable = DefaultMemTable
+	}
+	if o.Prefill == 0 {
+		o.Prefill = int64(o.MemTable)
 	}
 	if o.SlowAfter == 0 {
 		o.SlowAfter = DefaultSlowAfter

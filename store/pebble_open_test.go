@@ -127,7 +127,7 @@ func TestCreationCutAnywhere(t *testing.T) {
 		return nil
 	}))
 	const dir = "/var/lib/norn"
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, FS: fs})
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, FS: fs, Prefill: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestCreationCutAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, cut := range cuts[:created] {
-		s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, FS: cut})
+		s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, FS: cut, Prefill: 64 << 10})
 		if err != nil {
 			t.Fatalf("power lost before write %d: %v", i, err)
 		}
@@ -154,7 +154,7 @@ func TestCreationCutAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err = store.OpenPebble(store.PebbleOptions{Dir: dir, FS: promised}); err != nil {
+	if s, err = store.OpenPebble(store.PebbleOptions{Dir: dir, FS: promised, Prefill: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	if v, ok := s.Get([]byte("a")); !ok || string(v) != "1" {
@@ -184,7 +184,7 @@ func TestMissingFilesAreDamage(t *testing.T) {
 		if err := cut.Remove("db/" + name); err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: cut})
+		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: cut, Prefill: 64 << 10})
 		switch {
 		case errors.Is(err, store.ErrDamaged):
 			refused++
