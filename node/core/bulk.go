@@ -29,7 +29,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 		switch {
 		case d.State == crdt.StateCompleted || t.Collected():
 			return conflict("task %s is %s already", t.ID, d.State)
-		case d.State == crdt.StateCancelled:
+		case t.CancelledByUser(): // a dependency's doing could be undone
 			fillReceipt(res.Receipt, t.ID, c.vnode(t.ID).Partition, true)
 			return nil
 		}

@@ -38,6 +38,8 @@ type rig struct {
 	collect  time.Duration // interval; 0: nothing is collected
 	archives []*nornv1.Task
 	broken   bool // archives fail
+	manual   bool // the register answers when told
+	waiting  []register.Request
 }
 
 const (
@@ -112,6 +114,10 @@ func (r *rig) turn() {
 		var snapshot store.Snapshot
 		if len(ready.Reads) > 0 {
 			snapshot = r.store.Snapshot()
+		}
+		if r.manual {
+			r.waiting = append(r.waiting, ready.Register...)
+			ready.Register = nil
 		}
 		for _, req := range ready.Register {
 			r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -23,6 +25,24 @@ func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 		return id.ID{}, proto.Invalid("the claim's token is missing")
 	}
 	return id.ID(b), nil
+}
+
+// led refuses a request that only a leader decides while a partition it
+// concerns has none here: whether the claims hold is not known yet, and saying
+// that they are lost would end good work.
+func led[T interface{ GetId() []byte }](c settling, refs []T) *proto.Error {
+	for _, ref := range refs {
+		b := ref.GetId()
+		if len(b) != id.Size {
+			continue // refused by itself
+		}
+		if v := c.vnode(id.ID(b)); v.Leading() == 0 {
+			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
+			e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+			return e
+		}
+	}
+	return nil
 }
 
 // lost says why a token does not hold its task any more.
@@ -75,6 +95,9 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		return
 	}
 	lease, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
+	if err == nil {
+		err = led(c, m.GetClaims())
+	}
 	if err != nil {
 		c.refuse(from, err)
 		return
@@ -169,7 +192,11 @@ func (c settling) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.Writ
 }
 
 func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
-	if err := checkBatch(len(m.GetFailures())); err != nil {
+	err := checkBatch(len(m.GetFailures()))
+	if err == nil {
+		err = led(c, m.GetFailures())
+	}
+	if err != nil {
 		c.refuse(from, err)
 		return
 	}
@@ -213,7 +240,11 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 }
 
 func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
-	if err := checkBatch(len(m.GetClaims())); err != nil {
+	err := checkBatch(len(m.GetClaims()))
+	if err == nil {
+		err = led(c, m.GetClaims())
+	}
+	if err != nil {
 		c.refuse(from, err)
 		return
 	}

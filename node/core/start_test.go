@@ -1,0 +1,70 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// A claim that holds is not called lost between the first answer of the
+// register and the one that makes this process leader (track record, simulator
+// B1).
+func TestRenewalDuringStartIsUnavailableNotLost(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	g := r.claim("q", 1)[0]
+	r.store, r.regStore = r.store.Crash(0), r.regStore.Crash(0)
+	slow := r.slow()
+	ref := []*nornv1.ClaimRef{{Id: task.Bytes(), Token: g.Token}}
+	slow() // the read has come back, the change has not
+	for name, reply := range map[string]Reply{
+		"renew":   r.ask(&nornv1.RenewRequest{Claims: ref}),
+		"release": r.ask(&nornv1.ReleaseRequest{Claims: ref}),
+		"fail":    r.ask(&nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g.Token}}}),
+	} {
+		if reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.RetryAfter == 0 {
+			t.Errorf("%s: %v, %v, want UNAVAILABLE with an advice", name, reply.Message, reply.Err)
+		}
+	}
+	slow()
+	if res := must[*nornv1.RenewReply](r, &nornv1.RenewRequest{Claims: ref}).Results[0]; res.Error != nil {
+		t.Fatalf("the claim is lost after all: %v", res.Error)
+	}
+}
+
+// slow opens the core again with a register that answers only when told.
+func (r *rig) slow() (answer func()) {
+	r.t.Helper()
+	r.now.Mono = 1
+	r.manual = true
+	r.open()
+	return func() {
+		r.t.Helper()
+		waiting := r.waiting
+		r.waiting = nil
+		for _, request := range waiting {
+			r.register.Do(request, func(res register.Result) { r.step(Registered{res}) })
+		}
+		r.turn()
+	}
+}
+
+// What a dependency has cancelled and then a user too stays cancelled (track
+// record, simulator B2).
+func TestCancelOfATaskThatADependencyHasCancelledStays(t *testing.T) {
+	r := newRig(t)
+	dep := r.enqueue(spec("a"))[0]
+	task := r.enqueue(after("b", onFailCancel, dep))[0]
+	r.die("a")
+	if res := r.cancel(task)[0]; res.Error != nil {
+		t.Fatal(res.Error)
+	}
+	r.retry(dep)
+	if res := r.retry(task)[0]; res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+		t.Fatalf("retried: %v", res)
+	}
+	r.pass(time.Second)
+	r.want(task, "cancelled")
+}
