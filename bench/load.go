@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -60,13 +61,22 @@ func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
 func (r *run) consume(s *stage, n, workers int) {
 	share := max(r.Batch, r.Prefetch)
 	var taken atomic.Int64
+	each := make(chan *worker, workers)
+	for range workers {
+		each <- &worker{run: r, s: s}
+	}
 	r.parallel(s, workers, func() bool {
 		left := share - max(0, int(taken.Add(int64(share)))-n)
-		if left <= 0 {
+		w := <-each
+		if left <= 0 { // the goroutine ends, and with it one worker
+			if err := w.wait(); err != nil {
+				s.fail(err)
+			}
 			return false
 		}
+		defer func() { each <- w }()
 		for left > 0 && s.ctx.Err() == nil {
-			got, err := r.work(s, min(left, r.Prefetch))
+			got, err := w.work(min(left, r.Prefetch))
 			if err != nil {
 				s.fail(err)
 				return false
@@ -77,30 +87,63 @@ func (r *run) consume(s *stage, n, workers int) {
 	})
 }
 
+// worker holds the tasks of one claim at a time. Unless the run is alternating
+// it asks for the next ones while the completion of the last is on its way, as
+// the worker SDK does.
+type worker struct {
+	*run
+	s    *stage
+	last chan error // the completion on its way; nil: none
+}
+
+// wait waits for the completion that is on its way.
+func (w *worker) wait() error {
+	if w.last == nil {
+		return nil
+	}
+	err := <-w.last
+	w.last = nil
+	return err
+}
+
 // work claims up to most tasks in one request and completes them, batch at a
 // time. It returns how many.
-func (r *run) work(s *stage, most int) (int, error) {
+func (w *worker) work(most int) (int, error) {
 	began := time.Now()
-	claims, err := r.worker.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: most, Wait: wait, Worker: "bench"})
+	claims, err := w.worker.Claim(w.s.ctx, client.ClaimRequest{Queues: []string{w.Queue}, Max: most, Wait: wait, Worker: "bench"})
 	if err != nil || len(claims) == 0 {
+		return 0, errors.Join(err, w.wait())
+	}
+	w.s.record("claim", time.Since(began))
+	for _, c := range claims {
+		if _, err := w.tally.claim(c.Grant.GetTask().GetPayload()); err != nil {
+			return 0, err
+		}
+	}
+	if err := w.wait(); err != nil {
 		return 0, err
 	}
-	s.record("claim", time.Since(began))
-	for _, c := range claims {
-		if _, err := r.tally.claim(c.Grant.GetTask().GetPayload()); err != nil {
-			return 0, err
-		}
+	w.last = make(chan error, 1)
+	if w.Alternate {
+		w.last <- w.finish(claims)
+		return len(claims), w.wait()
 	}
-	for i := 0; i < len(claims); i += r.Batch {
-		some := claims[i:min(i+r.Batch, len(claims))]
-		began := time.Now()
-		if err := r.complete(s, some); err != nil {
-			return 0, err
-		}
-		s.record("complete", time.Since(began))
-		s.finished(len(some))
-	}
+	go func(done chan<- error) { done <- w.finish(claims) }(w.last)
 	return len(claims), nil
+}
+
+// finish completes claims, batch at a time.
+func (w *worker) finish(claims []*client.Claim) error {
+	for i := 0; i < len(claims); i += w.Batch {
+		some := claims[i:min(i+w.Batch, len(claims))]
+		began := time.Now()
+		if err := w.complete(w.s, some); err != nil {
+			return err
+		}
+		w.s.record("complete", time.Since(began))
+		w.s.finished(len(some))
+	}
+	return nil
 }
 
 // complete completes claims in one request and counts what is acknowledged.

@@ -48,6 +48,7 @@ loopback; figures are then also given as multiples of these.`,
 	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d)", bench.Workers(""), bench.Workers("latency")))
 	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request")
 	f.IntVar(&cfg.Prefetch, "prefetch", 0, "tasks per claim request; completions go by --batch (default: --batch)")
+	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker waits for its completion before it claims again (otherwise it asks for the next tasks meanwhile, as the worker SDK does)")
 	f.IntVar(&cfg.Rate, "rate", cfg.Rate, "tasks per second (latency)")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency)")
 	f.StringVarP(&cfg.Queue, "queue", "q", "", "use this `queue` (default: a new one)")
@@ -88,6 +89,7 @@ func benchForm(r *bench.Report) jsonform.Value {
 	config := jsonform.Object().
 		With("tasks", number(c.Tasks)).With("payload", number(c.Payload)).With("producers", number(c.Producers)).
 		With("workers", number(c.Workers)).With("batch", number(c.Batch)).With("prefetch", number(c.Prefetch)).With("rate", number(c.Rate)).
+		With("alternate", jsonform.Bool(c.Alternate)).
 		With("duration_seconds", jsonform.Seconds(c.Duration)).With("queue", jsonform.String(c.Queue))
 	return jsonform.Object().
 		With("scenario", jsonform.String(r.Scenario)).With("valid", jsonform.Bool(r.Valid() == nil)).
