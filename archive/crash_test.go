@@ -173,7 +173,7 @@ func TestPowerFailureAtEveryStep(t *testing.T) {
 	var promised []string
 	check := func(when string) {
 		for i, percent := range []int{0, 50, 50, 50, 100} {
-			after := fs.crash(percent, uint64(i))
+			after := fs.crash(t, percent, uint64(i))
 			c := sound(t, after, fmt.Sprintf("%s, %d %% survive", when, percent))
 			for _, p := range promised {
 				if !holds(c, p) {
@@ -188,7 +188,7 @@ func TestPowerFailureAtEveryStep(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, and then: %v", when, err)
 			}
-			if c := sound(t, after.crash(0, 0), when); !holds(c, m.File) {
+			if c := sound(t, after.crash(t, 0, 0), when); !holds(c, m.File) {
 				t.Fatalf("%s, and then the next is not durable", when)
 			}
 		}

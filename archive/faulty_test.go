@@ -30,9 +30,32 @@ func newMemory(t testing.TB) memory {
 }
 
 // crash gives what may be there after a power failure now: of what was not
-// synced so many percent.
-func (m memory) crash(percent int, seed uint64) memory {
-	return memory{m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 7))})}
+// synced so many percent, each for itself.
+func (m memory) crash(t testing.TB, percent int, seed uint64) memory {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 7))
+	after := memory{m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})}
+	// A clone undoes every removal that was not synced; a disk some of them.
+	now, err := m.List(memDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	then, err := after.List(memDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(then)
+	for _, name := range then {
+		if !slices.Contains(now, name) && rng.IntN(100) < percent {
+			if err := after.Remove(memDir + "/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := after.SyncDir(memDir); err != nil {
+		t.Fatal(err)
+	}
+	return after
 }
 
 func (m memory) Create(name string) (file, error) {
