@@ -90,6 +90,9 @@ type Added struct {
 	// Clash says that another fact was there under the same key; the same one
 	// of the two wins everywhere, and the loser is gone.
 	Clash bool
+	// Collected is how the task ended when a tombstone is all that is left of
+	// it: then nothing was stored.
+	Collected crdt.State
 }
 
 // Add stores a fact that any node may write (update, completed, cancelled),
@@ -123,7 +126,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 		return added, err
 	}
 	if before.Collected() {
-		return Added{Existed: true}, nil // it is over: nothing collected comes back
+		return Added{Collected: before.Outcome()}, nil // nothing collected comes back
 	}
 	if before.Enqueued == nil {
 		tx.Set(key, f.Body)

@@ -47,7 +47,11 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
-	c.desk.park(w)
+	if old := c.desk.park(w); old != nil {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and waits there; ask again if this one still matters")
+		e.RetryAfter = time.Millisecond
+		c.refuse(old.from, e)
+	}
 }
 
 // newWaiter checks a claim request.

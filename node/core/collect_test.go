@@ -48,9 +48,17 @@ func TestFinishedTasksGoAfterTheirRetention(t *testing.T) {
 	if res := r.tryEnqueue(again); res.Error != nil || !res.Receipt.Existed {
 		t.Fatalf("a repeated send of a collected task: %v", res)
 	}
-	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: done.Bytes(), Token: 1 << 32, Data: []byte("late")})
-	if res := r.complete(gone, 1<<32); res.Error != nil {
-		t.Fatal(res.Error)
+	late := must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: done.Bytes(), Token: 1 << 32, Data: []byte("late")}).Results[0]
+	for _, res := range []*nornv1.WriteResult{late, r.complete(gone, 1<<32)} { // what is not kept is not acknowledged (track record, simulator B5)
+		if res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST {
+			t.Fatalf("a late fact of a collected task: %v", res)
+		}
+	}
+	if res := r.complete(done, 1<<32); res.Error != nil || !res.Receipt.Existed {
+		t.Fatalf("a repeated completion of a collected task: %v", res)
+	}
+	if e := must[*nornv1.ExplainReply](r, &nornv1.ExplainRequest{Id: gone.Bytes()}); e.State != nornv1.State_STATE_CANCELLED || len(e.Reasons) != 1 {
+		t.Fatalf("a collected task is explained as %v", e)
 	}
 	r.crash(time.Second)
 	r.audit()

@@ -182,15 +182,13 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 }
 
 // park makes a request wait in all its queues. The same session and request
-// number again takes the place of the older one: its client has given that
-// connection up.
-func (d *desk) park(w *waiter) {
-	if old := d.byConn[w.from.Conn][w.from.Request]; old != nil {
-		d.drop(old)
-	}
+// number again takes the place of the older one, which is given back for an
+// answer: mostly its client has given that connection up, but a frame that was
+// late on its way may be the one that nobody waits for.
+func (d *desk) park(w *waiter) (displaced *waiter) {
 	if w.key().named() {
-		if old := d.byAsk[w.key()]; old != nil {
-			d.drop(old)
+		if displaced = d.byAsk[w.key()]; displaced != nil {
+			d.drop(displaced)
 		}
 		d.byAsk[w.key()] = w
 	}
@@ -203,6 +201,7 @@ func (d *desk) park(w *waiter) {
 		q := d.queue(name)
 		q.wait = append(q.wait, w)
 	}
+	return displaced
 }
 
 // drop takes a waiter out; the queues' lists lose it when they come across it

@@ -80,7 +80,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 	case errors.Is(problem, vnode.ErrConflict):
 		res.StoredDigest = got.Digest[:]
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS,
-			"ID %s is taken by a task with another spec (digest %x); use a new ID", task, got.Digest)
+			"ID %s is taken by a task with another spec (digest %x); %s", task, got.Digest, takenAdvice(t))
 	case !c.check(problem):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", problem)
 	case got.Existed:
@@ -125,6 +125,14 @@ func (c enqueuing) admit(now clock.Time, t *nornv1.TaskSpec, p ring.Partition, t
 		return nil
 	}
 	return err
+}
+
+// takenAdvice says what to do when an ID is taken.
+func takenAdvice(t *nornv1.TaskSpec) string {
+	if t.GetKey() != "" {
+		return "its unique key is taken until that task is finished, or its window is over"
+	}
+	return "use a new ID"
 }
 
 func tooManyQueues(n int) *proto.Error {

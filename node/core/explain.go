@@ -48,10 +48,10 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	p := ring.Of(task, len(c.vnodes))
 	e.leading[p] = c.vnodes[p].Leading() != 0
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true})
-	if !c.check(err) || d.Task.Enqueued == nil {
+	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return Read{From: from}, notFound(task)
 	}
-	name := d.Task.Enqueued.Queue
+	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
 		e.paused[name] = noted(s)
 	}
@@ -69,10 +69,10 @@ func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.Task.Enqueued == nil {
+	if d.Task.Enqueued == nil && !d.Task.Collected() {
 		return nil, notFound(task), nil
 	}
-	e.reply = &nornv1.ExplainReply{Id: task.String(), Queue: d.Task.Enqueued.Queue, State: nornv1.State(d.State)}
+	e.reply = &nornv1.ExplainReply{Id: task.String(), Queue: queueOf(d), State: nornv1.State(d.State)}
 	switch d.State {
 	case crdt.StateWaiting:
 		err = e.waiting(d)
@@ -86,6 +86,14 @@ func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
 		e.finished(d)
 	}
 	return e.reply, nil, err
+}
+
+// queueOf is the queue of a task, empty when it was collected.
+func queueOf(d *vnode.Detail) string {
+	if d.Task.Enqueued == nil {
+		return ""
+	}
+	return d.Task.Enqueued.Queue
 }
 
 func (e *explainer) add(kind nornv1.ReasonKind, format string, args ...any) *nornv1.Reason {
@@ -226,6 +234,8 @@ func (e *explainer) finished(d *vnode.Detail) {
 	t := d.Task
 	at := time.Unix(0, t.FinishedAt()).UTC().Format(time.RFC3339)
 	switch dependency, blocked := t.BlockedBy(); {
+	case t.Collected():
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was %s at %s, and has been collected since", d.State, at)
 	case d.State == crdt.StateCompleted:
 		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was completed at %s", at)
 	case d.State == crdt.StateCancelled && blocked && !t.CancelledByUser():

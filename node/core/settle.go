@@ -181,14 +181,20 @@ func (c settling) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.Writ
 		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
 		return
 	}
+	if added.Collected != crdt.StateUnknown && (f.Key.Kind != crdt.KindCompleted || added.Collected != crdt.StateCompleted) {
+		res.State = nornv1.State(added.Collected)
+		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "task %s was %s and has been collected; this is not kept", task, added.Collected).Proto()
+		return
+	}
 	if added.Clash {
 		c.stats.Clashes++
 	}
-	if !added.Existed {
+	existed := added.Existed || added.Collected != crdt.StateUnknown
+	if !existed {
 		*counter++
 	}
 	res.Receipt = &nornv1.Receipt{}
-	fillReceipt(res.Receipt, task, p, added.Existed)
+	fillReceipt(res.Receipt, task, p, existed)
 }
 
 func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {

@@ -68,3 +68,25 @@ func TestCancelOfATaskThatADependencyHasCancelledStays(t *testing.T) {
 	r.pass(time.Second)
 	r.want(task, "cancelled")
 }
+
+// Each claim request gets an answer, also one that a late copy of itself takes
+// the place of (track record, simulator B3).
+func TestADisplacedClaimRequestIsAnswered(t *testing.T) {
+	r := newRig(t)
+	m := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60, Session: make([]byte, 16), RequestNo: 4}
+	m.Session[0] = 1
+	live := r.send(7, m)
+	r.turn()
+	ghost := r.send(8, m)
+	r.turn()
+	if reply, ok := r.replies[live]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Fatalf("the displaced request got %v", r.replies[live])
+	}
+	r.step(Gone{Conn: 8})
+	again := r.send(7, m)
+	r.turn()
+	r.enqueue(spec("q"))
+	if len(r.replies[again].Message.(*nornv1.ClaimReply).Grants) != 1 || r.replies[ghost].Message != nil {
+		t.Fatal("the task did not go to the request that waits")
+	}
+}
