@@ -115,8 +115,9 @@ class Pending:
         """Waits for the answer, until the deadline; raises Error."""
         if not self._done.wait(max(0, self._end - clock())):
             self.cancel()
-            if not self._done.wait(_GRACE):
-                raise late("no answer from %s in time" % self._connection.address, True)
+            known = self._done.wait(_GRACE)
+            if not known or isinstance(self._answer, Error) and self._answer.kind == errors.ERROR_KIND_CANCELLED:
+                raise late("no answer from %s in time" % self._connection.address, not known)
         if isinstance(self._answer, Error):
             raise self._answer
         return self._answer
