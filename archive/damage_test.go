@@ -125,6 +125,9 @@ func compressed(t testing.TB, records []byte) []byte {
 	return z.EncodeAll(records, nil)
 }
 
+// TestDamages changes what a file holds and what its manifest says of it.
+//
+// Long because: it is one table.
 func TestDamages(t *testing.T) {
 	dir, m, data, manifest := archived(t, 10)
 	other := write(t, open(t, t.TempDir(), "n1"), noon.Add(1), finished(10))
