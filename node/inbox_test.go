@@ -9,91 +9,118 @@ import (
 	"pgregory.net/rapid"
 )
 
+// bookkeeper knows what an inbox must hold.
+type bookkeeper struct {
+	t       *rapid.T
+	in      *inbox
+	owner   *client
+	first   []any
+	rest    []any
+	weights map[any]int
+	weight  int // of all that waits
+	cancels int
+	number  int // of the next event
+}
+
+// marked is an event of this test.
+type marked struct{ number int }
+
+// deliver adds a delivery with requests of both lines.
+func (k *bookkeeper) deliver() {
+	d := &delivery{}
+	for range rapid.SampledFrom([]int{1, 3, 3000, 9000}).Draw(k.t, "requests") {
+		urgent, w := rapid.Bool().Draw(k.t, "urgent"), rapid.SampledFrom([]int{1, 1000, takeBytes + 1}).Draw(k.t, "weight")
+		if !k.in.admit(w, urgent) {
+			continue
+		}
+		e := marked{k.number}
+		k.number++
+		k.weight += w
+		k.weights[e] = w
+		if urgent {
+			d.first, k.first = append(d.first, waiting{e, w}), append(k.first, e)
+		} else {
+			d.rest, k.rest = append(d.rest, waiting{e, w}), append(k.rest, e)
+		}
+	}
+	k.in.put(d)
+}
+
+func (k *bookkeeper) cancel() {
+	c := core.Cancel{From: core.Origin{Request: uint64(k.number)}}
+	k.number++
+	k.cancels++
+	k.owner.cancels.Add(1)
+	k.in.follow(cancelled{c, k.owner})
+	k.rest = append(k.rest, c)
+}
+
+// take is what the loop does.
+func (k *bookkeeper) take() {
+	select {
+	case <-k.in.wake:
+	default:
+	}
+	first, rest := k.in.take(nil, nil)
+	waited := len(k.first)+len(k.rest) > 0
+	k.first, k.rest = k.left(k.first, first), k.left(k.rest, rest)
+	waits := len(k.first)+len(k.rest) > 0
+	if waited && len(first)+len(rest) == 0 {
+		k.t.Fatal("nothing was taken and something waits")
+	}
+	if asks := len(k.in.wake) > 0; asks != waits {
+		k.t.Fatalf("something is left: %v; it asks for another look: %v", waits, asks)
+	}
+}
+
+// left checks what was taken from a line and gives the rest of it.
+func (k *bookkeeper) left(line, taken []any) []any {
+	if len(taken) > len(line) || !slices.Equal(taken, line[:len(taken)]) {
+		k.t.Fatalf("took %v, want the start of %v", taken, line)
+	}
+	before := 0
+	for i, event := range taken {
+		if before >= takeBytes || i >= takeEvents {
+			k.t.Fatalf("event %d was taken after %d bytes", i, before)
+		}
+		before += k.weights[event]
+		if _, ok := event.(core.Cancel); ok {
+			k.cancels--
+		}
+	}
+	k.weight -= before
+	return line[len(taken):]
+}
+
+func (k *bookkeeper) check() {
+	if k.in.bytes.Load() != int64(k.weight) || k.owner.cancels.Load() != int32(k.cancels) {
+		k.t.Fatalf("%d bytes and %d cancels wait, want %d and %d", k.in.bytes.Load(), k.owner.cancels.Load(), k.weight, k.cancels)
+	}
+}
+
 // TestInboxLosesNothing: whatever comes in goes out once, in the order of its
-// line, what frees work before what adds it, and the weight is what waits.
+// line, in slices, and the weight is that of what waits.
 func TestInboxLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const limit = 64 << 20
-		in := newInbox(limit)
-		type item struct {
-			urgent bool
-			number int
-		}
-		owner := &client{}
-		var want [2][]any // rest, first
-		waits := map[any]int{}
-		number, weight, cancels := 0, 0, 0
-		take := func() {
-			first, rest := in.take(nil, nil)
-			for urgent, got := range [][]any{rest, first} {
-				size := 0
-				if len(got) > len(want[urgent]) || !slices.Equal(got, want[urgent][:len(got)]) {
-					t.Fatalf("took %v, want the start of %v", got, want[urgent])
-				}
-				want[urgent] = want[urgent][len(got):]
-				for i, event := range got {
-					if _, ok := event.(core.Cancel); ok {
-						cancels--
-					}
-					if size += waits[event]; size-waits[event] >= takeBytes || i >= takeEvents {
-						t.Fatalf("event %d was taken after %d bytes", i, size)
-					}
-				}
-				weight -= size
-			}
-			if len(first)+len(rest) == 0 && len(want[0])+len(want[1]) > 0 {
-				t.Fatal("nothing was taken and something waits")
-			}
-			if left := len(want[0])+len(want[1]) > 0; left != (len(in.wake) > 0) {
-				t.Fatalf("something is left: %v; it asks for another look: %v", left, !left)
-			}
-		}
-		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+		k := &bookkeeper{t: t, in: newInbox(64 << 20), owner: &client{}, weights: map[any]int{}}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
-			case 0: // a delivery
-				d := &delivery{}
-				for range rapid.SampledFrom([]int{1, 3, 3000, 9000}).Draw(t, "requests") {
-					e := item{rapid.Bool().Draw(t, "urgent"), number}
-					number++
-					w := rapid.SampledFrom([]int{1, 1000, takeBytes + 1}).Draw(t, "weight")
-					if !in.admit(w, e.urgent) {
-						continue
-					}
-					weight += w
-					waits[e] = w
-					line, i := &d.rest, 0
-					if e.urgent {
-						line, i = &d.first, 1
-					}
-					*line = append(*line, waiting{e, w})
-					want[i] = append(want[i], e)
-				}
-				in.put(d)
+			case 0:
+				k.deliver()
 			case 1:
-				c := core.Cancel{From: core.Origin{Request: uint64(number)}}
-				number++
-				cancels++
-				owner.cancels.Add(1)
-				in.follow(cancelled{c, owner})
-				want[0] = append(want[0], c)
+				k.cancel()
 			case 2: // a request that cannot be decoded
-				if in.admit(1000, false) {
-					in.leave(1000)
+				if k.in.admit(1000, false) {
+					k.in.leave(1000)
 				}
 			default:
-				select {
-				case <-in.wake:
-				default:
-				}
-				take()
+				k.take()
 			}
-			if in.bytes.Load() != int64(weight) || owner.cancels.Load() != int32(cancels) {
-				t.Fatalf("%d bytes and %d cancels wait, want %d and %d", in.bytes.Load(), owner.cancels.Load(), weight, cancels)
-			}
+			k.check()
 		}
-		for len(want[0])+len(want[1]) > 0 {
-			<-in.wake
-			take()
+		for len(k.first)+len(k.rest) > 0 {
+			k.take()
+			k.check()
 		}
 	})
 }

@@ -349,6 +349,44 @@ func renewal(t testing.TB, g *nornv1.Grant) *nornv1.RenewRequest {
 	return &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: taskID(t, g.Task.Id), Token: g.Token}}, LeaseSeconds: 1}
 }
 
+// flood sends batches of enqueues from many connections, more than there is
+// room for, and never waits as it is told to. stop ends it and gives the tasks
+// that were taken and the requests that were refused.
+func flood(t *testing.T, n *Node) (stop func() (taken, refused int64)) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var taken, refused atomic.Int64
+	var left sync.WaitGroup
+	batch := &nornv1.EnqueueRequest{Tasks: repeated(50, func() *nornv1.TaskSpec {
+		return &nornv1.TaskSpec{Queue: "flood", Payload: make([]byte, 500)}
+	})}
+	for range 8 {
+		p := connect(t, n)
+		for range 8 {
+			left.Go(func() {
+				for ctx.Err() == nil {
+					reply := &nornv1.EnqueueReply{}
+					err := p.call(nornv1.Method_METHOD_ENQUEUE, gproto.CloneOf(batch), reply)
+					switch {
+					case err == nil && len(reply.Results) == len(batch.Tasks):
+						taken.Add(int64(len(reply.Results)))
+					case overloaded(err):
+						refused.Add(1)
+					default:
+						t.Errorf("enqueue: %v", err)
+						return
+					}
+				}
+			})
+		}
+	}
+	return func() (int64, int64) {
+		end()
+		left.Wait()
+		return taken.Load(), refused.Load()
+	}
+}
+
 // TestFlood: while producers send more than there is room for, a worker keeps
 // its claim of one second, every enqueue is either taken or told to come again,
 // and when the flood stops, the next request is served at once.
@@ -361,40 +399,12 @@ func TestFlood(t *testing.T) {
 	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
 	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 1})[0]
 
-	ctx, end := context.WithCancel(t.Context())
-	var taken, refused atomic.Int64
-	var left sync.WaitGroup
-	for range 8 {
-		p := connect(t, n)
-		for range 8 {
-			left.Go(func() {
-				batch := &nornv1.EnqueueRequest{}
-				for range 50 {
-					batch.Tasks = append(batch.Tasks, &nornv1.TaskSpec{Queue: "flood", Payload: make([]byte, 500)})
-				}
-				for ctx.Err() == nil {
-					reply := &nornv1.EnqueueReply{}
-					err := p.call(nornv1.Method_METHOD_ENQUEUE, batch, reply)
-					switch {
-					case err == nil && len(reply.Results) == 50:
-						taken.Add(50)
-					case overloaded(err):
-						refused.Add(1) // and does not wait: a bad client
-					default:
-						t.Errorf("enqueue: %v", err)
-						return
-					}
-				}
-			})
-		}
-	}
+	end := flood(t, n)
 	var slowest time.Duration
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
 	for range 6 {
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-t.Context().Done():
-		}
-		sent := time.Now()
+		sent := <-tick.C
 		reply := &nornv1.RenewReply{}
 		if err := worker.call(nornv1.Method_METHOD_RENEW, renewal(t, held), reply); err != nil || reply.Results[0].Error != nil {
 			t.Fatalf("a renewal during the flood: %v, %v", err, reply)
@@ -405,10 +415,9 @@ func TestFlood(t *testing.T) {
 	if err := worker.call(nornv1.Method_METHOD_COMPLETE, completion(t, held), reply); err != nil || reply.Results[0].Error != nil {
 		t.Fatalf("a completion during the flood: %v, %v", err, reply)
 	}
-	end()
-	left.Wait()
-	t.Logf("%d tasks taken, %d requests refused; slowest renewal %v", taken.Load(), refused.Load(), slowest)
-	if taken.Load() == 0 || refused.Load() == 0 || slowest > time.Second {
+	taken, refused := end()
+	t.Logf("%d tasks taken, %d requests refused; slowest renewal %v", taken, refused, slowest)
+	if taken == 0 || refused == 0 || slowest > time.Second {
 		t.Error("that was no flood, or the worker felt it")
 	}
 	// No request is left: what comes now finds an idle node.
@@ -417,8 +426,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("right after the flood: %v", err)
 	}
 	count := &nornv1.CountReply{}
-	if err := p.call(nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{Queue: "flood"}, count); err != nil || count.Total.Ready != uint64(taken.Load()) {
-		t.Errorf("%d tasks were acknowledged, %v are there, %v", taken.Load(), count.Total, err)
+	if err := p.call(nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{Queue: "flood"}, count); err != nil || count.Total.Ready != uint64(taken) {
+		t.Errorf("%d tasks were acknowledged, %v are there, %v", taken, count.Total, err)
 	}
 	if n.inbox.bytes.Load() != 0 {
 		t.Errorf("%d bytes are still reserved", n.inbox.bytes.Load())

@@ -29,7 +29,7 @@ func headers(n int) []byte {
 // TestWeightCoversTheMemory compares the scale with what decoding really takes.
 func TestWeightCoversTheMemory(t *testing.T) {
 	s := newScale()
-	const n = 200_000
+	const n = 50_000
 	dependencies := append(binary.AppendUvarint([]byte{0x0a}, 2*n), spread(n, "\x32\x00")...)
 	states := append(binary.AppendUvarint([]byte{0x12}, n), spread(n, "\x01")...)
 	batch := &nornv1.EnqueueRequest{}
@@ -86,20 +86,14 @@ func TestWeightCoversTheMemory(t *testing.T) {
 // used up at once.
 func TestFullBatchIsNotTooHeavy(t *testing.T) {
 	s := newScale()
-	full := &nornv1.EnqueueRequest{}
-	for range 1000 {
-		task := &nornv1.TaskSpec{Id: make([]byte, 20), Queue: "q"}
-		for range proto.MaxDependencies {
-			task.Dependencies = append(task.Dependencies, make([]byte, 20))
-		}
-		full.Tasks = append(full.Tasks, task)
+	task := []byte("\x12\x01q")
+	for range proto.MaxDependencies {
+		task = append(append(task, 0x32, 20), make([]byte, 20)...)
 	}
-	body, err := gproto.Marshal(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if weight, longest := s.weigh(nornv1.Method_METHOD_ENQUEUE, body); tooHeavy(weight, longest) != nil {
-		t.Errorf("%d dependencies: %v", 1000*proto.MaxDependencies, tooHeavy(weight, longest))
+	task = append(binary.AppendUvarint([]byte{0x0a}, uint64(len(task))), task...)
+	body := bytes.Repeat(task, proto.MaxFrame/len(task))
+	if weight, longest := s.weigh(nornv1.Method_METHOD_ENQUEUE, body); longest == 0 || tooHeavy(weight, longest) != nil {
+		t.Errorf("a frame full of dependencies: %d tasks, %v", longest, tooHeavy(weight, longest))
 	}
 	one := headers(proto.MaxHeaders)
 	body = bytes.Repeat(one, proto.MaxBatchTasks)

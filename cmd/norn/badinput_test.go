@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,41 +19,70 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// bystander is a client that was there before; harmless shows that it is served
-// as if nothing had happened, and that nothing was added to the queue.
+// bystander is a client that was there before, over one connection that must
+// not be cut, with a claim that must stay its own. harmless shows that it is
+// served as if nothing had happened, and that nothing was added to the queue.
 type bystander struct {
-	t *testing.T
-	c *client.Client
+	t     *testing.T
+	c     *client.Client
+	held  client.Ref
+	dials atomic.Int32
 }
 
 func newBystander(t *testing.T) *bystander {
 	t.Helper()
-	c, err := client.Dial(t.Context(), []string{the.server.addr})
+	b := &bystander{t: t}
+	c, err := client.Dial(t.Context(), []string{the.server.addr}, client.WithDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		b.dials.Add(1)
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	b := &bystander{t, c}
+	b.c = c
+	claim := b.pass("held by the bystander", "the beginning")
+	b.held = client.Ref{ID: claim.ID, Token: claim.Token}
+	t.Cleanup(func() {
+		// t's context has ended.
+		if _, err := c.Complete(context.Background(), claim.ID, claim.Token, client.CompleteOptions{}); err != nil {
+			t.Errorf("the claim held since the beginning: %v", err)
+		}
+	})
 	b.harmless("the beginning")
 	return b
+}
+
+// pass enqueues a task and claims it.
+func (b *bystander) pass(name, after string) *client.Claim {
+	b.t.Helper()
+	queue := strings.ReplaceAll(name, " ", "-")
+	r, err := b.c.Enqueue(b.t.Context(), client.Task{Queue: queue, Payload: []byte("x")})
+	if err != nil {
+		b.t.Fatalf("after %s: %v", after, err)
+	}
+	claims, err := b.c.Claim(b.t.Context(), client.ClaimRequest{Queues: []string{queue}})
+	if err != nil || len(claims) != 1 || claims[0].ID.String() != r.GetId() {
+		b.t.Fatalf("after %s: claimed %v, %v", after, claims, err)
+	}
+	return claims[0]
 }
 
 func (b *bystander) harmless(after string) {
 	b.t.Helper()
 	ctx := b.t.Context()
-	r, err := b.c.Enqueue(ctx, client.Task{Queue: "bystander", Payload: []byte("x")})
-	if err != nil {
+	claim := b.pass("bystander", after)
+	if _, err := b.c.Complete(ctx, claim.ID, claim.Token, client.CompleteOptions{}); err != nil {
 		b.t.Fatalf("after %s: %v", after, err)
 	}
-	claims, err := b.c.Claim(ctx, client.ClaimRequest{Queues: []string{"bystander"}})
-	if err != nil || len(claims) != 1 || claims[0].ID.String() != r.GetId() {
-		b.t.Fatalf("after %s: claimed %v, %v", after, claims, err)
-	}
-	if _, err := b.c.Complete(ctx, claims[0].ID, claims[0].Token, client.CompleteOptions{}); err != nil {
-		b.t.Fatalf("after %s: %v", after, err)
+	if r, err := b.c.Renew(ctx, []client.Ref{b.held}, 0); err != nil || r[0].Err != nil {
+		b.t.Fatalf("after %s: the claim held since the beginning: %v, %v", after, r, err)
 	}
 	if n, err := b.c.Count(ctx, "bad"); err != nil || n.GetTotal().GetTotal() != 0 {
 		b.t.Fatalf("after %s: %d tasks came into being, %v", after, n.GetTotal().GetTotal(), err)
+	}
+	if n := b.dials.Load(); n != 1 {
+		b.t.Fatalf("after %s: the bystander had to connect %d times", after, n)
 	}
 }
 
@@ -113,8 +146,104 @@ func TestBadInputIsRefused(t *testing.T) {
 		if r := refused(t, tc.code, tc.want, tc.args...); r.out != "" {
 			t.Errorf("%q prints %q", tc.args, r.out)
 		}
+		other.harmless(fmt.Sprintf("%.100q", tc.args))
 	}
-	other.harmless("bad input")
+}
+
+// TestBadJSONIsRefused: a line that is no task is told with its position.
+func TestBadJSONIsRefused(t *testing.T) {
+	other := newBystander(t)
+	for in, want := range map[string]string{
+		`{"payload_text":}`:                     "line 1, column 17: malformed JSON",
+		`{"payload_text":"x"`:                   "line 1, column 20: malformed JSON: it ends too early",
+		`{"payload_text":"x"} y`:                "line 1, column 22: something follows",
+		`["x"]`:                                 "line 1, column 1: expected a JSON object",
+		`null`:                                  "line 1, column 1: expected a JSON object",
+		"{\"payload_text\":\"\x01\"}":           "line 1, column 18: malformed JSON",
+		`{"prority":1}`:                         `line 1, column 2: unknown key "prority"`,
+		`{"priority":2147483648}`:               "priority: number 2147483648 is not a whole number from -2147483648 to 2147483647",
+		`{"priority":-2147483649}`:              "is not a whole number from -2147483648",
+		`{"priority":1.5}`:                      "is not a whole number from -2147483648",
+		`{"priority":"1"}`:                      "is not a whole number from -2147483648",
+		`{"payload":"no base64!"}`:              "line 1, column 2: payload: it is not base64",
+		`{"payload":"eA==","payload_text":"x"}`: "both",
+		`{"queue":"no good"}`:                   "is not [a-zA-Z0-9]",
+		`{"queue":""}`:                          "no queue",
+		`{"id":"short"}`:                        "5 characters, not 27",
+		`{"delay":"-1s"}`:                       "delay",
+		`{"at":"tomorrow"}`:                     "at",
+		`{"after":["x"]}`:                       "not 27",
+		`{"on_dep_failure":"panic","after":[]}`: "cancel, run or wait",
+		`{"max_attempts":-1}`:                   "is not a whole number from 0",
+		`{"headers":{"a":1}}`:                   "headers",
+		`{"headers":{"":"x"}}`:                  "empty name",
+		`{"payload_text":"` + strings.Repeat("x", 1<<20) + `x"}`: "over the limit of 1048576",
+	} {
+		r := nornWith(t, in+"\n", nil, "task", "enqueue", "-q", "bad", "--jsonl", "-")
+		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "norn: line 1") || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, want) {
+			t.Errorf("%.100q: exit %d, %q, want one line with %q", in, r.code, r.err, want)
+		}
+		other.harmless(fmt.Sprintf("%.100q", in))
+	}
+}
+
+// TestBadStartsAreRefused starts servers that must not start, beside the one
+// that runs: on its directory, on its ports, on directories that are not theirs,
+// with settings that make no sense.
+func TestBadStartsAreRefused(t *testing.T) {
+	other := newBystander(t)
+	stopped := func() string {
+		dir := t.TempDir()
+		s := ownServer(t, dir)
+		if code, err := s.end(syscall.SIGTERM); code != 0 || err != nil {
+			t.Fatalf("exit %d, %v", code, err)
+		}
+		return dir
+	}
+	newer, mixed, damaged := stopped(), stopped(), stopped()
+	identity := filepath.Join(newer, "IDENTITY")
+	b, err := os.ReadFile(identity)
+	if err == nil {
+		err = os.WriteFile(identity, bytes.Replace(b, []byte(`"format_version": 1`), []byte(`"format_version": 2`), 1), 0o600)
+	}
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(mixed, "register"))
+	}
+	if err == nil {
+		err = os.Rename(filepath.Join(stopped(), "register"), filepath.Join(mixed, "register"))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(damaged, "IDENTITY"), []byte("{"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "data")
+	for name, tc := range map[string]struct {
+		code int
+		want string
+		args []string
+	}{
+		"the same directory":   {1, "", []string{"--data", filepath.Join(the.dir, "data")}},
+		"the same client port": {1, "address already in use", []string{"--data", fresh, "--listen", the.server.addr}},
+		"the same http port":   {1, "address already in use", []string{"--data", fresh, "--http-listen", the.server.http}},
+		"a newer directory":    {1, "newer version", []string{"--data", newer}},
+		"another cluster":      {1, "different origin", []string{"--data", mixed}},
+		"a damaged directory":  {1, "damaged", []string{"--data", damaged}},
+		"another node's":       {1, `belongs to node "n1"`, []string{"--data", stopped(), "--name", "n2"}},
+		"an unknown key":       {2, `:1: unknown key "max-paylod"; the nearest is "max-payload"`, []string{"--data", fresh, "--config", write(t, "max-paylod: 1MiB\n")}},
+		"a payload over 16MiB": {2, "max-payload: 17MiB is not between 1 and 16MiB", []string{"--data", fresh, "--max-payload", "17MiB"}},
+		"no number":            {2, "partitions", []string{"--data", fresh, "--partitions", "many"}},
+		"no YAML":              {2, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
+		"no file":              {2, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
+	} {
+		args := append([]string{"server", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--name", "n1", "--log-level", "error"}, tc.args...)
+		refused(t, tc.code, tc.want, args...)
+		if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+			t.Errorf("%s: it has made a directory: %v", name, err)
+		}
+		other.harmless(name)
+	}
 }
 
 // TestBatchOverTheLimitIsSplit sends what no single request may hold.
