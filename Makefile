@@ -64,6 +64,13 @@ bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--s
 kills: ## kill -9 the server 100 times under load (NORN_TEST_KILLS)
 	NORN_TEST_KILLS=$${NORN_TEST_KILLS:-100} go test ./cmd/norn -run TestKillAtRandomMoments -v -timeout 30m
 
+SEED    ?= 1
+SEEDS   ?= 1000
+SIMARGS ?=
+.PHONY: sim
+sim: ## the simulator: SEEDS=1000 seeds from SEED=1 (SIMARGS=-events=0: all of a history)
+	@mkdir -p bin && go build -o bin/sim ./jepsen/sim/cmd && bin/sim -seed $(SEED) -seeds $(SEEDS) $(SIMARGS)
+
 .PHONY: demo
 demo: build ## the guided tour on real input
 	bin/norn demo
@@ -72,7 +79,7 @@ demo: build ## the guided tour on real input
 proto: ## regenerate proto/norn/v1/*.pb.go (needs protoc)
 	.ci/proto
 
-NOT_BUILT := sim model mutants lab lab-all
+NOT_BUILT := model mutants lab lab-all
 .PHONY: $(NOT_BUILT)
 $(NOT_BUILT):
 	@echo "make $@: not built yet: see README status" >&2; exit 1

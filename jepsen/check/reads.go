@@ -1,0 +1,271 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// observe takes in one reading of a task: by get, in a list, with a grant.
+func (c *Checker) observe(asked *history.Event, got *history.Item) {
+	t := c.task(got.Task)
+	if got.State == history.Absent {
+		if t.enqueued.before(asked.At) && !c.forgettable(t, true) {
+			c.fail(Lost, t, "it was acknowledged and is not found")
+		}
+		c.keep(t, asked, got)
+		return
+	}
+	if !t.enqueued.possible() && !t.completed.possible() && !t.cancelled.possible() {
+		invariant := Phantom
+		if t.enqueued.asked > 0 {
+			invariant = Honesty
+		}
+		c.fail(invariant, t, "it is there (%s), and %d of %d attempts to enqueue it are said to have failed", got.State, t.enqueued.failed, t.enqueued.asked)
+		return
+	}
+	if got.Spec != nil {
+		t.enqueued.holds(c.now)
+		c.sameSpec(t, got.Spec)
+		if t.collected < asked.At {
+			c.fail(Collected, t, "it was collected and is there again")
+		}
+	} else if asked.Func == history.Get && got.State != "" {
+		if !c.forgettable(t, false) && t.enqueued.before(asked.At) {
+			c.fail(Collected, t, "all but its end is forgotten too early")
+		}
+		t.collected = min(t.collected, c.now)
+	}
+	c.observeState(asked, t, got.State)
+	if got.Spec != nil {
+		c.observeClaims(asked, t, got)
+		c.observeLog(asked, t, got.Log)
+	}
+	c.keep(t, asked, got)
+}
+
+// keep remembers the last reading; readings of a grant say little.
+func (c *Checker) keep(t *task, asked *history.Event, got *history.Item) {
+	if asked.Func == history.Get && asked.At >= t.lastAt {
+		t.last, t.lastAt = got, asked.At
+	}
+}
+
+// observeState judges a state that somebody was told.
+func (c *Checker) observeState(asked *history.Event, t *task, s history.State) {
+	switch {
+	case s == "":
+		return
+	case t.completed.before(asked.At) && s != history.Completed:
+		c.fail(Undone, t, "its completion was acknowledged and it is %s", s)
+	case t.cancelled.before(asked.At) && s != history.Cancelled && s != history.Completed:
+		c.fail(Undone, t, "its cancellation was acknowledged and it is %s", s)
+	case t.dead < asked.At && !s.Finished():
+		c.fail(Undone, t, "it was dead, nobody has retried it, and it is %s", s)
+	case t.blocked < asked.At && !s.Finished():
+		c.fail(Undone, t, "it was cancelled by a dependency, nobody has retried it, and it is %s", s)
+	}
+	c.possibleState(asked, t, s)
+	settled := t.retries == 0 && t.retried < asked.At
+	switch s {
+	case history.Completed:
+		t.completed.holds(c.now)
+	case history.Dead:
+		if settled {
+			t.dead = min(t.dead, c.now)
+		}
+	case history.Cancelled:
+		if !t.cancelled.possible() && settled {
+			t.blocked = min(t.blocked, c.now)
+		}
+		if t.cancelled.possible() && !c.maybeBlocked(t, map[*task]bool{}) {
+			t.cancelled.holds(c.now)
+		}
+	}
+}
+
+// possibleState: every state has something that it needs.
+func (c *Checker) possibleState(asked *history.Event, t *task, s history.State) {
+	if t.spec == nil {
+		if s != history.Completed && s != history.Cancelled {
+			c.fail(StateRule, t, "it is %s, and nobody has enqueued it", s)
+		}
+		return
+	}
+	claims := c.queue(t.spec.Queue).asking > 0
+	switch s {
+	case history.Completed:
+		if !t.completed.possible() {
+			c.fail(why(&t.completed), t, "it is completed, and nobody has completed it")
+		}
+	case history.Cancelled:
+		if !t.cancelled.possible() && t.blocked == never && !c.maybeBlocked(t, map[*task]bool{}) {
+			c.fail(why(&t.cancelled), t, "it is cancelled, and neither has anybody cancelled it nor has a dependency failed")
+		}
+	case history.Dead:
+		if !t.maybeDead(claims) {
+			c.fail(why(&t.discarded), t, "it is dead, and was neither discarded nor claimed often enough")
+		}
+	case history.Claimed:
+		if len(t.holds) == 0 && !claims && asked.Func != history.Claim {
+			c.fail(Phantom, t, "it is claimed, and nobody has claimed it")
+		}
+	case history.Scheduled:
+		if t.spec.NotBefore == 0 && !t.failed.possible() {
+			c.fail(StateRule, t, "it is scheduled, without a not-before time or a failure")
+		}
+	case history.Waiting:
+		c.waiting(asked, t)
+	case history.Ready:
+		if i := slices.IndexFunc(t.spec.Deps, func(d id.ID) bool { return !c.resolved(t, d) }); i >= 0 {
+			c.fail(Dependency, t, "it is ready, and its dependency %s is not completed", t.spec.Deps[i])
+		}
+	}
+	c.claimedNow(asked, t, s)
+}
+
+// why tells what it means that something appears without having been asked
+// for, or after it was said to have failed.
+func why(f *fact) string {
+	if f.asked > 0 {
+		return Honesty
+	}
+	return Phantom
+}
+
+func (c *Checker) waiting(asked *history.Event, t *task) {
+	if len(t.spec.Deps) == 0 {
+		c.fail(StateRule, t, "it waits for dependencies that it does not have")
+	}
+	if !slices.ContainsFunc(t.spec.Deps, func(d id.ID) bool { return !c.task(d).completed.before(asked.At - c.o.Slack) }) && len(t.spec.Deps) > 0 {
+		c.fail(StateRule, t, "it waits, and all its dependencies are completed")
+	}
+}
+
+// claimedNow: while a worker surely has the task, it is claimed.
+func (c *Checker) claimedNow(asked *history.Event, t *task, s history.State) {
+	if s == history.Claimed || asked.Func == history.Claim {
+		return
+	}
+	for _, h := range t.holds {
+		if h.returned < asked.At && h.until > c.now && !h.over && !c.maybeEnded(t, h) {
+			c.fail(Lost, t, "it is %s while process %d has it under claim %x for another %.3f s", s, h.process, h.token, float64(h.until-c.now)/1e9)
+		}
+	}
+}
+
+// sameSpec compares what is shown with what was asked for.
+func (c *Checker) sameSpec(t *task, got *history.Spec) {
+	if t.spec == nil {
+		c.fail(Phantom, t, "its spec is shown, and nobody has enqueued it")
+		return
+	}
+	if !t.settle(got) {
+		c.fail(Content, t, "it was enqueued as %+v and is shown as %+v", *t.spec, *got)
+	}
+}
+
+// observeClaims compares the claims shown with those that workers know.
+func (c *Checker) observeClaims(asked *history.Event, t *task, got *history.Item) {
+	ended := uint32(0)
+	last := uint64(0)
+	for _, s := range got.Claims {
+		if s.Token <= last {
+			c.fail(Token, t, "its claims are not in the order of their tokens: %x after %x", s.Token, last)
+		}
+		last = s.Token
+		if s.Outcome == "failed" || s.Outcome == "expired" {
+			ended++
+		}
+		h := t.hold(s.Token)
+		if h == nil {
+			continue
+		}
+		if h.released.before(asked.At) && s.Outcome != "released" || h.failed.before(asked.At) && s.Outcome != "failed" {
+			c.fail(Lost, t, "the end of claim %x was acknowledged, and it is shown as %s", h.token, s.Outcome)
+		}
+	}
+	for _, h := range t.holds {
+		shown := func(s history.ClaimSeen) bool { return s.Token == h.token }
+		if h.returned < asked.At && !slices.ContainsFunc(got.Claims, shown) {
+			c.fail(Lost, t, "claim %x of process %d is not shown", h.token, h.process)
+		}
+	}
+	if got.Attempts > ended {
+		c.fail(StateRule, t, "%d attempts are counted, and %d claims have failed or expired", got.Attempts, ended)
+	}
+	most := uint32(0)
+	if got.Spec != nil {
+		most = got.Spec.MaxAttempts
+	}
+	switch {
+	case got.State == history.Dead && !t.discarded.possible() && got.Attempts < most:
+		c.fail(StateRule, t, "it is dead after %d of %d attempts", got.Attempts, most)
+	case !got.State.Finished() && most > 0 && got.Attempts >= most:
+		c.fail(StateRule, t, "it is %s after %d of %d attempts", got.State, got.Attempts, most)
+	}
+}
+
+// observeLog judges the visible updates of a task, from their beginning.
+func (c *Checker) observeLog(asked *history.Event, t *task, log []history.Entry) {
+	c.contiguous(t, log, history.Entry{}, false)
+	shown := func(token, seq uint64) bool {
+		return slices.ContainsFunc(log, func(e history.Entry) bool { return e.Token == token && e.Seq == seq })
+	}
+	for _, u := range t.updates {
+		if u.before(asked.At) && !shown(u.token, u.seq) && (u.seq == 0 || shown(u.token, u.seq-1)) {
+			c.fail(Lost, t, "update %x/%d was acknowledged and is not shown", u.token, u.seq)
+		}
+	}
+}
+
+// contiguous: entries follow each other without a hole, after the one that the
+// reader has seen, and are what was sent.
+func (c *Checker) contiguous(t *task, log []history.Entry, after history.Entry, resumed bool) {
+	token, next := uint64(0), uint64(0)
+	if resumed {
+		token, next = after.Token, after.Seq+1
+	}
+	for _, e := range log {
+		if e.Token < token {
+			c.fail(Contiguous, t, "update %x/%d is shown after those of claim %x", e.Token, e.Seq, token)
+		}
+		if e.Token != token {
+			token, next = e.Token, 0
+		}
+		if e.Seq != next {
+			c.fail(Contiguous, t, "update %x/%d is shown where %d was to follow", e.Token, e.Seq, next)
+		}
+		next = e.Seq + 1
+		u := t.find(e.Token, e.Seq)
+		if u == nil || !u.possible() {
+			c.fail(Phantom, t, "update %x/%d was never made", e.Token, e.Seq)
+			return
+		}
+		if u.data != e.Data {
+			c.fail(Content, t, "update %x/%d is not what was sent", e.Token, e.Seq)
+		}
+		u.holds(c.now)
+	}
+}
+
+// log takes in one page of a log.
+func (c *Checker) log(asked, e *history.Event) {
+	if len(asked.Items) != 1 || len(e.Items) != 1 {
+		return
+	}
+	t, got := c.task(asked.Items[0].Task), &e.Items[0]
+	if got.State == history.Absent {
+		c.observe(asked, got)
+		return
+	}
+	c.observeState(asked, t, got.State)
+	if asked.After == nil {
+		if !e.More && (t.collected == never || t.collected > asked.At) && !c.forgettable(t, false) {
+			c.observeLog(asked, t, got.Log)
+		}
+		return
+	}
+	c.contiguous(t, got.Log, *asked.After, true)
+}

@@ -1,0 +1,237 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/ring"
+)
+
+// fact is what is known of one thing that clients want to become true.
+type fact struct {
+	asked  int   // how often it was asked for
+	failed int   // how often that surely had no effect
+	first  int64 // when it was asked for first
+	since  int64 // surely true from then on
+}
+
+func newFact() fact { return fact{first: never, since: never} }
+
+// ask notes an attempt.
+func (f *fact) ask(now int64) {
+	f.asked++
+	f.first = min(f.first, now)
+}
+
+// holds notes that it is surely true by now.
+func (f *fact) holds(now int64) { f.since = min(f.since, now) }
+
+// possible tells whether it may be true: somebody asked, and was not refused.
+func (f *fact) possible() bool { return f.asked > f.failed }
+
+// before tells whether it was surely true before a time.
+func (f *fact) before(at int64) bool { return f.since < at }
+
+// task is what is known of one task.
+type task struct {
+	id        id.ID
+	partition ring.Partition
+	// spec is what was asked for under the ID; nil while nobody has. Where several
+	// were asked for, others holds them until an answer has settled which it is.
+	spec    *history.Spec
+	others  []*history.Spec
+	settled bool
+
+	enqueued  fact
+	completed fact
+	cancelled fact
+	discarded fact
+	failed    fact
+
+	retries   int   // attempts to retry it under way or with an unknown outcome
+	retried   int64 // when the last one began or ended
+	dead      int64 // surely dead since then
+	blocked   int64 // surely cancelled by a dependency since then
+	collected int64 // first seen as a tombstone
+
+	holds   []*hold          // ascending by token
+	updates []*update        // in no order; they are few
+	byClaim map[uint64]*fact // completions by token
+
+	last   *history.Item // the last reading
+	lastAt int64         // when it was asked for
+}
+
+// hold is a claim that a worker has heard of.
+type hold struct {
+	token    uint64
+	process  int
+	request  request
+	begun    int64 // the request it was granted to was first sent
+	returned int64 // the worker heard of it
+	until    int64 // up to then the worker believes in it
+	over     bool  // the worker does not go on with it
+	failed   fact
+	released fact
+	start    int64 // wall ns of the leader
+}
+
+// update is what is known of one update.
+type update struct {
+	fact
+	token, seq, data uint64
+}
+
+func newTask(i id.ID, p ring.Partition) *task {
+	return &task{
+		id: i, partition: p,
+		enqueued: newFact(), completed: newFact(), cancelled: newFact(), discarded: newFact(), failed: newFact(),
+		dead: never, blocked: never, collected: never,
+	}
+}
+
+// hold finds a claim by its token.
+func (t *task) hold(token uint64) *hold {
+	i, ok := slices.BinarySearchFunc(t.holds, token, func(h *hold, token uint64) int { return cmp.Compare(h.token, token) })
+	if !ok {
+		return nil
+	}
+	return t.holds[i]
+}
+
+func (t *task) addHold(h *hold) {
+	i, _ := slices.BinarySearchFunc(t.holds, h.token, func(h *hold, token uint64) int { return cmp.Compare(h.token, token) })
+	t.holds = slices.Insert(t.holds, i, h)
+}
+
+// find gives an update, or nil when nobody has asked for it.
+func (t *task) find(token, seq uint64) *update {
+	for _, u := range t.updates {
+		if u.token == token && u.seq == seq {
+			return u
+		}
+	}
+	return nil
+}
+
+func (t *task) update(token, seq uint64) *update {
+	u := t.find(token, seq)
+	if u == nil {
+		u = &update{fact: newFact(), token: token, seq: seq}
+		t.updates = append(t.updates, u)
+	}
+	return u
+}
+
+func (t *task) completion(token uint64) *fact {
+	if t.byClaim == nil {
+		t.byClaim = make(map[uint64]*fact)
+	}
+	f := t.byClaim[token]
+	if f == nil {
+		n := newFact()
+		f = &n
+		t.byClaim[token] = f
+	}
+	return f
+}
+
+// maybeDead tells whether the task may be out of attempts or thrown away.
+func (t *task) maybeDead(unknownClaims bool) bool {
+	if t.discarded.possible() || t.dead != never {
+		return true
+	}
+	most := uint32(0)
+	if t.spec != nil {
+		most = t.spec.MaxAttempts
+	}
+	return unknownClaims || uint32(len(t.holds)) >= most
+}
+
+// ask notes a spec that may become the task's.
+func (t *task) ask(s *history.Spec) {
+	switch {
+	case t.spec == nil:
+		t.spec = s
+	case !t.settled && !same(t.spec, s):
+		t.others = append(t.others, s)
+	}
+}
+
+// settle notes which of the specs it is. It is false when it was another one
+// before, or when nobody has asked for it.
+func (t *task) settle(s *history.Spec) bool {
+	if i := slices.IndexFunc(t.others, func(o *history.Spec) bool { return same(o, s) }); i >= 0 && !t.settled {
+		t.spec = t.others[i]
+	}
+	t.settled, t.others = true, nil
+	return same(t.spec, s)
+}
+
+// same tells whether a spec is shown as it was asked for.
+func same(want, got *history.Spec) bool {
+	return want.Queue == got.Queue && want.Priority == got.Priority && want.Payload == got.Payload &&
+		want.Key == got.Key && slices.Equal(want.Deps, got.Deps) && want.OnFailure == got.OnFailure &&
+		(want.MaxAttempts == 0 || got.MaxAttempts == 0 || want.MaxAttempts == got.MaxAttempts)
+}
+
+// queue is the task's queue, "" while nobody has asked for the task.
+func (t *task) queue() string {
+	if t.spec == nil {
+		return ""
+	}
+	return t.spec.Queue
+}
+
+// maybeFailed tells whether the task may have died or been cancelled at some
+// time, itself or by its dependencies.
+func (c *Checker) maybeFailed(t *task, seen map[*task]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	if t.cancelled.possible() || t.blocked != never || t.maybeDead(c.queue(t.queue()).asking > 0) {
+		return true
+	}
+	return c.maybeBlocked(t, seen)
+}
+
+// maybeBlocked tells whether a dependency may have cancelled the task.
+func (c *Checker) maybeBlocked(t *task, seen map[*task]bool) bool {
+	if t.spec == nil || t.spec.OnFailure != "" {
+		return false
+	}
+	return slices.ContainsFunc(t.spec.Deps, func(d id.ID) bool { return c.maybeFailed(c.task(d), seen) })
+}
+
+// resolved tells whether a dependency may hold the task back no more.
+func (c *Checker) resolved(t *task, dep id.ID) bool {
+	d := c.task(dep)
+	return d.completed.possible() || t.spec.OnFailure == "run" && c.maybeFailed(d, map[*task]bool{})
+}
+
+// forgettable tells whether the task may have been collected by now: it may
+// have been finished for as long as finished tasks are kept. With grace the
+// memory of it may be gone too.
+func (c *Checker) forgettable(t *task, grace bool) bool {
+	if c.o.Retention == 0 {
+		return false
+	}
+	finished := min(t.completed.first, t.cancelled.first, t.discarded.first)
+	if c.maybeFailed(t, map[*task]bool{}) {
+		finished = min(finished, t.enqueued.first)
+	}
+	if finished == never {
+		return false
+	}
+	kept := c.o.Retention - c.o.Slack
+	if grace {
+		if c.o.Grace == 0 {
+			return false
+		}
+		kept += c.o.Grace - c.o.Slack
+	}
+	return c.now-finished >= kept
+}

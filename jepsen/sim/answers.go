@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/store"
+)
+
+// archive writes finished tasks elsewhere, or fails to.
+func (n *node) archive(view store.View, a *core.Archive) {
+	tasks, err := a.Tasks(view)
+	if err != nil {
+		n.s.broken("an archive stops the node: %v", err)
+		return
+	}
+	failed := !n.s.healing && n.s.chance(0.2)
+	if !failed {
+		for _, t := range tasks {
+			n.s.archived[parse(t.GetId())] = true
+		}
+	}
+	n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Failed: failed}, true) })
+}
+
+// read runs one read on its snapshot.
+func (n *node) read(view store.View, r *core.Read) {
+	reply, empty, err := r.Run(view, n.clock.time(n.s.now))
+	if err != nil {
+		n.s.broken("a read stops the node: %v", err)
+		return
+	}
+	if !empty {
+		n.send(reply)
+	}
+	if r.Waits {
+		n.later(n.s.about(n.s.plan.disk.loop), func() { n.put(core.ReadDone{From: r.From, Empty: empty}, true) })
+	}
+}
+
+// send answers a request over its connection. What surely never leaves is told
+// back when it carried grants.
+func (n *node) send(reply core.Reply) {
+	if n.s.mutant.Reply != nil && !n.s.mutant.Reply(n, &reply) {
+		return
+	}
+	c := n.conns[reply.To.Conn]
+	if q := n.asked[reply.To]; q == nil && c != nil {
+		n.s.violation("replies", "request %v was answered twice, or nobody asked it: %v %v", reply.To, reply.Message, reply.Err)
+		return
+	}
+	delete(n.asked, reply.To)
+	n.remember(reply.Message)
+	if c == nil {
+		n.undelivered(reply.Grants)
+		return
+	}
+	// It lies in the connection's buffer until the writer takes it.
+	n.later(n.s.about(n.s.plan.disk.loop), func() {
+		if n.conns[reply.To.Conn] == nil {
+			n.undelivered(reply.Grants)
+			return
+		}
+		c.answer(reply)
+	})
+}
+
+func (n *node) undelivered(grants []core.GrantRef) {
+	if len(grants) > 0 {
+		n.s.stats[Undelivered]++
+		n.put(core.Undelivered{Grants: grants}, true)
+	}
+}
+
+// remember notes which queues surely hand out tasks.
+func (n *node) remember(m any) {
+	if reply, ok := m.(*nornv1.QueuesReply); ok {
+		for _, q := range reply.GetQueues() {
+			if !q.GetSettings().GetPaused() {
+				delete(n.paused, q.GetName())
+			}
+		}
+	}
+}

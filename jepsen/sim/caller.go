@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// caller is the connection side of a client process: it sends requests, gives
+// up after a while, and writes down what came of them.
+type caller struct {
+	s       *sim
+	process int
+	clock   local
+	conn    *conn
+	last    uint64 // number of the last request
+	open    map[uint64]*call
+	gone    bool // the process has died
+}
+
+// call is a request under way.
+type call struct {
+	asked *history.Event
+	stamp int64 // true time of sending
+	done  func(*answer)
+}
+
+// answer is what came of a call.
+type answer struct {
+	message gproto.Message // nil unless it went well
+	end     *history.Event // nil when nothing was sent
+	refused *proto.Error
+	unknown bool // it may have happened
+}
+
+// fine tells whether the call was answered, and not with a refusal.
+func (a *answer) fine() bool { return a.message != nil }
+
+func (s *sim) newCaller() *caller {
+	s.process++
+	return &caller{
+		s: s, process: s.process, open: map[uint64]*call{},
+		clock: local{began: s.now, first: 1 + s.rnd.Int64N(1e12), drift: s.drift(), off: int64(s.between(-200*time.Millisecond, 200*time.Millisecond))},
+	}
+}
+
+// do sends a request. done hears of its end, once, unless the process dies.
+func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)) {
+	if c.gone {
+		return
+	}
+	s := c.s
+	if c.conn == nil {
+		if c.conn = s.dial(c); c.conn == nil {
+			c.after(s.delay()+10*time.Millisecond, func() { done(&answer{}) })
+			return
+		}
+		c.conn.toNode = s.now + 2*int64(s.delay())
+	}
+	c.last++
+	number, method := c.last, methodOf(m)
+	k := &call{asked: invocation(m), stamp: s.now, done: done}
+	k.asked.Process = c.process
+	s.invoke(k.asked)
+	c.open[number] = k
+	r := &core.Request{From: core.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m}
+	if s.chance(0.3) {
+		r.Deadline = int64(patience)
+	}
+	if s.chance(s.plan.net.again) && repeatable(m) {
+		s.ghost(gproto.Clone(m))
+	}
+	conn := c.conn
+	conn.request(r, urgent(method))
+	c.after(patience, func() {
+		if c.open[number] != k {
+			return
+		}
+		delete(c.open, number)
+		switch s.rnd.IntN(3) {
+		case 0:
+			conn.cancel(number, uint16(method))
+		case 1:
+			if c.conn == conn {
+				c.hangUp()
+			}
+		}
+		c.finish(k, &answer{unknown: true}, "timeout")
+	})
+}
+
+// after makes fn happen unless the process has died by then.
+func (c *caller) after(d time.Duration, fn func()) {
+	c.s.after(d, func() {
+		if !c.gone {
+			fn()
+		}
+	})
+}
+
+// answered takes in a reply.
+func (c *caller) answered(reply core.Reply) {
+	k := c.open[reply.To.Request]
+	if k == nil || c.gone {
+		return // given up long ago
+	}
+	delete(c.open, reply.To.Request)
+	a := &answer{message: reply.Message, refused: reply.Err}
+	if reply.Err != nil {
+		a.message = nil
+		a.unknown = reply.Err.Effect != nornv1.Effect_EFFECT_NONE
+		c.finish(k, a, "")
+		return
+	}
+	a.end = c.ending(k, reply.Message)
+	c.s.record(a.end)
+	k.done(a)
+}
+
+// finish ends a call that has no good answer.
+func (c *caller) finish(k *call, a *answer, text string) {
+	e := &history.Event{Op: k.asked.Op, Process: c.process, Func: k.asked.Func, Phase: history.Fail, Text: text}
+	if a.unknown {
+		e.Phase = history.Info
+	}
+	if a.refused != nil {
+		e.Error, e.Text = kind(a.refused.Kind), a.refused.Message
+		c.s.refused(k.asked, e.Error)
+		if reading(e.Func) && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			e.Phase, e.Error, e.Text = history.OK, "", ""
+			e.Items = []history.Item{{Task: k.asked.Items[0].Task, State: history.Absent}}
+		}
+	}
+	a.end = e
+	c.s.record(e)
+	k.done(a)
+}
+
+// reading tells whether "not found" is what a request has read.
+func reading(f history.Func) bool {
+	return f == history.Get || f == history.Explain || f == history.Log
+}
+
+// lost hears that a connection has broken: nothing on it will be answered.
+func (c *caller) lost(conn *conn) {
+	if c.conn != conn || c.gone {
+		return
+	}
+	c.hangUp()
+}
+
+// hangUp closes the connection; what is under way on it has an unknown end.
+func (c *caller) hangUp() {
+	if c.conn == nil {
+		return
+	}
+	c.conn.close()
+	c.conn = nil
+	for _, number := range slices.Sorted(maps.Keys(c.open)) {
+		if k := c.open[number]; k != nil {
+			delete(c.open, number)
+			c.finish(k, &answer{unknown: true}, "connection lost")
+		}
+	}
+}
+
+// die ends the process without a word. Its connection may stay half open.
+func (c *caller) die() {
+	c.gone = true
+	if c.conn != nil {
+		if c.s.chance(0.5) {
+			c.conn.close()
+		} else {
+			c.conn.cut()
+		}
+		c.conn = nil
+	}
+}
+
+// repeatable tells whether a request may come a second time at any moment
+// without anybody being wrong.
+func repeatable(m gproto.Message) bool {
+	switch m := m.(type) {
+	case *nornv1.SetQueueRequest:
+		return m.GetIfVersion() != 0
+	case *nornv1.GetRequest, *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.LogRequest, *nornv1.ExplainRequest, *nornv1.QueuesRequest, *nornv1.KeyRequest:
+		return false // it would show nothing
+	}
+	return true
+}

@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+)
+
+// Times of the simulated cluster that do not depend on the seed.
+const (
+	diskReserve = 1 << 20
+	maxBackoff  = 4 * time.Second
+)
+
+var (
+	cluster = register.UUID{'s', 'i', 'm'}
+	self    = register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
+)
+
+// config is what a core is made with. This is the only place that makes one.
+func (s *sim) config() core.Config {
+	c := core.Config{
+		Self: self, Address: "n1", Zone: "z1",
+		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.partitions, Replicas: 1},
+		Eta:     s.plan.eta, Buffer: s.plan.eta, GCGrace: s.plan.grace, Lease: s.plan.lease,
+		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
+		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: 1000, MaxQueues: 100, MaxClaims: 10_000,
+		DiskReserve:     diskReserve,
+		Retention:       core.Retention{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
+		Archive:         true,
+		CollectInterval: s.plan.collect,
+		Rand:            rand.New(rand.NewPCG(s.rnd.Uint64(), s.rnd.Uint64())),
+	}
+	if s.mutant.Config != nil {
+		s.mutant.Config(&c)
+	}
+	return c
+}

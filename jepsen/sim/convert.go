@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// methodOf is the method of a request, which decides how urgent it is.
+func methodOf(m gproto.Message) nornv1.Method {
+	switch m.(type) {
+	case *nornv1.EnqueueRequest:
+		return nornv1.Method_METHOD_ENQUEUE
+	case *nornv1.ClaimRequest:
+		return nornv1.Method_METHOD_CLAIM
+	case *nornv1.RenewRequest:
+		return nornv1.Method_METHOD_RENEW
+	case *nornv1.UpdateRequest:
+		return nornv1.Method_METHOD_UPDATE
+	case *nornv1.CompleteRequest:
+		return nornv1.Method_METHOD_COMPLETE
+	case *nornv1.FailRequest:
+		return nornv1.Method_METHOD_FAIL
+	case *nornv1.ReleaseRequest:
+		return nornv1.Method_METHOD_RELEASE
+	case *nornv1.CancelRequest:
+		return nornv1.Method_METHOD_CANCEL
+	case *nornv1.RetryRequest:
+		return nornv1.Method_METHOD_RETRY
+	case *nornv1.SetQueueRequest:
+		return nornv1.Method_METHOD_SET_QUEUE
+	}
+	return nornv1.Method_METHOD_GET
+}
+
+// urgent methods keep or free work and go first, as in package node.
+func urgent(m nornv1.Method) bool {
+	switch m {
+	case nornv1.Method_METHOD_RENEW, nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE:
+		return true
+	}
+	return false
+}
+
+// kind is the kind of an error as a history has it.
+func kind(k nornv1.ErrorKind) string { return strings.TrimPrefix(k.String(), "ERROR_KIND_") }
+
+// state is a task's state as a history has it.
+func state(s nornv1.State) history.State {
+	if s == 0 {
+		return ""
+	}
+	return history.State(strings.ToLower(strings.TrimPrefix(s.String(), "STATE_")))
+}
+
+func states(from []nornv1.State) (to []history.State) {
+	for _, s := range from {
+		to = append(to, state(s))
+	}
+	return to
+}
+
+func idOf(b []byte) id.ID {
+	i, _ := id.FromBytes(b) // the zero ID for none
+	return i
+}
+
+func parse(text string) id.ID {
+	i, _ := id.Parse(text) // the zero ID for what is none: the checker will say so
+	return i
+}
+
+func policy(p nornv1.DependencyFailure) string {
+	switch p {
+	case nornv1.DependencyFailure_DEPENDENCY_FAILURE_RUN:
+		return "run"
+	case nornv1.DependencyFailure_DEPENDENCY_FAILURE_WAIT:
+		return "wait"
+	}
+	return ""
+}
+
+// specOf is a spec as a client asks for it.
+func specOf(t *nornv1.TaskSpec) *history.Spec {
+	s := &history.Spec{
+		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: history.Digest(t.GetPayload()),
+		OnFailure: policy(t.GetOnDependencyFailure()), MaxAttempts: t.GetRetry().GetMaxAttempts(),
+		Key: t.GetKey(), Window: int64(proto.Seconds(t.GetKeyWindowSeconds())),
+	}
+	if ts := t.GetNotBefore(); ts != nil {
+		s.NotBefore = ts.AsTime().UnixNano()
+	}
+	for _, d := range t.GetDependencies() {
+		s.Deps = append(s.Deps, idOf(d))
+	}
+	slices.SortFunc(s.Deps, id.ID.Compare)
+	return s
+}
+
+// seen is a task as a client was shown it. Of a collected task there is no
+// spec.
+func seen(t *nornv1.Task) history.Item {
+	i := history.Item{Task: parse(t.GetId()), State: state(t.GetState()), Attempts: t.GetAttempts(), Text: t.GetError(), Data: history.Digest(t.GetResult())}
+	if t.GetQueue() == "" {
+		return i
+	}
+	i.Spec = &history.Spec{
+		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: history.Digest(t.GetPayload()), MaxAttempts: t.GetMaxAttempts(),
+		OnFailure: policy(t.GetOnDependencyFailure()), Key: t.GetKey(), Window: int64(proto.Seconds(t.GetKeyWindowSeconds())),
+	}
+	for _, d := range t.GetDependencies() {
+		i.Spec.Deps = append(i.Spec.Deps, parse(d))
+	}
+	slices.SortFunc(i.Spec.Deps, id.ID.Compare)
+	for _, c := range t.GetClaims() {
+		i.Claims = append(i.Claims, history.ClaimSeen{
+			Token: c.GetToken(), Worker: c.GetWorker(),
+			Outcome: strings.ToLower(strings.TrimPrefix(c.GetOutcome().String(), "CLAIM_OUTCOME_")),
+		})
+	}
+	i.Log = entries(t.GetUpdates())
+	return i
+}
+
+func entries(updates []*nornv1.Update) (log []history.Entry) {
+	for _, u := range updates {
+		log = append(log, history.Entry{Token: u.GetToken(), Seq: u.GetSeq(), Data: history.Digest(u.GetData())})
+	}
+	return log
+}
+
+func refs(claims []*nornv1.ClaimRef) (items []history.Item) {
+	for _, r := range claims {
+		items = append(items, history.Item{Task: idOf(r.GetId()), Token: r.GetToken()})
+	}
+	return items
+}
+
+func plain(ids [][]byte) (items []history.Item) {
+	for _, b := range ids {
+		items = append(items, history.Item{Task: idOf(b)})
+	}
+	return items
+}
+
+// invocation is the begin of an operation.
+//
+// Long because: it is one table, a case per request.
+func invocation(m gproto.Message) *history.Event {
+	e := &history.Event{Phase: history.Invoke}
+	switch m := m.(type) {
+	case *nornv1.EnqueueRequest:
+		e.Func = history.Enqueue
+		for _, t := range m.GetTasks() {
+			e.Items = append(e.Items, history.Item{Task: idOf(t.GetId()), Spec: specOf(t)})
+		}
+	case *nornv1.ClaimRequest:
+		e.Func, e.Queues, e.Max = history.Claim, m.GetQueues(), int(m.GetMaxTasks())
+		e.Wait, e.Lease = int64(proto.Seconds(m.GetWaitSeconds())), int64(proto.Seconds(m.GetLeaseSeconds()))
+		e.Session, e.Request = history.Digest(m.GetSession()), m.GetRequestNo()
+	case *nornv1.RenewRequest:
+		e.Func, e.Items, e.Lease = history.Renew, refs(m.GetClaims()), int64(proto.Seconds(m.GetLeaseSeconds()))
+	case *nornv1.UpdateRequest:
+		e.Func = history.Update
+		e.Items = []history.Item{{Task: idOf(m.GetId()), Token: m.GetToken(), Seq: m.GetSeq(), Data: history.Digest(m.GetData()), Output: m.GetOutput()}}
+	case *nornv1.CompleteRequest:
+		e.Func = history.Complete
+		for _, d := range m.GetCompletions() {
+			e.Items = append(e.Items, history.Item{Task: idOf(d.GetId()), Token: d.GetToken(), Seq: d.GetSeq(), Auto: d.GetAutoSeq(), Data: history.Digest(d.GetResult())})
+		}
+	case *nornv1.FailRequest:
+		e.Func = history.FailTask
+		for _, f := range m.GetFailures() {
+			e.Items = append(e.Items, history.Item{Task: idOf(f.GetId()), Token: f.GetToken(), Uncounted: f.GetUncounted(), Discard: f.GetDiscard()})
+		}
+	case *nornv1.ReleaseRequest:
+		e.Func, e.Items = history.Release, refs(m.GetClaims())
+	case *nornv1.CancelRequest:
+		e.Func, e.Items, e.Only = history.Cancel, plain(m.GetIds()), states(m.GetOnlyStates())
+	case *nornv1.RetryRequest:
+		e.Func, e.Items, e.Only = history.Retry, plain(m.GetIds()), states(m.GetOnlyStates())
+	case *nornv1.GetRequest:
+		e.Func, e.Items = history.Get, plain([][]byte{m.GetId()})
+	case *nornv1.ExplainRequest:
+		e.Func, e.Items = history.Explain, plain([][]byte{m.GetId()})
+	case *nornv1.LogRequest:
+		e.Func, e.Items, e.Wait = history.Log, plain([][]byte{m.GetId()}), int64(proto.Seconds(m.GetWaitSeconds()))
+		if m.GetAfter() {
+			e.After = &history.Entry{Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
+		}
+	case *nornv1.ListRequest:
+		e.Func, e.Only, e.Max, e.Cursor = history.List, states(m.GetStates()), int(m.GetLimit()), hex.EncodeToString(m.GetCursor())
+		e.Queues = some(m.GetQueue())
+	case *nornv1.CountRequest:
+		e.Func, e.Queues = history.Count, some(m.GetQueue())
+	case *nornv1.KeyRequest:
+		e.Func = history.Key
+		e.Items = []history.Item{{Spec: &history.Spec{Queue: m.GetQueue(), Key: m.GetKey(), Window: int64(proto.Seconds(m.GetWindowSeconds()))}}}
+	case *nornv1.QueuesRequest:
+		e.Func, e.Queues = history.Queues, m.GetNames()
+	case *nornv1.SetQueueRequest:
+		e.Func = history.SetQueue
+		e.Change = &history.Change{Queue: m.GetName(), Paused: m.GetSettings().GetPaused(), Draining: m.GetSettings().GetDraining(), IfVersion: m.GetIfVersion()}
+	}
+	return e
+}
+
+func some(queue string) []string {
+	if queue == "" {
+		return nil
+	}
+	return []string{queue}
+}
+
+// ending is the end of an operation that was answered.
+//
+// Long because: it is one table, a case per answer.
+func (c *caller) ending(k *call, m gproto.Message) *history.Event {
+	e := &history.Event{Op: k.asked.Op, Process: c.process, Func: k.asked.Func, Phase: history.OK, Session: k.asked.Session, Request: k.asked.Request}
+	switch m := m.(type) {
+	case *nornv1.EnqueueReply:
+		for n, r := range m.GetResults() {
+			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), 0))
+		}
+	case *nornv1.WriteReply:
+		for n, r := range m.GetResults() {
+			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), r.GetState()))
+		}
+	case *nornv1.RenewReply:
+		for n, r := range m.GetResults() {
+			i := c.result(k, n, nil, r.GetError(), r.GetState())
+			i.Token = r.GetClaim().GetToken()
+			if r.GetError() == nil {
+				i.Until = c.believe(k, 0, r.GetLeaseSeconds())
+			}
+			e.Items = append(e.Items, i)
+		}
+	case *nornv1.ClaimReply:
+		for _, g := range m.GetGrants() {
+			i := seen(g.GetTask())
+			i.Token, i.Start = g.GetToken(), g.GetStart().AsTime().UnixNano()
+			i.Until = c.believe(k, m.GetWaitedSeconds(), g.GetLeaseSeconds())
+			e.Items = append(e.Items, i)
+		}
+	case *nornv1.GetReply:
+		e.Items = []history.Item{seen(m.GetTask())}
+	case *nornv1.ExplainReply:
+		i := history.Item{Task: parse(m.GetId()), State: state(m.GetState())}
+		for _, r := range m.GetReasons() {
+			i.Reasons = append(i.Reasons, strings.ToLower(strings.TrimPrefix(r.GetKind().String(), "REASON_KIND_")))
+		}
+		e.Items = []history.Item{i}
+	case *nornv1.LogReply:
+		e.More = m.GetMore()
+		e.Items = []history.Item{{Task: k.asked.Items[0].Task, State: state(m.GetState()), Log: entries(m.GetUpdates())}}
+	case *nornv1.ListReply:
+		e.More, e.Cursor = len(m.GetNextCursor()) > 0, hex.EncodeToString(m.GetNextCursor())
+		for _, t := range m.GetTasks() {
+			e.Items = append(e.Items, seen(t))
+		}
+	case *nornv1.CountReply:
+		e.Tallies = append(e.Tallies, tally(m.GetTotal()))
+		for _, q := range m.GetQueues() {
+			e.Tallies = append(e.Tallies, tally(q))
+		}
+	case *nornv1.KeyReply:
+		e.Items = []history.Item{{Task: idOf(m.GetId()), State: state(m.GetState())}}
+	case *nornv1.QueuesReply:
+		if k.asked.Change != nil && len(m.GetQueues()) == 1 {
+			q := m.GetQueues()[0]
+			e.Change = &history.Change{Queue: q.GetName(), Paused: q.GetSettings().GetPaused(), Draining: q.GetSettings().GetDraining(), Version: q.GetVersion()}
+		}
+	}
+	return e
+}
+
+// result is one item of the answer to a batch.
+func (c *caller) result(k *call, n int, receipt *nornv1.Receipt, err *nornv1.Error, s nornv1.State) history.Item {
+	i := history.Item{State: state(s), Existed: receipt.GetExisted()}
+	if n < len(k.asked.Items) {
+		i.Task = k.asked.Items[n].Task
+	}
+	if receipt != nil {
+		i.Task = parse(receipt.GetId())
+	}
+	if err != nil {
+		i.Error, i.Text = kind(err.GetKind()), err.GetMessage()
+		c.s.refused(k.asked, i.Error)
+	}
+	return i
+}
+
+func tally(n *nornv1.Count) history.Tally {
+	return history.Tally{Queue: n.GetQueue(), Total: n.GetTotal(), Counts: map[history.State]uint64{
+		history.Waiting: n.GetWaiting(), history.Scheduled: n.GetScheduled(), history.Ready: n.GetReady(), history.Claimed: n.GetClaimed(),
+		history.Completed: n.GetCompleted(), history.Dead: n.GetDead(), history.Cancelled: n.GetCancelled(),
+	}}
+}
+
+// believe is the true time up to which a worker believes in a lease that
+// answers a call: the rule of package clock, on the worker's own clock.
+func (c *caller) believe(k *call, waited, lease float64) int64 {
+	w, l := proto.Seconds(waited), proto.Seconds(lease)
+	return c.clock.whenMono(clock.WorkerDeadline(c.clock.mono(k.stamp), w, l, clock.Margin(l, time.Millisecond)))
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// audit recomputes every index and counter of the node from the facts.
+func (s *sim) audit() {
+	for p := range s.plan.partitions {
+		s.stats[Audits]++
+		if err := vnode.Audit(s.node.disk, ring.Partition(p)); err != nil {
+			s.violation("audit", "partition %d: %v", p, err)
+		}
+	}
+}
+
+// walk gives every task that the node has, as its store shows it.
+func (n *node) walk(fn func(d *vnode.Detail) bool) {
+	for p := range n.s.plan.partitions {
+		for d, err := range vnode.Walk(n.disk, ring.Partition(p), id.ID{}, nil) {
+			if err != nil {
+				n.s.violation("audit", "partition %d: %v", p, err)
+				return
+			}
+			if !fn(d) {
+				return
+			}
+		}
+	}
+}
+
+// look checks what must hold after every round and no client can see: no claim
+// request waits while there is work for it, and what is due has been moved. It
+// reads everything, so it does not look after each round.
+func (n *node) look(r *round, ready *core.Ready) {
+	s := n.s
+	s.stats[Rounds]++
+	now := n.clock.time(s.now)
+	again := ready.WakeWall <= now.Wall || ready.WakeMono <= now.Mono // it goes on at once
+	often := 0.02
+	if r.dirty {
+		often = 0.15
+	}
+	if again || n.core.Leading() < s.plan.partitions || !s.chance(often) {
+		return
+	}
+	waiting := n.waitsFor(r)
+	if len(waiting) > 0 {
+		s.stats[Parked]++
+	}
+	n.walk(func(d *vnode.Detail) bool {
+		e := d.Task.Enqueued
+		switch {
+		case e == nil:
+		case d.State == crdt.StateReady && waiting[e.Queue] && !n.paused[e.Queue]:
+			s.violation("wake-up", "task %s is ready and a claim request waits for queue %s", d.Task.ID, e.Queue)
+		case d.State == crdt.StateScheduled && d.Task.NotBefore() <= now.Wall && s.mutant.Clock == nil:
+			s.violation("wake-up", "task %s was due %v ago and is still scheduled", d.Task.ID, time.Duration(now.Wall-d.Task.NotBefore()))
+		}
+		return s.found == nil
+	})
+}
+
+// waitsFor gives the queues that claim requests wait for after a round: those
+// that were stepped and have no answer, neither on its way.
+func (n *node) waitsFor(r *round) map[string]bool {
+	answered := map[core.Origin]bool{}
+	for _, w := range append(slices.Concat(n.waiting, n.flying), r) {
+		for i := range w.replies {
+			answered[w.replies[i].To] = true
+		}
+	}
+	for _, e := range append(slices.Clone(n.first), n.rest...) {
+		if q, ok := e.(*core.Request); ok {
+			answered[q.From] = true // not stepped yet
+		}
+	}
+	queues := map[string]bool{}
+	for from, q := range n.asked { // Any order: a set is built.
+		m, ok := q.body.Body.(*nornv1.ClaimRequest)
+		if !ok || answered[from] {
+			continue
+		}
+		for _, name := range m.GetQueues() {
+			queues[name] = true
+		}
+	}
+	return queues
+}
+
+// unfinished tells whether the node has a task that is neither finished nor
+// waits for others.
+func (n *node) unfinished() (found bool) {
+	n.walk(func(d *vnode.Detail) bool {
+		found = d.Task.Enqueued != nil && !d.State.Finished() && d.State != crdt.StateWaiting
+		return !found
+	})
+	return found
+}

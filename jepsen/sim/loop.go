@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+)
+
+// turn is one turn of the loop: steps 1 to 4 of the contract. While too many
+// rounds wait for the disk it does nothing; the syncer pokes it again.
+func (n *node) turn() {
+	n.turning = false
+	if len(n.waiting) >= n.s.plan.disk.depth {
+		return
+	}
+	now := n.clock.time(n.s.now)
+	if n.s.mutant.Clock != nil {
+		now = n.s.mutant.Clock(n, now)
+	}
+	events := append(n.first, n.rest...)
+	n.first, n.rest = nil, nil
+	for _, e := range events {
+		if n.s.mutant.Event != nil && !n.s.mutant.Event(n, e) {
+			continue
+		}
+		if err := n.core.Step(now, e); err != nil {
+			n.s.broken("the core stops: %v", err)
+			return
+		}
+		if n.step() {
+			return
+		}
+	}
+	ready, err := n.core.Ready(now)
+	if err != nil {
+		n.s.broken("the core stops: %v", err)
+		return
+	}
+	if n.step() {
+		return
+	}
+	n.perform(&ready)
+}
+
+// perform applies a Ready and hands on what must wait for the disk.
+func (n *node) perform(ready *core.Ready) {
+	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives}
+	if ready.Persist != nil {
+		n.disk.apply(ready.Persist)
+		n.core.Recycle(ready.Persist)
+		r.dirty = true
+		if n.step() {
+			return
+		}
+	}
+	r.mark = n.disk.applied
+	if len(r.reads)+len(r.archives) > 0 {
+		r.snapshot = n.disk.Snapshot()
+	}
+	for _, q := range ready.Register {
+		n.ask(q)
+	}
+	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives) > 0 {
+		n.waiting = append(n.waiting, r)
+	}
+	n.look(r, ready)
+	n.sync()
+	n.wakeAt(min(n.clock.whenWall(ready.WakeWall), n.clock.whenMono(ready.WakeMono)))
+	if len(n.first)+len(n.rest) > 0 {
+		n.poke()
+	}
+}
+
+// wakeAt makes the loop look around at a true time, a little late at times.
+func (n *node) wakeAt(at int64) {
+	if at == n.wake && at > n.s.now {
+		return // a timer is set
+	}
+	n.wake = at
+	if at == never {
+		return
+	}
+	at = max(at, n.s.now) + int64(n.s.about(50*time.Microsecond))
+	life := n.life
+	n.s.at(at, func() {
+		if n.life == life && n.wake <= n.s.now && !n.turning {
+			n.turning = true
+			n.turn()
+		}
+	})
+}
+
+// ask gives a request to the register, which decides it, then answers late or
+// with nothing but doubt.
+func (n *node) ask(q register.Request) {
+	d := n.s.about(n.s.plan.disk.answer)
+	for _, c := range q.Queues {
+		n.paused[c.Name] = true
+	}
+	n.later(d/2, func() {
+		var result register.Result
+		if n.s.chance(n.s.plan.disk.doubt / 2) {
+			result = register.Result{Tag: q.Tag, Err: errLost}
+		} else {
+			n.register.Do(q, func(r register.Result) { result = r })
+			if n.s.chance(n.s.plan.disk.doubt / 2) {
+				result = register.Result{Tag: q.Tag, Err: errLost}
+			}
+		}
+		if knownB6 {
+			n.answered = max(n.answered, n.s.now+int64(d/2))
+			d = 2 * time.Duration(n.answered-n.s.now)
+		}
+		n.later(d/2, func() { n.put(core.Registered{Result: result}, true) })
+	})
+}
+
+const knownB6 = true
+
+var errLost = errors.New("the register's answer was lost")
+
+// sync makes the waiting rounds durable, one sync for all of them, and lets
+// them go: steps 5 to 7 of the contract.
+func (n *node) sync() {
+	if n.syncing || len(n.waiting) == 0 {
+		return
+	}
+	rounds, dirty, mark := n.waiting, false, n.disk.applied
+	n.waiting, n.flying = nil, rounds
+	for _, r := range rounds {
+		dirty = dirty || r.dirty
+	}
+	if n.s.mutant.NoSync {
+		dirty = false
+	}
+	n.syncing = true
+	d := time.Duration(0)
+	if dirty {
+		n.s.stats[Syncs]++
+		d = n.s.about(n.s.plan.disk.sync)
+		if n.s.chance(n.s.plan.disk.stall) {
+			d = n.s.between(0, stallFor)
+		}
+	}
+	n.later(d, func() {
+		if dirty {
+			n.disk.harden(mark)
+		}
+		if n.step() {
+			return
+		}
+		for _, r := range rounds {
+			if n.release(r) {
+				return
+			}
+		}
+		n.syncing, n.flying = false, nil
+		n.sync()
+		n.poke()
+	})
+	if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.now {
+		n.poke()
+	}
+}
+
+// release lets a durable round go and tells whether the process died at it.
+func (n *node) release(r *round) bool {
+	for i := range r.replies {
+		n.send(r.replies[i])
+		if n.step() {
+			return true
+		}
+	}
+	for i := range r.reads {
+		read := &r.reads[i]
+		n.later(n.s.about(n.s.plan.disk.loop), func() { n.read(r.snapshot, read) })
+	}
+	for i := range r.archives {
+		a := &r.archives[i]
+		n.later(n.s.about(n.s.plan.disk.sync), func() { n.archive(r.snapshot, a) })
+	}
+	return false
+}

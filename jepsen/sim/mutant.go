@@ -1,0 +1,28 @@
+package sim
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core"
+)
+
+// Mutant is a node that is wrong on purpose: hooks around the core, and the
+// invariants of which one must be found broken. The zero Mutant is a node as it
+// is.
+type Mutant struct {
+	Name string
+	// Breaks lists the invariants by which it may be found out.
+	Breaks []string
+
+	// NoSync lets answers go before anything is durable.
+	NoSync bool
+	// Config changes what the core is made with.
+	Config func(*core.Config)
+	// Clock changes what the core sees of time.
+	Clock func(n *node, now clock.Time) clock.Time
+	// Event sees every event before the core and may change it; false drops it.
+	Event func(n *node, event any) bool
+	// Reply sees every answer after the core and may change it; false drops it.
+	Reply func(n *node, r *core.Reply) bool
+	// Crash may damage the disk while the node is down.
+	Crash func(n *node)
+}

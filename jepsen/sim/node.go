@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/store/memstore"
+)
+
+// node is one node: a process that comes and goes over a disk that stays. It
+// keeps the contract of package node/core the way package node does.
+type node struct {
+	s     *sim
+	clock local
+	disk  *disk
+	cells *memstore.Mem // the register's own disk
+
+	up       bool
+	life     int // number of the process; what belongs to an older one is void
+	core     *core.Core
+	register *register.Local
+	conns    map[uint64]*conn // open, as far as this process knows
+	asked    map[core.Origin]*question
+
+	first, rest []any    // the inbox
+	turning     bool     // a turn of the loop is on its way
+	wake        int64    // true time at which the loop must look around
+	waiting     []*round // applied, for the next sync
+	flying      []*round // under the present sync
+	syncing     bool
+
+	steps    int  // steps of the contract until the crash; 0: none is set
+	draining bool // it is being stopped
+	answered int64
+	paused   map[string]bool // queues that may be paused: somebody tried, and no resuming has been answered
+}
+
+// question is a request that was stepped and has no answer yet.
+type question struct {
+	at    int64 // true time
+	body  *core.Request
+	limit int64 // true time by which an answer is due
+}
+
+// round is what one turn of the loop hands to the syncer.
+type round struct {
+	dirty    bool
+	mark     uint64 // batches applied up to and with this round
+	replies  []core.Reply
+	reads    []core.Read
+	archives []core.Archive
+	snapshot store.Snapshot
+}
+
+func newNode(s *sim) *node {
+	n := &node{s: s, disk: newDisk(), cells: memstore.New(), paused: map[string]bool{}}
+	if err := register.Format(n.cells, s.config().Cluster, self); err != nil {
+		s.broken("the register cannot be formatted: %v", err)
+	}
+	return n
+}
+
+// start begins a new process on the disk as it is.
+func (n *node) start() {
+	s := n.s
+	n.life++
+	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
+	n.clock.drift = s.drift()
+	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
+	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
+	n.turning, n.syncing, n.draining, n.wake = false, false, false, never
+	var err error
+	if n.register, err = register.OpenLocal(n.cells); err != nil {
+		s.broken("the register does not open: %v", err)
+		return
+	}
+	if n.core, err = core.Open(s.config(), n.disk, n.clock.time(s.now)); err != nil {
+		s.broken("the core does not open: %v", err)
+		return
+	}
+	n.up = true
+	s.note("node starts, wall clock off by %v", time.Duration(n.clock.off))
+	n.poke()
+}
+
+// crash ends the process as power loss does: of what is not durable any prefix
+// may survive.
+func (n *node) crash() {
+	s := n.s
+	if !n.up {
+		return
+	}
+	n.unanswered()
+	n.up, n.steps = false, 0
+	n.life++
+	keep := 0
+	if u := n.disk.unsynced(); u > 0 && s.chance(0.6) {
+		keep = s.rnd.IntN(u + 1)
+	}
+	s.note("node crashes, %d of %d unsynced batches survive", keep, n.disk.unsynced())
+	s.stats[Crashes]++
+	if n.disk.unsynced() > keep {
+		s.stats[CrashesWithLoss]++
+	}
+	n.down(keep)
+}
+
+// stop ends the process after a drain: everything is synced.
+func (n *node) stop() {
+	if !n.up {
+		return
+	}
+	n.unanswered()
+	n.up, n.steps = false, 0
+	n.life++
+	n.s.note("node stops")
+	n.s.stats[Stops]++
+	n.down(n.disk.unsynced())
+}
+
+func (n *node) down(keep int) {
+	s := n.s
+	n.disk.crash(keep)
+	if s.mutant.Crash != nil {
+		s.mutant.Crash(n)
+	}
+	n.cells = n.cells.Crash(0)
+	n.core, n.register = nil, nil
+	s.audit()
+	for _, c := range s.conns {
+		c.broken()
+	}
+	s.conns = nil
+	wait := s.about(s.plan.crash.down)
+	if d := s.plan.clock.restart; d > 0 {
+		n.clock.off = int64(s.between(-d, d))
+		s.stats[ClockSteps]++
+		s.note("%s", check.ClockStepped)
+	}
+	s.after(wait, n.start)
+}
+
+// step passes one step of the contract and tells whether the process has died
+// at it.
+func (n *node) step() bool {
+	if n.steps > 0 {
+		if n.steps--; n.steps == 0 {
+			n.s.stats[CrashesAtStep]++
+			n.crash()
+			n.s.nextCrash()
+		}
+	}
+	return !n.up
+}
+
+// put gives an event to the inbox; urgent ones come first, as in package node.
+func (n *node) put(event any, urgent bool) {
+	if urgent {
+		n.first = append(n.first, event)
+	} else {
+		n.rest = append(n.rest, event)
+	}
+	n.poke()
+}
+
+// poke makes the loop look around soon.
+func (n *node) poke() {
+	if n.turning || !n.up {
+		return
+	}
+	n.turning = true
+	n.later(n.s.about(n.s.plan.disk.loop), n.turn)
+}
+
+// later makes fn happen unless the process has ended by then.
+func (n *node) later(d time.Duration, fn func()) {
+	life := n.life
+	n.s.after(d, func() {
+		if n.life == life {
+			fn()
+		}
+	})
+}
+
+// receive takes in a request over a connection.
+func (n *node) receive(c *conn, r *core.Request, urgent bool) {
+	r.Received = n.clock.mono(n.s.now)
+	if r.Deadline != 0 {
+		r.Deadline += r.Received
+	}
+	wait := time.Duration(0)
+	switch m := r.Body.(type) {
+	case *nornv1.ClaimRequest:
+		wait = time.Duration(m.GetWaitSeconds() * 1e9)
+	case *nornv1.LogRequest:
+		wait = time.Duration(m.GetWaitSeconds() * 1e9)
+	}
+	n.asked[r.From] = &question{at: n.s.now, body: r, limit: n.s.now + int64(wait) + int64(n.patience())}
+	n.put(r, urgent)
+}
+
+// patience is how long the node may take for an answer: a few syncs, some of
+// which stall, turns of the loop, and answers of the register.
+func (n *node) patience() time.Duration {
+	p := &n.s.plan.disk
+	d := time.Second + 60*(p.sync+p.loop+p.answer)
+	if n.s.stalls {
+		d += 4 * stallFor
+	}
+	return d
+}
+
+// gone hears that a connection has closed.
+func (n *node) gone(c *conn) {
+	if n.conns[c.id] == nil {
+		return
+	}
+	delete(n.conns, c.id)
+	for _, from := range n.questions() {
+		if from.Conn == c.id {
+			delete(n.asked, from)
+		}
+	}
+	n.put(core.Gone{Conn: c.id}, true)
+}
+
+// questions gives the requests without an answer, by connection and number.
+func (n *node) questions() []core.Origin {
+	return slices.SortedFunc(maps.Keys(n.asked), func(a, b core.Origin) int {
+		return cmp.Or(cmp.Compare(a.Conn, b.Conn), cmp.Compare(a.Request, b.Request))
+	})
+}
+
+// unanswered: a request whose connection is open gets its answer in time.
+func (n *node) unanswered() {
+	for _, from := range n.questions() {
+		if q := n.asked[from]; q.limit < n.s.now {
+			n.s.violation("replies", "request %v of %.6fs (%T) has no answer", from, time.Duration(q.at).Seconds(), q.body.Body)
+			return
+		}
+	}
+}

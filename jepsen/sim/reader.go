@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// reader looks at tasks, lists, counts and logs.
+type reader struct {
+	*caller
+	stopped bool
+}
+
+func (s *sim) newReader() *reader {
+	r := &reader{caller: s.newCaller()}
+	r.after(s.about(s.plan.work.think), r.act)
+	return r
+}
+
+func (r *reader) act() {
+	if r.stopped {
+		return
+	}
+	s := r.s
+	next := func() { r.after(s.about(s.plan.work.think/2), r.act) }
+	j := s.board.some(&s.world)
+	switch n := s.rnd.IntN(10); {
+	case j == nil || n == 0:
+		r.count("", next)
+	case n == 1:
+		r.count(j.queue, next)
+	case n == 2 && !s.cannot(history.Explain):
+		r.do(&nornv1.ExplainRequest{Id: j.id.Bytes()}, 3*time.Second, func(*answer) { next() })
+	case n <= 4:
+		m := &nornv1.ListRequest{Limit: uint32(1 + s.rnd.IntN(20))}
+		if s.chance(0.5) {
+			m.Queue = j.queue
+		}
+		if s.chance(0.3) {
+			m.States = []nornv1.State{nornv1.State_STATE_COMPLETED, nornv1.State_STATE_READY}
+		}
+		r.list(m, nil, next)
+	case n <= 6:
+		r.follow(j.id, nil, 1+s.rnd.IntN(5), next)
+	default:
+		r.get(j.id, func(*answer) { next() })
+	}
+}
+
+func (r *reader) get(task id.ID, done func(*answer)) {
+	r.do(&nornv1.GetRequest{Id: task.Bytes()}, 3*time.Second, func(a *answer) {
+		if a.fine() {
+			r.s.stats[Reads]++
+		}
+		done(a)
+	})
+}
+
+func (r *reader) count(queue string, next func()) {
+	r.do(&nornv1.CountRequest{Queue: queue}, 3*time.Second, func(a *answer) { next() })
+}
+
+// list reads all pages from a cursor on; a page that fails ends it.
+func (r *reader) list(m *nornv1.ListRequest, cursor []byte, next func()) {
+	page := &nornv1.ListRequest{Queue: m.Queue, States: m.States, Limit: m.Limit, Cursor: cursor}
+	r.do(page, 3*time.Second, func(a *answer) {
+		if !a.fine() {
+			next()
+			return
+		}
+		r.s.stats[Reads]++
+		if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 {
+			r.list(m, c, next)
+			return
+		}
+		next()
+	})
+}
+
+// follow reads the log of a task as it grows.
+func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()) {
+	s := r.s
+	m := &nornv1.LogRequest{Id: task.Bytes(), Limit: uint32(1 + s.rnd.IntN(4))}
+	if s.chance(0.7) {
+		m.WaitSeconds = s.between(0, 3*time.Second).Seconds()
+	}
+	if after != nil {
+		m.After, m.AfterToken, m.AfterSeq = true, after.Token, after.Seq
+	}
+	r.do(m, 6*time.Second, func(a *answer) {
+		if !a.fine() || pages == 0 {
+			next()
+			return
+		}
+		s.stats[Reads]++
+		if log := a.end.Items[0].Log; len(log) > 0 {
+			after = &log[len(log)-1]
+		}
+		if a.end.Items[0].State.Finished() && !a.end.More {
+			next()
+			return
+		}
+		r.follow(task, after, pages-1, next)
+	})
+}
+
+// listAll reads all pages of everything, and begins again when a page fails.
+func (r *reader) listAll(done func()) {
+	var next func(cursor []byte)
+	next = func(cursor []byte) {
+		r.do(&nornv1.ListRequest{Limit: 50, Cursor: cursor}, 3*time.Second, func(a *answer) {
+			if !a.fine() {
+				r.after(time.Second, func() { r.listAll(done) })
+				return
+			}
+			if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 {
+				next(c)
+				return
+			}
+			done()
+		})
+	}
+	next(nil)
+}

@@ -1,0 +1,285 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+const never = clock.Never
+
+// sim is one run.
+type sim struct {
+	world
+	plan    plan
+	mutant  Mutant
+	stats   Stats
+	events  []*history.Event
+	sum     history.Sum
+	checker *check.Checker
+	found   *check.Violation
+
+	node   *node
+	conns  []*conn // those of clients that are open
+	connID uint64
+	op     uint64
+
+	process   int
+	serial    int
+	board     board
+	producers []*producer
+	workers   []*worker
+	readers   []*reader
+	admins    []*admin
+	archived  map[id.ID]bool        // finished tasks that were written elsewhere
+	missing   map[history.Func]bool // what the server cannot do yet
+
+	lastGrants []*nornv1.Grant // for a mutant
+
+	stalls   bool // the disk may stall
+	healing  bool // the storm is over
+	stopping bool // workers go home
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed      uint64
+	Violation *check.Violation // nil: every promise was kept
+	Stats     Stats
+	// Sum digests the history: equal for equal runs.
+	Sum    uint64
+	Events []*history.Event
+	// Virtual is how much time passed in the run.
+	Virtual time.Duration
+}
+
+// Run runs one seed against a node that is as it should be.
+func Run(seed uint64) *Result { return RunMutant(seed, Mutant{}) }
+
+// RunMutant runs one seed against a mutant.
+func RunMutant(seed uint64, m Mutant) *Result {
+	s := &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}}
+	s.plan = s.draw()
+	s.stalls = s.plan.disk.stall > 0
+	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps())}
+	if s.plan.collect > 0 {
+		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)
+	}
+	s.checker = check.New(o)
+	s.note("seed %d: %+v", seed, s.plan)
+	s.node = newNode(s)
+	s.node.start()
+	for range s.plan.producers {
+		s.producers = append(s.producers, s.newProducer())
+	}
+	for range s.plan.workers {
+		s.workers = append(s.workers, s.newWorker())
+	}
+	for range s.plan.readers {
+		s.readers = append(s.readers, s.newReader())
+	}
+	for range s.plan.admins {
+		s.admins = append(s.admins, s.newAdmin())
+	}
+	s.trouble()
+	s.after(s.plan.storm, s.heal)
+	s.run()
+	return &Result{
+		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Events: s.events,
+		Virtual: time.Duration(s.now),
+	}
+}
+
+// record writes an event down and holds it to the promises.
+func (s *sim) record(e *history.Event) {
+	e.At = s.now
+	s.events = append(s.events, e)
+	s.sum.Add(e)
+	if v := s.checker.Event(e); v != nil {
+		s.fail(v)
+	}
+}
+
+// invoke records the begin of an operation.
+func (s *sim) invoke(e *history.Event) {
+	s.op++
+	e.Op = s.op
+	s.stats[Operations]++
+	s.record(e)
+}
+
+func (s *sim) note(format string, args ...any) {
+	s.record(&history.Event{Phase: history.Note, Text: fmt.Sprintf(format, args...)})
+}
+
+// fail keeps the first violation and ends the run.
+func (s *sim) fail(v *check.Violation) {
+	if s.found == nil {
+		s.found = v
+	}
+	s.ended = true
+}
+
+// violation reports what the simulator itself has seen.
+func (s *sim) violation(invariant, format string, args ...any) {
+	s.fail(&check.Violation{Invariant: invariant, At: s.now, Text: fmt.Sprintf(format, args...)})
+}
+
+// broken reports a node that has stopped by itself.
+func (s *sim) broken(format string, args ...any) { s.violation(check.Internal, format, args...) }
+
+// drift draws how fast or slow a clock is.
+func (s *sim) drift() int64 {
+	if d := s.plan.clock.drift; d > 0 {
+		return s.rnd.Int64N(2*d+1) - d
+	}
+	return 0
+}
+
+// trouble sets off what goes wrong by itself.
+func (s *sim) trouble() {
+	s.repeat(s.plan.net.cut, func() {
+		if len(s.conns) > 0 {
+			pick(&s.world, s.conns).cut()
+		}
+	})
+	s.repeat(s.plan.clock.set, func() {
+		s.node.clock.off = int64(s.between(-setBy, setBy))
+		s.stats[ClockSteps]++
+		s.note("%s", check.ClockStepped)
+	})
+	s.repeat(s.plan.disk.full, s.fillDisk)
+	s.nextCrash()
+}
+
+// repeat makes something happen again and again during the storm.
+func (s *sim) repeat(every time.Duration, fn func()) {
+	if every == 0 {
+		return
+	}
+	s.after(s.about(every), func() {
+		if !s.healing {
+			fn()
+			s.repeat(every, fn)
+		}
+	})
+}
+
+// nextCrash plans the next crash or clean stop.
+func (s *sim) nextCrash() {
+	c := s.plan.crash
+	if c.every == 0 || s.healing {
+		return
+	}
+	s.after(s.about(c.every), func() {
+		n := s.node
+		switch {
+		case s.healing:
+		case !n.up:
+			s.nextCrash()
+		case s.chance(c.drained):
+			n.drain()
+		case c.steps:
+			n.steps = 1 + s.rnd.IntN(12)
+		default:
+			n.crash()
+			s.nextCrash()
+		}
+	})
+}
+
+// heal ends the storm: nothing new goes wrong, producers make nothing new.
+func (s *sim) heal() {
+	s.healing = true
+	s.plan.calm()
+	s.node.steps = 0
+	s.note("the storm is over")
+	for _, p := range s.producers {
+		p.stopped = true
+	}
+	for _, r := range s.readers {
+		r.stopped = true
+	}
+	for _, a := range s.admins {
+		a.stopped = true
+		a.after(3*time.Second, a.resume) // by then nothing late is under way
+	}
+	s.node.freeDisk()
+	// Late copies of requests still arrive; then everything has to finish.
+	s.after(20*time.Second, func() { s.await(s.now + int64(s.longest())) })
+}
+
+// longest is the longest time after which everything must be finished that can
+// be: each attempt a task has left may take a lease, a buffer and a back-off.
+func (s *sim) longest() time.Duration {
+	attempts := time.Duration(max(s.plan.work.attempts, 5))
+	return 30*time.Second + attempts*(4*s.plan.lease+s.plan.eta+2*maxBackoff)
+}
+
+// await waits until everything is finished, or for as long as that may take.
+func (s *sim) await(until int64) {
+	if s.now < until && !s.finished() {
+		s.after(time.Second, func() { s.await(until) })
+		return
+	}
+	s.stopping = true
+	for _, w := range s.workers {
+		w.stopped = true
+	}
+	// What workers still have under way ends, and what is to be collected goes.
+	rest := 15 * time.Second
+	if s.plan.collect > 0 {
+		rest += s.plan.retention + 2*s.plan.collect + s.plan.steps()
+	}
+	s.after(rest, func() {
+		s.note(check.Settled)
+		s.readBack()
+	})
+}
+
+// finished tells whether there is nothing left to do.
+func (s *sim) finished() bool {
+	if !s.node.up {
+		return false
+	}
+	for _, p := range s.producers {
+		if p.busy > 0 {
+			return false
+		}
+	}
+	for _, a := range s.admins {
+		if len(a.resumed) < len(s.plan.queues) {
+			return false
+		}
+	}
+	return !s.node.unfinished()
+}
+
+// readBack reads everything there is, in every way there is, and judges it.
+func (s *sim) readBack() {
+	r := &reader{caller: s.newCaller()}
+	var next func(n int)
+	next = func(n int) {
+		if n < len(s.board.jobs) {
+			r.get(s.board.jobs[n].id, func(*answer) { next(n + 1) })
+			return
+		}
+		r.count("", func() { r.listAll(s.finish) })
+	}
+	next(0)
+}
+
+// finish is the end of a run.
+func (s *sim) finish() {
+	s.node.unanswered()
+	s.audit()
+	if v := s.checker.Finish(); v != nil {
+		s.fail(v)
+	}
+	s.ended = true
+}

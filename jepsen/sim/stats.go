@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Stat names something that is counted: a storm without wind proves nothing.
+type Stat int
+
+// What is counted.
+const (
+	Operations Stat = iota
+	Enqueues
+	Existed
+	Repeated
+	Keyed
+	Grants
+	TooLate
+	Renewals
+	LostClaims
+	GivenUp
+	Updates
+	Completions
+	Failures
+	Releases
+	Deaths
+	Cancels
+	Retries
+	Purged
+	Settings
+	Reads
+	Refusals
+	Unimplemented
+	Ghosts
+	Cuts
+	Undelivered
+	Crashes
+	CrashesAtStep
+	CrashesWithLoss
+	Stops
+	ClockSteps
+	Syncs
+	Rounds
+	Parked // rounds that left claim requests waiting and were looked at
+	Audits
+	numStats
+)
+
+var statNames = [numStats]string{
+	"operations", "enqueued", "existed", "repeated", "keyed", "granted", "granted too late", "renewed", "claims lost", "given up",
+	"updates", "completed", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
+	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
+	"clock settings", "syncs", "rounds", "rounds with waiting claims", "audits",
+}
+
+// Stats counts what happened.
+type Stats [numStats]int
+
+// Add sums up.
+func (s *Stats) Add(o *Stats) {
+	for i := range s {
+		s[i] += o[i]
+	}
+}
+
+// String lists the counters.
+func (s *Stats) String() string {
+	var b strings.Builder
+	for i, n := range s {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", statNames[i], n)
+	}
+	return b.String()
+}
+
+// perSeed is how much must happen in a seed on average, in hundredths, for a
+// run of many seeds to count.
+var perSeed = map[Stat]int{
+	Operations: 20_000, Enqueues: 1500, Existed: 20, Grants: 1500, Renewals: 300, GivenUp: 20, Updates: 300, Completions: 1000,
+	Failures: 50, Releases: 20, Deaths: 10, Reads: 1000, Ghosts: 50, Cuts: 50, Undelivered: 10, Crashes: 100, CrashesAtStep: 30,
+	CrashesWithLoss: 20, Stops: 10, ClockSteps: 5, Parked: 100, Audits: 200,
+}
+
+// Calm lists what happened too rarely in a number of seeds for them to prove
+// anything.
+func (s *Stats) Calm(seeds int) (missing []string) {
+	for i := range numStats {
+		if want := perSeed[i] * seeds / 100; s[i] < want {
+			missing = append(missing, fmt.Sprintf("%s: %d, not %d", statNames[i], s[i], want))
+		}
+	}
+	return missing
+}

@@ -1,0 +1,317 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// worker claims tasks and works on several at a time, by the rules of package
+// client: a claim request whose outcome is unknown is repeated under its number,
+// and a claim is believed in up to its deadline, counted from the sending of the
+// request that was answered.
+type worker struct {
+	*caller
+	name    string
+	session [16]byte
+	number  uint64
+	slots   int
+	lease   time.Duration
+	jobs    []*work
+	pending *nornv1.ClaimRequest // with an unknown outcome
+	asking  bool
+	stopped bool
+}
+
+// work is a task under a claim.
+type work struct {
+	task  id.ID
+	token uint64
+	until int64 // true time
+	seq   uint64
+	lazy  bool // it is not renewed
+	over  bool
+}
+
+func (s *sim) newWorker() *worker {
+	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4)}
+	w.name = fmt.Sprintf("w%d", w.process)
+	binary.BigEndian.PutUint64(w.session[:], s.rnd.Uint64())
+	w.lease = max(s.between(s.plan.lease/2, 2*s.plan.lease), time.Second)
+	w.after(s.about(100*time.Millisecond), w.fetch)
+	w.after(w.lease/3, w.renew)
+	return w
+}
+
+// fetch claims as many tasks as there is room for.
+func (w *worker) fetch() {
+	room := w.slots - len(w.jobs)
+	if w.asking || w.stopped || room <= 0 {
+		return
+	}
+	s := w.s
+	w.asking = true
+	if w.pending == nil {
+		w.number++
+		w.pending = &nornv1.ClaimRequest{
+			Queues: w.choose(), MaxTasks: uint32(room), LeaseSeconds: w.lease.Seconds(), Worker: w.name,
+			Session: w.session[:], RequestNo: w.number,
+		}
+		if s.chance(0.7) {
+			w.pending.WaitSeconds = s.between(time.Second, 10*time.Second).Seconds()
+		}
+	}
+	p := w.pending
+	m := &nornv1.ClaimRequest{
+		Queues: slices.Clone(p.Queues), MaxTasks: p.MaxTasks, LeaseSeconds: p.LeaseSeconds, Worker: p.Worker,
+		WaitSeconds: p.WaitSeconds, Session: slices.Clone(p.Session), RequestNo: p.RequestNo,
+	}
+	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
+	w.do(m, patience, func(a *answer) {
+		w.asking = false
+		if !a.unknown {
+			w.pending = nil // known: the next request is another one
+		} else if s.chance(0.1) {
+			w.pending = nil // forgetful: what was granted has to lapse
+		}
+		if a.fine() {
+			for i := range a.end.Items {
+				g := &a.end.Items[i]
+				s.stats[Grants]++
+				w.adopt(&work{task: g.Task, token: g.Token, until: g.Until})
+			}
+		}
+		pause := s.about(20 * time.Millisecond)
+		if !a.fine() {
+			pause = s.about(500 * time.Millisecond)
+		}
+		w.after(pause, w.fetch)
+	})
+}
+
+// choose draws the queues of a request; in the calm all of them.
+func (w *worker) choose() []string {
+	all := w.s.plan.queues
+	if w.s.healing || w.s.chance(0.5) {
+		return slices.Clone(all)
+	}
+	return []string{pick(&w.s.world, all)}
+}
+
+// adopt begins to work on a granted task.
+func (w *worker) adopt(j *work) {
+	s := w.s
+	for _, o := range w.jobs {
+		if o.task == j.task && o.token == j.token {
+			o.until = max(o.until, j.until)
+			return
+		}
+	}
+	if j.until <= s.now {
+		s.stats[TooLate]++
+		return
+	}
+	w.jobs = append(w.jobs, j)
+	j.lazy = s.chance(s.plan.work.lazy)
+	for at := s.about(w.lease / 4); s.chance(0.4); at += s.about(w.lease / 4) {
+		w.after(at, func() { w.update(j) })
+	}
+	w.after(w.effort(), func() { w.finish(j) })
+	w.expire(j)
+}
+
+// effort is how long a job takes; in the calm not long.
+func (w *worker) effort() time.Duration {
+	if w.s.healing {
+		return w.s.about(50 * time.Millisecond)
+	}
+	return min(w.s.about(w.lease/2), 2*w.lease)
+}
+
+// expire gives a job up at its deadline.
+func (w *worker) expire(j *work) {
+	w.s.at(j.until, func() {
+		switch {
+		case w.gone || j.over:
+		case j.until > w.s.now:
+			w.expire(j) // it was renewed meanwhile
+		default:
+			w.s.stats[GivenUp]++
+			w.drop(j)
+			if w.s.chance(0.3) { // the work was done all the same
+				w.complete(j)
+			}
+		}
+	})
+}
+
+// drop ends the work on a task.
+func (w *worker) drop(j *work) {
+	j.over = true
+	if i := slices.Index(w.jobs, j); i >= 0 {
+		w.jobs = slices.Delete(w.jobs, i, i+1)
+	}
+	w.after(w.s.about(10*time.Millisecond), w.fetch)
+}
+
+// renew renews what is not neglected, in one request, every third of a lease.
+func (w *worker) renew() {
+	w.after(w.lease/3, w.renew)
+	m := &nornv1.RenewRequest{}
+	var jobs []*work
+	for _, j := range w.jobs {
+		if !j.lazy {
+			jobs = append(jobs, j)
+			m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: j.task.Bytes(), Token: j.token})
+		}
+	}
+	if len(jobs) == 0 {
+		return
+	}
+	if w.s.chance(0.3) {
+		m.LeaseSeconds = max(w.s.between(w.lease/2, 2*w.lease), time.Second).Seconds()
+	}
+	w.do(m, w.lease/3, func(a *answer) {
+		if !a.fine() {
+			return
+		}
+		for n := range a.end.Items {
+			switch i := &a.end.Items[n]; i.Error {
+			case "":
+				w.s.stats[Renewals]++
+				jobs[n].until = max(jobs[n].until, i.Until)
+			default:
+				if !jobs[n].over {
+					w.s.stats[LostClaims]++
+					w.drop(jobs[n])
+				}
+			}
+		}
+	})
+}
+
+// update appends to the log of a task, and repeats itself while the outcome is
+// unknown.
+func (w *worker) update(j *work) {
+	if j.over {
+		return
+	}
+	seq := j.seq
+	j.seq++
+	w.sendUpdate(j, seq, w.s.chance(0.3), 5)
+}
+
+func (w *worker) sendUpdate(j *work, seq uint64, output bool, tries int) {
+	data := fmt.Appendf(nil, "%s %d", w.name, seq)
+	w.do(&nornv1.UpdateRequest{Id: j.task.Bytes(), Token: j.token, Seq: seq, Data: data, Output: output}, 2*time.Second, func(a *answer) {
+		if a.fine() {
+			w.s.stats[Updates]++
+			return
+		}
+		if tries > 1 {
+			w.after(w.s.about(300*time.Millisecond), func() { w.sendUpdate(j, seq, output, tries-1) })
+		}
+	})
+}
+
+// finish does what a handler does in the end.
+func (w *worker) finish(j *work) {
+	s := w.s
+	if j.over {
+		return
+	}
+	plan := &s.plan.work
+	switch {
+	case s.chance(plan.dies):
+		w.perish()
+		return
+	case s.chance(plan.fails):
+		w.fail(j)
+	case !s.healing && s.chance(0.1):
+		w.release(j)
+	case !s.healing && s.chance(0.05):
+		j.lazy = true // it hangs until its deadline
+		return
+	default:
+		w.complete(j)
+	}
+	w.drop(j)
+}
+
+// perish is the end of the process: another one takes its place later.
+func (w *worker) perish() {
+	s := w.s
+	s.stats[Deaths]++
+	w.die()
+	for i, o := range s.workers {
+		if o == w {
+			s.workers = slices.Delete(s.workers, i, i+1)
+			break
+		}
+	}
+	s.after(s.about(2*time.Second), func() {
+		if !s.stopping {
+			s.workers = append(s.workers, s.newWorker())
+		}
+	})
+}
+
+// insist sends a write again while its outcome is unknown.
+func (w *worker) insist(tries int, send func(done func(*answer))) {
+	send(func(a *answer) {
+		if !a.fine() && (tries > 1 || w.s.healing) && (a.unknown || a.end == nil || a.refused != nil) {
+			w.after(w.s.about(500*time.Millisecond), func() { w.insist(tries-1, send) })
+		}
+	})
+}
+
+func (w *worker) complete(j *work) {
+	auto := w.s.chance(0.3)
+	w.insist(4, func(done func(*answer)) {
+		m := &nornv1.Completion{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, AutoSeq: auto, Result: []byte(w.name)}
+		w.do(&nornv1.CompleteRequest{Completions: []*nornv1.Completion{m}}, 2*time.Second, func(a *answer) {
+			if a.fine() && a.end.Items[0].Error == "" {
+				w.s.stats[Completions]++
+			}
+			done(a)
+		})
+	})
+}
+
+func (w *worker) fail(j *work) {
+	s := w.s
+	uncounted, discard, at := s.chance(0.2), s.chance(0.1), int64(0)
+	if s.chance(0.3) {
+		at = w.clock.wall(s.now) + int64(s.between(0, 4*time.Second))
+	}
+	w.insist(3, func(done func(*answer)) {
+		m := &nornv1.Failure{Id: j.task.Bytes(), Token: j.token, Error: "it went wrong", Uncounted: uncounted, Discard: discard}
+		if at != 0 {
+			m.RetryAt = timestamppb.New(time.Unix(0, at))
+		}
+		w.do(&nornv1.FailRequest{Failures: []*nornv1.Failure{m}}, 2*time.Second, func(a *answer) {
+			if a.fine() && a.end.Items[0].Error == "" {
+				s.stats[Failures]++
+			}
+			done(a)
+		})
+	})
+}
+
+func (w *worker) release(j *work) {
+	w.insist(2, func(done func(*answer)) {
+		m := &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: j.task.Bytes(), Token: j.token}}}
+		w.do(m, 2*time.Second, func(a *answer) {
+			if a.fine() && a.end.Items[0].Error == "" {
+				w.s.stats[Releases]++
+			}
+			done(a)
+		})
+	})
+}
