@@ -174,8 +174,8 @@ func (c *Checker) invoke(e *history.Event) {
 		c.change(e.Change)
 	default:
 		for i := range e.Items {
-			if t := c.task(e.Items[i].Task); t != nil {
-				c.asked(e, t, &e.Items[i])
+			if i := &e.Items[i]; !i.Task.IsZero() { // else the node draws the ID
+				c.asked(e, c.task(i.Task), i)
 			}
 		}
 	}
@@ -199,8 +199,8 @@ func (c *Checker) end(asked, e *history.Event) {
 	case e.Phase == history.Info:
 	case e.Phase == history.Fail:
 		for i := range asked.Items {
-			if t := c.task(asked.Items[i].Task); t != nil {
-				c.refused(asked, t, &asked.Items[i])
+			if i := &asked.Items[i]; !i.Task.IsZero() {
+				c.refused(asked, c.task(i.Task), i)
 			}
 		}
 	case e.Func == history.List:
@@ -220,11 +220,9 @@ func (c *Checker) end(asked, e *history.Event) {
 	}
 }
 
-// task gives the model of a task, nil for the zero ID.
+// task gives the model of a task. The zero ID, which names none, has one too:
+// whatever is said of it is said of nothing that was asked for.
 func (c *Checker) task(i id.ID) *task {
-	if i.IsZero() {
-		return nil
-	}
 	t := c.tasks[i]
 	if t == nil {
 		t = newTask(i, ring.Of(i, c.o.Partitions))

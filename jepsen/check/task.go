@@ -147,7 +147,7 @@ func (t *task) maybeDead(unknownClaims bool) bool {
 	if t.spec != nil {
 		most = t.spec.MaxAttempts
 	}
-	return unknownClaims || uint32(len(t.holds)) >= most
+	return unknownClaims || uint32(len(t.holds)) >= max(most, 1)
 }
 
 // ask notes a spec that may become the task's.

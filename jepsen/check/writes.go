@@ -196,9 +196,6 @@ func (c *Checker) maybeFinished(t *task) bool {
 // refusal notes an item that was refused. What a CONFLICT says of the state is
 // a reading.
 func (c *Checker) refusal(asked *history.Event, t *task, want, got *history.Item) {
-	if t == nil {
-		return
-	}
 	switch got.Error {
 	case "CONFLICT":
 		c.observeState(asked, t, got.State)
