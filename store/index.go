@@ -69,11 +69,71 @@ func (x *index) reset() {
 	x.last, x.hash = x.last[:0], x.hash[:0]
 }
 
-// sorted is the keys of an index in order, brought up to date by scans only.
+// orders is the keys of an index in order, apart by first byte: a scan sorts the
+// keys of the table it reads and leaves those of the others alone.
+type orders struct {
+	groups [256]sorted
+	used   []byte // groups with keys
+}
+
+func group(key []byte) byte {
+	if len(key) == 0 {
+		return 0
+	}
+	return key[0]
+}
+
+// add notes a new key.
+func (o *orders) add(key []byte, at int32) {
+	g := group(key)
+	s := &o.groups[g]
+	if len(s.keys) == 0 && len(s.fresh) == 0 {
+		o.used = append(o.used, g)
+	}
+	s.fresh = append(s.fresh, at)
+}
+
+// between gives the keys of a range, and the groups to leave alone meanwhile.
+func (o *orders) between(b *Batch, x *index, lower, upper []byte) (keys []int32, first, last byte) {
+	first, last = group(lower), 255
+	switch {
+	case len(upper) == 1 && upper[0] > 0:
+		last = upper[0] - 1
+	case upper != nil:
+		last = group(upper)
+	}
+	if first >= last {
+		s := &o.groups[first]
+		s.update(b, x)
+		return s.between(b, x, lower, upper), first, first
+	}
+	for g := int(first); g <= int(last); g++ {
+		s := &o.groups[g]
+		s.update(b, x)
+		keys = append(keys, s.between(b, x, lower, upper)...)
+	}
+	return keys, first, last
+}
+
+// walk counts the walks under way over some groups.
+func (o *orders) walk(first, last byte, by int) {
+	for g := int(first); g <= int(last); g++ {
+		o.groups[g].walks += by
+	}
+}
+
+func (o *orders) reset() {
+	for _, g := range o.used {
+		o.groups[g].reset()
+	}
+	o.used = o.used[:0]
+}
+
+// sorted is keys of an index in order, brought up to date by scans only.
 type sorted struct {
 	keys  []int32 // numbers of keys in the index
+	fresh []int32 // of those that are to be sorted in
 	spare []int32
-	known int // keys of the index that are in it
 	walks int // scans under way
 }
 
@@ -82,7 +142,7 @@ const few = 8
 
 // update sorts in the keys that are new since the last scan.
 func (s *sorted) update(b *Batch, x *index) {
-	n := len(x.last) - s.known
+	n := len(s.fresh)
 	if n == 0 {
 		return
 	}
@@ -93,36 +153,36 @@ func (s *sorted) update(b *Batch, x *index) {
 		return bytes.Compare(b.keyOf(int(x.last[i])), b.keyOf(int(x.last[j])))
 	}
 	if n <= few {
-		for ; s.known < len(x.last); s.known++ {
-			at, _ := slices.BinarySearchFunc(s.keys, int32(s.known), compare)
-			s.keys = slices.Insert(s.keys, at, int32(s.known))
+		for _, at := range s.fresh {
+			i, _ := slices.BinarySearchFunc(s.keys, at, compare)
+			s.keys = slices.Insert(s.keys, i, at)
 		}
+		s.fresh = s.fresh[:0]
 		return
 	}
-	old := len(s.keys)
-	for ; s.known < len(x.last); s.known++ {
-		s.keys = append(s.keys, int32(s.known))
-	}
-	fresh := s.keys[old:]
-	slices.SortFunc(fresh, compare)
-	if old == 0 {
+	slices.SortFunc(s.fresh, compare)
+	if len(s.keys) == 0 {
+		s.keys, s.fresh = append(s.keys, s.fresh...), s.fresh[:0]
 		return
 	}
 	merged := s.spare[:0]
-	for i, j := 0, 0; i < old || j < len(fresh); {
-		if j == len(fresh) || i < old && compare(s.keys[i], fresh[j]) < 0 {
+	for i, j := 0, 0; i < len(s.keys) || j < n; {
+		if j == n || i < len(s.keys) && compare(s.keys[i], s.fresh[j]) < 0 {
 			merged = append(merged, s.keys[i])
 			i++
 		} else {
-			merged = append(merged, fresh[j])
+			merged = append(merged, s.fresh[j])
 			j++
 		}
 	}
-	s.keys, s.spare = merged, s.keys
+	s.keys, s.spare, s.fresh = merged, s.keys, s.fresh[:0]
 }
 
 // between gives the keys of a range.
 func (s *sorted) between(b *Batch, x *index, lower, upper []byte) []int32 {
+	if len(s.keys) == 0 {
+		return nil
+	}
 	search := func(key []byte) int {
 		at, _ := slices.BinarySearchFunc(s.keys, key, func(i int32, key []byte) int {
 			return bytes.Compare(b.keyOf(int(x.last[i])), key)
@@ -138,7 +198,7 @@ func (s *sorted) between(b *Batch, x *index, lower, upper []byte) []int32 {
 
 func (s *sorted) reset() {
 	if cap(s.keys) > maxKeptOps {
-		s.keys, s.spare = nil, nil
+		s.keys, s.spare, s.fresh = nil, nil, nil
 	}
-	s.keys, s.known = s.keys[:0], 0
+	s.keys, s.fresh = s.keys[:0], s.fresh[:0]
 }

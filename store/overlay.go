@@ -15,7 +15,7 @@ type Overlay struct {
 	base  View
 	batch *Batch
 	keys  index
-	order sorted
+	order orders
 	free  []*Batch
 }
 
@@ -30,14 +30,14 @@ func (o *Overlay) Set(key, value []byte) {
 	if known && o.overwrite(o.keys.last[at], value) {
 		return
 	}
-	o.note(at, hash, known)
+	o.note(key, at, hash, known)
 	o.batch.Set(key, value)
 }
 
 // Delete deletes a key.
 func (o *Overlay) Delete(key []byte) {
 	at, hash, known := o.keys.find(o.batch, key)
-	o.note(at, hash, known)
+	o.note(key, at, hash, known)
 	o.batch.Delete(key)
 }
 
@@ -53,7 +53,7 @@ func (o *Overlay) overwrite(i int32, value []byte) bool {
 }
 
 // note enters the write that comes next as the last one of its key.
-func (o *Overlay) note(at int, hash uint64, known bool) {
+func (o *Overlay) note(key []byte, at int, hash uint64, known bool) {
 	next := int32(len(o.batch.ops))
 	if known {
 		o.batch.drop(int(o.keys.last[at]))
@@ -61,6 +61,7 @@ func (o *Overlay) note(at int, hash uint64, known bool) {
 		return
 	}
 	o.keys.add(hash, next)
+	o.order.add(key, int32(len(o.keys.last)-1))
 }
 
 // Get reads a key.
@@ -81,11 +82,10 @@ func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 		return o.base.Scan(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
-		o.order.update(o.batch, &o.keys)
-		pending := o.order.between(o.batch, &o.keys, lower, upper)
+		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper)
 		// A scan within this walk, after a write, must not sort under it.
-		o.order.walks++
-		defer func() { o.order.walks-- }()
+		o.order.walk(first, last, 1)
+		defer o.order.walk(first, last, -1)
 		o.merge(o.base.Scan(lower, upper), pending, yield)
 	}
 }

@@ -36,10 +36,12 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// bursts, but are memory that the collector doubles: 6 million writes at
 		// full speed took as long with 2 (100 MiB resident) as with 4 (200).
 		MemTableSize: o.MemTable, MemTableStopWritesThreshold: 2,
-		// Merge level 0 early: every sublevel is one more place to look for a
-		// key. Never stop writes for it: the memtables do that.
-		L0CompactionThreshold: 2, L0StopWritesThreshold: 1000,
-		LBaseMaxBytes: 64 << 20, MaxOpenFiles: 1000,
+		// Every sublevel of level 0 is one more place to look for a key, and
+		// every merge of them costs as much as all else that is done for a task
+		// (docs/performance.md): few places would be too dear. Never stop writes
+		// for it: the memtables do that.
+		L0CompactionThreshold: 8, L0StopWritesThreshold: 1000,
+		LBaseMaxBytes: 256 << 20, MaxOpenFiles: 1000,
 		// Table files are written to disk as they grow, not all at the end:
 		// an fsync of the log must not wait behind megabytes.
 		BytesPerSync: 512 << 10,
