@@ -56,6 +56,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
 	  done; done
 
+.PHONY: connections
+connections: ## hold 10,000 idle connections on one node (NORN_TEST_CONNECTIONS)
+	NORN_TEST_CONNECTIONS=$${NORN_TEST_CONNECTIONS:-10000} go test -count=1 ./node -run TestManyIdleConnections -v
+
 .PHONY: bench
 bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--scenario …'
 	.ci/bench
