@@ -250,7 +250,7 @@ func (b *message) Dropped() {
 func errorBody(err error) transport.Body {
 	kind := nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
 	switch {
-	case errors.Is(err, transport.ErrTooManyConns):
+	case errors.Is(err, transport.ErrTooManyConns), errors.Is(err, transport.ErrCrowded):
 		kind = nornv1.ErrorKind_ERROR_KIND_OVERLOADED
 	case errors.Is(err, transport.ErrEncode):
 		kind = nornv1.ErrorKind_ERROR_KIND_INTERNAL

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
@@ -29,11 +31,16 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Ar
 		n.fatal(err)
 		return
 	}
-	m, err := n.archive.Write(ctx, time.Now(), tasks)
+	var m archive.Manifest
+	if n.archive == nil {
+		err = errors.New("there is no archive directory")
+	} else {
+		m, err = n.archive.Write(ctx, time.Now(), tasks)
+	}
 	if err != nil {
 		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "hint", "the tasks stay; free space or repair archive-dir")
 	} else {
 		n.log.Info("archive.written", "tasks", m.Tasks, "file", m.File)
 	}
-	n.inbox.post(core.Archived{Tag: a.Tag, Failed: err != nil})
+	n.inbox.post(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: err != nil})
 }

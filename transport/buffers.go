@@ -1,6 +1,9 @@
 package transport
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Buffers come in classes of 1 KiB, 4 KiB, … 16 MiB. What is larger is made
 // for its frame and left to the garbage collector.
@@ -32,6 +35,46 @@ func (p *buffers) get(n int) *buffer {
 		size <<= 2
 	}
 	return &buffer{b: make([]byte, 0, n)}
+}
+
+// room is how many bytes the buffer that get returns has.
+func room(n int) int {
+	size := smallestBuffer
+	for range classCount {
+		if n <= size {
+			return size
+		}
+		size <<= 2
+	}
+	return n
+}
+
+// budget bounds the memory that all readers of a server hold beyond their
+// ordinary buffers, so that frames that are each within the limit are not too
+// much together.
+type budget struct {
+	limit int64
+	taken atomic.Int64
+}
+
+// take reserves n bytes. A nil budget has no limit, and an untouched one room
+// for anything.
+func (b *budget) take(n int) bool {
+	if b == nil {
+		return true
+	}
+	if now := b.taken.Add(int64(n)); now > b.limit && now > int64(n) {
+		b.taken.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+// give takes back what was reserved.
+func (b *budget) give(n int) {
+	if b != nil {
+		b.taken.Add(-int64(n))
+	}
 }
 
 // put takes a buffer back. Nobody may use it afterwards.

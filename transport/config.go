@@ -14,6 +14,7 @@ const (
 	DefaultMaxOutboxBytes  = 64 << 20
 	DefaultMaxOutboxFrames = 65536
 	DefaultMaxConns        = 16384
+	DefaultMaxReadBytes    = 256 << 20
 	DefaultHelloTimeout    = 10 * time.Second
 	DefaultFrameTimeout    = 30 * time.Second
 	DefaultWriteTimeout    = 30 * time.Second
@@ -27,6 +28,7 @@ type Config struct {
 	MaxOutboxBytes  int           // bytes of queued replies; at half of it reading pauses, past it ErrSlowReader
 	MaxOutboxFrames int           // queued replies; past it ErrSlowReader
 	MaxConns        int           // past it a connection gets an error frame and is closed
+	MaxReadBytes    int           // buffers of all large frames (over 64 KiB) that are being read; past it ErrCrowded
 	HelloTimeout    time.Duration // accept (and TLS) to the end of the first frame
 	FrameTimeout    time.Duration // first to last byte of a frame
 	WriteTimeout    time.Duration // one write of at most 256 KiB
@@ -46,6 +48,7 @@ func (c Config) withDefaults() Config {
 	orInt(&c.MaxOutboxBytes, DefaultMaxOutboxBytes)
 	orInt(&c.MaxOutboxFrames, DefaultMaxOutboxFrames)
 	orInt(&c.MaxConns, DefaultMaxConns)
+	orInt(&c.MaxReadBytes, DefaultMaxReadBytes)
 	orDuration(&c.HelloTimeout, DefaultHelloTimeout)
 	orDuration(&c.FrameTimeout, DefaultFrameTimeout)
 	orDuration(&c.WriteTimeout, DefaultWriteTimeout)

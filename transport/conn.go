@@ -241,11 +241,12 @@ func (c *Conn) crowded() bool {
 		c.out.bytes.Load() >= int64(c.srv.cfg.MaxOutboxBytes)/2
 }
 
-// refuse answers a frame that breaks the rules. One that is merely too large
-// costs only itself; otherwise the connection is finished.
+// refuse answers a frame that breaks the rules. One that is merely too large,
+// for the limit or for now, costs only itself; otherwise the connection is
+// finished.
 func (c *Conn) refuse(f Frame, err error) error {
 	body := c.srv.cfg.ErrorBody(err)
-	if errors.Is(err, ErrFrameTooLarge) && c.in.skippable() && f.Request != 0 && f.Flags&FlagResponse == 0 {
+	if (errors.Is(err, ErrFrameTooLarge) || errors.Is(err, ErrCrowded)) && c.in.skippable() && f.Request != 0 && f.Flags&FlagResponse == 0 {
 		c.out.inflight.Add(1)
 		c.Reply(f.Request, f.Method, FlagError, body)
 		return nil

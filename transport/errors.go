@@ -15,6 +15,9 @@ var (
 	// ErrFrameTooLarge is returned when a frame is over the limit. Nothing of
 	// it was kept.
 	ErrFrameTooLarge = errors.New("transport: frame too large")
+	// ErrCrowded is returned when a large frame is refused because too many of
+	// them are being read. Nothing of it was kept.
+	ErrCrowded = errors.New("transport: too many large frames at once")
 	// ErrMalformed is returned when bytes are not a frame, or a frame breaks
 	// the protocol.
 	ErrMalformed = errors.New("transport: malformed frame")

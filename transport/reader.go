@@ -33,6 +33,7 @@ var errStopped = errors.New("transport: reading stopped")
 type frameReader struct {
 	src          net.Conn
 	pool         *buffers
+	budget       *budget // of large buffers; nil: no limit
 	maxFrame     int
 	frameTimeout time.Duration
 	idleTimeout  time.Duration // 0: none
@@ -40,6 +41,7 @@ type frameReader struct {
 
 	buf      *buffer
 	from, to int       // the unread part of buf
+	charged  int       // bytes of buf that the budget has given
 	skip     int64     // bytes of a refused frame still to come
 	grow     bool      // the last read filled the buffer
 	partial  time.Time // when the unfinished frame was first seen; zero: none
@@ -67,8 +69,8 @@ func (r *frameReader) buffered() []byte {
 }
 
 // next parses one buffered frame; ok is false when more bytes are needed. With
-// ErrFrameTooLarge the frame's head is returned; when it is skippable, reading
-// can go on.
+// ErrFrameTooLarge and ErrCrowded the frame's head is returned; when it is
+// skippable, reading can go on.
 func (r *frameReader) next() (f Frame, ok bool, err error) {
 	if r.skip > 0 {
 		n := min(r.skip, int64(r.to-r.from))
@@ -87,12 +89,35 @@ func (r *frameReader) next() (f Frame, ok bool, err error) {
 		return f, false, err
 	}
 	if n == 0 {
-		return Frame{}, false, nil
+		return r.unfinished(b)
 	}
 	r.from += n
 	r.partial, r.firstBy = time.Time{}, time.Time{}
 	return f, true, nil
 }
+
+// unfinished is next for the part b of a frame. When a large buffer would be
+// needed for the rest and the budget has none, the frame is refused.
+func (r *frameReader) unfinished(b []byte) (f Frame, ok bool, err error) {
+	if r.buf == nil || len(b) < cap(r.buf.b) || len(b) < busyBuffer {
+		return Frame{}, false, nil // there is room, or little of it is needed
+	}
+	more := room(r.growth()) - busyBuffer - r.charged
+	if more <= 0 {
+		return Frame{}, false, nil
+	}
+	if r.budget.take(more) {
+		r.charged += more
+		return Frame{}, false, nil
+	}
+	word := binary.BigEndian.Uint16(b[12:])
+	f = Frame{Request: binary.BigEndian.Uint64(b[4:]), Method: word & MethodMask, Flags: word &^ MethodMask}
+	r.refuse(b)
+	return f, false, ErrCrowded
+}
+
+// growth is the size of the next buffer when this one is full.
+func (r *frameReader) growth() int { return min(cap(r.buf.b)<<2, r.wanted()) }
 
 // refuse marks the oversize frame at the beginning of b as to be skipped.
 func (r *frameReader) refuse(b []byte) {
@@ -169,7 +194,7 @@ func (r *frameReader) prepare() {
 	r.grow = false
 	switch have := cap(r.buf.b); {
 	case r.to-r.from == have || (whole > have && have < busyBuffer):
-		r.resize(min(have<<2, whole))
+		r.resize(min(have<<2, whole)) // growth, where it is charged
 	case r.from > 0 && whole > have-r.from:
 		r.to = copy(r.buf.b[:have], r.buf.b[r.from:r.to])
 		r.from = 0
@@ -194,6 +219,15 @@ func (r *frameReader) resize(n int) {
 		r.pool.put(r.buf)
 	}
 	r.buf, r.from, r.to = next, 0, kept
+	r.discharge(max(0, cap(next.b)-busyBuffer))
+}
+
+// discharge gives back what is charged beyond n bytes.
+func (r *frameReader) discharge(n int) {
+	if n < r.charged {
+		r.budget.give(r.charged - n)
+		r.charged = n
+	}
 }
 
 // release gives the buffer back.
@@ -202,6 +236,7 @@ func (r *frameReader) release() {
 		r.pool.put(r.buf)
 	}
 	r.buf, r.from, r.to = nil, 0, 0
+	r.discharge(0)
 }
 
 // due is when the wait that begins now must end, zero for never.

@@ -49,6 +49,7 @@ type Server struct {
 	cfg      Config
 	handler  Handler
 	pool     buffers
+	budget   budget
 	lastID   atomic.Uint64
 	refusing atomic.Int32
 	running  sync.WaitGroup // connection goroutines
@@ -61,9 +62,11 @@ type Server struct {
 
 // NewServer makes a server; [Server.Serve] starts it.
 func NewServer(cfg Config, h Handler) *Server {
+	cfg = cfg.withDefaults()
 	return &Server{
-		cfg:       cfg.withDefaults(),
+		cfg:       cfg,
 		handler:   h,
+		budget:    budget{limit: int64(cfg.MaxReadBytes)},
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*Conn]struct{}),
 	}
@@ -184,7 +187,7 @@ func (s *Server) newConn(nc net.Conn) *Conn {
 		c.nc = tls.Server(nc, s.cfg.TLS)
 	}
 	c.in = frameReader{
-		src: c.nc, pool: &s.pool, maxFrame: s.cfg.MaxFrame,
+		src: c.nc, pool: &s.pool, budget: &s.budget, maxFrame: s.cfg.MaxFrame,
 		frameTimeout: s.cfg.FrameTimeout, idleTimeout: s.cfg.IdleTimeout,
 	}
 	c.out = outbox{

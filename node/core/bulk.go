@@ -34,7 +34,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 			return nil
 		}
 		f := crdt.Cancelled{At: now.Wall, Reason: m.GetReason()}
-		settling(c).add(t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
+		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
 	})
@@ -110,7 +110,10 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 			return conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
 		}
 	}
-	state, err := v.Decide(c.tx, t.ID, func(t *crdt.Task) (crdt.Fact, bool) {
+	if bad := (keys{c.Core}).resume(now, t); bad != nil {
+		return bad
+	}
+	state, err := v.Decide(c.tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		return crdt.Requeued{Generation: t.Generation() + 1, AfterToken: v.Newest(), At: now.Wall}.Fact(t.ID), true
 	})
 	if !c.check(err) {

@@ -9,6 +9,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // claim answers a claim request: with what was granted to the same request
@@ -103,7 +105,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		if !c.check(err) {
 			return true
 		}
-		grants, refs = append(grants, wireGrant(d, c.cfg.Eta)), append(refs, g)
+		grants, refs = append(grants, wireGrant(d, c.cfg.Eta, 0)), append(refs, g)
 	}
 	if len(grants) == 0 {
 		return false
@@ -119,7 +121,11 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
 	var refs []GrantRef
 	size := 0
-	for len(grants) < w.max && size < proto.MaxGrantBytes {
+	free := c.cfg.MaxClaims - c.claimed()
+	if free <= 0 {
+		c.limited = true
+	}
+	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
 		q, p := c.desk.best(w)
 		if q == nil {
 			break
@@ -141,8 +147,9 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		r := &d.Claims[len(d.Claims)-1]
 		ref := GrantRef{ring.Partition(p), d.Task.ID, r.Token, w.key()}
 		c.desk.remember(ref)
-		grants, refs = append(grants, wireGrant(d, c.cfg.Eta)), append(refs, ref)
-		size += len(d.Task.Enqueued.Payload)
+		g := wireGrant(d, c.cfg.Eta, proto.MaxUpdatesInList)
+		grants, refs = append(grants, g), append(refs, ref)
+		size += gproto.Size(g)
 	}
 	if len(grants) == 0 {
 		return false

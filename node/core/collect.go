@@ -11,6 +11,8 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // Retention says what happens to finished tasks in the end.
@@ -26,9 +28,10 @@ type Retention struct {
 // partition at a time, in bounded steps.
 type collector struct {
 	c    *Core
-	at   int64 // mono ns of the next step
-	p    int   // partition it looks at
-	keys id.ID // unique key looked at last
+	at   int64  // mono ns of the next step
+	p    int    // partition it looks at
+	from []byte // where it goes on in the partition's finished tasks; nil: at the beginning
+	keys id.ID  // unique key looked at last
 
 	tag     uint64 // of the archive under way
 	waiting []vnode.Due
@@ -36,6 +39,13 @@ type collector struct {
 
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
 const collectBatch = 256
+
+// archiveBytes bounds one archive in memory, but for its last task;
+// archiveUpdates the updates of a task in it.
+const (
+	archiveBytes   = 8 << 20
+	archiveUpdates = 32 << 20
+)
 
 // collectPause is between two steps while there is much to do, so that clients
 // come first.
@@ -54,6 +64,9 @@ func (k *collector) rule(queue string) rule {
 	s := k.c.queues.of(queue)
 	if s.GetRetention() != nornv1.Retention_RETENTION_UNSPECIFIED {
 		r.what = s.GetRetention()
+	}
+	if r.what == nornv1.Retention_RETENTION_ARCHIVE && !k.c.cfg.Archive {
+		r.what = nornv1.Retention_RETENTION_KEEP // started again without a place to archive to
 	}
 	if s.GetRetentionSeconds() > 0 {
 		r.after = proto.Seconds(s.GetRetentionSeconds())
@@ -76,8 +89,6 @@ func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
 		switch {
 		case r.what == nornv1.Retention_RETENTION_KEEP, s == crdt.StateDead && keep == 0:
 			return -1
-		case r.what == nornv1.Retention_RETENTION_ARCHIVE && k.tag != 0:
-			return -1 // one archive at a time
 		}
 		return now.Wall - int64(keep)
 	}
@@ -91,26 +102,41 @@ func (k *collector) work(now clock.Time) {
 	v := k.c.vnodes[k.p]
 	more := false
 	if v.Leading() != 0 {
-		more = vnode.Forget(k.c.tx, v.Partition, now.Wall, collectBatch) == collectBatch
-		more = k.sweepKeys(now, v.Partition) || more
-		dues := vnode.Dues(k.c.tx, v.Partition, k.cutoff(now), collectBatch)
-		more = more || len(dues) == collectBatch
-		var archive []vnode.Due
-		for _, d := range dues {
-			if k.rule(d.Queue).what == nornv1.Retention_RETENTION_ARCHIVE {
-				archive = append(archive, d)
-				continue
-			}
-			k.collect(now, d)
-		}
-		k.archive(archive)
+		more = k.look(now, v)
 	}
 	if more {
 		k.at = now.Mono + int64(collectPause)
 		return
 	}
-	k.p = (k.p + 1) % len(k.c.vnodes)
+	k.p, k.from = (k.p+1)%len(k.c.vnodes), nil
 	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.vnodes))
+}
+
+// look takes one step in a partition and tells whether there is more.
+func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
+	if k.tag != 0 {
+		return false // one archive at a time, and nothing is passed over meanwhile
+	}
+	more = vnode.Forget(k.c.tx, v.Partition, now.Wall, collectBatch) == collectBatch
+	more = k.sweepKeys(now, v.Partition) || more
+	horizon := id.ID{}
+	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
+	copy(horizon[:], order[:])
+	more = vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch || more
+	dues, next := vnode.Dues(k.c.tx, v.Partition, k.from, k.cutoff(now), collectBatch)
+	k.from = next
+	var archive []vnode.Due
+	for _, d := range dues {
+		switch {
+		case v.Edges.Any(k.c.tx, d.Task): // an unfinished task depends on it
+		case k.rule(d.Queue).what == nornv1.Retention_RETENTION_ARCHIVE:
+			archive = append(archive, d)
+		default:
+			k.collect(now, d)
+		}
+	}
+	k.archive(archive)
+	return more || next != nil
 }
 
 // next is when work wants to be called, mono ns.
@@ -121,11 +147,13 @@ func (k *collector) next() int64 {
 	return k.at
 }
 
-func (k *collector) collect(now clock.Time, d vnode.Due) {
+func (k *collector) collect(now clock.Time, d vnode.Due) bool {
 	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, func(t *crdt.Task) int64 { return k.bury(now, t) })
-	if k.c.check(err) && gone {
-		k.c.stats.Collected++
+	if !k.c.check(err) || !gone {
+		return false
 	}
+	k.c.stats.Collected++
+	return true
 }
 
 // bury says how long the tombstone of a task stays, and moves its unique key
@@ -170,12 +198,15 @@ func (k *collector) archive(dues []vnode.Due) {
 	partitions := len(k.c.vnodes)
 	k.c.ready.Archives = append(k.c.ready.Archives, Archive{Tag: k.tag, load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
-		for _, d := range dues {
+		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
+			d := dues[len(tasks)]
 			t, err := vnode.ReadTask(view, ring.Of(d.Task, partitions), d.Task, vnode.ReadOptions{})
 			if err != nil {
 				return nil, err
 			}
-			tasks = append(tasks, wireTask(t, proto.MaxUpdatesInTask))
+			w := wireTask(t, archiveUpdates)
+			tasks = append(tasks, w)
+			size += gproto.Size(w)
 		}
 		return tasks, nil
 	}})
@@ -193,8 +224,12 @@ func (k *collector) archived(now clock.Time, a Archived) {
 		k.at = max(k.at, now.Mono+int64(k.c.cfg.CollectInterval))
 		return
 	}
-	for _, d := range dues {
-		k.collect(now, d)
+	if a.Tasks < len(dues) { // the rest is found again
+		dues = dues[:a.Tasks]
 	}
-	k.c.stats.Archived += uint64(len(dues))
+	for _, d := range dues {
+		if k.collect(now, d) {
+			k.c.stats.Archived++
+		}
+	}
 }

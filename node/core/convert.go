@@ -137,10 +137,16 @@ func wireClaim(r *claim.Record) *nornv1.Claim {
 	}
 }
 
-func wireGrant(d *vnode.Detail, eta time.Duration) *nornv1.Grant {
+// wireGrant is a claim as its worker hears of it. What it needs of the log is
+// the checkpoint; of the rest it gets so many bytes.
+func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Grant {
 	r := &d.Claims[len(d.Claims)-1]
+	w := wireTask(d, updateBytes)
+	if n := len(w.Updates); n == 1 && len(w.Updates[0].Data) > updateBytes {
+		w.Updates = nil
+	}
 	return &nornv1.Grant{
-		Task: wireTask(d, proto.MaxUpdatesInList), Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
+		Task: w, Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
 		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
 		Checkpoint: d.Task.Checkpoint(r.Token),
 	}

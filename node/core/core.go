@@ -70,7 +70,9 @@ type Core struct {
 	logs    *followers
 	ready   Ready
 	stats   Stats
-	joined  bool // the register has answered once
+	joined  bool  // the register has answered once
+	askAt   int64 // when to ask the register again, mono ns; 0: no need
+	limited bool  // claims were held back by MaxClaims
 	tag     uint64
 	pending map[uint64]errand
 	links   *links
@@ -101,6 +103,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
+		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
 	for p := range cfg.Cluster.Partitions {
@@ -201,6 +204,10 @@ func (c *Core) Leading() (n int) {
 }
 
 func (c *Core) tick(now clock.Time) {
+	if c.askAt != 0 && c.askAt <= now.Mono {
+		c.askAt = 0
+		c.ask(nil)
+	}
 	for _, v := range c.vnodes {
 		wall, mono := v.NextWake()
 		if wall <= now.Wall || mono <= now.Mono {
@@ -215,6 +222,9 @@ func (c *Core) wake() (wall, mono int64) {
 	for _, v := range c.vnodes {
 		w, m := v.NextWake()
 		wall, mono = min(wall, w), min(mono, m)
+	}
+	if c.askAt != 0 {
+		mono = min(mono, c.askAt)
 	}
 	if c.links.pending() {
 		mono = 0 // go on at once

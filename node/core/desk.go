@@ -2,6 +2,7 @@ package core
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 
 	"github.com/norn-dev/norn/claim"
@@ -91,8 +92,16 @@ func (d *desk) queue(name string) *queue {
 
 // onHead hears from the vnodes which rank is their best in a queue.
 func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
-	q := d.queue(name)
+	q := d.queues[name]
+	if q == nil && best == nil {
+		return
+	}
+	q = d.queue(name)
 	q.heads.Set(int(p), best)
+	if best == nil && q.heads.Len() == 0 && len(q.wait) == 0 && !q.hot {
+		delete(d.queues, name) // names must not pile up
+		return
+	}
 	if best != nil && !q.hot && len(q.wait) > 0 {
 		q.hot = true
 		d.hot = append(d.hot, q)
@@ -113,6 +122,16 @@ func (d *desk) pause(name string, paused bool) {
 	if q := d.queues[name]; q != nil && !q.hot && len(q.wait) > 0 {
 		q.hot = true
 		d.hot = append(d.hot, q)
+	}
+}
+
+// heat has every queue with waiting requests looked at.
+func (d *desk) heat() {
+	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
+		if q := d.queues[name]; !q.hot && len(q.wait) > 0 {
+			q.hot = true
+			d.hot = append(d.hot, q)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -68,6 +69,9 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 	if !c.desk.known[t.GetQueue()] && len(c.desk.known) >= c.cfg.MaxQueues {
 		return tooManyQueues(len(c.desk.known))
 	}
+	if slices.ContainsFunc(t.GetDependencies(), func(b []byte) bool { return id.ID(b) == task }) {
+		return proto.Invalid("task %s depends on itself", task)
+	}
 	spec := newSpec(t, c.queues.retry(t.GetQueue()))
 	if task.Kind() == id.KindKey {
 		spec.Admission = now.Wall
@@ -75,7 +79,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 	if bad := c.admit(now, t, p, task); bad != nil {
 		return bad
 	}
-	got, problem := v.Enqueue(c.tx, task, &spec)
+	got, problem := v.Enqueue(c.tx, task, &spec, now)
 	switch {
 	case errors.Is(problem, vnode.ErrConflict):
 		res.StoredDigest = got.Digest[:]

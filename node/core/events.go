@@ -65,6 +65,7 @@ type Registered struct{ Result register.Result }
 // it has failed and its tasks must stay.
 type Archived struct {
 	Tag    uint64
+	Tasks  int // how many of the first ones are in it
 	Failed bool
 }
 

@@ -130,7 +130,7 @@ func (r *rig) turn() {
 			if !r.broken {
 				r.archives = append(r.archives, tasks...)
 			}
-			r.step(Archived{Tag: ready.Archives[i].Tag, Failed: r.broken})
+			r.step(Archived{Tag: ready.Archives[i].Tag, Tasks: len(tasks), Failed: r.broken})
 		}
 		if r.hold {
 			r.held = append(r.held, ready.Replies...)

@@ -34,12 +34,46 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 	first := id.UniqueKey(cluster, queue, key, 0, 0)
 	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.vnodes)), first)
 	h := holder{first: first, task: id.UniqueKey(cluster, queue, key, 0, generation)}
-	if h.state = k.state(h.task); h.state.Finished() {
-		h.next = generation + 1
-		h.task = id.UniqueKey(cluster, queue, key, 0, h.next)
-		h.state = k.state(h.task)
+	// Mostly one step; more where the record was forgotten and some of the tasks
+	// were kept. Each is a read, so there is an end to it.
+	for range maxGenerations {
+		if h.state = k.state(h.task); !h.state.Finished() {
+			break
+		}
+		generation++
+		h.next = generation
+		h.task = id.UniqueKey(cluster, queue, key, 0, generation)
 	}
 	return h
+}
+
+// maxGenerations bounds the tasks of one key that are looked at in one go.
+const maxGenerations = 10_000
+
+// resume makes an older task of a key the one that holds it, because it is to
+// run again. It refuses when another one holds it.
+func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
+	e := t.Enqueued
+	if t.ID.Kind() != id.KindKey || e.KeyWindow > 0 {
+		return nil
+	}
+	h := k.look(now, e.Queue, e.Key, 0)
+	if h.task != t.ID && h.state != crdt.StateUnknown {
+		return conflict("unique key %q is taken by task %s, which is %s", e.Key, h.task, h.state)
+	}
+	p := k.c.vnode(h.first).Partition
+	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
+	for range maxGenerations {
+		if id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), e.Queue, e.Key, 0, generation) == t.ID {
+			vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
+			return nil
+		}
+		if generation == 0 {
+			break
+		}
+		generation--
+	}
+	return conflict("unique key %q has been used too often since; enqueue the task anew", e.Key)
 }
 
 // state is unknown when nothing is known of the task.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/register"
@@ -13,6 +14,9 @@ type errand struct {
 	changes []register.Change
 	set     *setQueue // nil: none
 }
+
+// askAgain is the pause after the register has failed.
+const askAgain = 100 * time.Millisecond
 
 // ask sends a request to the register: a read when there are no changes.
 func (c *Core) ask(changes []register.Change) {
@@ -36,19 +40,22 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	delete(c.pending, r.Tag)
 	if r.Err != nil && e.set != nil {
 		c.queues.changed(now, e.set, r)
-		return
 	}
 	if r.Err != nil {
-		c.ask(nil) // unknown is not failed: read what came of it
+		c.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
 		return
 	}
 	c.joined = true
-	c.cells = r.State.Cells
+	for p := range r.State.Cells { // answers may come out of order
+		if r.State.Cells[p].Epoch >= c.cells[p].Epoch {
+			c.cells[p] = r.State.Cells[p]
+		}
+	}
 	if bad := c.queues.load(r.State.Queues); bad != nil {
 		c.check(bad)
 		return
 	}
-	if e.set != nil {
+	if e.set != nil && r.Err == nil {
 		c.queues.changed(now, e.set, r)
 	}
 	for _, change := range e.changes {

@@ -44,7 +44,7 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 	// Any order: each queue is taken over by itself.
 	for name, r := range state {
 		old := q.sets[name]
-		if old != nil && old.version == r.Version {
+		if old != nil && old.version >= r.Version { // answers may come out of order
 			continue
 		}
 		s := &setting{version: r.Version, set: &nornv1.QueueSettings{}}
@@ -64,6 +64,20 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 		q.c.desk.pause(name, s.set.GetPaused())
 	}
 	return nil
+}
+
+// emptied hears from a vnode that nothing is left of a queue there. A name
+// without tasks and settings is given back.
+func (q *queues) emptied(name string) {
+	if q.sets[name] != nil {
+		return
+	}
+	for _, v := range q.c.vnodes {
+		if v.Count(name) != nil {
+			return
+		}
+	}
+	delete(q.c.desk.known, name)
 }
 
 // of gives the settings of a queue; nil when none were ever made.

@@ -55,6 +55,9 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
+	if d.Task.Collected() {
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is lost: the task is %s, and has been collected", token, task, d.State)
+	}
 	if d.Task.Enqueued == nil {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s is not known here", task)
 	}
@@ -137,7 +140,7 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	}
 	res := &nornv1.WriteResult{}
 	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: now.Wall, Output: m.GetOutput()}
-	c.add(task, u.Fact(task), &c.stats.Updated, res)
+	c.add(now, task, u.Fact(task), &c.stats.Updated, res)
 	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
 }
 
@@ -168,15 +171,19 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.vnodes)), task, f.Token)
 		}
-		c.add(task, f.Fact(task), &c.stats.Completed, res)
+		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
 	}
 	c.reply(from, reply)
 }
 
 // add stores a fact that any node may write and says what it has bought.
-func (c settling) add(task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
+func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.vnodes))
-	added, err := c.vnodes[p].Add(c.tx, f)
+	if now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) {
+		res.Error = notFound(task).Proto() // it may have been finished and forgotten
+		return
+	}
+	added, err := c.vnodes[p].Add(c.tx, f, now)
 	if !c.check(err) {
 		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
 		return
