@@ -102,6 +102,14 @@ func (a *audit) tasks() error {
 
 // indexes compares the stored index keys with those that must be there.
 func (a *audit) indexes() error {
+	moved := [28]byte{}
+	if b, ok := a.view.Get(appendPrefix(nil, tablePartition, a.p)); ok {
+		r, err := decodePartitionRecord(b)
+		if err != nil {
+			return err
+		}
+		moved = r.moved
+	}
 	for _, table := range []byte{tableReady, tableScheduled, tableFinished, tableOrphans} {
 		prefix := appendPrefix(nil, table, a.p)
 		for key := range a.view.Scan(prefix, after(prefix)) {
@@ -109,6 +117,9 @@ func (a *audit) indexes() error {
 				return fmt.Errorf("%w: index entry %q should not be there", ErrDamaged, key)
 			}
 			a.want[string(key)] = true
+			if table == tableScheduled && bytes.Compare(key[prefixSize:], moved[:]) <= 0 {
+				return fmt.Errorf("%w: scheduled entry %x is below the mark %x and would never be found", ErrDamaged, key, moved)
+			}
 		}
 	}
 	missing := ""

@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/norn-dev/norn/crdt"
@@ -18,34 +19,40 @@ type Due struct {
 }
 
 // Dues gives up to limit finished tasks of a partition that may go, oldest
-// first per state and queue. cutoff says for a state and queue up to which
+// first per state and queue, and where to go on; nil at the end. from is nil or
+// what the call before gave. cutoff says for a state and queue up to which
 // instant (wall ns) they were finished; below 0: none. It costs a seek per
 // queue with finished tasks, and reads nothing that stays.
-func Dues(view store.View, p ring.Partition, cutoff func(crdt.State, string) int64, limit int) (dues []Due) {
-	for _, state := range []crdt.State{crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled} {
-		from := append(appendPrefix(nil, tableFinished, p), byte(state))
-		end := after(from)
-		for from != nil && len(dues) < limit {
-			from = duesOf(view, from, end, state, cutoff, limit, &dues)
-		}
+func Dues(view store.View, p ring.Partition, from []byte, cutoff func(crdt.State, string) int64, limit int) (dues []Due, next []byte) {
+	prefix := appendPrefix(nil, tableFinished, p)
+	if from == nil {
+		from = prefix
 	}
-	return dues
+	for end := after(prefix); from != nil && len(dues) < limit; {
+		from = duesOf(view, from, end, cutoff, limit, &dues)
+	}
+	return dues, from
 }
 
-// duesOf takes the due tasks of the first queue at or after from and gives the
-// beginning of the next queue, or nil at the end.
-func duesOf(view store.View, from, end []byte, state crdt.State, cutoff func(crdt.State, string) int64, limit int, dues *[]Due) []byte {
-	queue, last := "", int64(-1)
+// duesOf takes the due tasks of the first state and queue at or after from, and
+// gives where to go on, or nil at the end.
+func duesOf(view store.View, from, end []byte, cutoff func(crdt.State, string) int64, limit int, dues *[]Due) []byte {
+	var run []byte // state and queue
+	last := int64(-1)
 	for key := range view.Scan(from, end) {
 		at := len(key) - 8 - id.Size
-		if name := string(key[prefixSize+1 : at-1]); queue == "" {
-			queue, last = name, cutoff(state, name)
-		} else if name != queue {
+		d := Due{
+			Task: id.ID(key[at+8:]), State: crdt.State(key[prefixSize]), Queue: string(key[prefixSize+1 : at-1]),
+			At: int64(binary.BigEndian.Uint64(key[at:])),
+		}
+		switch {
+		case run == nil:
+			run, last = append(run, key[:at]...), cutoff(d.State, d.Queue)
+		case !bytes.Equal(run, key[:at]), len(*dues) == limit:
 			return append([]byte(nil), key...)
 		}
-		d := Due{Task: id.ID(key[at+8:]), State: state, Queue: queue, At: int64(binary.BigEndian.Uint64(key[at:]))}
-		if d.At > last || len(*dues) == limit {
-			return after(key[:at]) // the rest of this queue is younger
+		if d.At > last {
+			return after(run) // the rest of this queue is younger
 		}
 		*dues = append(*dues, d)
 	}
@@ -65,7 +72,7 @@ func (v *Vnode) Collect(tx store.Tx, d Due, until func(*crdt.Task) int64) (bool,
 		return false, nil
 	}
 	may := until(t)
-	was := v.place(t)
+	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
 	drop(tx, appendTask(nil, tableFacts, v.Partition, d.Task))
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
@@ -102,4 +109,30 @@ func Forget(tx store.Tx, p ring.Partition, now int64, limit int) int {
 		drop(tx, appendTask(nil, tableFacts, p, id.ID(key[prefixSize+8:])))
 	}
 	return len(keys)
+}
+
+// DropOrphans deletes up to limit tasks that have facts but no enqueue, by ID
+// up to one, and gives their number: nobody can enqueue them any more.
+func DropOrphans(v *Vnode, tx store.Tx, upTo id.ID, limit int) int {
+	if v.record.orphans == 0 {
+		return 0
+	}
+	prefix := appendPrefix(nil, tableOrphans, v.Partition)
+	var tasks []id.ID
+	for key := range tx.Scan(prefix, after(prefix)) {
+		task := id.ID(key[prefixSize:])
+		if len(tasks) == limit || task.Compare(upTo) > 0 {
+			break
+		}
+		tasks = append(tasks, task)
+	}
+	for _, task := range tasks {
+		drop(tx, appendTask(nil, tableFacts, v.Partition, task))
+		tx.Delete(appendTask(nil, tableOrphans, v.Partition, task))
+		v.record.orphans--
+	}
+	if len(tasks) > 0 {
+		v.record.write(tx, v.Partition)
+	}
+	return len(tasks)
 }

@@ -75,8 +75,8 @@ const partitionVersion = 2
 // partitionRecord is what a partition remembers beside its facts and indexes.
 type partitionRecord struct {
 	// moved is the (wall ns, task) up to which the scheduled index was emptied
-	// into the ready index. It never goes back, whatever the clock does,
-	// because it says where the index entry of a task stands.
+	// into the ready index: nothing is scheduled below, so that looking for what
+	// is due never walks over what was.
 	moved [28]byte
 	// orphans counts tasks that have facts but no enqueue yet.
 	orphans uint64

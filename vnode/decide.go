@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
@@ -11,7 +12,7 @@ import (
 // cancelled by a dependency, requeued): decide sees the task as it stands and
 // gives the fact, or false to leave everything as it is. It returns the state
 // of the task afterwards.
-func (v *Vnode) Decide(tx store.Tx, task id.ID, decide func(*crdt.Task) (crdt.Fact, bool)) (crdt.State, error) {
+func (v *Vnode) Decide(tx store.Tx, task id.ID, now clock.Time, decide func(*crdt.Task) (crdt.Fact, bool)) (crdt.State, error) {
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return 0, err
@@ -19,7 +20,7 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, decide func(*crdt.Task) (crdt.Fa
 	if t.Enqueued == nil {
 		return t.Outcome(), nil
 	}
-	was := v.place(t)
+	was := v.stands(tx, t)
 	f, ok := decide(t)
 	if !ok {
 		return was.state, nil
@@ -27,14 +28,14 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, decide func(*crdt.Task) (crdt.Fa
 	v.leave(tx, task, &was)
 	tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
 	defer v.cfg.OnFact(task)
-	if err := v.settle(tx, task, 0); err != nil {
+	if err := v.settle(tx, task, 0, now); err != nil {
 		return 0, err
 	}
 	t, err = LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return 0, err
 	}
-	return v.place(t).state, nil
+	return v.stands(tx, t).state, nil
 }
 
 // Newest is the highest token that this leader has given out. No task of the

@@ -28,7 +28,7 @@ type Enqueued struct {
 // Enqueue stores the enqueue fact of a task. The same spec again changes
 // nothing; another spec under the same ID returns ErrConflict with the stored
 // spec's digest (design 3).
-func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued, error) {
+func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.Time) (Enqueued, error) {
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
 	maybe := v.recent.maybe(task)
@@ -57,7 +57,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 			if err != nil {
 				return Enqueued{}, err
 			}
-			p := v.place(t)
+			p := v.goes(t, now)
 			v.enter(tx, task, &p)
 			return Enqueued{}, nil
 		}
@@ -67,7 +67,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued) (Enqueued,
 		p.body = fact.Body
 	}
 	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
-	p.state, p.at = v.wake(task, spec.NotBefore)
+	p.state, p.at = wake(spec.NotBefore, now)
 	if len(spec.Dependencies) > 0 {
 		p.state, p.fresh = crdt.StateWaiting, false
 	}
@@ -98,7 +98,7 @@ type Added struct {
 // Add stores a fact that any node may write (update, completed, cancelled),
 // whatever is known about its task so far, and moves the task where its facts
 // now say. A fact before its enqueue is kept. A finished task loses its claims.
-func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
+func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	key := appendFact(nil, v.Partition, f.Task, f.Key)
 	var added Added
 	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
@@ -136,10 +136,10 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact) (Added, error) {
 		}
 		return added, nil
 	}
-	was := v.place(before)
+	was := v.stands(tx, before)
 	v.leave(tx, f.Task, &was)
 	tx.Set(key, f.Body)
-	return added, v.settle(tx, f.Task, f.Key.A)
+	return added, v.settle(tx, f.Task, f.Key.A, now)
 }
 
 // adopt remembers that a task has facts without an enqueue.
@@ -155,7 +155,7 @@ func (r *partitionRecord) adopt(tx store.Tx, p ring.Partition, task id.ID) {
 
 // settle puts a task that is in no index where its facts say. A task that is
 // finished loses its claims first; token is the one that finished it.
-func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64) error {
+func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64) error {
 	if t.Finished() {
 		v.endClaims(tx, task, token)
 	}
-	p := v.place(t)
+	p := v.goes(t, now)
 	v.enter(tx, task, &p)
 	return nil
 }

@@ -122,7 +122,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 		if err != nil {
 			return 0, false, err
 		}
-		return v.place(t).state, true, nil
+		return v.stands(tx, t).state, true, nil
 	}
 	attempts := entry.Brief.Attempts
 	if f.Counted {
@@ -182,7 +182,7 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	if err != nil {
 		return 0, err
 	}
-	was := v.place(before)
+	was := v.stands(tx, before)
 	v.leave(tx, task, &was)
 	v.endClaim(tx, task, token, outcome)
 	if fact.Key.Kind != 0 {
@@ -199,7 +199,7 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	if t.Finished() {
 		v.endClaims(tx, task, 0)
 	}
-	is := v.place(t)
+	is := v.goes(t, now)
 	v.enter(tx, task, &is)
 	return is.state, nil
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
 
-// place says in which index a task stands. It follows from the facts, the
-// claims and the moved watermark, and from nothing else.
+// place says in which index a task stands, or where it goes. Where it goes
+// follows from its facts and claims, and between scheduled and ready from the
+// clock; where it stands is where its entry is, whatever the clock says by now.
 type place struct {
 	state  crdt.State // StateUnknown: in none
 	queue  string
@@ -46,8 +48,17 @@ func briefOf(t *crdt.Task) claim.Brief {
 	}
 }
 
-// place computes where the task stands now.
-func (v *Vnode) place(t *crdt.Task) place {
+// stands tells in which index the task is.
+func (v *Vnode) stands(view store.View, t *crdt.Task) place {
+	p := v.goes(t, clock.Time{Wall: math.MinInt64})
+	if p.state == crdt.StateScheduled && !scheduled(view, v.Partition, p.at, t.ID) {
+		p.state, p.at = crdt.StateReady, 0
+	}
+	return p
+}
+
+// goes tells in which index the task belongs by now.
+func (v *Vnode) goes(t *crdt.Task, now clock.Time) place {
 	if t.Enqueued == nil {
 		return place{}
 	}
@@ -64,17 +75,22 @@ func (v *Vnode) place(t *crdt.Task) place {
 		p.state = crdt.StateWaiting
 		return p
 	}
-	p.state, p.at = v.wake(t.ID, t.NotBefore())
+	p.state, p.at = wake(t.NotBefore(), now)
 	return p
 }
 
 // wake tells whether a task with this earliest start is ready or scheduled.
-// The watermark decides, not the clock: it says which index entries exist.
-func (v *Vnode) wake(task id.ID, notBefore int64) (crdt.State, int64) {
-	if notBefore == 0 || v.record.passed(notBefore, task) {
+func wake(notBefore int64, now clock.Time) (crdt.State, int64) {
+	if notBefore == 0 || notBefore <= now.Wall {
 		return crdt.StateReady, 0
 	}
 	return crdt.StateScheduled, notBefore
+}
+
+// scheduled tells whether a task stands in the scheduled index.
+func scheduled(view store.View, p ring.Partition, at int64, task id.ID) bool {
+	_, ok := view.Get(appendScheduled(nil, p, at, task))
+	return ok
 }
 
 // tally changes a counter, which the next flush writes.
@@ -124,18 +140,27 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 	case crdt.StateScheduled:
 		tx.Set(appendScheduled(v.keyspace[:0], v.Partition, p.at, task), nil)
 		v.nextDue = min(v.nextDue, p.at)
+		if v.record.above(p.at, task) { // the clock went back
+			v.record.write(tx, v.Partition)
+		}
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 		tx.Set(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task), nil)
 		v.cfg.OnFinish(v.Partition, task, p.linked)
 	}
 }
 
-// passed tells whether the scheduled entry (at, task) was already moved.
-func (r *partitionRecord) passed(at int64, task id.ID) bool {
+// above lowers the mark below which nothing is scheduled, where a new entry
+// (at, task) asks for it, and tells whether it did.
+func (r *partitionRecord) above(at int64, task id.ID) bool {
 	var k [28]byte
 	binary.BigEndian.PutUint64(k[:], uint64(at))
 	copy(k[8:], task[:])
-	return bytes.Compare(k[:], r.moved[:]) <= 0
+	if bytes.Compare(k[:], r.moved[:]) > 0 {
+		return false
+	}
+	r.moved = [28]byte{}
+	binary.BigEndian.PutUint64(r.moved[:], uint64(at)) // the zero task is below any
+	return true
 }
 
 // findDue looks up the first scheduled entry, starting at the watermark so
@@ -177,7 +202,7 @@ func (v *Vnode) moveDue(tx store.Tx, now clock.Time) error {
 		if err != nil {
 			return err
 		}
-		moves[i] = v.place(t)
+		moves[i] = v.stands(tx, t)
 		if moves[i].state != crdt.StateScheduled {
 			return fmt.Errorf("%w: %s is in the scheduled index but is %s", ErrDamaged, task, moves[i].state)
 		}

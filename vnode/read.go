@@ -92,13 +92,8 @@ func stateOf(view store.View, t *crdt.Task, p ring.Partition, held bool) crdt.St
 		return crdt.StateClaimed
 	case t.Waiting():
 		return crdt.StateWaiting
-	case t.NotBefore() == 0:
+	case t.NotBefore() == 0 || !scheduled(view, p, t.NotBefore(), t.ID):
 		return crdt.StateReady
-	}
-	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
-		if r, err := decodePartitionRecord(b); err == nil && r.passed(t.NotBefore(), t.ID) {
-			return crdt.StateReady
-		}
 	}
 	return crdt.StateScheduled
 }

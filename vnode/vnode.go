@@ -35,6 +35,8 @@ type Config struct {
 	// OnFinish is told each task that is finished now, perhaps more than once,
 	// and whether it has dependencies.
 	OnFinish func(p ring.Partition, task id.ID, linked bool)
+	// OnEmpty is told each queue of which nothing is left in this partition.
+	OnEmpty func(queue string)
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
 }
@@ -49,6 +51,9 @@ func (c *Config) complete() {
 	}
 	if c.OnFinish == nil {
 		c.OnFinish = func(ring.Partition, id.ID, bool) {}
+	}
+	if c.OnEmpty == nil {
+		c.OnEmpty = func(string) {}
 	}
 	if c.OnFact == nil {
 		c.OnFact = func(id.ID) {}
@@ -213,9 +218,15 @@ func (v *Vnode) Claimed() int { return v.claims.Len() }
 // called before the batch with the changes is made durable.
 func (v *Vnode) Flush(tx store.Tx) {
 	for i, q := range v.dirty {
-		low, hasLow := q.head.Low()
 		key := appendQueue(v.keyspace[:0], tableQueues, v.Partition, q.name)
-		tx.Set(key, appendQueueRecord(nil, &q.counts, low, hasLow))
+		if q.counts.Total() == 0 { // names must not pile up
+			tx.Delete(key)
+			delete(v.queues, q.name)
+			v.cfg.OnEmpty(q.name)
+		} else {
+			low, hasLow := q.head.Low()
+			tx.Set(key, appendQueueRecord(nil, &q.counts, low, hasLow))
+		}
 		q.dirty = false
 		v.dirty[i] = nil
 	}

@@ -110,7 +110,7 @@ func (r *rig) enqueue(spec crdt.Enqueued) id.ID {
 		spec.Retry = crdt.Retry{MaxAttempts: 2, Initial: time.Second, Max: time.Minute, Multiplier: 2000}
 	}
 	task := r.ids.Next(r.now.Wall)
-	if _, err := r.v.Enqueue(r.tx, task, &spec); err != nil {
+	if _, err := r.v.Enqueue(r.tx, task, &spec, r.now); err != nil {
 		r.t.Fatal(err)
 	}
 	return task
@@ -155,7 +155,7 @@ func TestUpdateOfAReadyTaskIsInItsGrant(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(crdt.Enqueued{})
 	u := crdt.Update{Token: 1, Data: []byte("checkpoint")}
-	if _, err := r.v.Add(r.tx, u.Fact(task)); err != nil {
+	if _, err := r.v.Add(r.tx, u.Fact(task), r.now); err != nil {
 		t.Fatal(err)
 	}
 	if d := r.grant(); string(d.Task.Checkpoint(d.Claims[0].Token)) != "checkpoint" {
@@ -175,7 +175,7 @@ func TestRetryDiffersInTimeOnly(t *testing.T) {
 		if want.Clash {
 			u.Data = []byte("zzzz")
 		}
-		got, err := r.v.Add(r.tx, u.Fact(task))
+		got, err := r.v.Add(r.tx, u.Fact(task), r.now)
 		if err != nil || got != want {
 			t.Fatalf("update %d: %+v, %v, want %+v", i, got, err, want)
 		}
@@ -201,7 +201,7 @@ func TestClockSteppingBackMisplacesNothing(t *testing.T) {
 	if d := r.grant(); d.Task.ID != task {
 		t.Fatalf("granted %s", d.Task.ID)
 	}
-	if _, err := r.v.Add(r.tx, crdt.Completed{Token: 1 << 32, At: 1}.Fact(task)); err != nil {
+	if _, err := r.v.Add(r.tx, crdt.Completed{Token: 1 << 32, At: 1}.Fact(task), r.now); err != nil {
 		t.Fatal(err)
 	}
 	r.audit()
