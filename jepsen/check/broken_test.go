@@ -35,6 +35,7 @@ func broken() map[string]struct {
 			s.write(history.Update, history.Item{Task: a, Token: 10})
 			s.read(a, history.Claimed, nil)
 		})},
+		"a checkpoint is lost":    {Lost, checkpointLost},
 		"a claim is not shown":    {Lost, claimed(func(s *script, a id.ID) { s.read(a, history.Claimed, func(i *history.Item) { i.Claims = nil }) })},
 		"a claimed task is ready": {Lost, claimed(func(s *script, a id.ID) { s.read(a, history.Ready, nil) })},
 		"a release is not shown": {Lost, claimed(func(s *script, a id.ID) {
@@ -147,6 +148,14 @@ func overtaken(s *script) {
 	s.at += 30 * second
 	s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 	s.write(history.Renew, history.Item{Task: a, Token: 10})
+}
+
+func checkpointLost(s *script) {
+	a := s.enqueue(history.Spec{})
+	s.claim(1, 10, a)
+	s.write(history.Update, history.Item{Task: a, Token: 10, Data: 5})
+	s.write(history.Release, history.Item{Task: a, Token: 10})
+	s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "released"}))
 }
 
 func passedOver(s *script) {

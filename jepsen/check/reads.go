@@ -26,6 +26,9 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		return
 	}
 	if got.Spec != nil {
+		if t.collected < asked.At && c.reusable(t) {
+			c.reborn(t)
+		}
 		t.enqueued.holds(c.now)
 		c.sameSpec(t, got.Spec)
 		if t.collected < asked.At {
@@ -38,9 +41,16 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		t.collected = min(t.collected, c.now)
 	}
 	c.observeState(asked, t, got.State)
+	if asked.Func == history.Explain {
+		c.explained(asked, t, got)
+	}
 	if got.Spec != nil {
 		c.observeClaims(asked, t, got)
-		c.observeLog(asked, t, got.Log)
+		if asked.Func == history.Claim {
+			c.checkpoint(asked, t, got) // the rest of the log is cut
+		} else {
+			c.observeLog(asked, t, got.Log)
+		}
 	}
 	c.keep(t, asked, got)
 }
@@ -218,6 +228,40 @@ func (c *Checker) observeLog(asked *history.Event, t *task, log []history.Entry)
 			c.fail(Lost, t, "update %x/%d was acknowledged and is not shown", u.token, u.seq)
 		}
 	}
+}
+
+// checkpoint: a claim comes with the last visible update of those before it,
+// captured output apart, or with a later one whose outcome is unknown.
+func (c *Checker) checkpoint(asked *history.Event, t *task, got *history.Item) {
+	var sure *update
+	later := func(u *update) bool {
+		return sure == nil || u.token > sure.token || u.token == sure.token && u.seq > sure.seq
+	}
+	for _, u := range t.updates {
+		if u.token < got.Token && !u.output && t.surelyVisible(u, asked.At) && later(u) {
+			sure = u
+		}
+	}
+	if sure != nil && sure.data == got.Data || sure == nil && got.Data == 0 {
+		return
+	}
+	for _, u := range t.updates {
+		if u.data == got.Data && u.token < got.Token && u.possible() && !u.output && later(u) {
+			return
+		}
+	}
+	c.fail(Lost, t, "claim %x does not come with the last checkpoint before it", got.Token)
+}
+
+// surelyVisible tells whether an update and all before it in its claim were
+// surely there before a time.
+func (t *task) surelyVisible(u *update, at int64) bool {
+	for seq := range u.seq + 1 {
+		if o := t.find(u.token, seq); o == nil || !o.before(at) {
+			return false
+		}
+	}
+	return true
 }
 
 // contiguous: entries follow each other without a hole, after the one that the

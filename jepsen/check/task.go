@@ -82,6 +82,7 @@ type hold struct {
 type update struct {
 	fact
 	token, seq, data uint64
+	output           bool // a captured line: no checkpoint
 }
 
 func newTask(i id.ID, p ring.Partition) *task {
@@ -234,4 +235,19 @@ func (c *Checker) forgettable(t *task, grace bool) bool {
 		kept += c.o.Grace - c.o.Slack
 	}
 	return c.now-finished >= kept
+}
+
+// reusable tells whether the ID may name a new task by now: that of a unique
+// key without a window carries no time, so nobody can tell it from an old one
+// once everything about the old one is forgotten.
+func (c *Checker) reusable(t *task) bool {
+	return t.id.Kind() == id.KindKey && t.spec != nil && t.spec.Window == 0 && c.forgettable(t, true)
+}
+
+// reborn begins the task anew.
+func (c *Checker) reborn(t *task) {
+	spec, last := t.spec, t.last
+	*t = *newTask(t.id, t.partition)
+	t.spec, t.last = spec, last
+	t.enqueued.ask(c.now)
 }

@@ -44,7 +44,7 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 	case history.Update:
 		u := t.update(i.Token, i.Seq)
 		u.ask(c.now)
-		u.data = i.Data
+		u.data, u.output = i.Data, i.Output
 	}
 }
 
@@ -120,6 +120,9 @@ func (c *Checker) written(asked, e *history.Event) {
 func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Item) {
 	switch asked.Func {
 	case history.Enqueue:
+		if !got.Existed && t.enqueued.before(asked.At) && c.reusable(t) {
+			c.reborn(t)
+		}
 		// Of a collected task nobody knows the spec.
 		if want.Spec != nil && !(got.Existed && c.forgettable(t, false)) && !t.settle(want.Spec) {
 			c.fail(Content, t, "%+v was accepted under its ID, which has %+v", *want.Spec, *t.spec)

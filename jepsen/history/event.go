@@ -98,7 +98,7 @@ type Item struct {
 
 	Token uint64 `json:"token,omitempty"`
 	Seq   uint64 `json:"seq,omitempty"`
-	Data  uint64 `json:"data,omitempty"` // digest of update or result
+	Data  uint64 `json:"data,omitempty"` // digest of update, result or, with a grant, checkpoint
 	// Until is the true time up to which a worker believes in its claim.
 	Until   int64 `json:"until,omitempty"`
 	Existed bool  `json:"existed,omitempty"`

@@ -63,12 +63,28 @@ func (d *admin) cancel(next func()) {
 	d.bulk(m, len(m.Ids), Cancels, next)
 }
 
+// retry retries a few tasks, most often some that need it.
 func (d *admin) retry(next func()) {
-	m := &nornv1.RetryRequest{Ids: d.some()}
+	m := &nornv1.RetryRequest{}
 	if d.s.chance(0.3) {
 		m.OnlyStates = []nornv1.State{nornv1.State_STATE_DEAD}
 	}
-	d.bulk(m, len(m.Ids), Retries, next)
+	if d.s.chance(0.3) {
+		m.Ids = d.some()
+		d.bulk(m, len(m.Ids), Retries, next)
+		return
+	}
+	failed := []nornv1.State{nornv1.State_STATE_DEAD, nornv1.State_STATE_CANCELLED}
+	d.do(&nornv1.ListRequest{States: failed, Limit: 10}, 3*time.Second, func(a *answer) {
+		if a.fine() {
+			for _, i := range a.end.Items {
+				if d.s.chance(0.5) {
+					m.Ids = append(m.Ids, i.Task.Bytes())
+				}
+			}
+		}
+		d.bulk(m, len(m.Ids), Retries, next)
+	})
 }
 
 // bulk sends an action on n tasks once: like people, admins look before they
@@ -125,8 +141,11 @@ func (d *admin) set(queue string, paused, draining bool, done func(bool)) {
 			return
 		}
 		m := &nornv1.SetQueueRequest{
-			Name: queue, IfVersion: version, Fields: []string{"paused", "draining"},
+			Name: queue, IfVersion: version, Fields: []string{"paused", "draining", "max_tasks"},
 			Settings: &nornv1.QueueSettings{Paused: paused, Draining: draining},
+		}
+		if !d.s.healing && d.s.chance(0.2) {
+			m.Settings.MaxTasks = uint64(5 + d.s.rnd.IntN(10))
 		}
 		d.do(m, 3*time.Second, func(a *answer) {
 			if a.fine() {

@@ -19,7 +19,7 @@ func (n *node) archive(view store.View, a *core.Archive) {
 			n.s.archived[parse(t.GetId())] = true
 		}
 	}
-	n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Failed: failed}, true) })
+	n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
 }
 
 // read runs one read on its snapshot.

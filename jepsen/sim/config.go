@@ -27,7 +27,7 @@ func (s *sim) config() core.Config {
 		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.partitions, Replicas: 1},
 		Eta:     s.plan.eta, Buffer: s.plan.eta, GCGrace: s.plan.grace, Lease: s.plan.lease,
 		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
-		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: 1000, MaxQueues: 100, MaxClaims: 10_000,
+		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: s.plan.maxWaiters, MaxQueues: 100, MaxClaims: s.plan.maxClaims,
 		DiskReserve:     diskReserve,
 		Retention:       core.Retention{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
 		Archive:         true,

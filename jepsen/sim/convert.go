@@ -247,7 +247,7 @@ func (c *caller) ending(k *call, m gproto.Message) *history.Event {
 	case *nornv1.ClaimReply:
 		for _, g := range m.GetGrants() {
 			i := seen(g.GetTask())
-			i.Token, i.Start = g.GetToken(), g.GetStart().AsTime().UnixNano()
+			i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
 			i.Until = c.believe(k, m.GetWaitedSeconds(), g.GetLeaseSeconds())
 			e.Items = append(e.Items, i)
 		}

@@ -44,14 +44,16 @@ func (n *node) look(r *round, ready *core.Ready) {
 	s := n.s
 	s.stats[Rounds]++
 	now := n.clock.time(s.now)
+	full := n.core.Stats().Claims >= s.plan.maxClaims                 // then waiting requests go on waiting
 	again := ready.WakeWall <= now.Wall || ready.WakeMono <= now.Mono // it goes on at once
 	often := 0.02
 	if r.dirty {
-		often = 0.15
+		often = 0.1
 	}
 	if again || n.core.Leading() < s.plan.partitions || !s.chance(often) {
 		return
 	}
+	n.followers(r)
 	waiting := n.waitsFor(r)
 	if len(waiting) > 0 {
 		s.stats[Parked]++
@@ -60,13 +62,82 @@ func (n *node) look(r *round, ready *core.Ready) {
 		e := d.Task.Enqueued
 		switch {
 		case e == nil:
-		case d.State == crdt.StateReady && waiting[e.Queue] && !n.paused[e.Queue]:
+		case d.State == crdt.StateReady && waiting[e.Queue] && !n.paused[e.Queue] && !full:
 			s.violation("wake-up", "task %s is ready and a claim request waits for queue %s", d.Task.ID, e.Queue)
 		case d.State == crdt.StateScheduled && d.Task.NotBefore() <= now.Wall && s.mutant.Clock == nil:
 			s.violation("wake-up", "task %s was due %v ago and is still scheduled", d.Task.ID, time.Duration(now.Wall-d.Task.NotBefore()))
 		}
 		return s.found == nil
 	})
+}
+
+// followers: a log request that waits is answered once its task has something
+// new, or is finished. The read that answers it takes a while; it may not take
+// long.
+func (n *node) followers(r *round) {
+	s := n.s
+	for _, from := range n.questions() {
+		q := n.asked[from]
+		m, ok := q.body.Body.(*nornv1.LogRequest)
+		if !ok || m.GetWaitSeconds() == 0 {
+			continue
+		}
+		task := idOf(m.GetId())
+		t, err := vnode.LoadTask(n.disk, ring.Of(task, s.plan.partitions), task)
+		if err != nil {
+			s.violation("audit", "%v", err)
+			return
+		}
+		news := t.Finished()
+		for _, u := range t.VisibleUpdates() {
+			news = news || !m.GetAfter() || u.Token > m.GetAfterToken() || u.Token == m.GetAfterToken() && u.Seq > m.GetAfterSeq()
+		}
+		switch {
+		case !news:
+			q.news = 0
+		case q.news == 0:
+			q.news = s.now
+		case s.now-q.news > int64(n.patience()):
+			s.violation("wake-up", "a log request waits for news of task %s, and there has been some for %v", task, time.Duration(s.now-q.news))
+		}
+	}
+}
+
+// buried: in the end everything is collected whose time is over and that no
+// unfinished task depends on, and archived where that was asked for.
+func (n *node) buried() {
+	s := n.s
+	needed := map[id.ID]bool{}
+	var finished []*vnode.Detail
+	n.walk(func(d *vnode.Detail) bool {
+		t := d.Task
+		switch {
+		case t.Collected():
+			s.stats[Collected]++
+			if s.plan.what == nornv1.Retention_RETENTION_ARCHIVE && !s.archived[t.ID] {
+				s.violation("archive", "task %s was collected and is not in the archive", t.ID)
+			}
+		case t.Enqueued == nil:
+		case t.Finished():
+			finished = append(finished, d)
+		default:
+			for _, dep := range t.Enqueued.Dependencies {
+				needed[dep] = true
+			}
+		}
+		return true
+	})
+	for _, d := range finished {
+		keep := s.plan.retention
+		if d.State == crdt.StateDead {
+			keep = s.plan.deadRetention
+		}
+		over := d.Task.FinishedAt() + int64(keep+2*s.plan.collect+5*time.Second)
+		if keep > 0 && s.plan.collect > 0 && !needed[d.Task.ID] && over < n.clock.wall(s.now) {
+			s.violation("collected", "task %s is %s since %v and still there", d.Task.ID, d.State, time.Duration(n.clock.wall(s.now)-d.Task.FinishedAt()))
+			return
+		}
+	}
 }
 
 // waitsFor gives the queues that claim requests wait for after a round: those

@@ -51,6 +51,9 @@ func (n *node) perform(ready *core.Ready) {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)
 		r.dirty = true
+		if n.armed {
+			n.steps, n.armed = 1+n.s.rnd.IntN(5), false
+		}
 		if n.step() {
 			return
 		}
@@ -109,15 +112,9 @@ func (n *node) ask(q register.Request) {
 				result = register.Result{Tag: q.Tag, Err: errLost}
 			}
 		}
-		if knownB6 {
-			n.answered = max(n.answered, n.s.now+int64(d/2))
-			d = 2 * time.Duration(n.answered-n.s.now)
-		}
 		n.later(d/2, func() { n.put(core.Registered{Result: result}, true) })
 	})
 }
-
-const knownB6 = true
 
 var errLost = errors.New("the register's answer was lost")
 

@@ -36,9 +36,9 @@ type node struct {
 	flying      []*round // under the present sync
 	syncing     bool
 
-	steps    int  // steps of the contract until the crash; 0: none is set
-	draining bool // it is being stopped
-	answered int64
+	steps    int             // steps of the contract until the crash; 0: none is set
+	armed    bool            // the crash comes a few steps after the next write
+	draining bool            // it is being stopped
 	paused   map[string]bool // queues that may be paused: somebody tried, and no resuming has been answered
 }
 
@@ -47,6 +47,7 @@ type question struct {
 	at    int64 // true time
 	body  *core.Request
 	limit int64 // true time by which an answer is due
+	news  int64 // a log request: true time since when there is something new
 }
 
 // round is what one turn of the loop hands to the syncer.
@@ -98,7 +99,7 @@ func (n *node) crash() {
 		return
 	}
 	n.unanswered()
-	n.up, n.steps = false, 0
+	n.up, n.steps, n.armed = false, 0, false
 	n.life++
 	keep := 0
 	if u := n.disk.unsynced(); u > 0 && s.chance(0.6) {
@@ -118,7 +119,7 @@ func (n *node) stop() {
 		return
 	}
 	n.unanswered()
-	n.up, n.steps = false, 0
+	n.up, n.steps, n.armed = false, 0, false
 	n.life++
 	n.s.note("node stops")
 	n.s.stats[Stops]++

@@ -13,6 +13,8 @@ type plan struct {
 	partitions int
 	queues     []string
 	headSize   int
+	maxClaims  int
+	maxWaiters int
 	eta        time.Duration
 	lease      time.Duration // workers ask for about this much
 	storm      time.Duration
@@ -120,6 +122,10 @@ func (w *world) draw() plan {
 			down:  pick(w, []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second}),
 			steps: w.chance(0.5), drained: pick(w, []float64{0, 0.3}),
 		}
+	}
+	p.maxClaims, p.maxWaiters = 10_000, 1000
+	if w.chance(0.15) {
+		p.maxClaims, p.maxWaiters = 1+w.rnd.IntN(4), 1+w.rnd.IntN(2)
 	}
 	if w.chance(0.7) {
 		p.clock.drift = 400

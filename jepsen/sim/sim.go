@@ -184,6 +184,8 @@ func (s *sim) nextCrash() {
 			s.nextCrash()
 		case s.chance(c.drained):
 			n.drain()
+		case c.steps && s.chance(0.7):
+			n.armed = true
 		case c.steps:
 			n.steps = 1 + s.rnd.IntN(12)
 		default:
@@ -197,7 +199,8 @@ func (s *sim) nextCrash() {
 func (s *sim) heal() {
 	s.healing = true
 	s.plan.calm()
-	s.node.steps = 0
+	s.node.steps, s.node.armed, s.node.clock.off = 0, false, 0
+	s.note("%s", check.ClockStepped)
 	s.note("the storm is over")
 	for _, p := range s.producers {
 		p.stopped = true
@@ -218,7 +221,7 @@ func (s *sim) heal() {
 // be: each attempt a task has left may take a lease, a buffer and a back-off.
 func (s *sim) longest() time.Duration {
 	attempts := time.Duration(max(s.plan.work.attempts, 5))
-	return 30*time.Second + attempts*(4*s.plan.lease+s.plan.eta+2*maxBackoff)
+	return 30*time.Second + s.plan.steps() + attempts*(4*s.plan.lease+s.plan.eta+2*maxBackoff)
 }
 
 // await waits until everything is finished, or for as long as that may take.
@@ -278,6 +281,7 @@ func (s *sim) readBack() {
 func (s *sim) finish() {
 	s.node.unanswered()
 	s.audit()
+	s.node.buried()
 	if v := s.checker.Finish(); v != nil {
 		s.fail(v)
 	}

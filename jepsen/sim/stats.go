@@ -42,6 +42,7 @@ const (
 	ClockSteps
 	Syncs
 	Rounds
+	Collected
 	Parked // rounds that left claim requests waiting and were looked at
 	Audits
 	numStats
@@ -51,7 +52,7 @@ var statNames = [numStats]string{
 	"operations", "enqueued", "existed", "repeated", "keyed", "granted", "granted too late", "renewed", "claims lost", "given up",
 	"updates", "completed", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
-	"clock settings", "syncs", "rounds", "rounds with waiting claims", "audits",
+	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 }
 
 // Stats counts what happened.
@@ -81,7 +82,7 @@ func (s *Stats) String() string {
 var perSeed = map[Stat]int{
 	Operations: 20_000, Enqueues: 1500, Existed: 20, Grants: 1500, Renewals: 300, GivenUp: 20, Updates: 300, Completions: 1000,
 	Failures: 50, Releases: 20, Deaths: 10, Reads: 1000, Ghosts: 50, Cuts: 50, Undelivered: 10, Crashes: 100, CrashesAtStep: 30,
-	CrashesWithLoss: 20, Stops: 10, ClockSteps: 5, Parked: 100, Audits: 200,
+	CrashesWithLoss: 20, Stops: 10, ClockSteps: 5, Collected: 100, Parked: 100, Audits: 200,
 }
 
 // Calm lists what happened too rarely in a number of seeds for them to prove
