@@ -93,6 +93,9 @@ func (j *judge) grant(begun, moment int64, queues []string, t *known, g grant) {
 	}
 	t.facts[enqueuing].holds(moment)
 	j.released(t, moment, "granted")
+	if len(t.spec.Dependencies) > 0 {
+		j.count("grant after dependencies", 1)
+	}
 	h := &hold{token: g.token, heard: moment, until: g.until}
 	t.holds = append(t.holds, h)
 	if len(t.holds) > 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -330,7 +331,11 @@ func (j *judge) hears(begun int64, d deed, r client.Ref, state nornv1.State, err
 		j.count(d.String()+" acknowledged", 1)
 	case didNot:
 		f.refused++
-		j.count(d.String()+" refused", 1)
+		if answered := new(proto.Error); errors.As(err, &answered) {
+			j.count(d.String()+" refused", 1)
+		} else {
+			j.count(d.String()+" not sent", 1)
+		}
 		j.turnedAway(t, d, r.Token, err)
 	case mayHappen:
 		j.count(d.String()+" unknown", 1)

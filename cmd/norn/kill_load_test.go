@@ -152,7 +152,7 @@ func (k *killLoad) produce(ctx context.Context, r *rand.Rand) {
 	queue := []string{qPlain, qPlain, qPlain, qGate, qBrief, qArchive}[r.IntN(6)]
 	n := 1
 	if r.IntN(2) == 0 {
-		n += r.IntN(15)
+		n += r.IntN(30)
 	}
 	tasks := make([]client.Task, n)
 	for i := range tasks {

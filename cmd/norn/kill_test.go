@@ -81,10 +81,10 @@ func (k *killCheck) start(ctx context.Context) {
 		every time.Duration
 		step  func(context.Context, *rand.Rand)
 	}{
-		{15 * ms, k.produce}, {25 * ms, k.produce}, {40 * ms, k.depend}, {15 * ms, k.key}, {60 * ms, k.cancelSome}, {100 * ms, k.purge},
+		{6 * ms, k.produce}, {12 * ms, k.produce}, {40 * ms, k.depend}, {15 * ms, k.key}, {60 * ms, k.cancelSome}, {100 * ms, k.purge},
 		{40 * ms, k.retryDead}, {60 * ms, k.admin}, {30 * ms, k.killLoad.read},
 		{5 * ms, (&killWorker{killLoad: k.killLoad, name: "w1"}).work}, {10 * ms, (&killWorker{killLoad: k.killLoad, name: "w2"}).work},
-		{20 * ms, (&killWorker{killLoad: k.killLoad, name: "w3"}).work},
+		{20 * ms, (&killWorker{killLoad: k.killLoad, name: "w3"}).work}, {5 * ms, (&killWorker{killLoad: k.killLoad, name: "w4"}).work},
 	} {
 		n++
 		k.run(ctx, n, part.every, part.step)

@@ -286,7 +286,7 @@ var features = []string{
 	"enqueue acknowledged", "enqueue of a batch", "enqueue repeated", "enqueue with a delay", "chain", "chain, unknown dependencies first",
 	"fan: dependents", "dependency that dies", "dependency that never comes",
 	"run although a dependency may have failed", "cancelled by a dependency", "waits for ever for a dependency that failed", "key: new", "key: taken", "key with a window: new", "key with a window: taken",
-	"key: enqueue by the key alone", "grant", "grant of a task that was granted before", "worker died silently", "renew acknowledged", "update acknowledged",
+	"key: enqueue by the key alone", "grant", "grant after dependencies", "grant of a task that was granted before", "worker died silently", "renew acknowledged", "update acknowledged",
 	"update read back", "complete alone", "complete as a batch", "complete late", "complete acknowledged", "fail acknowledged", "release acknowledged",
 	"discard acknowledged", "task died", "retry acknowledged", "cancel acknowledged", "cancel by filter acknowledged",
 	"cancel by filter: surely cancelled", "purge acknowledged", "purge: surely cancelled", "pause acknowledged", "drain acknowledged", "resume acknowledged",
