@@ -208,7 +208,7 @@ func (c *Checker) end(asked, e *history.Event) {
 	case e.Func == history.Count:
 		whole{c}.count(asked, e)
 	case e.Func == history.Log:
-		c.log(asked, e)
+		logs{c}.page(asked, e)
 	case e.Func == history.Key:
 		c.keyed(asked, e)
 	case e.Func == history.Get, e.Func == history.Inspect, e.Func == history.Explain:

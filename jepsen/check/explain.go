@@ -16,8 +16,11 @@ var needs = map[history.State][]string{
 	history.Cancelled: {"finished"},
 }
 
+// explaining judges explanations.
+type explaining struct{ *Checker }
+
 // explained: an explanation says why, and shows cycles and pauses.
-func (c *Checker) explained(asked *history.Event, t *task, got *history.Item) {
+func (c explaining) explained(asked *history.Event, t *task, got *history.Item) {
 	has := func(reason string) bool { return slices.Contains(got.Reasons, reason) }
 	if want := needs[got.State]; want != nil && !slices.ContainsFunc(want, has) {
 		c.fail(StateRule, t, "it is %s because of %v, which is none of %v", got.State, got.Reasons, want)
@@ -32,7 +35,7 @@ func (c *Checker) explained(asked *history.Event, t *task, got *history.Item) {
 
 // inCycle tells whether a chain of dependencies surely leads from a task to an
 // end, through tasks that all wait.
-func (c *Checker) inCycle(asked *history.Event, from, end *task, depth int) bool {
+func (c explaining) inCycle(asked *history.Event, from, end *task, depth int) bool {
 	if from.spec == nil || !from.enqueued.before(asked.At) || c.maybeFinished(from) || depth > 8 {
 		return false
 	}

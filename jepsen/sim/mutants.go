@@ -38,7 +38,7 @@ func lossy() []Mutant {
 func unruly() []Mutant {
 	return []Mutant{
 		{Name: "its monotonic clock runs four times as fast", Clock: hurry, Breaks: []string{check.Overlap, check.Lost}},
-		{Name: "its wall clock stands still", Clock: freeze, Breaks: []string{check.Stuck}},
+		{Name: "holds tasks back for a day", Event: each(later), Breaks: []string{check.Stuck}},
 		{Name: "has no buffer and half the lease", Event: each(func(r *nornv1.ClaimRequest) { r.LeaseSeconds = max(1, r.LeaseSeconds/4) }),
 			Config: func(c *core.Config) { c.Buffer = 0 }, Reply: grants(func(g *nornv1.Grant) { g.LeaseSeconds *= 4 }), Breaks: []string{check.Overlap, check.Lost}},
 		{Name: "hands a grant out twice", Reply: twice, Breaks: []string{check.Token, check.Overlap, check.Undone, check.Content}},
@@ -72,12 +72,6 @@ func liars() []Mutant {
 // hurry makes the monotonic clock of a node run four times as fast.
 func hurry(n *node, now clock.Time) clock.Time {
 	now.Mono += 3 * (now.Mono - n.clock.first)
-	return now
-}
-
-// freeze lets no wall time pass.
-func freeze(n *node, now clock.Time) clock.Time {
-	now.Wall = n.clock.wall(0)
 	return now
 }
 
@@ -211,6 +205,14 @@ func sooner(r *nornv1.EnqueueRequest) {
 	for _, t := range r.Tasks {
 		if t.NotBefore != nil {
 			t.NotBefore.Seconds -= 10
+		}
+	}
+}
+
+func later(r *nornv1.EnqueueRequest) {
+	for _, t := range r.Tasks {
+		if t.NotBefore != nil {
+			t.NotBefore.Seconds += 24 * 3600
 		}
 	}
 }
