@@ -28,7 +28,7 @@ type marked struct{ number int }
 // deliver adds a delivery with requests of both lines.
 func (k *bookkeeper) deliver() {
 	d := &delivery{}
-	for range rapid.SampledFrom([]int{1, 3, 3000, 9000}).Draw(k.t, "requests") {
+	for range rapid.SampledFrom([]int{1, 3, 3000, 6000}).Draw(k.t, "requests") {
 		urgent, w := rapid.Bool().Draw(k.t, "urgent"), rapid.SampledFrom([]int{1, 1000, takeBytes + 1}).Draw(k.t, "weight")
 		if !k.in.admit(w, urgent) {
 			continue

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"sync"
@@ -308,7 +309,7 @@ func TestRenewalsGoAhead(t *testing.T) {
 	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
 	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}})[0]
 
-	const producers, each = 4, takeEvents
+	const producers, each = 3, takeEvents
 	var answered, failed atomic.Int64
 	var left sync.WaitGroup
 	n.inbox.mu.Lock() // the loop and the readers stand still
@@ -339,8 +340,8 @@ func TestRenewalsGoAhead(t *testing.T) {
 	after := answered.Load()
 	left.Wait()
 	t.Logf("the renewal came between enqueues %d and %d of %d", before, after, producers*each)
-	// Three rounds: one under way, one waiting for the disk, its own.
-	if after-before > 3*takeEvents || failed.Load() > 0 {
+	// One round is under way when it comes, and its own has as many enqueues.
+	if after-before > 2*takeEvents+takeEvents/2 || failed.Load() > 0 {
 		t.Errorf("%d enqueues were answered before it; %d failed", after-before, failed.Load())
 	}
 }
@@ -473,9 +474,13 @@ func TestCancelFollowsItsRequest(t *testing.T) {
 	if _, err := nc.Write(b); err != nil {
 		t.Fatal(err)
 	}
+	if err := nc.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	seen := make(map[uint64]bool)
+	answers := bufio.NewReader(nc)
 	for range requests {
-		f := readFrame(t, nc)
+		f := readFrame(t, answers)
 		var e nornv1.Error
 		if err := gproto.Unmarshal(f.Body, &e); err != nil || f.Flags&transport.FlagError == 0 || e.Kind != nornv1.ErrorKind_ERROR_KIND_CANCELLED || seen[f.Request] {
 			t.Fatalf("request %d was answered %v, %v", f.Request, &e, err)
