@@ -16,12 +16,15 @@ const (
 	// MaxPayloadCeiling is the highest payload limit that can be configured.
 	MaxPayloadCeiling = 16 << 20
 	// MaxBatchTasks bounds the items of one request, so that one client cannot
-	// hold the core loop for more than some tens of milliseconds.
+	// hold the core loop for more than some tenths of a second.
 	MaxBatchTasks = 10_000
 	// MaxBatchBytes bounds the payload bytes of one enqueue request.
 	MaxBatchBytes = 16 << 20
 	// MaxDependencies bounds the dependencies of one task.
 	MaxDependencies = 1_000
+	// MaxBatchDependencies bounds those of all tasks of one request: each is a
+	// few writes in two partitions.
+	MaxBatchDependencies = 10_000
 	// MaxHeaders and MaxHeaderBytes bound the headers of one task.
 	MaxHeaders     = 64
 	MaxHeaderBytes = 16 << 10

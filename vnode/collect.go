@@ -18,45 +18,83 @@ type Due struct {
 	At    int64 // finished, wall ns
 }
 
-// Dues gives up to limit finished tasks of a partition that may go, oldest
-// first per state and queue, and where to go on; nil at the end. from is nil or
-// what the call before gave. cutoff says for a state and queue up to which
-// instant (wall ns) they were finished; below 0: none. It costs a seek per
-// queue with finished tasks, and reads nothing that stays.
-func Dues(view store.View, p ring.Partition, from []byte, cutoff func(crdt.State, string) int64, limit int) (dues []Due, next []byte) {
-	prefix := appendPrefix(nil, tableFinished, p)
-	if from == nil {
-		from = prefix
-	}
-	for end := after(prefix); from != nil && len(dues) < limit; {
-		from = duesOf(view, from, end, cutoff, limit, &dues)
-	}
-	return dues, from
+// lows are keys below which nothing is left, so that looking for what may go
+// never walks over what went before. They live in memory: after a restart the
+// first look is a longer one.
+type lows struct {
+	finished map[string][]byte // by state and queue
+	graves   []byte
 }
 
-// duesOf takes the due tasks of the first state and queue at or after from, and
-// gives where to go on, or nil at the end.
-func duesOf(view store.View, from, end []byte, cutoff func(crdt.State, string) int64, limit int, dues *[]Due) []byte {
-	var run []byte // state and queue
-	last := int64(-1)
-	for key := range view.Scan(from, end) {
-		at := len(key) - 8 - id.Size
-		d := Due{
-			Task: id.ID(key[at+8:]), State: crdt.State(key[prefixSize]), Queue: string(key[prefixSize+1 : at-1]),
-			At: int64(binary.BigEndian.Uint64(key[at:])),
+// entered lowers the marks for a new entry below them.
+func (l *lows) entered(key []byte) {
+	run := key[:len(key)-8-id.Size]
+	if low, ok := l.finished[string(run)]; ok && bytes.Compare(key, low) < 0 {
+		delete(l.finished, string(run))
+	}
+}
+
+// drop forgets the marks of a queue.
+func (l *lows) drop(p ring.Partition, queue string) {
+	for _, state := range []crdt.State{crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled} {
+		delete(l.finished, string(appendFinishedRun(nil, p, state, queue)))
+	}
+}
+
+// DuesCursor says where a search for due tasks goes on. The zero value begins.
+type DuesCursor struct {
+	queue string
+	key   []byte // the last one seen of that queue
+}
+
+// Dues gives up to limit finished tasks of a partition that may go, by queue
+// and state, oldest first, and moves the cursor on; done says that the end was
+// reached. cutoff says for a state and queue up to which instant (wall ns) they
+// were finished; below 0: none. It costs a seek per queue with finished tasks,
+// and reads nothing that stays but what the caller has not collected.
+func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, string) int64, limit int) (dues []Due, done bool) {
+	for _, name := range v.names() {
+		if name < c.queue {
+			continue
 		}
-		switch {
-		case run == nil:
-			run, last = append(run, key[:at]...), cutoff(d.State, d.Queue)
-		case !bytes.Equal(run, key[:at]), len(*dues) == limit:
-			return append([]byte(nil), key...)
+		for _, state := range []crdt.State{crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled} {
+			last := cutoff(state, name)
+			if v.queues[name].counts[state] == 0 || last < 0 {
+				continue
+			}
+			if duesOf(v, view, c, state, name, last, limit, &dues); len(dues) == limit {
+				return dues, false
+			}
 		}
+		c.key = nil
+	}
+	return dues, true
+}
+
+func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name string, last int64, limit int, dues *[]Due) {
+	run := appendFinishedRun(nil, v.Partition, state, name)
+	from, first := run, true
+	if low := v.lows.finished[string(run)]; low != nil {
+		from = low
+	}
+	if bytes.Compare(c.key, from) >= 0 && c.queue == name {
+		from, first = append(append([]byte(nil), c.key...), 0), false
+	}
+	for key := range view.Scan(from, after(run)) {
+		if first {
+			v.lows.finished[string(run)], first = append([]byte(nil), key...), false
+		}
+		at := len(run)
+		d := Due{Task: id.ID(key[at+8:]), State: state, Queue: name, At: int64(binary.BigEndian.Uint64(key[at:]))}
 		if d.At > last {
-			return after(run) // the rest of this queue is younger
+			return // the rest is younger
 		}
 		*dues = append(*dues, d)
+		c.queue, c.key = name, append(c.key[:0], key...)
+		if len(*dues) == limit {
+			return
+		}
 	}
-	return nil
 }
 
 // Collect deletes a finished task and leaves a tombstone, which says how it
@@ -78,7 +116,11 @@ func (v *Vnode) Collect(tx store.Tx, d Due, until func(*crdt.Task) int64) (bool,
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
 	f := crdt.Tombstone{Outcome: d.State, At: d.At}.Fact(d.Task)
 	tx.Set(appendFact(nil, v.Partition, d.Task, f.Key), f.Body)
-	tx.Set(appendGrave(nil, v.Partition, may, d.Task), nil)
+	grave := appendGrave(nil, v.Partition, may, d.Task)
+	tx.Set(grave, nil)
+	if bytes.Compare(grave, v.lows.graves) < 0 {
+		v.lows.graves = nil
+	}
 	return true, nil
 }
 
@@ -95,10 +137,14 @@ func drop(tx store.Tx, prefix []byte) {
 
 // Forget deletes up to limit tombstones whose time is over and gives their
 // number.
-func Forget(tx store.Tx, p ring.Partition, now int64, limit int) int {
-	prefix := appendPrefix(nil, tableGraves, p)
+func Forget(v *Vnode, tx store.Tx, now int64, limit int) int {
+	prefix := appendPrefix(nil, tableGraves, v.Partition)
+	from := prefix
+	if v.lows.graves != nil {
+		from = v.lows.graves
+	}
 	var keys [][]byte
-	for key := range tx.Scan(prefix, after(prefix)) {
+	for key := range tx.Scan(from, after(prefix)) {
 		if len(keys) == limit || int64(binary.BigEndian.Uint64(key[prefixSize:])) > now {
 			break
 		}
@@ -106,7 +152,8 @@ func Forget(tx store.Tx, p ring.Partition, now int64, limit int) int {
 	}
 	for _, key := range keys {
 		tx.Delete(key)
-		drop(tx, appendTask(nil, tableFacts, p, id.ID(key[prefixSize+8:])))
+		drop(tx, appendTask(nil, tableFacts, v.Partition, id.ID(key[prefixSize+8:])))
+		v.lows.graves = key
 	}
 	return len(keys)
 }

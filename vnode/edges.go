@@ -77,6 +77,26 @@ func (e Edges) News(view store.View) (tasks []id.ID) {
 	return tasks
 }
 
+// Leave remembers that the edges of a finished task of partition p are to be
+// dropped, so that a crash in the middle is made up for.
+func Leave(tx store.Tx, p ring.Partition, task id.ID) {
+	tx.Set(appendTask(nil, tableReleases, p, task), nil)
+}
+
+// Left forgets it: they are gone.
+func Left(tx store.Tx, p ring.Partition, task id.ID) {
+	tx.Delete(appendTask(nil, tableReleases, p, task))
+}
+
+// Leaving gives the finished tasks of partition p with edges to be dropped.
+func Leaving(view store.View, p ring.Partition) (tasks []id.ID) {
+	prefix := appendPrefix(nil, tableReleases, p)
+	for key := range view.Scan(prefix, after(prefix)) {
+		tasks = append(tasks, id.ID(key[len(prefix):]))
+	}
+	return tasks
+}
+
 // Block notes that a dependency holds a waiting task of partition p back.
 func Block(tx store.Tx, p ring.Partition, task, dependency id.ID) {
 	tx.Set(appendEdge(nil, tableWaiting, p, task, dependency), nil)

@@ -20,6 +20,7 @@ const (
 	tableWaiting   = 'w' // waiting task, dependency that holds it back -> nothing
 	tableEdges     = 'd' // dependency, unfinished dependent -> nothing
 	tableNews      = 'u' // finished dependency whose dependents have not all been told -> nothing
+	tableReleases  = 'x' // finished task whose own edges have not all been dropped -> nothing
 	tableGraves    = 'g' // wall ns at which it may go, task -> nothing: tombstones
 	tableKeys      = 'k' // first ID of a unique key -> generation in use
 	tableFinished  = 't' // state, queue, 0, wall ns, task -> nothing
@@ -70,10 +71,14 @@ func appendScheduled(dst []byte, p ring.Partition, at int64, task id.ID) []byte 
 }
 
 func appendFinished(dst []byte, p ring.Partition, s crdt.State, queue string, at int64, task id.ID) []byte {
-	dst = append(appendPrefix(dst, tableFinished, p), byte(s))
-	dst = append(append(dst, queue...), 0)
+	dst = appendFinishedRun(dst, p, s, queue)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
 	return append(dst, task[:]...)
+}
+
+func appendFinishedRun(dst []byte, p ring.Partition, s crdt.State, queue string) []byte {
+	dst = append(appendPrefix(dst, tableFinished, p), byte(s))
+	return append(append(dst, queue...), 0)
 }
 
 // after is the smallest key that is greater than every key with this prefix.

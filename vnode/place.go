@@ -144,7 +144,9 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 			v.record.write(tx, v.Partition)
 		}
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
-		tx.Set(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task), nil)
+		key := appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task)
+		tx.Set(key, nil)
+		v.lows.entered(key)
 		v.cfg.OnFinish(v.Partition, task, p.linked)
 	}
 }

@@ -3,6 +3,7 @@ package vnode
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -22,15 +23,64 @@ type Detail struct {
 type ReadOptions struct {
 	// NoClaims leaves the claim history away.
 	NoClaims bool
+	// NoLog leaves the updates away.
+	NoLog bool
 }
 
-// LoadTask reads the facts of a task and builds its view. The view owns its
+// LoadTask reads the facts of a task, but for its updates, and builds its view:
+// enough for everything but its log, which may be long. The view owns its
 // bytes. It returns ErrDamaged when a fact cannot be read.
 func LoadTask(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
+	return load(view, p, task, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued}))
+}
+
+// loadOutcome reads what says how a task ended, and nothing that can be large.
+func loadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
+	t, err := load(view, p, task, nil)
+	if err == nil && hasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
+		t.Enqueued = &crdt.Enqueued{}
+	}
+	return t, err
+}
+
+// Outcome tells how a task ended; unknown while it has not, or nothing is known
+// of it.
+func Outcome(view store.View, p ring.Partition, task id.ID) (crdt.State, error) {
+	t, err := loadOutcome(view, p, task)
+	if err != nil {
+		return 0, err
+	}
+	return t.Outcome(), nil
+}
+
+// load reads the fact under the first key, if there is one, and those that come
+// after the updates.
+func load(view store.View, p ring.Partition, task id.ID, first []byte) (*crdt.Task, error) {
+	return build(task, func(yield func(key, value []byte) bool) {
+		if first != nil {
+			if value, ok := view.Get(first); ok && !yield(first, value) {
+				return
+			}
+		}
+		end := after(appendTask(nil, tableFacts, p, task))
+		for key, value := range view.Scan(appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted}), end) {
+			if !yield(key, value) {
+				return
+			}
+		}
+	})
+}
+
+// loadAll reads all facts of a task.
+func loadAll(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
 	prefix := appendTask(nil, tableFacts, p, task)
+	return build(task, view.Scan(prefix, after(prefix)))
+}
+
+func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 	t, err := crdt.View(task, func(yield func(crdt.Fact) bool) {
-		for key, value := range view.Scan(prefix, after(prefix)) {
-			k, err := crdt.DecodeKey(key[len(prefix):])
+		for key, value := range facts {
+			k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
 			if err != nil {
 				k = crdt.Key{} // View refuses the zero kind
 			}
@@ -48,7 +98,11 @@ func LoadTask(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error)
 // ReadTask reads a task with its claims, from any view of the store: a reader
 // beside the vnode sees a claim as held until the vnode has ended it.
 func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Detail, error) {
-	t, err := LoadTask(view, p, task)
+	read := loadAll
+	if o.NoLog {
+		read = LoadTask
+	}
+	t, err := read(view, p, task)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ type Vnode struct {
 	recent   *recent
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
+	lows     lows
 	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace [256]byte
 }
@@ -95,6 +96,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		Partition: p, cfg: cfg,
 		claims: claim.NewTable(cfg.Buffer),
 		queues: make(map[string]*queue),
+		lows:   lows{finished: make(map[string][]byte)},
 	}
 	facts := appendPrefix(nil, tableFacts, p)
 	var newest id.ID
@@ -222,6 +224,7 @@ func (v *Vnode) Flush(tx store.Tx) {
 		if q.counts.Total() == 0 { // names must not pile up
 			tx.Delete(key)
 			delete(v.queues, q.name)
+			v.lows.drop(v.Partition, q.name)
 			v.cfg.OnEmpty(q.name)
 		} else {
 			low, hasLow := q.head.Low()

@@ -72,7 +72,7 @@ func (c bulk) one(b []byte, only []nornv1.State, res *nornv1.WriteResult, act fu
 	if bad != nil {
 		return bad
 	}
-	d, err := vnode.ReadTask(c.tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true})
+	d, err := vnode.ReadTask(c.tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
@@ -121,7 +121,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	}
 	if len(t.Enqueued.Dependencies) > 0 {
 		c.links.link(now, t.ID, t.Enqueued)
-		after, err := vnode.ReadTask(c.tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true})
+		after, err := vnode.ReadTask(c.tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true, NoLog: true})
 		if c.check(err) {
 			state = after.State
 		}
@@ -138,11 +138,11 @@ func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
 		return id.ID{}, false
 	}
 	for _, dependency := range t.Enqueued.Dependencies {
-		d, err := vnode.LoadTask(l.c.tx, l.c.vnode(dependency).Partition, dependency)
+		o, err := vnode.Outcome(l.c.tx, l.c.vnode(dependency).Partition, dependency)
 		if !l.c.check(err) {
 			return id.ID{}, false
 		}
-		if o := d.Outcome(); o != crdt.StateUnknown && o != crdt.StateCompleted {
+		if o != crdt.StateUnknown && o != crdt.StateCompleted {
 			return dependency, true
 		}
 	}

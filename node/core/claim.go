@@ -43,7 +43,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.ready.Replies = append(c.ready.Replies, answer(now, w, nil, nil))
 		return
 	}
-	if len(c.desk.byTime) >= c.cfg.MaxWaiters {
+	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
 		e.RetryAfter = time.Second
 		c.refuse(r.From, e)

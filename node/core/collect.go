@@ -28,17 +28,18 @@ type Retention struct {
 // partition at a time, in bounded steps.
 type collector struct {
 	c    *Core
-	at   int64  // mono ns of the next step
-	p    int    // partition it looks at
-	from []byte // where it goes on in the partition's finished tasks; nil: at the beginning
-	keys id.ID  // unique key looked at last
+	at   int64            // mono ns of the next step
+	p    int              // partition it looks at
+	from vnode.DuesCursor // where it goes on in the partition's finished tasks
+	busy uint64           // requests taken in before the last step
+	keys id.ID            // unique key looked at last
 
 	tag     uint64 // of the archive under way
 	waiting []vnode.Due
 }
 
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
-const collectBatch = 256
+const collectBatch = 64
 
 // archiveBytes bounds one archive in memory, but for its last task;
 // archiveUpdates the updates of a task in it.
@@ -48,8 +49,11 @@ const (
 )
 
 // collectPause is between two steps while there is much to do, so that clients
-// come first.
-const collectPause = 2 * time.Millisecond
+// come first; idlePause while there are none.
+const (
+	collectPause = 10 * time.Millisecond
+	idlePause    = 100 * time.Microsecond
+)
 
 type rule struct {
 	what  nornv1.Retention
@@ -105,11 +109,21 @@ func (k *collector) work(now clock.Time) {
 		more = k.look(now, v)
 	}
 	if more {
-		k.at = now.Mono + int64(collectPause)
+		k.at = now.Mono + int64(k.pause())
 		return
 	}
-	k.p, k.from = (k.p+1)%len(k.c.vnodes), nil
+	k.p, k.from = (k.p+1)%len(k.c.vnodes), vnode.DuesCursor{}
 	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.vnodes))
+}
+
+// pause is how long to leave the loop to others.
+func (k *collector) pause() time.Duration {
+	quiet := k.busy == k.c.taken
+	k.busy = k.c.taken
+	if quiet {
+		return idlePause
+	}
+	return collectPause
 }
 
 // look takes one step in a partition and tells whether there is more.
@@ -117,14 +131,13 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	if k.tag != 0 {
 		return false // one archive at a time, and nothing is passed over meanwhile
 	}
-	more = vnode.Forget(k.c.tx, v.Partition, now.Wall, collectBatch) == collectBatch
+	more = vnode.Forget(v, k.c.tx, now.Wall, collectBatch) == collectBatch
 	more = k.sweepKeys(now, v.Partition) || more
 	horizon := id.ID{}
 	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
 	copy(horizon[:], order[:])
 	more = vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch || more
-	dues, next := vnode.Dues(k.c.tx, v.Partition, k.from, k.cutoff(now), collectBatch)
-	k.from = next
+	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now), collectBatch)
 	var archive []vnode.Due
 	for _, d := range dues {
 		switch {
@@ -136,7 +149,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		}
 	}
 	k.archive(archive)
-	return more || next != nil
+	return more || !done
 }
 
 // next is when work wants to be called, mono ns.

@@ -70,9 +70,10 @@ type Core struct {
 	logs    *followers
 	ready   Ready
 	stats   Stats
-	joined  bool  // the register has answered once
-	askAt   int64 // when to ask the register again, mono ns; 0: no need
-	limited bool  // claims were held back by MaxClaims
+	joined  bool   // the register has answered once
+	askAt   int64  // when to ask the register again, mono ns; 0: no need
+	taken   uint64 // requests taken in
+	limited bool   // claims were held back by MaxClaims
 	tag     uint64
 	pending map[uint64]errand
 	links   *links
@@ -180,7 +181,7 @@ func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
 // Stats gives the counters.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Waiting = len(c.desk.byTime) + len(c.logs.byFrom)
+	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims = c.claimed()
 	return s
 }
@@ -255,6 +256,7 @@ func (c *Core) refuse(to Origin, err *proto.Error) {
 
 // request routes one request.
 func (c *Core) request(now clock.Time, r *Request) {
+	c.taken++
 	if r.Deadline != 0 && r.Deadline <= now.Mono {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
 		return

@@ -36,6 +36,7 @@ const maxTold = 500
 // recover picks up what a crash has left in the middle.
 func (l *links) recover() {
 	for _, v := range l.c.vnodes {
+		l.done = append(l.done, vnode.Leaving(l.c.tx, v.Partition)...)
 		for _, task := range v.Edges.News(l.c.tx) {
 			l.queue(task)
 		}
@@ -58,6 +59,7 @@ func (l *links) queue(task id.ID) {
 // finished hears from the vnodes that a task is finished.
 func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	if linked {
+		vnode.Leave(l.c.tx, p, task)
 		l.done = append(l.done, task)
 	}
 	edges := l.c.vnodes[p].Edges
@@ -75,40 +77,46 @@ func (l *links) pending() bool { return len(l.news) > 0 || len(l.done) > 0 }
 func (l *links) work(now clock.Time) {
 	budget := maxTold
 	for l.c.fatal == nil {
-		for i := 0; i < len(l.done); i++ {
-			l.release(l.done[i])
-		}
-		l.done = l.done[:0]
-		if len(l.news) == 0 || budget <= 0 {
+		switch {
+		case budget <= 0:
+			return
+		case len(l.done) > 0:
+			budget -= 1 + l.release(l.done[0])
+			l.done = l.done[1:]
+		case len(l.news) > 0:
+			budget -= l.tell(now, &l.news[0], min(budget, 100))
+		default:
+			l.done = nil
 			return
 		}
-		budget -= l.tell(now, &l.news[0], min(budget, 100))
 	}
 }
 
-// release drops the edges of a finished task.
-func (l *links) release(task id.ID) {
+// release drops the edges of a finished task and gives their number.
+func (l *links) release(task id.ID) int {
 	p := ring.Of(task, len(l.c.vnodes))
+	vnode.Left(l.c.tx, p, task)
 	t, err := vnode.LoadTask(l.c.tx, p, task)
 	if !l.c.check(err) || t.Enqueued == nil || !t.Finished() {
-		return
+		return 0
 	}
 	for _, dependency := range t.Enqueued.Dependencies {
 		l.c.vnode(dependency).Edges.Drop(l.c.tx, dependency, task)
 		vnode.Unblock(l.c.tx, p, task, dependency)
 	}
+	return len(t.Enqueued.Dependencies)
 }
 
 // tell tells up to n dependents of a finished task and gives what it cost.
 func (l *links) tell(now clock.Time, n *news, limit int) int {
 	task := n.task
 	v := l.c.vnode(task)
-	t, err := vnode.LoadTask(l.c.tx, v.Partition, task)
+	outcome, err := vnode.Outcome(l.c.tx, v.Partition, task)
 	if !l.c.check(err) {
 		return 1
 	}
 	var dependents []id.ID
-	if t.Finished() { // it may have been retried meanwhile
+	if outcome != crdt.StateUnknown { // it may have been retried meanwhile
 		dependents = v.Edges.Of(l.c.tx, task, n.last, limit)
 	}
 	if len(dependents) < limit {
@@ -119,7 +127,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 		n.last = dependents[len(dependents)-1]
 	}
 	for _, d := range dependents {
-		l.resolve(now, d, task, t.Outcome())
+		l.resolve(now, d, task, outcome)
 	}
 	return 1 + len(dependents)
 }
@@ -176,11 +184,10 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 		if !waiting {
 			continue
 		}
-		d, err := vnode.LoadTask(l.c.tx, at.Partition, dependency)
+		outcome, err := vnode.Outcome(l.c.tx, at.Partition, dependency)
 		if !l.c.check(err) {
 			return
 		}
-		outcome := d.Outcome()
 		switch {
 		case outcome == crdt.StateCompleted:
 			continue

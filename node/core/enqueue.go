@@ -23,9 +23,14 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 		c.refuse(from, err)
 		return
 	}
-	size := 0
+	size, dependencies := 0, 0
 	for _, t := range m.GetTasks() {
 		size += len(t.GetPayload())
+		dependencies += len(t.GetDependencies())
+	}
+	if dependencies > proto.MaxBatchDependencies {
+		c.refuse(from, proto.Invalid("the batch has %d dependencies in all, over the limit of %d; send smaller batches", dependencies, proto.MaxBatchDependencies))
+		return
 	}
 	if size > proto.MaxBatchBytes {
 		c.refuse(from, proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes))

@@ -18,11 +18,6 @@ type Origin struct {
 	Method        uint16 // repeated in the answer
 }
 
-// requestKey names an open request.
-type requestKey struct{ conn, request uint64 }
-
-func (o Origin) key() requestKey { return requestKey{o.Conn, o.Request} }
-
 // Request is a client's request.
 type Request struct {
 	From Origin

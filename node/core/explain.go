@@ -47,7 +47,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	e := &explainer{partitions: len(c.vnodes), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.vnodes))
 	e.leading[p] = c.vnodes[p].Leading() != 0
-	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true})
+	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return Read{From: from}, notFound(task)
 	}
@@ -121,7 +121,7 @@ func (e *explainer) waiting(d *vnode.Detail) error {
 			e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "… and %d more dependencies", len(blockers)-i)
 			break
 		}
-		dep, err := vnode.ReadTask(e.view, ring.Of(b, e.partitions), b, vnode.ReadOptions{NoClaims: true})
+		dep, err := vnode.ReadTask(e.view, ring.Of(b, e.partitions), b, vnode.ReadOptions{NoClaims: true, NoLog: true})
 		if err != nil {
 			return err
 		}

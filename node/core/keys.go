@@ -78,7 +78,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 
 // state is unknown when nothing is known of the task.
 func (k keys) state(task id.ID) crdt.State {
-	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.vnodes)), task, vnode.ReadOptions{NoClaims: true})
+	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.vnodes)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !k.c.check(err) {
 		return crdt.StateUnknown
 	}

@@ -1,6 +1,9 @@
 package core
 
 import (
+	"cmp"
+	"container/heap"
+	"iter"
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
@@ -22,40 +25,54 @@ type logWait struct {
 	from    Origin
 	task    id.ID
 	req     *nornv1.LogRequest
-	until   int64 // mono ns
-	reading bool  // a read is under way
-	again   bool  // a fact came in during that read
+	until   int64  // mono ns
+	number  uint64 // by arrival
+	reading bool   // a read is under way
+	again   bool   // a fact came in during that read
+	at      int    // its place among those of its task
+	place   int    // its place in byTime; -1: not there, because it reads
 }
 
-// followers are the waiting log requests by task and by origin. Its methods
-// give the reads that must run.
+// followers are the waiting log requests by task, by origin and by time. Its
+// methods give the reads that must run. None of them costs more with many
+// followers than a few steps in a heap.
 type followers struct {
 	partitions int
+	arrived    uint64
 	byTask     map[id.ID][]*logWait
-	byFrom     map[requestKey]*logWait
-	order      []*logWait // by arrival
+	byConn     map[uint64]map[uint64]*logWait
+	byTime     followerHeap
+	count      int
 }
 
 func newFollowers(partitions int) *followers {
-	return &followers{partitions: partitions, byTask: make(map[id.ID][]*logWait), byFrom: make(map[requestKey]*logWait)}
+	return &followers{partitions: partitions, byTask: make(map[id.ID][]*logWait), byConn: make(map[uint64]map[uint64]*logWait)}
 }
 
-// next is the first deadline. Followers are few, so a walk will do.
+// next is the first deadline.
 func (l *followers) next() int64 {
-	first := clock.Never
-	for _, w := range l.order {
-		if !w.reading {
-			first = min(first, w.until)
-		}
+	if len(l.byTime) == 0 {
+		return clock.Never
 	}
-	return first
+	return l.byTime[0].until
 }
+
+// of gives the request of an origin, or nil.
+func (l *followers) of(o Origin) *logWait { return l.byConn[o.Conn][o.Request] }
 
 // add starts a waiting log request.
 func (l *followers) add(w *logWait) Read {
+	if old := l.of(w.from); old != nil {
+		l.drop(old) // a client that uses a number twice
+	}
+	l.arrived++
+	w.number, w.at, w.place = l.arrived, len(l.byTask[w.task]), -1
 	l.byTask[w.task] = append(l.byTask[w.task], w)
-	l.byFrom[w.from.key()] = w
-	l.order = append(l.order, w)
+	if l.byConn[w.from.Conn] == nil {
+		l.byConn[w.from.Conn] = make(map[uint64]*logWait)
+	}
+	l.byConn[w.from.Conn][w.from.Request] = w
+	l.count++
 	return l.read(w, true)
 }
 
@@ -73,32 +90,82 @@ func (l *followers) wake(task id.ID) (reads []Read) {
 
 // timeouts gives those whose time is over an answer, empty if need be.
 func (l *followers) timeouts(now clock.Time) (reads []Read) {
-	if l.next() > now.Mono {
-		return nil
-	}
-	for _, w := range slices.Clone(l.order) {
-		if w.until <= now.Mono && !w.reading {
-			reads = append(reads, l.read(w, false))
-			l.drop(w)
-		}
+	for l.next() <= now.Mono {
+		w := l.byTime[0]
+		l.drop(w)
+		reads = append(reads, l.read(w, false))
 	}
 	return reads
 }
 
 // drop forgets a log request.
 func (l *followers) drop(w *logWait) {
-	is := func(x *logWait) bool { return x == w }
-	delete(l.byFrom, w.from.key())
-	l.order = slices.DeleteFunc(l.order, is)
-	if l.byTask[w.task] = slices.DeleteFunc(l.byTask[w.task], is); len(l.byTask[w.task]) == 0 {
+	l.count--
+	delete(l.byConn[w.from.Conn], w.from.Request)
+	if len(l.byConn[w.from.Conn]) == 0 {
+		delete(l.byConn, w.from.Conn)
+	}
+	all := l.byTask[w.task]
+	last := len(all) - 1
+	all[w.at] = all[last]
+	all[w.at].at = w.at
+	all[last] = nil
+	if l.byTask[w.task] = all[:last]; last == 0 {
 		delete(l.byTask, w.task)
 	}
+	l.idle(w, false)
+}
+
+// idle puts a request among those that wait for their time, or takes it out.
+func (l *followers) idle(w *logWait, in bool) {
+	switch {
+	case in && w.place < 0:
+		heap.Push(&l.byTime, w)
+	case !in && w.place >= 0:
+		heap.Remove(&l.byTime, w.place)
+		w.place = -1
+	}
+}
+
+// all gives the requests of some connections, by arrival.
+func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
+	for conn := range conns {
+		// Any order: they are sorted.
+		for _, w := range l.byConn[conn] {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b *logWait) int { return cmp.Compare(a.number, b.number) })
+	return out
+}
+
+type followerHeap []*logWait
+
+func (h followerHeap) Len() int { return len(h) }
+func (h followerHeap) Less(i, j int) bool {
+	return h[i].until < h[j].until || h[i].until == h[j].until && h[i].number < h[j].number
+}
+func (h followerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+func (h *followerHeap) Push(x any) {
+	x.(*logWait).place = len(*h)
+	*h = append(*h, x.(*logWait))
+}
+func (h *followerHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
 }
 
 // read makes a read of the log. With waits set an empty page is held back
 // until there is something.
 func (l *followers) read(w *logWait, waits bool) Read {
 	w.reading, w.again = true, false
+	l.idle(w, false)
 	p, m, task := ring.Of(w.task, l.partitions), w.req, w.task
 	return Read{From: w.from, Waits: waits,
 		run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
@@ -120,7 +187,7 @@ func (l *followers) read(w *logWait, waits bool) Read {
 // readDone hears that a read has run. An empty one is repeated when a fact has
 // come in meanwhile, and answered when its request is no longer wanted.
 func (c *Core) readDone(e ReadDone) {
-	w := c.logs.byFrom[e.From.key()]
+	w := c.logs.of(e.From)
 	switch {
 	case w == nil && e.Empty:
 		c.refuse(e.From, cancelled())
@@ -131,6 +198,8 @@ func (c *Core) readDone(e ReadDone) {
 		w.reading = false
 		if w.again {
 			c.ready.Reads = append(c.ready.Reads, c.logs.read(w, true))
+			return
 		}
+		c.logs.idle(w, true)
 	}
 }

@@ -25,13 +25,11 @@ func TestAPausedQueueHandsOutNothing(t *testing.T) {
 	if g := must[*nornv1.ClaimReply](r, &nornv1.ClaimRequest{Queues: []string{"q", "other"}, MaxTasks: 5}).Grants; len(g) != 1 || g[0].Task.Queue != "other" {
 		t.Fatalf("granted %v beside a paused queue", g)
 	}
-	from := r.send(2, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
-	r.turn()
 	r.crash(time.Second) // the pause stays
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatal("a paused queue handed out a task after a restart")
 	}
-	from = r.send(2, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
+	from := r.send(2, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
 	r.turn()
 	r.set("q", &nornv1.QueueSettings{}, "paused")
 	if reply, ok := r.replies[from]; !ok || len(reply.Message.(*nornv1.ClaimReply).Grants) != 1 {

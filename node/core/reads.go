@@ -191,7 +191,7 @@ func (c *Core) log(now clock.Time, from Origin, m *nornv1.LogRequest) {
 	case bad != nil:
 	case wait < 0 || wait > proto.MaxWait:
 		bad = proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
-	case wait > 0 && len(c.logs.byFrom) >= c.cfg.MaxWaiters:
+	case wait > 0 && c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters:
 		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d log readers wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
 		bad.RetryAfter = time.Second
 	}
@@ -199,7 +199,7 @@ func (c *Core) log(now clock.Time, from Origin, m *nornv1.LogRequest) {
 		c.refuse(from, bad)
 		return
 	}
-	w := &logWait{from: from, task: task, req: m, until: now.Mono + int64(wait)}
+	w := &logWait{from: from, task: task, req: m, until: now.Mono + int64(wait), place: -1}
 	if wait == 0 {
 		c.ready.Reads = append(c.ready.Reads, c.logs.read(w, false))
 		return

@@ -276,3 +276,26 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 		t.Fatal("an older answer has resumed the queue")
 	}
 }
+
+// What waits and leaves costs the same however many wait (track record).
+func TestManyLogReadersComeAndGo(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.MaxWaiters = 3000
+	task := r.enqueue(spec("q"))[0]
+	for i := range 3000 {
+		r.send(uint64(2+i/1000), &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60})
+	}
+	r.turn()
+	if reply := r.ask(&nornv1.ClaimRequest{Queues: []string{"none"}, WaitSeconds: 1}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Fatalf("past max-waiters: %v", reply.Err)
+	}
+	r.step(Gone{Conn: 2})
+	before := len(r.replies)
+	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1, Data: []byte("news")})
+	if n := len(r.replies) - before; n != 1+2000 {
+		t.Fatalf("%d answers to an update with 2000 readers", n)
+	}
+	if r.core.logs.count != 0 {
+		t.Fatalf("%d readers are left", r.core.logs.count)
+	}
+}

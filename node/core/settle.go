@@ -51,7 +51,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 		c.check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{})
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoLog: true})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
@@ -85,7 +85,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoClaims: true})
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) {
 		return nornv1.State_STATE_UNSPECIFIED
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ func (c *Core) cancel(from Origin) {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
 	}
-	if w := c.logs.byFrom[from.key()]; w != nil {
+	if w := c.logs.of(from); w != nil {
 		c.logs.drop(w)
 		if !w.reading {
 			c.refuse(w.from, cancelled())
@@ -60,10 +61,8 @@ func (c *Core) gone(conn uint64) {
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)
 	}
-	for _, w := range slices.Clone(c.logs.order) {
-		if w.from.Conn == conn {
-			c.logs.drop(w)
-		}
+	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
+		c.logs.drop(w)
 	}
 }
 
@@ -75,7 +74,7 @@ func (c *Core) drain() {
 		c.desk.drop(w)
 		c.refuse(w.from, stopping())
 	}
-	for _, w := range slices.Clone(c.logs.order) {
+	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {
 		c.logs.drop(w)
 		if !w.reading {
 			c.refuse(w.from, stopping())
