@@ -256,6 +256,21 @@ func (k *killLoad) fan(ctx context.Context, r *rand.Rand, n int) {
 	k.j.note("fan: dependents", n)
 }
 
+// avalanche cancels a task on which so many depend that it takes the server
+// more than one step to tell them. Whoever kills it now kills it in between.
+func (k *killLoad) avalanche(ctx context.Context, r *rand.Rand) {
+	root := k.newTask(r, qDeps, false)
+	root.NotBefore = time.Now().Add(time.Hour)
+	tasks := make([]client.Task, 2000)
+	for i := range tasks {
+		tasks[i] = k.newTask(r, qDeps, false)
+		tasks[i].Dependencies, tasks[i].OnDependencyFailure = []id.ID{root.ID}, policies[i%2]
+	}
+	k.send(ctx, r, root)
+	k.send(ctx, r, tasks...)
+	k.cancel(ctx, []id.ID{root.ID}, client.CancelOptions{Reason: "avalanche"})
+}
+
 // key enqueues a task with a unique key.
 func (k *killLoad) key(ctx context.Context, r *rand.Rand) {
 	if k.full() {

@@ -50,6 +50,10 @@ func TestKillAtRandomMoments(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for n := range kills {
 		<-time.After(time.Duration(100+r.IntN(900)) * time.Millisecond)
+		if n%8 == 2 {
+			k.avalanche(ctx, r)
+			k.j.note("kill while dependents are told", 1)
+		}
 		v.kill(t)
 		k.j.note("kill under load", 1)
 		if n%4 == 1 {

@@ -291,7 +291,7 @@ var features = []string{
 	"discard acknowledged", "task died", "retry acknowledged", "cancel acknowledged", "cancel by filter acknowledged",
 	"cancel by filter: surely cancelled", "purge acknowledged", "purge: surely cancelled", "pause acknowledged", "drain acknowledged", "resume acknowledged",
 	"setting acknowledged", "settings read back", "tombstone read", "archive read back", "collected and in an archive", "count", "list", "get", "explain",
-	"full list", "count compared with list", "kill under load", "kill while starting",
+	"full list", "count compared with list", "kill under load", "kill while starting", "kill while dependents are told",
 }
 
 // missed are the features that were not exercised yet.
