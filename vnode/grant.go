@@ -113,6 +113,9 @@ type Failure struct {
 // the token holds no claim.
 func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.State, bool, error) {
 	entry, _, err := v.claims.Current(task, f.Token, now)
+	if err == nil && v.epoch == 0 {
+		return 0, false, claim.ErrLost // only a leader says so
+	}
 	if err != nil {
 		key := appendFact(nil, v.Partition, task, crdt.Key{Kind: crdt.KindFailed, A: f.Token})
 		if _, ok := tx.Get(key); !ok {
@@ -157,6 +160,9 @@ func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (
 			}
 		}
 		return false, err
+	}
+	if v.epoch == 0 {
+		return false, claim.ErrLost // only a leader says so
 	}
 	_, err := v.conclude(tx, task, token, claim.Released, crdt.Fact{}, false, "", now)
 	return false, err

@@ -71,6 +71,7 @@ type Vnode struct {
 	seq      uint32 // last claim number given out in this epoch
 	claims   *claim.Table
 	queues   map[string]*queue
+	sorted   []string // names of queues; nil after a change
 	recent   *recent
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
@@ -198,8 +199,14 @@ func (v *Vnode) Count(name string) *Counts {
 	return nil
 }
 
-// names gives the queues in an order that does not depend on the run.
-func (v *Vnode) names() []string { return slices.Sorted(maps.Keys(v.queues)) }
+// names gives the queues in an order that does not depend on the run. Nobody may
+// change the slice.
+func (v *Vnode) names() []string {
+	if len(v.sorted) != len(v.queues) {
+		v.sorted = slices.Sorted(maps.Keys(v.queues))
+	}
+	return v.sorted
+}
 
 // Held calls fn for every claim that has not ended, in the order of tasks and
 // tokens.
@@ -224,6 +231,7 @@ func (v *Vnode) Flush(tx store.Tx) {
 		if q.counts.Total() == 0 { // names must not pile up
 			tx.Delete(key)
 			delete(v.queues, q.name)
+			v.sorted = nil
 			v.lows.drop(v.Partition, q.name)
 			v.cfg.OnEmpty(q.name)
 		} else {
@@ -241,6 +249,7 @@ func (v *Vnode) queue(name string) *queue {
 	if q == nil {
 		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
 		v.queues[name] = q
+		v.sorted = nil
 	}
 	return q
 }

@@ -90,9 +90,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	t, v := d.Task, c.vnode(d.Task.ID)
 	switch {
 	case v.Leading() == 0:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
-		e.RetryAfter = 50 * time.Millisecond
-		return e
+		return leaderless(v)
 	case t.Collected():
 		return conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)
 	case d.State == crdt.StateCompleted:
@@ -108,6 +106,11 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	if d.State == crdt.StateCancelled {
 		if dependency, ok := c.links.obstacle(t); ok {
 			return conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
+		}
+	}
+	if t.Waiting() || d.State == crdt.StateCancelled {
+		if bad := c.links.admit(now, t.Enqueued.Dependencies); bad != nil {
+			return conflict("%s; enqueue the task anew", bad.Message)
 		}
 	}
 	if bad := (keys{c.Core}).resume(now, t); bad != nil {

@@ -35,6 +35,8 @@ type collector struct {
 	keys id.ID            // unique key looked at last
 
 	tag     uint64 // of the archive under way
+	again   int64  // after a failure: when to try the next one, mono ns
+	place   int    // partition of the archive under way
 	waiting []vnode.Due
 }
 
@@ -93,6 +95,8 @@ func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
 		switch {
 		case r.what == nornv1.Retention_RETENTION_KEEP, s == crdt.StateDead && keep == 0:
 			return -1
+		case r.what == nornv1.Retention_RETENTION_ARCHIVE && (k.tag != 0 || now.Mono < k.again):
+			return -1 // one archive at a time
 		}
 		return now.Wall - int64(keep)
 	}
@@ -128,9 +132,6 @@ func (k *collector) pause() time.Duration {
 
 // look takes one step in a partition and tells whether there is more.
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
-	if k.tag != 0 {
-		return false // one archive at a time, and nothing is passed over meanwhile
-	}
 	more = vnode.Forget(v, k.c.tx, now.Wall, collectBatch) == collectBatch
 	more = k.sweepKeys(now, v.Partition) || more
 	horizon := id.ID{}
@@ -207,7 +208,7 @@ func (k *collector) archive(dues []vnode.Due) {
 		return
 	}
 	k.c.tag++
-	k.tag, k.waiting = k.c.tag, dues
+	k.tag, k.waiting, k.place = k.c.tag, dues, k.p
 	partitions := len(k.c.vnodes)
 	k.c.ready.Archives = append(k.c.ready.Archives, Archive{Tag: k.tag, load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
@@ -234,10 +235,11 @@ func (k *collector) archived(now clock.Time, a Archived) {
 	dues := k.waiting
 	k.tag, k.waiting = 0, nil
 	if a.Failed {
-		k.at = max(k.at, now.Mono+int64(k.c.cfg.CollectInterval))
+		k.again = now.Mono + int64(k.c.cfg.CollectInterval)
 		return
 	}
-	if a.Tasks < len(dues) { // the rest is found again
+	k.p, k.from, k.at = k.place, vnode.DuesCursor{}, now.Mono // until it has no more
+	if a.Tasks < len(dues) {                                  // the rest is found again
 		dues = dues[:a.Tasks]
 	}
 	for _, d := range dues {

@@ -69,25 +69,27 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	}
 }
 
-// pending tells whether there is more to do at once.
-func (l *links) pending() bool { return len(l.news) > 0 || len(l.done) > 0 }
+// pending tells whether there is more to do at once. What becomes of dependents
+// only a leader says.
+func (l *links) pending() bool {
+	return (len(l.news) > 0 || len(l.done) > 0) && l.c.Leading() == len(l.c.vnodes)
+}
 
 // work lets go of the edges of finished tasks and tells a bounded number of
 // dependents.
 func (l *links) work(now clock.Time) {
 	budget := maxTold
-	for l.c.fatal == nil {
+	for l.c.fatal == nil && l.pending() {
 		switch {
 		case budget <= 0:
 			return
 		case len(l.done) > 0:
 			budget -= 1 + l.release(l.done[0])
-			l.done = l.done[1:]
-		case len(l.news) > 0:
-			budget -= l.tell(now, &l.news[0], min(budget, 100))
+			if l.done = l.done[1:]; len(l.done) == 0 {
+				l.done = nil
+			}
 		default:
-			l.done = nil
-			return
+			budget -= l.tell(now, &l.news[0], min(budget, 100))
 		}
 	}
 }
@@ -207,9 +209,8 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 
 // admit refuses dependencies that can never be completed: those older than the
 // cluster remembers and not known here.
-func (l *links) admit(now clock.Time, dependencies [][]byte) *proto.Error {
-	for _, b := range dependencies {
-		dependency := id.ID(b)
+func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
+	for _, dependency := range dependencies {
 		p := ring.Of(dependency, len(l.c.vnodes))
 		if dependency.Kind() == id.KindTask && now.Wall-dependency.Nanos() > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,

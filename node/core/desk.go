@@ -22,6 +22,7 @@ type desk struct {
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[askKey]*waiter
 	asked  map[askKey]*asked
+	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
 }
 
@@ -56,6 +57,7 @@ type waiter struct {
 	until    int64 // mono ns
 	done     bool
 	place    int
+	number   uint64 // by arrival
 }
 
 // askKey names a claim request of a client process.
@@ -215,6 +217,8 @@ func (d *desk) park(w *waiter) (displaced *waiter) {
 		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
+	d.parked++
+	w.number = d.parked
 	heap.Push(&d.byTime, w)
 	for _, name := range w.names {
 		q := d.queue(name)
@@ -252,7 +256,7 @@ func (d *desk) drop(w *waiter) {
 
 // of gives the waiters of a connection, by request.
 func (d *desk) of(conn uint64) (all []*waiter) {
-	// Any order: they are only dropped, which leaves no trace of it.
+	// Any order: they are only dropped, and the heap breaks ties by arrival.
 	for _, w := range d.byConn[conn] {
 		all = append(all, w)
 	}
@@ -290,8 +294,10 @@ func (d *desk) next() int64 {
 
 type waiterHeap []*waiter
 
-func (h waiterHeap) Len() int           { return len(h) }
-func (h waiterHeap) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h waiterHeap) Len() int { return len(h) }
+func (h waiterHeap) Less(i, j int) bool {
+	return h[i].until < h[j].until || h[i].until == h[j].until && h[i].number < h[j].number
+}
 func (h waiterHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].place, h[j].place = i, j

@@ -81,7 +81,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 	if task.Kind() == id.KindKey {
 		spec.Admission = now.Wall
 	}
-	if bad := c.admit(now, t, p, task); bad != nil {
+	if bad := c.admit(now, t.GetQueue(), spec.Dependencies, p, task); bad != nil {
 		return bad
 	}
 	got, problem := v.Enqueue(c.tx, task, &spec, now)
@@ -125,10 +125,10 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 
 // admit judges a task by its queue and by what it depends on. What is there
 // already is let through: the answer to a repeated send does not change.
-func (c enqueuing) admit(now clock.Time, t *nornv1.TaskSpec, p ring.Partition, task id.ID) *proto.Error {
-	err := c.queues.admit(t.GetQueue())
+func (c enqueuing) admit(now clock.Time, queue string, dependencies []id.ID, p ring.Partition, task id.ID) *proto.Error {
+	err := c.queues.admit(queue)
 	if err == nil {
-		err = c.links.admit(now, t.GetDependencies())
+		err = c.links.admit(now, dependencies)
 	}
 	if err != nil && vnode.Known(c.tx, p, task) {
 		return nil

@@ -41,8 +41,8 @@ type setQueue struct {
 // load takes over what the register says. A resumed queue has its waiting
 // requests looked at.
 func (q *queues) load(state map[string]register.Queue) *proto.Error {
-	// Any order: each queue is taken over by itself.
-	for name, r := range state {
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		r := state[name]
 		old := q.sets[name]
 		if old != nil && old.version >= r.Version { // answers may come out of order
 			continue

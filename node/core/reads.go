@@ -155,9 +155,18 @@ func (c *Core) count(from Origin, m *nornv1.CountRequest) {
 	}
 	sums := make(map[string]*vnode.Counts)
 	total := &vnode.Counts{}
+	if name := m.GetQueue(); name != "" {
+		n := c.queues.count(name)
+		reply := &nornv1.CountReply{Total: wireCount("", n)}
+		if n.Total() > 0 {
+			reply.Queues = []*nornv1.Count{wireCount(name, n)}
+		}
+		c.reply(from, reply)
+		return
+	}
 	for _, v := range c.vnodes {
 		v.Queues(func(name string, n *vnode.Counts) {
-			if m.GetQueue() != "" && name != m.GetQueue() || n.Total() == 0 {
+			if n.Total() == 0 {
 				return
 			}
 			if sums[name] == nil {

@@ -299,3 +299,48 @@ func TestManyLogReadersComeAndGo(t *testing.T) {
 		t.Fatalf("%d readers are left", r.core.logs.count)
 	}
 }
+
+// A retry does not wait for a dependency that was completed and forgotten.
+func TestARetryDoesNotWaitForWhatIsForgotten(t *testing.T) {
+	r := newCollecting(t)
+	a, c := r.enqueue(spec("a"))[0], r.enqueue(spec("c"))[0]
+	b := r.enqueue(after("b", onFailCancel, a, c))[0]
+	r.finish("a")
+	r.set("b", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_KEEP}, "retention")
+	r.die("c")
+	r.want(b, "cancelled")
+	r.pass(9 * 24 * time.Hour)
+	r.retry(c)
+	if res := r.retry(b)[0]; res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+		t.Fatalf("retried: %v", res)
+	}
+	r.want(b, "cancelled")
+	r.audit()
+}
+
+// An archive that fails holds up nothing but what is to be archived.
+func TestAFailingArchiveStopsNoDeletion(t *testing.T) {
+	r := newCollecting(t)
+	r.broken = true
+	r.set("a", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_ARCHIVE, RetentionSeconds: 60}, "retention", "retention_seconds")
+	for _, queue := range []string{"a", "b"} {
+		var specs []*nornv1.TaskSpec
+		for range 300 {
+			specs = append(specs, spec(queue))
+		}
+		r.enqueue(specs...)
+		for _, g := range r.claim(queue, 300) {
+			task, _ := id.Parse(g.Task.Id)
+			r.complete(task, g.Token)
+		}
+	}
+	r.pass(65 * time.Minute)
+	if n := r.total(); n != 300 {
+		t.Fatalf("%d tasks left, want the 300 that cannot be archived", n)
+	}
+	r.broken = false
+	r.pass(10 * time.Minute)
+	if n := r.total(); n != 0 || len(r.archives) != 300 {
+		t.Fatalf("%d tasks left, %d archived", n, len(r.archives))
+	}
+}

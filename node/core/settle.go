@@ -27,26 +27,26 @@ func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 	return id.ID(b), nil
 }
 
-// led refuses a request that only a leader decides while a partition it
-// concerns has none here: whether the claims hold is not known yet, and saying
+// led refuses a request that only a leader decides while nobody leads here: whether the claims hold is not known yet, and saying
 // that they are lost would end good work.
-func led[T interface{ GetId() []byte }](c settling, refs []T) *proto.Error {
-	for _, ref := range refs {
-		b := ref.GetId()
-		if len(b) != id.Size {
-			continue // refused by itself
-		}
-		if v := c.vnode(id.ID(b)); v.Leading() == 0 {
-			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
-			e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-			return e
-		}
+func (c settling) led() *proto.Error {
+	if c.Leading() > 0 {
+		return nil // the others are refused one by one
 	}
-	return nil
+	return leaderless(c.vnodes[0])
+}
+
+func leaderless(v *vnode.Vnode) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
+	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+	return e
 }
 
 // lost says why a token does not hold its task any more.
 func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
+	if v := c.vnode(task); v.Leading() == 0 {
+		return leaderless(v) // whether it is lost is not known here
+	}
 	if damaged(err) {
 		c.check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
@@ -99,7 +99,7 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 	}
 	lease, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
 	if err == nil {
-		err = led(c, m.GetClaims())
+		err = c.led()
 	}
 	if err != nil {
 		c.refuse(from, err)
@@ -207,7 +207,7 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
 	err := checkBatch(len(m.GetFailures()))
 	if err == nil {
-		err = led(c, m.GetFailures())
+		err = c.led()
 	}
 	if err != nil {
 		c.refuse(from, err)
@@ -255,7 +255,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
 	err := checkBatch(len(m.GetClaims()))
 	if err == nil {
-		err = led(c, m.GetClaims())
+		err = c.led()
 	}
 	if err != nil {
 		c.refuse(from, err)
