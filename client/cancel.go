@@ -11,7 +11,7 @@ import (
 
 // CancelOptions are the options of [Client.Cancel].
 type CancelOptions struct {
-	// Reason is shown as the task's error; beyond 16 KiB its front is cut off.
+	// Reason is shown as the task's error; beyond 1 KiB its front is cut off.
 	Reason string
 	// Only cancels a task only while it is in one of these states; empty: in any
 	// but completed.
@@ -26,7 +26,7 @@ type CancelOptions struct {
 // A completion wins over a cancellation, whenever it comes. The worker of a
 // task that is running hears of it at its next renewal.
 func (c *Client) Cancel(ctx context.Context, tasks []id.ID, o CancelOptions, opts ...WriteOption) ([]Result, error) {
-	durability, reason := written(opts).durability.proto(), tail(o.Reason, maxErrorBytes)
+	durability, reason := written(opts).durability.proto(), tail(o.Reason, maxReasonBytes)
 	return c.settle(ctx, "cancel", nornv1.Method_METHOD_CANCEL, tasks, func(items []int) protobuf.Message {
 		return &nornv1.CancelRequest{Ids: chosen(tasks, items), Reason: reason, OnlyStates: o.Only, Durability: durability}
 	})

@@ -59,7 +59,7 @@ func TestCancelOnTheWire(t *testing.T) {
 		&nornv1.WriteResult{Receipt: &nornv1.Receipt{Existed: true}, State: cancelled})))
 	tasks := numbered(250) // the fake's limit is 100
 	results, err := open(t, n).Cancel(t.Context(), tasks,
-		CancelOptions{Reason: strings.Repeat("y", maxErrorBytes) + "z", Only: []nornv1.State{ready}}, WithDurability(All))
+		CancelOptions{Reason: strings.Repeat("y", maxReasonBytes) + "z", Only: []nornv1.State{ready}}, WithDurability(All))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestCancelOnTheWire(t *testing.T) {
 	var sent [][]byte
 	for _, r := range n.Seen(nornv1.Method_METHOD_CANCEL) {
 		m := r.Message.(*nornv1.CancelRequest)
-		if len(m.GetIds()) > 100 || len(m.GetReason()) != maxErrorBytes || m.GetReason()[maxErrorBytes-1] != 'z' ||
+		if len(m.GetIds()) > 100 || len(m.GetReason()) != maxReasonBytes || m.GetReason()[maxReasonBytes-1] != 'z' ||
 			!slices.Equal(m.GetOnlyStates(), []nornv1.State{ready}) || m.GetDurability().GetLevel() != nornv1.WriteLevel_WRITE_LEVEL_ALL {
 			t.Errorf("sent %d IDs, states %v, %v", len(m.GetIds()), m.GetOnlyStates(), m.GetDurability())
 		}

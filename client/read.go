@@ -21,6 +21,9 @@ const followWait = 20 * time.Second
 
 const maxErrorBytes = proto.MaxErrorBytes
 
+// maxReasonBytes is what the server keeps of the reason of a cancellation.
+const maxReasonBytes = proto.MaxNoteBytes
+
 // read is a call without effect.
 func (c *caller) read(ctx context.Context, op string, method nornv1.Method, wait time.Duration, ask, reply protobuf.Message) error {
 	return c.do(ctx, &request{

@@ -116,8 +116,8 @@ func (t *Task) present(token uint64) bool {
 	return t.requeued == nil || token > t.requeued.AfterToken
 }
 
-// Collected tells whether the task was collected: a tombstone is all that
-// counts, whatever other facts come in late.
+// Collected tells whether the task was collected: a tombstone is all that is
+// left of it, and facts that come in late are not stored.
 func (t *Task) Collected() bool { return t.tombstone != nil }
 
 // CancelledByUser tells whether somebody cancelled the task, which no retry

@@ -121,7 +121,7 @@ func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
 	case nornv1.Method_METHOD_RENEW:
 		return &nornv1.RenewRequest{}, true
 	case nornv1.Method_METHOD_UPDATE:
-		return &nornv1.UpdateRequest{}, false
+		return &nornv1.UpdateRequest{}, true // in order with the completion
 	case nornv1.Method_METHOD_COMPLETE:
 		return &nornv1.CompleteRequest{}, true
 	case nornv1.Method_METHOD_FAIL:

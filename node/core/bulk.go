@@ -21,8 +21,8 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 	if err == nil {
 		err = checkDurability(m.GetDurability())
 	}
-	if err == nil && len(m.GetReason()) > proto.MaxErrorBytes {
-		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxErrorBytes)
+	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
+		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
 	}
 	c.each(from, err, m.GetIds(), m.GetOnlyStates(), func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		t := d.Task

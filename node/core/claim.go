@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -43,8 +44,8 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.ready.Replies = append(c.ready.Replies, answer(now, w, nil, nil))
 		return
 	}
-	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
+	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters || c.desk.bytes+w.bytes > maxWaitBytes {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", c.logs.count+len(c.desk.byTime))
 		e.RetryAfter = time.Second
 		c.refuse(r.From, e)
 		return
@@ -55,6 +56,13 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(old.from, e)
 	}
 }
+
+// What requests that wait may take in memory: each about so much, and all
+// together, because one may name a thousand queues.
+const (
+	waiterBytes  = 256
+	maxWaitBytes = 128 << 20
+)
 
 // newWaiter checks a claim request.
 func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
@@ -86,7 +94,14 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	w := &waiter{from: r.From, received: r.Received, until: r.Received + int64(wait), max: max(1, int(m.GetMaxTasks()))}
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease}
 	copy(w.ask.Session[:], m.GetSession())
-	w.names = m.GetQueues()
+	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
+	for _, name := range w.names {
+		w.bytes += len(name) + waiterBytes/4
+	}
+	w.bytes += waiterBytes
+	if r.Deadline != 0 {
+		w.until = min(w.until, r.Deadline) // who has given up must not be granted anything
+	}
 	return w, nil
 }
 

@@ -31,6 +31,7 @@ type collector struct {
 	at   int64            // mono ns of the next step
 	p    int              // partition it looks at
 	from vnode.DuesCursor // where it goes on in the partition's finished tasks
+	seen clock.Time       // of the last step
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
 
@@ -107,6 +108,10 @@ func (k *collector) work(now clock.Time) {
 	if now.Mono < k.at || k.c.cfg.CollectInterval <= 0 {
 		return
 	}
+	if k.jumped(now) {
+		k.at = now.Mono + int64(k.c.cfg.CollectInterval)
+		return
+	}
 	v := k.c.vnodes[k.p]
 	more := false
 	if v.Leading() != 0 {
@@ -118,6 +123,17 @@ func (k *collector) work(now clock.Time) {
 	}
 	k.p, k.from = (k.p+1)%len(k.c.vnodes), vnode.DuesCursor{}
 	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.vnodes))
+}
+
+// jumped tells whether the wall clock and the monotonic one have moved apart
+// since the last step. What is deleted by a clock that is wrong for a moment
+// does not come back, so a step is left out then.
+func (k *collector) jumped(now clock.Time) bool {
+	wall, mono := now.Wall-k.seen.Wall, now.Mono-k.seen.Mono
+	first := k.seen == clock.Time{}
+	k.seen = now
+	apart := max(wall-mono, mono-wall)
+	return !first && apart > int64(k.c.cfg.Eta)
 }
 
 // pause is how long to leave the loop to others.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -60,10 +61,10 @@ func mergeRetry(def crdt.Retry, r *nornv1.RetryPolicy) crdt.Retry {
 		out.Max = proto.Seconds(s)
 	}
 	if m := r.GetMultiplier(); m != 0 {
-		out.Multiplier = uint32(m * 1000)
+		out.Multiplier = uint32(math.Round(m * 1000))
 	}
 	if j := r.GetJitter(); j != 0 {
-		out.Jitter = uint32(j * 1000)
+		out.Jitter = uint32(math.Round(j * 1000))
 	}
 	return out
 }

@@ -305,7 +305,7 @@ func (c *Core) other(now clock.Time, r *Request) {
 	case *nornv1.CountRequest:
 		c.count(r.From, m)
 	case *nornv1.LogRequest:
-		c.log(now, r.From, m)
+		c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
 		c.status(now, r.From)
 	case *nornv1.ExplainRequest:

@@ -22,6 +22,7 @@ type desk struct {
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[askKey]*waiter
 	asked  map[askKey]*asked
+	bytes  int             // of the requests that wait
 	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
 }
@@ -58,6 +59,7 @@ type waiter struct {
 	done     bool
 	place    int
 	number   uint64 // by arrival
+	bytes    int    // about, in memory
 }
 
 // askKey names a claim request of a client process.
@@ -218,6 +220,7 @@ func (d *desk) park(w *waiter) (displaced *waiter) {
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
 	d.parked++
+	d.bytes += w.bytes
 	w.number = d.parked
 	heap.Push(&d.byTime, w)
 	for _, name := range w.names {
@@ -231,6 +234,7 @@ func (d *desk) park(w *waiter) (displaced *waiter) {
 // or when most of a list is done.
 func (d *desk) drop(w *waiter) {
 	w.done = true
+	d.bytes -= w.bytes
 	heap.Remove(&d.byTime, w.place)
 	delete(d.byConn[w.from.Conn], w.from.Request)
 	if len(d.byConn[w.from.Conn]) == 0 {
@@ -242,7 +246,7 @@ func (d *desk) drop(w *waiter) {
 	for _, name := range w.names {
 		q := d.queues[name]
 		if q == nil {
-			continue // named twice by the request
+			continue // it went while this request was dropped
 		}
 		if q.stale++; q.stale*2 > len(q.wait) {
 			q.wait = slices.DeleteFunc(q.wait, func(w *waiter) bool { return w.done })

@@ -13,7 +13,9 @@
 //     leave. Reads that wait are stepped as [ReadDone].
 //  7. Send Ready.Replies. A reply that surely never reached its client is
 //     stepped as [Undelivered] when it carried grants.
-//  8. Step a [Tick] no later than Ready.WakeWall and Ready.WakeMono.
+//  8. Read Ready.Archives on a snapshot taken right after 3, write them elsewhere,
+//     and step what became of each as [Archived].
+//  9. Step a [Tick] no later than Ready.WakeWall and Ready.WakeMono.
 //
 // Steps 1 to 3 of the next round may run while step 5 waits for the disk: that
 // is how batches form by themselves. Replies leave in the order of their

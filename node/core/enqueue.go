@@ -145,7 +145,9 @@ func takenAdvice(t *nornv1.TaskSpec) string {
 }
 
 func tooManyQueues(n int) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", n)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", n)
+	e.RetryAfter = 10 * time.Second // a name is given back when the last task of its queue is collected
+	return e
 }
 
 // checkID checks the ID that a client made.

@@ -193,7 +193,7 @@ func wireCount(name string, n *vnode.Counts) *nornv1.Count {
 
 const defaultLogPage = 1000
 
-func (c *Core) log(now clock.Time, from Origin, m *nornv1.LogRequest) {
+func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogRequest) {
 	task, bad := readID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
@@ -209,6 +209,9 @@ func (c *Core) log(now clock.Time, from Origin, m *nornv1.LogRequest) {
 		return
 	}
 	w := &logWait{from: from, task: task, req: m, until: now.Mono + int64(wait), place: -1}
+	if deadline != 0 {
+		w.until = min(w.until, deadline)
+	}
 	if wait == 0 {
 		c.ready.Reads = append(c.ready.Reads, c.logs.read(w, false))
 		return

@@ -3042,7 +3042,7 @@ type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 20 bytes each.
 	Ids [][]byte `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
-	// Shown as the task's error; at most 16 KiB.
+	// Shown as the task's error; at most 1 KiB.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Cancel a task only while it is in one of these states; empty: in any that
 	// is not completed.
