@@ -389,7 +389,7 @@ func (k *killLoad) purge(ctx context.Context, r *rand.Rand) {
 // retryDead retries what has died, and then what was cancelled with it.
 func (k *killLoad) retryDead(ctx context.Context, r *rand.Rand) {
 	if r.IntN(15) == 0 {
-		queue := []string{qPlain, qDeps}[r.IntN(2)]
+		queue := []string{qPlain, qDeps, qKeys}[r.IntN(3)]
 		k.j.retriesWhere(queue)
 		b, err := k.c.RetryWhere(ctx, client.Filter{Queue: queue, Limit: 20}, client.BulkOptions{})
 		k.j.retriedWhere(queue, b, err)

@@ -99,6 +99,7 @@ func broken() map[string]struct {
 		"a paused queue hands out":  {Paused, only(func(s *script, a id.ID) { s.set(history.Change{Queue: "q", Paused: true}); s.claim(1, 1, a) })},
 		"a draining queue takes in": {Paused, func(s *script) { s.set(history.Change{Queue: "q", Draining: true}); s.enqueue(history.Spec{}) }},
 		"one key, two tasks":        {UniqueKey, func(s *script) { s.enqueue(history.Spec{Key: "k"}); s.enqueue(history.Spec{Key: "k"}) }},
+		"a key of a finished task":  {UniqueKey, finishedKey},
 		"waiting for nothing":       {StateRule, only(func(s *script, a id.ID) { s.read(a, history.Waiting, nil) })},
 		"scheduled for no reason":   {StateRule, only(func(s *script, a id.ID) { s.read(a, history.Scheduled, nil) })},
 		"dead too early":            {Phantom, func(s *script) { s.read(s.enqueue(history.Spec{MaxAttempts: 3}), history.Dead, nil) }},
@@ -148,6 +149,14 @@ func overtaken(s *script) {
 	s.at += 30 * second
 	s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 	s.write(history.Renew, history.Item{Task: a, Token: 10})
+}
+
+func finishedKey(s *script) {
+	a := id.UniqueKey([16]byte{}, "q", "k", 0, 0)
+	s.again(a, history.Spec{Key: "k"}, false)
+	s.write(history.Cancel, history.Item{Task: a})
+	s.do(history.Event{Func: history.Key, Items: []history.Item{{Spec: &history.Spec{Queue: "q", Key: "k"}}}},
+		history.Event{Items: []history.Item{{Task: a, State: history.Cancelled}}})
 }
 
 func checkpointLost(s *script) {

@@ -288,6 +288,9 @@ func (c *Checker) keyed(asked, e *history.Event) {
 			}
 		}
 	}
+	if want.Window == 0 && got.State.Finished() {
+		c.fail(UniqueKey, t, "the key %s is said to be that of a task that is %s: it is free", want.Key, got.State)
+	}
 	if got.State != "" {
 		c.observeState(asked, t, got.State)
 	} else if t.enqueued.before(asked.At) && !c.forgettable(t, true) {

@@ -33,7 +33,7 @@ func (n *node) read(view store.View, r *core.Read) {
 		n.send(reply)
 	}
 	if r.Waits {
-		n.later(n.s.about(n.s.plan.disk.loop), func() { n.put(core.ReadDone{From: r.From, Empty: empty}, true) })
+		n.later(n.s.about(n.s.plan.disk.read), func() { n.put(core.ReadDone{From: r.From, Empty: empty}, true) })
 	}
 }
 

@@ -49,6 +49,14 @@ func (j *job) spec() *nornv1.TaskSpec {
 type board struct {
 	jobs []*job
 	byID map[id.ID]*job
+	hot  []id.ID // claimed last
+}
+
+// claimed notes a task that somebody works on now.
+func (b *board) claimed(task id.ID) {
+	if b.hot = append(b.hot, task); len(b.hot) > 4 {
+		b.hot = b.hot[1:]
+	}
 }
 
 func (b *board) add(j *job) {

@@ -172,7 +172,7 @@ func (n *node) release(r *round) bool {
 	}
 	for i := range r.reads {
 		read := &r.reads[i]
-		n.later(n.s.about(n.s.plan.disk.loop), func() { n.read(r.snapshot, read) })
+		n.later(n.s.about(n.s.plan.disk.read), func() { n.read(r.snapshot, read) })
 	}
 	for i := range r.archives {
 		a := &r.archives[i]

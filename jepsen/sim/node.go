@@ -211,7 +211,7 @@ func (n *node) receive(c *conn, r *core.Request, urgent bool) {
 // which stall, turns of the loop, and answers of the register.
 func (n *node) patience() time.Duration {
 	p := &n.s.plan.disk
-	d := time.Second + 60*(p.sync+p.loop+p.answer)
+	d := time.Second + 60*(p.sync+p.loop+p.answer+p.read)
 	if n.s.stalls {
 		d += 4 * stallFor
 	}

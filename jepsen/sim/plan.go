@@ -49,6 +49,7 @@ type diskPlan struct {
 	sync   time.Duration // mean
 	stall  float64       // chance of a sync that takes up to stallFor
 	loop   time.Duration // mean delay of a turn of the loop
+	read   time.Duration // mean delay of a read
 	depth  int           // rounds that may wait for a sync
 	full   time.Duration // mean time between episodes of a nearly full disk; 0: never
 	answer time.Duration // mean delay of the register
@@ -108,6 +109,7 @@ func (w *world) draw() plan {
 	p.disk = diskPlan{
 		sync:  pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond, 100 * time.Millisecond}),
 		loop:  pick(w, []time.Duration{20 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}),
+		read:  pick(w, []time.Duration{20 * time.Microsecond, time.Millisecond, 100 * time.Millisecond}),
 		depth: 1 + w.rnd.IntN(3), answer: pick(w, []time.Duration{time.Millisecond, 200 * time.Millisecond}),
 	}
 	if w.chance(0.3) {
@@ -181,7 +183,7 @@ func (p *plan) calm() {
 	p.net.spike, p.net.cut, p.net.again, p.net.idle = 0, 0, 0, 0
 	p.net.delay = min(p.net.delay, 5*time.Millisecond)
 	p.disk.stall, p.disk.doubt, p.disk.full = 0, 0, 0
-	p.disk.sync = min(p.disk.sync, 5*time.Millisecond)
+	p.disk.sync, p.disk.read = min(p.disk.sync, 5*time.Millisecond), min(p.disk.read, 5*time.Millisecond)
 	p.crash, p.clock.set = crashPlan{}, 0
 	p.work.fails, p.work.dies, p.work.lazy = 0, 0, 0
 }

@@ -44,7 +44,11 @@ func (r *reader) act() {
 		}
 		r.list(m, nil, next)
 	case n <= 6:
-		r.follow(j.id, nil, 1+s.rnd.IntN(5), next)
+		task := j.id
+		if len(s.board.hot) > 0 && s.chance(0.8) {
+			task = pick(&s.world, s.board.hot)
+		}
+		r.follow(task, nil, 1+s.rnd.IntN(5), next)
 	default:
 		r.get(j.id, func(*answer) { next() })
 	}

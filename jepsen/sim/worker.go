@@ -118,8 +118,9 @@ func (w *worker) adopt(j *work) {
 		return
 	}
 	w.jobs = append(w.jobs, j)
+	s.board.claimed(j.task)
 	j.lazy = s.chance(s.plan.work.lazy)
-	for at := s.about(w.lease / 4); s.chance(0.4); at += s.about(w.lease / 4) {
+	for at := s.about(w.lease / 4); s.chance(0.5); at += s.about(w.lease / 8) {
 		w.after(at, func() { w.update(j) })
 	}
 	w.after(w.effort(), func() { w.finish(j) })

@@ -138,12 +138,12 @@ type Config struct {
 	// DiskCheckInterval is between two looks at the free space. Default 5s: the
 	// reserve must hold what is written meanwhile.
 	DiskCheckInterval time.Duration
-	// CacheSize of the store's blocks. Default 16 MiB. Larger: faster reads of
+	// CacheSize of the store's blocks. Default 8 MiB. Larger: faster reads of
 	// old tasks; claims do not need it.
 	CacheSize Size
-	// MemTableSize of the store. Default 16 MiB. Larger: fewer, larger flushes,
-	// and a longer replay at start. Memory: up to four of them, twice (facts
-	// and register).
+	// MemTableSize of the store. Default 24 MiB. Larger: fewer, larger flushes
+	// and less merging (docs/performance.md), and a longer replay at start.
+	// Memory: two of them. Disk: as much again for the logs, and a spare one.
 	MemTableSize Size
 	// HeadSize is how many ready tasks are kept in memory per queue and
 	// partition. Default 256, about 60 bytes each and up to 1 KiB more for a small
@@ -186,7 +186,7 @@ func Default() *Config {
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,
-		CacheSize: 16 << 20, MemTableSize: 16 << 20, HeadSize: 256,
+		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}
 }

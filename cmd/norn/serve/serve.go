@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -32,8 +34,17 @@ type Options struct {
 	Now <-chan struct{}
 }
 
+// gcPercent is how much the heap may grow before it is collected. Most of it is
+// the store's memtables and cache, which hold no pointers and cost a collection
+// nothing: half of Go's default saves 20 to 30 MiB for a few percent of the
+// processor (docs/performance.md).
+const gcPercent = 50
+
 // Run runs a server until ctx ends, which stops it, or it fails.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	token, err := readToken(cfg)
 	if err != nil {
 		return err
