@@ -354,6 +354,8 @@ func TestJudgeTrustsHonestHistories(t *testing.T) {
 func TestJudgeKnowsWhatMayWait(t *testing.T) {
 	f := newForger()
 	d, never := f.task(1), client.Ref{ID: id.ID{19: 9}}
+	unsure := client.Task{ID: id.ID{19: 8}, Queue: "q"}
+	f.j.enqueued(f.j.enqueues(unsure), unsure.ID, false, &client.Error{Unknown: true})
 	for n, c := range []struct {
 		policy nornv1.DependencyFailure
 		on     client.Ref
@@ -361,6 +363,7 @@ func TestJudgeKnowsWhatMayWait(t *testing.T) {
 		may    bool
 	}{
 		{policies[0], d, isCompleted, false}, {policies[2], d, isCompleted, false}, {policies[0], d, isDead, false}, {policies[1], d, isDead, false},
+		{policies[0], client.Ref{ID: unsure.ID}, 0, true}, {policies[0], d, 0, false},
 		{policies[2], d, isDead, true}, {policies[2], d, isCancelled, true}, {policies[0], never, 0, true}, {policies[0], d, nornv1.State_STATE_WAITING, true},
 	} {
 		r := f.task(byte(20+n), on(c.policy, c.on))

@@ -352,7 +352,7 @@ func (j *judge) mayWait(task id.ID, states map[id.ID]nornv1.State) bool {
 			s = d.grave
 		}
 		switch {
-		case d == nil, !there && !d.facts[enqueuing].possible(), s == nornv1.State_STATE_WAITING:
+		case d == nil, !there && d.facts[enqueuing].since == 0, s == nornv1.State_STATE_WAITING:
 			return true
 		case s == nornv1.State_STATE_DEAD || s == nornv1.State_STATE_CANCELLED:
 			if t.spec.OnDependencyFailure == nornv1.DependencyFailure_DEPENDENCY_FAILURE_WAIT {

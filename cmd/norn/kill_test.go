@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -188,9 +189,15 @@ func (v *victim) stumble(t *testing.T, after time.Duration) {
 	_ = cmd.Wait() // it was killed
 }
 
+// freeAddress is one that nobody else takes while the server is down: where
+// all of 127.0.0.0/8 is this machine, not on the address that every other test
+// uses.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

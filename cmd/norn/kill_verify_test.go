@@ -53,30 +53,29 @@ func (k *killCheck) list(ctx context.Context) (all, error) {
 func (k *killCheck) everything(ctx context.Context) error {
 	k.gate.Lock()
 	defer k.gate.Unlock()
-	_, err := k.compare(ctx)
+	_, _, err := k.compare(ctx)
 	return err
 }
 
 // compare is everything without the lock. same tells whether every queue could
 // be counted: nothing has happened in it meanwhile.
-func (k *killCheck) compare(ctx context.Context) (same bool, err error) {
+func (k *killCheck) compare(ctx context.Context) (listed all, same bool, err error) {
 	before, err := k.c.Count(ctx, "")
 	if err != nil {
-		return false, err
+		return listed, false, err
 	}
 	begun := k.j.begins()
-	listed, err := k.list(ctx)
-	if err != nil {
-		return false, err
+	if listed, err = k.list(ctx); err != nil {
+		return listed, false, err
 	}
 	after, err := k.c.Count(ctx, "")
 	if err != nil {
-		return false, err
+		return listed, false, err
 	}
 	collected := k.j.listed(begun, listed.states)
 	same = k.counts(before, after, listed)
 	if err := k.archived(); err != nil {
-		return same, err
+		return listed, same, err
 	}
 	for _, task := range collected {
 		begun := k.j.begins()
@@ -84,9 +83,9 @@ func (k *killCheck) compare(ctx context.Context) (same bool, err error) {
 		k.j.buried(begun, task, t.GetState(), err)
 	}
 	if err := k.settings(ctx); err != nil {
-		return same, err
+		return listed, same, err
 	}
-	return same, k.j.verdict()
+	return listed, same, k.j.verdict()
 }
 
 // counts compares the queues that have not changed between two counts.
@@ -204,6 +203,8 @@ func (k *killCheck) idle(ctx context.Context) error {
 			return nil
 		case err == nil:
 			seen = stuck
+		case ctx.Err() == nil:
+			return err
 		}
 		select {
 		case <-tick.C:
@@ -228,7 +229,9 @@ func (k *killCheck) stuck(ctx context.Context) (tasks []id.ID, err error) {
 	if len(tasks) > 0 {
 		return tasks, nil
 	}
-	listed, err := k.list(ctx)
+	k.gate.Lock()
+	defer k.gate.Unlock()
+	listed, _, err := k.compare(ctx)
 	for task, s := range listed.states {
 		if !client.Finished(s) && (s != nornv1.State_STATE_WAITING || !k.j.mayWait(task, listed.states)) {
 			tasks = append(tasks, task)
@@ -244,16 +247,26 @@ func (k *killCheck) why(stuck []id.ID) string {
 	var out []string
 	for _, task := range stuck[:min(3, len(stuck))] {
 		e, err := k.c.Explain(ctx, task)
-		out = append(out, fmt.Sprint(task, e, err))
+		out = append(out, fmt.Sprint(task, e, err, k.j.story(task)))
 	}
 	return strings.Join(out, "; ")
+}
+
+// story is what was heard of a task.
+func (j *judge) story(task id.ID) []string {
+	_, end := j.hear()
+	defer end()
+	if t := j.tasks[task]; t != nil {
+		return slices.Clone(t.trace)
+	}
+	return nil
 }
 
 // finally compares everything once more: with all updates, and until every
 // queue could be counted.
 func (k *killCheck) finally(ctx context.Context) error {
 	for {
-		same, err := k.compare(ctx)
+		_, same, err := k.compare(ctx)
 		if err != nil {
 			return err
 		}
