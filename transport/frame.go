@@ -57,8 +57,8 @@ type Body interface {
 }
 
 // Droppable is a Body that wants to know when it surely never reached a write
-// call. Dropped is called at most once, on the connection's reader goroutine,
-// before [Handler.Closed].
+// call, or that an error went in its place. Dropped is called at most once, on a
+// goroutine of the connection, before [Handler.Closed].
 type Droppable interface {
 	Dropped()
 }

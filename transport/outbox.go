@@ -189,10 +189,13 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", ErrEncode, err)
 	case size > o.maxFrame:
-		err = fmt.Errorf("%w: the answer has %d bytes, the limit is %d", ErrFrameTooLarge, size, o.maxFrame)
+		err = fmt.Errorf("%w: it has %d bytes, the limit of a frame is %d", ErrEncode, size, o.maxFrame)
 	default:
 		patchLength(out, start)
 		return out
+	}
+	if d, ok := it.body.(Droppable); ok {
+		d.Dropped() // an error goes in its place
 	}
 	out = appendPrefix(dst[:start], it.request, it.word|FlagError, 0)
 	if replaced, err := o.errorBody(err).AppendTo(out); err == nil {

@@ -43,6 +43,22 @@ func TestRenewalKeepsTheClaim(t *testing.T) {
 	})
 }
 
+// What the server says of the task tells why the claim is lost.
+func TestACancelledTaskEndsTheContextAsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		q.set(func(q *queue) {
+			q.refuse[id.ID{1}] = proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "cancelled")
+			q.refused = nornv1.State_STATE_CANCELLED
+		})
+		r := start(t, q, Config{}, untilDone)
+		if e := r.ended(); e.Kind != Lost || !errors.Is(e.Err, ErrCancelled) {
+			t.Errorf("got %+v", e)
+		}
+	})
+}
+
 func TestRefusedRenewalEndsTheContext(t *testing.T) {
 	for kind, want := range map[nornv1.ErrorKind]error{
 		nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST: ErrClaimLost,

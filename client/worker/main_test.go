@@ -33,6 +33,7 @@ type queue struct {
 	done     []*nornv1.Completion
 	renewed  []int                                   // claims per renewal
 	refuse   map[id.ID]*proto.Error                  // of renewals
+	refused  nornv1.State                            // of tasks whose renewal is refused
 	override func(fakenode.Request) *fakenode.Answer // instead of all this
 	state    nornv1.State                            // after a failure
 	retry    *timestamppb.Timestamp                  // of a scheduled task
@@ -155,7 +156,7 @@ func (q *queue) renew(m *nornv1.RenewRequest) fakenode.Answer {
 	for _, ref := range m.GetClaims() {
 		r := &nornv1.RenewResult{LeaseSeconds: m.GetLeaseSeconds()}
 		if e := q.refuse[id.ID(ref.GetId())]; e != nil {
-			r.Error = e.Proto()
+			r.Error, r.State = e.Proto(), q.refused
 		}
 		reply.Results = append(reply.Results, r)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // renewals renews all claims in one go every third of a lease, a little earlier
@@ -45,6 +46,8 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 		switch {
 		case r.Err == nil:
 			jobs[i].extend(r.Deadline, before)
+		case r.State == nornv1.State_STATE_CANCELLED:
+			jobs[i].end(ErrCancelled)
 		case errors.Is(r.Err, client.ErrClaimLost), errors.Is(r.Err, client.ErrNotFound):
 			jobs[i].end(ErrClaimLost)
 		case errors.Is(r.Err, client.ErrCancelled) && ctx.Err() == nil:

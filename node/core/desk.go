@@ -236,7 +236,9 @@ func (d *desk) drop(w *waiter) {
 	w.done = true
 	d.bytes -= w.bytes
 	heap.Remove(&d.byTime, w.place)
-	delete(d.byConn[w.from.Conn], w.from.Request)
+	if d.byConn[w.from.Conn][w.from.Request] == w { // not so for a number used twice
+		delete(d.byConn[w.from.Conn], w.from.Request)
+	}
 	if len(d.byConn[w.from.Conn]) == 0 {
 		delete(d.byConn, w.from.Conn)
 	}
