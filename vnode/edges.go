@@ -113,6 +113,11 @@ func Unblock(tx store.Tx, p ring.Partition, task, dependency id.ID) (was, last b
 	return true, !hasKey(tx, appendTask(nil, tableWaiting, p, task))
 }
 
+// Free takes the note back, whether it was there or not.
+func Free(tx store.Tx, p ring.Partition, task, dependency id.ID) {
+	tx.Delete(appendEdge(nil, tableWaiting, p, task, dependency))
+}
+
 // Blockers gives the dependencies that hold a waiting task back, in ID order.
 func Blockers(view store.View, p ring.Partition, task id.ID) (dependencies []id.ID) {
 	prefix := appendTask(nil, tableWaiting, p, task)

@@ -9,10 +9,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
 // Retention says what happens to finished tasks in the end.
@@ -35,21 +32,11 @@ type collector struct {
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
 
-	tag     uint64 // of the archive under way
-	again   int64  // after a failure: when to try the next one, mono ns
-	place   int    // partition of the archive under way
-	waiting []vnode.Due
+	archives archives
 }
 
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
 const collectBatch = 64
-
-// archiveBytes bounds one archive in memory, but for its last task;
-// archiveUpdates the updates of a task in it.
-const (
-	archiveBytes   = 8 << 20
-	archiveUpdates = 32 << 20
-)
 
 // collectPause is between two steps while there is much to do, so that clients
 // come first; idlePause while there are none.
@@ -85,8 +72,9 @@ func (k *collector) rule(queue string) rule {
 }
 
 // cutoff is the instant up to which tasks of a queue have been kept long
-// enough; below 0 when they stay.
-func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
+// enough; below 0 when they stay, or something else is done with them than what
+// is asked for.
+func (k *collector) cutoff(now clock.Time, what nornv1.Retention) func(crdt.State, string) int64 {
 	return func(s crdt.State, queue string) int64 {
 		r := k.rule(queue)
 		keep := r.after
@@ -94,10 +82,8 @@ func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
 			keep = r.dead
 		}
 		switch {
-		case r.what == nornv1.Retention_RETENTION_KEEP, s == crdt.StateDead && keep == 0:
+		case r.what != what, s == crdt.StateDead && keep == 0:
 			return -1
-		case r.what == nornv1.Retention_RETENTION_ARCHIVE && (k.tag != 0 || now.Mono < k.again):
-			return -1 // one archive at a time
 		}
 		return now.Wall - int64(keep)
 	}
@@ -105,6 +91,7 @@ func (k *collector) cutoff(now clock.Time) func(crdt.State, string) int64 {
 
 // work takes one step when it is time.
 func (k *collector) work(now clock.Time) {
+	k.archives.work(now)
 	if now.Mono < k.at || k.c.cfg.CollectInterval <= 0 {
 		return
 	}
@@ -154,18 +141,13 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
 	copy(horizon[:], order[:])
 	more = vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch || more
-	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now), collectBatch)
-	var archive []vnode.Due
+	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, nornv1.Retention_RETENTION_DELETE), collectBatch)
 	for _, d := range dues {
-		switch {
-		case v.Edges.Any(k.c.tx, d.Task): // an unfinished task depends on it
-		case k.rule(d.Queue).what == nornv1.Retention_RETENTION_ARCHIVE:
-			archive = append(archive, d)
-		default:
+		if !v.Edges.Any(k.c.tx, d.Task) { // else an unfinished task depends on it
 			k.collect(now, d)
 		}
 	}
-	k.archive(archive)
+	k.archives.look(now, v)
 	return more || !done
 }
 
@@ -174,7 +156,7 @@ func (k *collector) next() int64 {
 	if k.c.cfg.CollectInterval <= 0 {
 		return clock.Never
 	}
-	return k.at
+	return min(k.at, k.archives.at)
 }
 
 func (k *collector) collect(now clock.Time, d vnode.Due) bool {
@@ -216,51 +198,4 @@ func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
 		return false
 	}
 	return true
-}
-
-// archive has tasks written elsewhere before they are collected.
-func (k *collector) archive(dues []vnode.Due) {
-	if len(dues) == 0 || k.tag != 0 {
-		return
-	}
-	k.c.tag++
-	k.tag, k.waiting, k.place = k.c.tag, dues, k.p
-	partitions := len(k.c.vnodes)
-	k.c.ready.Archives = append(k.c.ready.Archives, Archive{Tag: k.tag, load: func(view store.View) ([]*nornv1.Task, error) {
-		var tasks []*nornv1.Task
-		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
-			d := dues[len(tasks)]
-			t, err := vnode.ReadTask(view, ring.Of(d.Task, partitions), d.Task, vnode.ReadOptions{})
-			if err != nil {
-				return nil, err
-			}
-			w := wireTask(t, archiveUpdates)
-			tasks = append(tasks, w)
-			size += gproto.Size(w)
-		}
-		return tasks, nil
-	}})
-}
-
-// archived hears that an archive is safe, or has failed: then its tasks stay
-// and are tried again.
-func (k *collector) archived(now clock.Time, a Archived) {
-	if a.Tag != k.tag {
-		return
-	}
-	dues := k.waiting
-	k.tag, k.waiting = 0, nil
-	if a.Failed {
-		k.again = now.Mono + int64(k.c.cfg.CollectInterval)
-		return
-	}
-	k.p, k.from, k.at = k.place, vnode.DuesCursor{}, now.Mono // until it has no more
-	if a.Tasks < len(dues) {                                  // the rest is found again
-		dues = dues[:a.Tasks]
-	}
-	for _, d := range dues {
-		if k.collect(now, d) {
-			k.c.stats.Archived++
-		}
-	}
 }

@@ -99,6 +99,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.collect = &collector{c: c, at: now.Mono}
+	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
@@ -146,7 +147,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case Registered:
 		c.registered(now, e.Result)
 	case Archived:
-		c.collect.archived(now, e)
+		c.collect.archives.done(now, e)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}

@@ -104,7 +104,7 @@ func (l *links) release(task id.ID) int {
 	}
 	for _, dependency := range t.Enqueued.Dependencies {
 		l.c.vnode(dependency).Edges.Drop(l.c.tx, dependency, task)
-		vnode.Unblock(l.c.tx, p, task, dependency)
+		vnode.Free(l.c.tx, p, task, dependency)
 	}
 	return len(t.Enqueued.Dependencies)
 }

@@ -1,0 +1,100 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// archives has finished tasks of some queues written elsewhere before they are
+// collected: one archive at a time, and one that fails holds up nothing else.
+type archives struct {
+	k     *collector
+	tag   uint64      // of the archive under way; 0: none
+	dues  []vnode.Due // what it is made of
+	safe  []vnode.Due // archived, to be collected
+	at    int64       // when to go on collecting, mono ns
+	again int64       // after a failure: when to try the next one, mono ns
+}
+
+// Bounds of one archive. It is larger than a step of the collector, because
+// each is a file; in memory it takes no more than so many bytes and a task.
+const (
+	archiveTasks   = 4096
+	archiveBytes   = 8 << 20
+	archiveUpdates = 32 << 20 // of one task
+)
+
+// look begins an archive of what is due in a partition.
+func (a *archives) look(now clock.Time, v *vnode.Vnode) {
+	if a.tag != 0 || len(a.safe) > 0 || now.Mono < a.again {
+		return
+	}
+	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
+	var dues []vnode.Due
+	for _, d := range all {
+		if !v.Edges.Any(a.k.c.tx, d.Task) { // else an unfinished task depends on it
+			dues = append(dues, d)
+		}
+	}
+	if len(dues) == 0 {
+		return
+	}
+	a.k.c.tag++
+	a.tag, a.dues = a.k.c.tag, dues
+	partitions := len(a.k.c.vnodes)
+	a.k.c.ready.Archives = append(a.k.c.ready.Archives, Archive{Tag: a.tag, load: func(view store.View) ([]*nornv1.Task, error) {
+		var tasks []*nornv1.Task
+		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
+			task := dues[len(tasks)].Task
+			t, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{})
+			if err != nil {
+				return nil, err
+			}
+			w := wireTask(t, archiveUpdates)
+			tasks = append(tasks, w)
+			size += gproto.Size(w)
+		}
+		return tasks, nil
+	}})
+}
+
+// done hears that an archive is safe, or has failed: then its tasks stay and
+// are tried again.
+func (a *archives) done(now clock.Time, e Archived) {
+	if e.Tag != a.tag {
+		return
+	}
+	dues := a.dues
+	a.tag, a.dues = 0, nil
+	if e.Failed {
+		a.again = now.Mono + int64(a.k.c.cfg.CollectInterval)
+		return
+	}
+	a.safe, a.at = dues[:min(e.Tasks, len(dues))], now.Mono // the rest is found again
+}
+
+// work collects what is safe, in steps, and then looks for more in the same
+// partition.
+func (a *archives) work(now clock.Time) {
+	if len(a.safe) == 0 || now.Mono < a.at {
+		return
+	}
+	n := min(len(a.safe), collectBatch)
+	last := a.safe[n-1].Task
+	for _, d := range a.safe[:n] {
+		if a.k.collect(now, d) {
+			a.k.c.stats.Archived++
+		}
+	}
+	if a.safe = a.safe[n:]; len(a.safe) > 0 {
+		a.at = now.Mono + int64(a.k.pause())
+		return
+	}
+	a.safe, a.at = nil, clock.Never
+	a.look(now, a.k.c.vnode(last))
+}
