@@ -123,8 +123,6 @@ func (s *script) settle() {
 	s.event(history.Event{At: s.at, Text: Settled})
 }
 
-func (s *script) note(text string) { s.event(history.Event{At: s.at, Text: text}) }
-
 // finish ends the script and gives the name of the broken promise.
 func (s *script) finish() string {
 	if s.found == nil {

@@ -82,7 +82,7 @@ func (s *Stats) String() string {
 var perSeed = map[Stat]int{
 	Operations: 20_000, Enqueues: 1500, Existed: 20, Grants: 1500, Renewals: 300, GivenUp: 20, Updates: 300, Completions: 1000,
 	Failures: 50, Releases: 20, Deaths: 10, Reads: 1000, Ghosts: 50, Cuts: 50, Undelivered: 10, Crashes: 100, CrashesAtStep: 30,
-	CrashesWithLoss: 20, Stops: 10, ClockSteps: 5, Collected: 100, Parked: 100, Audits: 200,
+	CrashesWithLoss: 10, Stops: 10, ClockSteps: 5, Collected: 100, Parked: 100, Audits: 200,
 }
 
 // Calm lists what happened too rarely in a number of seeds for them to prove

@@ -66,7 +66,6 @@ func (s *script) step(pause byte, code int) *script {
 type player struct {
 	*rig
 	open map[Origin]bool
-	last Reply // with grants
 }
 
 func (p *player) play(b []byte) {
