@@ -61,9 +61,11 @@ func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
 func (r *run) consume(s *stage, n, workers int) {
 	share := max(r.Batch, r.Prefetch)
 	var taken atomic.Int64
-	each := make(chan *worker, workers)
-	for range workers {
-		each <- &worker{run: r, s: s}
+	all, each := make([]*worker, workers), make(chan *worker, workers)
+	for i := range all {
+		all[i] = &worker{run: r, s: s, claimed: make(chan []*client.Claim), done: make(chan error, 1)}
+		go all[i].finisher()
+		each <- all[i]
 	}
 	r.parallel(s, workers, func() bool {
 		left := share - max(0, int(taken.Add(int64(share)))-n)
@@ -85,6 +87,10 @@ func (r *run) consume(s *stage, n, workers int) {
 		}
 		return true
 	})
+	for _, w := range all {
+		close(w.claimed)
+		_ = w.wait() // only after a failure, which is known
+	}
 }
 
 // worker holds the tasks of one claim at a time. Unless the run is alternating
@@ -92,18 +98,27 @@ func (r *run) consume(s *stage, n, workers int) {
 // the worker SDK does.
 type worker struct {
 	*run
-	s    *stage
-	last chan error // the completion on its way; nil: none
+	s       *stage
+	claimed chan []*client.Claim // to the finisher
+	done    chan error           // from it; room for one
+	under   bool                 // a completion is on its way
+}
+
+// finisher completes what it is given until there is no more. One goroutine for
+// all of it: new ones would spend their time on growing their stacks.
+func (w *worker) finisher() {
+	for claims := range w.claimed {
+		w.done <- w.finish(claims)
+	}
 }
 
 // wait waits for the completion that is on its way.
 func (w *worker) wait() error {
-	if w.last == nil {
+	if !w.under {
 		return nil
 	}
-	err := <-w.last
-	w.last = nil
-	return err
+	w.under = false
+	return <-w.done
 }
 
 // work claims up to most tasks in one request and completes them, batch at a
@@ -123,12 +138,11 @@ func (w *worker) work(most int) (int, error) {
 	if err := w.wait(); err != nil {
 		return 0, err
 	}
-	w.last = make(chan error, 1)
 	if w.Alternate {
-		w.last <- w.finish(claims)
-		return len(claims), w.wait()
+		return len(claims), w.finish(claims)
 	}
-	go func(done chan<- error) { done <- w.finish(claims) }(w.last)
+	w.under = true
+	w.claimed <- claims
 	return len(claims), nil
 }
 

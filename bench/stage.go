@@ -26,10 +26,15 @@ type stage struct {
 	errs  []error
 }
 
+// maxStage ends a stage that nothing else has ended.
+const maxStage = 24 * time.Hour
+
 // newStage begins a stage that ends with ctx.
 func newStage(ctx context.Context, name string, total int) *stage {
 	s := &stage{name: name, total: total, began: time.Now(), calls: make(map[string]*hdrhistogram.Histogram)}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	// A deadline for all calls: one of each call's own would cost a timer each.
+	// What stands still is ended by watch long before.
+	s.ctx, s.cancel = context.WithTimeout(ctx, maxStage)
 	return s
 }
 

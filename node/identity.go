@@ -132,8 +132,7 @@ func format(cfg *config.Config, path func(string) string, open openStore) (*dire
 	for _, s := range []store.Store{d.facts, d.register} {
 		var b store.Batch
 		b.Set(incarnationKey, d.self.Incarnation[:])
-		s.Apply(&b)
-		s.Sync()
+		s.Commit(&b)()
 	}
 	if err := register.Format(d.register, cluster, d.self); err != nil {
 		return nil, errors.Join(err, d.close())

@@ -15,7 +15,7 @@ import (
 
 // round is what one turn of the loop hands to the syncer.
 type round struct {
-	dirty    bool // something was applied that must be durable first
+	durable  func() // waits until what was applied is; nil: nothing was
 	replies  []core.Reply
 	reads    []core.Read
 	snapshot store.Snapshot // for the reads; nil without
@@ -60,9 +60,8 @@ func (n *Node) loop(ctx context.Context) {
 func (n *Node) perform(ready *core.Ready) {
 	r := round{replies: ready.Replies, reads: ready.Reads}
 	if ready.Persist != nil {
-		n.facts.Apply(ready.Persist)
+		r.durable = n.facts.Commit(ready.Persist)
 		n.core.Recycle(ready.Persist)
-		r.dirty = true
 	}
 	if len(r.reads) > 0 {
 		r.snapshot = n.facts.Snapshot()
@@ -78,7 +77,7 @@ func (n *Node) perform(ready *core.Ready) {
 			})
 		})
 	}
-	if r.dirty || len(r.replies) > 0 || len(r.reads) > 0 {
+	if r.durable != nil || len(r.replies) > 0 || len(r.reads) > 0 {
 		n.rounds <- r
 	}
 }
@@ -118,29 +117,11 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 // syncer makes rounds durable and lets their replies and reads go, in order.
 func (n *Node) syncer() {
 	for r := range n.rounds {
-		// Whatever is applied by now is covered by the same sync.
-		rounds := []round{r}
-		dirty := r.dirty
-	more:
-		for {
-			select {
-			case next, ok := <-n.rounds:
-				if !ok {
-					break more
-				}
-				rounds = append(rounds, next)
-				dirty = dirty || next.dirty
-			default:
-				break more
-			}
-		}
-		if dirty {
-			n.facts.Sync()
+		if r.durable != nil {
+			r.durable()
 			n.metrics.syncs.Add(1)
 		}
-		for i := range rounds {
-			n.release(&rounds[i])
-		}
+		n.release(&r)
 	}
 }
 

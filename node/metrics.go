@@ -25,7 +25,7 @@ func newMetrics() *metrics {
 	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
 	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
 	m.registry.MustRegister(m.connections, m.diskFree, prometheus.NewCounterFunc(
-		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Syncs of the store's log; each covers everything applied before it."},
+		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
 		func() float64 { return float64(m.syncs.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},

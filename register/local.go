@@ -63,8 +63,7 @@ func write(s store.Store, state *State) error {
 	}
 	var batch store.Batch
 	batch.Set(stateKey, b)
-	s.Apply(&batch)
-	s.Sync()
+	s.Commit(&batch)()
 	return nil
 }
 

@@ -43,7 +43,12 @@ func (x *index) add(hash uint64, write int32) {
 	x.last = append(x.last, write)
 	x.hash = append(x.hash, hash)
 	if 2*len(x.last) > len(x.slots) { // at most half full: probes stay short
-		x.slots = make([]int32, max(minSlots, 2*len(x.slots)))
+		if size := max(minSlots, 2*len(x.slots)); size <= cap(x.slots) {
+			x.slots = x.slots[:size]
+			clear(x.slots)
+		} else {
+			x.slots = make([]int32, size)
+		}
 		for at := range x.last {
 			x.enter(at)
 		}
@@ -61,11 +66,16 @@ func (x *index) enter(at int) {
 	x.slots[i] = int32(at + 1)
 }
 
+// reset forgets the keys. A table that was mostly empty becomes smaller, so that
+// a large batch does not make the small ones after it dear.
 func (x *index) reset() {
 	if len(x.slots) > maxSlots {
 		x.slots, x.last, x.hash = nil, nil, nil
 	}
 	clear(x.slots)
+	if size := len(x.slots) / 2; size >= minSlots && 4*len(x.last) < size {
+		x.slots = x.slots[:size]
+	}
 	x.last, x.hash = x.last[:0], x.hash[:0]
 }
 

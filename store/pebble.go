@@ -51,6 +51,34 @@ func (p *Pebble) Apply(b *Batch) {
 	if b.Len() == 0 {
 		return
 	}
+	w := p.batch(b)
+	if err := w.Commit(pebble.NoSync); err != nil {
+		p.fatal(fmt.Errorf("store: apply: %w", err))
+	}
+	_ = w.Close() // gives its memory back: cannot fail
+}
+
+// Commit makes the batch visible and begins to make it durable, with everything
+// applied before. Commits that come while the log is being synced share the
+// next sync of it.
+func (p *Pebble) Commit(b *Batch) (wait func()) {
+	if b.Len() == 0 {
+		return p.Sync // Pebble takes an empty batch for done
+	}
+	w := p.batch(b)
+	if err := p.db.ApplyNoSyncWait(w, pebble.Sync); err != nil {
+		p.fatal(fmt.Errorf("store: commit: %w", err))
+	}
+	return func() {
+		if err := w.SyncWait(); err != nil {
+			p.fatal(fmt.Errorf("store: sync: %w", err))
+		}
+		_ = w.Close() // gives its memory back: cannot fail
+	}
+}
+
+// batch is Pebble's form of a batch.
+func (p *Pebble) batch(b *Batch) *pebble.Batch {
 	const perWrite, header = 1 + 2*5, 12 // kind and two lengths; header of the batch
 	w := p.db.NewBatchWithSize(b.Size() + perWrite*b.Len() + header)
 	for op := range b.All() {
@@ -60,10 +88,7 @@ func (p *Pebble) Apply(b *Batch) {
 		}
 		_ = w.Set(op.Key, op.Value, nil)
 	}
-	if err := w.Commit(pebble.NoSync); err != nil {
-		p.fatal(fmt.Errorf("store: apply: %w", err))
-	}
-	_ = w.Close() // gives its memory back: cannot fail
+	return w
 }
 
 // Sync makes everything applied durable: one fdatasync of the log, shared by

@@ -30,6 +30,8 @@ type events struct {
 func (e *events) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: e.backgroundError,
+		FlushBegin:      func(pebble.FlushInfo) { yieldThread() },
+		CompactionBegin: func(pebble.CompactionInfo) { yieldThread() },
 		FlushEnd:        func(i pebble.FlushInfo) { e.ended(i.Err) },
 		CompactionEnd:   func(i pebble.CompactionInfo) { e.ended(i.Err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {

@@ -50,7 +50,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// Deleted ranges give their space back soon, without a flush each.
 		FlushDelayDeleteRange: 10 * time.Second,
 		CompactionConcurrencyRange: func() (int, int) {
-			return 1, max(1, runtime.GOMAXPROCS(0)/4)
+			return 1, max(1, runtime.NumCPU()/4)
 		},
 	}
 	for i := range opts.Levels {

@@ -31,6 +31,8 @@ type prefilled struct {
 const (
 	spareName  = "spare-log.prefilled"
 	spareDraft = "spare-log.draft"
+	// fillStep is how much of a spare is written at once, in bytes.
+	fillStep = 128 << 10
 )
 
 // start makes the spare, or takes over the one that is there, and from then on
@@ -54,9 +56,11 @@ func (f *prefilled) fill() error {
 	if err != nil {
 		return fmt.Errorf("store: spare log: %w", err)
 	}
-	zeros := make([]byte, 256<<10)
+	zeros := make([]byte, fillStep)
 	for left := f.size; left > 0 && err == nil; left -= int64(len(zeros)) {
-		_, err = file.Write(zeros[:min(left, int64(len(zeros)))])
+		if _, err = file.Write(zeros[:min(left, int64(len(zeros)))]); err == nil {
+			err = file.SyncData() // a little at a time: syncs of the log in use wait behind it
+		}
 	}
 	if err == nil {
 		err = file.Sync()

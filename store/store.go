@@ -38,14 +38,17 @@ type Snapshot interface {
 	Close()
 }
 
-// Store is an ordered map on a disk. Apply, Sync and Snapshot may be called
+// Store is an ordered map on a disk. Apply, Commit and Snapshot may be called
 // from different goroutines; the order of Apply calls is the order of writes.
 type Store interface {
 	View
 	// Apply makes the batch visible. The batch may be reused afterwards.
 	Apply(b *Batch)
-	// Sync returns when everything applied before the call is durable.
-	Sync()
+	// Commit makes the batch visible, like Apply, and begins to make it durable
+	// with everything applied before; an empty batch is a plain sync. wait
+	// returns when that is done. It must be called once, on any goroutine,
+	// before Close.
+	Commit(b *Batch) (wait func())
 	// Snapshot gives the store as it is now.
 	Snapshot() Snapshot
 	// Close ends the store. What is not synced may be lost.

@@ -94,6 +94,12 @@ func (m *Mem) Apply(b *store.Batch) {
 	m.pending = append(m.pending, ops)
 }
 
+// Commit applies the batch; the wait is a sync.
+func (m *Mem) Commit(b *store.Batch) (wait func()) {
+	m.Apply(b)
+	return m.Sync
+}
+
 // Sync makes everything applied durable.
 func (m *Mem) Sync() {
 	for _, ops := range m.pending {

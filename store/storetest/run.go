@@ -194,11 +194,10 @@ func crash(t *testing.T, open func(t testing.TB) Machine) {
 	defer m.Close()
 	rapid.Check(t, func(rt *rapid.T) {
 		clearAll(m.Store())
-		m.Store().Sync()
+		m.Store().Commit(&store.Batch{})()
 		states := []model{{}} // after each batch since the last sync
 		next := 0
-		apply := func(t *rapid.T) {
-			var b store.Batch
+		fill := func(t *rapid.T, b *store.Batch) {
 			now := maps.Clone(states[len(states)-1])
 			// Each batch marks itself in several keys: half a batch shows.
 			next++
@@ -214,15 +213,33 @@ func crash(t *testing.T, open func(t testing.TB) Machine) {
 			}
 			b.Set([]byte("last"), fmt.Append(nil, next))
 			now["last"] = fmt.Sprint(next)
-			m.Store().Apply(&b)
 			states = append(states, now)
+		}
+		apply := func(t *rapid.T) {
+			var b store.Batch
+			fill(t, &b)
+			m.Store().Apply(&b)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			// Mostly writes: crashes are what takes time.
 			"apply": apply, "apply more": apply, "apply still more": apply, "apply even more": apply,
 			"sync": func(*rapid.T) {
-				m.Store().Sync()
+				m.Store().Commit(&store.Batch{})()
 				states = states[len(states)-1:]
+			},
+			"commit": func(t *rapid.T) {
+				var b store.Batch
+				if rapid.Bool().Draw(t, "with writes") { // without, it still covers what came before
+					fill(t, &b)
+				}
+				wait := m.Store().Commit(&b)
+				b.Reset() // it may be reused as soon as it is visible
+				durable := len(states) - 1
+				if rapid.Bool().Draw(t, "another in between") {
+					apply(t)
+				}
+				wait()
+				states = states[durable:]
 			},
 			"crash": func(t *rapid.T) {
 				m.Crash(func(n int) int { return rapid.IntRange(0, n).Draw(t, "survive") })

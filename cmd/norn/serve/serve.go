@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -40,10 +41,20 @@ type Options struct {
 // processor (docs/performance.md).
 const gcPercent = 50
 
+// spareProcs is how many goroutines may run at once beyond the number of
+// processors. Flushes and compactions run for milliseconds; with a place each
+// in addition, the system's scheduler decides between them and an answer, and
+// not Go's, which lets them have ten milliseconds.
+const spareProcs = 2
+
 // Run runs a server until ctx ends, which stops it, or it fails.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS()
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
 	token, err := readToken(cfg)
 	if err != nil {
