@@ -125,6 +125,28 @@ func TestRepeatedAnswerIsNotUndone(t *testing.T) {
 	r.audit()
 }
 
+// The simulator's seed 243: a claim ended while its answer was still on its
+// way out, the request came again and was granted anew, twice answered; the
+// dropped answer of the first claim was counted against the second.
+func TestDroppedAnswerOfAnEndedClaimFreesNothing(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"))
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	ended := r.ask(ask)
+	r.complete(ended.Grants[0].Task, ended.Grants[0].Token)
+	r.enqueue(spec("q"))
+	again := r.ask(ask)
+	r.ask(ask) // heard
+	r.step(Undelivered{ended.Grants})
+	r.step(Undelivered{again.Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 0 {
+		t.Fatalf("granted to another worker while the first holds it: %v", g)
+	}
+	r.audit()
+}
+
 func TestAnswerBeforeARestartIsNotUndone(t *testing.T) {
 	r := newRig(t)
 	r.enqueue(spec("q"))

@@ -170,12 +170,15 @@ func (d *desk) answered(key askKey) {
 	}
 }
 
-// unheard notes that a reply was dropped and tells whether now surely nobody
-// has heard of the grants.
-func (d *desk) unheard(key askKey) bool {
-	a := d.asked[key]
+// unheard notes that a reply with this grant was dropped and tells whether now
+// surely nobody has heard of what its request was granted.
+func (d *desk) unheard(g GrantRef) bool {
+	a := d.asked[g.ask]
 	if a == nil {
 		return true // not named, or it has ended and there is nothing to free
+	}
+	if !slices.Contains(a.grants, g) {
+		return false // what it carried has ended; the request came again since, and was granted anew
 	}
 	a.answers--
 	return a.answers <= 0
