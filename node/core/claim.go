@@ -22,6 +22,14 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, err)
 		return
 	}
+	if old := c.desk.withdraw(w.key()); old != nil {
+		// The two together must not get more than one may have. Mostly the client
+		// has given that connection up, but a frame that was late on its way may
+		// be the one that nobody waits for.
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
+		e.RetryAfter = time.Millisecond
+		c.refuse(old.from, e)
+	}
 	if c.repeat(now, w) {
 		return
 	}
@@ -50,11 +58,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
-	if old := c.desk.park(w); old != nil {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and waits there; ask again if this one still matters")
-		e.RetryAfter = time.Millisecond
-		c.refuse(old.from, e)
-	}
+	c.desk.park(w)
 }
 
 // What requests that wait may take in memory: each about so much, and all

@@ -147,6 +147,26 @@ func TestDroppedAnswerOfAnEndedClaimFreesNothing(t *testing.T) {
 	r.audit()
 }
 
+// The simulator's seed 834: one copy of a request waited, another was granted at
+// once, and then the waiting one was granted too.
+func TestCopiesOfARequestGetNoMoreThanItAsksFor(t *testing.T) {
+	r := newRig(t)
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	waiting := r.send(7, ask)
+	r.turn()
+	r.step(&Request{From: Origin{Conn: 9, Request: 1, Method: uint16(nornv1.Method_METHOD_ENQUEUE)}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q"), spec("q")}}})
+	r.step(&Request{From: Origin{Conn: 8, Request: 1, Method: uint16(nornv1.Method_METHOD_CLAIM)}, Body: ask})
+	r.turn()
+	if reply := r.replies[waiting]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Fatalf("the copy that waited got %v", reply)
+	}
+	if g := r.claim("q", 5); len(g) != 1 {
+		t.Fatalf("%d tasks are left, not 1", len(g))
+	}
+	r.audit()
+}
+
 func TestAnswerBeforeARestartIsNotUndone(t *testing.T) {
 	r := newRig(t)
 	r.enqueue(spec("q"))

@@ -207,15 +207,18 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 	return best, partition
 }
 
-// park makes a request wait in all its queues. The same session and request
-// number again takes the place of the older one, which is given back for an
-// answer: mostly its client has given that connection up, but a frame that was
-// late on its way may be the one that nobody waits for.
-func (d *desk) park(w *waiter) (displaced *waiter) {
+// withdraw takes out the waiting request with this key, if there is one.
+func (d *desk) withdraw(key askKey) *waiter {
+	w := d.byAsk[key]
+	if w != nil {
+		d.drop(w)
+	}
+	return w
+}
+
+// park makes a request wait. There is none with its key: see [desk.withdraw].
+func (d *desk) park(w *waiter) {
 	if w.key().named() {
-		if displaced = d.byAsk[w.key()]; displaced != nil {
-			d.drop(displaced)
-		}
 		d.byAsk[w.key()] = w
 	}
 	if d.byConn[w.from.Conn] == nil {
@@ -230,7 +233,6 @@ func (d *desk) park(w *waiter) (displaced *waiter) {
 		q := d.queue(name)
 		q.wait = append(q.wait, w)
 	}
-	return displaced
 }
 
 // drop takes a waiter out; the queues' lists lose it when they come across it
