@@ -82,7 +82,11 @@ func (p *producer) depend(j *job) {
 			d.deps = with(d.deps, j.id) // a cycle
 		}
 		if s.chance(0.8) {
-			p.after(s.about(3*time.Second), func() { p.send([]*job{d}, 8) })
+			p.busy++ // the run is not over before it is there
+			p.after(s.about(3*time.Second), func() {
+				p.busy--
+				p.send([]*job{d}, 8)
+			})
 		}
 	}
 }
