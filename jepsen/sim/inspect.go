@@ -8,8 +8,11 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // audit recomputes every index and counter of the node from the facts.
@@ -62,13 +65,28 @@ func (n *node) look(r *round, ready *core.Ready) {
 		e := d.Task.Enqueued
 		switch {
 		case e == nil:
-		case d.State == crdt.StateReady && waiting[e.Queue] && !n.paused[e.Queue] && !full:
+		case d.State == crdt.StateReady && waiting[e.Queue] && !n.stopped(e.Queue) && !full:
 			s.violation("wake-up", "task %s is ready and a claim request waits for queue %s", d.Task.ID, e.Queue)
 		case d.State == crdt.StateScheduled && d.Task.NotBefore() <= now.Wall && s.mutant.Clock == nil:
 			s.violation("wake-up", "task %s was due %v ago and is still scheduled", d.Task.ID, time.Duration(now.Wall-d.Task.NotBefore()))
 		}
 		return s.found == nil
 	})
+}
+
+// stopped tells whether a queue may be paused: nobody was told that it is not,
+// or the register has a pause that the core may not have read yet.
+func (n *node) stopped(queue string) bool {
+	if n.paused[queue] {
+		return true
+	}
+	set := &nornv1.QueueSettings{}
+	n.register.Do(register.Request{}, func(r register.Result) {
+		if err := proto.Unmarshal(r.State.Queues[queue].Settings, set); err != nil {
+			n.s.violation("audit", "settings of queue %s: %v", queue, err)
+		}
+	})
+	return set.GetPaused()
 }
 
 // followers: a log request that waits is answered once its task has something
