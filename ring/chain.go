@@ -1,0 +1,192 @@
+package ring
+
+import (
+	"cmp"
+	"slices"
+)
+
+// search looks for the cheapest chain of moves: from a node that has too much
+// over any number of others, each of which passes something on, to one that
+// takes it. It goes through the nodes in breadth, and at every cost first over
+// all moves that cost nothing. What it finds is an augmenting path of the
+// flow from partitions to nodes: where there is none, no series of moves helps.
+type search struct {
+	groups [][]int32 // by zone: nodes not reached yet, the emptiest first
+	open   []int     // zones with such nodes
+	left   int       // number of such nodes
+	goal   func(int) bool
+
+	from  []int32 // by node reached: the node before it, or none
+	via   []int32 // and what moves from there to here
+	queue []int32 // nodes reached, to be gone on from
+	found int     // the end of the chain, or none
+}
+
+// newSearch starts at the given nodes; order ranks all others.
+func newSearch(zones [][]int32, nodes int, sources []int32, order func(a, b int32) int, goal func(int) bool) *search {
+	s := &search{
+		groups: make([][]int32, len(zones)), goal: goal, found: none,
+		from: make([]int32, nodes), via: make([]int32, nodes), queue: sources,
+	}
+	source := make([]bool, nodes)
+	for _, i := range sources {
+		source[i], s.from[i] = true, none
+	}
+	for z, members := range zones {
+		for _, i := range members {
+			if !source[i] {
+				s.groups[z] = append(s.groups[z], i)
+			}
+		}
+		if len(s.groups[z]) > 0 {
+			s.open = append(s.open, z)
+			s.left += len(s.groups[z])
+			slices.SortStableFunc(s.groups[z], order)
+		}
+	}
+	return s
+}
+
+// reach marks the nodes of a zone that item can move to from a node.
+func (s *search) reach(zone int, from, item int32, possible func(to int32) bool) {
+	rest := s.groups[zone][:0]
+	for _, to := range s.groups[zone] {
+		if s.found != none || !possible(to) {
+			rest = append(rest, to)
+			continue
+		}
+		s.from[to], s.via[to] = from, item
+		s.queue = append(s.queue, to)
+		s.left--
+		if s.goal(int(to)) {
+			s.found = int(to)
+		}
+	}
+	s.groups[zone] = rest
+	if len(rest) == 0 {
+		s.open = slices.DeleteFunc(s.open, func(z int) bool { return z == zone })
+	}
+}
+
+// run goes on until the goal is found or nothing is left. expand calls reach
+// for what a node has of a kind.
+func (s *search) run(free bool, expand func(s *search, node int32, kind int)) {
+	for start := 0; start < len(s.queue) && s.found == none && s.left > 0; {
+		for at := start; at < len(s.queue); at++ {
+			if expand(s, s.queue[at], fresh); s.found != none || s.left == 0 {
+				break
+			}
+		}
+		end := len(s.queue)
+		for at := start; at < end && !free && s.found == none && s.left > 0; at++ {
+			expand(s, s.queue[at], kept)
+		}
+		start = end
+	}
+}
+
+// walk calls move for every step of the chain, from its end to its start.
+func (s *search) walk(move func(item, to int32)) {
+	for to := int32(s.found); s.from[to] != none; to = s.from[to] {
+		move(s.via[to], to)
+	}
+}
+
+// loads is what search and balance need to know of what nodes carry: replicas
+// or leaderships.
+type loads struct {
+	zones  [][]int32
+	ideal  []ratio
+	count  []int
+	expand func(s *search, node int32, kind int)
+	move   func(item, to int32)
+}
+
+// balance moves load from nodes over their ideal to nodes under it. With free
+// it moves only what costs nothing, and takes every node to within one of its
+// ideal where it can; otherwise it turns to nodes out of bounds only, and
+// takes those there.
+func (l loads) balance(free bool) {
+	for i := range l.count {
+		if q := l.ideal[i]; free || l.count[i] > q.most() {
+			for l.count[i] > q.ceil() && l.push(i, free) {
+			}
+		}
+	}
+	for i := range l.count {
+		if q := l.ideal[i]; free || l.count[i] < q.least() {
+			for l.count[i] < q.floor() && l.pull(i, free) {
+			}
+		}
+	}
+}
+
+// over ranks nodes by how much they have above their ideal, in parts of it,
+// the fullest first.
+func (l loads) over(a, b int32) int {
+	return cmp.Compare(l.fullness(b), l.fullness(a))
+}
+
+func (l loads) fullness(i int32) int64 {
+	return (int64(l.count[i]) << 16) * l.ideal[i].den / l.ideal[i].num
+}
+
+func (l loads) push(i int, free bool) bool {
+	under := func(a, b int32) int { return l.over(b, a) }
+	s := newSearch(l.zones, len(l.count), []int32{int32(i)}, under,
+		func(to int) bool { return l.count[to] < l.ideal[to].ceil() })
+	return l.try(s, free)
+}
+
+func (l loads) pull(i int, free bool) bool {
+	var sources []int32
+	for from := range l.count {
+		if l.count[from] > l.ideal[from].floor() && from != i {
+			sources = append(sources, int32(from))
+		}
+	}
+	slices.SortStableFunc(sources, l.over)
+	none := func(_, _ int32) int { return 0 }
+	s := newSearch(l.zones, len(l.count), sources, none, func(to int) bool { return to == i })
+	return l.try(s, free)
+}
+
+func (l loads) try(s *search, free bool) bool {
+	if s.run(free, l.expand); s.found == none {
+		return false
+	}
+	s.walk(l.move)
+	return true
+}
+
+// level balances replicas.
+func (b *board) level(free bool) {
+	loads{zones: b.zones, ideal: b.ideal, count: b.count, expand: b.expand, move: func(slot, to int32) {
+		b.take(int(slot))
+		b.put(int(slot), int(to))
+	}}.balance(free)
+}
+
+// expand finds where the replicas of a node can move.
+func (b *board) expand(s *search, node int32, kind int) {
+	home := b.zoneOf[node]
+	for _, slot := range b.on[kind][node] {
+		if s.found != none || s.left == 0 {
+			return
+		}
+		p := int(slot) / b.width
+		in := b.inZone[p*len(b.zones) : (p+1)*len(b.zones)]
+		lacks := func(to int32) bool { return !b.holds(p, int(to)) }
+		if len(s.groups[home]) > 0 {
+			s.reach(home, node, slot, lacks)
+		}
+		if int(in[home]) <= b.least[home] {
+			continue
+		}
+		for at := len(s.open) - 1; at >= 0; at-- {
+			if z := s.open[at]; z != home && int(in[z]) < b.most[z] {
+				s.reach(z, node, slot, lacks)
+			}
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package ring
+
+import (
+	"fmt"
+	"math"
+)
+
+// failer is a test of either kind.
+type failer interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// world is what a plan is judged against, worked out in another way than the
+// code does: zones by dealing out, shares in floating point by bisection.
+type world struct {
+	nodes       []Node // that take something
+	zones       map[string][]int
+	least, most map[string]int // replicas of one partition
+	ideal       []float64      // replicas
+	lead        []float64      // leaderships
+	partitions  int
+	replicas    int
+}
+
+func newWorld(nodes []Node, partitions, replicas int) world {
+	w := world{zones: map[string][]int{}, least: map[string]int{}, most: map[string]int{}, partitions: partitions}
+	weights := 0.0
+	for _, n := range nodes {
+		if n.Weight > 0 {
+			w.zones[n.Zone] = append(w.zones[n.Zone], len(w.nodes))
+			w.nodes = append(w.nodes, n)
+			weights += float64(n.Weight)
+		}
+	}
+	w.replicas = min(replicas, len(w.nodes))
+	w.deal()
+	w.share()
+	for _, n := range w.nodes {
+		w.lead = append(w.lead, float64(partitions)*float64(n.Weight)/weights)
+	}
+	return w
+}
+
+// deal deals the replicas of one partition out to the zones, one to each in
+// every round. Before the last round zones have their least; those that the
+// last round may reach can have one more.
+func (w *world) deal() {
+	for left := w.replicas; left > 0; {
+		room := 0
+		for z, in := range w.zones {
+			w.least[z] = w.most[z]
+			if w.most[z] < len(in) {
+				w.most[z]++
+				room++
+			}
+		}
+		left -= room
+		if left == 0 {
+			w.least = w.most
+		}
+	}
+}
+
+// share finds the ideals.
+func (w *world) share() {
+	p := float64(w.partitions)
+	holds := func(z string, l float64) (sum float64) {
+		for _, i := range w.zones[z] {
+			sum += min(p, l*float64(w.nodes[i].Weight))
+		}
+		return sum
+	}
+	bounded := func(z string, l float64) float64 {
+		return min(max(holds(z, l), p*float64(w.least[z])), p*float64(w.most[z]))
+	}
+	common := bisect(p+1, func(l float64) bool {
+		sum := 0.0
+		for z := range w.zones {
+			sum += bounded(z, l)
+		}
+		return sum >= p*float64(w.replicas)
+	})
+	levels := map[string]float64{}
+	for z := range w.zones {
+		share := bounded(z, common)
+		levels[z] = bisect(p+1, func(l float64) bool { return holds(z, l) >= share*(1-1e-12) })
+	}
+	for _, n := range w.nodes {
+		w.ideal = append(w.ideal, min(p, levels[n.Zone]*float64(n.Weight)))
+	}
+}
+
+// bisect finds the least number up to high that is enough.
+func bisect(high float64, enough func(float64) bool) float64 {
+	low := 0.0
+	for range 200 {
+		if m := (low + high) / 2; enough(m) {
+			high = m
+		} else {
+			low = m
+		}
+	}
+	return high
+}
+
+// amiss says whether a count is farther from an ideal than is allowed: one, or
+// 5 %.
+func amiss(count int, ideal float64) bool {
+	return math.Abs(float64(count)-ideal) > max(1, ideal/20)+1e-6
+}
+
+// judge checks everything that is promised of a plan by itself.
+func judge(t failer, p Plan, nodes []Node, partitions, replicas int) {
+	t.Helper()
+	w := newWorld(nodes, partitions, replicas)
+	if p.Partitions() != partitions || p.Replicas() != w.replicas {
+		t.Fatalf("%d partitions x %d, want %d x %d", p.Partitions(), p.Replicas(), partitions, w.replicas)
+	}
+	index := w.index()
+	count, led := make([]int, len(w.nodes)), make([]int, len(w.nodes))
+	for q := range partitions {
+		zones, seen := map[string]int{}, map[int]bool{}
+		for r, m := range p.Cohort(Partition(q)) {
+			i, ok := index[m]
+			if !ok || seen[i] {
+				t.Fatalf("partition %d: %v in %v", q, m, p.Cohort(Partition(q)))
+			}
+			seen[i] = true
+			zones[w.nodes[i].Zone]++
+			count[i]++
+			if r == 0 {
+				led[i]++
+			}
+		}
+		if len(seen) != w.replicas || len(zones) != min(w.replicas, len(w.zones)) {
+			t.Fatalf("partition %d: %d nodes in %d zones, of %d in %d", q, len(seen), len(zones), len(w.nodes), len(w.zones))
+		}
+		for z := range w.zones {
+			if zones[z] < w.least[z] || zones[z] > w.most[z] {
+				t.Fatalf("partition %d: %d in zone %s, want %d to %d", q, zones[z], z, w.least[z], w.most[z])
+			}
+		}
+	}
+	for i, n := range w.nodes {
+		what := fmt.Sprintf("%s of weight %d in zone %s", n.Name, n.Weight, n.Zone)
+		if amiss(count[i], w.ideal[i]) {
+			t.Fatalf("%s has %d replicas, ideal %.3f", what, count[i], w.ideal[i])
+		}
+		if amiss(led[i], w.lead[i]) {
+			t.Fatalf("%s, with %d replicas, leads %d, ideal %.3f", what, count[i], led[i], w.lead[i])
+		}
+	}
+}
+
+func (w *world) index() map[Member]int {
+	index := map[Member]int{}
+	for i, n := range w.nodes {
+		index[n.Member] = i
+	}
+	return index
+}
+
+// added counts the replicas that a change copies.
+func added(old, new Plan) (n int) {
+	for _, m := range Moves(old, new) {
+		n += len(m.Added)
+	}
+	return n
+}
+
+// needed is how many replicas any plan for the world must copy, at least,
+// after an old one.
+func (w *world) needed(old Plan) int {
+	index, count, forced := w.index(), make([]int, len(w.nodes)), 0
+	for p := range w.partitions {
+		zones, held := map[string]int{}, 0
+		for _, m := range old.Cohort(Partition(p)) {
+			if i, ok := index[m]; ok {
+				count[i]++
+				zones[w.nodes[i].Zone]++
+				held++
+			}
+		}
+		crowd, lack := 0, 0
+		for z := range w.zones {
+			crowd += max(0, zones[z]-w.most[z])
+			lack += max(0, w.least[z]-zones[z])
+		}
+		forced += max(w.replicas-held+crowd, lack)
+	}
+	under, over := 0, 0
+	for i, q := range w.ideal {
+		if amiss(count[i], q) {
+			under += max(0, int(math.Floor(q))-count[i])
+			over += max(0, count[i]-int(math.Ceil(q)))
+		}
+	}
+	return max(forced, under, over)
+}
