@@ -62,6 +62,13 @@ func (t *Table) Len() int { return len(t.entries) }
 // Lookup gives the entry of a task, or nil when it is free.
 func (t *Table) Lookup(task id.ID) *Entry { return t.entries[task] }
 
+// Describe replaces what is remembered of a claimed task: its facts have changed.
+func (t *Table) Describe(task id.ID, brief Brief) {
+	if e := t.entries[task]; e != nil {
+		e.Brief = brief
+	}
+}
+
 // Grant adds a claim that starts now.
 func (t *Table) Grant(task id.ID, brief Brief, r Record, now clock.Time) {
 	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{

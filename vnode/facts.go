@@ -47,20 +47,14 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	}
 	tx.Set(key, fact.Body)
 	v.recent.add(task)
-	if v.record.orphans > 0 {
-		orphan := appendTask(nil, tableOrphans, v.Partition, task)
-		if _, ok := tx.Get(orphan); ok {
-			tx.Delete(orphan)
-			v.record.orphans--
-			v.record.write(tx, v.Partition)
-			t, err := LoadTask(tx, v.Partition, task)
-			if err != nil {
-				return Enqueued{}, err
-			}
-			p := v.goes(t, now)
-			v.enter(tx, task, &p)
-			return Enqueued{}, nil
+	if v.record.settled(tx, v.Partition, task) {
+		t, err := LoadTask(tx, v.Partition, task)
+		if err != nil {
+			return Enqueued{}, err
 		}
+		p := v.goes(t, now)
+		v.enter(tx, task, &p)
+		return Enqueued{}, nil
 	}
 	p := place{queue: spec.Queue, fresh: true}
 	if len(fact.Body) <= maxBody {

@@ -1,0 +1,222 @@
+package vnode
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Merged tells what became of facts from another replica.
+type Merged struct {
+	Stored  int // new here, or winners over what was here
+	Known   int // here already, in these words or in ones that win
+	Clashes int // among both: another body was here under the key
+	Refused int // facts of a collected task: nothing collected comes back
+}
+
+// Merge joins facts of one task, which another replica has, with those that
+// are here (design 5: the join of two replicas is the union), and moves the
+// task where they now say. They may be of any kind, in any order, and come
+// before their enqueue. Whoever wrote them, they are final; a claim that they
+// end is ended here too. A tombstone takes the place of everything; forget is
+// the wall ns until which it stays.
+//
+// It returns ErrMalformed or ErrUnknown of package crdt, and has changed
+// nothing, when a fact does not pass [crdt.Fact.Check] or is of another task
+// than the first.
+func (v *Vnode) Merge(tx store.Tx, facts []crdt.Fact, forget int64, now clock.Time) (Merged, error) {
+	for i := range facts {
+		if facts[i].Task != facts[0].Task {
+			return Merged{}, fmt.Errorf("%w: facts of %s and %s in one merge", crdt.ErrMalformed, facts[0].Task, facts[i].Task)
+		}
+		if err := facts[i].Check(); err != nil {
+			return Merged{}, err
+		}
+	}
+	if len(facts) == 0 {
+		return Merged{}, nil
+	}
+	task := facts[0].Task
+	if v.recent.maybe(task) && collected(tx, v.Partition, task) {
+		return v.mergeGrave(tx, facts)
+	}
+	for i := range facts {
+		if facts[i].Key.Kind == crdt.KindTombstone {
+			return v.bury(tx, facts, facts[i], forget)
+		}
+	}
+	fresh, m := v.news(tx, facts)
+	if len(fresh) == 0 {
+		return m, nil
+	}
+	return m, v.take(tx, task, fresh, now)
+}
+
+// news gives the facts that change what is here.
+func (v *Vnode) news(view store.View, facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
+	best := make(map[crdt.Key]int, len(facts)) // into fresh
+	for _, f := range facts {
+		old, ok := view.Get(appendFact(v.keyspace[:0], v.Partition, f.Task, f.Key))
+		at, twice := best[f.Key]
+		if twice {
+			old, ok = fresh[at].Body, true
+		}
+		switch {
+		case !ok:
+			best[f.Key] = len(fresh)
+			fresh = append(fresh, f)
+			m.Stored++
+			continue
+		case bytes.Equal(old, f.Body):
+			m.Known++
+			continue
+		case !same(f, old):
+			m.Clashes++
+		}
+		switch {
+		case !crdt.Wins(f.Body, old):
+			m.Known++
+		case twice:
+			fresh[at] = f
+			m.Known++
+		default:
+			best[f.Key] = len(fresh)
+			fresh = append(fresh, f)
+			m.Stored++
+		}
+	}
+	return fresh, m
+}
+
+// same tells whether a fact says the same as a stored body, but for the time at
+// which a node took it in.
+func same(f crdt.Fact, old []byte) bool {
+	if f.Key.Kind != crdt.KindEnqueued {
+		return crdt.SameContent(f.Key.Kind, f.Body, old)
+	}
+	a, errA := crdt.DecodeEnqueued(f.Body)
+	b, errB := crdt.DecodeEnqueued(old)
+	return errA == nil && errB == nil && crdt.SameSpec(a, b)
+}
+
+// take stores facts that are new and moves their task.
+func (v *Vnode) take(tx store.Tx, task id.ID, fresh []crdt.Fact, now clock.Time) error {
+	before, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return err
+	}
+	was := v.stands(tx, before)
+	v.leave(tx, task, &was)
+	for _, f := range fresh {
+		tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+	}
+	if !v.recent.maybe(task) {
+		v.recent.add(task)
+	}
+	after, err := LoadTask(tx, v.Partition, task)
+	if err != nil {
+		return err
+	}
+	defer v.cfg.OnFact(task)
+	if after.Enqueued == nil {
+		v.record.adopt(tx, v.Partition, task)
+		if after.Finished() {
+			v.cfg.OnFinish(v.Partition, task, false)
+		}
+		return nil
+	}
+	v.record.settled(tx, v.Partition, task)
+	for _, f := range fresh {
+		switch f.Key.Kind {
+		case crdt.KindFailed:
+			v.endClaim(tx, task, f.Key.A, claim.Failed)
+		case crdt.KindExpired:
+			v.endClaim(tx, task, f.Key.A, claim.Expired)
+		}
+	}
+	if after.Finished() {
+		token := uint64(0)
+		if c := after.Completion(); c != nil {
+			token = c.Token
+		}
+		v.endClaims(tx, task, token)
+	}
+	v.claims.Describe(task, briefOf(after))
+	is := v.goes(after, now)
+	v.enter(tx, task, &is)
+	return nil
+}
+
+// mergeGrave joins facts with a tombstone: of two tombstones the same one stays
+// everywhere, everything else is refused.
+func (v *Vnode) mergeGrave(tx store.Tx, facts []crdt.Fact) (m Merged, err error) {
+	for _, f := range facts {
+		if f.Key.Kind != crdt.KindTombstone {
+			m.Refused++
+			continue
+		}
+		key := appendFact(nil, v.Partition, f.Task, f.Key)
+		old, _ := tx.Get(key)
+		switch {
+		case bytes.Equal(old, f.Body):
+			m.Known++
+			continue
+		case crdt.Wins(f.Body, old):
+			tx.Set(key, f.Body)
+			m.Stored++
+		default:
+			m.Known++
+		}
+		m.Clashes++
+	}
+	return m, nil
+}
+
+// bury replaces a task by its tombstone: another replica has collected it.
+func (v *Vnode) bury(tx store.Tx, facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged, error) {
+	before, err := LoadTask(tx, v.Partition, stone.Task)
+	if err != nil {
+		return Merged{}, err
+	}
+	was := v.stands(tx, before)
+	v.leave(tx, stone.Task, &was)
+	v.endClaims(tx, stone.Task, 0)
+	v.record.settled(tx, v.Partition, stone.Task)
+	drop(tx, appendTask(nil, tableFacts, v.Partition, stone.Task))
+	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
+	tx.Set(appendFact(nil, v.Partition, stone.Task, stone.Key), stone.Body)
+	if !v.recent.maybe(stone.Task) {
+		v.recent.add(stone.Task)
+	}
+	grave := appendGrave(nil, v.Partition, max(forget, 0), stone.Task)
+	tx.Set(grave, nil)
+	if bytes.Compare(grave, v.lows.graves) < 0 {
+		v.lows.graves = nil
+	}
+	v.cfg.OnFact(stone.Task)
+	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)
+	m, err := v.mergeGrave(tx, facts)
+	m.Stored, m.Known = m.Stored+1, m.Known-1
+	return m, err
+}
+
+// settled takes a task out of those whose enqueue is missing, if it was there.
+func (r *partitionRecord) settled(tx store.Tx, p ring.Partition, task id.ID) bool {
+	if r.orphans == 0 {
+		return false
+	}
+	orphan := appendTask(nil, tableOrphans, p, task)
+	if _, ok := tx.Get(orphan); !ok {
+		return false
+	}
+	tx.Delete(orphan)
+	r.orphans--
+	r.write(tx, p)
+	return true
+}
