@@ -124,7 +124,7 @@ func (c *cohort) say() {
 	token := uint64(1<<32 + rapid.IntRange(1, 4).Draw(c.t, "token"))
 	at := c.now.Wall
 	f := rapid.SampledFrom([]crdt.Fact{
-		crdt.Update{Token: token, Seq: 0, Data: []byte(fmt.Sprint(len(c.tasks)%3)), At: at}.Fact(task),
+		crdt.Update{Token: token, Seq: 0, Data: []byte(fmt.Sprint(len(c.tasks) % 3)), At: at}.Fact(task),
 		crdt.Completed{Token: token, Seq: 0, At: at}.Fact(task),
 		crdt.Cancelled{At: at, Reason: "no"}.Fact(task),
 	}).Draw(c.t, "fact")
