@@ -30,7 +30,7 @@ type Merged struct {
 // It returns ErrMalformed or ErrUnknown of package crdt, and has changed
 // nothing, when a fact does not pass [crdt.Fact.Check] or is of another task
 // than the first.
-func (v *Vnode) Merge(tx store.Tx, facts []crdt.Fact, forget int64, now clock.Time) (Merged, error) {
+func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, forget int64, now clock.Time) (Merged, error) {
 	for i := range facts {
 		if facts[i].Task != facts[0].Task {
 			return Merged{}, fmt.Errorf("%w: facts of %s and %s in one merge", crdt.ErrMalformed, facts[0].Task, facts[i].Task)
@@ -42,27 +42,34 @@ func (v *Vnode) Merge(tx store.Tx, facts []crdt.Fact, forget int64, now clock.Ti
 	if len(facts) == 0 {
 		return Merged{}, nil
 	}
-	task := facts[0].Task
+	g, task := merging{v, tx, now}, facts[0].Task
 	if v.recent.maybe(task) && collected(tx, v.Partition, task) {
-		return v.mergeGrave(tx, facts)
+		return g.graves(facts)
 	}
 	for i := range facts {
 		if facts[i].Key.Kind == crdt.KindTombstone {
-			return v.bury(tx, facts, facts[i], forget)
+			return g.bury(facts, facts[i], forget)
 		}
 	}
-	fresh, m := v.news(tx, facts)
+	fresh, m := g.news(facts)
 	if len(fresh) == 0 {
 		return m, nil
 	}
-	return m, v.take(tx, task, fresh, now)
+	return m, g.take(task, fresh)
+}
+
+// merging is one [Merge].
+type merging struct {
+	*Vnode
+	tx  store.Tx
+	now clock.Time
 }
 
 // news gives the facts that change what is here.
-func (v *Vnode) news(view store.View, facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
+func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
 	best := make(map[crdt.Key]int, len(facts)) // into fresh
 	for _, f := range facts {
-		old, ok := view.Get(appendFact(v.keyspace[:0], v.Partition, f.Task, f.Key))
+		old, ok := v.tx.Get(appendFact(v.keyspace[:0], v.Partition, f.Task, f.Key))
 		at, twice := best[f.Key]
 		if twice {
 			old, ok = fresh[at].Body, true
@@ -106,7 +113,8 @@ func same(f crdt.Fact, old []byte) bool {
 }
 
 // take stores facts that are new and moves their task.
-func (v *Vnode) take(tx store.Tx, task id.ID, fresh []crdt.Fact, now clock.Time) error {
+func (v merging) take(task id.ID, fresh []crdt.Fact) error {
+	tx := v.tx
 	before, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return err
@@ -148,14 +156,15 @@ func (v *Vnode) take(tx store.Tx, task id.ID, fresh []crdt.Fact, now clock.Time)
 		v.endClaims(tx, task, token)
 	}
 	v.claims.Describe(task, briefOf(after))
-	is := v.goes(after, now)
+	is := v.goes(after, v.now)
 	v.enter(tx, task, &is)
 	return nil
 }
 
-// mergeGrave joins facts with a tombstone: of two tombstones the same one stays
+// graves joins facts with a tombstone: of two tombstones the same one stays
 // everywhere, everything else is refused.
-func (v *Vnode) mergeGrave(tx store.Tx, facts []crdt.Fact) (m Merged, err error) {
+func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
+	tx := v.tx
 	for _, f := range facts {
 		if f.Key.Kind != crdt.KindTombstone {
 			m.Refused++
@@ -179,7 +188,8 @@ func (v *Vnode) mergeGrave(tx store.Tx, facts []crdt.Fact) (m Merged, err error)
 }
 
 // bury replaces a task by its tombstone: another replica has collected it.
-func (v *Vnode) bury(tx store.Tx, facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged, error) {
+func (v merging) bury(facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged, error) {
+	tx := v.tx
 	before, err := LoadTask(tx, v.Partition, stone.Task)
 	if err != nil {
 		return Merged{}, err
@@ -201,7 +211,7 @@ func (v *Vnode) bury(tx store.Tx, facts []crdt.Fact, stone crdt.Fact, forget int
 	}
 	v.cfg.OnFact(stone.Task)
 	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)
-	m, err := v.mergeGrave(tx, facts)
+	m, err := v.graves(facts)
 	m.Stored, m.Known = m.Stored+1, m.Known-1
 	return m, err
 }

@@ -197,7 +197,7 @@ func (c *cohort) send() {
 		return
 	}
 	facts = append(facts[:rapid.IntRange(1, len(facts)).Draw(c.t, "n")], facts[0])
-	_, err := to.v.Merge(to.tx, facts, c.now.Wall+int64(time.Hour), c.now)
+	_, err := Merge(to.v, to.tx, facts, c.now.Wall+int64(time.Hour), c.now)
 	c.check(err)
 }
 
@@ -207,7 +207,7 @@ func (c *cohort) converge() {
 		for _, from := range c.all {
 			for _, to := range c.all {
 				for _, task := range c.tasks {
-					_, err := to.v.Merge(to.tx, from.facts(task), c.now.Wall+int64(time.Hour), c.now)
+					_, err := Merge(to.v, to.tx, from.facts(task), c.now.Wall+int64(time.Hour), c.now)
 					c.check(err)
 				}
 			}
@@ -288,7 +288,7 @@ func TestMergeRefusesWhatIsNoFact(t *testing.T) {
 	bad := good
 	bad.Body = append(bytes.Clone(bad.Body), 0)
 	for _, facts := range [][]crdt.Fact{{good, bad}, {good, crdt.Cancelled{At: 1}.Fact(other)}} {
-		if _, err := r.v.Merge(r.tx, facts, 0, r.now); !errors.Is(err, crdt.ErrMalformed) {
+		if _, err := Merge(r.v, r.tx, facts, 0, r.now); !errors.Is(err, crdt.ErrMalformed) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -296,7 +296,7 @@ func TestMergeRefusesWhatIsNoFact(t *testing.T) {
 	for key := range r.mem.Scan(appendPrefix(nil, tableFacts, 0), nil) {
 		t.Fatalf("%x was stored", key)
 	}
-	if m, err := r.v.Merge(r.tx, nil, 0, r.now); err != nil || m != (Merged{}) {
+	if m, err := Merge(r.v, r.tx, nil, 0, r.now); err != nil || m != (Merged{}) {
 		t.Fatalf("nothing gives %v, %v", m, err)
 	}
 }
@@ -307,7 +307,7 @@ func TestFactsOfAnotherReplicaEndClaims(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(crdt.Enqueued{Priority: 1})
 	token := r.grant().Claims[0].Token
-	m, err := r.v.Merge(r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now)
+	m, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now)
 	if err != nil || m.Stored != 1 {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -316,7 +316,7 @@ func TestFactsOfAnotherReplicaEndClaims(t *testing.T) {
 	if err != nil || d.State != crdt.StateReady || d.Claims[0].Outcome != claim.Expired {
 		t.Fatalf("%v: %v %v", err, d.State, d.Claims)
 	}
-	if m, err = r.v.Merge(r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
+	if m, err = Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
 		t.Fatalf("again: %+v, %v", m, err)
 	}
 }
@@ -338,7 +338,7 @@ func TestAWinningSpecMovesAClaimedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := r.v.Merge(r.tx, []crdt.Fact{winner.Fact(task)}, 0, r.now); err != nil || m != (Merged{Stored: 1, Clashes: 1}) {
+	if m, err := Merge(r.v, r.tx, []crdt.Fact{winner.Fact(task)}, 0, r.now); err != nil || m != (Merged{Stored: 1, Clashes: 1}) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
@@ -361,14 +361,14 @@ func TestATombstoneEndsClaims(t *testing.T) {
 		crdt.Completed{Token: token, At: r.now.Wall}.Fact(task),
 		crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall}.Fact(task),
 	}
-	if m, err := r.v.Merge(r.tx, facts, r.now.Wall+1, r.now); err != nil || m != (Merged{Stored: 1, Refused: 1}) {
+	if m, err := Merge(r.v, r.tx, facts, r.now.Wall+1, r.now); err != nil || m != (Merged{Stored: 1, Refused: 1}) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
 	if r.v.Claimed() != 0 || r.v.Count("q") != nil {
 		t.Fatalf("%d claims, counters %v", r.v.Claimed(), r.v.Count("q"))
 	}
-	if m, err := r.v.Merge(r.tx, facts[:1], 0, r.now); err != nil || m != (Merged{Refused: 1}) {
+	if m, err := Merge(r.v, r.tx, facts[:1], 0, r.now); err != nil || m != (Merged{Refused: 1}) {
 		t.Fatalf("back from the dead: %+v, %v", m, err)
 	}
 	if n := Forget(r.v, r.tx, r.now.Wall+1, 10); n != 1 {
