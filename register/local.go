@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -32,10 +31,7 @@ type Local struct {
 // Format writes the first state of a register. It happens once in the life of
 // a cluster, never because nobody answered.
 func Format(s store.Store, c Cluster, self Member) error {
-	state := State{Cluster: c, Members: []Member{self}, Cells: make([]Cell, c.Partitions)}
-	for i := range state.Cells {
-		state.Cells[i].Cohort = []Member{self}
-	}
+	state := First(c, Node{Member: self})
 	return write(s, &state)
 }
 
@@ -52,6 +48,11 @@ func OpenLocal(s store.Store) (*Local, error) {
 	}
 	if n := len(l.state.Cells); n != l.state.Cluster.Partitions {
 		return nil, fmt.Errorf("register: damaged state: %d cells for %d partitions", n, l.state.Cluster.Partitions)
+	}
+	if len(l.state.Nodes) == 0 { // written before nodes had records
+		for _, m := range l.state.Members {
+			l.state.Nodes = append(l.state.Nodes, Node{Member: m, Version: 1, Status: Active})
+		}
 	}
 	return l, nil
 }
@@ -79,38 +80,10 @@ func (l *Local) Do(r Request, done func(Result)) {
 func (l *Local) decide(r Request) (Result, []func(State)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	res := Result{Tag: r.Tag, Won: make([]bool, len(r.Changes)), QueuesWon: make([]bool, len(r.Queues))}
 	if l.closed {
-		res.Err = ErrClosed
-		return res, nil
+		return Result{Tag: r.Tag, Err: ErrClosed}, nil
 	}
-	next := l.state
-	next.Cells = slices.Clone(l.state.Cells)
-	changed := false
-	for i, c := range r.Changes {
-		if int(c.Partition) >= len(next.Cells) {
-			continue
-		}
-		cell := &next.Cells[c.Partition]
-		if !cell.Same(&c.Old) || c.New.Epoch <= cell.Epoch {
-			continue
-		}
-		*cell, res.Won[i], changed = c.New, true, true
-	}
-	if len(r.Queues) > 0 {
-		next.Queues = maps.Clone(l.state.Queues)
-		if next.Queues == nil {
-			next.Queues = make(map[string]Queue)
-		}
-	}
-	for i, c := range r.Queues {
-		if next.Queues[c.Name].Version != c.Old {
-			continue
-		}
-		next.Queues[c.Name] = Queue{Version: c.Old + 1, Settings: c.Settings}
-		res.QueuesWon[i], changed = true, true
-	}
-	res.State = next
+	next, res, changed := l.state.Apply(&r)
 	if !changed {
 		return res, nil
 	}

@@ -1,8 +1,10 @@
 package register
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 
 	"github.com/norn-dev/norn/ring"
 )
@@ -13,6 +15,16 @@ type Incarnation [16]byte
 
 // String is the incarnation in hexadecimal.
 func (i Incarnation) String() string { return hex.EncodeToString(i[:]) }
+
+// ID is the number under which the group knows an incarnation: it is random, so
+// its first bytes tell members apart. 0 and the two largest are not used.
+func (i Incarnation) ID() uint64 {
+	n := binary.LittleEndian.Uint64(i[:])
+	if n == 0 || n >= math.MaxUint64-1 {
+		return 1
+	}
+	return n
+}
 
 // UUID identifies a cluster.
 type UUID [16]byte
@@ -54,6 +66,20 @@ type State struct {
 	Members []Member
 	Cells   []Cell // by partition
 	Queues  map[string]Queue
+
+	// Revision goes up by one with each request that has changed something. Of
+	// two states the one with the greater revision is the newer.
+	Revision uint64
+	// Generation goes up when the register is restored or forced to restart.
+	// Whoever remembers another one has an older life's data.
+	Generation uint64
+	// Nodes are all that are known, by name and incarnation; Members are those
+	// of them that own something.
+	Nodes []Node
+	// Plan is the planned placement.
+	Plan Value
+	// Values are what must be equal on all nodes, by name.
+	Values map[string]Value
 }
 
 // Queue is what operators have set for one queue. The register does not look
@@ -78,7 +104,7 @@ type Change struct {
 	Old, New  Cell
 }
 
-// Request is a read, or with Changes or Queues a batch of compare-and-sets.
+// Request is a read, or with anything but a tag a batch of compare-and-sets.
 type Request struct {
 	// Tag comes back in the result.
 	Tag uint64
@@ -86,6 +112,17 @@ type Request struct {
 	Changes []Change
 	// Queues likewise.
 	Queues []QueueChange
+	// Nodes likewise.
+	Nodes []NodeChange
+	// Values likewise.
+	Values []ValueChange
+	// Plan likewise; nil asks for nothing.
+	Plan *PlanChange
+}
+
+// Reads says that the request asks for no change.
+func (r *Request) Reads() bool {
+	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && r.Plan == nil
 }
 
 // Result answers a request.
@@ -93,9 +130,12 @@ type Result struct {
 	Tag uint64
 	// Won says for each change whether it was written.
 	Won []bool
-	// QueuesWon likewise.
-	QueuesWon []bool
-	// State is the register right after the request, by a linearizable read.
+	// QueuesWon, NodesWon and ValuesWon likewise.
+	QueuesWon, NodesWon, ValuesWon []bool
+	// PlanWon likewise.
+	PlanWon bool
+	// State is the register after the request, by a linearizable read. It may
+	// hold later changes too.
 	State State
 	// Err says that the outcome is not known; read again.
 	Err error

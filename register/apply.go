@@ -1,0 +1,135 @@
+package register
+
+import (
+	"maps"
+	"slices"
+)
+
+// Apply decides a request against a state. The state it was called on does not
+// change and shares with the next one what is equal in both. changed is false
+// when nothing was written; the next state is the same then.
+func (s State) Apply(r *Request) (next State, res Result, changed bool) {
+	next = s
+	res = Result{
+		Tag: r.Tag, Won: make([]bool, len(r.Changes)), QueuesWon: make([]bool, len(r.Queues)),
+		NodesWon: make([]bool, len(r.Nodes)), ValuesWon: make([]bool, len(r.Values)),
+	}
+	if len(r.Changes) > 0 {
+		next.Cells = slices.Clone(s.Cells)
+	}
+	for i := range r.Changes {
+		res.Won[i] = next.setCell(&r.Changes[i])
+		changed = changed || res.Won[i]
+	}
+	if len(r.Queues) > 0 {
+		next.Queues = copied(s.Queues)
+	}
+	for i, c := range r.Queues {
+		if next.Queues[c.Name].Version == c.Old && fits(next.Queues, c.Name, c.Settings) {
+			next.Queues[c.Name] = Queue{Version: c.Old + 1, Settings: slices.Clone(c.Settings)}
+			res.QueuesWon[i], changed = true, true
+		}
+	}
+	if len(r.Nodes) > 0 {
+		next.Nodes = slices.Clone(s.Nodes)
+	}
+	for i := range r.Nodes {
+		res.NodesWon[i] = next.setNode(&r.Nodes[i])
+		changed = changed || res.NodesWon[i]
+	}
+	if len(r.Values) > 0 {
+		next.Values = copied(s.Values)
+	}
+	for i, c := range r.Values {
+		if next.Values[c.Name].Version == c.Old && fits(next.Values, c.Name, c.Data) {
+			next.Values[c.Name] = Value{Version: c.Old + 1, Data: slices.Clone(c.Data)}
+			res.ValuesWon[i], changed = true, true
+		}
+	}
+	if c := r.Plan; c != nil && next.Plan.Version == c.Old && len(c.Data) <= MaxPlan {
+		next.Plan = Value{Version: c.Old + 1, Data: slices.Clone(c.Data)}
+		res.PlanWon, changed = true, true
+	}
+	if !changed {
+		res.State = s
+		return s, res, false
+	}
+	next.Revision++
+	res.State = next
+	return next, res, true
+}
+
+// setCell decides one change. s owns its Cells.
+func (s *State) setCell(c *Change) bool {
+	if int(c.Partition) >= len(s.Cells) || len(c.New.Cohort) > MaxCohort {
+		return false
+	}
+	cell := &s.Cells[c.Partition]
+	if !cell.Same(&c.Old) || c.New.Epoch <= cell.Epoch {
+		return false
+	}
+	*cell = c.New
+	return true
+}
+
+// fits says whether a named value may be written.
+func fits[V any](m map[string]V, name string, data []byte) bool {
+	_, known := m[name]
+	return len(name) <= MaxName && len(data) <= MaxData && (known || len(m) < MaxNamed)
+}
+
+func copied[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return make(map[string]V)
+	}
+	return maps.Clone(m)
+}
+
+// First is the state of a cluster at its beginning: one node, which is the
+// cohort of every partition.
+func First(c Cluster, self Node) State {
+	self.Version, self.Changed, self.Status = 1, 1, Active
+	s := State{
+		Cluster: c, Revision: 1, Nodes: []Node{self},
+		Members: []Member{self.Member}, Cells: make([]Cell, c.Partitions),
+	}
+	for i := range s.Cells {
+		s.Cells[i].Cohort = []Member{self.Member}
+	}
+	return s
+}
+
+// EpochJump is what a restore or a forced restart adds to every epoch, so that
+// nothing of the life before, known here or not, is ahead (design 7.1).
+const EpochJump = 1 << 20
+
+// Restored is the state with which a cluster goes on after its register was
+// restored from a backup or forced to restart without its majority: a new
+// generation, every epoch far ahead and led by nobody, and self alone. The
+// other nodes count as removed: what they bring back joins as a zombie's.
+func (s State) Restored(self Node) State {
+	s.Generation++
+	s.Revision++
+	s.Cells = slices.Clone(s.Cells)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.Epoch += EpochJump
+		c.Leader, c.Nonce = Member{}, 0
+	}
+	s.Nodes = slices.Clone(s.Nodes)
+	at, found := s.node(self.Member)
+	if found {
+		self.Version = s.Nodes[at].Version
+		s.Nodes = slices.Delete(s.Nodes, at, at+1)
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Status != Removed {
+			n.Status, n.Version, n.Changed = Removed, n.Version+1, s.Revision
+		}
+	}
+	at, _ = s.node(self.Member)
+	self.Version, self.Changed, self.Status = self.Version+1, s.Revision, Active
+	s.Nodes = slices.Insert(s.Nodes, at, self)
+	s.Members = members(s.Nodes)
+	return s
+}

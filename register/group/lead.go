@@ -1,0 +1,246 @@
+package group
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"github.com/norn-dev/norn/register"
+)
+
+// slack is by how many entries a member may be behind and still count as one
+// that has caught up.
+const slack = 64
+
+// leading is what a leader knows of the others. It begins empty with each term
+// and gives everybody the benefit of the doubt.
+type leading struct {
+	m       *Machine
+	term    uint64
+	since   int64
+	nextAt  int64
+	heard   map[uint64]int64 // when a message came
+	keptUp  map[uint64]int64 // since when it keeps up without a break
+	waiting []register.Member
+	confAt  int64 // no further change of the configuration before that
+	asked   bool  // a change of the members' records is under way
+}
+
+// heard notes a sign of life.
+func (m *Machine) heard(id uint64) {
+	if m.leading != nil {
+		m.leading.heard[id] = m.now
+	}
+}
+
+// lead looks after the members while this one leads: who joined becomes a
+// learner, who has caught up a member, and the right ones vote.
+func (m *Machine) lead() {
+	if m.failed != nil || m.taken != nil {
+		return
+	}
+	if m.timers.role != raft.StateLeader {
+		m.leading = nil
+		return
+	}
+	l := m.leading
+	if l == nil || l.term != m.timers.term {
+		l = &leading{m: m, term: m.timers.term, since: m.now, heard: map[uint64]int64{}, keptUp: map[uint64]int64{}}
+		m.leading = l
+	}
+	if m.now < l.nextAt || !m.mayAnswer() {
+		return
+	}
+	l.nextAt = m.now + int64(m.cfg.Heartbeat)
+	peers := l.survey()
+	l.admit(peers)
+	l.configure(peers)
+}
+
+// silent is for how long a peer was not heard of.
+func (l *leading) silent(id uint64) int64 { return l.m.now - max(l.since, l.heard[id]) }
+
+// survey looks at every node of the register, in its order.
+func (l *leading) survey() []Peer {
+	m := l.m
+	commit := m.node.BasicStatus().GetCommit()
+	progress := map[uint64]tracker.Progress{}
+	m.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { progress[id] = p })
+	var out []Peer
+	for i := range m.rep.state.Nodes {
+		n := &m.rep.state.Nodes[i]
+		id := n.Incarnation.ID()
+		p := Peer{ID: id, Zone: n.Zone, Status: n.Status, Voter: slices.Contains(m.conf.Voters, id), Leads: id == m.id}
+		silent := l.silent(id)
+		if id == m.id {
+			silent = 0
+		}
+		p.Alive, p.Dead = silent < 2*m.patience(), silent >= int64(m.cfg.Replace)
+		pr, known := progress[id]
+		up := known && p.Alive && (id == m.id || pr.State == tracker.StateReplicate && pr.Match+slack >= commit)
+		since, was := l.keptUp[id]
+		switch {
+		case !up:
+			delete(l.keptUp, id)
+		case !was:
+			since = m.now
+			l.keptUp[id] = since
+		}
+		p.Ready = up && m.now-since >= int64(m.cfg.Stable)
+		out = append(out, p)
+	}
+	return out
+}
+
+// admit makes members of those that have caught up. One that comes under the
+// name or an address of another waits until that one is dead and takes its
+// place then, both in one entry of the log.
+func (l *leading) admit(peers []Peer) {
+	m := l.m
+	l.waiting = nil
+	if l.asked {
+		return
+	}
+	nodes := m.rep.state.Nodes
+	for i, p := range peers {
+		if p.Status != register.Joining || !p.Ready {
+			continue
+		}
+		var changes []register.NodeChange
+		blocked := false
+		for j := range nodes {
+			if !rival(&nodes[j], &nodes[i]) {
+				continue
+			}
+			old := nodes[j]
+			blocked = blocked || peers[j].ID == m.id || l.silent(peers[j].ID) < int64(m.cfg.Dead)
+			changes = append(changes, register.NodeChange{Old: old.Version, New: withStatus(old, register.Removed)})
+		}
+		if blocked {
+			l.waiting = append(l.waiting, nodes[i].Member)
+			continue
+		}
+		changes = append(changes, register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Active)})
+		l.asked = true
+		m.requests.change(&proposal{request: register.Request{Nodes: changes}, own: true, endAt: m.now + int64(m.cfg.Timeout)})
+		return // one at a time
+	}
+}
+
+func withStatus(n register.Node, s register.NodeStatus) register.Node {
+	n.Status = s
+	return n
+}
+
+// rival says that old holds the place that the newcomer came for.
+func rival(old, young *register.Node) bool {
+	if old.Member == young.Member || old.Status != register.Active && old.Status != register.Leaving {
+		return false
+	}
+	return old.Node == young.Node || slices.ContainsFunc(old.Addresses, func(a string) bool { return slices.Contains(young.Addresses, a) })
+}
+
+// configure proposes the next change of who votes and who learns.
+func (l *leading) configure(peers []Peer) {
+	m := l.m
+	if m.now < l.confAt || len(m.conf.VotersOutgoing) > 0 {
+		return
+	}
+	all := slices.Concat(m.conf.Voters, m.conf.Learners, m.conf.LearnersNext)
+	for _, p := range peers {
+		if p.Status != register.Removed && !slices.Contains(all, p.ID) {
+			l.reconfigure(single(pb.ConfChangeAddLearnerNode, p.ID))
+			return
+		}
+	}
+	voters, ok := Voters(peers, m.cfg.Voters)
+	if ok && !slices.Contains(voters, m.id) {
+		l.handOver(voters)
+		return
+	}
+	var changes []*pb.ConfChangeSingle
+	if ok {
+		for _, id := range voters {
+			if !slices.Contains(m.conf.Voters, id) {
+				changes = append(changes, single(pb.ConfChangeAddNode, id))
+			}
+		}
+		for _, id := range sorted(m.conf.Voters) {
+			switch {
+			case slices.Contains(voters, id):
+			case gone(peers, id):
+				changes = append(changes, single(pb.ConfChangeRemoveNode, id))
+			default:
+				changes = append(changes, single(pb.ConfChangeAddLearnerNode, id))
+			}
+		}
+	}
+	for _, id := range sorted(m.conf.Learners) {
+		if gone(peers, id) {
+			changes = append(changes, single(pb.ConfChangeRemoveNode, id))
+		}
+	}
+	l.reconfigure(changes...)
+}
+
+// gone says that a node has no part in the group any more.
+func gone(peers []Peer, id uint64) bool {
+	i := slices.IndexFunc(peers, func(p Peer) bool { return p.ID == id })
+	return i < 0 || peers[i].Status == register.Removed
+}
+
+func sorted(ids []uint64) []uint64 {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return ids
+}
+
+func single(t pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
+	return &pb.ConfChangeSingle{Type: t.Enum(), NodeId: new(id)}
+}
+
+// reconfigure proposes a change: one alone simply, several jointly.
+func (l *leading) reconfigure(changes ...*pb.ConfChangeSingle) {
+	if len(changes) == 0 {
+		return
+	}
+	m := l.m
+	m.guard(func() error {
+		// Raft takes no second one before the first is applied; see reconfigured.
+		l.confAt = m.now + int64(m.cfg.Retry)
+		_ = m.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes})
+		return nil
+	})
+}
+
+// reconfigured notes that a change was applied: the next one may come.
+func (m *Machine) reconfigured() {
+	if m.leading != nil {
+		m.leading.confAt = 0
+	}
+}
+
+// handOver passes the lead to a voter of the next configuration: this member
+// has no vote in it.
+func (l *leading) handOver(voters []uint64) {
+	m := l.m
+	for _, id := range voters {
+		if _, up := l.keptUp[id]; up && slices.Contains(m.conf.Voters, id) {
+			m.guard(func() error {
+				m.node.TransferLeader(id)
+				return nil
+			})
+			return
+		}
+	}
+	// None of them has a vote yet.
+	var changes []*pb.ConfChangeSingle
+	for _, id := range voters {
+		if !slices.Contains(m.conf.Voters, id) {
+			changes = append(changes, single(pb.ConfChangeAddNode, id))
+		}
+	}
+	l.reconfigure(changes...)
+}

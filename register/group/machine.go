@@ -1,0 +1,324 @@
+package group
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store"
+)
+
+// Event is what a machine is told. The kinds are [Received], [Asked], [Tick],
+// [Unreachable] and [Campaign].
+type Event interface{ event() }
+
+type (
+	// Received is a message from a peer, as the peer's Ready gave it.
+	Received struct{ Data []byte }
+	// Asked is a request of this node.
+	Asked struct{ Request register.Request }
+	// Tick says that time has passed.
+	Tick struct{}
+	// Unreachable says that messages to a peer were not delivered.
+	Unreachable struct{ Peer register.Member }
+	// Campaign makes the member stand for election, if it may.
+	Campaign struct{}
+)
+
+func (Received) event()    {}
+func (Asked) event()       {}
+func (Tick) event()        {}
+func (Unreachable) event() {}
+func (Campaign) event()    {}
+
+// Message goes to a peer. It may be lost, doubled or overtaken.
+type Message struct {
+	To   register.Member
+	Data []byte
+	// Bulk messages are pieces of a snapshot: they should not be in the way of
+	// others.
+	Bulk bool
+}
+
+// Ready is what a machine wants done, in this order.
+type Ready struct {
+	// Persist is to be committed; nil is nothing.
+	Persist *store.Batch
+	// Sync: it must be durable before anything below leaves.
+	Sync bool
+	// Messages are to be sent.
+	Messages []Message
+	// Results answer requests of this node.
+	Results []register.Result
+	// Changes are the states that came to be, one after the other. After a
+	// snapshot from the leader one of them stands for many.
+	Changes []register.State
+}
+
+// Machine is one member of the group. It is used from one goroutine.
+type Machine struct {
+	cfg  Config
+	id   uint64
+	meta meta
+	rand *rand.Rand
+	now  int64 // monotonic
+
+	disk *disk
+	node *raft.RawNode
+	rep  replica
+	// conf is the configuration at applied.
+	conf        *pb.ConfState
+	applied     uint64
+	appliedTerm uint64
+
+	batch  *store.Batch
+	taken  *raft.Ready // handed out and not advanced
+	out    Ready       // what comes with the next Ready
+	failed error
+
+	peers     map[uint64]register.Member // who has written and is not in the register
+	heardGen  uint64                     // generation of the last message, before there is a state
+	refused   Refusal
+	refusedBy register.Member
+
+	timers   timers
+	requests requests
+	sending  map[uint64]*transfer
+	numbers  uint64 // of transfers
+	arriving *arrival
+	leading  *leading // nil: not leading
+}
+
+// Open makes a member of what a store holds. It returns ErrNotFormatted when
+// that is nothing, ErrOtherOwner when it is another's, and wire.ErrDamaged when
+// it is not what was written. The view is not used afterwards.
+func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	meta, d, rep, err := load(v)
+	if err != nil {
+		return nil, err
+	}
+	if meta.self != cfg.Self || cfg.Cluster != (register.UUID{}) && cfg.Cluster != meta.cluster {
+		return nil, fmt.Errorf("%w: %s in incarnation %v of cluster %v; this is %s in incarnation %v of cluster %v", ErrOtherOwner,
+			meta.self.Node, meta.self.Incarnation, meta.cluster, cfg.Self.Node, cfg.Self.Incarnation, cfg.Cluster)
+	}
+	m := &Machine{
+		cfg: cfg, id: cfg.Self.Incarnation.ID(), meta: meta, now: now.Mono,
+		rand: rand.New(rand.NewPCG(cfg.Seed, cfg.Self.Incarnation.ID())),
+		disk: d, rep: rep, batch: &store.Batch{},
+		conf:    pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)),
+		applied: d.snap.GetIndex(), appliedTerm: d.snap.GetTerm(),
+		peers: map[uint64]register.Member{}, sending: map[uint64]*transfer{},
+	}
+	d.latest = m.snapshot
+	m.requests.init(m, m.rand.Uint64())
+	m.guard(func() error {
+		m.node, err = raft.NewRawNode(&raft.Config{
+			ID: m.id, ElectionTick: cfg.Election, HeartbeatTick: 1, Storage: d, Applied: m.applied,
+			MaxSizePerMsg: 256 << 10, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 16 << 20,
+			MaxInflightMsgs: 64, CheckQuorum: true, PreVote: true, StepDownOnRemoval: true, Logger: quiet{},
+		})
+		return err
+	})
+	if m.failed != nil {
+		return nil, m.failed
+	}
+	m.timers.init(m)
+	return m, nil
+}
+
+// guard runs something of raft's, which panics when its rules are violated. It
+// reports whether all is well.
+func (m *Machine) guard(f func() error) (ok bool) {
+	if m.failed != nil {
+		return false
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			m.failed, ok = fmt.Errorf("%w: %v", ErrBroken, r), false
+		}
+	}()
+	if err := f(); err != nil {
+		m.failed = err
+		return false
+	}
+	return true
+}
+
+// step hands raft a message. What raft does not take is dropped: messages may
+// be lost anyway.
+func (m *Machine) step(msg *pb.Message) {
+	m.guard(func() error {
+		_ = m.node.Step(msg)
+		return nil
+	})
+}
+
+// Step takes an event. It returns the error that has stopped the machine.
+func (m *Machine) Step(now clock.Time, ev Event) error {
+	if m.failed != nil {
+		return m.failed
+	}
+	m.now = max(m.now, now.Mono) // time does not go back
+	switch ev := ev.(type) {
+	case Received:
+		m.receive(ev.Data)
+	case Asked:
+		m.requests.ask(ev.Request)
+	case Unreachable:
+		m.guard(func() error {
+			m.node.ReportUnreachable(ev.Peer.Incarnation.ID())
+			return nil
+		})
+	case Campaign:
+		m.campaign()
+	case Tick:
+	}
+	m.look()
+	return m.failed
+}
+
+// look does what is due.
+func (m *Machine) look() {
+	m.tick()
+	m.requests.retry()
+	m.pump()
+	m.lead()
+	m.requests.askReads()
+}
+
+// HasReady reports whether there is something to do. It is false between Ready
+// and Advance.
+func (m *Machine) HasReady() bool {
+	if m.failed != nil || m.taken != nil {
+		return false
+	}
+	return m.node.HasReady() || len(m.out.Messages) > 0 || len(m.out.Results) > 0
+}
+
+// Ready gives what is to be done; see the package's contract. Its batch belongs
+// to the caller until Advance.
+func (m *Machine) Ready() (Ready, error) {
+	m.guard(m.ready)
+	if m.failed != nil {
+		return Ready{}, m.failed
+	}
+	r := m.out
+	m.out = Ready{}
+	return r, nil
+}
+
+func (m *Machine) ready() error {
+	rd := m.node.Ready()
+	m.taken = &rd
+	m.batch.Reset()
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if err := m.install(rd.Snapshot); err != nil {
+			return err
+		}
+	}
+	if err := m.disk.append(m.batch, rd.Entries); err != nil {
+		return err
+	}
+	if !raft.IsEmptyHardState(rd.HardState) {
+		if err := m.disk.setHard(m.batch, rd.HardState); err != nil {
+			return err
+		}
+	}
+	for _, e := range rd.CommittedEntries {
+		if err := m.commit(e); err != nil {
+			return err
+		}
+	}
+	m.out.Sync = rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)
+	if err := m.compact(); err != nil {
+		return err
+	}
+	m.requests.readable(rd.ReadStates)
+	for _, msg := range rd.Messages {
+		if err := m.post(msg); err != nil {
+			return err
+		}
+	}
+	if m.batch.Len() > 0 {
+		m.out.Persist = m.batch
+	}
+	return nil
+}
+
+// Advance says that the last Ready was done.
+func (m *Machine) Advance() error {
+	if m.taken == nil {
+		return m.failed
+	}
+	rd := *m.taken
+	m.taken = nil
+	m.guard(func() error {
+		m.node.Advance(rd)
+		return nil
+	})
+	m.timers.changed(m)
+	m.lead()
+	m.requests.askReads()
+	return m.failed
+}
+
+// commit applies one entry.
+func (m *Machine) commit(e *pb.Entry) error {
+	m.applied, m.appliedTerm = e.GetIndex(), e.GetTerm()
+	switch e.GetType() {
+	case pb.EntryNormal:
+		if len(e.GetData()) > 0 {
+			m.requests.decided(e.GetIndex(), e.GetData())
+		}
+		return nil
+	case pb.EntryConfChangeV2:
+		cc := &pb.ConfChangeV2{}
+		if err := proto.Unmarshal(e.GetData(), cc); err != nil {
+			return fmt.Errorf("%w: change of voters at %d: %v", ErrBroken, e.GetIndex(), err)
+		}
+		m.conf = m.node.ApplyConfChange(cc)
+		m.reconfigured()
+		return nil
+	}
+	return fmt.Errorf("%w: entry %d of kind %v", ErrBroken, e.GetIndex(), e.GetType())
+}
+
+// snapshot is what is applied, as raft wants it.
+func (m *Machine) snapshot() *pb.Snapshot {
+	return &pb.Snapshot{Data: m.rep.encode(), Metadata: &pb.SnapshotMetadata{
+		Index: new(m.applied), Term: new(m.appliedTerm), ConfState: proto.Clone(m.conf).(*pb.ConfState),
+	}}
+}
+
+// compact writes a snapshot when the log behind the last one is long.
+func (m *Machine) compact() error {
+	if int(m.applied-m.disk.snap.GetIndex()) < m.cfg.Entries && m.disk.size < m.cfg.Bytes || m.applied == m.disk.snap.GetIndex() {
+		return nil
+	}
+	return m.disk.compact(m.batch, m.snapshot(), uint64(m.cfg.Keep))
+}
+
+// install takes the state of a snapshot from the leader.
+func (m *Machine) install(snap *pb.Snapshot) error {
+	rep, err := decodeReplica(snap.GetData())
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrBroken, err)
+	}
+	if err := m.disk.reset(m.batch, snap); err != nil {
+		return err
+	}
+	m.rep = rep
+	m.conf = proto.Clone(snap.GetMetadata().GetConfState()).(*pb.ConfState)
+	m.applied, m.appliedTerm = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetTerm()
+	m.out.Changes = append(m.out.Changes, rep.state)
+	m.requests.caughtUp()
+	return nil
+}

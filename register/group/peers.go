@@ -1,0 +1,145 @@
+package group
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/register"
+)
+
+// maxPeers is how many members are known that are not in the register: the
+// leader that fills a newcomer, and some who came and went.
+const maxPeers = 64
+
+// generation is that of the register here; a newcomer has none and takes what
+// it hears.
+func (m *Machine) generation() (uint64, bool) {
+	return m.rep.state.Generation, m.applied > 0
+}
+
+// receive takes a message of a peer, or says why not.
+func (m *Machine) receive(b []byte) {
+	e, err := decodeEnvelope(b)
+	if err != nil || e.from.Incarnation.ID() == m.id {
+		return
+	}
+	if e.kind == kindRefuse {
+		if e.to == m.cfg.Self.Incarnation && len(e.body) == 1 {
+			m.refused, m.refusedBy = Refusal(e.body[0]), e.from
+		}
+		return
+	}
+	if why := m.refusal(&e); why != 0 {
+		m.send(e.from, e.cluster, e.generation, kindRefuse, []byte{byte(why)})
+		return
+	}
+	if _, filled := m.generation(); !filled {
+		m.heardGen = e.generation
+	}
+	if _, known := m.rep.state.Find(e.from); !known {
+		if len(m.peers) >= maxPeers {
+			clear(m.peers)
+		}
+		m.peers[e.from.Incarnation.ID()] = e.from
+	}
+	m.heard(e.from.Incarnation.ID())
+	switch e.kind {
+	case kindRaft:
+		msg := &pb.Message{}
+		if proto.Unmarshal(e.body, msg) == nil {
+			m.receiveRaft(&e, msg)
+		}
+	case kindChunk:
+		m.receiveChunk(&e)
+	case kindHave:
+		m.receiveHave(&e)
+	}
+}
+
+func (m *Machine) refusal(e *envelope) Refusal {
+	gen, filled := m.generation()
+	if n, ok := m.rep.state.Find(e.from); ok && n.Status == register.Removed && e.cluster == m.meta.cluster {
+		// What the removed node says of a later life than ours is for an operator.
+		return RemovedNode
+	}
+	switch {
+	case e.cluster != m.meta.cluster:
+		return OtherCluster
+	case e.to != m.cfg.Self.Incarnation:
+		return OtherNode
+	case filled && e.generation != gen:
+		return OtherGeneration
+	}
+	return 0
+}
+
+// receiveRaft hands a message to raft if a peer may send such a one.
+func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
+	if msg.GetFrom() != e.from.Incarnation.ID() || msg.GetTo() != m.id || foreign(msg) {
+		return
+	}
+	st := m.node.BasicStatus()
+	switch msg.GetType() {
+	case pb.MsgSnap: // comes in pieces
+		return
+	case pb.MsgTransferLeader, pb.MsgForgetLeader: // a leader decides this by itself
+		return
+	case pb.MsgReadIndex:
+		if st.RaftState == raft.StateLeader && !m.mayAnswer() {
+			return // it will be asked again
+		}
+	case pb.MsgHeartbeat:
+		// The leader sends no more than what we have acknowledged to it.
+		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
+			m.failed = fmt.Errorf("%w: the log ends at %d, and %s knows it up to %d", ErrForgot, m.disk.last(), e.from.Node, msg.GetCommit())
+			return
+		}
+	}
+	m.step(msg)
+	m.timers.followed(m, msg)
+}
+
+// name finds the member behind a number.
+func (m *Machine) name(id uint64) (register.Member, bool) {
+	for i := range m.rep.state.Nodes {
+		if n := &m.rep.state.Nodes[i]; n.Incarnation.ID() == id {
+			return n.Member, true
+		}
+	}
+	p, ok := m.peers[id]
+	return p, ok
+}
+
+// post sends a message of raft's.
+func (m *Machine) post(msg *pb.Message) error {
+	to, ok := m.name(msg.GetTo())
+	if !ok {
+		return nil // removed meanwhile
+	}
+	if msg.GetType() == pb.MsgSnap {
+		return m.transfer(to, msg)
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrBroken, err)
+	}
+	m.sendHome(to, kindRaft, b)
+	return nil
+}
+
+// sendHome sends to a member of our own cluster and generation.
+func (m *Machine) sendHome(to register.Member, k kind, body []byte) {
+	gen, filled := m.generation()
+	if !filled {
+		gen = m.heardGen
+	}
+	m.send(to, m.meta.cluster, gen, k, body)
+}
+
+func (m *Machine) send(to register.Member, cluster register.UUID, gen uint64, k kind, body []byte) {
+	e := envelope{cluster: cluster, generation: gen, from: m.cfg.Self, to: to.Incarnation, kind: k, body: body}
+	m.out.Messages = append(m.out.Messages, Message{To: to, Data: e.encode(), Bulk: k == kindChunk})
+}

@@ -1,0 +1,68 @@
+package group
+
+import (
+	"slices"
+
+	"go.etcd.io/raft/v3"
+
+	"github.com/norn-dev/norn/register"
+)
+
+// Status is how a member sees the group, for people and for tests.
+type Status struct {
+	// Leader is who leads; the zero Member when that is not known here.
+	Leader register.Member
+	Leads  bool
+	Term   uint64
+	// Applied is how much of the log this member has applied, Commit how much it
+	// knows to be decided.
+	Applied, Commit uint64
+	// Voters, Learners and, during a change, Outgoing are the configuration.
+	Voters, Learners, Outgoing []register.Member
+	// Waiting, on the leader, are newcomers that have caught up and whose name
+	// or address is that of a member that lives.
+	Waiting []register.Member
+	// Refused is why RefusedBy did not take a message of ours; 0: nobody did.
+	Refused   Refusal
+	RefusedBy register.Member
+}
+
+// Status is the member's view now.
+func (m *Machine) Status() Status {
+	st := m.node.BasicStatus()
+	s := Status{
+		Leads: st.RaftState == raft.StateLeader, Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(),
+		Voters: m.named(m.conf.Voters), Learners: m.named(m.conf.Learners), Outgoing: m.named(m.conf.VotersOutgoing),
+		Refused: m.refused, RefusedBy: m.refusedBy,
+	}
+	if st.Lead == m.id {
+		s.Leader = m.cfg.Self
+	} else if st.Lead != raft.None {
+		s.Leader, _ = m.name(st.Lead)
+	}
+	if m.leading != nil {
+		s.Waiting = slices.Clone(m.leading.waiting)
+	}
+	return s
+}
+
+func (m *Machine) named(ids []uint64) []register.Member {
+	var out []register.Member
+	for _, id := range sorted(ids) {
+		n, ok := m.name(id)
+		if !ok && id == m.id {
+			n, ok = m.cfg.Self, true
+		}
+		if ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// State is the register as far as it is applied here. It may be behind: for
+// what is decided, ask.
+func (m *Machine) State() register.State { return m.rep.state }
+
+// Err is what has stopped the machine, nil while it goes on.
+func (m *Machine) Err() error { return m.failed }
