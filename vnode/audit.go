@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -27,7 +28,32 @@ func Audit(view store.View, p ring.Partition) error {
 	if err := a.tombstones(); err != nil {
 		return err
 	}
+	if err := a.tree(); err != nil {
+		return err
+	}
 	return a.counters()
+}
+
+// tree compares the root of the tree, where there is one, with the facts.
+func (a *audit) tree() error {
+	kept := hasKey(a.view, appendPrefix(nil, tableTree, a.p))
+	var want antientropy.Node
+	prefix := appendPrefix(nil, tableFacts, a.p)
+	for key, body := range a.view.Scan(prefix, after(prefix)) {
+		if !kept {
+			return nil
+		}
+		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		if err != nil {
+			return fmt.Errorf("%w: fact key %x: %w", ErrDamaged, key, err)
+		}
+		want.Sum = want.Sum.Add(crdt.HashFact(crdt.Fact{Task: id.ID(key[prefixSize:]), Key: k, Body: body}))
+		want.Count++
+	}
+	if got := antientropy.NewTree(tableTree, a.p).Root(a.view); got != want {
+		return fmt.Errorf("%w: the tree counts %d facts with sum %x, there are %d with %x", ErrDamaged, got.Count, got.Sum, want.Count, want.Sum)
+	}
+	return nil
 }
 
 // tombstones compares them with the times at which they may go.

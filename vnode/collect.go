@@ -112,10 +112,9 @@ func (v *Vnode) Collect(tx store.Tx, d Due, until func(*crdt.Task) int64) (bool,
 	may := until(t)
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
-	drop(tx, appendTask(nil, tableFacts, v.Partition, d.Task))
+	v.shelf.drop(tx, d.Task)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
-	f := crdt.Tombstone{Outcome: d.State, At: d.At}.Fact(d.Task)
-	tx.Set(appendFact(nil, v.Partition, d.Task, f.Key), f.Body)
+	v.shelf.put(tx, crdt.Tombstone{Outcome: d.State, At: d.At}.Fact(d.Task), nil)
 	grave := appendGrave(nil, v.Partition, may, d.Task)
 	tx.Set(grave, nil)
 	if bytes.Compare(grave, v.lows.graves) < 0 {
@@ -152,7 +151,7 @@ func Forget(v *Vnode, tx store.Tx, now int64, limit int) int {
 	}
 	for _, key := range keys {
 		tx.Delete(key)
-		drop(tx, appendTask(nil, tableFacts, v.Partition, id.ID(key[prefixSize+8:])))
+		v.shelf.drop(tx, id.ID(key[prefixSize+8:]))
 		v.lows.graves = key
 	}
 	return len(keys)
@@ -174,7 +173,7 @@ func DropOrphans(v *Vnode, tx store.Tx, upTo id.ID, limit int) int {
 		tasks = append(tasks, task)
 	}
 	for _, task := range tasks {
-		drop(tx, appendTask(nil, tableFacts, v.Partition, task))
+		v.shelf.drop(tx, task)
 		tx.Delete(appendTask(nil, tableOrphans, v.Partition, task))
 		v.record.orphans--
 	}

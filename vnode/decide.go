@@ -26,7 +26,7 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, now clock.Time, decide func(*crd
 		return was.state, nil
 	}
 	v.leave(tx, task, &was)
-	tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+	v.shelf.put(tx, f, v.shelf.get(tx, task, f.Key))
 	defer v.cfg.OnFact(task)
 	if err := v.settle(tx, task, 0, now); err != nil {
 		return 0, err

@@ -45,7 +45,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	if maybe && collected(tx, v.Partition, task) {
 		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
-	tx.Set(key, fact.Body)
+	v.shelf.put(tx, fact, nil)
 	v.recent.add(task)
 	if v.record.settled(tx, v.Partition, task) {
 		t, err := LoadTask(tx, v.Partition, task)
@@ -95,11 +95,12 @@ type Added struct {
 func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	key := appendFact(nil, v.Partition, f.Task, f.Key)
 	var added Added
-	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, key, f) {
+	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, f) {
 		v.cfg.OnFact(f.Task)
 		return added, nil
 	}
-	if old, ok := tx.Get(key); ok {
+	old, ok := tx.Get(key)
+	if ok {
 		if bytes.Equal(old, f.Body) {
 			return Added{Existed: true}, nil
 		}
@@ -109,10 +110,11 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		if !crdt.Wins(f.Body, old) {
 			return added, nil
 		}
+		old = bytes.Clone(old) // the view gives its space to the next read
 	}
 	defer v.cfg.OnFact(f.Task)
 	if f.Key.Kind == crdt.KindUpdate && v.claims.Lookup(f.Task) != nil {
-		tx.Set(key, f.Body) // a claimed task stays where it is
+		v.shelf.put(tx, f, old) // a claimed task stays where it is
 		return added, nil
 	}
 	before, err := LoadTask(tx, v.Partition, f.Task)
@@ -123,7 +125,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		return Added{Collected: before.Outcome()}, nil // nothing collected comes back
 	}
 	if before.Enqueued == nil {
-		tx.Set(key, f.Body)
+		v.shelf.put(tx, f, old)
 		v.record.adopt(tx, v.Partition, f.Task)
 		if f.Key.Kind != crdt.KindUpdate {
 			v.cfg.OnFinish(v.Partition, f.Task, false)
@@ -132,7 +134,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	}
 	was := v.stands(tx, before)
 	v.leave(tx, f.Task, &was)
-	tx.Set(key, f.Body)
+	v.shelf.put(tx, f, old)
 	return added, v.settle(tx, f.Task, f.Key.A, now)
 }
 
@@ -164,7 +166,7 @@ func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 
 // finishClaimed completes a task that is under a claim without reading it:
 // claimed means enqueued and not finished, so there is no completion yet.
-func (v *Vnode) finishClaimed(tx store.Tx, key []byte, f crdt.Fact) bool {
+func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact) bool {
 	e := v.claims.Lookup(f.Task)
 	if e == nil {
 		return false
@@ -175,7 +177,7 @@ func (v *Vnode) finishClaimed(tx store.Tx, key []byte, f crdt.Fact) bool {
 	}
 	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank, linked: e.Brief.Linked}
 	v.leave(tx, f.Task, &p)
-	tx.Set(key, f.Body)
+	v.shelf.put(tx, f, nil)
 	v.endClaims(tx, f.Task, f.Key.A)
 	p.state, p.at = crdt.StateCompleted, c.At
 	v.enter(tx, f.Task, &p)

@@ -192,11 +192,10 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	v.leave(tx, task, &was)
 	v.endClaim(tx, task, token, outcome)
 	if fact.Key.Kind != 0 {
-		tx.Set(appendFact(nil, v.Partition, task, fact.Key), fact.Body)
+		v.shelf.put(tx, fact, nil)
 	}
 	if dead {
-		f := crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task)
-		tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+		v.shelf.put(tx, crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task), nil)
 	}
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil {

@@ -27,6 +27,7 @@ const (
 	tableQueues    = 'q' // queue -> counters and low-water rank
 	tablePartition = 'p' // nothing -> partition record
 	tableOrphans   = 'o' // task -> nothing: facts without their enqueue
+	tableTree      = 'm' // path -> node of the tree over the facts
 )
 
 const prefixSize = 3

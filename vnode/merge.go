@@ -122,7 +122,7 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 	was := v.stands(tx, before)
 	v.leave(tx, task, &was)
 	for _, f := range fresh {
-		tx.Set(appendFact(nil, v.Partition, task, f.Key), f.Body)
+		v.shelf.put(tx, f, v.shelf.get(tx, task, f.Key))
 	}
 	if !v.recent.maybe(task) {
 		v.recent.add(task)
@@ -170,14 +170,13 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 			m.Refused++
 			continue
 		}
-		key := appendFact(nil, v.Partition, f.Task, f.Key)
-		old, _ := tx.Get(key)
+		old := v.shelf.get(tx, f.Task, f.Key)
 		switch {
 		case bytes.Equal(old, f.Body):
 			m.Known++
 			continue
 		case crdt.Wins(f.Body, old):
-			tx.Set(key, f.Body)
+			v.shelf.put(tx, f, old)
 			m.Stored++
 		default:
 			m.Known++
@@ -198,9 +197,9 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged,
 	v.leave(tx, stone.Task, &was)
 	v.endClaims(tx, stone.Task, 0)
 	v.record.settled(tx, v.Partition, stone.Task)
-	drop(tx, appendTask(nil, tableFacts, v.Partition, stone.Task))
+	v.shelf.drop(tx, stone.Task)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
-	tx.Set(appendFact(nil, v.Partition, stone.Task, stone.Key), stone.Body)
+	v.shelf.put(tx, stone, nil)
 	if !v.recent.maybe(stone.Task) {
 		v.recent.add(stone.Task)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -48,7 +49,7 @@ func newCohort(t *rapid.T, n int) *cohort {
 }
 
 func (c *cohort) open(r *replica) {
-	v, err := Open(0, Config{Partitions: 64, Buffer: time.Second, HeadSize: 2, Random: func() float64 { return 0 }}, r.mem, c.now)
+	v, err := Open(0, Config{Partitions: 64, Buffer: time.Second, HeadSize: 2, Tree: true, Random: func() float64 { return 0 }}, r.mem, c.now)
 	c.check(err)
 	r.v, r.tx = v, store.NewOverlay(r.mem)
 }
@@ -223,6 +224,12 @@ func (c *cohort) same() {
 			if got := fmt.Sprint(r.facts(task)); got != want {
 				c.t.Fatalf("replica %d has other facts of %s:\n%s\n%s", i, task, got, want)
 			}
+		}
+	}
+	root := antientropy.NewTree(tableTree, 0).Root(c.all[0].mem)
+	for i, r := range c.all {
+		if got := antientropy.NewTree(tableTree, 0).Root(r.mem); got != root || len(c.tasks) > 0 && len(c.all[0].facts(c.tasks[0])) > 0 && got.Count == 0 {
+			c.t.Fatalf("replica %d has root %v, the first one %v", i, got, root)
 		}
 	}
 	count := func(r *replica) string {

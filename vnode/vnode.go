@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -37,6 +38,9 @@ type Config struct {
 	OnFinish func(p ring.Partition, task id.ID, linked bool)
 	// OnEmpty is told each queue of which nothing is left in this partition.
 	OnEmpty func(queue string)
+	// Tree keeps the tree over the facts that replicas compare. It must have been
+	// kept since the first fact.
+	Tree bool
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
 }
@@ -73,6 +77,7 @@ type Vnode struct {
 	queues   map[string]*queue
 	sorted   []string // names of queues; nil after a change
 	recent   *recent
+	shelf    shelf
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
 	lows     lows
@@ -105,6 +110,9 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		newest = id.ID(key[prefixSize:])
 	}
 	v.Edges = Edges{p: p, record: &v.record}
+	if v.shelf.p = p; cfg.Tree {
+		v.shelf.tree = antientropy.NewTree(tableTree, p)
+	}
 	v.recent = newRecent(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
 		r, err := decodePartitionRecord(b)
@@ -242,6 +250,7 @@ func (v *Vnode) Flush(tx store.Tx) {
 		v.dirty[i] = nil
 	}
 	v.dirty = v.dirty[:0]
+	v.shelf.flush(tx)
 }
 
 func (v *Vnode) queue(name string) *queue {

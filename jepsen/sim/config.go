@@ -32,6 +32,7 @@ func (s *sim) config() core.Config {
 		Retention:       core.Retention{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
 		Archive:         true,
 		CollectInterval: s.plan.collect,
+		Tree:            s.plan.tasks%2 == 1, // the audit compares it with the facts
 		Rand:            rand.New(rand.NewPCG(s.rnd.Uint64(), s.rnd.Uint64())),
 	}
 	if s.mutant.Config != nil {

@@ -45,6 +45,8 @@ type Config struct {
 	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
 	Archive         bool          // there is somewhere to archive to
 
+	Tree bool // keep the trees that replicas compare, from the first fact on
+
 	// Rand is the only source of randomness.
 	Rand *rand.Rand
 }
@@ -105,6 +107,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
+		Tree:     cfg.Tree,
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}

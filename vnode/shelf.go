@@ -1,0 +1,56 @@
+package vnode
+
+import (
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// shelf is where the facts of a partition lie. Every fact that comes or goes
+// passes through it, so that the tree over them cannot be forgotten.
+type shelf struct {
+	p    ring.Partition
+	tree *antientropy.Tree // nil: there is no other replica to compare with
+	key  [prefixSize + id.Size + crdt.KeySize]byte
+}
+
+// get reads the body under a key; nil when there is none.
+func (s *shelf) get(view store.View, task id.ID, k crdt.Key) []byte {
+	body, _ := view.Get(appendFact(s.key[:0], s.p, task, k))
+	return body
+}
+
+// put stores a fact. old is the body that it replaces; nil: there was none (no
+// body is empty).
+func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
+	if s.tree != nil {
+		if old != nil { // before Set, which may reuse its space
+			s.tree.Remove(crdt.Fact{Task: f.Task, Key: f.Key, Body: old})
+		}
+		s.tree.Add(f)
+	}
+	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
+}
+
+// drop deletes every fact of a task.
+func (s *shelf) drop(tx store.Tx, task id.ID) {
+	prefix := appendTask(nil, tableFacts, s.p, task)
+	if s.tree != nil {
+		for key, body := range tx.Scan(prefix, after(prefix)) {
+			// A key that is none of ours was never counted.
+			if k, err := crdt.DecodeKey(key[len(prefix):]); err == nil {
+				s.tree.Remove(crdt.Fact{Task: task, Key: k, Body: body})
+			}
+		}
+	}
+	drop(tx, prefix)
+}
+
+// flush writes the tree's changes.
+func (s *shelf) flush(tx store.Tx) {
+	if s.tree != nil {
+		s.tree.Flush(tx)
+	}
+}
