@@ -34,6 +34,7 @@ type sim struct {
 	eaten        func(m *Message) bool // what a test wants lost
 
 	states map[[2]uint64]uint64 // (generation, revision) -> hash: all members agree
+	led    map[uint64]register.Member
 	trace  strings.Builder
 	counts struct{ elections, crashes, snapshots, lost, doubled, conf int }
 }
@@ -74,7 +75,7 @@ func newSim(t testing.TB, seed uint64) *sim {
 	return &sim{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), delay: int64(5 * time.Millisecond),
 		cluster: register.Cluster{ID: register.UUID{7}, Partitions: 4, Replicas: 3},
-		cut:     map[[2]string]bool{}, states: map[[2]uint64]uint64{},
+		cut:     map[[2]string]bool{}, states: map[[2]uint64]uint64{}, led: map[uint64]register.Member{},
 		cfg: Config{Stable: 500 * time.Millisecond, Dead: 3 * time.Second, Replace: 10 * time.Second},
 	}
 }
@@ -192,13 +193,11 @@ func (n *simNode) feed(ev Event) {
 		n.inbox = append(n.inbox, ev)
 		return
 	}
-	term, leads := n.machine.timers.term, n.machine.timers.role
 	if err := n.machine.Step(clock.Time{Mono: n.sim.now}, ev); err != nil {
 		n.broken(err)
 		return
 	}
-	_ = leads
-	_ = term
+	n.observe()
 	n.perform()
 }
 
@@ -277,14 +276,27 @@ func (n *simNode) finish(rd *Ready) {
 			fn(r)
 		}
 	}
-	led := n.machine.Status().Leads
 	if err := n.machine.Advance(); err != nil {
 		n.broken(err)
 		return
 	}
-	if now := n.machine.Status(); now.Leads && !led {
+	n.observe()
+}
+
+// observe checks that a term has one leader.
+func (n *simNode) observe() {
+	st := n.machine.Status()
+	if !st.Leads {
+		return
+	}
+	s := n.sim
+	switch old, ok := s.led[st.Term]; {
+	case !ok:
+		s.led[st.Term] = n.self
 		s.counts.elections++
-		s.logf("%s leads term %d", n.self.Node, now.Term)
+		s.logf("%s leads term %d", n.self.Node, st.Term)
+	case old != n.self:
+		s.fatalf("%v and %v lead term %d", old, n.self, st.Term)
 	}
 }
 
@@ -334,7 +346,7 @@ func (s *sim) deliver(from *simNode, m *Message) {
 // ask asks and calls back; the node may be down.
 func (n *simNode) ask(r register.Request, done func(register.Result)) {
 	if n.machine == nil {
-		done(register.Result{Err: ErrUnknown})
+		n.sim.after(0, func() { done(register.Result{Err: ErrBusy}) })
 		return
 	}
 	n.tag++

@@ -199,7 +199,7 @@ func (d *disk) setSnapshot(b store.Writer, snap *pb.Snapshot) error {
 
 // reset makes the log begin behind a snapshot that came from the leader.
 func (d *disk) reset(b store.Writer, snap *pb.Snapshot) error {
-	for i := d.base + 1; i <= d.last(); i++ {
+	for i := d.base; i <= d.last(); i++ { // the entry at base may still be there, see loadLog
 		b.Delete(logKey(i))
 	}
 	d.base, d.baseTerm = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetTerm()
@@ -220,7 +220,7 @@ func (d *disk) compact(b store.Writer, snap *pb.Snapshot, keep uint64) error {
 		if err != nil {
 			return fmt.Errorf("%w: %v", ErrBroken, err)
 		}
-		for i := d.base + 1; i <= to; i++ {
+		for i := d.base; i <= to; i++ {
 			b.Delete(logKey(i))
 		}
 		d.entries = append([]*pb.Entry(nil), d.entries[to-d.base:]...)
