@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -187,7 +186,7 @@ func drawFact(t *rapid.T) crdt.Fact {
 }
 
 // wantTree fails unless the tree is that of the facts.
-func wantTree(t testing.TB, r *replica) {
+func wantTree(t tb, r *replica) {
 	t.Helper()
 	got, want := r.nodes(), r.rebuilt()
 	for key, value := range want {
@@ -198,4 +197,11 @@ func wantTree(t testing.TB, r *replica) {
 	if len(got) != len(want) {
 		t.Fatalf("%d nodes, want %d", len(got), len(want))
 	}
+}
+
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }

@@ -1,0 +1,112 @@
+package antientropy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/norn-dev/norn/crdt"
+)
+
+// load stores facts in batches.
+func load(r *replica, facts []crdt.Fact) {
+	for n, f := range facts {
+		r.put(f)
+		if n%1000 == 999 {
+			r.commit()
+		}
+	}
+	r.commit()
+}
+
+// pair gives two replicas of n tasks that came at so many per second.
+func pair(n, perSecond int) (l *link, facts []crdt.Fact) {
+	facts = recent(n, perSecond, someTime)
+	a, b := newReplica(), newReplica()
+	load(a, facts)
+	load(b, facts)
+	return newLink(a, b, Config{}), facts
+}
+
+// lose drops d facts: the newest ones of one replica, or any of either, and
+// gives the bytes of keys and bodies.
+func (l *link) lose(facts []crdt.Fact, d int, spread bool) (missing int) {
+	random := rand.New(rand.NewPCG(uint64(d), 1))
+	order := random.Perm(len(facts))
+	for k := range d {
+		at, side := len(facts)-1-k, l.a
+		if spread {
+			at = order[k]
+		}
+		if spread && k%2 == 1 {
+			side = l.b
+		}
+		side.drop(facts[at])
+		missing += len(factKey(positionOf(&facts[at]))) - 3 + len(facts[at].Body)
+	}
+	l.a.commit()
+	l.b.commit()
+	return missing
+}
+
+// The bars: bytes moved for d missing facts are at most twice their size and 64
+// KiB; of an equal pair, 1 KiB. BenchmarkBytesMoved has them for 10^6 facts.
+func TestBytesMoved(t *testing.T) {
+	for _, perSecond := range []int{10, 1400, 50_000} {
+		l, facts := pair(20_000, perSecond)
+		for _, d := range []int{1, 100, 1000} {
+			for _, spread := range []bool{false, true} {
+				missing := l.lose(facts, d, spread)
+				r := l.round(t)
+				moved := int(r.Sent + r.Received)
+				if int(r.Pulled+r.Pushed) != d || int(r.Moved) != d || moved > 2*missing+64<<10 {
+					t.Errorf("%d per second, %d missing, spread %v: %d bytes moved for %d; %+v", perSecond, d, spread, moved, missing, r)
+				}
+			}
+		}
+		if r := l.round(t); !r.Equal || r.Sent+r.Received > 1024 {
+			t.Errorf("equal pair: %+v", r)
+		}
+		l.wantEqual(t)
+	}
+}
+
+// A page bounds a message, whatever is asked for; only a fact may be longer.
+func TestMessagesAreBounded(t *testing.T) {
+	l, facts := pair(20_000, 50_000)
+	l.lose(facts, 10_000, true)
+	l.initiator = NewInitiator(Config{PageBytes: 16 << 10}, l.a.tree, l.a)
+	l.responder = NewResponder(Config{PageBytes: 16 << 10}, l.b.tree, l.b)
+	if r := l.round(t); r.Err != nil || l.most > 64<<10 {
+		t.Errorf("a message of %d bytes; %+v", l.most, r)
+	}
+	l.wantEqual(t)
+}
+
+// BenchmarkBytesMoved gives the bytes moved for each missing fact, and their
+// share of what is allowed.
+func BenchmarkBytesMoved(b *testing.B) {
+	for _, perSecond := range []int{1, 100, 1400, 100_000} {
+		l, facts := pair(1_000_000, perSecond)
+		for _, d := range []int{0, 1, 100, 10_000} {
+			for _, spread := range []bool{false, true}[:min(d+1, 2)] {
+				b.Run(fmt.Sprintf("rate=%d/missing=%d/spread=%v", perSecond, d, spread), func(b *testing.B) {
+					for b.Loop() {
+						b.StopTimer()
+						missing := l.lose(facts, d, spread)
+						b.StartTimer()
+						r := l.round(b)
+						moved := float64(r.Sent + r.Received)
+						if int(r.Pulled+r.Pushed) != d {
+							b.Fatalf("%+v", r)
+						}
+						b.ReportMetric(float64(missing), "missing-B")
+						b.ReportMetric(moved, "moved-B")
+						b.ReportMetric(moved/float64(2*missing+64<<10), "of-bar")
+						b.ReportMetric(float64(r.Requests+1), "roundtrips")
+					}
+				})
+			}
+		}
+	}
+}
