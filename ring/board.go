@@ -40,6 +40,8 @@ type board struct {
 	on     [2][][]int32 // fresh or kept, by node: slots
 	inZone []uint8      // by partition and zone: replicas
 	held   []int        // by partition: replicas
+
+	dropped bool // drop had to choose
 }
 
 func newBoard(old Plan, nodes []Node, partitions, replicas int) *board {
@@ -149,34 +151,34 @@ func (b *board) missing(p int) int {
 	return sum
 }
 
-// drop takes away what the old plan has and no plan may keep: more replicas
-// than asked for, too many in one zone, or so many that another zone can not
-// get its least. The fullest node goes first.
+// drop takes away what the old plan has and no plan may keep: first what is
+// too much for its zone, then, as long as there are more replicas than asked
+// for or so many that another zone can not get its least, what its zone can
+// spare. The fullest node goes first.
 func (b *board) drop() {
 	for p := range b.partitions {
 		in := b.inZone[p*len(b.zones) : (p+1)*len(b.zones)]
-		for {
-			crowded := b.held[p]+b.missing(p) > b.replicas
-			worst := none
-			for slot := p * b.width; slot < (p+1)*b.width; slot++ {
-				i := int(b.holder[slot])
-				if i == none {
-					continue
-				}
-				z := b.zoneOf[i]
-				if int(in[z]) <= b.most[z] && (!crowded || int(in[z]) <= b.least[z]) {
-					continue
-				}
-				if worst == none || b.next[i] > b.next[b.holder[worst]] {
-					worst = slot
-				}
-			}
-			if worst == none {
-				break
-			}
-			b.take(worst)
+		for b.shed(p, func(z int) bool { return int(in[z]) > b.most[z] }) {
+		}
+		for b.held[p]+b.missing(p) > b.replicas && b.shed(p, func(z int) bool { return int(in[z]) > b.least[z] }) {
 		}
 	}
+}
+
+// shed takes the replica of p on the fullest node in the zones it may.
+func (b *board) shed(p int, may func(zone int) bool) bool {
+	fullest := none
+	for slot := p * b.width; slot < (p+1)*b.width; slot++ {
+		if i := b.holder[slot]; i != none && may(b.zoneOf[i]) && (fullest == none || b.next[i] > b.next[b.holder[fullest]]) {
+			fullest = slot
+		}
+	}
+	if fullest == none {
+		return false
+	}
+	b.take(fullest)
+	b.dropped = true
+	return true
 }
 
 // fill puts a node into every slot that lacks one: the emptiest that the zones

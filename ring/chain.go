@@ -70,7 +70,7 @@ func (s *search) reach(zone int, from, item int32, possible func(to int32) bool)
 
 // run goes on until the goal is found or nothing is left. expand calls reach
 // for what a node has of a kind.
-func (s *search) run(free bool, expand func(s *search, node int32, kind int)) {
+func (s *search) run(cheap bool, expand func(s *search, node int32, kind int)) {
 	for start := 0; start < len(s.queue) && s.found == none && s.left > 0; {
 		for at := start; at < len(s.queue); at++ {
 			if expand(s, s.queue[at], fresh); s.found != none || s.left == 0 {
@@ -78,7 +78,7 @@ func (s *search) run(free bool, expand func(s *search, node int32, kind int)) {
 			}
 		}
 		end := len(s.queue)
-		for at := start; at < end && !free && s.found == none && s.left > 0; at++ {
+		for at := start; at < end && !cheap && s.found == none && s.left > 0; at++ {
 			expand(s, s.queue[at], kept)
 		}
 		start = end
@@ -102,23 +102,40 @@ type loads struct {
 	move   func(item, to int32)
 }
 
-// balance moves load from nodes over their ideal to nodes under it. With free
-// it moves only what costs nothing, and takes every node to within one of its
-// ideal where it can; otherwise it turns to nodes out of bounds only, and
-// takes those there.
-func (l loads) balance(free bool) {
+// effort says what balance may do.
+type effort int
+
+const (
+	free     effort = iota // take all nodes to their ideal, with moves that cost nothing
+	toBounds               // take nodes out of bounds to their ideal, whatever it costs
+	toIdeal                // take all nodes to their ideal, whatever it costs
+)
+
+// balance moves load from nodes over their ideal to nodes under it. To come to
+// the ideal is to come within less than one of it.
+func (l loads) balance(e effort) {
 	for i := range l.count {
-		if q := l.ideal[i]; free || l.count[i] > q.most() {
-			for l.count[i] > q.ceil() && l.push(i, free) {
+		if q := l.ideal[i]; e != toBounds || l.count[i] > q.most() {
+			for l.count[i] > q.ceil() && l.push(i, e) {
 			}
 		}
 	}
 	for i := range l.count {
-		if q := l.ideal[i]; free || l.count[i] < q.least() {
-			for l.count[i] < q.floor() && l.pull(i, free) {
+		if q := l.ideal[i]; e != toBounds || l.count[i] < q.least() {
+			for l.count[i] < q.floor() && l.pull(i, e) {
 			}
 		}
 	}
+}
+
+// balanced says whether all nodes are within bounds.
+func (l loads) balanced() bool {
+	for i, q := range l.ideal {
+		if l.count[i] < q.least() || l.count[i] > q.most() {
+			return false
+		}
+	}
+	return true
 }
 
 // over ranks nodes by how much they have above their ideal, in parts of it,
@@ -131,14 +148,14 @@ func (l loads) fullness(i int32) int64 {
 	return (int64(l.count[i]) << 16) * l.ideal[i].den / l.ideal[i].num
 }
 
-func (l loads) push(i int, free bool) bool {
+func (l loads) push(i int, e effort) bool {
 	under := func(a, b int32) int { return l.over(b, a) }
 	s := newSearch(l.zones, len(l.count), []int32{int32(i)}, under,
 		func(to int) bool { return l.count[to] < l.ideal[to].ceil() })
-	return l.try(s, free)
+	return l.try(s, e)
 }
 
-func (l loads) pull(i int, free bool) bool {
+func (l loads) pull(i int, e effort) bool {
 	var sources []int32
 	for from := range l.count {
 		if l.count[from] > l.ideal[from].floor() && from != i {
@@ -148,27 +165,36 @@ func (l loads) pull(i int, free bool) bool {
 	slices.SortStableFunc(sources, l.over)
 	none := func(_, _ int32) int { return 0 }
 	s := newSearch(l.zones, len(l.count), sources, none, func(to int) bool { return to == i })
-	return l.try(s, free)
+	return l.try(s, e)
 }
 
-func (l loads) try(s *search, free bool) bool {
-	if s.run(free, l.expand); s.found == none {
+func (l loads) try(s *search, e effort) bool {
+	if s.run(e == free, l.expand); s.found == none {
 		return false
 	}
 	s.walk(l.move)
 	return true
 }
 
-// level balances replicas.
-func (b *board) level(free bool) {
-	loads{zones: b.zones, ideal: b.ideal, count: b.count, expand: b.expand, move: func(slot, to int32) {
-		b.take(int(slot))
-		b.put(int(slot), int(to))
-	}}.balance(free)
+// loads are the replicas, to be balanced.
+func (b *board) loads() loads {
+	return loads{zones: b.zones, ideal: b.ideal, count: b.count, expand: b.expand, move: func(slot, to int32) {
+		b.replace(int(slot), to)
+	}}
 }
 
-// expand finds where the replicas of a node can move.
+// expand finds where the replicas of a node can move. As long as drop has left
+// a choice, the kept ones too can move for nothing to where they were dropped.
 func (b *board) expand(s *search, node int32, kind int) {
+	b.from(s, node, kind, false)
+	if kind == fresh && b.dropped {
+		b.from(s, node, kept, true)
+	}
+}
+
+// from finds where the replicas of a node of one kind can move; with back only
+// to nodes that had them in the old plan.
+func (b *board) from(s *search, node int32, kind int, back bool) {
 	home := b.zoneOf[node]
 	for _, slot := range b.on[kind][node] {
 		if s.found != none || s.left == 0 {
@@ -176,7 +202,9 @@ func (b *board) expand(s *search, node int32, kind int) {
 		}
 		p := int(slot) / b.width
 		in := b.inZone[p*len(b.zones) : (p+1)*len(b.zones)]
-		lacks := func(to int32) bool { return !b.holds(p, int(to)) }
+		lacks := func(to int32) bool {
+			return !b.holds(p, int(to)) && (!back || b.kind(p, int(to)) == kept)
+		}
 		if len(s.groups[home]) > 0 {
 			s.reach(home, node, slot, lacks)
 		}

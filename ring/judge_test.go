@@ -168,33 +168,3 @@ func added(old, new Plan) (n int) {
 	}
 	return n
 }
-
-// needed is how many replicas any plan for the world must copy, at least,
-// after an old one.
-func (w *world) needed(old Plan) int {
-	index, count, forced := w.index(), make([]int, len(w.nodes)), 0
-	for p := range w.partitions {
-		zones, held := map[string]int{}, 0
-		for _, m := range old.Cohort(Partition(p)) {
-			if i, ok := index[m]; ok {
-				count[i]++
-				zones[w.nodes[i].Zone]++
-				held++
-			}
-		}
-		crowd, lack := 0, 0
-		for z := range w.zones {
-			crowd += max(0, zones[z]-w.most[z])
-			lack += max(0, w.least[z]-zones[z])
-		}
-		forced += max(w.replicas-held+crowd, lack)
-	}
-	under, over := 0, 0
-	for i, q := range w.ideal {
-		if amiss(count[i], q) {
-			under += max(0, int(math.Floor(q))-count[i])
-			over += max(0, count[i]-int(math.Ceil(q)))
-		}
-	}
-	return max(forced, under, over)
-}

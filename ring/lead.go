@@ -96,12 +96,19 @@ func (l *leads) yield(p int) {
 	l.led[node]--
 }
 
-// level balances leadership within the cohorts.
-func (l *leads) level(free bool) {
-	loads{zones: l.zones, ideal: l.share, count: l.led, expand: l.expand, move: func(p, to int32) {
+// loads are the leaderships, to be balanced within the cohorts.
+func (l *leads) loads() loads {
+	return loads{zones: l.zones, ideal: l.share, count: l.led, expand: l.expand, move: func(p, to int32) {
 		l.yield(int(p))
 		l.lead(int(p), to)
-	}}.balance(free)
+	}}
+}
+
+// balance spreads leadership, and says whether that came out within bounds.
+func (l *leads) balance() bool {
+	l.loads().balance(free)
+	l.loads().balance(toBounds)
+	return l.loads().balanced()
 }
 
 // expand finds who else can lead what a node leads.

@@ -45,11 +45,12 @@ func Place(old Plan, nodes []Node, partitions, replicas int) (Plan, error) {
 	b := newBoard(old, active, partitions, min(replicas, len(active)))
 	b.drop()
 	b.fill()
-	b.level(true)
-	b.level(false)
+	b.loads().balance(free)
+	b.loads().balance(toBounds)
 	l := newLeads(b, old)
-	l.level(true)
-	l.level(false)
+	if !l.balance() {
+		l.exchange()
+	}
 	return l.plan(), nil
 }
 

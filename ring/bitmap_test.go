@@ -1,0 +1,145 @@
+package ring
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-dev/norn/id"
+)
+
+func TestBitmapIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		partitions := rapid.IntRange(1, 100).Draw(t, "partitions")
+		m, err := NewBitmap(partitions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[Partition]bool{}
+		for range rapid.IntRange(0, 50).Draw(t, "steps") {
+			p, in := Partition(rapid.IntRange(0, 110).Draw(t, "partition")), rapid.Bool().Draw(t, "in")
+			if m.Set(p, in); int(p) < partitions {
+				want[p] = in
+			}
+		}
+		var all []Partition
+		for p := range Partition(120) {
+			if m.Has(p) != want[p] {
+				t.Fatalf("partition %d: %v", p, m.Has(p))
+			}
+			if want[p] {
+				all = append(all, p)
+			}
+		}
+		if got := slices.Collect(m.All()); !slices.Equal(got, all) || m.Len() != len(all) {
+			t.Fatalf("%v, %d, want %v", got, m.Len(), all)
+		}
+		again, err := DecodeBitmap(partitions, m.AppendTo(nil))
+		if err != nil || !again.Equal(m) || again.Partitions() != partitions {
+			t.Fatalf("%v, %v", again, err)
+		}
+		n, random := rapid.IntRange(-1, 120).Draw(t, "n"), rapid.Uint64().Draw(t, "random")
+		some := m.Choose(random, n)
+		if want := max(0, min(n, len(all))); some.Len() != want {
+			t.Fatalf("chose %d of %d, want %d", some.Len(), len(all), want)
+		}
+		for p := range some.All() {
+			if !m.Has(p) {
+				t.Fatalf("chose %d of %v", p, all)
+			}
+		}
+		if n > 0 && len(all) > 0 && !some.Has(all[random%uint64(len(all))]) {
+			t.Fatalf("%d of %v: chose %v", random, all, slices.Collect(some.All()))
+		}
+	})
+}
+
+// The wire form is in the protocol: SDKs of other languages read it.
+func TestBitmapWireForm(t *testing.T) {
+	m, err := DecodeBitmap(12, []byte{0b1000_0001, 0b0000_1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Collect(m.All()); !slices.Equal(got, []Partition{0, 7, 11}) {
+		t.Error(got)
+	}
+	for _, b := range [][]byte{nil, {1}, {1, 1, 1}, {1, 0b0001_0000}} {
+		if m, err := DecodeBitmap(12, b); !errors.Is(err, ErrMalformed) || m != nil {
+			t.Errorf("%b: %v", b, err)
+		}
+	}
+	for _, n := range []int{-1, 0, MaxPartitions + 1} {
+		if m, err := DecodeBitmap(n, nil); !errors.Is(err, ErrPartitions) || m != nil {
+			t.Errorf("%d partitions: %v", n, err)
+		}
+	}
+	var none Bitmap
+	none.Set(0, true)
+	if none.Has(0) || none.Takes(id.ID{}) || none.Len() != 0 || none.Choose(3, 4).Len() != 0 {
+		t.Error("the zero bitmap has something")
+	}
+}
+
+// IDs are drawn into what was chosen, at about the promised cost.
+func TestBitmapDraw(t *testing.T) {
+	open, err := NewBitmap(256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range Partition(200) { // the others have no cohort just now
+		open.Set(p, true)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	g := id.NewGenerator(1, r.Uint64)
+	drawn := 0
+	seen := map[Partition]bool{}
+	for range 200 {
+		few := open.Choose(r.Uint64(), 256/16)
+		for range 5 {
+			i, ok := g.Draw(1_790_000_000_000_000_000, func(i id.ID) bool { drawn++; return few.Takes(i) })
+			if p := Of(i, 256); !ok || !few.Has(p) || p >= 200 {
+				t.Fatalf("%v: partition %d", ok, p)
+			}
+			seen[Of(i, 256)] = true
+		}
+	}
+	if len(seen) < 190 {
+		t.Errorf("IDs are in %d of 200 partitions", len(seen))
+	}
+	if drawn > 1000*20 {
+		t.Errorf("%d draws for 1000 IDs", drawn)
+	}
+}
+
+func FuzzDecodeBitmap(f *testing.F) {
+	f.Add(12, []byte{0b1000_0001, 0b0000_1000})
+	f.Add(4096, bytes.Repeat([]byte{0xff}, 512))
+	f.Fuzz(func(t *testing.T, partitions int, b []byte) {
+		m, err := DecodeBitmap(partitions, b)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrPartitions) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !bytes.Equal(m.AppendTo(nil), b) || m.Len() > partitions {
+			t.Fatalf("%x of %d partitions became %x", b, partitions, m.AppendTo(nil))
+		}
+	})
+}
+
+func BenchmarkBitmapTakes(b *testing.B) {
+	m, err := NewBitmap(MaxPartitions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	i := id.ID{1, 2, 3}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Takes(i)
+	}
+}
