@@ -392,7 +392,14 @@ func (s *sim) grow(size int) {
 	if want%2 == 0 {
 		want--
 	}
-	s.must(30*time.Second, "grown", func() bool { return s.settled(size, want) })
+	s.must(30*time.Second, "grown", func() bool {
+		for _, n := range s.nodes { // what the leader knows, the others may not yet
+			if st := n.machine.Status(); len(st.Voters) != want || len(st.Outgoing) > 0 {
+				return false
+			}
+		}
+		return s.settled(size, want)
+	})
 }
 
 func (s *sim) invite(by, n *simNode) {

@@ -1,0 +1,132 @@
+package group
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+)
+
+func drawPeers(t *rapid.T) []Peer {
+	var out []Peer
+	for i := range rapid.IntRange(0, 12).Draw(t, "peers") {
+		p := Peer{
+			ID: uint64(i + 1), Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone"),
+			Status: rapid.SampledFrom([]register.NodeStatus{register.Joining, register.Active, register.Active, register.Active, register.Leaving, register.Removed}).Draw(t, "status"),
+			Voter:  rapid.Bool().Draw(t, "voter"), Alive: rapid.Bool().Draw(t, "alive"),
+		}
+		if p.Alive {
+			p.Ready = rapid.Bool().Draw(t, "ready")
+		} else {
+			p.Dead = rapid.Bool().Draw(t, "dead")
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestVoters holds the choice of voters to its laws.
+func TestVoters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		peers := drawPeers(t)
+		ids, ok := Voters(peers, 5)
+		able, zones := map[uint64]Peer{}, map[string]int{}
+		for _, p := range peers {
+			if p.Status == register.Active && (p.Voter || p.Ready) {
+				able[p.ID] = p
+				zones[p.Zone]++
+			}
+		}
+		if len(able) == 0 {
+			if ok || ids != nil {
+				t.Fatalf("%v vote, and nobody can", ids)
+			}
+			return
+		}
+		if len(ids)%2 == 0 || len(ids) > 5 || len(ids) < min(5, len(able))-1 {
+			t.Fatalf("%d voters of %d", len(ids), len(able))
+		}
+		healthy := 0
+		for _, id := range ids {
+			if _, can := able[id]; !can {
+				t.Fatalf("%d votes and cannot", id)
+			}
+			if able[id].Alive {
+				healthy++
+			}
+			// A dead voter keeps its place only when nobody could take it.
+			for _, other := range able {
+				if able[id].Dead && !other.Dead && !slices.Contains(ids, other.ID) {
+					t.Fatalf("%d is dead and votes, %d is not and does not", id, other.ID)
+				}
+			}
+		}
+		if ok != (healthy >= quorum.Majority(len(ids))) {
+			t.Fatalf("ok is %v with %d of %d healthy", ok, healthy, len(ids))
+		}
+		if !ok {
+			return
+		}
+		spread(t, ids, able)
+		// After the change the same is said.
+		for i := range peers {
+			peers[i].Voter = slices.Contains(ids, peers[i].ID)
+		}
+		if again, _ := Voters(peers, 5); !slices.Equal(again, ids) {
+			t.Fatalf("%v, and after the change %v", ids, again)
+		}
+	})
+}
+
+// spread: no zone has two voters more than another one that still has somebody.
+func spread(t *rapid.T, ids []uint64, able map[uint64]Peer) {
+	used := map[string]int{}
+	for _, id := range ids {
+		used[able[id].Zone]++
+	}
+	for _, p := range able {
+		for zone, n := range used {
+			if !p.Dead && !slices.Contains(ids, p.ID) && n > used[p.Zone]+1 {
+				crowd := 0 // of zone, that are dead and so do not count
+				for _, id := range ids {
+					if able[id].Zone == zone && able[id].Dead {
+						crowd++
+					}
+				}
+				if n-crowd > used[p.Zone]+1 {
+					t.Fatalf("zone %q has %d voters, %q has %d and %d waits there", zone, n, p.Zone, used[p.Zone], p.ID)
+				}
+			}
+		}
+	}
+}
+
+func TestVotersMoveOnlyWhenTheyMust(t *testing.T) {
+	peer := func(id uint64, zone string, voter bool) Peer {
+		return Peer{ID: id, Zone: zone, Status: register.Active, Voter: voter, Alive: true, Ready: true}
+	}
+	five := []Peer{peer(1, "", true), peer(2, "", true), peer(3, "", true)}
+	if ids, ok := Voters(append(five, peer(4, "", false)), 5); !ok || !slices.Equal(ids, []uint64{1, 2, 3}) {
+		t.Errorf("a fourth node: %v %v", ids, ok)
+	}
+	if ids, ok := Voters([]Peer{peer(1, "a", true), peer(2, "a", true), peer(3, "a", true), peer(4, "b", false)}, 3); !ok || !slices.Contains(ids, 4) {
+		t.Errorf("a second zone: %v %v", ids, ok)
+	}
+	dead := slices.Clone(five)
+	dead[1].Alive, dead[1].Ready, dead[1].Dead = false, false, true
+	if ids, ok := Voters(dead, 5); !ok || !slices.Equal(ids, []uint64{1, 2, 3}) {
+		t.Errorf("a dead one without a substitute: %v %v", ids, ok)
+	}
+	if ids, ok := Voters(append(dead, peer(4, "", false)), 5); !ok || !slices.Equal(ids, []uint64{1, 3, 4}) {
+		t.Errorf("a dead one with a substitute: %v %v", ids, ok)
+	}
+	// Two of three silent: whatever is wanted must wait.
+	silent := slices.Clone(five)
+	silent[0].Alive, silent[1].Alive = false, false
+	if _, ok := Voters(silent, 5); ok {
+		t.Error("a change without a healthy majority")
+	}
+}
