@@ -38,24 +38,36 @@ func Format(s store.Store, c Cluster, self Member) error {
 // OpenLocal opens the register in a store that [Format] has prepared. It
 // returns ErrNotFormatted when there is none.
 func OpenLocal(s store.Store) (*Local, error) {
-	b, ok := s.Get(stateKey)
+	state, err := ReadLocal(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Local{store: s, state: state}, nil
+}
+
+// ReadLocal gives the state that a [Local] has written. It returns
+// ErrNotFormatted when there is none.
+func ReadLocal(v store.View) (state State, err error) {
+	b, ok := v.Get(stateKey)
 	if !ok {
-		return nil, ErrNotFormatted
+		return State{}, ErrNotFormatted
 	}
-	l := &Local{store: s}
-	if err := json.Unmarshal(b, &l.state); err != nil {
-		return nil, fmt.Errorf("register: damaged state: %w", err)
+	if err := json.Unmarshal(b, &state); err != nil {
+		return State{}, fmt.Errorf("register: damaged state: %w", err)
 	}
-	if n := len(l.state.Cells); n != l.state.Cluster.Partitions {
-		return nil, fmt.Errorf("register: damaged state: %d cells for %d partitions", n, l.state.Cluster.Partitions)
+	if n := len(state.Cells); n != state.Cluster.Partitions {
+		return State{}, fmt.Errorf("register: damaged state: %d cells for %d partitions", n, state.Cluster.Partitions)
 	}
-	if len(l.state.Nodes) == 0 { // written before nodes had records
-		for _, m := range l.state.Members {
-			l.state.Nodes = append(l.state.Nodes, Node{Member: m, Version: 1, Status: Active})
+	if len(state.Nodes) == 0 { // written before nodes had records
+		for _, m := range state.Members {
+			state.Nodes = append(state.Nodes, Node{Member: m, Version: 1, Status: Active})
 		}
 	}
-	return l, nil
+	return state, nil
 }
+
+// DropLocal removes what a [Local] has written: the group has taken over.
+func DropLocal(w store.Writer) { w.Delete(stateKey) }
 
 func write(s store.Store, state *State) error {
 	b, err := json.Marshal(state)

@@ -46,6 +46,8 @@ func Rows() []Row {
 		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
 		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
+		{Dir: "register/raftnode", Layer: 4, Never: []string{"vnode"}, Why: "it runs a member of the register's group; impure, because it is a goroutine that waits for the disk"},
+		{Dir: "register/registertest", Layer: 4, Never: []string{"vnode"}, Why: "one suite for every register; impure, because it asks from many goroutines at a time"},
 		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
 		{Dir: "node/core", Layer: 5, Pure: true, Never: []string{"transport"}, Why: "the simulator drives this very code, without sockets"},
 		{Dir: "node", Layer: 6, Why: "it runs a core; it serves programs it does not know"},

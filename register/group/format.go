@@ -13,7 +13,7 @@ import (
 // cluster, with self as its only voter. It happens once in the life of a
 // cluster. It returns ErrFormatted when the view holds a group.
 func Format(v store.View, b store.Writer, c register.Cluster, self register.Node) error {
-	return begin(v, b, register.First(c, self), self.Member, 1, 1)
+	return Begin(v, b, register.First(c, self), self.Member)
 }
 
 // Join writes the beginning of a member that a leader will find and fill. It
@@ -48,12 +48,13 @@ func vacant(v store.View, cluster register.UUID, self register.Member) error {
 		ErrFormatted, m.cluster, m.self.Node, m.self.Incarnation, cluster, self.Node, self.Incarnation)
 }
 
-// begin writes a group of one that goes on from a state.
-func begin(v store.View, b store.Writer, s register.State, self register.Member, index, term uint64) error {
+// Begin writes a group of one that goes on from a state of which self is a
+// member. It returns ErrFormatted when the view holds a group.
+func Begin(v store.View, b store.Writer, s register.State, self register.Member) error {
 	if err := vacant(v, s.Cluster.ID, self); err != nil {
 		return err
 	}
-	return write(b, s, self, index, term)
+	return write(b, s, self, 1, 1)
 }
 
 func write(b store.Writer, s register.State, self register.Member, index, term uint64) error {
@@ -97,7 +98,7 @@ func replayed(v store.View) (meta, *disk, replica, error) {
 // (design 7.1). It returns ErrFormatted when the view holds a group.
 func Restore(v store.View, b store.Writer, s register.State, id register.UUID, self register.Node) error {
 	s.Cluster.ID = id
-	return begin(v, b, s.Restored(self), self.Member, 1, 1)
+	return Begin(v, b, s.Restored(self), self.Member)
 }
 
 // Force makes the member in v a group of one, with what its own log holds: the

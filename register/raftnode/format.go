@@ -1,0 +1,57 @@
+package raftnode
+
+import (
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/store"
+)
+
+// durably commits what write writes, or nothing when it fails.
+func durably(s store.Store, write func(b *store.Batch) error) error {
+	var b store.Batch
+	if err := write(&b); err != nil {
+		return err
+	}
+	s.Commit(&b)()
+	return nil
+}
+
+// Format makes the register of a new cluster, with self as its only member. It
+// happens once in the life of a cluster. It returns group.ErrFormatted when the
+// store has one.
+func Format(s store.Store, c register.Cluster, self register.Node) error {
+	return durably(s, func(b *store.Batch) error { return group.Format(s, b, c, self) })
+}
+
+// Join makes a register that the leader of an existing cluster will fill, once
+// self is in the register there. It returns group.ErrFormatted when the store
+// has one.
+func Join(s store.Store, cluster register.UUID, self register.Member) error {
+	return durably(s, func(b *store.Batch) error { return group.Join(s, b, cluster, self) })
+}
+
+// Adopt turns the register of a cluster of one ([register.Local]) into a group
+// of one with the same state, and removes it. It returns
+// register.ErrNotFormatted when there is none.
+func Adopt(s store.Store, self register.Node) error {
+	state, err := register.ReadLocal(s)
+	if err != nil {
+		return err
+	}
+	return durably(s, func(b *store.Batch) error {
+		register.DropLocal(b)
+		return group.Begin(s, b, state, self.Member)
+	})
+}
+
+// Restore makes a register from a state that was exported, as cluster id: see
+// register.State.Restored.
+func Restore(s store.Store, state register.State, id register.UUID, self register.Node) error {
+	return durably(s, func(b *store.Batch) error { return group.Restore(s, b, state, id, self) })
+}
+
+// Force makes the member in s a group of one, when the majority is lost for
+// good: see register.State.Restored. Only an operator may want this.
+func Force(s store.Store, self register.Node) error {
+	return durably(s, func(b *store.Batch) error { return group.Force(s, b, self) })
+}

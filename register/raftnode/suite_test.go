@@ -1,0 +1,181 @@
+package raftnode_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/register/raftnode"
+	"github.com/norn-dev/norn/register/registertest"
+	"github.com/norn-dev/norn/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// several is a group in one process.
+type several struct {
+	t     testing.TB
+	net   *registertest.Network
+	mu    sync.Mutex // guards nodes
+	nodes []*node
+	id    register.Cluster
+}
+
+type node struct {
+	self    register.Member
+	store   *memstore.Mem
+	running *raftnode.Node
+	failed  error
+}
+
+func newSeveral(t testing.TB) *several {
+	return &several{
+		t: t, net: registertest.NewNetwork(),
+		id: register.Cluster{ID: register.UUID{7}, Partitions: registertest.Partitions, Replicas: 3},
+	}
+}
+
+func (s *several) start(n *node) {
+	running, err := raftnode.Open(raftnode.Config{
+		Group: group.Config{Self: n.self, Cluster: s.id.ID, Stable: 300 * time.Millisecond, Dead: 3 * time.Second},
+		Store: n.store, Network: s.net.Port(n.self.Node), Failed: func(err error) { n.failed = err },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n.running = running
+}
+
+func (s *several) add() *node {
+	i := len(s.nodes) + 1
+	n := &node{self: register.Member{Node: fmt.Sprintf("n%d", i), Incarnation: register.Incarnation{byte(i)}}, store: memstore.New()}
+	var err error
+	if i == 1 {
+		err = raftnode.Format(n.store, s.id, register.Node{Member: n.self, Weight: 1})
+	} else {
+		err = raftnode.Join(n.store, s.id.ID, n.self)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.nodes = append(s.nodes, n)
+	s.start(n)
+	return n
+}
+
+func (s *several) do(i int, r register.Request) register.Result {
+	s.t.Helper()
+	for range 50 {
+		answer := make(chan register.Result, 1)
+		s.nodes[i].running.Do(r, func(res register.Result) { answer <- res })
+		res := <-answer
+		if res.Err == nil {
+			return res
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.t.Fatalf("node %d does not answer", i)
+	return register.Result{}
+}
+
+// grow makes a group of so many, of which all vote.
+func (s *several) grow(size int) {
+	s.t.Helper()
+	s.add()
+	for len(s.nodes) < size {
+		n := s.add()
+		s.do(0, register.Request{Nodes: []register.NodeChange{{New: register.Node{Member: n.self, Status: register.Joining}}}})
+	}
+	for range 300 {
+		if !slices.ContainsFunc(s.nodes, func(n *node) bool {
+			st := n.running.Status()
+			return len(st.Voters) != size || len(st.Outgoing) > 0 || len(n.running.Members()) != size
+		}) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.t.Fatalf("not grown: %+v", s.nodes[0].running.Status())
+}
+
+func (s *several) Size() int { return len(s.nodes) }
+
+func (s *several) Register(i int) register.Register {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[i].running
+}
+
+func (s *several) Crash(i, keep int) {
+	n := s.nodes[i]
+	_ = n.running.Close()
+	n.store = n.store.Crash(keep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start(n)
+}
+
+func (s *several) Cut(i int) { s.net.Cut(s.nodes[i].self.Node) }
+func (s *several) Heal()     { s.net.Heal() }
+
+func (s *several) Close() {
+	for _, n := range s.nodes {
+		if err := n.running.Close(); err != nil {
+			s.t.Error(err)
+		}
+		if n.failed != nil {
+			s.t.Errorf("%s failed: %v", n.self.Node, n.failed)
+		}
+	}
+}
+
+func TestGroupKeepsTheContract(t *testing.T) {
+	for _, size := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			registertest.Run(t, func(t testing.TB) registertest.Cluster {
+				s := newSeveral(t)
+				s.grow(size)
+				return s
+			})
+		})
+	}
+}
+
+// TestAClusterOfOneBecomesAGroup: the local register's state goes on in the
+// group, once.
+func TestAClusterOfOneBecomesAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeveral(t)
+		self := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
+		st := memstore.New()
+		if err := register.Format(st, s.id, self); err != nil {
+			t.Fatal(err)
+		}
+		local, err := register.OpenLocal(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		won := register.Cell{Epoch: 1, Cohort: []register.Member{self}, Leader: self, Nonce: 4}
+		local.Do(register.Request{Changes: []register.Change{{Partition: 1, New: won}}}, func(register.Result) {})
+		if err := raftnode.Adopt(st, register.Node{Member: self}); err != nil {
+			t.Fatal(err)
+		}
+		if err := raftnode.Adopt(st, register.Node{Member: self}); err == nil {
+			t.Fatal("adopted twice")
+		}
+		n := &node{self: self, store: st}
+		s.nodes = append(s.nodes, n)
+		s.start(n)
+		defer s.Close()
+		if got := s.do(0, register.Request{}).State; !got.Cells[1].Same(&won) || got.Cells[1].Leader != self || got.Cluster != s.id {
+			t.Fatalf("the group reads %+v", got)
+		}
+	})
+}
