@@ -95,6 +95,20 @@ func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 	return t, nil
 }
 
+// Facts gives all facts of a task, by key. It returns ErrDamaged when a key
+// cannot be read.
+func Facts(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, err error) {
+	prefix := appendTask(nil, tableFacts, p, task)
+	for key, body := range view.Scan(prefix, after(prefix)) {
+		k, err := crdt.DecodeKey(key[len(prefix):])
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), body...)})
+	}
+	return facts, nil
+}
+
 // ReadTask reads a task with its claims, from any view of the store: a reader
 // beside the vnode sees a claim as held until the vnode has ended it.
 func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Detail, error) {

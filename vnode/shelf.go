@@ -13,7 +13,9 @@ import (
 type shelf struct {
 	p    ring.Partition
 	tree *antientropy.Tree // nil: there is no other replica to compare with
-	key  [prefixSize + id.Size + crdt.KeySize]byte
+	// stored is told each fact that is put.
+	stored func(ring.Partition, crdt.Fact)
+	key    [prefixSize + id.Size + crdt.KeySize]byte
 }
 
 // get reads the body under a key; nil when there is none.
@@ -32,6 +34,7 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 		s.tree.Add(f)
 	}
 	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
+	s.stored(s.p, f)
 }
 
 // drop deletes every fact of a task.

@@ -31,6 +31,8 @@ type Config struct {
 	OnHead func(p ring.Partition, queue string, min *claim.Rank)
 	// OnEnd is told each claim that has ended.
 	OnEnd func(task id.ID, r *claim.Record)
+	// OnStored is told each fact that is written here.
+	OnStored func(p ring.Partition, f crdt.Fact)
 	// OnFact is told each task that has a new fact after its enqueue.
 	OnFact func(task id.ID)
 	// OnFinish is told each task that is finished now, perhaps more than once,
@@ -58,6 +60,9 @@ func (c *Config) complete() {
 	}
 	if c.OnEmpty == nil {
 		c.OnEmpty = func(string) {}
+	}
+	if c.OnStored == nil {
+		c.OnStored = func(ring.Partition, crdt.Fact) {}
 	}
 	if c.OnFact == nil {
 		c.OnFact = func(id.ID) {}
@@ -110,7 +115,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		newest = id.ID(key[prefixSize:])
 	}
 	v.Edges = Edges{p: p, record: &v.record}
-	if v.shelf.p = p; cfg.Tree {
+	if v.shelf.p, v.shelf.stored = p, cfg.OnStored; cfg.Tree {
 		v.shelf.tree = antientropy.NewTree(tableTree, p)
 	}
 	v.recent = newRecent(cfg.Partitions, newest)

@@ -19,7 +19,7 @@ type bulk struct{ *Core }
 func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 	err := checkBatch(len(m.GetIds()))
 	if err == nil {
-		err = checkDurability(m.GetDurability())
+		err = c.writes.check(m.GetDurability())
 	}
 	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
 		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
@@ -30,7 +30,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 		case d.State == crdt.StateCompleted || t.Collected():
 			return conflict("task %s is %s already", t.ID, d.State)
 		case t.CancelledByUser(): // a dependency's doing could be undone
-			fillReceipt(res.Receipt, t.ID, c.vnode(t.ID).Partition, true)
+			settling(c).bought(res, t.ID, true)
 			return nil
 		}
 		f := crdt.Cancelled{At: now.Wall, Reason: m.GetReason()}
@@ -100,7 +100,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	case d.State == crdt.StateScheduled && !t.BacksOff():
 		return conflict("task %s has not been tried: it starts at %s", t.ID, time.Unix(0, t.NotBefore()).UTC().Format(time.RFC3339))
 	case d.State == crdt.StateReady || d.State == crdt.StateClaimed || d.State == crdt.StateWaiting:
-		fillReceipt(res.Receipt, t.ID, v.Partition, true) // nothing to do
+		settling(c).bought(res, t.ID, true) // nothing to do
 		return nil
 	}
 	if d.State == crdt.StateCancelled {
@@ -131,7 +131,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	}
 	c.stats.Retried++
 	res.State = nornv1.State(state)
-	fillReceipt(res.Receipt, t.ID, v.Partition, false)
+	settling(c).bought(res, t.ID, false)
 	return nil
 }
 

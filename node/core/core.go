@@ -81,6 +81,7 @@ type Core struct {
 	links   *links
 	queues  *queues
 	collect *collector
+	writes  *writes
 	disk    uint64 // free bytes
 	fatal   error
 
@@ -100,6 +101,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
+	c.writes = &writes{c: c}
 	c.collect = &collector{c: c, at: now.Mono}
 	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
@@ -107,6 +109,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
+		OnStored: c.writes.stored,
 		Tree:     cfg.Tree,
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
@@ -149,6 +152,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.disk = e.Free
 	case Registered:
 		c.registered(now, e.Result)
+	case *FromPeer:
+		peers{c}.take(now, e)
 	case Archived:
 		c.collect.archives.done(now, e)
 	default:
@@ -164,6 +169,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.collect.work(now)
 	c.links.work(now)
 	c.serve(now)
+	c.writes.work(now)
 	if c.fatal != nil {
 		return Ready{}, c.fatal
 	}
@@ -234,7 +240,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next())
+	return wall, min(mono, c.collect.next(), c.writes.next())
 }
 
 // check keeps an error that must stop the node.
@@ -259,7 +265,15 @@ func (c *Core) refuse(to Origin, err *proto.Error) {
 }
 
 // request routes one request.
+// request handles one request, and holds its answer back while it waits for
+// copies.
 func (c *Core) request(now clock.Time, r *Request) {
+	first := len(c.ready.Replies)
+	c.handle(now, r)
+	c.writes.hold(now, r, first)
+}
+
+func (c *Core) handle(now clock.Time, r *Request) {
 	c.taken++
 	if r.Deadline != 0 && r.Deadline <= now.Mono {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))

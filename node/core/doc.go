@@ -11,8 +11,9 @@
 //  5. Sync the store. Only after that, and only if it succeeded:
 //  6. Run Ready.Reads on a snapshot taken right after 3; their replies may
 //     leave. Reads that wait are stepped as [ReadDone].
-//  7. Send Ready.Replies. A reply that surely never reached its client is
-//     stepped as [Undelivered] when it carried grants.
+//  7. Send Ready.Send and Ready.Replies. What other nodes say is stepped as
+//     [FromPeer]. A reply that surely never reached its client is stepped as
+//     [Undelivered] when it carried grants.
 //  8. Read Ready.Archives on a snapshot taken right after 3, write them elsewhere,
 //     and step what became of each as [Archived].
 //  9. Step a [Tick] no later than Ready.WakeWall and Ready.WakeMono.

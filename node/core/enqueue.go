@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -42,7 +41,7 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 		c.refuse(from, e)
 		return
 	}
-	if err := checkDurability(m.GetDurability()); err != nil {
+	if err := c.writes.check(m.GetDurability()); err != nil {
 		c.refuse(from, err)
 		return
 	}
@@ -102,8 +101,8 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 			c.links.link(now, task, &spec)
 		}
 	}
-	fillReceipt(receipt, task, p, got.Existed)
 	res.Receipt = receipt
+	c.writes.bought(res, receipt, task, got.Existed)
 	return nil
 }
 
@@ -169,34 +168,6 @@ func checkBatch(n int) *proto.Error {
 		return proto.Invalid("the request is empty")
 	case n > proto.MaxBatchTasks:
 		return proto.Invalid("the batch has %d items, over the limit of %d; send smaller batches", n, proto.MaxBatchTasks)
-	}
-	return nil
-}
-
-// checkDurability refuses a write level that the cohort cannot give. Every
-// vnode of a cluster of one has a cohort of one.
-func checkDurability(d *nornv1.Durability) *proto.Error {
-	const cohort = 1
-	need := 0
-	switch d.GetLevel() {
-	case nornv1.WriteLevel_WRITE_LEVEL_QUORUM:
-		need = quorum.Majority(cohort)
-	case nornv1.WriteLevel_WRITE_LEVEL_ONE:
-		need = 1
-	case nornv1.WriteLevel_WRITE_LEVEL_ALL:
-		need = cohort
-	case nornv1.WriteLevel_WRITE_LEVEL_COUNT:
-		need = int(d.GetCopies())
-	default:
-		return proto.Invalid("durability has the unknown level %d", d.GetLevel())
-	}
-	if need < 1 {
-		return proto.Invalid("a write needs at least one copy")
-	}
-	if need > cohort {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d member; ask for fewer or add nodes", need, cohort)
-		e.Guarantee = "durable copies"
-		return e
 	}
 	return nil
 }

@@ -115,6 +115,7 @@ func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.load
 // Ready is what the machine wants done; see the package comment for the order.
 type Ready struct {
 	Persist  *store.Batch // nil when there is nothing to write
+	Send     []Send
 	Register []register.Request
 	Reads    []Read
 	Replies  []Reply
@@ -125,5 +126,5 @@ type Ready struct {
 
 // Empty tells whether there is nothing to do but wait.
 func (r *Ready) Empty() bool {
-	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0
+	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0
 }

@@ -51,6 +51,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 			c.cells[p] = r.State.Cells[p]
 		}
 	}
+	c.writes.changed()
 	if bad := c.queues.load(r.State.Queues); bad != nil {
 		c.check(bad)
 		return
@@ -69,6 +70,17 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	c.campaign()
 }
 
+// stands tells whether this node is the one to lead a partition. Until there are
+// elections that is the node named in the cell, and where none is named yet the
+// first of the cohort; with others in the cohort its claims are neither
+// replicated nor fenced.
+func (c *Core) stands(cell *register.Cell) bool {
+	if cell.Leader != (register.Member{}) && slices.Contains(cell.Cohort, cell.Leader) {
+		return cell.Leader == c.cfg.Self
+	}
+	return len(cell.Cohort) > 0 && cell.Cohort[0] == c.cfg.Self
+}
+
 // campaign asks for every partition of ours that this process does not lead. A
 // cohort of one is its own majority, so the vote is its own promise and the
 // cell is all there is to win.
@@ -76,12 +88,15 @@ func (c *Core) campaign() {
 	var changes []register.Change
 	for p := range c.cells {
 		cell := &c.cells[p]
-		if c.vnodes[p].Leading() == cell.Epoch && cell.Epoch != 0 || !slices.Contains(cell.Cohort, c.cfg.Self) {
+		if c.vnodes[p].Leading() == cell.Epoch && cell.Epoch != 0 {
 			continue
 		}
 		if c.vnodes[p].Leading() != 0 {
 			c.vnodes[p].Follow()
 			c.vnodes[p].Announce()
+		}
+		if !c.stands(cell) {
+			continue
 		}
 		changes = append(changes, register.Change{
 			Partition: ring.Partition(p), Old: *cell,

@@ -132,7 +132,7 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 		bad = proto.Invalid("the update has %d bytes, over the limit of %d", len(m.GetData()), proto.MaxUpdateBytes)
 	}
 	if bad == nil {
-		bad = checkDurability(m.GetDurability())
+		bad = c.writes.check(m.GetDurability())
 	}
 	if bad != nil {
 		c.refuse(from, bad)
@@ -147,7 +147,7 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
 	err := checkBatch(len(m.GetCompletions()))
 	if err == nil {
-		err = checkDurability(m.GetDurability())
+		err = c.writes.check(m.GetDurability())
 	}
 	if err != nil {
 		c.refuse(from, err)
@@ -201,7 +201,12 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		*counter++
 	}
 	res.Receipt = &nornv1.Receipt{}
-	fillReceipt(res.Receipt, task, p, existed)
+	c.bought(res, task, existed)
+}
+
+// bought fills the receipt of a write that was accepted.
+func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
+	c.writes.bought(res, res.Receipt, task, existed)
 }
 
 func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
@@ -248,7 +253,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		c.stats.Failed++
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
-	fillReceipt(res.Receipt, task, v.Partition, existed)
+	c.bought(res, task, existed)
 	return nil
 }
 
@@ -280,7 +285,7 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 			c.stats.Released++
 		}
 		res.Receipt = &nornv1.Receipt{}
-		fillReceipt(res.Receipt, task, v.Partition, existed)
+		c.bought(res, task, existed)
 	}
 	c.reply(from, reply)
 }

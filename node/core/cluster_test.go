@@ -1,0 +1,487 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store/memstore"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+// peer is one node of a trio.
+type peer struct {
+	self    register.Member
+	store   *memstore.Mem
+	core    *Core
+	replies map[Origin]Reply
+	down    bool
+}
+
+// letter is a message on its way.
+type letter struct {
+	from, to int
+	message  PeerMessage
+}
+
+// trio is three cores that keep every partition together, a register they
+// share, and a network that delivers when it is told to.
+type trio struct {
+	t        testing.TB
+	now      clock.Time
+	rand     *rand.Rand
+	ids      *id.Generator
+	register *register.Local
+	peers    []*peer
+	post     []letter
+	next     uint64
+	cut      map[[2]int]bool
+}
+
+func newTrio(t testing.TB) *trio {
+	r := &trio{t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+	r.ids = id.NewGenerator(7, r.rand.Uint64)
+	var cohort []register.Member
+	for i := range 3 {
+		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
+		cohort = append(cohort, m)
+		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+	}
+	cells := memstore.New()
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, cohort[0]))
+	var err error
+	r.register, err = register.OpenLocal(cells)
+	r.check(err)
+	r.register.Do(register.Request{}, func(res register.Result) {
+		var changes []register.Change
+		for p, cell := range res.State.Cells {
+			changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: register.Cell{Epoch: 1, Cohort: cohort, Nonce: 1}})
+		}
+		r.register.Do(register.Request{Changes: changes}, func(res register.Result) {
+			if slices.Contains(res.Won, false) {
+				t.Fatal("the cells were not written")
+			}
+		})
+	})
+	for i := range r.peers {
+		r.open(i)
+	}
+	return r
+}
+
+func (r *trio) check(err error) {
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *trio) open(i int) {
+	p := r.peers[i]
+	var err error
+	p.core, err = Open(Config{
+		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
+		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
+		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: true,
+		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
+	}, p.store, r.now)
+	r.check(err)
+	p.down = false
+	r.turn(i)
+}
+
+// kill loses what was not synced, and everything on its way from the node.
+func (r *trio) kill(i int) {
+	p := r.peers[i]
+	p.store, p.core, p.down = p.store.Crash(0), nil, true
+}
+
+// turn runs one core until it wants nothing more.
+func (r *trio) turn(i int) {
+	p := r.peers[i]
+	for range 1000 {
+		ready, err := p.core.Ready(r.now)
+		r.check(err)
+		if ready.Empty() {
+			return
+		}
+		if ready.Persist != nil {
+			p.store.Apply(ready.Persist)
+			p.core.Recycle(ready.Persist)
+		}
+		for _, req := range ready.Register {
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+		}
+		p.store.Sync()
+		for _, s := range ready.Send {
+			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
+			r.post = append(r.post, letter{i, to, s.Message})
+		}
+		for _, reply := range ready.Replies {
+			if _, twice := p.replies[reply.To]; twice {
+				r.t.Fatalf("two replies to %v", reply.To)
+			}
+			p.replies[reply.To] = reply
+		}
+	}
+	r.t.Fatal("the core never comes to rest")
+}
+
+// deliver hands over one letter.
+func (r *trio) deliver(n int) {
+	l := r.post[n]
+	r.post = slices.Delete(r.post, n, n+1)
+	if p := r.peers[l.to]; !p.down && !r.cut[[2]int{l.from, l.to}] {
+		r.check(p.core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.turn(l.to)
+	}
+}
+
+func (r *trio) settle() {
+	for len(r.post) > 0 {
+		r.deliver(0)
+	}
+}
+
+// pass lets time go by for all.
+func (r *trio) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+	for i, p := range r.peers {
+		if !p.down {
+			r.check(p.core.Step(r.now, Tick{}))
+			r.turn(i)
+		}
+	}
+}
+
+// send gives a request to a node.
+func (r *trio) send(i int, m gproto.Message) Origin {
+	r.next++
+	from := Origin{Conn: 1, Request: r.next}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: m, Received: r.now.Mono}))
+	r.turn(i)
+	return from
+}
+
+func (r *trio) enqueue(i int, task id.ID, need *nornv1.Durability) Origin {
+	s := spec("q")
+	s.Id = task.Bytes()
+	return r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: need})
+}
+
+// result is that of a single enqueue, nil while it waits.
+func (r *trio) result(i int, from Origin) *nornv1.EnqueueResult {
+	reply, ok := r.peers[i].replies[from]
+	if !ok {
+		return nil
+	}
+	if reply.Err != nil {
+		r.t.Fatal(reply.Err)
+	}
+	return reply.Message.(*nornv1.EnqueueReply).Results[0]
+}
+
+// copies is the number of nodes with a task on their disks.
+func (r *trio) copies(task id.ID) (n int) {
+	for _, p := range r.peers {
+		if vnode.Known(p.store.Crash(0), ring.Of(task, partitions), task) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnEnqueueWaitsForAMajority(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	from := r.enqueue(1, task, nil)
+	if r.result(1, from) != nil {
+		t.Fatal("answered before anybody else has it")
+	}
+	if len(r.post) != 2 {
+		t.Fatalf("%d messages, not one per peer", len(r.post))
+	}
+	r.deliver(0) // to one of the two
+	if r.result(1, from) != nil {
+		t.Fatal("answered before the peer has said so")
+	}
+	r.deliver(1) // what it says
+	res := r.result(1, from)
+	if res == nil || res.Receipt.GetDurableCopies() != 2 || res.Receipt.GetCopies() != 2 || r.copies(task) != 2 {
+		t.Fatalf("%v, and it is on %d disks", res, r.copies(task))
+	}
+	r.settle()
+	if r.copies(task) != 3 {
+		t.Fatalf("%d copies in the end", r.copies(task))
+	}
+}
+
+func TestWriteLevels(t *testing.T) {
+	for _, c := range []struct {
+		need   *nornv1.Durability
+		acks   int // of others
+		copies uint32
+	}{
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}, 0, 1},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_QUORUM}, 1, 2},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}, 2, 3},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 2}, 1, 2},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 3}, 2, 3},
+	} {
+		r := newTrio(t)
+		task := r.ids.Next(r.now.Wall)
+		from := r.enqueue(0, task, c.need)
+		for n := range c.acks {
+			if r.result(0, from) != nil {
+				t.Fatalf("%v: answered after %d acks", c.need, n)
+			}
+			r.deliver(0)               // the facts
+			r.deliver(len(r.post) - 1) // the answer
+		}
+		if res := r.result(0, from); res == nil || res.Receipt.GetDurableCopies() != c.copies {
+			t.Fatalf("%v: %v", c.need, res)
+		}
+	}
+	r := newTrio(t)
+	from := r.enqueue(0, r.ids.Next(r.now.Wall), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 4})
+	if reply := r.peers[0].replies[from]; reply.Err == nil || reply.Err.Guarantee != "durable copies" {
+		t.Fatalf("four copies of three: %v", reply)
+	}
+}
+
+// TestWithoutAMajorityTheOutcomeIsUnknown: not failed, for the facts are here;
+// and a repetition with both peers back is acknowledged once they have it.
+func TestWithoutAMajorityTheOutcomeIsUnknown(t *testing.T) {
+	r := newTrio(t)
+	r.kill(1)
+	r.kill(2)
+	task := r.ids.Next(r.now.Wall)
+	from := r.enqueue(0, task, nil)
+	for range 11 {
+		r.settle()
+		r.pass(500 * time.Millisecond)
+	}
+	res := r.result(0, from)
+	if res == nil || res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || res.Error.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN || res.Receipt != nil {
+		t.Fatalf("%v", res)
+	}
+	if r.copies(task) != 1 {
+		t.Fatal("it is not even here")
+	}
+	r.open(1)
+	again := r.enqueue(0, task, nil)
+	if r.result(0, again) != nil {
+		t.Fatal("acknowledged as known, though nobody else has it")
+	}
+	r.settle()
+	if res := r.result(0, again); res == nil || !res.Receipt.GetExisted() || res.Receipt.GetDurableCopies() != 2 || r.copies(task) != 2 {
+		t.Fatalf("%v, %d copies", res, r.copies(task))
+	}
+	if n := len(r.peers[0].core.writes.open); n > 1 {
+		t.Fatalf("%d writes are still open", n)
+	}
+}
+
+func TestLostFactsAreSentAgain(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	from := r.enqueue(0, task, nil)
+	r.post = nil // lost
+	r.pass(time.Second)
+	r.settle()
+	if res := r.result(0, from); res == nil || res.Receipt.GetDurableCopies() < 2 {
+		t.Fatalf("%v", res)
+	}
+	r.settle()
+	r.pass(time.Second)
+	if w := r.peers[0].core.writes; len(w.open) != 0 || w.bytes != 0 || w.next() != clock.Never {
+		t.Fatalf("%d writes with %d bytes are still open", len(w.open), w.bytes)
+	}
+}
+
+// TestAckOfAnotherLifeCountsNothing: a coordinator that has crashed numbers its
+// writes anew.
+func TestAckOfAnotherLifeCountsNothing(t *testing.T) {
+	r := newTrio(t)
+	r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	r.deliver(0) // one peer answers
+	late := r.post[len(r.post)-1]
+	r.post = nil
+	r.kill(0)
+	r.open(0)
+	r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true
+	from := r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	r.post = append(r.post, late)
+	r.settle()
+	if res := r.result(0, from); res != nil {
+		t.Fatalf("acknowledged by an answer to something else: %v", res)
+	}
+}
+
+// TestARefusalIsNoAck: an answer that names the partition as refused.
+func TestARefusalIsNoAck(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	from := r.enqueue(0, task, nil)
+	facts := r.post[0].message.(*Facts)
+	no := &FactsTaken{Write: facts.Write, Refused: []ring.Partition{facts.Parts[0].Partition}}
+	r.post = []letter{{1, 0, no}, {2, 0, no}}
+	r.settle()
+	r.pass(time.Millisecond)
+	if res := r.result(0, from); res == nil || res.Error == nil || res.Receipt != nil {
+		t.Fatalf("%v", res)
+	}
+}
+
+// TestFactsOfAnotherPartitionAreRefused: they would never be found.
+func TestFactsOfAnotherPartitionAreRefused(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	r.enqueue(0, task, nil)
+	facts := *r.post[0].message.(*Facts)
+	wrong := (facts.Parts[0].Partition + 1) % partitions
+	bad := facts.Parts[0].Facts[0]
+	bad.Body = append([]byte{}, 0)
+	facts.Parts = []PartFacts{{wrong, facts.Parts[0].Facts}, {partitions, nil}, {facts.Parts[0].Partition, []crdt.Fact{bad}}}
+	r.post = []letter{{0, 1, &facts}}
+	r.deliver(0)
+	answer := r.post[0].message.(*FactsTaken)
+	if len(answer.Refused) != 3 || r.copies(task) != 1 {
+		t.Fatalf("%+v, %d copies", answer, r.copies(task))
+	}
+}
+
+// TestATaskFromAnotherNodeIsKnownHere: its queue is listed, and it waits for
+// what it depends on where it is led.
+func TestATaskFromAnotherNodeIsKnownHere(t *testing.T) {
+	r := newTrio(t)
+	first, second := r.ids.Next(r.now.Wall), r.ids.Next(r.now.Wall)
+	s := spec("q")
+	s.Id, s.Dependencies = second.Bytes(), [][]byte{first.Bytes()}
+	r.send(1, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+	r.settle()
+	for i := range r.peers {
+		ask := r.send(i, &nornv1.QueuesRequest{})
+		if q := r.peers[i].replies[ask].Message.(*nornv1.QueuesReply).Queues; len(q) != 1 || q[0].Count.GetWaiting() != 1 {
+			t.Fatalf("node %d lists %v", i, q)
+		}
+	}
+	r.enqueue(2, first, nil)
+	r.settle()
+	claim := func() []*nornv1.Grant {
+		ask := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5, Worker: "w"})
+		return r.peers[0].replies[ask].Message.(*nornv1.ClaimReply).Grants
+	}
+	g := claim()
+	if len(g) != 1 || g[0].Task.Id != first.String() {
+		t.Fatalf("%v", g)
+	}
+	r.send(2, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: first.Bytes(), Token: g[0].Token}}})
+	r.settle()
+	if g = claim(); len(g) != 1 || g[0].Task.Id != second.String() {
+		t.Fatalf("%v", g)
+	}
+}
+
+// TestTheLeaderHandsOutWhatOthersTookIn: a task enqueued at one node is claimed
+// at the one that leads, and its completion anywhere ends it everywhere.
+func TestTheLeaderHandsOutWhatOthersTookIn(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	r.enqueue(2, task, nil)
+	r.settle()
+	ask := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Worker: "w"})
+	grants := r.peers[0].replies[ask].Message.(*nornv1.ClaimReply).Grants
+	if len(grants) != 1 || grants[0].Task.Id != task.String() {
+		t.Fatalf("%v", grants)
+	}
+	done := r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: grants[0].Token, AutoSeq: true}}})
+	r.settle()
+	if res := r.peers[1].replies[done].Message.(*nornv1.WriteReply).Results[0]; res.Error != nil || res.Receipt.GetDurableCopies() < 2 {
+		t.Fatalf("%v", res)
+	}
+	for i, p := range r.peers {
+		d, err := vnode.ReadTask(p.store, ring.Of(task, partitions), task, vnode.ReadOptions{})
+		if err != nil || d.State != crdt.StateCompleted || slices.ContainsFunc(p.core.vnodes, func(v *vnode.Vnode) bool { return v.Claimed() > 0 }) {
+			t.Fatalf("node %d: %v %v", i, err, d.State)
+		}
+	}
+}
+
+// TestAcknowledgedIsOnAMajority: whatever is lost, delayed or crashes, what was
+// acknowledged at quorum is on two disks at that moment, and the indexes of
+// all nodes follow from their facts.
+func TestAcknowledgedIsOnAMajority(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newTrio(t)
+		type sent struct {
+			at   int
+			task id.ID
+			from Origin
+			done bool
+		}
+		var all []*sent
+		look := func() {
+			for _, s := range all {
+				res := r.result(s.at, s.from)
+				if s.done || res == nil {
+					continue
+				}
+				s.done = true
+				if res.Error == nil && r.copies(s.task) < 2 {
+					rt.Fatalf("acknowledged with %d copies", r.copies(s.task))
+				}
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"enqueue": func(t *rapid.T) {
+				i, task := rapid.IntRange(0, 2).Draw(t, "node"), r.ids.Next(r.now.Wall)
+				if len(all) > 0 && rapid.Bool().Draw(t, "again") {
+					task = rapid.SampledFrom(all).Draw(t, "known").task
+				}
+				if !r.peers[i].down {
+					all = append(all, &sent{at: i, task: task, from: r.enqueue(i, task, nil)})
+				}
+			},
+			"deliver": func(t *rapid.T) {
+				if len(r.post) > 0 {
+					r.deliver(rapid.IntRange(0, len(r.post)-1).Draw(t, "letter"))
+				}
+			},
+			"lose": func(t *rapid.T) {
+				if len(r.post) > 0 {
+					n := rapid.IntRange(0, len(r.post)-1).Draw(t, "letter")
+					r.post = slices.Delete(r.post, n, n+1)
+				}
+			},
+			"pass": func(*rapid.T) { r.pass(300 * time.Millisecond) },
+			"crash": func(t *rapid.T) {
+				i := rapid.IntRange(0, 2).Draw(t, "node")
+				if r.peers[i].down {
+					r.open(i)
+				} else {
+					r.kill(i)
+				}
+			},
+			"": func(*rapid.T) { look() },
+		})
+		for i, p := range r.peers {
+			for n := range partitions {
+				if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {
+					rt.Fatalf("node %d, partition %d: %v", i, n, err)
+				}
+			}
+		}
+	})
+}

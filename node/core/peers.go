@@ -1,0 +1,129 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Send is a message to another node. Like a reply it leaves when what was
+// persisted with it is durable. It may get lost, come twice or late.
+type Send struct {
+	To      register.Member
+	Message PeerMessage
+}
+
+// FromPeer is a message from another node.
+type FromPeer struct {
+	From    register.Member
+	Message PeerMessage
+}
+
+// PeerMessage is what nodes say to each other: [Facts] or [FactsTaken].
+type PeerMessage interface{ peerMessage() }
+
+// Facts asks a replica to keep facts, whatever its epoch (design 5: acks are
+// fenced by votes, storage is not).
+type Facts struct {
+	Write uint64 // the sender's number for it, never used again by its process
+	Parts []PartFacts
+}
+
+// PartFacts are facts of one partition.
+type PartFacts struct {
+	Partition ring.Partition
+	Facts     []crdt.Fact
+}
+
+// FactsTaken says that the facts of a write are on this node's disk, but for
+// those of the partitions named.
+type FactsTaken struct {
+	Write   uint64
+	Refused []ring.Partition // malformed, or not kept here
+}
+
+func (*Facts) peerMessage()      {}
+func (*FactsTaken) peerMessage() {}
+
+// peers answers other nodes.
+type peers struct{ *Core }
+
+func (c peers) take(now clock.Time, m *FromPeer) {
+	switch b := m.Message.(type) {
+	case *Facts:
+		c.facts(now, m.From, b)
+	case *FactsTaken:
+		c.writes.taken(m.From, b)
+	}
+}
+
+// facts keeps what another coordinator has written. The answer leaves when it
+// is durable, also when all of it was here before (design 5, last rule).
+func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
+	answer := &FactsTaken{Write: m.Write}
+	for i := range m.Parts {
+		part := &m.Parts[i]
+		if int(part.Partition) >= len(c.vnodes) || !c.keep(now, part) {
+			answer.Refused = append(answer.Refused, part.Partition)
+		}
+	}
+	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+}
+
+// keep merges facts task by task, and tells whether all of them are kept.
+func (c peers) keep(now clock.Time, part *PartFacts) bool {
+	c.writes.quiet = true // what came from a coordinator is not sent on
+	defer func() { c.writes.quiet = false }()
+	v, all := c.vnodes[part.Partition], true
+	facts := slices.Clone(part.Facts)
+	slices.SortStableFunc(facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) })
+	for len(facts) > 0 {
+		task, n := facts[0].Task, 1
+		for n < len(facts) && facts[n].Task == task {
+			n++
+		}
+		some := facts[:n]
+		facts = facts[n:]
+		if ring.Of(task, len(c.vnodes)) != part.Partition {
+			all = false
+			continue
+		}
+		known := vnode.Known(c.tx, part.Partition, task)
+		merged, err := vnode.Merge(v, c.tx, some, now.Wall+int64(c.cfg.GCGrace), now)
+		switch {
+		case damaged(err):
+			c.check(err)
+			return false
+		case err != nil: // what is wrong with these is their own affair
+			all = false
+			continue
+		}
+		c.stats.Clashes += uint64(merged.Clashes)
+		if !known {
+			c.arrived(now, some)
+		}
+	}
+	return all
+}
+
+// arrived does what comes with a task that is new here: its queue is known from
+// now on, and a leader asks for the news of its dependencies.
+func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
+	for _, f := range facts {
+		if f.Key.Kind != crdt.KindEnqueued {
+			continue
+		}
+		spec, err := crdt.DecodeEnqueued(f.Body)
+		if err != nil {
+			continue // refused before
+		}
+		c.desk.known[spec.Queue] = true
+		if len(spec.Dependencies) > 0 && c.vnode(f.Task).Leading() != 0 {
+			c.links.link(now, f.Task, &spec)
+		}
+	}
+}

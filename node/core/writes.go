@@ -1,0 +1,372 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+const (
+	// writeTimeout is how long a write waits for its copies. Then its outcome is
+	// unknown: the facts are here and may be elsewhere.
+	writeTimeout = 5 * time.Second
+	// resendAfter is the pause after which facts are sent again to those who have
+	// not answered.
+	resendAfter = 500 * time.Millisecond
+	// maxOpenBytes is how much may wait for copies: with a peer that is out of
+	// reach everything written waits for writeTimeout.
+	maxOpenBytes = 64 << 20
+)
+
+// writes sees to it that facts written here get to the other members of their
+// cohorts, and holds answers back until enough of them have their copies on
+// disk (design 5). All facts of a round travel as one write, one message per
+// peer; each request waits for its own partitions only.
+//
+// This node's own copy counts from the start, because answers never leave
+// before the sync of their round.
+type writes struct {
+	c     *Core
+	quiet bool // facts of other coordinators are being merged
+
+	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
+	items []item                         // of the request that is being handled
+	held  []*held                        // answers of this round that wait for it
+
+	number uint64
+	open   []*write // by number
+	bytes  int      // of the facts in open
+
+	largest int // cohort
+}
+
+// item is one result of a request: what it says of its copies follows when
+// they are counted.
+type item struct {
+	partition ring.Partition
+	receipt   *nornv1.Receipt
+	result    gproto.Message // that the receipt is in
+}
+
+// fail takes the receipt back: how many copies there are is not known.
+func (it *item) fail(e *proto.Error) {
+	switch r := it.result.(type) {
+	case *nornv1.EnqueueResult:
+		r.Receipt, r.Error = nil, e.Proto()
+	case *nornv1.WriteResult:
+		r.Receipt, r.Error = nil, e.Proto()
+	}
+}
+
+// held is an answer that waits for copies.
+type held struct {
+	reply Reply
+	items []item
+	need  *nornv1.Durability
+	until int64 // mono ns
+}
+
+// write is the facts of one round.
+type write struct {
+	number uint64
+	parts  map[ring.Partition]*copies
+	held   []*held
+	bytes  int
+	again  int64 // mono ns at which it is sent again
+	until  int64 // mono ns at which it is given up
+}
+
+// copies counts who has the facts of one partition.
+type copies struct {
+	facts  []crdt.Fact
+	cohort []register.Member
+	tally  *quorum.Tally[register.Member]
+	left   []register.Member // who has not answered
+}
+
+// cohort is who keeps a partition.
+func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.cells[p].Cohort }
+
+// alone tells whether nobody else keeps the partition.
+func (w *writes) alone(p ring.Partition) bool { return len(w.cohort(p)) <= 1 }
+
+// stored hears of every fact that is written here.
+func (w *writes) stored(p ring.Partition, f crdt.Fact) {
+	if !w.quiet && !w.alone(p) {
+		w.add(p, f)
+	}
+}
+
+func (w *writes) add(p ring.Partition, f crdt.Fact) {
+	if w.round == nil {
+		w.round = make(map[ring.Partition][]crdt.Fact)
+	}
+	w.round[p] = append(w.round[p], f)
+}
+
+// bought fills the receipt of an item that was accepted. Of what was here
+// before nobody knows who else has it: its facts are sent again.
+func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool) {
+	p := ring.Of(task, len(w.c.vnodes))
+	fillReceipt(r, task, p, existed)
+	if w.alone(p) {
+		return
+	}
+	if existed {
+		facts, err := vnode.Facts(w.c.tx, p, task)
+		if !w.c.check(err) {
+			return
+		}
+		for _, f := range facts {
+			w.add(p, f)
+		}
+	}
+	w.items = append(w.items, item{p, r, result})
+}
+
+// hold keeps back the answer to the request that was just handled, if it waits
+// for copies. first is the number of answers before it.
+func (w *writes) hold(now clock.Time, r *Request, first int) {
+	if len(w.items) == 0 {
+		return
+	}
+	replies := w.c.ready.Replies
+	if len(replies) != first+1 { // refused as a whole, after all
+		w.items = w.items[:0]
+		return
+	}
+	h := &held{reply: replies[first], items: w.items, until: now.Mono + int64(writeTimeout)}
+	if r.Deadline != 0 {
+		h.until = min(h.until, r.Deadline)
+	}
+	if m, ok := r.Body.(interface{ GetDurability() *nornv1.Durability }); ok {
+		h.need = m.GetDurability()
+	}
+	w.c.ready.Replies = replies[:first]
+	w.items, w.held = nil, append(w.held, h)
+}
+
+// work ends a round: its facts are sent, and old writes looked at.
+func (w *writes) work(now clock.Time) {
+	if len(w.round) > 0 || len(w.held) > 0 {
+		w.begin(now)
+	}
+	for _, o := range w.open {
+		if o.again <= now.Mono {
+			o.again = now.Mono + int64(resendAfter)
+			w.send(o)
+		}
+		o.held = slices.DeleteFunc(o.held, func(h *held) bool {
+			over := h.until <= now.Mono || o.complete() // nobody is left who could answer
+			if over {
+				w.giveUp(o, h)
+			}
+			return over
+		})
+	}
+	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
+		over := o.until <= now.Mono || o.complete()
+		if over {
+			w.bytes -= o.bytes
+		}
+		return over
+	})
+}
+
+// complete tells whether nothing is left to wait for.
+func (o *write) complete() bool {
+	for _, part := range o.parts { // Any order: all are looked at.
+		if len(part.left) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// begin makes a write of what the round has gathered.
+func (w *writes) begin(now clock.Time) {
+	if w.number == 0 {
+		w.number = w.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
+	}
+	w.number++
+	o := &write{number: w.number, parts: make(map[ring.Partition]*copies), held: w.held, again: now.Mono, until: now.Mono + int64(writeTimeout)}
+	for _, p := range slices.Sorted(maps.Keys(w.round)) {
+		part := &copies{facts: w.round[p], cohort: w.cohort(p)}
+		part.tally = quorum.NewTally(part.cohort)
+		for _, f := range part.facts {
+			o.bytes += len(f.Body) + factBytes
+		}
+		part.tally.Add(w.c.cfg.Self)
+		for _, m := range part.cohort {
+			if m != w.c.cfg.Self {
+				part.left = append(part.left, m)
+			}
+		}
+		o.parts[p] = part
+	}
+	w.round, w.held = nil, nil
+	w.open = append(w.open, o)
+	w.bytes += o.bytes
+	w.settle(o)
+}
+
+// send sends the facts of a write to those who have not answered.
+func (w *writes) send(o *write) {
+	to := map[register.Member]*Facts{}
+	var order []register.Member
+	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
+		part := o.parts[p]
+		for _, m := range part.left {
+			if to[m] == nil {
+				to[m] = &Facts{Write: o.number}
+				order = append(order, m)
+			}
+			to[m].Parts = append(to[m].Parts, PartFacts{p, part.facts})
+		}
+	}
+	for _, m := range order {
+		w.c.ready.Send = append(w.c.ready.Send, Send{To: m, Message: to[m]})
+	}
+}
+
+// taken counts an answer.
+func (w *writes) taken(from register.Member, m *FactsTaken) {
+	i, found := slices.BinarySearchFunc(w.open, m.Write, func(o *write, n uint64) int {
+		return int(int64(o.number - n))
+	})
+	if !found {
+		return // late, or of the process before this one
+	}
+	o := w.open[i]
+	for p, part := range o.parts { // Any order: each is counted for itself.
+		n := slices.Index(part.left, from)
+		switch {
+		case n < 0:
+			continue
+		case slices.Contains(m.Refused, p):
+			part.tally.Refuse(from) // an error is no ack
+		default:
+			part.tally.Add(from)
+		}
+		part.left = slices.Delete(part.left, n, n+1)
+	}
+	w.settle(o)
+}
+
+// settle lets go the answers that have their copies.
+func (w *writes) settle(o *write) {
+	o.held = slices.DeleteFunc(o.held, func(h *held) bool {
+		for _, it := range h.items {
+			if !o.enough(it.partition, h.need) {
+				return false
+			}
+		}
+		for _, it := range h.items {
+			it.count(o)
+		}
+		w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+		return true
+	})
+}
+
+// enough tells whether a partition's facts are on as many disks as asked for.
+func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
+	part := o.parts[p]
+	return part == nil || part.tally.ReachedW(level(need, len(part.cohort)))
+}
+
+// count says in the receipt how many copies are on disk.
+func (it *item) count(o *write) {
+	if part := o.parts[it.partition]; part != nil {
+		n := uint32(part.tally.Count())
+		it.receipt.Copies, it.receipt.DurableCopies = n, n
+	}
+}
+
+// giveUp answers a request whose time is over, item by item: what has its
+// copies is done, the rest is unknown.
+func (w *writes) giveUp(o *write, h *held) {
+	for _, it := range h.items {
+		if o.enough(it.partition, h.need) {
+			it.count(o)
+			continue
+		}
+		part := o.parts[it.partition]
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"%d of %d copies of partition %d are on disk, %d were asked for; the rest did not answer in time. It may be kept all the same: ask again with the same ID, or for fewer copies",
+			part.tally.Count(), len(part.cohort), it.partition, level(h.need, len(part.cohort)))
+		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+		it.fail(e)
+	}
+	w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+}
+
+// next is when something is due, mono ns.
+func (w *writes) next() int64 {
+	at := clock.Never
+	for _, o := range w.open {
+		at = min(at, o.again, o.until)
+		for _, h := range o.held {
+			at = min(at, h.until)
+		}
+	}
+	return at
+}
+
+// changed notes that the cells have changed.
+func (w *writes) changed() {
+	w.largest = 0
+	for p := range w.c.cells {
+		w.largest = max(w.largest, len(w.cohort(ring.Partition(p))))
+	}
+}
+
+// check refuses a write level that no cohort can give, and writes altogether
+// while too much waits for its copies.
+func (w *writes) check(d *nornv1.Durability) *proto.Error {
+	cohort := max(1, w.largest)
+	if l := d.GetLevel(); l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT {
+		return proto.Invalid("durability has the unknown level %d", l)
+	}
+	switch need := level(d, cohort); {
+	case need < 1:
+		return proto.Invalid("a write needs at least one copy")
+	case need > cohort:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d member; ask for fewer or add nodes", need, cohort)
+		e.Guarantee = "durable copies"
+		return e
+	case w.bytes > maxOpenBytes:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20)
+		e.RetryAfter = resendAfter
+		return e
+	}
+	return nil
+}
+
+// factBytes is about what a fact takes beside its body.
+const factBytes = 96
+
+// level is how many copies a write level means in a cohort.
+func level(d *nornv1.Durability, cohort int) int {
+	switch d.GetLevel() {
+	case nornv1.WriteLevel_WRITE_LEVEL_ONE:
+		return 1
+	case nornv1.WriteLevel_WRITE_LEVEL_ALL:
+		return cohort
+	case nornv1.WriteLevel_WRITE_LEVEL_COUNT:
+		return int(d.GetCopies())
+	}
+	return quorum.Majority(cohort)
+}
