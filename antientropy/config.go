@@ -33,9 +33,10 @@ type Config struct {
 	// ScanFacts and ScanBytes bound the facts read in one call. Default 4,096
 	// facts, 4 MiB.
 	ScanFacts, ScanBytes int
-	// Timeout is when an unanswered message is sent again, Retries how often
-	// that is done before the round is given up. Default 5 s, 4 times.
+	// Timeout is when an unanswered message is sent again. It should be some
+	// times what a page takes at the rate of the Bucket. Default 5 s.
 	Timeout time.Duration
+	// Retries is how often that is done before the round is given up. Default 4.
 	Retries int
 	// MinBackoff and MaxBackoff bound the wait after a round, and for a node,
 	// that differs without anything having come of it: it doubles each time.

@@ -36,6 +36,7 @@ type Tree struct {
 	pending []change
 	at      map[Path]int
 	above   []change // scratch of Flush
+	watch   *Scrubber
 	damaged uint64
 	key     [4 + 6]byte
 	value   []byte
@@ -67,6 +68,9 @@ func (t *Tree) count(f crdt.Fact, gone bool) {
 		by = Node{}.minus(by)
 	}
 	t.change(leaf, by)
+	if t.watch != nil {
+		t.watch.see(leaf, positionOf(&f), by)
+	}
 }
 
 // change adds to a node and to all above it.
