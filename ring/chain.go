@@ -1,9 +1,6 @@
 package ring
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // search looks for the cheapest chain of moves: from a node that has too much
 // over any number of others, each of which passes something on, to one that
@@ -22,29 +19,30 @@ type search struct {
 	found int     // the end of the chain, or none
 }
 
-// newSearch starts at the given nodes; order ranks all others.
-func newSearch(zones [][]int32, nodes int, sources []int32, order func(a, b int32) int, goal func(int) bool) *search {
-	s := &search{
-		groups: make([][]int32, len(zones)), goal: goal, found: none,
-		from: make([]int32, nodes), via: make([]int32, nodes), queue: sources,
+// start begins at the sources, in order of choice; ranked are all nodes in
+// order of choice.
+func (s *search) start(zoneOf []int, sources, ranked []int32, goal func(int) bool) {
+	for z := range s.groups {
+		s.groups[z] = s.groups[z][:0]
 	}
-	source := make([]bool, nodes)
+	s.queue, s.open, s.left, s.goal, s.found = append(s.queue[:0], sources...), s.open[:0], 0, goal, none
+	for _, i := range ranked {
+		s.from[i] = i // anything but none
+	}
 	for _, i := range sources {
-		source[i], s.from[i] = true, none
+		s.from[i] = none
 	}
-	for z, members := range zones {
-		for _, i := range members {
-			if !source[i] {
-				s.groups[z] = append(s.groups[z], i)
-			}
+	for _, i := range ranked {
+		if s.from[i] == none {
+			continue
 		}
-		if len(s.groups[z]) > 0 {
+		z := zoneOf[i]
+		if len(s.groups[z]) == 0 {
 			s.open = append(s.open, z)
-			s.left += len(s.groups[z])
-			slices.SortStableFunc(s.groups[z], order)
 		}
+		s.groups[z] = append(s.groups[z], i)
+		s.left++
 	}
-	return s
 }
 
 // reach marks the nodes of a zone that item can move to from a node.
@@ -95,33 +93,44 @@ func (s *search) walk(move func(item, to int32)) {
 // loads is what search and balance need to know of what nodes carry: replicas
 // or leaderships.
 type loads struct {
-	zones  [][]int32
+	zoneOf []int
 	ideal  []ratio
 	count  []int
 	expand func(s *search, node int32, kind int)
 	move   func(item, to int32)
+
+	order []int32 // all nodes
+	work  search
+	keys  []int64
+}
+
+func newLoads(b *board, ideal []ratio, count []int) *loads {
+	n := len(b.nodes)
+	l := &loads{zoneOf: b.zoneOf, ideal: ideal, count: count}
+	l.work = search{groups: make([][]int32, len(b.zones)), from: make([]int32, n), via: make([]int32, n)}
+	l.order = l.ranked(all)
+	return l
 }
 
 // effort says what balance may do.
 type effort int
 
 const (
-	free     effort = iota // take all nodes to their ideal, with moves that cost nothing
-	toBounds               // take nodes out of bounds to their ideal, whatever it costs
-	toIdeal                // take all nodes to their ideal, whatever it costs
+	free effort = iota // take all nodes to their ideal, with moves that cost nothing
+	dear               // take nodes that are out of bounds to their ideal, with any moves
 )
 
 // balance moves load from nodes over their ideal to nodes under it. To come to
 // the ideal is to come within less than one of it.
-func (l loads) balance(e effort) {
+func (l *loads) balance(e effort) {
 	for i := range l.count {
-		if q := l.ideal[i]; e != toBounds || l.count[i] > q.most() {
+		if q := l.ideal[i]; e == free || l.count[i] > q.most() {
 			for l.count[i] > q.ceil() && l.push(i, e) {
 			}
 		}
 	}
 	for i := range l.count {
-		if q := l.ideal[i]; e != toBounds || l.count[i] < q.least() {
+		if q := l.ideal[i]; e == free || l.count[i] < q.least() {
 			for l.count[i] < q.floor() && l.pull(i, e) {
 			}
 		}
@@ -129,7 +138,7 @@ func (l loads) balance(e effort) {
 }
 
 // balanced says whether all nodes are within bounds.
-func (l loads) balanced() bool {
+func (l *loads) balanced() bool {
 	for i, q := range l.ideal {
 		if l.count[i] < q.least() || l.count[i] > q.most() {
 			return false
@@ -138,49 +147,53 @@ func (l loads) balanced() bool {
 	return true
 }
 
-// over ranks nodes by how much they have above their ideal, in parts of it,
-// the fullest first.
-func (l loads) over(a, b int32) int {
-	return cmp.Compare(l.fullness(b), l.fullness(a))
-}
-
-func (l loads) fullness(i int32) int64 {
-	return (int64(l.count[i]) << 16) * l.ideal[i].den / l.ideal[i].num
-}
-
-func (l loads) push(i int, e effort) bool {
-	under := func(a, b int32) int { return l.over(b, a) }
-	s := newSearch(l.zones, len(l.count), []int32{int32(i)}, under,
-		func(to int) bool { return l.count[to] < l.ideal[to].ceil() })
-	return l.try(s, e)
-}
-
-func (l loads) pull(i int, e effort) bool {
-	var sources []int32
-	for from := range l.count {
-		if l.count[from] > l.ideal[from].floor() && from != i {
-			sources = append(sources, int32(from))
+// ranked gives the nodes that fit by how much they have in parts of their
+// ideal, the emptiest first.
+func (l *loads) ranked(fit func(int) bool) []int32 {
+	const indexBits, most = 10, 1<<53 - 1
+	keys := l.keys[:0]
+	for i, q := range l.ideal {
+		if fit(i) {
+			fullness := min((int64(l.count[i])<<16)*q.den/q.num, most)
+			keys = append(keys, fullness<<indexBits|int64(i))
 		}
 	}
-	slices.SortStableFunc(sources, l.over)
-	none := func(_, _ int32) int { return 0 }
-	s := newSearch(l.zones, len(l.count), sources, none, func(to int) bool { return to == i })
-	return l.try(s, e)
+	slices.Sort(keys)
+	out := make([]int32, len(keys))
+	for r, k := range keys {
+		out[r] = int32(k & (1<<indexBits - 1))
+	}
+	l.keys = keys
+	return out
 }
 
-func (l loads) try(s *search, e effort) bool {
-	if s.run(e == free, l.expand); s.found == none {
+func all(int) bool { return true }
+
+func (l *loads) push(i int, e effort) bool {
+	l.work.start(l.zoneOf, []int32{int32(i)}, l.ranked(all), func(to int) bool { return l.count[to] < l.ideal[to].ceil() })
+	return l.try(e)
+}
+
+func (l *loads) pull(i int, e effort) bool {
+	sources := l.ranked(func(from int) bool { return from != i && l.count[from] > l.ideal[from].floor() })
+	slices.Reverse(sources)
+	l.work.start(l.zoneOf, sources, l.order, func(to int) bool { return to == i })
+	return l.try(e)
+}
+
+func (l *loads) try(e effort) bool {
+	if l.work.run(e == free, l.expand); l.work.found == none {
 		return false
 	}
-	s.walk(l.move)
+	l.work.walk(l.move)
 	return true
 }
 
 // loads are the replicas, to be balanced.
-func (b *board) loads() loads {
-	return loads{zones: b.zones, ideal: b.ideal, count: b.count, expand: b.expand, move: func(slot, to int32) {
-		b.replace(int(slot), to)
-	}}
+func (b *board) loads() *loads {
+	l := newLoads(b, b.ideal, b.count)
+	l.expand, l.move = b.expand, func(slot, to int32) { b.replace(int(slot), to) }
+	return l
 }
 
 // expand finds where the replicas of a node can move. As long as drop has left

@@ -7,7 +7,7 @@ import (
 
 // exchange changes cohorts where those that there are do not let leadership
 // come within bounds: a member goes out of a partition that is led by a node
-// with too much, and one that leads too little comes in and leads it. That
+// with too much, and a node with too little comes in and leads it. That
 // takes weights that differ greatly, and one or two copies each time.
 func (l *leads) exchange() {
 	for i, q := range l.share {
@@ -50,21 +50,21 @@ func (l *leads) give(from, to []int32) bool {
 }
 
 // hand has the receiver take over a partition that the donor leads, in the
-// place of a third node.
+// place of some member of it.
 func (l *leads) hand(donor, receiver int32) bool {
 	for kind := range l.by {
 		for _, p := range l.by[kind][donor] {
 			for slot := int(p) * l.width; slot < (int(p)+1)*l.width; slot++ {
-				third := l.holder[slot]
-				if third == none || third == donor || !l.fits(slot, receiver) {
+				other := l.holder[slot]
+				if other == none || !l.fits(slot, receiver) {
 					continue
 				}
-				back, ok := l.back(third, receiver)
+				back, ok := l.back(other, receiver)
 				if !ok {
 					continue
 				}
 				if back != none {
-					l.replace(back, third)
+					l.replace(back, other)
 				}
 				l.replace(slot, receiver)
 				l.yield(int(p))
@@ -76,15 +76,15 @@ func (l *leads) hand(donor, receiver int32) bool {
 	return false
 }
 
-// back finds what the receiver gives the third node for its replica: nothing,
-// where balance allows, or one that it does not lead.
-func (l *leads) back(third, receiver int32) (slot int, ok bool) {
-	if l.count[third] > l.ideal[third].least() && l.count[receiver] < l.ideal[receiver].most() {
+// back finds what the receiver gives the other member for its replica: nothing,
+// where balance allows that, or one that it does not lead.
+func (l *leads) back(other, receiver int32) (slot int, ok bool) {
+	if l.count[other] > l.ideal[other].least() && l.count[receiver] < l.ideal[receiver].most() {
 		return none, true
 	}
 	for kind := range l.on {
 		for _, slot := range l.on[kind][receiver] {
-			if l.first[int(slot)/l.width] != receiver && l.fits(int(slot), third) {
+			if l.first[int(slot)/l.width] != receiver && l.fits(int(slot), other) {
 				return int(slot), true
 			}
 		}

@@ -3,6 +3,7 @@ package ring
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // failer is a test of either kind.
@@ -118,28 +119,31 @@ func judge(t failer, p Plan, nodes []Node, partitions, replicas int) {
 		t.Fatalf("%d partitions x %d, want %d x %d", p.Partitions(), p.Replicas(), partitions, w.replicas)
 	}
 	index := w.index()
+	zoneOf, zoneNames := w.zoneIndex()
 	count, led := make([]int, len(w.nodes)), make([]int, len(w.nodes))
+	zones, seen := make([]int, len(zoneNames)), make([]int, len(w.nodes))
 	for q := range partitions {
-		zones, seen := map[string]int{}, map[int]bool{}
+		clear(zones)
 		for r, m := range p.Cohort(Partition(q)) {
 			i, ok := index[m]
-			if !ok || seen[i] {
+			if !ok || seen[i] == q+1 {
 				t.Fatalf("partition %d: %v in %v", q, m, p.Cohort(Partition(q)))
 			}
-			seen[i] = true
-			zones[w.nodes[i].Zone]++
+			seen[i] = q + 1
+			zones[zoneOf[i]]++
 			count[i]++
 			if r == 0 {
 				led[i]++
 			}
 		}
-		if len(seen) != w.replicas || len(zones) != min(w.replicas, len(w.zones)) {
-			t.Fatalf("partition %d: %d nodes in %d zones, of %d in %d", q, len(seen), len(zones), len(w.nodes), len(w.zones))
-		}
-		for z := range w.zones {
-			if zones[z] < w.least[z] || zones[z] > w.most[z] {
-				t.Fatalf("partition %d: %d in zone %s, want %d to %d", q, zones[z], z, w.least[z], w.most[z])
+		used := 0
+		for z, name := range zoneNames {
+			if used += min(1, zones[z]); zones[z] < w.least[name] || zones[z] > w.most[name] {
+				t.Fatalf("partition %d: %d in zone %s, want %d to %d", q, zones[z], name, w.least[name], w.most[name])
 			}
+		}
+		if used != min(w.replicas, len(zones)) {
+			t.Fatalf("partition %d: %d replicas in %d zones, of %d", q, w.replicas, used, len(zones))
 		}
 	}
 	for i, n := range w.nodes {
@@ -151,6 +155,18 @@ func judge(t failer, p Plan, nodes []Node, partitions, replicas int) {
 			t.Fatalf("%s, with %d replicas, leads %d, ideal %.3f", what, count[i], led[i], w.lead[i])
 		}
 	}
+}
+
+// zoneIndex numbers the zones.
+func (w *world) zoneIndex() (zoneOf []int, names []string) {
+	for _, n := range w.nodes {
+		z := slices.Index(names, n.Zone)
+		if z < 0 {
+			z, names = len(names), append(names, n.Zone)
+		}
+		zoneOf = append(zoneOf, z)
+	}
+	return zoneOf, names
 }
 
 func (w *world) index() map[Member]int {

@@ -97,18 +97,21 @@ func (l *leads) yield(p int) {
 }
 
 // loads are the leaderships, to be balanced within the cohorts.
-func (l *leads) loads() loads {
-	return loads{zones: l.zones, ideal: l.share, count: l.led, expand: l.expand, move: func(p, to int32) {
+func (l *leads) loads() *loads {
+	out := newLoads(l.board, l.share, l.led)
+	out.expand, out.move = l.expand, func(p, to int32) {
 		l.yield(int(p))
 		l.lead(int(p), to)
-	}}
+	}
+	return out
 }
 
 // balance spreads leadership, and says whether that came out within bounds.
 func (l *leads) balance() bool {
-	l.loads().balance(free)
-	l.loads().balance(toBounds)
-	return l.loads().balanced()
+	loads := l.loads()
+	loads.balance(free)
+	loads.balance(dear)
+	return loads.balanced()
 }
 
 // expand finds who else can lead what a node leads.

@@ -61,12 +61,7 @@ func (f *flow) cheapest(source, sink int) (cost int) {
 // fewest is how many replicas the best of all plans copies that keep to the
 // bounds of zones, and to the given bounds of nodes.
 func (w *world) fewest(old Plan, bounds func(i int) (least, most int)) int {
-	zone, zones := map[string]int{}, []string{}
-	for _, n := range w.nodes {
-		if _, ok := zone[n.Zone]; !ok {
-			zone[n.Zone], zones = len(zones), append(zones, n.Zone)
-		}
-	}
+	zoneOf, zones := w.zoneIndex()
 	stride := 1 + len(zones)
 	node := func(i int) int { return 2 + w.partitions*stride + i }
 	f := &flow{first: make([]int, node(len(w.nodes)))}
@@ -86,12 +81,12 @@ func (w *world) fewest(old Plan, bounds func(i int) (least, most int)) int {
 				was[i] = true
 			}
 		}
-		for i, n := range w.nodes {
+		for i := range w.nodes {
 			cost := 1
 			if was[i] {
 				cost = 0
 			}
-			f.edge(at+1+zone[n.Zone], node(i), 1, cost)
+			f.edge(at+1+zoneOf[i], node(i), 1, cost)
 		}
 	}
 	for i := range w.nodes {

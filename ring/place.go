@@ -45,8 +45,9 @@ func Place(old Plan, nodes []Node, partitions, replicas int) (Plan, error) {
 	b := newBoard(old, active, partitions, min(replicas, len(active)))
 	b.drop()
 	b.fill()
-	b.loads().balance(free)
-	b.loads().balance(toBounds)
+	loads := b.loads()
+	loads.balance(free)
+	loads.balance(dear)
 	l := newLeads(b, old)
 	if !l.balance() {
 		l.exchange()

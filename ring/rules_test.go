@@ -3,6 +3,7 @@ package ring
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,24 @@ func TestPlaceByWeight(t *testing.T) {
 	}
 }
 
+// From nothing every node comes within less than one of its ideal.
+func TestPlaceFromNothing(t *testing.T) {
+	nodes := some(17, 1)
+	for i := range nodes {
+		nodes[i].Weight = uint32(50 + 7*i)
+	}
+	w, led := newWorld(nodes, 1024, 3), map[Member]int{}
+	p := place(t, Plan{}, nodes, 1024, 3)
+	for q := range p.Partitions() {
+		led[p.Cohort(Partition(q))[0]]++
+	}
+	for i, n := range nodes {
+		if held, led := held(p, n.Member), led[n.Member]; math.Abs(float64(held)-w.ideal[i]) >= 1 || math.Abs(float64(led)-w.lead[i]) >= 1 {
+			t.Errorf("weight %d holds %d, ideal %.2f, and leads %d, ideal %.2f", n.Weight, held, w.ideal[i], led, w.lead[i])
+		}
+	}
+}
+
 // A third zone makes an end of cohorts with two replicas in one zone, at the
 // price of one replica of every partition, and of nothing more.
 func TestPlaceNewZone(t *testing.T) {
@@ -109,10 +128,54 @@ func TestPlaceBoundsAreLazy(t *testing.T) {
 	if n := added(before, place(t, before, nodes, 1024, 3)); n != 0 {
 		t.Errorf("4 %% more weight: %d replicas copied", n)
 	}
-	nodes[3].Weight = 200
+	nodes[3].Weight, nodes[4].Weight = 96, 110
 	after := place(t, before, nodes, 1024, 3)
+	if had, has := held(before, nodes[3].Member), held(after, nodes[3].Member); has > had-5 || added(before, after) > 20 {
+		t.Errorf("10 %% more weight: %d replicas copied; the fullest had %d and has %d", added(before, after), had, has)
+	}
+	nodes[3].Weight, nodes[4].Weight = 200, 100
+	after = place(t, before, nodes, 1024, 3)
 	if n, more := added(before, after), held(after, nodes[3].Member)-held(before, nodes[3].Member); n != more || more < 120 {
 		t.Errorf("twice the weight: %d replicas copied, it has %d more", n, more)
+	}
+}
+
+// With fewer replicas asked for, there is a choice of what to give up, and
+// nothing is copied.
+func TestPlaceFewerReplicas(t *testing.T) {
+	for _, nodes := range [][]Node{zoned(13), zoned(3, 3, 3, 3), zoned(12, 8, 10, 5), zoned(2, 2, 2)} {
+		before := place(t, Plan{}, nodes, 200, 7)
+		for replicas := 6; replicas > 0; replicas-- {
+			after := place(t, before, nodes, 200, replicas)
+			judge(t, after, nodes, 200, replicas)
+			if n := added(before, after); n > 0 {
+				t.Errorf("%d nodes, %d to %d replicas: %d copied", len(nodes), before.Replicas(), replicas, n)
+			}
+			before = after
+		}
+	}
+}
+
+// Where the cohorts do not let leadership come within bounds, they change. In
+// the first case the node of weight 100 is in all of them, and must not lead
+// all three that lack the heavy one; in the second, two nodes change places.
+func TestPlaceCohortsForLeadership(t *testing.T) {
+	for _, c := range []struct {
+		partitions int
+		weights    [][]uint32 // step by step
+	}{
+		{154, [][]uint32{{100}, {100, 2}, {100, 2, 15299}}},
+		{114, [][]uint32{{100, 1, 1, 10}, {100, 1, 1, 10, 1}, {111, 1, 1, 10, 1}, {111, 1, 1, 10, 1, 100, 100, 10000}}},
+	} {
+		p := Plan{}
+		for _, weights := range c.weights {
+			var nodes []Node
+			for i, w := range weights {
+				nodes = append(nodes, node(fmt.Sprintf("n%03d", i+1), "z1", w))
+			}
+			p = place(t, p, nodes, c.partitions, 2)
+			judge(t, p, nodes, c.partitions, 2)
+		}
 	}
 }
 
