@@ -26,7 +26,7 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		return
 	}
 	if got.Spec != nil {
-		if t.collected < asked.At && c.reusable(t) {
+		if t.collected < asked.At && c.reusable(t) || c.revived(asked, t, got.State) {
 			c.reborn(t)
 		}
 		t.enqueued.holds(c.now)

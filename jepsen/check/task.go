@@ -55,6 +55,7 @@ type task struct {
 	dead      int64 // surely dead since then
 	blocked   int64 // surely cancelled by a dependency since then
 	collected int64 // first seen as a tombstone
+	latest    int64 // when its last enqueue was sent
 
 	holds   []*hold          // ascending by token
 	updates []*update        // in no order; they are few
@@ -242,6 +243,14 @@ func (c *Checker) forgettable(t *task, grace bool) bool {
 // once everything about the old one is forgotten.
 func (c *Checker) reusable(t *task) bool {
 	return t.id.Kind() == id.KindKey && t.spec != nil && t.spec.Window == 0 && c.forgettable(t, true)
+}
+
+// revived tells whether the task that is shown as unfinished is a new one under
+// the ID of an old one that was finished and forgotten: somebody has enqueued
+// it since then, and what the node says of that may still be on its way.
+func (c *Checker) revived(asked *history.Event, t *task, state history.State) bool {
+	finished := t.completed.before(asked.At) || t.cancelled.before(asked.At) || t.dead < asked.At || t.blocked < asked.At
+	return finished && !state.Finished() && c.reusable(t) && c.now-t.latest < c.o.Retention+c.o.Grace
 }
 
 // reborn begins the task anew.

@@ -15,6 +15,7 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 	switch e.Func {
 	case history.Enqueue:
 		t.enqueued.ask(c.now)
+		t.latest = c.now
 		if t.spec == nil && i.Spec.Key != "" {
 			k := key{i.Spec.Queue, i.Spec.Key}
 			c.keys[k] = append(c.keys[k], t)
