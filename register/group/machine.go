@@ -232,12 +232,16 @@ func (m *Machine) ready() error {
 			return err
 		}
 	}
+	m.out.Sync = rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)
 	for _, e := range rd.CommittedEntries {
 		if err := m.commit(e); err != nil {
 			return err
 		}
+		// Raft does not ask for it, but a member that forgets that a change of
+		// voters is over needs the voters from before it to elect a leader, and
+		// those may be gone.
+		m.out.Sync = m.out.Sync || e.GetType() != pb.EntryNormal
 	}
-	m.out.Sync = rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)
 	if err := m.compact(); err != nil {
 		return err
 	}
@@ -315,10 +319,13 @@ func (m *Machine) install(snap *pb.Snapshot) error {
 	if err := m.disk.reset(m.batch, snap); err != nil {
 		return err
 	}
+	// A snapshot may be of the same register, with more of the log behind it.
+	if m.applied == 0 || rep.state.Revision != m.rep.state.Revision {
+		m.out.Changes = append(m.out.Changes, rep.state)
+	}
 	m.rep = rep
 	m.conf = proto.Clone(snap.GetMetadata().GetConfState()).(*pb.ConfState)
 	m.applied, m.appliedTerm = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetTerm()
-	m.out.Changes = append(m.out.Changes, rep.state)
 	m.requests.caughtUp()
 	return nil
 }

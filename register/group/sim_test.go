@@ -116,6 +116,7 @@ func (s *sim) run(limit time.Duration, done func() bool) bool {
 func (s *sim) must(limit time.Duration, what string, done func() bool) {
 	s.t.Helper()
 	if !s.run(limit, done) {
+		s.dump()
 		s.fatalf("after %v: not %s", limit, what)
 	}
 }
@@ -460,3 +461,21 @@ func TestSameSeedSameRun(t *testing.T) {
 }
 
 type storeBatch = store.Batch
+
+// dump logs how every node sees the group.
+func (s *sim) dump() {
+	for _, n := range s.nodes {
+		if n.machine == nil {
+			s.logf("%s is down, %v", n.self.Node, n.err)
+			continue
+		}
+		st := n.machine.Status()
+		s.logf("%s leader %s term %d applied %d commit %d last %d voters %v learners %v outgoing %v asked %d refused %d waiting %v busy %v",
+			n.self.Node, st.Leader.Node, st.Term, st.Applied, st.Commit, n.machine.disk.last(), st.Voters, st.Learners, st.Outgoing, len(n.asked), st.Refused, st.Waiting, n.busy)
+	}
+	if l := s.leader(); l != nil {
+		for _, r := range l.machine.rep.state.Nodes {
+			s.logf("%v %v", r.Member, r.Status)
+		}
+	}
+}

@@ -24,29 +24,40 @@ type Peer struct {
 }
 
 // Voters says who should vote: an odd number of members, at most limit, spread
-// over zones, the present voters before others. A voter that is dead loses its
-// place only to a member that is ready; one that leaves or was removed loses it
-// anyway. ok is false when the change must wait, because those who would vote
-// then are not healthy by a majority, or when there would be none.
+// over zones, the present voters before others. How many depends on how many
+// members there are, not on how many happen to be up: a voter that is dead
+// loses its place only to a member that is ready, and one that leaves or was
+// removed keeps it while a member is there to take it that is not ready yet. ok
+// is false when the change must wait, because those who would vote then are not
+// healthy by a majority, or when there would be none.
 //
 // The rule is a fixed point: asked again after the change it says the same.
 func Voters(peers []Peer, limit int) (ids []uint64, ok bool) {
-	var able []Peer
+	var able, parting []Peer
+	members := 0
 	for _, p := range peers {
-		if p.Status == register.Active && (p.Voter || p.Ready) {
-			able = append(able, p)
+		switch {
+		case p.Status == register.Active:
+			members++
+			if p.Voter || p.Ready {
+				able = append(able, p)
+			}
+		case p.Voter:
+			parting = append(parting, p)
 		}
 	}
-	n := min(limit, len(able))
-	if n%2 == 0 {
-		n-- // an even number survives no more deaths than the odd one below
-	}
-	if n < 1 {
+	n := odd(min(limit, members))
+	n = odd(min(n, len(able)+len(parting)))
+	if n < 1 || len(able) == 0 {
 		return nil, false
 	}
 	zones, healthy := map[string]int{}, 0
-	for range n {
-		best := slices.MinFunc(able, func(a, b Peer) int {
+	for len(ids) < n {
+		from := &able
+		if len(able) == 0 {
+			from = &parting
+		}
+		best := slices.MinFunc(*from, func(a, b Peer) int {
 			return cmp.Or(
 				later(a.Dead, b.Dead),
 				cmp.Compare(zones[a.Zone], zones[b.Zone]),
@@ -55,7 +66,7 @@ func Voters(peers []Peer, limit int) (ids []uint64, ok bool) {
 				cmp.Compare(a.ID, b.ID),
 			)
 		})
-		able = slices.DeleteFunc(able, func(p Peer) bool { return p.ID == best.ID })
+		*from = slices.DeleteFunc(*from, func(p Peer) bool { return p.ID == best.ID })
 		zones[best.Zone]++
 		if best.Alive {
 			healthy++
@@ -64,6 +75,15 @@ func Voters(peers []Peer, limit int) (ids []uint64, ok bool) {
 	}
 	slices.Sort(ids)
 	return ids, healthy >= quorum.Majority(n)
+}
+
+// odd is the next odd number from n down: an even number of voters survives no
+// more deaths than that.
+func odd(n int) int {
+	if n%2 == 0 {
+		return n - 1
+	}
+	return n
 }
 
 // later orders false before true.

@@ -33,11 +33,15 @@ func TestVoters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		peers := drawPeers(t)
 		ids, ok := Voters(peers, 5)
-		able, zones := map[uint64]Peer{}, map[string]int{}
+		able, parting, members := map[uint64]Peer{}, map[uint64]Peer{}, 0
 		for _, p := range peers {
+			if p.Status == register.Active {
+				members++
+			}
 			if p.Status == register.Active && (p.Voter || p.Ready) {
 				able[p.ID] = p
-				zones[p.Zone]++
+			} else if p.Status != register.Active && p.Voter {
+				parting[p.ID] = p
 			}
 		}
 		if len(able) == 0 {
@@ -46,16 +50,22 @@ func TestVoters(t *testing.T) {
 			}
 			return
 		}
-		if len(ids)%2 == 0 || len(ids) > 5 || len(ids) < min(5, len(able))-1 {
-			t.Fatalf("%d voters of %d", len(ids), len(able))
+		if len(ids)%2 == 0 || len(ids) > 5 || len(ids) > members || len(ids) < min(5, members, len(able)+len(parting))-1 {
+			t.Fatalf("%d voters of %d members, %d able, %d parting", len(ids), members, len(able), len(parting))
 		}
-		healthy := 0
+		healthy, leave := 0, 0
 		for _, id := range ids {
-			if _, can := able[id]; !can {
+			_, can := able[id]
+			_, parts := parting[id]
+			if !can && !parts {
 				t.Fatalf("%d votes and cannot", id)
 			}
-			if able[id].Alive {
+			if able[id].Alive || parting[id].Alive {
 				healthy++
+			}
+			if parts {
+				leave++
+				continue
 			}
 			// A dead voter keeps its place only when nobody could take it.
 			for _, other := range able {
@@ -64,13 +74,19 @@ func TestVoters(t *testing.T) {
 				}
 			}
 		}
+		// Who leaves votes on only while nobody else can.
+		if leave > 0 && len(ids)-leave < len(able) {
+			t.Fatalf("%d vote on their way out, and %d of %d others do", leave, len(ids)-leave, len(able))
+		}
 		if ok != (healthy >= quorum.Majority(len(ids))) {
 			t.Fatalf("ok is %v with %d of %d healthy", ok, healthy, len(ids))
 		}
 		if !ok {
 			return
 		}
-		spread(t, ids, able)
+		if leave == 0 {
+			spread(t, ids, able)
+		}
 		// After the change the same is said.
 		for i := range peers {
 			peers[i].Voter = slices.Contains(ids, peers[i].ID)
@@ -122,6 +138,15 @@ func TestVotersMoveOnlyWhenTheyMust(t *testing.T) {
 	}
 	if ids, ok := Voters(append(dead, peer(4, "", false)), 5); !ok || !slices.Equal(ids, []uint64{1, 3, 4}) {
 		t.Errorf("a dead one with a substitute: %v %v", ids, ok)
+	}
+	// One of three was removed and the next member is not ready: three still vote.
+	gone := append(slices.Clone(five), Peer{ID: 4, Status: register.Active})
+	gone[2].Status = register.Removed
+	if ids, ok := Voters(gone, 5); !ok || !slices.Equal(ids, []uint64{1, 2, 3}) {
+		t.Errorf("a removed one without a substitute: %v %v", ids, ok)
+	}
+	if ids, ok := Voters(gone[:3], 5); !ok || !slices.Equal(ids, []uint64{1}) {
+		t.Errorf("a removed one of three: %v %v", ids, ok)
 	}
 	// Two of three silent: whatever is wanted must wait.
 	silent := slices.Clone(five)
