@@ -26,6 +26,9 @@ var (
 	// what it does not have: its disk has lost acknowledged writes. It must not
 	// vote again under this incarnation (design K4).
 	ErrForgot = errors.New("register: this disk has lost what it had acknowledged; the node needs a new incarnation")
+	// ErrTwin is returned when another process runs from a copy of this data
+	// directory, or this one is the copy.
+	ErrTwin = errors.New("register: a copy of this data directory is in use; only one may run, format the other anew")
 	// ErrFormatted is returned when a store holds a register already.
 	ErrFormatted = errors.New("register: the store is formatted already")
 	// ErrOtherOwner is returned when a store belongs to another cluster or to

@@ -10,7 +10,7 @@
 //     Sync is set, wait until that is durable. Only then send Messages and hand
 //     out Results and Changes: a vote or an acknowledgement that leaves before
 //     it is on disk can be forgotten after it was counted. Then
-//     [Machine.Advance].
+//     [Machine.Advance]. No Step comes between Ready and Advance.
 //  3. An error of Ready or Step ends the member: it has lost what it had
 //     acknowledged, or read what nobody wrote. It neither votes nor answers
 //     after that; damaged is not absent.
@@ -32,6 +32,8 @@
 //   - The leader adds whoever is in the register as a learner, makes it a member
 //     when it has caught up, and lets at most five of the members vote
 //     ([Voters]), by joint changes, one at a time.
-//   - Every message carries the cluster, the generation and both incarnations.
-//     What does not fit is answered with a [Refusal] and does nothing.
+//   - Every message carries the cluster, the generation, both incarnations and
+//     the number of the sender's start. What does not fit is answered with a
+//     [Refusal] and does nothing; of two copies of one directory at most one
+//     goes on ([ErrTwin]).
 package group

@@ -24,6 +24,8 @@ const (
 	OtherGeneration                    // a register from before a restore or forced restart
 	OtherNode                          // it is for another incarnation of the name
 	RemovedNode                        // the sender was removed from the cluster
+	OldLife                            // the sender was started again since, maybe from a copy
+	TwinLife                           // two processes are in the same start of one directory
 )
 
 // String is the reason as people read it.
@@ -37,9 +39,16 @@ func (r Refusal) String() string {
 		return "the node was formatted anew and is another member now"
 	case RemovedNode:
 		return "it was removed from the cluster"
+	case OldLife, TwinLife:
+		return "a copy of its data directory is in use"
 	}
 	return "unknown"
 }
+
+// life tells the starts of one directory apart: a number that each start counts
+// up on the disk, and a random one. Two copies of a directory come to the same
+// number sooner or later, and not to the same random one.
+type life struct{ boot, tag uint64 }
 
 // envelope is what travels between two nodes: every message carries cluster,
 // generation and both incarnations, so that a life before, a twin directory or
@@ -48,6 +57,7 @@ type envelope struct {
 	cluster    register.UUID
 	generation uint64
 	from       register.Member
+	life       life
 	to         register.Incarnation
 	kind       kind
 	body       []byte
@@ -61,6 +71,8 @@ func (e *envelope) encode() []byte {
 	w.Fixed(e.cluster[:])
 	w.Uint(e.generation)
 	register.AppendMember(&w, e.from)
+	w.Uint(e.life.boot)
+	w.Uint(e.life.tag)
 	w.Fixed(e.to[:])
 	w.Byte(byte(e.kind))
 	w.Fixed(e.body)
@@ -75,10 +87,27 @@ func decodeEnvelope(b []byte) (e envelope, err error) {
 	r.Fixed(e.cluster[:])
 	e.generation = r.Uint()
 	e.from = register.ReadMember(r)
+	e.life = life{r.Uint(), r.Uint()}
 	r.Fixed(e.to[:])
 	e.kind = kind(r.Byte())
 	e.body = r.Rest()
 	return e, r.End()
+}
+
+// refuse is the body of a refusal: why, and the life of the message that was
+// not taken.
+func (l life) refuse(why Refusal) []byte {
+	var w wire.Writer
+	w.Byte(byte(why))
+	w.Uint(l.boot)
+	w.Uint(l.tag)
+	return w.B
+}
+
+func decodeRefusal(b []byte) (why Refusal, l life, err error) {
+	r := wire.NewReader(b)
+	why, l = Refusal(r.Byte()), life{r.Uint(), r.Uint()}
+	return why, l, r.End()
 }
 
 // chunk is a piece of a snapshot. The order of (term, number) is the order in

@@ -24,6 +24,7 @@ func Join(v store.View, b store.Writer, cluster register.UUID, self register.Mem
 	}
 	m := meta{cluster, self}
 	b.Set([]byte(metaKey), sealed(m.encode()))
+	(&disk{}).setBoot(b, 0)
 	return nil
 }
 
@@ -54,12 +55,13 @@ func Begin(v store.View, b store.Writer, s register.State, self register.Member)
 	if err := vacant(v, s.Cluster.ID, self); err != nil {
 		return err
 	}
-	return write(b, s, self, 1, 1)
+	return write(b, s, self, 1, 1, 0)
 }
 
-func write(b store.Writer, s register.State, self register.Member, index, term uint64) error {
+func write(b store.Writer, s register.State, self register.Member, index, term, boot uint64) error {
 	m, p, d := meta{s.Cluster.ID, self}, newReplica(s), disk{}
 	b.Set([]byte(metaKey), sealed(m.encode()))
+	d.setBoot(b, boot)
 	err := d.setHard(b, &pb.HardState{Term: new(term), Vote: new(uint64(0)), Commit: new(index)})
 	if err != nil {
 		return err
@@ -122,5 +124,5 @@ func Force(v store.View, b store.Writer, self register.Node) error {
 	for i := range d.pieces {
 		b.Delete(dataKey(i))
 	}
-	return write(b, p.state.Restored(self), self.Member, index, term)
+	return write(b, p.state.Restored(self), self.Member, index, term, d.boot)
 }

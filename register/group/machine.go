@@ -65,6 +65,7 @@ type Machine struct {
 	cfg  Config
 	id   uint64
 	meta meta
+	life life
 	rand *rand.Rand
 	now  int64 // monotonic
 
@@ -82,6 +83,7 @@ type Machine struct {
 	failed error
 
 	peers     map[uint64]register.Member // who has written and is not in the register
+	lives     map[uint64]life            // the newest start that was heard of each
 	heardGen  uint64                     // generation of the last message, before there is a state
 	refused   Refusal
 	refusedBy register.Member
@@ -115,9 +117,10 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		disk: d, rep: rep, batch: &store.Batch{},
 		conf:    pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)),
 		applied: d.snap.GetIndex(), appliedTerm: d.snap.GetTerm(),
-		peers: map[uint64]register.Member{}, sending: map[uint64]*transfer{},
+		peers: map[uint64]register.Member{}, lives: map[uint64]life{}, sending: map[uint64]*transfer{},
 	}
 	d.latest = m.snapshot
+	m.life = life{d.boot + 1, m.rand.Uint64()}
 	m.requests.init(m, m.rand.Uint64())
 	m.guard(func() error {
 		m.node, err = raft.NewRawNode(&raft.Config{
@@ -200,7 +203,7 @@ func (m *Machine) HasReady() bool {
 	if m.failed != nil || m.taken != nil {
 		return false
 	}
-	return m.node.HasReady() || len(m.out.Messages) > 0 || len(m.out.Results) > 0
+	return m.disk.boot != m.life.boot || m.node.HasReady() || len(m.out.Messages) > 0 || len(m.out.Results) > 0
 }
 
 // Ready gives what is to be done; see the package's contract. Its batch belongs
@@ -224,6 +227,10 @@ func (m *Machine) ready() error {
 			return err
 		}
 	}
+	first := m.disk.boot != m.life.boot
+	if first { // before the first word
+		m.disk.setBoot(m.batch, m.life.boot)
+	}
 	if err := m.disk.append(m.batch, rd.Entries); err != nil {
 		return err
 	}
@@ -232,7 +239,7 @@ func (m *Machine) ready() error {
 			return err
 		}
 	}
-	m.out.Sync = rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)
+	m.out.Sync = first || rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)
 	for _, e := range rd.CommittedEntries {
 		if err := m.commit(e); err != nil {
 			return err

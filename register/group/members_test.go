@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -249,4 +250,35 @@ func TestARestoredBackupIsAnotherLife(t *testing.T) {
 		t.Fatalf("restored %+v", got)
 	}
 	s.do(other, value("v", 1, nil))
+}
+
+// TestACopiedDirectoryIsFoundOut: somebody copies the directory of a running
+// member and starts it too.
+func TestACopiedDirectoryIsFoundOut(t *testing.T) {
+	s := newSim(t, 20)
+	s.grow(3)
+	l := s.leader()
+	original := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	s.must(time.Second, "idle", func() bool { return !original.busy })
+	copied := s.add(original.self)
+	var b storeBatch
+	for k, v := range original.store.Scan(nil, nil) {
+		b.Set(k, v)
+	}
+	copied.store.Commit(&b)()
+	copied.start()
+	s.must(10*time.Second, "found out", func() bool { return original.err != nil || copied.err != nil })
+	// The one that was started last goes on, or what it lacks is found out too.
+	if !errors.Is(original.err, ErrTwin) {
+		t.Fatalf("the original ends with %v, the copy with %v", original.err, copied.err)
+	}
+	s.do(l, value("v", 0, nil))
+	// The original is started again, and comes to the same number as the copy.
+	original.err = nil
+	original.start()
+	s.must(10*time.Second, "found out", func() bool { return original.err != nil })
+	if !errors.Is(original.err, ErrTwin) || copied.err != nil && !errors.Is(copied.err, ErrTwin) {
+		t.Fatalf("the original ends with %v, the copy with %v", original.err, copied.err)
+	}
+	s.do(l, value("w", 0, nil))
 }

@@ -27,13 +27,11 @@ func (m *Machine) receive(b []byte) {
 		return
 	}
 	if e.kind == kindRefuse {
-		if e.to == m.cfg.Self.Incarnation && len(e.body) == 1 {
-			m.refused, m.refusedBy = Refusal(e.body[0]), e.from
-		}
+		m.wasRefused(&e)
 		return
 	}
 	if why := m.refusal(&e); why != 0 {
-		m.send(e.from, e.cluster, e.generation, kindRefuse, []byte{byte(why)})
+		m.send(e.from, e.cluster, e.generation, kindRefuse, e.life.refuse(why))
 		return
 	}
 	if _, filled := m.generation(); !filled {
@@ -73,7 +71,36 @@ func (m *Machine) refusal(e *envelope) Refusal {
 	case filled && e.generation != gen:
 		return OtherGeneration
 	}
+	id := e.from.Incarnation.ID()
+	known := m.lives[id]
+	switch {
+	case e.life.boot < known.boot:
+		return OldLife
+	case e.life.boot == known.boot && e.life != known:
+		return TwinLife
+	}
+	if len(m.lives) > register.MaxNodes {
+		clear(m.lives)
+	}
+	m.lives[id] = e.life
 	return 0
+}
+
+// wasRefused notes why a message of ours was not taken. That a copy of our
+// directory is in use ends this member, if it was a message of this start and
+// not one that was on its way for long.
+func (m *Machine) wasRefused(e *envelope) {
+	why, l, err := decodeRefusal(e.body)
+	if err != nil || e.to != m.cfg.Self.Incarnation {
+		return
+	}
+	if why == OldLife || why == TwinLife {
+		if l != m.life || e.cluster != m.meta.cluster {
+			return
+		}
+		m.failed = fmt.Errorf("%w, says %s", ErrTwin, e.from.Node)
+	}
+	m.refused, m.refusedBy = why, e.from
 }
 
 // receiveRaft hands a message to raft if a peer may send such a one.
@@ -140,6 +167,6 @@ func (m *Machine) sendHome(to register.Member, k kind, body []byte) {
 }
 
 func (m *Machine) send(to register.Member, cluster register.UUID, gen uint64, k kind, body []byte) {
-	e := envelope{cluster: cluster, generation: gen, from: m.cfg.Self, to: to.Incarnation, kind: k, body: body}
+	e := envelope{cluster: cluster, generation: gen, from: m.cfg.Self, life: m.life, to: to.Incarnation, kind: k, body: body}
 	m.out.Messages = append(m.out.Messages, Message{To: to, Data: e.encode(), Bulk: k == kindChunk})
 }

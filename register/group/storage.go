@@ -18,6 +18,7 @@ import (
 const (
 	metaKey     = "group/meta"
 	hardKey     = "group/hard"
+	bootKey     = "group/boot"
 	snapKey     = "group/snap"
 	dataPrefix  = "group/snapdata/"
 	logPrefix   = "group/log/"
@@ -70,6 +71,7 @@ func dataKey(i int) []byte { return binary.BigEndian.AppendUint32([]byte(dataPre
 // too, which compaction keeps small. It is what raft reads.
 type disk struct {
 	hard *pb.HardState
+	boot uint64 // starts before this one
 	// The snapshot on the store.
 	snap   *pb.SnapshotMetadata
 	pieces int
@@ -171,6 +173,12 @@ func (d *disk) setHard(b store.Writer, hard *pb.HardState) error {
 	return nil
 }
 
+// setBoot writes the number of this start.
+func (d *disk) setBoot(b store.Writer, boot uint64) {
+	d.boot = boot
+	b.Set([]byte(bootKey), sealed(binary.BigEndian.AppendUint64(nil, boot)))
+}
+
 // setSnapshot writes a snapshot in place of the one before.
 func (d *disk) setSnapshot(b store.Writer, snap *pb.Snapshot) error {
 	raw, err := proto.Marshal(snap.GetMetadata())
@@ -257,6 +265,11 @@ func load(v store.View) (m meta, d *disk, p replica, err error) {
 			return damaged("term and vote")
 		}
 	}
+	raw, _ = v.Get([]byte(bootKey))
+	if raw, ok = opened(raw); !ok || len(raw) != 8 {
+		return damaged("number of starts")
+	}
+	d.boot = binary.BigEndian.Uint64(raw)
 	if raw, ok = v.Get([]byte(snapKey)); ok {
 		if p, err = d.loadSnapshot(v, raw); err != nil {
 			return meta{}, nil, p, err

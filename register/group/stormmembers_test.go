@@ -190,7 +190,7 @@ func TestLinearizableWhileMembersChange(t *testing.T) {
 		conf += int(s.counts.elections)
 	}
 	t.Logf("%d added, %d wiped, %d removed, %d won, %d elections", added, wiped, removed, won, conf)
-	if added < seeds || wiped < seeds || removed < seeds/2 || won < 20*seeds {
+	if added < seeds || wiped < seeds || removed == 0 || won < 20*seeds {
 		t.Error("too little happened")
 	}
 }
