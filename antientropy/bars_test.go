@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/store/memstore"
 )
 
 // load stores facts in batches.
@@ -108,5 +110,52 @@ func BenchmarkBytesMoved(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkFlush is what the tree adds to steps of so many new facts in one
+// partition, on the store that servers use: time for each fact, and bytes of
+// keys and values for each step and fact.
+func BenchmarkFlush(b *testing.B) {
+	for _, batch := range []int{1, 16, 100, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			disk, err := store.OpenPebble(store.PebbleOptions{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = disk.Close() }()
+			tx, tree := store.NewOverlay(disk), NewTree(testTree, testPart)
+			facts, n, steps, bytes := recent(200_000, 1400, someTime), 0, 0, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				tree.Add(facts[n%len(facts)])
+				if n++; n%batch == 0 {
+					tree.Flush(tx)
+					b.StopTimer()
+					ops := tx.Take()
+					bytes, steps = bytes+ops.Size(), steps+1
+					disk.Apply(ops)
+					tx.Release(ops)
+					b.StartTimer()
+				}
+			}
+			b.ReportMetric(float64(bytes)/float64(max(steps, 1)), "B/step")
+			b.ReportMetric(float64(bytes)/float64(n), "B/fact")
+		})
+	}
+}
+
+// BenchmarkFill is a fresh replica that is filled: bytes of messages a second,
+// codec and both stores (in memory) included.
+func BenchmarkFill(b *testing.B) {
+	l, _ := pair(20_000, 1400)
+	for b.Loop() {
+		b.StopTimer()
+		l.a.open(memstore.New())
+		l.initiator = NewInitiator(Config{PageBytes: 1 << 20}, l.a.tree, l.a)
+		l.responder = NewResponder(Config{PageBytes: 1 << 20}, l.b.tree, l.b)
+		b.StartTimer()
+		r := l.round(b)
+		b.SetBytes(int64(r.Received))
 	}
 }

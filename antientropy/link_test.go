@@ -37,12 +37,12 @@ func (l *link) post(queue *[][]byte, from string, m *Message) {
 	if m == nil {
 		return
 	}
-	b := m.AppendTo(nil)
-	l.most = max(l.most, len(b))
 	copies := 1
 	if l.fate != nil {
 		copies = l.fate(m)
 	}
+	b := m.AppendTo(nil)
+	l.most = max(l.most, len(b))
 	if l.log != nil {
 		l.log("%s %v", from, m)
 		if copies == 0 {

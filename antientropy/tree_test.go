@@ -148,22 +148,10 @@ func recent(n, perSecond int, from int64) []crdt.Fact {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	for _, batch := range []int{1, 16, 1000} {
-		b.Run(map[int]string{1: "batch=1", 16: "batch=16", 1000: "batch=1000"}[batch], func(b *testing.B) {
-			facts, r, bytes := recent(max(batch, 16000), 1400, someTime), newReplica(), 0
-			n := 0
-			b.ReportAllocs()
-			for b.Loop() {
-				r.tree.Add(facts[n%len(facts)])
-				if n++; n%batch == 0 {
-					r.tree.Flush(r.tx)
-					bytes += r.tx.Pending() // nodes
-					batch := r.tx.Take()
-					r.mem.Apply(batch)
-					r.tx.Release(batch)
-				}
-			}
-			b.ReportMetric(float64(bytes)/float64(n), "nodes/fact")
-		})
+	facts, tree, n := recent(16_000, 1400, someTime), NewTree(testTree, testPart), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		tree.Add(facts[n%len(facts)])
+		n++
 	}
 }
