@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -47,10 +48,14 @@ type trio struct {
 	post     []letter
 	next     uint64
 	cut      map[[2]int]bool
+	repair   time.Duration
 }
 
-func newTrio(t testing.TB) *trio {
-	r := &trio{t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
+
+// newRepairingTrio compares each partition once in an interval.
+func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
+	r := &trio{repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	var cohort []register.Member
 	for i := range 3 {
@@ -93,7 +98,7 @@ func (r *trio) open(i int) {
 		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
-		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: true,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: true, Repair: r.repair,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, p.store, r.now)
 	r.check(err)
@@ -484,4 +489,98 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 			}
 		}
 	})
+}
+
+// facts are all facts of a node, in order.
+func (p *peer) facts(t testing.TB) (all []string) {
+	for n := range partitions {
+		v := p.core.vnodes[n]
+		for f := range vnode.FactsAfter(v, p.store, antientropy.Position{}, id.ID{}) {
+			all = append(all, fmt.Sprint(f))
+		}
+		if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {
+			t.Fatalf("%s, partition %d: %v", p.self.Node, n, err)
+		}
+	}
+	return all
+}
+
+// TestReplicasHealEachOther: after a storm of losses and crashes everybody has
+// everything that anybody has, and nothing is left to be sent.
+func TestReplicasHealEachOther(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRepairingTrio(t, 2*time.Second)
+		var tasks []id.ID
+		rt.Repeat(map[string]func(*rapid.T){
+			"enqueue": func(t *rapid.T) {
+				i, task := rapid.IntRange(0, 2).Draw(t, "node"), r.ids.Next(r.now.Wall)
+				if !r.peers[i].down {
+					r.enqueue(i, task, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+					tasks = append(tasks, task)
+				}
+			},
+			"complete": func(t *rapid.T) {
+				i := rapid.IntRange(0, 2).Draw(t, "node")
+				if len(tasks) > 0 && !r.peers[i].down {
+					task := rapid.SampledFrom(tasks).Draw(t, "task")
+					r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
+				}
+			},
+			"deliver": func(t *rapid.T) {
+				if len(r.post) > 0 {
+					r.deliver(rapid.IntRange(0, len(r.post)-1).Draw(t, "letter"))
+				}
+			},
+			"lose": func(*rapid.T) { r.post = nil },
+			"pass": func(*rapid.T) { r.pass(700 * time.Millisecond) },
+			"crash": func(t *rapid.T) {
+				if i := rapid.IntRange(0, 2).Draw(t, "node"); r.peers[i].down {
+					r.open(i)
+				} else {
+					r.kill(i)
+				}
+			},
+		})
+		for i, p := range r.peers {
+			if p.down {
+				r.open(i)
+			}
+		}
+		for range 90 {
+			r.pass(time.Second)
+			r.settle()
+		}
+		want := r.peers[0].facts(t)
+		for i, p := range r.peers {
+			if got := p.facts(t); !slices.Equal(got, want) {
+				rt.Fatalf("node %d has %d facts, the first one %d; rounds: %d well, %d failed", i, len(got), len(want), p.core.repairs.compare, p.core.repairs.failed)
+			}
+			if n := len(p.core.repairs.begun); n != 0 {
+				rt.Fatalf("node %d: %d rounds never end", i, n)
+			}
+		}
+		for _, task := range tasks {
+			if n := r.copies(task); n != 3 {
+				rt.Fatalf("%s is on %d disks", task, n)
+			}
+		}
+		if r.peers[0].core.repairs.compare == 0 {
+			rt.Fatal("nothing was compared")
+		}
+	})
+}
+
+// TestAStrangerIsNotRepaired: who is not in the cohort gets nothing.
+func TestAStrangerIsNotRepaired(t *testing.T) {
+	r := newRepairingTrio(t, time.Second)
+	stranger := register.Member{Node: "n9", Incarnation: register.Incarnation{9}}
+	m := &antientropy.Message{Kind: antientropy.KindHello, Session: 1, Seq: 1, Hash: antientropy.HashVersion}
+	p := r.peers[2].core
+	r.check(p.Step(r.now, &FromPeer{From: stranger, Message: &Repair{0, m}}))
+	ready, err := p.Ready(r.now)
+	r.check(err)
+	if len(ready.Send) != 1 || ready.Send[0].Message.(*Repair).Message.Kind != antientropy.KindRefusal {
+		t.Fatalf("%v", ready.Send)
+	}
+	r.check(p.Step(r.now, &FromPeer{From: stranger, Message: &Repair{partitions, m}}))
 }

@@ -45,7 +45,8 @@ type Config struct {
 	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
 	Archive         bool          // there is somewhere to archive to
 
-	Tree bool // keep the trees that replicas compare, from the first fact on
+	Tree   bool          // keep the trees that replicas compare, from the first fact on
+	Repair time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
 
 	// Rand is the only source of randomness.
 	Rand *rand.Rand
@@ -82,6 +83,7 @@ type Core struct {
 	queues  *queues
 	collect *collector
 	writes  *writes
+	repairs *repairs
 	disk    uint64 // free bytes
 	fatal   error
 
@@ -101,7 +103,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
-	c.writes = &writes{c: c}
+	c.writes, c.repairs = &writes{c: c}, newRepairs(c)
 	c.collect = &collector{c: c, at: now.Mono}
 	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
@@ -170,6 +172,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.links.work(now)
 	c.serve(now)
 	c.writes.work(now)
+	c.repairs.work(now)
 	if c.fatal != nil {
 		return Ready{}, c.fatal
 	}
@@ -240,7 +243,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next())
 }
 
 // check keeps an error that must stop the node.

@@ -52,6 +52,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 	}
 	c.writes.changed()
+	c.repairs.changed(now)
 	if bad := c.queues.load(r.State.Queues); bad != nil {
 		c.check(bad)
 		return

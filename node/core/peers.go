@@ -23,7 +23,8 @@ type FromPeer struct {
 	Message PeerMessage
 }
 
-// PeerMessage is what nodes say to each other: [Facts] or [FactsTaken].
+// PeerMessage is what nodes say to each other: [Facts], [FactsTaken] or
+// [Repair].
 type PeerMessage interface{ peerMessage() }
 
 // Facts asks a replica to keep facts, whatever its epoch (design 5: acks are
@@ -58,6 +59,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.facts(now, m.From, b)
 	case *FactsTaken:
 		c.writes.taken(m.From, b)
+	case *Repair:
+		c.repairs.take(now, m.From, b)
 	}
 }
 
@@ -67,18 +70,24 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 	answer := &FactsTaken{Write: m.Write}
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(c.vnodes) || !c.keep(now, part) {
+		all := int(part.Partition) < len(c.vnodes)
+		if all {
+			_, all = c.keep(now, part)
+		}
+		if !all {
 			answer.Refused = append(answer.Refused, part.Partition)
 		}
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
 }
 
-// keep merges facts task by task, and tells whether all of them are kept.
-func (c peers) keep(now clock.Time, part *PartFacts) bool {
+// keep merges facts task by task. It gives how many changed something, and tells
+// whether all of them are kept.
+func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
 	c.writes.quiet = true // what came from a coordinator is not sent on
 	defer func() { c.writes.quiet = false }()
-	v, all := c.vnodes[part.Partition], true
+	v := c.vnodes[part.Partition]
+	all = true
 	facts := slices.Clone(part.Facts)
 	slices.SortStableFunc(facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) })
 	for len(facts) > 0 {
@@ -97,17 +106,18 @@ func (c peers) keep(now clock.Time, part *PartFacts) bool {
 		switch {
 		case damaged(err):
 			c.check(err)
-			return false
+			return changed, false
 		case err != nil: // what is wrong with these is their own affair
 			all = false
 			continue
 		}
+		changed += merged.Stored
 		c.stats.Clashes += uint64(merged.Clashes)
 		if !known {
 			c.arrived(now, some)
 		}
 	}
-	return all
+	return changed, all
 }
 
 // arrived does what comes with a task that is new here: its queue is known from

@@ -1,0 +1,259 @@
+package core
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// maxRounds is how many partitions this node compares at once: repair must not
+	// keep claims waiting.
+	maxRounds = 4
+	// repairRate is how many bytes of facts a second travel for repair from and to
+	// this node, repairBurst what may go at once.
+	repairRate, repairBurst = 32 << 20, 4 << 20
+	// settleTime is how young a task is left alone: its write is most likely under
+	// way (protocol (f)).
+	settleTime = 2 * time.Second
+)
+
+// Repair is a message of anti-entropy about one partition.
+type Repair struct {
+	Partition ring.Partition
+	Message   *antientropy.Message
+}
+
+func (*Repair) peerMessage() {}
+
+// pair is a partition and another member of its cohort.
+type pair struct {
+	partition ring.Partition
+	peer      register.Member
+}
+
+func (a pair) compare(b pair) int {
+	return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.peer.Node, b.peer.Node),
+		slices.Compare(a.peer.Incarnation[:], b.peer.Incarnation[:]))
+}
+
+// repairs compares what this node has with what the others of each cohort
+// have, a few partitions at a time, round and round (design 6). A round moves
+// facts both ways, so of two members the one whose name comes first begins.
+type repairs struct {
+	c       *Core
+	cfg     antientropy.Config
+	now     clock.Time // of the call under way
+	at      int64      // mono ns of the next start; Never: there are no others
+	last    pair       // that was begun
+	begun   []pair     // rounds that go on, in order
+	ours    map[pair]*antientropy.Initiator
+	theirs  map[pair]*antientropy.Responder
+	wake    map[pair]int64 // when to go on, ours and theirs, mono ns
+	moved   uint64         // facts
+	failed  uint64         // rounds
+	compare uint64         // rounds that ended well
+}
+
+func newRepairs(c *Core) *repairs {
+	return &repairs{
+		c: c, at: clock.Never,
+		cfg: antientropy.Config{
+			Settle: settleTime, MinBackoff: c.cfg.Repair,
+			Bucket: antientropy.NewBucket(repairRate, repairBurst),
+		},
+		ours:   make(map[pair]*antientropy.Initiator),
+		theirs: make(map[pair]*antientropy.Responder),
+		wake:   make(map[pair]int64),
+	}
+}
+
+// changed looks who there is to compare with after the cells have changed.
+func (r *repairs) changed(now clock.Time) {
+	switch n := len(r.pairs()); {
+	case n == 0 || r.c.cfg.Repair <= 0:
+		r.at = clock.Never
+	case r.at == clock.Never:
+		r.at = now.Mono + int64(r.pause(n))
+	}
+}
+
+// pairs are the comparisons that this node begins, in order.
+func (r *repairs) pairs() (all []pair) {
+	for p := range r.c.cells {
+		cohort := r.c.cells[p].Cohort
+		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes[p]) == nil {
+			continue
+		}
+		for _, m := range cohort {
+			if m != r.c.cfg.Self && r.c.cfg.Self.Node < m.Node {
+				all = append(all, pair{ring.Partition(p), m})
+			}
+		}
+	}
+	slices.SortFunc(all, pair.compare)
+	return all
+}
+
+// pause is the time between two starts, so that each pair has its turn once in
+// the interval.
+func (r *repairs) pause(pairs int) time.Duration {
+	return r.c.cfg.Repair / time.Duration(max(pairs, 1))
+}
+
+// work begins what is due and goes on with what waits.
+func (r *repairs) work(now clock.Time) {
+	r.now = now
+	if r.at <= now.Mono {
+		r.begin(now)
+	}
+	if len(r.wake) == 0 {
+		return
+	}
+	due := make([]pair, 0, len(r.wake))
+	for k, at := range r.wake { // Any order: sorted below.
+		if at <= now.Mono {
+			due = append(due, k)
+		}
+	}
+	slices.SortFunc(due, pair.compare)
+	for _, k := range due {
+		delete(r.wake, k)
+		if i := r.ours[k]; i != nil {
+			r.ready(k, i.Advance(now))
+		}
+		if a := r.theirs[k]; a != nil {
+			r.ready(k, a.Advance(now))
+		}
+	}
+}
+
+// begin starts the next comparison.
+func (r *repairs) begin(now clock.Time) {
+	all := r.pairs()
+	if len(all) == 0 {
+		r.at = clock.Never
+		return
+	}
+	r.at = now.Mono + int64(r.pause(len(all)))
+	if len(r.begun) >= maxRounds {
+		return
+	}
+	from, found := slices.BinarySearchFunc(all, r.last, pair.compare)
+	if found {
+		from++
+	}
+	for n := range all {
+		k := all[(from+n)%len(all)]
+		i := r.ours[k]
+		if i == nil {
+			of := &partition{r.c, k.partition}
+			i = antientropy.NewInitiator(r.cfg, vnode.Tree(r.c.vnodes[k.partition]), of)
+			r.ours[k] = i
+		}
+		if i.Busy() || i.NotBefore() > now.Mono {
+			continue
+		}
+		r.last = k
+		r.begun = append(r.begun, k)
+		r.ready(k, i.Start(now, r.c.cfg.Rand.Uint64()))
+		return
+	}
+}
+
+// take goes on with a message of the other side.
+func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
+	r.now = now
+	if int(m.Partition) >= len(r.c.vnodes) || m.Message == nil {
+		return
+	}
+	k := pair{m.Partition, from}
+	switch m.Message.Kind {
+	case antientropy.KindHello, antientropy.KindRequest:
+		cohort := r.c.cells[m.Partition].Cohort
+		tree := vnode.Tree(r.c.vnodes[m.Partition])
+		if tree == nil || !slices.Contains(cohort, r.c.cfg.Self) || !slices.Contains(cohort, from) {
+			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
+			return
+		}
+		a := r.theirs[k]
+		if a == nil {
+			a = antientropy.NewResponder(r.cfg, tree, &partition{r.c, m.Partition})
+			r.theirs[k] = a
+		}
+		r.ready(k, a.Step(now, m.Message))
+	default:
+		if i := r.ours[k]; i != nil {
+			r.ready(k, i.Step(now, m.Message))
+		}
+	}
+}
+
+// ready does what a machine wants.
+func (r *repairs) ready(k pair, ready antientropy.Ready) {
+	if ready.Send != nil {
+		r.send(k, ready.Send)
+	}
+	at := ready.Wake
+	if ready.More {
+		at = 0
+	}
+	if at != clock.Never {
+		if old, ok := r.wake[k]; !ok || at < old {
+			r.wake[k] = at
+		}
+	}
+	if ready.Result == nil {
+		return
+	}
+	r.begun = slices.DeleteFunc(r.begun, func(o pair) bool { return o == k })
+	r.moved += ready.Result.Pulled + ready.Result.Pushed
+	if ready.Result.Err != nil {
+		r.failed++
+	} else {
+		r.compare++
+	}
+}
+
+func (r *repairs) send(k pair, m *antientropy.Message) {
+	r.c.ready.Send = append(r.c.ready.Send, Send{To: k.peer, Message: &Repair{k.partition, m}})
+}
+
+// next is when something is due, mono ns.
+func (r *repairs) next() int64 {
+	at := r.at
+	for _, w := range r.wake { // Any order: the least is taken.
+		at = min(at, w)
+	}
+	return at
+}
+
+// partition is what an exchange sees of a vnode.
+type partition struct {
+	c *Core
+	p ring.Partition
+}
+
+// View reads the store, with a tree that has all facts written so far.
+func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes[p.p], p.c.tx) }
+
+// Facts walks the facts after a place.
+func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
+	return vnode.FactsAfter(p.c.vnodes[p.p], p.c.tx, place, to)
+}
+
+// Apply merges facts of the peer.
+func (p *partition) Apply(facts []crdt.Fact) (changed int) {
+	changed, _ = peers{p.c}.keep(p.c.repairs.now, &PartFacts{p.p, facts})
+	return changed
+}
