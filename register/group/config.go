@@ -79,6 +79,9 @@ type Config struct {
 	Voters int
 }
 
+// patience is how long a member waits for its leader, in ns.
+func (c *Config) patience() int64 { return int64(c.Election) * int64(c.Heartbeat) }
+
 func (c *Config) fill() error {
 	for _, d := range []struct {
 		to  *time.Duration

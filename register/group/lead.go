@@ -77,7 +77,7 @@ func (l *leading) survey() []Peer {
 		if id == m.id {
 			silent = 0
 		}
-		p.Alive, p.Dead = silent < 2*m.patience(), silent >= int64(m.cfg.Replace)
+		p.Alive, p.Dead = silent < 2*m.cfg.patience(), silent >= int64(m.cfg.Replace)
 		pr, known := progress[id]
 		up := known && p.Alive && (id == m.id || pr.State == tracker.StateReplicate && pr.Match+slack >= commit)
 		since, was := l.keptUp[id]
@@ -208,18 +208,11 @@ func (l *leading) reconfigure(changes ...*pb.ConfChangeSingle) {
 	}
 	m := l.m
 	m.guard(func() error {
-		// Raft takes no second one before the first is applied; see reconfigured.
+		// Raft takes no second one before the first is applied.
 		l.confAt = m.now + int64(m.cfg.Retry)
 		_ = m.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes})
 		return nil
 	})
-}
-
-// reconfigured notes that a change was applied: the next one may come.
-func (m *Machine) reconfigured() {
-	if m.leading != nil {
-		m.leading.confAt = 0
-	}
 }
 
 // handOver passes the lead to a voter of the next configuration: this member

@@ -296,7 +296,9 @@ func (m *Machine) commit(e *pb.Entry) error {
 			return fmt.Errorf("%w: change of voters at %d: %v", ErrBroken, e.GetIndex(), err)
 		}
 		m.conf = m.node.ApplyConfChange(cc)
-		m.reconfigured()
+		if m.leading != nil {
+			m.leading.confAt = 0 // the next one may come
+		}
 		return nil
 	}
 	return fmt.Errorf("%w: entry %d of kind %v", ErrBroken, e.GetIndex(), e.GetType())

@@ -22,12 +22,10 @@ type timers struct {
 	term       uint64
 }
 
-func (m *Machine) patience() int64 { return int64(m.cfg.Election) * int64(m.cfg.Heartbeat) }
-
 // draw waits for the leader for a time-out, then for a random part of another.
 func (t *timers) draw(m *Machine) {
-	t.forgetAt = m.now + m.patience()
-	t.campaignAt = t.forgetAt + m.rand.Int64N(m.patience())
+	t.forgetAt = m.now + m.cfg.patience()
+	t.campaignAt = t.forgetAt + m.rand.Int64N(m.cfg.patience())
 }
 
 func (t *timers) init(m *Machine) {
@@ -83,7 +81,7 @@ func (m *Machine) campaign() {
 	m.timers.changed(m)
 	m.timers.draw(m)
 	// Whoever stood is ready to stand again after the random part alone.
-	m.timers.campaignAt -= m.patience() / 2
+	m.timers.campaignAt -= m.cfg.patience() / 2
 }
 
 // tick does what raft's ticks would.
