@@ -259,6 +259,6 @@ func TestLinearizable(t *testing.T) {
 }
 
 var (
-	seedsFlag = flag.Int("seeds", 4, "random runs of each size")
+	seedsFlag = flag.Int("seeds", 3, "random runs of each size")
 	fromFlag  = flag.Uint64("seed", 0, "the first seed")
 )

@@ -80,14 +80,14 @@ func (o *turnover) next() {
 		return
 	}
 	members := len(state.Members)
-	switch pick := s.rand.IntN(3); {
-	case pick == 0 && members < 6 || members < 3:
+	switch pick := s.rand.IntN(5); {
+	case pick < 2 && members < 6 || members <= 3 && pick != 2:
 		o.young++
 		n := s.add(register.Member{Node: "y" + string(rune('a'+o.young)), Incarnation: register.Incarnation{100 + o.young}}).join()
 		o.invite(l, n.self)
 		o.added++
 		o.going = n
-	case pick == 1 && len(l.machine.Status().Voters) >= 3: // wiped: the same name comes as another
+	case pick == 2 && len(l.machine.Status().Voters) >= 3: // wiped: the same name comes as another
 		old := s.nodes[s.rand.IntN(len(s.nodes))]
 		s.logf("%s is wiped", old.self.Node)
 		s.drop(old)
