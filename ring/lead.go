@@ -121,8 +121,8 @@ func (l *leads) expand(s *search, node int32, kind int) {
 			if s.found != none || s.left == 0 {
 				return
 			}
-			if z := l.zoneOf[i]; len(s.groups[z]) > 0 {
-				s.reach(z, node, p, func(to int32) bool { return to == i })
+			if !s.reached(i) {
+				s.mark(i, node, p)
 			}
 		}
 	}
