@@ -96,3 +96,43 @@ func FuzzDecodeReplica(f *testing.F) {
 		}
 	})
 }
+
+// TestOneLostProposalHoldsUpNobodyForLong: the ones after it may not run so far
+// ahead that the replicas cannot remember what came of them.
+func TestOneLostProposalHoldsUpNobodyForLong(t *testing.T) {
+	s := newSim(t, 22)
+	s.grow(3)
+	l := s.leader()
+	f := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	eaten := false
+	s.eaten = func(m *Message) bool {
+		e, _ := decodeEnvelope(m.Data)
+		if eaten || e.from != f.self || !bytes.Contains(e.body, []byte("first")) {
+			return false
+		}
+		eaten = true
+		return true
+	}
+	left, unknown := 1500, 0
+	f.ask(value("first", 0, nil), func(r register.Result) {
+		if r.Err != nil || !r.ValuesWon[0] {
+			t.Errorf("the lost one: %v", r.Err)
+		}
+	})
+	var next func(register.Result)
+	next = func(r register.Result) {
+		if r.Err != nil {
+			unknown++
+		}
+		if left--; left >= 0 {
+			f.ask(register.Request{Queues: []register.QueueChange{{Name: "q", Old: 1 << 40}}}, next)
+		}
+	}
+	for range 20 {
+		f.ask(register.Request{Queues: []register.QueueChange{{Name: "q", Old: 1 << 40}}}, next)
+	}
+	s.must(20*time.Second, "answered", func() bool { return left < 0 && len(f.asked) == 0 })
+	if unknown > 0 || !eaten {
+		t.Fatalf("%d outcomes are not known (one eaten: %v)", unknown, eaten)
+	}
+}

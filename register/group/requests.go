@@ -79,14 +79,12 @@ func (q *requests) ask(r register.Request) {
 }
 
 func (q *requests) change(p *proposal) {
-	if len(q.open) >= window {
+	floor := q.floor()
+	if q.next-floor >= window {
 		q.queue = append(q.queue, p)
 		return
 	}
-	c := command{session: q.session, seq: q.next, floor: q.next, request: p.request}
-	for seq := range q.open { // Any order: the least is looked for.
-		c.floor = min(c.floor, seq)
-	}
+	c := command{session: q.session, seq: q.next, floor: floor, request: p.request}
 	if p.data = c.encode(); len(p.data) > maxCommand {
 		q.answer(p, register.Result{Tag: p.request.Tag, Err: ErrTooLarge})
 		return
@@ -94,6 +92,16 @@ func (q *requests) change(p *proposal) {
 	q.open[q.next] = p
 	q.next++
 	q.propose(p)
+}
+
+// floor is the oldest proposal that is not settled. No proposal is made that is
+// a window ahead of it: the replicas remember what came of so many and no more.
+func (q *requests) floor() uint64 {
+	floor := q.next
+	for seq := range q.open { // Any order: the least is looked for.
+		floor = min(floor, seq)
+	}
+	return floor
 }
 
 // propose sends a proposal on its way, again if need be: whoever decides it
@@ -141,7 +149,7 @@ func (q *requests) settle(seq uint64, p *proposal, wins []bool) {
 }
 
 func (q *requests) refill() {
-	for len(q.queue) > 0 && len(q.open) < window {
+	for len(q.queue) > 0 && q.next-q.floor() < window {
 		p := q.queue[0]
 		q.queue = q.queue[1:]
 		q.change(p)
