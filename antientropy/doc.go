@@ -34,7 +34,7 @@
 // there is one task an hour, about one where there is one a second, and far
 // below that with more), and by the address, 2^48.
 //
-// [Tree.Add] and [Tree.Remove] only add to a difference in memory, about 120 ns;
+// [Tree.Add] and [Tree.Remove] only add to a difference in memory, about 0.2 µs;
 // [Tree.Flush] at the end of a step reads and writes each touched node once, in
 // the batch of the facts themselves. So the tree is right after any crash, and
 // is not rebuilt. Reads see what has been flushed.

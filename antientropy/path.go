@@ -3,7 +3,6 @@ package antientropy
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -20,7 +19,6 @@ const (
 	timeLevel   = 7  // leaves of most tasks: 2^28 / 4 ns, 67 ms
 	keyLevel    = 10 // leaves of unique keys whose ID says a full second
 	keyed       = 15 // the digit of those at timeLevel
-	maxFanOut   = 256
 )
 
 // Path names a node of the tree. The zero Path is the root.
@@ -177,5 +175,3 @@ func (p Position) Compare(o Position) int {
 
 // positionOf is where a fact lies.
 func positionOf(f *crdt.Fact) Position { return Position{f.Task, f.Key} }
-
-func sortPaths(paths []Path) { slices.SortFunc(paths, Path.compare) }

@@ -39,7 +39,6 @@ func TestScripts(t *testing.T) {
 type script struct {
 	*link
 	out     strings.Builder
-	sent    int
 	writes  map[int]func()
 	pending func()
 }

@@ -94,6 +94,10 @@ func TestDamagedPeer(t *testing.T) {
 			l.b.put(bad)
 			l.b.hide = isBad
 		},
+		"lists, and does not give": func(l *link) {
+			l.b.put(bad)
+			l.b.hide = func(f crdt.Fact) bool { return isBad(f) && l.responder.page != nil }
+		},
 		"is not kept here": func(l *link) {
 			l.b.put(bad)
 			l.a.refuse = isBad

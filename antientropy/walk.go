@@ -72,10 +72,7 @@ func (w *walk) compare(now clock.Time, b *budget) bool {
 		done := w.run(now, &j, b)
 		if !done {
 			w.jobs[0] = j
-			if w.size >= w.i.cfg.PageBytes {
-				return true
-			}
-			return false
+			return w.size >= w.i.cfg.PageBytes
 		}
 		w.jobs = w.jobs[1:]
 	}
@@ -212,17 +209,20 @@ func (w *walk) listed(now clock.Time, j *job) {
 	if len(tags) == 0 && !j.given {
 		w.nothing(now, j.ask.Path)
 	}
-	for part := range slices.Chunk(tags, tagsMost) {
+	for part := range slices.Chunk(tags, w.tagsMost()) {
 		w.wants = append(w.wants, want{Want: Want{Path: j.ask.Path, Tags: part}, left: slices.Clone(part)})
 	}
 }
+
+// tagsMost bounds the tags of a request: they take half a page at most.
+func (w *walk) tagsMost() int { return min(tagsMost, w.i.cfg.PageBytes/8+1) }
 
 // request makes the next request; nil when nothing is left to do.
 func (w *walk) request() *Message {
 	m := &Message{Kind: KindRequest, Hash: w.i.hash, Push: w.push}
 	tags := 0
 	for n := range w.wants {
-		if n == wantsMost || n > 0 && tags+len(w.wants[n].Tags) > tagsMost {
+		if n == wantsMost || n > 0 && tags+len(w.wants[n].Tags) > w.tagsMost() {
 			break
 		}
 		tags += len(w.wants[n].Tags)
@@ -297,7 +297,10 @@ func (w *walk) arrived(now clock.Time, m *Message) {
 	n := 0 // facts come in the order of the wants
 	for k := range m.Facts {
 		f := &m.Facts[k]
-		t := tag(w.i.session, crdt.HashFact(*f))
+		var t uint32
+		if n < len(w.wants) && len(w.wants[n:])+len(w.wants[n].Tags) > 1 { // not just one for all
+			t = tag(w.i.session, crdt.HashFact(*f))
+		}
 		for at := n; at < len(w.wants); at++ {
 			if x := &w.wants[at]; x.matches(f, t) {
 				x.left, x.useful, n = without(x.left, t), x.useful || changed > 0, at
