@@ -1,6 +1,12 @@
 // Package raftnode runs one member of the register's group: a goroutine around
 // the machine of package group, a store and a network.
 //
+// A node that makes a cluster calls [Format] once, one that joins one calls
+// [Join], and both then [Open] at each start. A joining node's record is written
+// into the register, as joining, through any member that lets it in; the leader
+// does the rest. It leaves by its record too: leaving, and removed when what it
+// had is elsewhere.
+//
 // Contract:
 //
 //   - [Node] is a register.Register. Callbacks of Do and Subscribe run on its
