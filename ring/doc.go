@@ -33,7 +33,36 @@
 // partitions over zones to nodes, in which the ideal is a solution in
 // fractions, so there is one in whole numbers, and augmenting paths find it
 // from any start. A plan that satisfies 1, 2, 3 and 5 is left as it is: placing
-// again changes nothing.
+// again changes nothing, nor does a change that leaves all nodes within their
+// bounds. A node out of bounds is taken to its ideal, not just to the bound,
+// so that the next change does not move it again.
 //
-// 4 is a heuristic over cheapest paths.
+// 4 is a heuristic: the cheapest path each time. From equal nodes in one zone,
+// or in as many zones as replicas, a newcomer gets its share and nothing moves
+// between the others, and of a leaver only what it had moves. In general some
+// copies more are made than an exact solver needs for the same number of
+// replicas per node; tests let pass 3 and 10 %, and measured over 22,751 random
+// changes of small clusters were 0.06 %. Where rule 2 or 3 forces more than the
+// share of whoever joins or leaves to move, it moves: the first node of a zone
+// that was missing takes one replica of every partition; and if a zone loses a
+// node and so its right to second replicas, those go too.
+//
+// 5 holds within bounds in all of a million plans of clusters whose weights
+// differ by up to a million times, after an exchange of one or two replicas
+// where the cohorts did not let it; it is not proven.
+//
+// 200 nodes and 4,096 partitions of 3 replicas take about 20 ms from nothing
+// and 3 ms after one change (BenchmarkPlace, two cores); of 7 replicas, with all
+// zones and weights changed at once, under half a second.
+//
+// A member is a name and a key, and only both together: a node that comes back
+// with another key is a newcomer to Place. [Plan.Replace] puts it where the
+// old one was. Who carries out a plan copies first and changes the cohort
+// afterwards, partition by partition, from [Moves].
+//
+// # Partitions for new IDs
+//
+// [Bitmap] is the set of partitions that take enqueues, in the form in which
+// nodes tell it to clients, and [Bitmap.Choose] picks the few in which the next
+// IDs are to lie.
 package ring

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,21 @@ func TestPlaceScatters(t *testing.T) {
 		if changed > 24 { // 1024/50 partitions, and some
 			t.Errorf("%s: %d leaders change that could stay", what, changed)
 		}
+	}
+}
+
+// Everything changes at once. Searches that can not succeed must not be made
+// over and over: this took minutes once.
+func TestPlaceUpheaval(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 9))
+	nodes := some(200, 150)
+	p := place(t, Plan{}, nodes, 1024, 7)
+	for range 3 {
+		for i := range nodes {
+			nodes[i].Zone, nodes[i].Weight = fmt.Sprint(r.IntN(150)), 1+r.Uint32N(10)
+		}
+		p = place(t, p, nodes, 1024, 7)
+		judge(t, p, nodes, 1024, 7)
 	}
 }
 
