@@ -219,13 +219,13 @@ func TestPlaceScatters(t *testing.T) {
 func TestPlaceUpheaval(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 9))
 	nodes := some(200, 150)
-	p := place(t, Plan{}, nodes, 1024, 7)
+	p := place(t, Plan{}, nodes, 512, 7)
 	for range 3 {
 		for i := range nodes {
 			nodes[i].Zone, nodes[i].Weight = fmt.Sprint(r.IntN(150)), 1+r.Uint32N(10)
 		}
-		p = place(t, p, nodes, 1024, 7)
-		judge(t, p, nodes, 1024, 7)
+		p = place(t, p, nodes, 512, 7)
+		judge(t, p, nodes, 512, 7)
 	}
 }
 
