@@ -57,7 +57,6 @@ type pending struct {
 // Node is a running member. It is a [register.Register].
 type Node struct {
 	cfg     Config
-	cluster register.Cluster
 	machine *group.Machine // of the goroutine
 	wake    chan struct{}
 	ended   chan struct{}
@@ -149,6 +148,10 @@ func (n *Node) Subscribe(fn func(register.State)) {
 
 // Members gives the members as last seen here.
 func (n *Node) Members() []register.Member { return slices.Clone(n.state.Load().Members) }
+
+// Cluster is what was fixed when the cluster was made. It is zero on a member
+// that no leader has filled yet.
+func (n *Node) Cluster() register.Cluster { return n.state.Load().Cluster }
 
 // State is the register as last seen here. It may be behind.
 func (n *Node) State() register.State { return *n.state.Load() }
