@@ -12,11 +12,15 @@ import (
 // loop. Whoever sends may go into debt by one message and then waits until it
 // is paid, so that no message is too large for it. Make one with [NewBucket].
 type Bucket struct {
-	rate, burst int64 // bytes per second, bytes
-	level       int64 // bytes; negative is debt
-	at          int64 // mono ns up to which the level is counted
+	rate, burst int64  // bytes per second, bytes
+	level       int64  // bytes; negative is debt
+	part        uint64 // of the next byte, in 10^-9
+	at          int64  // mono ns up to which the level is counted
 	begun       bool
 }
+
+// deepest bounds the debt, so that no sum overflows.
+const deepest = -1 << 61
 
 // NewBucket makes a full bucket that fills at a rate in bytes per second, up to
 // a burst in bytes. Both are held at 1 at least.
@@ -31,7 +35,7 @@ func (b *Bucket) Take(now clock.Time, n int) {
 		return
 	}
 	b.fill(now)
-	b.level -= int64(n)
+	b.level = max(b.level-min(int64(n), -deepest), deepest)
 }
 
 // Wait is how long it takes until something may be sent; 0 means now. A nil
@@ -45,6 +49,8 @@ func (b *Bucket) Wait(now clock.Time) time.Duration {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(1-b.level), uint64(time.Second))
+	lo, borrow := bits.Sub64(lo, b.part, 0)
+	hi -= borrow
 	if hi >= uint64(b.rate) {
 		return math.MaxInt64
 	}
@@ -55,7 +61,7 @@ func (b *Bucket) Wait(now clock.Time) time.Duration {
 	return time.Duration(min(ns, math.MaxInt64))
 }
 
-// fill adds what the time since the last call is worth, in whole bytes.
+// fill adds what the time since the last call is worth.
 func (b *Bucket) fill(now clock.Time) {
 	if !b.begun {
 		b.at, b.begun = now.Mono, true
@@ -65,16 +71,15 @@ func (b *Bucket) fill(now clock.Time) {
 		return
 	}
 	hi, lo := bits.Mul64(uint64(since), uint64(b.rate))
-	if hi >= uint64(time.Second) {
-		b.level, b.at = b.burst, now.Mono
-		return
+	lo, carry := bits.Add64(lo, b.part, 0)
+	hi += carry
+	b.at = now.Mono
+	if hi < uint64(time.Second) {
+		n, rest := bits.Div64(hi, lo, uint64(time.Second))
+		if n < uint64(b.burst)-uint64(b.level) { // wraps to what it is: burst >= level
+			b.level, b.part = b.level+int64(n), rest
+			return
+		}
 	}
-	n, rest := bits.Div64(hi, lo, uint64(time.Second))
-	if n >= uint64(b.burst-min(b.level, b.burst)) {
-		b.level, b.at = b.burst, now.Mono
-		return
-	}
-	b.level += int64(n)
-	// The part of a byte that is left over counts next time.
-	b.at = now.Mono - int64(rest/uint64(b.rate))
+	b.level, b.part = b.burst, 0
 }

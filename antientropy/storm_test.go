@@ -211,3 +211,29 @@ func TestSettle(t *testing.T) {
 		t.Error("not equal once it is old")
 	}
 }
+
+// Counts that are far off, at either side, make an exchange slower and its
+// messages no longer than a few pages; sums decide what is moved.
+func TestCountsMislead(t *testing.T) {
+	for _, count := range []uint64{1, 1 << 60} {
+		for _, side := range []string{"a", "b"} {
+			l, facts := pair(4000, 20_000)
+			l.lose(facts, 60, true)
+			r := map[string]*replica{"a": l.a, "b": l.b}[side]
+			for key := range r.nodes() {
+				p, _ := r.tree.pathOf([]byte(key))
+				n := r.tree.Node(r.tx, p)
+				n.Count = count
+				r.tree.put(r.tx, p, n)
+			}
+			r.commit()
+			res := l.round(t)
+			if res.Pulled+res.Pushed != 60 || res.Err != nil || l.most > 1<<20 {
+				t.Errorf("count %d at %s: %+v, a message of %d bytes", count, side, res, l.most)
+			}
+			if !l.round(t).Equal {
+				t.Errorf("count %d at %s: not equal", count, side)
+			}
+		}
+	}
+}
