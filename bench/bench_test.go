@@ -144,6 +144,21 @@ func TestStoppingARunIsNoReport(t *testing.T) {
 	}
 }
 
+// TestSettleLiesBetweenFillingAndClaiming: and counts for no rate.
+func TestSettleLiesBetweenFillingAndClaiming(t *testing.T) {
+	cfg := small("claim")
+	cfg.Settle = 300 * time.Millisecond
+	began := time.Now()
+	r, err := Run(t.Context(), cluster(t), cfg, nil)
+	if err != nil || r.Valid() != nil {
+		t.Fatalf("%v, %v", err, r.Valid())
+	}
+	rate, _ := r.Get("claim_complete_rate")
+	if took := time.Since(began); took < cfg.Settle || float64(cfg.Tasks)/rate > (took-cfg.Settle).Seconds() {
+		t.Fatalf("%d tasks at %.0f/s in %v", cfg.Tasks, rate, took)
+	}
+}
+
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Scenario = "nothing" },
@@ -154,6 +169,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		func(c *Config) { c.Producers = 0 },
 		func(c *Config) { c.Workers = -1 },
 		func(c *Config) { c.Duration = 0 },
+		func(c *Config) { c.Settle = -1 },
 		func(c *Config) { c.Scenario, c.Duration, c.Rate = "latency", time.Millisecond, 1 },
 	} {
 		cfg := Default()

@@ -20,6 +20,7 @@ type Config struct {
 	Rate      int           // tasks per second (latency)
 	Duration  time.Duration // length (latency)
 	Queue     string        // queue to use, by nobody else; "": a new one per run
+	Settle    time.Duration // pause between filling and claiming, so that the store has merged what filling left (claim, backlog)
 	Limits    string        // also measure the machine, with a file in this directory; "": no
 }
 
@@ -83,6 +84,9 @@ func (c *Config) complete() error {
 	}
 	if c.Duration <= 0 {
 		return fmt.Errorf("%w: duration must be over 0", ErrConfig)
+	}
+	if c.Settle < 0 {
+		return fmt.Errorf("%w: settle must not be negative", ErrConfig)
 	}
 	if c.Scenario == "latency" {
 		if c.Tasks = int(c.Duration.Seconds() * float64(c.Rate)); c.Tasks < 1 {

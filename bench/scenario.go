@@ -43,7 +43,7 @@ func (r *run) scenarioEnqueue(ctx context.Context) error {
 }
 
 func (r *run) scenarioClaim(ctx context.Context) error {
-	s := r.filledAndDrained(ctx, r.Tasks, r.Tasks)
+	s := r.filledAndDrained(ctx, r.Tasks, r.Tasks, r.Settle)
 	r.report.Tasks = int(s.done.Load())
 	r.report.add("claim_complete_rate", s.rate(), "tasks/s")
 	r.report.latencies("claim", s)
@@ -51,10 +51,18 @@ func (r *run) scenarioClaim(ctx context.Context) error {
 	return nil
 }
 
-// filledAndDrained adds tasks to the queue, then claims and completes some.
-func (r *run) filledAndDrained(ctx context.Context, add, take int) *stage {
+// filledAndDrained adds tasks to the queue, then, after a pause, claims and
+// completes some.
+func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Duration) *stage {
 	in := newStage(ctx, fmt.Sprintf("fill with %d", add), add)
 	r.enqueue(in, add, r.Producers, fill)
+	if pause > 0 && len(in.errs) == 0 {
+		r.progress(fmt.Sprintf("pause of %v", pause), 0, 0)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
 	out := newStage(ctx, fmt.Sprintf("claim+complete with %d waiting", add), take)
 	if len(in.errs) == 0 {
 		r.consume(out, take, r.Workers)
@@ -97,7 +105,7 @@ func (r *run) scenarioBacklog(ctx context.Context) error {
 	var done int64
 	var took time.Duration
 	for range rounds {
-		s := r.filledAndDrained(ctx, short, short)
+		s := r.filledAndDrained(ctx, short, short, 0)
 		done += s.done.Load()
 		took += s.took()
 		if r.report.Errors > 0 {
@@ -105,7 +113,7 @@ func (r *run) scenarioBacklog(ctx context.Context) error {
 		}
 	}
 	some := min(r.Tasks, rounds*few)
-	long := r.filledAndDrained(ctx, r.Tasks, some)
+	long := r.filledAndDrained(ctx, r.Tasks, some, r.Settle)
 	r.report.Tasks = int(done + long.done.Load())
 	rate := float64(done) / took.Seconds()
 	r.report.add("claim_complete_rate_short", rate, "tasks/s")

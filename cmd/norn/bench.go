@@ -53,6 +53,7 @@ loopback; figures are then also given as multiples of these.`,
 	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker waits for its completion before it claims again (otherwise it asks for the next tasks meanwhile, as the worker SDK does)")
 	f.IntVar(&cfg.Rate, "rate", cfg.Rate, "tasks per second (latency)")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency)")
+	f.DurationVar(&cfg.Settle, "settle", 0, "pause between filling the queue and claiming, so that the store has merged what filling left (claim, backlog)")
 	f.StringVarP(&cfg.Queue, "queue", "q", "", "use this `queue` (default: a new one)")
 	f.StringVar(&cfg.Limits, "limits", "", "measure the machine too, its disk in this `directory`")
 	f.Lookup("limits").NoOptDefVal = "."

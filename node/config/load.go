@@ -83,15 +83,16 @@ func UnknownEnv(environ []string) []string {
 	var out []string
 	for name := range environment(environ) {
 		if !slices.Contains(known, name) {
-			out = append(out, fmt.Sprintf("%s (nearest: %s)", name, nearest(name, known)))
+			out = append(out, fmt.Sprintf("%s (nearest: %s)", name, Nearest(name, known)))
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-// nearest is the known name with the fewest differing letters.
-func nearest(name string, known []string) string {
+// Nearest is the known name with the fewest differing letters; case, and _ for -,
+// do not count. "" when none is known.
+func Nearest(name string, known []string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	best, least := "", 0
 	for _, k := range known {

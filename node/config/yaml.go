@@ -43,7 +43,7 @@ func readYAML(file string, b []byte, settings []Setting) (problems []error) {
 		n := slices.Index(names, key.Value)
 		switch {
 		case n < 0:
-			at(key, "unknown key %q; the nearest is %q", key.Value, nearest(key.Value, names))
+			at(key, "unknown key %q; the nearest is %q", key.Value, Nearest(key.Value, names))
 			continue
 		case seen[key.Value] != 0:
 			at(key, "%s: set before, in line %d", key.Value, seen[key.Value])

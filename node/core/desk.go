@@ -1,7 +1,6 @@
 package core
 
 import (
-	"container/heap"
 	"maps"
 	"slices"
 
@@ -18,7 +17,7 @@ type desk struct {
 	queues map[string]*queue // with ready tasks or waiters
 	known  map[string]bool   // with tasks, whatever their state
 	hot    []*queue          // queues with waiters whose head may have changed
-	byTime waiterHeap
+	byTime byTime[*waiter]
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[askKey]*waiter
 	asked  map[askKey]*asked
@@ -50,16 +49,14 @@ type queue struct {
 
 // waiter is a claim request that waits for work.
 type waiter struct {
+	timed
 	from     Origin
 	names    []string
 	ask      vnode.Ask
 	max      int
 	received int64 // mono ns
-	until    int64 // mono ns
 	done     bool
-	place    int
-	number   uint64 // by arrival
-	bytes    int    // about, in memory
+	bytes    int // about, in memory
 }
 
 // askKey names a claim request of a client process.
@@ -228,7 +225,7 @@ func (d *desk) park(w *waiter) {
 	d.parked++
 	d.bytes += w.bytes
 	w.number = d.parked
-	heap.Push(&d.byTime, w)
+	d.byTime.add(w)
 	for _, name := range w.names {
 		q := d.queue(name)
 		q.wait = append(q.wait, w)
@@ -240,7 +237,7 @@ func (d *desk) park(w *waiter) {
 func (d *desk) drop(w *waiter) {
 	w.done = true
 	d.bytes -= w.bytes
-	heap.Remove(&d.byTime, w.place)
+	d.byTime.remove(w)
 	if d.byConn[w.from.Conn][w.from.Request] == w { // not so for a number used twice
 		delete(d.byConn[w.from.Conn], w.from.Request)
 	}
@@ -296,31 +293,4 @@ func (d *desk) due(now clock.Time) *waiter {
 }
 
 // next is the first deadline of a waiter, mono ns.
-func (d *desk) next() int64 {
-	if len(d.byTime) == 0 {
-		return clock.Never
-	}
-	return d.byTime[0].until
-}
-
-type waiterHeap []*waiter
-
-func (h waiterHeap) Len() int { return len(h) }
-func (h waiterHeap) Less(i, j int) bool {
-	return h[i].until < h[j].until || h[i].until == h[j].until && h[i].number < h[j].number
-}
-func (h waiterHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-func (h *waiterHeap) Push(x any) {
-	x.(*waiter).place = len(*h)
-	*h = append(*h, x.(*waiter))
-}
-func (h *waiterHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
-}
+func (d *desk) next() int64 { return d.byTime.next() }

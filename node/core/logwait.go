@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"container/heap"
 	"iter"
 	"slices"
 
@@ -22,15 +21,13 @@ import (
 // has found nothing it reads again once a fact of its task has come in, even
 // one that came in while it was reading: no wake-up is lost.
 type logWait struct {
+	timed   // its place is -1 while it is not in byTime, because it reads
 	from    Origin
 	task    id.ID
 	req     *nornv1.LogRequest
-	until   int64  // mono ns
-	number  uint64 // by arrival
-	reading bool   // a read is under way
-	again   bool   // a fact came in during that read
-	at      int    // its place among those of its task
-	place   int    // its place in byTime; -1: not there, because it reads
+	reading bool // a read is under way
+	again   bool // a fact came in during that read
+	at      int  // its place among those of its task
 }
 
 // followers are the waiting log requests by task, by origin and by time. Its
@@ -41,7 +38,7 @@ type followers struct {
 	arrived    uint64
 	byTask     map[id.ID][]*logWait
 	byConn     map[uint64]map[uint64]*logWait
-	byTime     followerHeap
+	byTime     byTime[*logWait]
 	count      int
 }
 
@@ -50,12 +47,7 @@ func newFollowers(partitions int) *followers {
 }
 
 // next is the first deadline.
-func (l *followers) next() int64 {
-	if len(l.byTime) == 0 {
-		return clock.Never
-	}
-	return l.byTime[0].until
-}
+func (l *followers) next() int64 { return l.byTime.next() }
 
 // of gives the request of an origin, or nil.
 func (l *followers) of(o Origin) *logWait { return l.byConn[o.Conn][o.Request] }
@@ -120,9 +112,9 @@ func (l *followers) drop(w *logWait) {
 func (l *followers) idle(w *logWait, in bool) {
 	switch {
 	case in && w.place < 0:
-		heap.Push(&l.byTime, w)
+		l.byTime.add(w)
 	case !in && w.place >= 0:
-		heap.Remove(&l.byTime, w.place)
+		l.byTime.remove(w)
 		w.place = -1
 	}
 }
@@ -137,28 +129,6 @@ func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
 	}
 	slices.SortFunc(out, func(a, b *logWait) int { return cmp.Compare(a.number, b.number) })
 	return out
-}
-
-type followerHeap []*logWait
-
-func (h followerHeap) Len() int { return len(h) }
-func (h followerHeap) Less(i, j int) bool {
-	return h[i].until < h[j].until || h[i].until == h[j].until && h[i].number < h[j].number
-}
-func (h followerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-func (h *followerHeap) Push(x any) {
-	x.(*logWait).place = len(*h)
-	*h = append(*h, x.(*logWait))
-}
-func (h *followerHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
 }
 
 // read makes a read of the log. With waits set an empty page is held back

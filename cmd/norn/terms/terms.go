@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/norn-dev/norn/node/config"
 )
 
 // split cuts at commas; \, is a comma and \\ a backslash.
@@ -39,34 +41,7 @@ func cut(term string) (name, value string, err error) {
 
 // unknown is the error for a name that is none of the known ones.
 func unknown(what, name string, known []string) error {
-	best, least := "", math.MaxInt
-	for _, k := range known {
-		if d := distance(strings.ReplaceAll(strings.ToLower(name), "_", "-"), k); d < least {
-			best, least = k, d
-		}
-	}
-	return fmt.Errorf("unknown %s %q; the nearest is %q (known: %s)", what, name, best, strings.Join(known, ", "))
-}
-
-// distance is the Levenshtein distance in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("unknown %s %q; the nearest is %q (known: %s)", what, name, config.Nearest(name, known), strings.Join(known, ", "))
 }
 
 var days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)d(.*)$`)
