@@ -37,33 +37,15 @@ type Client struct {
 // Dial connects to addr. The first call should be the hello; until its answer
 // says otherwise the limits are those of cfg.
 func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
-	cfg = cfg.withDefaults()
-	ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
-	defer cancel()
-	raw, err := dial(ctx, addr, cfg)
+	nc, err := Connect(ctx, addr, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("transport: dial %s: %w", addr, err)
+		return nil, err
 	}
-	if cfg.TLS == nil {
-		return newClient(raw, raw, cfg), nil
+	raw := nc
+	if t, ok := nc.(*tls.Conn); ok {
+		raw = t.NetConn()
 	}
-	tlsConfig := cfg.TLS
-	if tlsConfig.ServerName == "" && !tlsConfig.InsecureSkipVerify {
-		tlsConfig = tlsConfig.Clone()
-		if tlsConfig.ServerName, _, err = net.SplitHostPort(addr); err != nil {
-			tlsConfig.ServerName = addr
-		}
-	}
-	nc := tls.Client(raw, tlsConfig)
-	if err := nc.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		var plain tls.RecordHeaderError
-		if errors.As(err, &plain) {
-			return nil, fmt.Errorf("transport: dial %s: %w: %w", addr, ErrPeerNoTLS, err)
-		}
-		return nil, fmt.Errorf("transport: dial %s: TLS handshake: %w", addr, err)
-	}
-	return newClient(raw, nc, cfg), nil
+	return newClient(raw, nc, cfg.withDefaults()), nil
 }
 
 func dial(ctx context.Context, addr string, cfg ClientConfig) (net.Conn, error) {

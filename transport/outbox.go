@@ -41,7 +41,7 @@ type outbox struct {
 	maxFrames int
 	maxBytes  int
 	timeout   time.Duration
-	errorBody func(error) Body // stands in for a body that cannot be sent
+	errorBody func(error) Body // stands in for a body that cannot be sent; nil: nothing goes
 	fail      func(error)      // closes the connection
 	wrote     func(bytes int)  // client: bytes of calls that were written or withdrawn
 	start     func()           // run, bound once: starting it allocates nothing
@@ -196,6 +196,9 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 	}
 	if d, ok := it.body.(Droppable); ok {
 		d.Dropped() // an error goes in its place
+	}
+	if o.errorBody == nil {
+		return dst[:start]
 	}
 	out = appendPrefix(dst[:start], it.request, it.word|FlagError, 0)
 	if replaced, err := o.errorBody(err).AppendTo(out); err == nil {
