@@ -191,6 +191,7 @@ func answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) 
 // same grants were sent again: the request may have been repeated over another
 // connection while the first one was dying.
 func (c *Core) undelivered(now clock.Time, grants []GrantRef) {
+	grants = c.routes.undelivered(grants)
 	if len(grants) == 0 || !c.desk.unheard(grants[0]) {
 		return
 	}

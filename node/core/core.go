@@ -84,7 +84,9 @@ type Core struct {
 	collect *collector
 	writes  *writes
 	repairs *repairs
-	disk    uint64 // free bytes
+	routes  *routes
+	dropped []GrantRef // grants of ours that nobody will hear of
+	disk    uint64     // free bytes
 	fatal   error
 
 	draining bool
@@ -103,7 +105,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
-	c.writes, c.repairs = &writes{c: c}, newRepairs(c)
+	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono}
 	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
@@ -124,7 +126,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		c.vnodes = append(c.vnodes, v)
 		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
 		v.Held(func(task id.ID, r *claim.Record) {
-			key := askKey{r.Session, r.Request}
+			key := AskKey{r.Session, r.Request}
 			c.desk.remember(GrantRef{ring.Partition(p), task, r.Token, key})
 			c.desk.answered(key) // by the process before this one, for all we know
 		})
@@ -158,6 +160,12 @@ func (c *Core) Step(now clock.Time, event any) error {
 		peers{c}.take(now, e)
 	case Archived:
 		c.collect.archives.done(now, e)
+	case Answered:
+		c.ready.Replies = append(c.ready.Replies, e.Reply)
+	case Changed:
+		c.changed(now, e)
+	case Alive:
+		c.routes.hear(e.Members)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -173,6 +181,12 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.serve(now)
 	c.writes.work(now)
 	c.repairs.work(now)
+	c.routes.work(now)
+	c.routes.deliver()
+	if dropped := c.dropped; len(dropped) > 0 {
+		c.dropped = nil
+		c.undelivered(now, dropped)
+	}
 	if c.fatal != nil {
 		return Ready{}, c.fatal
 	}
@@ -243,7 +257,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next())
 }
 
 // check keeps an error that must stop the node.
@@ -267,10 +281,12 @@ func (c *Core) refuse(to Origin, err *proto.Error) {
 	c.ready.Replies = append(c.ready.Replies, Reply{To: to, Err: err})
 }
 
-// request routes one request.
-// request handles one request, and holds its answer back while it waits for
-// copies.
+// request handles one request, or sends it on its way to where it can be
+// handled, and holds its answer back while it waits for copies.
 func (c *Core) request(now clock.Time, r *Request) {
+	if c.joined && !c.draining && c.routes.take(now, r) {
+		return
+	}
 	first := len(c.ready.Replies)
 	c.handle(now, r)
 	c.writes.hold(now, r, first)
@@ -322,9 +338,9 @@ func (c *Core) other(now clock.Time, r *Request) {
 	case *nornv1.GetRequest:
 		c.read(newGet(r.From, m, len(c.vnodes)))
 	case *nornv1.ListRequest:
-		c.read(newList(r.From, m, len(c.vnodes)))
+		c.read(newList(r.From, m, c.about(r)))
 	case *nornv1.CountRequest:
-		c.count(r.From, m)
+		c.count(r, m)
 	case *nornv1.LogRequest:
 		c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
@@ -334,12 +350,24 @@ func (c *Core) other(now clock.Time, r *Request) {
 	case *nornv1.KeyRequest:
 		keys{c}.answer(now, r.From, m)
 	case *nornv1.QueuesRequest:
-		c.queues.list(now, r.From, m)
+		c.queues.list(now, r, m)
 	case *nornv1.SetQueueRequest:
 		c.queues.change(r.From, m)
 	default:
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}
+}
+
+// about are the partitions that an answer is to be about.
+func (c *Core) about(r *Request) []ring.Partition {
+	if r.partitions != nil {
+		return r.partitions
+	}
+	all := make([]ring.Partition, len(c.vnodes))
+	for p := range all {
+		all[p] = ring.Partition(p)
+	}
+	return all
 }
 
 // damaged tells errors that stop the node from those a client hears of.

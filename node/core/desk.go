@@ -19,8 +19,8 @@ type desk struct {
 	hot    []*queue          // queues with waiters whose head may have changed
 	byTime byTime[*waiter]
 	byConn map[uint64]map[uint64]*waiter
-	byAsk  map[askKey]*waiter
-	asked  map[askKey]*asked
+	byAsk  map[AskKey]*waiter
+	asked  map[AskKey]*asked
 	bytes  int             // of the requests that wait
 	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
@@ -31,8 +31,8 @@ func newDesk() *desk {
 		queues: make(map[string]*queue),
 		known:  make(map[string]bool),
 		byConn: make(map[uint64]map[uint64]*waiter),
-		byAsk:  make(map[askKey]*waiter),
-		asked:  make(map[askKey]*asked),
+		byAsk:  make(map[AskKey]*waiter),
+		asked:  make(map[AskKey]*asked),
 		paused: make(map[string]bool),
 	}
 }
@@ -59,16 +59,16 @@ type waiter struct {
 	bytes    int // about, in memory
 }
 
-// askKey names a claim request of a client process.
-type askKey struct {
-	session [16]byte
-	request uint64
+// AskKey names a claim request of a client process.
+type AskKey struct {
+	Session [16]byte
+	Request uint64
 }
 
-func (w *waiter) key() askKey { return askKey{w.ask.Session, w.ask.Request} }
+func (w *waiter) key() AskKey { return AskKey{w.ask.Session, w.ask.Request} }
 
 // named tells whether the request can be recognised when it comes again.
-func (k askKey) named() bool { return k.session != [16]byte{} }
+func (k AskKey) named() bool { return k.Session != [16]byte{} }
 
 // asked remembers what a claim request was granted, so that the same request
 // again gets the same grants (requirement 37). It lives as long as one of the
@@ -138,7 +138,7 @@ func (d *desk) heat() {
 
 // onEnd hears from the vnodes that a claim has ended.
 func (d *desk) onEnd(_ id.ID, r *claim.Record) {
-	key := askKey{r.Session, r.Request}
+	key := AskKey{r.Session, r.Request}
 	if a := d.asked[key]; a != nil {
 		if a.live--; a.live == 0 {
 			delete(d.asked, key)
@@ -148,20 +148,20 @@ func (d *desk) onEnd(_ id.ID, r *claim.Record) {
 
 // remember keeps what a request was granted.
 func (d *desk) remember(g GrantRef) {
-	if !g.ask.named() {
+	if !g.Ask.named() {
 		return
 	}
-	a := d.asked[g.ask]
+	a := d.asked[g.Ask]
 	if a == nil {
 		a = &asked{}
-		d.asked[g.ask] = a
+		d.asked[g.Ask] = a
 	}
 	a.grants = append(a.grants, g)
 	a.live++
 }
 
 // answered notes a reply with the grants of a request.
-func (d *desk) answered(key askKey) {
+func (d *desk) answered(key AskKey) {
 	if a := d.asked[key]; a != nil {
 		a.answers++
 	}
@@ -170,7 +170,7 @@ func (d *desk) answered(key askKey) {
 // unheard notes that a reply with this grant was dropped and tells whether now
 // surely nobody has heard of what its request was granted.
 func (d *desk) unheard(g GrantRef) bool {
-	a := d.asked[g.ask]
+	a := d.asked[g.Ask]
 	if a == nil {
 		return true // not named, or it has ended and there is nothing to free
 	}
@@ -205,7 +205,7 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 }
 
 // withdraw takes out the waiting request with this key, if there is one.
-func (d *desk) withdraw(key askKey) *waiter {
+func (d *desk) withdraw(key AskKey) *waiter {
 	w := d.byAsk[key]
 	if w != nil {
 		d.drop(w)

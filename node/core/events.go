@@ -27,6 +27,9 @@ type Request struct {
 	Received int64
 	// Deadline is when the client gives up, mono ns; 0: never.
 	Deadline int64
+
+	routed     bool             // it is answered here, by whatever is here
+	partitions []ring.Partition // that it is about; nil: all it names
 }
 
 // Cancel withdraws a request that waits.
@@ -64,6 +67,18 @@ type Archived struct {
 	Failed bool
 }
 
+// Changed is the register after a change, as this node's member of its group saw
+// it.
+type Changed struct {
+	State register.State
+	// Leads says that this member leads the group.
+	Leads bool
+}
+
+// Alive tells which other nodes are thought to be reachable. It is a hint:
+// nothing but waiting and choosing depends on it.
+type Alive struct{ Members []register.Member }
+
 // Tick lets time pass.
 type Tick struct{}
 
@@ -72,7 +87,7 @@ type GrantRef struct {
 	Partition ring.Partition
 	Task      id.ID
 	Token     uint64
-	ask       askKey // the request it was granted to
+	Ask       AskKey // the request it was granted to
 }
 
 // Reply is an answer to one request: a message or an error.

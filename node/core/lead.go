@@ -45,16 +45,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		c.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
 		return
 	}
-	c.joined = true
-	for p := range r.State.Cells { // answers may come out of order
-		if r.State.Cells[p].Epoch >= c.cells[p].Epoch {
-			c.cells[p] = r.State.Cells[p]
-		}
-	}
-	c.writes.changed()
-	c.repairs.changed(now)
-	if bad := c.queues.load(r.State.Queues); bad != nil {
-		c.check(bad)
+	if !c.learn(now, &r.State) {
 		return
 	}
 	if e.set != nil && r.Err == nil {
@@ -69,6 +60,34 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 	}
 	c.campaign()
+}
+
+// changed takes over what has changed in the register.
+func (c *Core) changed(now clock.Time, e Changed) {
+	if c.learn(now, &e.State) {
+		c.campaign()
+	}
+}
+
+// learn takes over what the register says. States may come out of order.
+func (c *Core) learn(now clock.Time, s *register.State) bool {
+	if len(s.Cells) != len(c.cells) {
+		return false // of a member that nobody has filled yet
+	}
+	c.joined = true
+	for p := range s.Cells {
+		if s.Cells[p].Epoch >= c.cells[p].Epoch {
+			c.cells[p] = s.Cells[p]
+		}
+	}
+	c.routes.changed()
+	c.writes.changed()
+	c.repairs.changed(now)
+	if bad := c.queues.load(s.Queues); bad != nil {
+		c.check(bad)
+		return false
+	}
+	return true
 }
 
 // stands tells whether this node is the one to lead a partition. Until there are
@@ -86,6 +105,12 @@ func (c *Core) stands(cell *register.Cell) bool {
 // cohort of one is its own majority, so the vote is its own promise and the
 // cell is all there is to win.
 func (c *Core) campaign() {
+	asked := make(map[ring.Partition]bool)
+	for _, e := range c.pending { // Any order: all are noted.
+		for _, change := range e.changes {
+			asked[change.Partition] = true
+		}
+	}
 	var changes []register.Change
 	for p := range c.cells {
 		cell := &c.cells[p]
@@ -96,8 +121,8 @@ func (c *Core) campaign() {
 			c.vnodes[p].Follow()
 			c.vnodes[p].Announce()
 		}
-		if !c.stands(cell) {
-			continue
+		if !c.stands(cell) || asked[ring.Partition(p)] {
+			continue // its answer says more
 		}
 		changes = append(changes, register.Change{
 			Partition: ring.Partition(p), Old: *cell,

@@ -24,11 +24,11 @@ type taskHead struct {
 	stop func()
 }
 
-func newTaskMerge(view store.View, partitions int, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
+func newTaskMerge(view store.View, partitions []ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
 	m := &taskMerge{}
-	for p := range partitions {
+	for _, p := range partitions {
 		h := taskHead{}
-		h.next, h.stop = iter.Pull2(vnode.Walk(view, ring.Partition(p), last, keep))
+		h.next, h.stop = iter.Pull2(vnode.Walk(view, p, last, keep))
 		if m.advance(&h) {
 			m.heads = append(m.heads, h)
 		}

@@ -23,8 +23,7 @@ type FromPeer struct {
 	Message PeerMessage
 }
 
-// PeerMessage is what nodes say to each other: [Facts], [FactsTaken] or
-// [Repair].
+// PeerMessage is what nodes say to each other.
 type PeerMessage interface{ peerMessage() }
 
 // Facts asks a replica to keep facts, whatever its epoch (design 5: acks are
@@ -61,6 +60,14 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.writes.taken(m.From, b)
 	case *Repair:
 		c.repairs.take(now, m.From, b)
+	case *Forward:
+		c.routes.asked(now, m.From, b)
+	case *Forwarded:
+		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants})
+	case *Withdraw:
+		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
+	case *Dropped:
+		c.undelivered(now, b.Grants)
 	}
 }
 

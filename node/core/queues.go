@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -131,10 +132,10 @@ func noted(s *nornv1.QueueSettings) string {
 	return " (" + s.GetNote() + ")"
 }
 
-func (q *queues) count(name string) *vnode.Counts {
+func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 	sum := &vnode.Counts{}
-	for _, v := range q.c.vnodes {
-		if n := v.Count(name); n != nil {
+	for _, p := range about {
+		if n := q.c.vnodes[p].Count(name); n != nil {
 			sum.Add(n)
 		}
 	}
@@ -142,12 +143,13 @@ func (q *queues) count(name string) *vnode.Counts {
 }
 
 func (q *queues) unfinished(name string) uint64 {
-	n := q.count(name)
+	n := q.count(name, q.c.about(&Request{}))
 	return n.Total() - n[crdt.StateCompleted] - n[crdt.StateDead] - n[crdt.StateCancelled]
 }
 
 // list answers a request for queues.
-func (q *queues) list(now clock.Time, from Origin, m *nornv1.QueuesRequest) {
+func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
+	from, about := r.From, q.c.about(r)
 	names := m.GetNames()
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(q.c.desk.known))
@@ -158,25 +160,32 @@ func (q *queues) list(now clock.Time, from Origin, m *nornv1.QueuesRequest) {
 			q.c.refuse(from, err)
 			return
 		}
+		if !q.c.desk.known[name] && r.routed {
+			continue // another node may know it
+		}
 		if !q.c.desk.known[name] {
-			q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "queue %s has neither tasks nor settings", name))
+			q.c.refuse(from, unknownQueue(name))
 			return
 		}
-		reply.Queues = append(reply.Queues, q.wire(now, name))
+		reply.Queues = append(reply.Queues, q.wire(now, name, about))
 	}
 	q.c.reply(from, reply)
 }
 
+func unknownQueue(name string) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "queue %s has neither tasks nor settings", name)
+}
+
 // wire is a queue as clients see it.
-func (q *queues) wire(now clock.Time, name string) *nornv1.Queue {
-	w := &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{}, Count: wireCount(name, q.count(name))}
+func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *nornv1.Queue {
+	w := &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{}, Count: wireCount(name, q.count(name, about))}
 	if s := q.sets[name]; s != nil {
 		w.Settings, w.Version = gproto.CloneOf(s.set), s.version
 	}
 	w.Effective = q.effective(name)
 	first := now.Wall
-	for _, v := range q.c.vnodes {
-		if r := v.Best(name); r != nil {
+	for _, p := range about {
+		if r := q.c.vnodes[p].Best(name); r != nil {
 			first = min(first, rankNanos(r))
 		}
 	}
@@ -263,7 +272,7 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
 		q.c.refuse(set.from, e)
 	case len(r.QueuesWon) == 1 && r.QueuesWon[0]:
-		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{q.wire(now, set.m.GetName())}})
+		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{q.wire(now, set.m.GetName(), q.c.about(&Request{}))}})
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}

@@ -80,7 +80,7 @@ const (
 )
 
 // newList makes the read of one page of tasks.
-func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.Error) {
+func newList(from Origin, m *nornv1.ListRequest, partitions []ring.Partition) (Read, *proto.Error) {
 	r := Read{From: from}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
@@ -114,7 +114,7 @@ func newList(from Origin, m *nornv1.ListRequest, partitions int) (Read, *proto.E
 }
 
 // listPage merges the partitions in ID order.
-func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
+func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
 	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
 		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && fitsSpec(m.GetFilter(), e)
 	})
@@ -146,7 +146,8 @@ func listPage(view store.View, partitions int, last id.ID, limit int, m *nornv1.
 	}
 }
 
-func (c *Core) count(from Origin, m *nornv1.CountRequest) {
+func (c *Core) count(r *Request, m *nornv1.CountRequest) {
+	from, about := r.From, c.about(r)
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
 			c.refuse(from, err)
@@ -156,7 +157,7 @@ func (c *Core) count(from Origin, m *nornv1.CountRequest) {
 	sums := make(map[string]*vnode.Counts)
 	total := &vnode.Counts{}
 	if name := m.GetQueue(); name != "" {
-		n := c.queues.count(name)
+		n := c.queues.count(name, about)
 		reply := &nornv1.CountReply{Total: wireCount("", n)}
 		if n.Total() > 0 {
 			reply.Queues = []*nornv1.Count{wireCount(name, n)}
@@ -164,8 +165,8 @@ func (c *Core) count(from Origin, m *nornv1.CountRequest) {
 		c.reply(from, reply)
 		return
 	}
-	for _, v := range c.vnodes {
-		v.Queues(func(name string, n *vnode.Counts) {
+	for _, p := range about {
+		c.vnodes[p].Queues(func(name string, n *vnode.Counts) {
 			if n.Total() == 0 {
 				return
 			}

@@ -43,8 +43,7 @@ type pair struct {
 }
 
 func (a pair) compare(b pair) int {
-	return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.peer.Node, b.peer.Node),
-		slices.Compare(a.peer.Incarnation[:], b.peer.Incarnation[:]))
+	return cmp.Or(cmp.Compare(a.partition, b.partition), compareMembers(a.peer, b.peer))
 }
 
 // repairs compares what this node has with what the others of each cohort

@@ -44,6 +44,7 @@ func (c *Core) timeouts(now clock.Time) {
 // cancel answers a waiting request that its client gave up: each request gets
 // exactly one reply.
 func (c *Core) cancel(from Origin) {
+	c.routes.cancel(from)
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
@@ -58,6 +59,7 @@ func (c *Core) cancel(from Origin) {
 
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
+	c.routes.gone(conn)
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)
 	}

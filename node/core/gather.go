@@ -1,0 +1,289 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Answered is a reply to an internal origin that was given outside of the
+// machine, by a read.
+type Answered struct{ Reply Reply }
+
+// gather is a request whose parts are answered in several places.
+type gather struct {
+	timed
+	from Origin
+	join joiner
+	left map[uint64]*part
+	// grants that are in the answer so far
+	grants []GrantRef
+}
+
+// part is what one node answers of a request.
+type part struct {
+	g      *gather
+	number uint64
+	at     register.Member
+	idx    []int // of the items; nil: it has none
+}
+
+// joiner makes one answer of several.
+type joiner interface {
+	// take adds the answer to a part, for the items in idx.
+	take(idx []int, m gproto.Message)
+	// fail adds an error.
+	fail(idx []int, err *proto.Error)
+	// answer gives the whole, when nothing is left.
+	answer() (gproto.Message, *proto.Error)
+}
+
+// gather begins one. wait is how long the request itself may wait.
+func (r *routes) gather(now clock.Time, q *Request, join joiner, wait time.Duration) *gather {
+	g := &gather{from: q.From, join: join, left: make(map[uint64]*part)}
+	g.until = now.Mono + int64(wait+forwardTimeout)
+	if q.Deadline != 0 {
+		g.until = min(g.until, q.Deadline)
+	}
+	if r.number == 0 {
+		r.number = r.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
+	}
+	r.number++
+	g.timed.number = r.number
+	r.byTime.add(g)
+	r.of[g.from] = g
+	return g
+}
+
+// forward has a node answer a part. This node's own is answered like any other
+// request, but for where the answer goes.
+func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []int, body gproto.Message, only []ring.Partition) {
+	r.number++
+	p := &part{g: g, number: r.number, at: to, idx: idx}
+	g.left[p.number], r.parts[p.number] = p, p
+	if to == r.c.cfg.Self {
+		r.c.request(now, &Request{
+			From: Origin{Conn: partConn, Request: p.number, Method: g.from.Method}, Body: body,
+			Received: now.Mono, Deadline: g.until, routed: true, partitions: only,
+		})
+		return
+	}
+	r.c.ready.Send = append(r.c.ready.Send, Send{To: to, Message: &Forward{
+		Number: p.number, Method: g.from.Method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body,
+	}})
+}
+
+// asked answers what another node could not.
+func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
+	q := &Request{
+		From: Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
+		Received: now.Mono, routed: true, partitions: m.Partitions,
+	}
+	for _, p := range m.Partitions {
+		if int(p) >= len(r.c.vnodes) {
+			return
+		}
+	}
+	if m.Wait > 0 {
+		q.Deadline = now.Mono + int64(m.Wait)
+	}
+	r.c.request(now, q)
+}
+
+// answered takes the answer to a part.
+func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
+	p := r.parts[number]
+	if p == nil || p.at != from {
+		r.drop(from, reply.Grants) // nobody waits for it any more
+		return
+	}
+	if reply.Err != nil {
+		r.lose(p, reply.Err)
+	} else {
+		p.g.join.take(p.idx, reply.Message)
+		p.g.grants = append(p.g.grants, reply.Grants...)
+		r.settle(p)
+	}
+	r.finish(p.g)
+}
+
+// lose ends a part with an error.
+func (r *routes) lose(p *part, err *proto.Error) {
+	p.g.join.fail(p.idx, err)
+	r.settle(p)
+}
+
+func (r *routes) settle(p *part) {
+	delete(r.parts, p.number)
+	delete(p.g.left, p.number)
+}
+
+// finish answers a request of which nothing is left.
+func (r *routes) finish(g *gather) {
+	if len(g.left) > 0 || r.of[g.from] != g {
+		return
+	}
+	r.forget(g)
+	m, err := g.join.answer()
+	r.c.ready.Replies = append(r.c.ready.Replies, Reply{To: g.from, Message: m, Err: err, Grants: g.grants})
+}
+
+func (r *routes) forget(g *gather) {
+	r.byTime.remove(g)
+	delete(r.of, g.from)
+}
+
+// drop tells the leaders of grants that nobody will hear of them.
+func (r *routes) drop(from register.Member, grants []GrantRef) {
+	if len(grants) == 0 {
+		return
+	}
+	if from == r.c.cfg.Self {
+		r.c.dropped = append(r.c.dropped, grants...)
+		return
+	}
+	r.c.ready.Send = append(r.c.ready.Send, Send{To: from, Message: &Dropped{grants}})
+}
+
+// undelivered tells the other nodes which of their grants nobody will hear of,
+// and gives the rest.
+func (r *routes) undelivered(grants []GrantRef) (ours []GrantRef) {
+	if r.alone {
+		return grants
+	}
+	theirs := make(map[register.Member][]GrantRef)
+	for _, g := range grants {
+		if m, _ := r.leader(g.Partition); m != r.c.cfg.Self {
+			theirs[m] = append(theirs[m], g)
+		} else {
+			ours = append(ours, g)
+		}
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(theirs), compareMembers) {
+		r.drop(m, theirs[m])
+	}
+	return ours
+}
+
+func compareMembers(a, b register.Member) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), slices.Compare(a.Incarnation[:], b.Incarnation[:]))
+}
+
+// work gives up what has waited too long.
+func (r *routes) work(now clock.Time) {
+	for len(r.byTime) > 0 && r.byTime[0].until <= now.Mono {
+		g := r.byTime[0]
+		for _, number := range slices.Sorted(maps.Keys(g.left)) {
+			p := g.left[number]
+			r.withdraw(p)
+			r.lose(p, silent(p.at))
+		}
+		r.finish(g)
+	}
+}
+
+// withdraw tells a node that an answer is no longer wanted.
+func (r *routes) withdraw(p *part) {
+	if p.at != r.c.cfg.Self {
+		r.c.ready.Send = append(r.c.ready.Send, Send{To: p.at, Message: &Withdraw{p.number}})
+		return
+	}
+	r.c.cancel(Origin{Conn: partConn, Request: p.number, Method: p.g.from.Method})
+}
+
+// silent says that a node has not answered.
+func silent(m register.Member) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s did not answer; it may have been done all the same: ask again", m.Node)
+	e.Guarantee, e.Effect, e.RetryAfter = "a reachable leader or replica", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+	return e
+}
+
+// hear takes over who is thought to be up. What was asked of others is not
+// waited for.
+func (r *routes) hear(alive []register.Member) {
+	clear(r.alive)
+	for _, m := range alive {
+		r.alive[m] = true
+	}
+	var gone []*part
+	for _, p := range r.parts { // Any order: sorted below.
+		if !r.up(p.at) {
+			gone = append(gone, p)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *part) int { return int(int64(a.number - b.number)) })
+	for _, p := range gone {
+		r.lose(p, silent(p.at))
+		r.finish(p.g)
+	}
+}
+
+// cancel withdraws a client's request that waits for other nodes.
+func (r *routes) cancel(from Origin) {
+	g := r.of[from]
+	if g == nil {
+		return
+	}
+	r.abandon(g)
+	r.c.refuse(from, cancelled())
+}
+
+// gone forgets the requests of a closed connection.
+func (r *routes) gone(conn uint64) {
+	var all []*gather
+	for from, g := range r.of { // Any order: sorted below.
+		if from.Conn == conn {
+			all = append(all, g)
+		}
+	}
+	slices.SortFunc(all, func(a, b *gather) int { return int(int64(a.timed.number - b.timed.number)) })
+	for _, g := range all {
+		r.abandon(g)
+	}
+}
+
+// abandon forgets a request and whatever its parts will answer.
+func (r *routes) abandon(g *gather) {
+	r.forget(g)
+	for _, number := range slices.Sorted(maps.Keys(g.left)) {
+		p := g.left[number]
+		r.settle(p)
+		r.withdraw(p)
+	}
+	r.c.dropped = append(r.c.dropped, g.grants...)
+}
+
+// deliver takes out the answers that are for nodes, not for clients. Those that
+// come of it, when the last part of a request is answered, take their place.
+func (r *routes) deliver() {
+	if !slices.ContainsFunc(r.c.ready.Replies, func(a Reply) bool { return a.To.Internal() }) {
+		return
+	}
+	var out []Reply
+	for in := r.c.ready.Replies; len(in) > 0; in = r.c.ready.Replies {
+		r.c.ready.Replies = nil
+		for i := range in {
+			switch a := &in[i]; {
+			case !a.To.Internal():
+				out = append(out, *a)
+			case a.To.Conn < peerConns:
+				r.answered(a.To.Request, r.c.cfg.Self, a)
+			default:
+				to := r.peers[a.To.Conn&^peerConns]
+				r.c.ready.Send = append(r.c.ready.Send, Send{To: to, Message: &Forwarded{
+					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants,
+				}})
+			}
+		}
+	}
+	r.c.ready.Replies = out
+}

@@ -1,0 +1,197 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// items is a request that is a list, each item judged for itself.
+type items struct {
+	n    int
+	led  bool                           // only leaders decide it
+	task func(i int) []byte             // names what an item is about
+	some func(idx []int) gproto.Message // the same request for some of the items
+	join joiner                         // makes one answer of those to the parts
+}
+
+// itemsOf tells whether a request is a list. An enqueue that brings no ID is
+// given one.
+func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
+	switch m := m.(type) {
+	case *nornv1.EnqueueRequest:
+		all := m.GetTasks()
+		return items{
+			n: len(all), task: func(i int) []byte { return c.place(now, all[i]) },
+			some: func(idx []int) gproto.Message {
+				return &nornv1.EnqueueRequest{Tasks: pick(all, idx), Durability: m.GetDurability()}
+			},
+			join: &results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]{
+				all:    make([]*nornv1.EnqueueResult, len(all)),
+				of:     (*nornv1.EnqueueReply).GetResults,
+				failed: func(e *nornv1.Error) *nornv1.EnqueueResult { return &nornv1.EnqueueResult{Error: e} },
+				reply:  func(r []*nornv1.EnqueueResult) *nornv1.EnqueueReply { return &nornv1.EnqueueReply{Results: r} },
+			},
+		}, true
+	case *nornv1.RenewRequest:
+		all := m.GetClaims()
+		return items{
+			n: len(all), led: true, task: func(i int) []byte { return all[i].GetId() },
+			some: func(idx []int) gproto.Message {
+				return &nornv1.RenewRequest{Claims: pick(all, idx), LeaseSeconds: m.GetLeaseSeconds()}
+			},
+			join: &results[*nornv1.RenewReply, *nornv1.RenewResult]{
+				all:    make([]*nornv1.RenewResult, len(all)),
+				of:     (*nornv1.RenewReply).GetResults,
+				failed: func(e *nornv1.Error) *nornv1.RenewResult { return &nornv1.RenewResult{Error: e} },
+				reply:  func(r []*nornv1.RenewResult) *nornv1.RenewReply { return &nornv1.RenewReply{Results: r} },
+			},
+		}, true
+	}
+	return writesOf(m)
+}
+
+// writesOf are the lists that are answered by a WriteReply.
+func writesOf(m gproto.Message) (l items, ok bool) {
+	switch m := m.(type) {
+	case *nornv1.UpdateRequest:
+		l = items{n: 1, task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
+	case *nornv1.CompleteRequest:
+		all := m.GetCompletions()
+		l = items{n: len(all), task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
+			return &nornv1.CompleteRequest{Completions: pick(all, idx), Durability: m.GetDurability()}
+		}}
+	case *nornv1.FailRequest:
+		all := m.GetFailures()
+		l = items{n: len(all), led: true, task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
+			return &nornv1.FailRequest{Failures: pick(all, idx)}
+		}}
+	case *nornv1.ReleaseRequest:
+		all := m.GetClaims()
+		l = items{n: len(all), led: true, task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
+			return &nornv1.ReleaseRequest{Claims: pick(all, idx)}
+		}}
+	case *nornv1.CancelRequest:
+		all := m.GetIds()
+		l = items{n: len(all), task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
+			return &nornv1.CancelRequest{Ids: pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
+		}}
+	case *nornv1.RetryRequest:
+		all := m.GetIds()
+		l = items{n: len(all), led: true, task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
+			return &nornv1.RetryRequest{Ids: pick(all, idx), OnlyStates: m.GetOnlyStates()}
+		}}
+	default:
+		return items{}, false
+	}
+	l.join = &results[*nornv1.WriteReply, *nornv1.WriteResult]{
+		all:    make([]*nornv1.WriteResult, l.n),
+		of:     (*nornv1.WriteReply).GetResults,
+		failed: func(e *nornv1.Error) *nornv1.WriteResult { return &nornv1.WriteResult{Error: e} },
+		reply:  func(r []*nornv1.WriteResult) *nornv1.WriteReply { return &nornv1.WriteReply{Results: r} },
+	}
+	return l, true
+}
+
+func pick[T any](all []T, idx []int) []T {
+	out := make([]T, len(idx))
+	for k, i := range idx {
+		out[k] = all[i]
+	}
+	return out
+}
+
+// place names the partition of a task that is to be enqueued, by an ID in it.
+// What comes without an ID is given one that can be taken now.
+func (c *Core) place(now clock.Time, t *nornv1.TaskSpec) []byte {
+	switch {
+	case t.GetKey() != "":
+		return keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
+	case len(t.GetId()) == 0:
+		t.Id = c.draw(now).Bytes()
+	}
+	return t.GetId()
+}
+
+// maxDraws bounds the IDs drawn for one task: with one partition in eight left
+// this fails once in 10^4, and then the enqueue waits for its partition.
+const maxDraws = 64
+
+// draw makes an ID whose partition takes enqueues now, here if that is possible
+// (design 3).
+func (c *Core) draw(now clock.Time) id.ID {
+	task := c.ids.Next(now.Wall)
+	if c.routes.alone {
+		return task
+	}
+	for range maxDraws {
+		if c.routes.takes(ring.Of(task, len(c.vnodes))) {
+			break
+		}
+		task = c.ids.Next(now.Wall)
+	}
+	return task
+}
+
+// keyHome names the partition that remembers a unique key: with a window it is
+// the one of the task itself.
+func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
+	window, start := int64(proto.Seconds(seconds)), int64(0)
+	if window > 0 {
+		start = windowStart(now.Wall, window)
+	}
+	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
+}
+
+// results are the answers to the items of one list.
+type results[M gproto.Message, R any] struct {
+	all    []R
+	of     func(M) []R
+	failed func(*nornv1.Error) R
+	reply  func([]R) M
+	whole  *proto.Error // of a request that was refused as a whole
+}
+
+func (r *results[M, R]) take(idx []int, m gproto.Message) {
+	var some []R
+	if reply, ok := m.(M); ok {
+		some = r.of(reply)
+	}
+	if len(some) != len(idx) {
+		r.fail(idx, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a node answered %d items of %d", len(some), len(idx)))
+		return
+	}
+	for k, i := range idx {
+		r.all[i] = some[k]
+	}
+}
+
+func (r *results[M, R]) fail(idx []int, err *proto.Error) {
+	if len(idx) == len(r.all) {
+		r.whole = err
+	}
+	for _, i := range idx {
+		r.all[i] = r.failed(err.Proto())
+	}
+}
+
+func (r *results[M, R]) answer() (gproto.Message, *proto.Error) {
+	if r.whole != nil {
+		return nil, r.whole
+	}
+	return r.reply(r.all), nil
+}
+
+// whole is the answer to a request that one node answers.
+type whole struct {
+	m   gproto.Message
+	err *proto.Error
+}
+
+func (w *whole) take(_ []int, m gproto.Message)         { w.m = m }
+func (w *whole) fail(_ []int, err *proto.Error)         { w.err = err }
+func (w *whole) answer() (gproto.Message, *proto.Error) { return w.m, w.err }

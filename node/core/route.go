@@ -1,0 +1,320 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Forward asks another node for the part of a request that it can answer. It is
+// answered there, by whatever it has; nothing is forwarded twice.
+type Forward struct {
+	// Number is the asker's, never used again by its process.
+	Number uint64
+	Method uint16
+	// Wait is for how long the asker waits, counted from its sending; 0: not said.
+	Wait time.Duration
+	// Partitions that the answer is to be about; nil: those the request names.
+	Partitions []ring.Partition
+	// Body is a request message of nornv1.
+	Body gproto.Message
+}
+
+// Forwarded answers a [Forward]: a message or an error.
+type Forwarded struct {
+	Number  uint64
+	Method  uint16
+	Message gproto.Message
+	Err     *proto.Error
+	// Grants are those in the message. The asker tells back when they surely never
+	// reached the client: [Dropped].
+	Grants []GrantRef
+}
+
+// Withdraw says that nobody waits for the answer to a Forward any more.
+type Withdraw struct{ Number uint64 }
+
+// Dropped says that grants surely never reached the client.
+type Dropped struct{ Grants []GrantRef }
+
+func (*Forward) peerMessage()   {}
+func (*Forwarded) peerMessage() {}
+func (*Withdraw) peerMessage()  {}
+func (*Dropped) peerMessage()   {}
+
+const (
+	// partConn is the connection of the parts of requests that this node answers
+	// itself; peerConns and above are those of other nodes. Clients' connections
+	// are numbered from 1.
+	partConn  = uint64(1) << 62
+	peerConns = uint64(1) << 63
+	// forwardTimeout is how long the part of another node is waited for, beyond
+	// what the request asks for itself.
+	forwardTimeout = 5 * time.Second
+	// maxGathers bounds the requests that wait for other nodes.
+	maxGathers = 1 << 16
+)
+
+// Internal tells whether an answer is for this node itself or for another one:
+// the loop steps it as [Answered] instead of sending it to a client.
+func (o Origin) Internal() bool { return o.Conn >= partConn }
+
+// routes sends requests where they can be answered: any node takes any request
+// (design 7.3), facts are written by the members of their cohorts, and what only
+// a leader decides is decided by it.
+type routes struct {
+	c      *Core
+	alone  bool // this node keeps and leads everything there is, or nobody else is known
+	holder bool // this node keeps every partition
+	alive  map[register.Member]bool
+	peers  []register.Member          // by connection
+	conns  map[register.Member]uint64 // back
+	number uint64
+	parts  map[uint64]*part
+	byTime byTime[*gather]
+	of     map[Origin]*gather
+}
+
+func newRoutes(c *Core) *routes {
+	return &routes{c: c, alone: true, holder: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather)}
+}
+
+// changed looks what there is to route after the cells have changed.
+func (r *routes) changed() {
+	r.alone, r.holder = true, true
+	for p := range r.c.cells {
+		cohort := r.c.cells[p].Cohort
+		holds := slices.Contains(cohort, r.c.cfg.Self)
+		r.holder = r.holder && holds
+		r.alone = r.alone && (holds && len(cohort) == 1)
+	}
+}
+
+// up tells whether a node is thought to be reachable. It is a hint.
+func (r *routes) up(m register.Member) bool { return m == r.c.cfg.Self || r.alive[m] }
+
+// leader is who grants the claims of a partition.
+func (r *routes) leader(p ring.Partition) (register.Member, bool) {
+	cell := &r.c.cells[p]
+	m := cell.Leader
+	if !slices.Contains(cell.Cohort, m) {
+		if len(cell.Cohort) == 0 {
+			return m, false
+		}
+		m = cell.Cohort[0]
+	}
+	return m, r.up(m)
+}
+
+// keeper is who writes a partition's facts: this node if it keeps them.
+func (r *routes) keeper(p ring.Partition) (register.Member, bool) {
+	if slices.Contains(r.c.cells[p].Cohort, r.c.cfg.Self) {
+		return r.c.cfg.Self, true
+	}
+	return r.reader(p)
+}
+
+// reader is who knows a partition best: its leader, who knows the claims, or
+// else a member of its cohort that is up.
+func (r *routes) reader(p ring.Partition) (register.Member, bool) {
+	if m, ok := r.leader(p); ok {
+		return m, true
+	}
+	cohort := r.c.cells[p].Cohort
+	if slices.Contains(cohort, r.c.cfg.Self) {
+		return r.c.cfg.Self, true
+	}
+	for _, m := range cohort {
+		if r.up(m) {
+			return m, true
+		}
+	}
+	return register.Member{}, false
+}
+
+// conn is the number under which a peer's requests go.
+func (r *routes) conn(m register.Member) uint64 {
+	n, ok := r.conns[m]
+	if !ok {
+		n = peerConns | uint64(len(r.peers))
+		r.peers, r.conns[m] = append(r.peers, m), n
+	}
+	return n
+}
+
+func (r *routes) partition(task []byte) (ring.Partition, bool) {
+	if len(task) != id.Size {
+		return 0, false // refused where it is handled
+	}
+	return ring.Of(id.ID(task), len(r.c.vnodes)), true
+}
+
+// take sends a request on its way, and tells whether it did: else this node
+// answers all of it.
+func (r *routes) take(now clock.Time, q *Request) bool {
+	if r.alone || q.routed {
+		return false
+	}
+	if list, ok := itemsOf(r.c, now, q.Body); ok {
+		return r.split(now, q, list)
+	}
+	switch m := q.Body.(type) {
+	case *nornv1.GetRequest:
+		return r.pass(now, q, m.GetId(), 0)
+	case *nornv1.ExplainRequest:
+		return r.pass(now, q, m.GetId(), 0)
+	case *nornv1.LogRequest:
+		return r.pass(now, q, m.GetId(), proto.Seconds(m.GetWaitSeconds()))
+	case *nornv1.KeyRequest:
+		return r.pass(now, q, keyHome(r.c, now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()), 0)
+	case *nornv1.ListRequest:
+		return r.scatter(now, q, &lists{limit: int(m.GetLimit())})
+	case *nornv1.CountRequest:
+		return r.scatter(now, q, &counts{})
+	case *nornv1.QueuesRequest:
+		return r.scatter(now, q, &queueLists{names: m.GetNames()})
+	}
+	return false
+}
+
+// pass sends a request that is about one task to who knows it best.
+func (r *routes) pass(now clock.Time, q *Request, task []byte, wait time.Duration) bool {
+	p, ok := r.partition(task)
+	if !ok {
+		return false
+	}
+	to, ok := r.reader(p)
+	switch {
+	case !ok:
+		r.c.refuse(q.From, unreachable(p))
+		return true
+	case to == r.c.cfg.Self:
+		return false
+	}
+	g := r.gather(now, q, &whole{}, wait)
+	r.forward(now, g, to, nil, q.Body, nil)
+	return true
+}
+
+// split sends the items of a request to those who can judge them.
+func (r *routes) split(now clock.Time, q *Request, list items) bool {
+	if list.n == 0 || list.n > proto.MaxBatchTasks || r.holder && !list.led {
+		return false // refused here, or answered here
+	}
+	find := r.keeper
+	if list.led {
+		find = r.leader
+	}
+	groups := newGroups()
+	lost := make(map[int]ring.Partition) // nobody is there for them
+	for i := range list.n {
+		to := r.c.cfg.Self
+		if p, ok := r.partition(list.task(i)); ok {
+			if to, ok = find(p); !ok {
+				lost[i] = p
+				continue
+			}
+		}
+		groups.add(to, i)
+	}
+	if len(lost) == 0 && len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
+		return false
+	}
+	if len(r.byTime) >= maxGathers {
+		r.c.refuse(q.From, crowded())
+		return true
+	}
+	for i, p := range lost { // Any order: each has its place.
+		list.join.fail([]int{i}, unreachable(p))
+	}
+	g := r.gather(now, q, list.join, 0)
+	for _, to := range groups.order {
+		idx, body := groups.of[to], q.Body
+		if len(idx) < list.n {
+			body = list.some(idx)
+		}
+		r.forward(now, g, to, idx, body, nil)
+	}
+	r.finish(g)
+	return true
+}
+
+// takes tells whether a partition takes enqueues now: a majority of its cohort
+// is up, and so is its leader.
+func (r *routes) takes(p ring.Partition) bool {
+	up := 0
+	cohort := r.c.cells[p].Cohort
+	for _, m := range cohort {
+		if r.up(m) {
+			up++
+		}
+	}
+	_, led := r.leader(p)
+	return led && up >= quorum.Majority(len(cohort))
+}
+
+// scatter asks one replica of each partition.
+func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
+	groups := newGroups()
+	for p := range r.c.cells {
+		to, ok := r.reader(ring.Partition(p))
+		if !ok {
+			r.c.refuse(q.From, unreachable(ring.Partition(p)))
+			return true
+		}
+		groups.add(to, p)
+	}
+	if len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
+		return false
+	}
+	if len(r.byTime) >= maxGathers {
+		r.c.refuse(q.From, crowded())
+		return true
+	}
+	g := r.gather(now, q, join, 0)
+	for _, to := range groups.order {
+		var only []ring.Partition
+		for _, p := range groups.of[to] {
+			only = append(only, ring.Partition(p))
+		}
+		r.forward(now, g, to, nil, q.Body, only)
+	}
+	return true
+}
+
+// groups are indexes by node, in the order in which the nodes were met.
+type groups struct {
+	of    map[register.Member][]int
+	order []register.Member
+}
+
+func newGroups() *groups { return &groups{of: make(map[register.Member][]int)} }
+
+func (g *groups) add(to register.Member, i int) {
+	if _, ok := g.of[to]; !ok {
+		g.order = append(g.order, to)
+	}
+	g.of[to] = append(g.of[to], i)
+}
+
+// unreachable says that nobody is there to answer for a partition.
+func unreachable(p ring.Partition) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition %d no node that could answer is in reach; try again, or look at `norn cluster status`", p)
+	e.Guarantee, e.RetryAfter = "a reachable leader or replica", 100*time.Millisecond
+	return e
+}
+
+func crowded() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait for other nodes already, the limit of this node", maxGathers)
+	e.RetryAfter = 100 * time.Millisecond
+	return e
+}
