@@ -1,0 +1,268 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Limits of what comes in.
+const (
+	// maxPacket is more than any packet of ours: memberlist fills 1,400 bytes.
+	maxPacket = 2048
+	// maxStream holds the descriptions of register.MaxNodes nodes, at most a
+	// KiB each, and as many dead ones.
+	maxStream = 2 << 20
+	// maxStreams incoming at a time. Past it a stream is closed: its sender asks
+	// again, or somebody else.
+	maxStreams = 32
+)
+
+// ErrBusy is returned when too many streams are open already.
+var ErrBusy = errors.New("gossip: too many streams")
+
+// ErrClosed is returned after [Gossip.Close].
+var ErrClosed = errors.New("gossip: closed")
+
+// transport carries memberlist's packets and streams.
+type transport struct {
+	label   string
+	conn    net.PacketConn
+	dial    func(ctx context.Context, address string) (net.Conn, error)
+	self    netip.AddrPort
+	log     *slog.Logger
+	stats   counters
+	strange throttle
+
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	ctx     context.Context // ends with Shutdown
+	cancel  context.CancelFunc
+	reader  sync.WaitGroup
+
+	mu       sync.Mutex // guards open, incoming, ended
+	open     map[*stream]struct{}
+	incoming int
+	ended    bool
+}
+
+// counters are what [Stats] shows.
+type counters struct {
+	packetsIn, packetsOut, packetsRefused, streamsIn, streamsOut, streamsRefused atomic.Uint64
+}
+
+var _ memberlist.Transport = (*transport)(nil)
+
+func newTransport(c *Config, self netip.AddrPort) *transport {
+	t := &transport{
+		label: c.Cluster.String(), conn: c.Packets, dial: c.Dial, self: self, log: c.Logger,
+		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), open: make(map[*stream]struct{}),
+	}
+	if t.dial == nil {
+		var d net.Dialer
+		t.dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// start begins to read packets.
+func (t *transport) start() { t.reader.Go(t.read) }
+
+// read hands on packets that look like ours.
+func (t *transport) read() {
+	b := make([]byte, maxPacket+1)
+	for {
+		n, from, err := t.conn.ReadFrom(b)
+		now := time.Now()
+		if err != nil {
+			select {
+			case <-t.ctx.Done():
+				return
+			case <-time.After(readPause): // a socket that fails must not take a processor
+			}
+			continue
+		}
+		if err := checkPacket(b[:n], t.label); err != nil {
+			t.stats.packetsRefused.Add(1)
+			if t.strange.now() {
+				t.log.Warn("gossip.refused", "from", from.String(), "bytes", n, "reason", err)
+			}
+			continue
+		}
+		t.stats.packetsIn.Add(1)
+		select {
+		case t.packets <- &memberlist.Packet{Buf: append([]byte(nil), b[:n]...), From: from, Timestamp: now}:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+const readPause = 10 * time.Millisecond
+
+// FinalAdvertiseAddr gives the address that was found at the start.
+func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.self.Addr().AsSlice(), int(t.self.Port()), nil
+}
+
+// WriteTo sends a packet.
+func (t *transport) WriteTo(b []byte, address string) (time.Time, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t.stats.packetsOut.Add(1)
+	_, err = t.conn.WriteTo(b, net.UDPAddrFromAddrPort(to))
+	return time.Now(), err
+}
+
+// PacketCh gives incoming packets.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh gives incoming streams.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// DialTimeout opens a stream to a peer.
+func (t *transport) DialTimeout(address string, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, limit)
+	defer cancel()
+	c, err := t.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	// The label is written before memberlist sets a deadline.
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	s, err := t.track(c, "", false)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	t.stats.streamsOut.Add(1)
+	return s, nil
+}
+
+// ingest takes over an incoming stream.
+func (t *transport) ingest(c net.Conn) error {
+	s, err := t.track(c, t.label, true)
+	if err != nil {
+		t.stats.streamsRefused.Add(1)
+		return errors.Join(err, c.Close())
+	}
+	t.stats.streamsIn.Add(1)
+	select {
+	case t.streams <- s:
+		return nil
+	case <-t.ctx.Done():
+		return errors.Join(ErrClosed, s.Close())
+	}
+}
+
+// track remembers an open stream, so that Shutdown can close it.
+func (t *transport) track(c net.Conn, label string, incoming bool) (*stream, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.ended:
+		return nil, ErrClosed
+	case incoming && t.incoming >= maxStreams:
+		return nil, ErrBusy
+	case incoming:
+		t.incoming++
+	}
+	s := &stream{Conn: c, label: label}
+	s.closed = func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.open, s)
+		if incoming {
+			t.incoming--
+		}
+	}
+	t.open[s] = struct{}{}
+	return s, nil
+}
+
+// Shutdown closes the socket and all streams. It returns when nothing is read
+// any more.
+func (t *transport) Shutdown() error {
+	t.mu.Lock()
+	t.ended = true
+	var open []*stream
+	for s := range t.open { // Any order: all are closed.
+		open = append(open, s)
+	}
+	t.mu.Unlock()
+	t.cancel()
+	err := t.conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	for _, s := range open {
+		_ = s.Close() // nobody waits for what it had to say
+	}
+	t.reader.Wait()
+	return err
+}
+
+// reachable finds the address to tell others: what is advertised, else what the
+// socket is bound to. Names are looked up once.
+func reachable(ctx context.Context, advertise string, local net.Addr) (string, netip.AddrPort, error) {
+	bound, err := netip.ParseAddrPort(local.String())
+	if err != nil {
+		return "", netip.AddrPort{}, errors.Join(ErrAddress, err)
+	}
+	bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
+	fits := !bound.Addr().IsUnspecified()
+	if advertise == "" {
+		if !fits {
+			return "", netip.AddrPort{}, ErrAddress
+		}
+		return bound.String(), bound, nil
+	}
+	found, err := lookUp(ctx, advertise)
+	switch {
+	case err == nil:
+		return advertise, found[0], nil
+	case fits: // the name may become known later; those who dial it look it up themselves
+		return advertise, bound, nil
+	}
+	return "", netip.AddrPort{}, errors.Join(ErrAddress, err)
+}
+
+// lookUp gives the addresses behind HOST:PORT, at least one.
+func lookUp(ctx context.Context, address string) ([]netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil || port == 0 {
+		return nil, &net.AddrError{Err: "no port between 1 and 65535", Addr: address}
+	}
+	ips := make([]netip.Addr, 1)
+	if ips[0], err = netip.ParseAddr(host); err != nil {
+		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, err
+		}
+	}
+	var out []netip.AddrPort
+	for _, ip := range ips {
+		if ip = ip.Unmap(); !ip.IsUnspecified() {
+			out = append(out, netip.AddrPortFrom(ip, uint16(port)))
+		}
+	}
+	if len(out) == 0 {
+		return nil, &net.AddrError{Err: "no address that can be dialled", Addr: address}
+	}
+	return out, nil
+}
