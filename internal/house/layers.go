@@ -48,6 +48,7 @@ func Rows() []Row {
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
 		{Dir: "register/raftnode", Layer: 4, Never: []string{"vnode"}, Why: "it runs a member of the register's group; impure, because it is a goroutine that waits for the disk"},
 		{Dir: "register/registertest", Layer: 4, Never: []string{"vnode"}, Why: "one suite for every register; impure, because it asks from many goroutines at a time"},
+		{Dir: "placement", Layer: 4, Pure: true, Never: []string{"vnode", "register/raftnode", "transport"}, Why: "who holds what follows from the register's state alone, whichever register it is"},
 		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
 		{Dir: "node/core", Layer: 5, Pure: true, Never: []string{"transport"}, Why: "the simulator drives this very code, without sockets"},
 		{Dir: "node", Layer: 6, Why: "it runs a core; it serves programs it does not know"},

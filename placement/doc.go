@@ -1,0 +1,61 @@
+// Package placement keeps the planned placement and the cells of the register
+// in order: what the register's leader does, and what nodes derive from the
+// register about the partitions that they hold, copy and hand over.
+//
+// A [View] is one state of the register with the hint who is alive; questions
+// about cells are pure functions of it. A [Driver] is the machine of the node
+// whose member leads the register: it is told states and hints, and gives
+// compare-and-sets. It is told of no answers: what came of a request is in the
+// next state, and one that shows nowhere is asked again after a pause. Wrong
+// hints, two drivers at once and requests that arrive late cost epochs and
+// time only, because every change is a compare-and-set of one value.
+//
+// # Who changes what
+//
+// The plan (package ring) says who shall hold a partition, the cell who does.
+// Cells follow the plan one member at a time. Whoever is planned and not in
+// the cohort yet, a newcomer, copies the partition first ([View.Copy],
+// [View.Copied]) and then asks for its own admission ([View.Admit]). All else
+// is the driver's: cohorts of new cells, the plan, leaders of the dead and of
+// those who leave, the way back to the preferred leader, members that nobody
+// replaces, and nodes that have left.
+//
+// # The rule of cohorts
+//
+// A cohort gains at most one member by a change and loses at most one, and
+// those that stay meet every majority of the cohort before: of n they are at
+// least [Enough](n), which is n - floor(n/2), because two sets of n members
+// meet if together they are more than n. So whatever a majority has
+// acknowledged is held by somebody who stays, and of an odd cohort a majority
+// stays.
+//
+//   - Who counts as staying: members that are not removed where a newcomer
+//     comes in, for it holds everything itself; living ones where nobody does,
+//     so that a majority of what is left lives. Both are the same number:
+//     Enough(n) is the majority of n - 1.
+//   - Copied means compared with Enough(n) of the cohort, after which the
+//     newcomer holds whatever a majority had acknowledged. Where fewer than
+//     that are left, that is of three members one, nothing moves: it may lack
+//     what only the removed ones have seen. Then an operator decides ([Lost]).
+//   - Where dropping breaks the rule the newcomer is only added: a partition of
+//     one replica moves by a cohort of two. What is too many then is dropped
+//     without a newcomer, once all who are planned are in.
+//   - Without a newcomer a cohort loses the next member [Config.Settle] after
+//     its last change at the earliest: replicas compare what they hold in
+//     between, and a majority of the smaller cohort has everything again.
+//
+// Writes acknowledged by the old cohort while the change is under way are held
+// by those who stay; that a reading majority of the new one always meets them
+// takes the votes of an election (design 7.2).
+//
+// # Leaders
+//
+// The leader of a cell is the member it names, or the first of the cohort
+// where it names none of it ([Leading]). One that is removed, or has not been
+// alive for [Config.DeadAfter] while this driver has led, loses the cell to the
+// preferred leader if that lives, or else to the living member that leads
+// least; where nobody lives nothing changes. Leadership goes back to the preferred
+// leader once it has been alive without a break for [Config.StableFor], twice
+// as long after each further time that it was lost, up to 64 times, and
+// [Config.Returns] cells at most per [Config.ReturnEvery].
+package placement

@@ -1,0 +1,120 @@
+package placement
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// planned is what the stored plan was found to be right for, so that it is
+// worked out again only when the nodes or the plan have changed.
+type planned struct {
+	nodes []ring.Node
+	// replicas is the number that was asked for.
+	replicas int
+	// from is the version of the stored plan that it was worked out from.
+	from uint64
+	// data is the plan as worked out; nil when nothing was.
+	data []byte
+}
+
+// replan works the plan out from the active nodes, and gives the change when
+// the stored one differs.
+func (d *Driver) replan() *register.PlanChange {
+	v := d.view
+	if v.err != nil {
+		return nil // left alone
+	}
+	nodes, replicas := takers(v.state.Nodes), v.state.Cluster.Replicas
+	same := d.planned.data != nil && replicas == d.planned.replicas && slices.Equal(nodes, d.planned.nodes)
+	if same && bytes.Equal(d.planned.data, v.state.Plan.Data) {
+		return nil
+	}
+	if !same || d.planned.from != v.state.Plan.Version {
+		plan, err := ring.Place(inherit(v.plan, nodes), nodes, len(v.state.Cells), replicas)
+		if err != nil {
+			return nil // nobody takes anything: what is planned stays
+		}
+		d.planned = planned{nodes: nodes, replicas: replicas, from: v.state.Plan.Version, data: plan.AppendTo(nil)}
+	}
+	if bytes.Equal(d.planned.data, v.state.Plan.Data) {
+		return nil
+	}
+	return &register.PlanChange{Old: v.state.Plan.Version, Data: d.planned.data}
+}
+
+// takers are the nodes that shall hold something, in the order of the register.
+func takers(nodes []register.Node) []ring.Node {
+	var out []ring.Node
+	for i := range nodes {
+		if n := &nodes[i]; n.Status == register.Active {
+			out = append(out, ring.Node{Member: toRing(n.Member), Zone: n.Zone, Weight: min(n.Weight, ring.MaxWeight)})
+		}
+	}
+	return out
+}
+
+// inherit puts nodes that have come under the name of another into its place.
+func inherit(plan ring.Plan, nodes []ring.Node) ring.Plan {
+	members := plan.Members()
+	for _, old := range members {
+		if slices.ContainsFunc(nodes, func(n ring.Node) bool { return n.Member == old }) {
+			continue
+		}
+		at := slices.IndexFunc(nodes, func(n ring.Node) bool { return n.Name == old.Name })
+		if at < 0 {
+			continue
+		}
+		if next, err := plan.Replace(old, nodes[at].Member); err == nil {
+			plan = next // otherwise the newcomer is in the plan already
+		}
+	}
+	return plan
+}
+
+// retire removes the leaving nodes that no cell and no plan has named for a
+// while.
+func (d *Driver) retire(now int64) []register.NodeChange {
+	var leaving []*register.Node
+	for i := range d.view.state.Nodes {
+		if n := &d.view.state.Nodes[i]; n.Status == register.Leaving {
+			leaving = append(leaving, n)
+		}
+	}
+	if len(leaving) == 0 {
+		clear(d.idle)
+		return nil
+	}
+	named := map[register.Member]bool{}
+	for p := range d.view.state.Cells {
+		for _, m := range d.view.state.Cells[p].Cohort {
+			named[m] = true
+		}
+	}
+	for _, m := range d.view.planned {
+		named[m] = true
+	}
+	var out []register.NodeChange
+	idle := map[register.Member]int64{}
+	for _, n := range leaving {
+		if named[n.Member] {
+			continue
+		}
+		from, was := d.idle[n.Member]
+		if !was {
+			from = now
+		}
+		idle[n.Member] = from
+		if over := from + int64(d.cfg.Linger); over > now {
+			d.at(over)
+			continue
+		}
+		next := *n
+		next.Status = register.Removed
+		out = append(out, register.NodeChange{Old: n.Version, New: next})
+	}
+	d.idle = idle
+	return out
+}
