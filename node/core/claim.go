@@ -22,18 +22,22 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, err)
 		return
 	}
-	if old := c.desk.withdraw(w.key()); old != nil {
+	old, twice := c.seeks.withdraw(w.key())
+	if parked := c.desk.withdraw(w.key()); parked != nil {
+		old, twice = parked.from, true
+	}
+	if twice {
 		// The two together must not get more than one may have. Mostly the client
 		// has given that connection up, but a frame that was late on its way may
 		// be the one that nobody waits for.
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
 		e.RetryAfter = time.Millisecond
-		c.refuse(old.from, e)
+		c.refuse(old, e)
 	}
 	if c.repeat(now, w) {
 		return
 	}
-	if c.Leading() == 0 {
+	if c.Leading() == 0 && (c.routes.alone || w.routed) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
 		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
 		c.refuse(r.From, e)
@@ -45,7 +49,15 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
-	if c.grant(now, w) {
+	c.pursue(now, w)
+	if w.routed {
+		c.seeks.served(c.routes.peers[w.from.Conn&^peerConns], w)
+	}
+}
+
+// pursue grants what is there, here or elsewhere, or makes a request wait.
+func (c *Core) pursue(now clock.Time, w *waiter) {
+	if c.seeks.claim(now, w) {
 		return
 	}
 	if w.until <= now.Mono {
@@ -55,10 +67,12 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters || c.desk.bytes+w.bytes > maxWaitBytes {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", c.logs.count+len(c.desk.byTime))
 		e.RetryAfter = time.Second
-		c.refuse(r.From, e)
+		c.refuse(w.from, e)
 		return
 	}
-	c.desk.park(w)
+	again := *w // the queues may still list it as one that was sent elsewhere
+	again.tried, again.done = nil, false
+	c.desk.park(&again)
 }
 
 // What requests that wait may take in memory: each about so much, and all
@@ -96,6 +110,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 		return nil, proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
 	}
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
+	w.body, w.routed, w.parks = m, r.routed, wait > 0
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))

@@ -55,22 +55,33 @@ func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
 
 // newRepairingTrio compares each partition once in an interval.
 func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
+	return newCluster(t, 3, interval)
+}
+
+// newCluster is so many cores; partition p is kept by three of them, from the
+// p-th on.
+func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
 	r := &trio{repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
-	var cohort []register.Member
-	for i := range 3 {
+	var all []register.Member
+	for i := range nodes {
 		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
-		cohort = append(cohort, m)
+		all = append(all, m)
 		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
 	}
 	cells := memstore.New()
-	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, cohort[0]))
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, all[0]))
 	var err error
 	r.register, err = register.OpenLocal(cells)
 	r.check(err)
 	r.register.Do(register.Request{}, func(res register.Result) {
 		var changes []register.Change
 		for p, cell := range res.State.Cells {
+			first := p
+			if nodes == 3 {
+				first = 0
+			}
+			cohort := []register.Member{all[first%nodes], all[(first+1)%nodes], all[(first+2)%nodes]}
 			changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: register.Cell{Epoch: 1, Cohort: cohort, Nonce: 1}})
 		}
 		r.register.Do(register.Request{Changes: changes}, func(res register.Result) {
@@ -82,7 +93,30 @@ func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
 	for i := range r.peers {
 		r.open(i)
 	}
+	if nodes > 3 {
+		r.tell()
+	}
 	return r
+}
+
+// tell tells everybody what the register says and who is alive.
+func (r *trio) tell() {
+	r.register.Do(register.Request{}, func(res register.Result) {
+		for i, p := range r.peers {
+			if p.down {
+				continue
+			}
+			var alive []register.Member
+			for j, o := range r.peers {
+				if j != i && !o.down && !r.cut[[2]int{j, i}] {
+					alive = append(alive, o.self)
+				}
+			}
+			r.check(p.core.Step(r.now, Changed{State: res.State}))
+			r.check(p.core.Step(r.now, Alive{alive}))
+			r.turn(i)
+		}
+	})
 }
 
 func (r *trio) check(err error) {
@@ -132,6 +166,20 @@ func (r *trio) turn(i int) {
 		for _, s := range ready.Send {
 			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
 			r.post = append(r.post, letter{i, to, s.Message})
+		}
+		for k := range ready.Reads {
+			reply, empty, err := ready.Reads[k].Run(p.store, r.now)
+			r.check(err)
+			switch {
+			case empty:
+			case reply.To.Internal():
+				r.check(p.core.Step(r.now, Answered{reply}))
+			default:
+				ready.Replies = append(ready.Replies, reply)
+			}
+			if ready.Reads[k].Waits {
+				r.check(p.core.Step(r.now, ReadDone{From: ready.Reads[k].From, Empty: empty}))
+			}
 		}
 		for _, reply := range ready.Replies {
 			if _, twice := p.replies[reply.To]; twice {

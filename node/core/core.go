@@ -85,6 +85,8 @@ type Core struct {
 	writes  *writes
 	repairs *repairs
 	routes  *routes
+	seeks   *seeks
+	now     clock.Time // of the call under way
 	dropped []GrantRef // grants of ours that nobody will hear of
 	disk    uint64     // free bytes
 	fatal   error
@@ -103,6 +105,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
+	c.seeks = newSeeks(c)
+	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
@@ -138,6 +142,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 
 // Step takes in one event. An error means that the node must stop.
 func (c *Core) Step(now clock.Time, event any) error {
+	c.now = now
 	switch e := event.(type) {
 	case *Request:
 		c.request(now, e)
@@ -175,10 +180,12 @@ func (c *Core) Step(now clock.Time, event any) error {
 // Ready lets due things happen and hands over what is to be done. The batch in
 // Persist is the caller's until it gives it back with [Core.Recycle].
 func (c *Core) Ready(now clock.Time) (Ready, error) {
+	c.now = now
 	c.tick(now)
 	c.collect.work(now)
 	c.links.work(now)
 	c.serve(now)
+	c.seeks.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.routes.work(now)
@@ -257,7 +264,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at)
 }
 
 // check keeps an error that must stop the node.

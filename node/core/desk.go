@@ -7,6 +7,8 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -24,6 +26,7 @@ type desk struct {
 	bytes  int             // of the requests that wait
 	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
+	filled func(string)    // hears of a queue that may have work now
 }
 
 func newDesk() *desk {
@@ -34,6 +37,7 @@ func newDesk() *desk {
 		byAsk:  make(map[AskKey]*waiter),
 		asked:  make(map[AskKey]*asked),
 		paused: make(map[string]bool),
+		filled: func(string) {},
 	}
 }
 
@@ -57,6 +61,11 @@ type waiter struct {
 	received int64 // mono ns
 	done     bool
 	bytes    int // about, in memory
+
+	body   *nornv1.ClaimRequest
+	routed bool              // another node asks
+	parks  bool              // it waits when there is nothing
+	tried  []register.Member // asked in vain since there was news
 }
 
 // AskKey names a claim request of a client process.
@@ -99,6 +108,9 @@ func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 	q = d.queue(name)
 	q.heads.Set(int(p), best)
+	if best != nil {
+		d.filled(name)
+	}
 	if best == nil && q.heads.Len() == 0 && len(q.wait) == 0 && !q.hot {
 		delete(d.queues, name) // names must not pile up
 		return

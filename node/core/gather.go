@@ -22,11 +22,11 @@ type Answered struct{ Reply Reply }
 // gather is a request whose parts are answered in several places.
 type gather struct {
 	timed
-	from Origin
-	join joiner
-	left map[uint64]*part
-	// grants that are in the answer so far
-	grants []GrantRef
+	from   Origin
+	join   joiner
+	left   map[uint64]*part
+	grants []GrantRef    // that are in the answer so far
+	then   func(*gather) // takes the answer instead of the client; nil: nobody
 }
 
 // part is what one node answers of a request.
@@ -133,6 +133,10 @@ func (r *routes) finish(g *gather) {
 		return
 	}
 	r.forget(g)
+	if g.then != nil {
+		g.then(g)
+		return
+	}
 	m, err := g.join.answer()
 	r.c.ready.Replies = append(r.c.ready.Replies, Reply{To: g.from, Message: m, Err: err, Grants: g.grants})
 }
@@ -254,6 +258,9 @@ func (r *routes) gone(conn uint64) {
 // abandon forgets a request and whatever its parts will answer.
 func (r *routes) abandon(g *gather) {
 	r.forget(g)
+	if k, ok := g.join.(*seeking); ok {
+		k.s.returned(g, k.w, k.to, false)
+	}
 	for _, number := range slices.Sorted(maps.Keys(g.left)) {
 		p := g.left[number]
 		r.settle(p)

@@ -64,6 +64,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.routes.asked(now, m.From, b)
 	case *Forwarded:
 		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants})
+	case *Heads:
+		c.seeks.learn(now, m.From, b)
 	case *Withdraw:
 		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *Dropped:

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// ask gives a request to a node, lets everything settle and gives the answer.
+func ask[M gproto.Message](r *trio, i int, m gproto.Message) M {
+	r.t.Helper()
+	from := r.send(i, m)
+	r.settle()
+	reply, ok := r.peers[i].replies[from]
+	if !ok {
+		r.t.Fatalf("no answer to %T through node %d", m, i+1)
+	}
+	if reply.Err != nil {
+		r.t.Fatalf("%T through node %d: %v", m, i+1, reply.Err)
+	}
+	return reply.Message.(M)
+}
+
+// TestAnyNodeServesAnyRequest: of five nodes none keeps everything, and each
+// answers for all.
+func TestAnyNodeServesAnyRequest(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	var ids [][]byte
+	for i := range 5 {
+		var tasks []*nornv1.TaskSpec
+		for range 40 {
+			s := spec("q")
+			if len(tasks)%2 == 0 {
+				s.Id = r.ids.Next(r.now.Wall).Bytes()
+			}
+			tasks = append(tasks, s)
+		}
+		for _, res := range ask[*nornv1.EnqueueReply](r, i, &nornv1.EnqueueRequest{Tasks: tasks}).Results {
+			if res.Error != nil || res.Receipt.GetDurableCopies() < 2 {
+				t.Fatalf("through node %d: %v", i+1, res)
+			}
+			ids = append(ids, parse(t, res.Receipt.GetId()).Bytes())
+		}
+	}
+	for i := range 5 {
+		if n := ask[*nornv1.CountReply](r, i, &nornv1.CountRequest{}).Total.Total; n != 200 {
+			t.Errorf("node %d counts %d tasks of 200", i+1, n)
+		}
+		seen := map[string]bool{}
+		for req := (&nornv1.ListRequest{Limit: 7}); ; {
+			page := ask[*nornv1.ListReply](r, i, req)
+			last := ""
+			for _, task := range page.Tasks {
+				if seen[task.Id] || task.Id <= last {
+					t.Fatalf("node %d lists %s twice or out of order", i+1, task.Id)
+				}
+				seen[task.Id], last = true, task.Id
+			}
+			if req.Cursor = page.NextCursor; len(req.Cursor) == 0 {
+				break
+			}
+		}
+		if len(seen) != 200 {
+			t.Errorf("node %d lists %d tasks of 200", i+1, len(seen))
+		}
+		for _, task := range ids[:20] {
+			if got := ask[*nornv1.GetReply](r, i, &nornv1.GetRequest{Id: task}).Task; got.State != nornv1.State_STATE_READY {
+				t.Errorf("node %d reads %v", i+1, got)
+			}
+		}
+		queues := ask[*nornv1.QueuesReply](r, i, &nornv1.QueuesRequest{Names: []string{"q"}}).Queues
+		if len(queues) != 1 || queues[0].Count.Total != 200 {
+			t.Errorf("node %d knows %v", i+1, queues)
+		}
+	}
+}
+
+// TestAWorkerGetsTheTasksOfAllLeaders: through one node everything is claimed,
+// kept and finished, each task once.
+func TestAWorkerGetsTheTasksOfAllLeaders(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	var tasks []*nornv1.TaskSpec
+	for range 60 {
+		tasks = append(tasks, spec("q"))
+	}
+	ask[*nornv1.EnqueueReply](r, 1, &nornv1.EnqueueRequest{Tasks: tasks})
+	claimed := map[string]uint64{}
+	for n := 0; len(claimed) < 60; n++ {
+		if n > 200 {
+			t.Fatalf("%d tasks were claimed of 60", len(claimed))
+		}
+		reply := ask[*nornv1.ClaimReply](r, 3, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5, LeaseSeconds: 30})
+		for _, g := range reply.Grants {
+			if claimed[g.Task.Id] != 0 {
+				t.Fatalf("%s was claimed twice", g.Task.Id)
+			}
+			claimed[g.Task.Id] = g.Token
+		}
+	}
+	if n := len(ask[*nornv1.ClaimReply](r, 3, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5}).Grants); n != 0 {
+		t.Fatalf("%d more tasks were claimed", n)
+	}
+	var refs []*nornv1.ClaimRef
+	var done []*nornv1.Completion
+	for task, token := range claimed {
+		refs = append(refs, &nornv1.ClaimRef{Id: parse(t, task).Bytes(), Token: token})
+		done = append(done, &nornv1.Completion{Id: parse(t, task).Bytes(), Token: token, AutoSeq: true})
+	}
+	for _, res := range ask[*nornv1.RenewReply](r, 0, &nornv1.RenewRequest{Claims: refs, LeaseSeconds: 60}).Results {
+		if res.Error != nil {
+			t.Fatal(res.Error)
+		}
+	}
+	for _, res := range ask[*nornv1.WriteReply](r, 4, &nornv1.CompleteRequest{Completions: done}).Results {
+		if res.Error != nil {
+			t.Fatal(res.Error)
+		}
+	}
+	for i := range 5 {
+		if c := ask[*nornv1.CountReply](r, i, &nornv1.CountRequest{}).Total; c.Completed != 60 || c.Total != 60 {
+			t.Errorf("node %d counts %v", i+1, c)
+		}
+	}
+}
+
+// TestAWaitingClaimHearsOfWorkElsewhere: no wake-up is lost, and nobody asks
+// without end.
+func TestAWaitingClaimHearsOfWorkElsewhere(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	from := map[int]Origin{}
+	for i := range 5 {
+		from[i] = r.send(i, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 20})
+	}
+	r.settle()
+	if len(r.post) != 0 {
+		t.Fatalf("%d messages without end", len(r.post))
+	}
+	for i := range 5 {
+		if _, answered := r.peers[i].replies[from[i]]; answered {
+			t.Fatalf("node %d answers without work", i+1)
+		}
+	}
+	for range 5 {
+		ask[*nornv1.EnqueueReply](r, 2, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+	}
+	for range 8 { // all news may have gone to the same node: the others ask again
+		r.pass(seekAgain)
+		r.settle()
+	}
+	seen := map[string]bool{}
+	for i := range 5 {
+		reply, ok := r.peers[i].replies[from[i]]
+		if !ok {
+			t.Errorf("node %d still waits", i+1)
+			continue
+		}
+		for _, g := range reply.Message.(*nornv1.ClaimReply).Grants {
+			seen[g.Task.Id] = true
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d tasks were claimed of 5", len(seen))
+	}
+}
+
+// TestADeadNodeIsNotWaitedFor: what only it could answer is refused, the rest
+// is answered, and its part of what is under way is unknown.
+func TestADeadNodeIsNotWaitedFor(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	ask[*nornv1.EnqueueReply](r, 1, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+	r.kill(2)
+	from := r.send(0, &nornv1.CountRequest{})
+	r.settle()
+	if _, ok := r.peers[0].replies[from]; ok {
+		t.Fatal("counted without the node")
+	}
+	r.tell()
+	if reply := r.peers[0].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Fatalf("got %+v", reply)
+	}
+	if n := ask[*nornv1.CountReply](r, 0, &nornv1.CountRequest{}).Total.Total; n != 1 {
+		t.Errorf("%d tasks", n)
+	}
+	var tasks []*nornv1.TaskSpec
+	for range 50 {
+		tasks = append(tasks, spec("q"))
+	}
+	for _, res := range ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: tasks}).Results {
+		if res.Error != nil { // the IDs are drawn where a leader is
+			t.Errorf("%v", res.Error)
+		}
+	}
+	from = r.send(0, &nornv1.CountRequest{})
+	r.post = nil // nobody hears of it
+	r.pass(forwardTimeout + time.Second)
+	if reply, ok := r.peers[0].replies[from]; !ok || reply.Err == nil || reply.Err.Effect != nornv1.Effect_EFFECT_UNKNOWN {
+		t.Errorf("got %+v", reply)
+	}
+}

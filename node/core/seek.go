@@ -1,0 +1,338 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Heads tells another node the best ready task of some queues over the
+// partitions led here: after each claim request of its own, and when a queue
+// that had nothing for it has something.
+type Heads struct{ Heads []Head }
+
+// Head is the best ready task of one queue. Ready false: there is none.
+type Head struct {
+	Queue string
+	Ready bool
+	Rank  claim.Rank
+}
+
+func (*Heads) peerMessage() {}
+
+const (
+	// maxCredit bounds the claim requests of one queue that are on their way to
+	// one node at once. It begins with one, doubles with each that was granted
+	// something and falls to one with each that was not: no herds.
+	maxCredit = 64
+	// seekAgain is after what time a node is asked again although it said that it
+	// has nothing: its news may have been lost.
+	seekAgain = time.Second
+)
+
+// seeks finds work that other nodes hand out, for the claim requests that came
+// here: the best head goes first, as far as it is known (design 7.3).
+type seeks struct {
+	c     *Core
+	heads map[register.Member]map[string]*remote
+	asked map[AskKey]*gather // claims on their way
+	at    int64              // mono ns of the next look at who waits
+	turn  int
+
+	// Of the others: who asked for a queue in vain.
+	hungry map[string]map[register.Member]bool
+	fed    []string // queues of them that have something now
+}
+
+// remote is what is known of one queue at another leader.
+type remote struct {
+	known  bool
+	ready  bool
+	rank   claim.Rank
+	open   int // requests on their way
+	credit int
+}
+
+func newSeeks(c *Core) *seeks {
+	return &seeks{
+		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[AskKey]*gather),
+		hungry: make(map[string]map[register.Member]bool), at: clock.Never,
+	}
+}
+
+// leaders are the other nodes that lead something and are up, in order.
+func (s *seeks) leaders() []register.Member {
+	all := make(map[register.Member]bool)
+	for p := range s.c.cells {
+		if m, ok := s.c.routes.leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
+			all[m] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), compareMembers)
+}
+
+func (s *seeks) of(m register.Member, name string) *remote {
+	queues := s.heads[m]
+	if queues == nil {
+		queues = make(map[string]*remote)
+		s.heads[m] = queues
+	}
+	if queues[name] == nil {
+		if len(queues) > s.c.cfg.MaxQueues {
+			clear(queues) // it is a hint
+		}
+		queues[name] = &remote{credit: 1}
+	}
+	return queues[name]
+}
+
+// best is the node to ask next: the one with the best head that is known, or
+// one of which nothing is known; none when all have nothing. A request that does
+// not wait asks everybody once.
+func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, rank *claim.Rank, found bool) {
+	s.turn++
+	for i := range leaders {
+		m := leaders[(s.turn+i)%len(leaders)]
+		if slices.Contains(w.tried, m) {
+			continue
+		}
+		for _, name := range w.names {
+			h := s.of(m, name)
+			switch {
+			case s.c.desk.paused[name], w.parks && h.open >= h.credit:
+			case h.known && h.ready:
+				if rank == nil || h.rank.Compare(rank) < 0 {
+					to, rank, found = m, &h.rank, true
+				}
+			case !found && (!h.known || !w.parks):
+				to, found = m, true
+			}
+		}
+	}
+	return to, rank, found
+}
+
+// claim serves a request from here or from elsewhere, whoever has the better
+// task. It tells whether the request is on its way or answered.
+func (s *seeks) claim(now clock.Time, w *waiter) bool {
+	if s.c.routes.alone || w.routed {
+		return s.c.grant(now, w)
+	}
+	to, theirs, found := s.best(w, s.leaders())
+	if q, _ := s.c.desk.best(w); q != nil {
+		_, ours, ok := q.heads.Best()
+		if ok && (theirs == nil || ours.Compare(theirs) <= 0) && s.c.grant(now, w) {
+			return true
+		}
+	}
+	if found {
+		s.ask(now, w, to)
+	}
+	return found
+}
+
+// ask sends a request to another leader.
+func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
+	for _, name := range w.names {
+		s.of(to, name).open++
+	}
+	w.tried = append(w.tried, to)
+	body := gproto.CloneOf(w.body)
+	body.WaitSeconds = 0
+	waited := time.Duration(now.Mono - w.received)
+	r := s.c.routes
+	k := &seeking{s: s, w: w, to: to, waited: waited}
+	g := r.gather(now, &Request{From: w.from}, k, 0)
+	g.then = k.came
+	if w.key().named() {
+		s.asked[w.key()] = g
+	}
+	r.forward(now, g, to, nil, body, nil)
+}
+
+// seeking is a claim request at another leader.
+type seeking struct {
+	s      *seeks
+	w      *waiter
+	to     register.Member
+	waited time.Duration
+	reply  *nornv1.ClaimReply
+}
+
+func (k *seeking) take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
+
+// fail: what it may have been granted there is free again after its lease.
+func (k *seeking) fail([]int, *proto.Error) {}
+
+func (k *seeking) answer() (gproto.Message, *proto.Error) { return k.reply, nil }
+
+// came passes on what was granted, or lets the search go on.
+func (k *seeking) came(g *gather) {
+	got := len(k.reply.GetGrants()) > 0
+	k.s.returned(g, k.w, k.to, got)
+	if !got {
+		k.s.c.pursue(k.s.c.now, k.w)
+		return
+	}
+	k.reply.WaitedSeconds = k.waited.Seconds()
+	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants})
+	for _, name := range k.w.names { // where there was something, others may go too
+		if k.s.of(k.to, name).ready {
+			k.s.send(k.s.c.now, k.to, name)
+		}
+	}
+}
+
+// returned notes that a request is no longer on its way.
+func (s *seeks) returned(g *gather, w *waiter, to register.Member, got bool) {
+	if s.asked[w.key()] == g {
+		delete(s.asked, w.key())
+	}
+	for _, name := range w.names {
+		h := s.of(to, name)
+		h.open = max(0, h.open-1)
+		if got {
+			h.credit = min(2*h.credit, maxCredit)
+		} else {
+			h.credit = 1
+		}
+	}
+}
+
+// withdraw gives up a request with this key that is on its way, if there is
+// one, and gives its origin.
+func (s *seeks) withdraw(key AskKey) (Origin, bool) {
+	g := s.asked[key]
+	if g == nil {
+		return Origin{}, false
+	}
+	k := g.join.(*seeking)
+	s.c.routes.abandon(g)
+	return k.w.from, true
+}
+
+// learn takes the news of another leader.
+func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
+	for _, n := range m.Heads {
+		h := s.of(from, n.Queue)
+		h.known, h.ready, h.rank = true, n.Ready, n.Rank
+		if n.Ready {
+			s.send(now, from, n.Queue)
+		}
+	}
+}
+
+// send has requests that wait for a queue asked for at a node that has work.
+func (s *seeks) send(now clock.Time, to register.Member, name string) {
+	q := s.c.desk.queues[name]
+	h := s.of(to, name)
+	for q != nil && h.open < h.credit && !s.c.desk.paused[name] {
+		w := q.first()
+		if w == nil || w.routed {
+			return
+		}
+		s.c.desk.drop(w)
+		s.ask(now, w, to)
+		q = s.c.desk.queues[name]
+	}
+}
+
+// work asks again for those who wait, one per queue, should news have been
+// lost, and spreads what the others are hungry for.
+func (s *seeks) work(now clock.Time) {
+	s.feed()
+	if s.c.routes.alone || len(s.c.desk.byTime) == 0 {
+		s.at = clock.Never
+		return
+	}
+	if s.at == clock.Never {
+		s.at = now.Mono + int64(seekAgain)
+	}
+	if now.Mono < s.at {
+		return
+	}
+	s.at = now.Mono + int64(seekAgain)
+	leaders := s.leaders()
+	if len(leaders) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.c.desk.queues)) {
+		s.turn++
+		to := leaders[s.turn%len(leaders)]
+		if h := s.of(to, name); h.open == 0 {
+			s.send(now, to, name)
+		}
+	}
+}
+
+// served tells a node that asked for tasks what is left, and remembers which
+// queues have nothing for it.
+func (s *seeks) served(to register.Member, w *waiter) {
+	news := &Heads{}
+	for _, name := range w.names {
+		h := s.head(name)
+		news.Heads = append(news.Heads, h)
+		if h.Ready {
+			continue
+		}
+		if s.hungry[name] == nil {
+			if len(s.hungry) >= s.c.cfg.MaxQueues {
+				continue // it will ask again
+			}
+			s.hungry[name] = make(map[register.Member]bool)
+		}
+		s.hungry[name][to] = true
+	}
+	s.c.ready.Send = append(s.c.ready.Send, Send{To: to, Message: news})
+}
+
+func (s *seeks) head(name string) Head {
+	h := Head{Queue: name}
+	if q := s.c.desk.queues[name]; q != nil && !s.c.desk.paused[name] {
+		if _, rank, ok := q.heads.Best(); ok {
+			h.Ready, h.Rank = true, *rank
+		}
+	}
+	return h
+}
+
+// filled hears that a queue may have something.
+func (s *seeks) filled(name string) {
+	if len(s.hungry) > 0 && s.hungry[name] != nil && !slices.Contains(s.fed, name) {
+		s.fed = append(s.fed, name)
+	}
+}
+
+// feed tells the hungry.
+func (s *seeks) feed() {
+	if len(s.fed) == 0 {
+		return
+	}
+	news := make(map[register.Member]*Heads)
+	for _, name := range s.fed {
+		h := s.head(name)
+		if !h.Ready { // those who wait here were first
+			continue
+		}
+		for m := range s.hungry[name] { // Any order: each has its own message.
+			if news[m] == nil {
+				news[m] = &Heads{}
+			}
+			news[m].Heads = append(news[m].Heads, h)
+		}
+		delete(s.hungry, name)
+	}
+	s.fed = s.fed[:0]
+	for _, m := range slices.SortedFunc(maps.Keys(news), compareMembers) {
+		s.c.ready.Send = append(s.c.ready.Send, Send{To: m, Message: news[m]})
+	}
+}
