@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -17,22 +18,36 @@ type Config struct {
 	// own if you can: every acknowledgement waits for an fsync there. Danger:
 	// a copy of it must never be started beside the original.
 	Data string
-	// Name of this node, unique in the cluster. Default: PeerListen. It is
-	// written into the data directory, which starts under no other name.
+	// Name of this node, unique in the cluster. Default: PeerAdvertise, or
+	// PeerListen. It is written into the data directory, which starts under no
+	// other name.
 	Name string
 	// Listen is the address of the client port. Default 127.0.0.1:7711. Danger:
 	// on another address than loopback everybody who reaches it may do
 	// everything, unless there is an auth token or a client CA.
 	Listen string
-	// PeerListen is the address of the port for other nodes. Default
-	// 127.0.0.1:7712.
+	// PeerListen is the address of the port for other nodes, TCP and UDP. Default
+	// 127.0.0.1:7712. Danger: who reaches it can pass for a node; keep it in a
+	// network of your own.
 	PeerListen string
+	// PeerAdvertise is where other nodes reach PeerListen, host:port; a name is
+	// looked up by those who dial it. Default PeerListen; required where that is
+	// every address (0.0.0.0), or behind address translation.
+	PeerAdvertise string
 	// HTTPListen is the address of /livez, /readyz and /metrics. Default
 	// 127.0.0.1:7713.
 	HTTPListen string
+	// Join are peer addresses of nodes of the cluster to join, host:port. Default
+	// none: an empty directory makes a cluster of one. They matter until this
+	// node has joined, and are hints for finding the others ever after; its own
+	// address may be among them.
+	Join []string
 	// Zone is the failure domain of this node (rack, availability zone). Default
 	// none. Replicas go to different zones where there are enough.
 	Zone string
+	// Weight is this node's share of the work relative to the others'. Default
+	// 100. Give a machine with twice the disk and processors twice the weight.
+	Weight int
 
 	// Replicas of every partition, N. Cluster. Default 3: survives the loss of
 	// (N-1)/2 nodes. A smaller cluster runs with the members it has.
@@ -109,6 +124,11 @@ type Config struct {
 	// IdleTimeout cuts connections without a byte from the client. Default 0:
 	// never. Danger: workers that wait for tasks are silent; over 5m is safe.
 	IdleTimeout time.Duration
+	// GossipInterval is between two probes of this node for the life of others.
+	// Default 1s. One that does not answer seems dead after about six. Shorter:
+	// noticed sooner, more packets, more false alarms; nothing depends on it but
+	// how soon hints come. The same on all nodes.
+	GossipInterval time.Duration
 
 	// DefaultLease of claims that ask for none. Default 30s, from 1s to 24h.
 	// Workers renew at a third of it. Longer: a dead worker's task waits longer;
@@ -163,6 +183,12 @@ type Config struct {
 	// TLSClientCA: clients must show a certificate signed by one of these, PEM.
 	// Default none. With TLSCert only.
 	TLSClientCA string
+	// GossipKeyFile holds the keys that gossip is encrypted with, the same on all
+	// nodes: one per line, 16, 24 or 32 bytes in base64. The first one encrypts,
+	// all decrypt. Default none: a key that follows from the cluster's UUID.
+	// Danger: without one, who knows the UUID and reaches the peer port can spread
+	// false hints of who is alive (never false data).
+	GossipKeyFile string
 
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string
@@ -177,12 +203,12 @@ type Config struct {
 // and no field depends on another: see [Config.Complete].
 func Default() *Config {
 	return &Config{
-		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713",
+		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713", Weight: 100,
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
-		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
+		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,
@@ -191,11 +217,11 @@ func Default() *Config {
 	}
 }
 
-// Complete fills in what follows from other fields: Name from PeerListen, and
-// Buffer from Eta.
+// Complete fills in what follows from other fields: Name from PeerAdvertise or
+// PeerListen, and Buffer from Eta.
 func (c *Config) Complete() {
 	if c.Name == "" {
-		c.Name = c.PeerListen
+		c.Name = cmp.Or(c.PeerAdvertise, c.PeerListen)
 	}
 	c.Buffer = c.EffectiveBuffer()
 }
@@ -213,6 +239,7 @@ const (
 	maxPartitions = 4096
 	maxReplicas   = 9
 	maxName       = 255
+	maxJoin       = 256
 	longestRetry  = 365 * 24 * time.Hour
 	// longestRetention is ten years: beyond it, keep.
 	longestRetention = 10 * 365 * 24 * time.Hour

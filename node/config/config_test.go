@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	seen := map[string]bool{}
 	for i, s := range c.Settings() {
 		before := v.Field(i).Interface()
-		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB"}[s.Type()]
+		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB", "list": "x:1,y:2"}[s.Type()]
 		if word, ok := map[string]string{"log-level": "warn", "log-format": "json", "retention-policy": "keep"}[s.Name]; ok {
 			text = word
 		}
@@ -169,6 +170,44 @@ func TestPortsMustDiffer(t *testing.T) {
 	}
 }
 
+// TestPeers checks what other nodes are told, and where they are looked for.
+func TestPeers(t *testing.T) {
+	c, err := Load(Sources{
+		File:    file(t, "join: n1:7712, n2:7712 ,\n"),
+		Environ: []string{"NORN_SERVER_PEER_LISTEN=:7712"},
+		Flags:   map[string]string{"peer-advertise": "n3.example:7712"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.Join, []string{"n1:7712", "n2:7712"}) || c.Name != "n3.example:7712" || c.Weight != 100 {
+		t.Errorf("join %q, name %q, weight %d", c.Join, c.Name, c.Weight)
+	}
+	_, err = Load(Sources{Flags: map[string]string{
+		"join": "n1:7712,n2,:7712,0.0.0.0:1,n3:0", "peer-listen": "[::]:7712", "weight": "0", "gossip-interval": "2m",
+	}})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`join: "n2" is not host:port of one node`, `join: ":7712" is not`, `join: "0.0.0.0:1" is not`, `join: "n3:0" is not`,
+		"peer-listen: [::]:7712 is every address of this machine; say with peer-advertise", "weight: 0 is not between 1 and 1000000",
+		"gossip-interval: 2m is not between 10ms and 1m",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing: %s\nin: %v", want, err)
+		}
+	}
+	if got := len(strings.Split(err.Error(), "\n")); got != 7 {
+		t.Errorf("%d problems, want 7: %v", got, err)
+	}
+	c = Default()
+	c.PeerAdvertise = "0.0.0.0:1"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "peer-advertise: ") {
+		t.Errorf("advertised is every address: %v", err)
+	}
+}
+
 // TestExample keeps norn.example.yaml complete, commented, and equal to the
 // defaults.
 func TestExample(t *testing.T) {
@@ -212,7 +251,7 @@ func TestExample(t *testing.T) {
 
 func TestPrintedConfigLoadsAgain(t *testing.T) {
 	c := completed()
-	c.Zone, c.Name, c.Data = "yes", "1", "a: b # c"
+	c.Zone, c.Name, c.Data, c.Join = "yes", "1", "a: b # c", []string{"n1:1", "n2:2"}
 	b, err := c.YAML()
 	if err != nil {
 		t.Fatal(err)

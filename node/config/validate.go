@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/ring"
 )
 
 // problems collects what is wrong.
@@ -34,7 +35,10 @@ func (c *Config) Validate() error {
 	var p problems
 	p.add(c.Data == "", "data: the data directory has no path")
 	p.add(len(c.Name) > maxName, "name: %d bytes are over %d", len(c.Name), maxName)
+	p.add(len(c.Zone) > maxName, "zone: %d bytes are over %d", len(c.Zone), maxName)
+	between(&p, "weight", c.Weight, 1, ring.MaxWeight)
 	c.checkAddresses(&p)
+	c.checkPeers(&p)
 	between(&p, "replicas", c.Replicas, 1, maxReplicas)
 	between(&p, "partitions", c.Partitions, 1, maxPartitions)
 	lasts(&p, "eta", c.Eta, time.Millisecond, 5*time.Minute)
@@ -79,6 +83,31 @@ func (c *Config) checkAddresses(p *problems) {
 	}
 }
 
+// checkPeers checks what other nodes are told, and where they are looked for.
+func (c *Config) checkPeers(p *problems) {
+	dialled := func(name, addr string) {
+		host, port, err := net.SplitHostPort(addr)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		p.add(err != nil || bad != nil || n == 0 || wildcard(host) || len(addr) > maxName, "%s: %q is not host:port of one node", name, addr)
+	}
+	p.add(len(c.Join) > maxJoin, "join: %d addresses are over %d", len(c.Join), maxJoin)
+	for _, addr := range c.Join {
+		dialled("join", addr)
+	}
+	if c.PeerAdvertise != "" {
+		dialled("peer-advertise", c.PeerAdvertise)
+		return
+	}
+	host, _, err := net.SplitHostPort(c.PeerListen)
+	p.add(err == nil && wildcard(host), "peer-listen: %s is every address of this machine; say with peer-advertise at which one other nodes reach it", c.PeerListen)
+}
+
+// wildcard tells whether a host stands for every address.
+func wildcard(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
 func (c *Config) checkLimits(p *problems) {
 	size := func(name string, v, low, high int) {
 		p.add(v < low || v > high, "%s: %s is not between %s and %s", name, Size(v), Size(low), Size(high))
@@ -103,6 +132,7 @@ func (c *Config) checkTimes(p *problems) {
 	lasts(p, "frame-timeout", c.FrameTimeout, soon, late)
 	lasts(p, "write-timeout", c.WriteTimeout, soon, late)
 	p.add(c.IdleTimeout < 0, "idle-timeout: %s is negative; 0 means never", c.IdleTimeout)
+	lasts(p, "gossip-interval", c.GossipInterval, soon, time.Minute)
 	lasts(p, "default-lease", c.DefaultLease, minLease, maxLease)
 	lasts(p, "disk-check-interval", c.DiskCheckInterval, soon, time.Minute)
 	lasts(p, "retry-initial", c.RetryInitial, time.Millisecond, longestRetry)

@@ -40,6 +40,19 @@ func str(to *string) value {
 	return field[string]{to, "string", func(s string) (string, error) { return s, nil }, same}
 }
 
+// list is texts with commas between them.
+func list(to *[]string) value {
+	return field[[]string]{to, "list", func(s string) ([]string, error) {
+		var out []string
+		for part := range strings.SplitSeq(s, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				out = append(out, part)
+			}
+		}
+		return out, nil
+	}, func(all []string) string { return strings.Join(all, ",") }}
+}
+
 func word(to *string, words ...string) value {
 	return field[string]{to, "string", func(s string) (string, error) {
 		if !slices.Contains(words, s) {
