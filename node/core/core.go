@@ -86,6 +86,7 @@ type Core struct {
 	repairs *repairs
 	routes  *routes
 	seeks   *seeks
+	fetches *fetches
 	now     clock.Time // of the call under way
 	dropped []GrantRef // grants of ours that nobody will hear of
 	disk    uint64     // free bytes
@@ -105,7 +106,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
-	c.seeks = newSeeks(c)
+	c.seeks, c.fetches = newSeeks(c), &fetches{c: c}
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
@@ -188,6 +189,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.seeks.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
+	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
 	if dropped := c.dropped; len(dropped) > 0 {
@@ -264,7 +266,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at)
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next())
 }
 
 // check keeps an error that must stop the node.
@@ -343,6 +345,9 @@ func (c *Core) handle(now clock.Time, r *Request) {
 func (c *Core) other(now clock.Time, r *Request) {
 	switch m := r.Body.(type) {
 	case *nornv1.GetRequest:
+		if c.fetches.get(now, r, m) {
+			return
+		}
 		c.read(newGet(r.From, m, len(c.vnodes)))
 	case *nornv1.ListRequest:
 		c.read(newList(r.From, m, c.about(r)))

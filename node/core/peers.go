@@ -64,6 +64,10 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.routes.asked(now, m.From, b)
 	case *Forwarded:
 		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants})
+	case *Fetch:
+		c.fetches.asked(m.From, b)
+	case *Fetched:
+		c.fetches.fetched(now, m.From, b)
 	case *Heads:
 		c.seeks.learn(now, m.From, b)
 	case *Withdraw:

@@ -200,3 +200,40 @@ func TestADeadNodeIsNotWaitedFor(t *testing.T) {
 		t.Errorf("got %+v", reply)
 	}
 }
+
+// TestAReadSeesWhatAMajorityHas and repairs the replica that lacks it.
+func TestAReadSeesWhatAMajorityHas(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	r.cut[[2]int{0, 2}], r.cut[[2]int{1, 2}] = true, true
+	from := r.enqueue(0, task, nil)
+	r.settle()
+	if r.result(0, from).GetReceipt() == nil || r.copies(task) != 2 {
+		t.Fatalf("%v on %d disks", r.result(0, from), r.copies(task))
+	}
+	clear(r.cut)
+	r.now = r.now.Add(10 * time.Second) // nothing is sent again
+	r.peers[0].core.writes.open = nil
+	for _, l := range []nornv1.ReadLevel{nornv1.ReadLevel_READ_LEVEL_ONE, nornv1.ReadLevel_READ_LEVEL_QUORUM, nornv1.ReadLevel_READ_LEVEL_ONE} {
+		// Through itself: a cluster whose leader is the first would be asked else.
+		r.next++
+		o := Origin{Conn: 1, Request: r.next}
+		r.check(r.peers[2].core.Step(r.now, &Request{From: o, routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: l}}}))
+		r.turn(2)
+		r.settle()
+		reply, first := r.peers[2].replies[o], l == nornv1.ReadLevel_READ_LEVEL_ONE && r.next == 2
+		if (reply.Err != nil) != first {
+			t.Errorf("level %v: %+v", l, reply)
+		}
+	}
+	if r.copies(task) != 3 {
+		t.Errorf("%d copies after the read", r.copies(task))
+	}
+	r.kill(0)
+	r.kill(1)
+	o := r.send(2, &nornv1.GetRequest{Id: task.Bytes()})
+	r.pass(fetchTimeout)
+	if reply := r.peers[2].replies[o]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("a majority cannot be read: %+v", reply)
+	}
+}

@@ -1,0 +1,223 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Fetch asks a replica for all facts of a task.
+type Fetch struct {
+	Number uint64 // the asker's
+	Task   id.ID
+}
+
+// Fetched is what the replica has. It may be cut short: what is missing is
+// healed by repair.
+type Fetched struct {
+	Number uint64
+	Facts  []crdt.Fact
+}
+
+func (*Fetch) peerMessage()   {}
+func (*Fetched) peerMessage() {}
+
+const (
+	// fetchTimeout is how long replicas are waited for.
+	fetchTimeout = 2 * time.Second
+	// fetchBytes bounds the facts in one answer.
+	fetchBytes = 8 << 20
+	// maxFetches bounds the reads that wait for replicas.
+	maxFetches = 1 << 14
+)
+
+// fetches are reads of several replicas (design 5). The facts of the others are
+// merged here, the read then sees the union; who lacks something is sent it.
+type fetches struct {
+	c      *Core
+	number uint64
+	open   map[uint64]*fetch
+	byTime byTime[*fetch]
+}
+
+type fetch struct {
+	timed
+	from     Origin
+	task     id.ID
+	cohort   []register.Member
+	need     int // replicas, this one counted
+	left     []register.Member
+	answered []*answeredFetch
+	read     Read
+	enough   func() bool // nothing more is to be seen; else all are asked
+}
+
+type answeredFetch struct {
+	from  register.Member
+	facts map[crdt.Key]bool
+}
+
+// get reads a task from as many replicas as the request asks for. It tells
+// whether it takes the request: one replica is read by the caller.
+func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
+	task, bad := readID(m.GetId())
+	if bad != nil {
+		return false
+	}
+	p := ring.Of(task, len(f.c.vnodes))
+	cohort := f.c.cells[p].Cohort
+	l := m.GetConsistency()
+	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
+		f.c.refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
+		return true
+	}
+	need := level(&nornv1.Durability{Level: nornv1.WriteLevel(l.GetLevel()), Copies: l.GetReplicas()}, max(1, len(cohort)))
+	switch {
+	case need < 1:
+		f.c.refuse(r.From, proto.Invalid("a read needs at least one replica"))
+		return true
+	case need > max(1, len(cohort)):
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))
+		e.Guarantee = "replicas read"
+		f.c.refuse(r.From, e)
+		return true
+	case len(cohort) <= 1 || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
+		return false
+	case len(f.open) >= maxFetches:
+		f.c.refuse(r.From, crowded())
+		return true
+	}
+	read, bad := newGet(r.From, m, len(f.c.vnodes))
+	if bad != nil {
+		f.c.refuse(r.From, bad)
+		return true
+	}
+	f.begin(now, r, &fetch{from: r.From, task: task, cohort: cohort, need: need, read: read, enough: func() bool {
+		return !l.GetAtLeast() || f.sees(p, task, l)
+	}})
+	return true
+}
+
+// sees tells whether what is here reaches what the client has seen before.
+func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
+	d, err := vnode.ReadTask(f.c.tx, p, task, vnode.ReadOptions{NoClaims: true})
+	return f.c.check(err) && seen(d.Task, l.GetAtLeastToken(), l.GetAtLeastSeq())
+}
+
+func (f *fetches) begin(now clock.Time, r *Request, q *fetch) {
+	if f.number == 0 {
+		f.number = f.c.cfg.Rand.Uint64()
+		f.open = make(map[uint64]*fetch)
+	}
+	f.number++
+	q.number, q.until = f.number, now.Mono+int64(fetchTimeout)
+	if r.Deadline != 0 {
+		q.until = min(q.until, r.Deadline)
+	}
+	for _, m := range q.cohort {
+		if m != f.c.cfg.Self {
+			q.left = append(q.left, m)
+			f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: &Fetch{q.number, q.task}})
+		}
+	}
+	f.open[q.number] = q
+	f.byTime.add(q)
+	f.settle(q)
+}
+
+// asked gives what this replica has.
+func (f *fetches) asked(from register.Member, m *Fetch) {
+	facts, err := vnode.Facts(f.c.tx, ring.Of(m.Task, len(f.c.vnodes)), m.Task)
+	if !f.c.check(err) {
+		return
+	}
+	size := 0
+	for i := range facts {
+		if size += len(facts[i].Body) + factBytes; size > fetchBytes {
+			facts = facts[:i]
+			break
+		}
+	}
+	f.c.ready.Send = append(f.c.ready.Send, Send{To: from, Message: &Fetched{m.Number, facts}})
+}
+
+// fetched merges what a replica has.
+func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
+	q := f.open[m.Number]
+	if q == nil {
+		return // late
+	}
+	i := slices.Index(q.left, from)
+	if i < 0 || slices.ContainsFunc(m.Facts, func(x crdt.Fact) bool { return x.Task != q.task }) {
+		return
+	}
+	q.left = slices.Delete(q.left, i, i+1)
+	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts))}
+	for i := range m.Facts {
+		a.facts[m.Facts[i].Key] = true
+	}
+	q.answered = append(q.answered, a)
+	peers{f.c}.keep(now, &PartFacts{ring.Of(q.task, len(f.c.vnodes)), m.Facts})
+	f.settle(q)
+}
+
+// settle reads once enough has been heard.
+func (f *fetches) settle(q *fetch) {
+	if 1+len(q.answered) < q.need || len(q.left) > 0 && !q.enough() {
+		return
+	}
+	f.drop(q)
+	f.repair(q)
+	f.c.ready.Reads = append(f.c.ready.Reads, q.read)
+}
+
+func (f *fetches) drop(q *fetch) {
+	delete(f.open, q.number)
+	f.byTime.remove(q)
+}
+
+// repair sends those who have answered what they lack.
+func (f *fetches) repair(q *fetch) {
+	p := ring.Of(q.task, len(f.c.vnodes))
+	facts, err := vnode.Facts(f.c.tx, p, q.task)
+	if !f.c.check(err) {
+		return
+	}
+	for _, a := range q.answered {
+		var lacks []crdt.Fact
+		for _, x := range facts {
+			if !a.facts[x.Key] {
+				lacks = append(lacks, x)
+			}
+		}
+		if len(lacks) > 0 {
+			f.c.ready.Send = append(f.c.ready.Send, Send{To: a.from, Message: &Facts{Parts: []PartFacts{{p, lacks}}}})
+		}
+	}
+}
+
+// work gives up what has waited too long: with enough replicas it is read, else
+// it is refused.
+func (f *fetches) work(now clock.Time) {
+	for len(f.byTime) > 0 && f.byTime[0].until <= now.Mono {
+		q := f.byTime[0]
+		f.drop(q)
+		if 1+len(q.answered) >= q.need {
+			f.repair(q)
+			f.c.ready.Reads = append(f.c.ready.Reads, q.read)
+			continue
+		}
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
+			1+len(q.answered), len(q.cohort), q.task, q.need)
+		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
+		f.c.refuse(q.from, e)
+	}
+}
