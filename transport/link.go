@@ -164,9 +164,21 @@ func (l *Link) Read(h LinkHandler) error {
 }
 
 func (l *Link) read(h LinkHandler) error {
+	first := true
 	for {
-		if err := l.handleBuffered(h); err != nil {
-			return err
+		if b := l.in.buffered(); first && len(b) >= sniffBytes {
+			first = false
+			switch {
+			case isHTTP(b) || isHTTPReply(b):
+				return ErrPeerHTTP
+			case isTLS(b) || isTLSAlert(b):
+				return ErrPeerTLS
+			}
+		}
+		if !first {
+			if err := l.handleBuffered(h); err != nil {
+				return err
+			}
 		}
 		if err := l.in.fill(); err != nil {
 			return err

@@ -144,13 +144,7 @@ func (s *Server) Conns() int {
 
 // accept starts the reader of a connection, or refuses it.
 func (s *Server) accept(nc net.Conn) {
-	if tcp, ok := nc.(*net.TCPConn); ok {
-		// Without keep-alive a peer that vanished would stay forever. An error
-		// means that the connection is gone.
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
-			Enable: true, Idle: keepAliveIdle, Interval: keepAliveEvery, Count: keepAliveCount,
-		})
-	}
+	KeepAlive(nc)
 	c := s.newConn(nc)
 	s.mu.Lock()
 	full := len(s.conns) >= s.cfg.MaxConns
@@ -171,6 +165,17 @@ func (s *Server) accept(nc net.Conn) {
 	s.running.Add(1)
 	s.mu.Unlock()
 	go s.serve(c)
+}
+
+// KeepAlive turns on keep-alive on a TCP connection that was accepted. Without
+// it a peer that vanished would stay forever.
+func KeepAlive(nc net.Conn) {
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		// An error means that the connection is gone.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: keepAliveIdle, Interval: keepAliveEvery, Count: keepAliveCount,
+		})
+	}
 }
 
 func (s *Server) serve(c *Conn) {

@@ -52,6 +52,7 @@ func Rows() []Row {
 		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
 		{Dir: "node/core", Layer: 5, Pure: true, Never: []string{"transport"}, Why: "the simulator drives this very code, without sockets"},
 		{Dir: "node", Layer: 6, Why: "it runs a core; it serves programs it does not know"},
+		{Dir: "node/peer", Layer: 6, Never: []string{"claim", "election", "session", "store", "vnode"}, Why: "it carries what nodes say to each other and does not judge it; impure, because sockets are"},
 		{Dir: "client", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session"}, Why: "a program that imports the client must not link the server"},
 		{Dir: "client/worker", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session", "client"}, Why: "a program that imports the worker SDK must not link the server"},
 		{Dir: "web", Layer: 7, Never: []string{"vnode", "store"}, Why: "pages see the node through the small Backend interface only"},

@@ -1,0 +1,26 @@
+// Package peer is the connections between nodes: over the peer port they carry
+// the messages of the core and of the register's group, and let a new node ask
+// to be let in.
+//
+// Contract:
+//
+//   - Messages are one-way and may get lost, never changed; on one connection
+//     they stay in order. A node dials everyone it sends to, with a connection
+//     for small messages and one for large ones (design 11); what others send
+//     comes in over connections that they have dialled.
+//   - [Network.Send] never blocks. What does not fit the bounded queue of a peer,
+//     or has nobody to go to, is dropped and counted: senders send again. A slow
+//     or dead peer holds up nobody else.
+//   - A connection is open when both sides know whom they talk to: version,
+//     secret, cluster, name and incarnation at both ends. Otherwise it is refused
+//     with an error that both sides log once, and tried again.
+//   - [Handler] hears of messages in the order of their connection, and of peers
+//     that come and go.
+//   - A connection that carries nothing for Timing.Idle, from either side, ends.
+//   - Nothing a peer sends makes a node allocate more than a few times the bytes
+//     that came, and those are bounded by [Limits].
+//
+// Without TLS and a secret the port is open to whoever reaches it. The secret is
+// sent as it is: who listens to the wire learns it, unless there is TLS.
+// Gossip streams are handed on before TLS; they have a key of their own.
+package peer

@@ -1,0 +1,130 @@
+package peer
+
+import (
+	"crypto/subtle"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// life is the latest start of a data directory that was seen.
+type life struct{ boot, tag uint64 }
+
+// maxLives bounds how many of them are remembered: members, and removed ones.
+const maxLives = register.MaxNodes + register.MaxRemoved
+
+// hello is what this node says first on a lane.
+func (n *Network) hello(l *lane) *nornv1.PeerHello {
+	c := &n.cfg
+	return &nornv1.PeerHello{
+		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(n.Cluster()), Generation: c.Generation(),
+		From: node(c.Self), To: node(l.to), Boot: c.Boot, Life: n.life, Lane: nornv1.PeerLane(l.which),
+		Addresses: c.Advertise, Secret: []byte(c.Secret), Build: c.Build,
+	}
+}
+
+// greet judges a hello and answers it.
+func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refusal) {
+	version, refusal := speak(h.MinVersion, h.MaxVersion)
+	reply := &nornv1.PeerHelloReply{From: node(n.cfg.Self), Build: n.cfg.Build}
+	if refusal == nil {
+		refusal = n.checkSecret(secret)
+	}
+	if refusal == nil { // who has proved to belong here hears more
+		reply.Cluster, reply.Generation = cluster(n.Cluster()), n.cfg.Generation()
+		reply.Secret = []byte(n.cfg.Secret)
+		refusal = n.judge(h)
+	}
+	if refusal != nil {
+		reply.Refusal, reply.Error = refusal.Reason, refusal.proto()
+		return reply, refusal
+	}
+	reply.Version = version
+	return reply, nil
+}
+
+func (n *Network) checkSecret(secret []byte) *Refusal {
+	if subtle.ConstantTimeCompare([]byte(n.cfg.Secret), secret) == 1 {
+		return nil
+	}
+	what := "wrong"
+	switch {
+	case len(secret) == 0:
+		what = "missing"
+	case n.cfg.Secret == "":
+		what = "not set on the node that was dialled"
+	}
+	return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "the cluster's secret is %s: it must be the same on all nodes", what)
+}
+
+// judge decides about a peer that speaks our version and knows our secret.
+func (n *Network) judge(h *Hello) *Refusal {
+	self, own := n.cfg.Self, n.Cluster()
+	switch {
+	case h.From.Incarnation == self.Incarnation:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SELF,
+			"nodes %q and %q have the same incarnation %s: one runs on a copy of the other's data directory, or an address is wrong", h.From.Node, self.Node, self.Incarnation)
+	case own == register.UUID{}:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY, "node %q is not a member of a cluster yet", self.Node)
+	case h.Cluster != own:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_CLUSTER, "node %q belongs to cluster %s, node %q to %s: check the address", h.From.Node, h.Cluster, self.Node, own)
+	case h.To != self:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OTHER_NODE,
+			"node %q of incarnation %s was meant, and at this address is node %q of incarnation %s: it was formatted anew or replaced, or the address is out of date", h.To.Node, h.To.Incarnation, self.Node, self.Incarnation)
+	}
+	if n.cfg.Admit != nil {
+		if err := n.cfg.Admit(*h); err != nil {
+			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
+		}
+	}
+	return n.alive(h)
+}
+
+// alive refuses a start of a data directory that is not the latest: it runs on a
+// copy, and may have forgotten what it promised (design K4).
+func (n *Network) alive(h *Hello) *Refusal {
+	if h.Boot == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := n.lives[h.From.Incarnation]
+	switch {
+	case h.Boot < known.boot:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
+			"start %d of node %q was seen already and this is start %d: its data directory is an old copy; format it anew and let it join", known.boot, h.From.Node, h.Boot)
+	case h.Boot == known.boot && h.Life != known.tag:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
+			"two processes are in start %d of node %q: one runs on a copy of the other's data directory; stop it and format it anew", h.Boot, h.From.Node)
+	case known.boot > 0 || len(n.lives) < maxLives:
+		n.lives[h.From.Incarnation] = life{h.Boot, h.Life}
+	}
+	return nil
+}
+
+// agree judges the answer to a hello.
+func (n *Network) agree(to register.Member, p *nornv1.PeerHelloReply) error {
+	if err := refusalOf(p.GetRefusal(), p.GetError(), p.GetFrom()); err != nil {
+		return err
+	}
+	from, err := member(p.GetFrom())
+	if err != nil {
+		return err
+	}
+	theirs, err := uuid(p.GetCluster())
+	if err != nil {
+		return err
+	}
+	own := n.Cluster()
+	switch {
+	case subtle.ConstantTimeCompare([]byte(n.cfg.Secret), p.GetSecret()) != 1:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "node %q does not know the cluster's secret", from.Node)
+	case theirs != own:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_CLUSTER, "node %q belongs to cluster %s, this one to %s", from.Node, theirs, own)
+	case from != to:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OTHER_NODE, "node %q of incarnation %s answers instead of node %q of incarnation %s", from.Node, from.Incarnation, to.Node, to.Incarnation)
+	case p.GetVersion() < MinVersion || p.GetVersion() > MaxVersion:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_VERSION, "node %q wants to speak version %d of the peer protocol, this build speaks %d to %d", from.Node, p.GetVersion(), MinVersion, MaxVersion)
+	}
+	return nil
+}

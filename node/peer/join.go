@@ -1,0 +1,226 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// JoinRequest is what a node that wants to become a member says.
+type JoinRequest struct {
+	MinVersion, MaxVersion uint32        // of the peer protocol; filled in by [Dialer.Join]
+	Cluster                register.UUID // that it means; zero: whichever answers
+	Node                   register.Node // as it wants to be known; Status, Version and Changed do not count
+	Build                  string        // version of the program
+	Remote                 string        // the address it comes from; filled in by who is asked
+}
+
+// JoinReply is what a node that was let in has to know.
+type JoinReply struct {
+	Cluster    register.Cluster
+	Generation uint64          // of the register
+	Members    []register.Node // for the first contact; Version and Changed are 0
+	By         register.Member // who has answered; filled in by the network
+}
+
+// Identity is who answers at an address.
+type Identity struct {
+	Member                 register.Member
+	MinVersion, MaxVersion uint32        // of the peer protocol
+	Cluster                register.UUID // zero: it is no member yet
+	Generation             uint64
+	Build                  string
+}
+
+// session, continued: the requests that come instead of a hello.
+
+func (s *session) probe(f transport.Frame) error {
+	var p nornv1.PeerProbe
+	if err := gproto.Unmarshal(f.Body, &p); err != nil {
+		return s.malformed(f, err)
+	}
+	n := s.n
+	_, refusal := speak(p.GetMinVersion(), p.GetMaxVersion())
+	if refusal == nil {
+		refusal = n.checkSecret(p.GetSecret())
+	}
+	if refusal != nil {
+		s.refused(register.Member{}, s.link.RemoteAddr().String(), refusal)
+		return s.last(f, &nornv1.PeerProbeReply{Refusal: refusal.Reason, Error: refusal.proto(), From: node(n.cfg.Self)})
+	}
+	return s.last(f, &nornv1.PeerProbeReply{
+		MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(n.cfg.Self),
+		Cluster: cluster(n.Cluster()), Generation: n.cfg.Generation(), Build: n.cfg.Build,
+	})
+}
+
+func (s *session) join(f transport.Frame) error {
+	var p nornv1.PeerJoin
+	err := gproto.Unmarshal(f.Body, &p)
+	r := JoinRequest{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Build: build(p.GetBuild()), Remote: s.link.RemoteAddr().String()}
+	if err == nil {
+		r.Cluster, err = uuid(p.GetCluster())
+	}
+	if err == nil {
+		r.Node, err = memberOf(p.GetNode())
+	}
+	if err != nil {
+		return s.malformed(f, err)
+	}
+	refusal := s.n.mayAsk(&r, p.GetSecret())
+	if refusal == nil {
+		select {
+		case s.n.joins <- struct{}{}:
+		default:
+			refusal = refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "%d requests to join are being decided", cap(s.n.joins))
+		}
+	}
+	if refusal != nil {
+		s.refused(r.Node.Member, r.Remote, refusal)
+		return s.last(f, &nornv1.PeerJoinReply{Refusal: refusal.Reason, Error: refusal.proto(), From: node(s.n.cfg.Self)})
+	}
+	f.Body = nil // it is the reader's
+	ctx, cancel := context.WithTimeout(s.n.ctx, s.n.cfg.Timing.Join)
+	s.abandon, s.stop = cancel, beat(s.link, s.n.cfg.Timing.Alive)
+	if !s.n.spawn(func() {
+		defer func() { <-s.n.joins }()
+		defer cancel()
+		_ = s.last(f, s.n.decide(ctx, r)) // an error ends the connection
+	}) {
+		<-s.n.joins
+		return ErrClosed
+	}
+	return nil
+}
+
+// mayAsk judges a request to join before anyone thinks about it.
+func (n *Network) mayAsk(r *JoinRequest, secret []byte) *Refusal {
+	if _, refusal := speak(r.MinVersion, r.MaxVersion); refusal != nil {
+		return refusal
+	}
+	if refusal := n.checkSecret(secret); refusal != nil {
+		return refusal
+	}
+	self, own := n.cfg.Self, n.Cluster()
+	switch {
+	case r.Node.Incarnation == self.Incarnation:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SELF, "this is the node itself, or one that runs on a copy of its data directory")
+	case own == register.UUID{}:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY, "node %q is not a member of a cluster yet", self.Node)
+	case r.Cluster != register.UUID{} && r.Cluster != own:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_CLUSTER, "node %q belongs to cluster %s, not %s", self.Node, own, r.Cluster)
+	}
+	return nil
+}
+
+// decide asks the handler.
+func (n *Network) decide(ctx context.Context, r JoinRequest) *nornv1.PeerJoinReply {
+	reply, err := n.cfg.Handler.Join(ctx, r)
+	p := &nornv1.PeerJoinReply{From: node(n.cfg.Self)}
+	if err != nil {
+		var known *proto.Error
+		if !errors.As(err, &known) {
+			known = &proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, Message: err.Error()}
+		}
+		p.Error = known.Proto()
+		n.cfg.Logger.Warn("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote, "err", err)
+		return p
+	}
+	p.Cluster, p.Generation = cluster(reply.Cluster.ID), reply.Generation
+	p.Partitions, p.Replicas = uint32(reply.Cluster.Partitions), uint32(reply.Cluster.Replicas)
+	for _, m := range reply.Members {
+		p.Members = append(p.Members, memberProto(m))
+	}
+	n.cfg.Logger.Info("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote)
+	return p
+}
+
+// Join asks to become a member, at each of the addresses in turn until one says
+// yes. ctx bounds all of it. The error joins what each of them said: a *Refusal,
+// a *proto.Error of the cluster, or what became of the connection.
+func (d Dialer) Join(ctx context.Context, addresses []string, r JoinRequest) (JoinReply, error) {
+	ask := &nornv1.PeerJoin{
+		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(r.Cluster), Node: memberProto(r.Node),
+		Secret: []byte(d.Secret), Build: d.Build,
+	}
+	all := []error{ErrNoAddress}
+	for i, addr := range addresses {
+		var p nornv1.PeerJoinReply
+		err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_JOIN, ask, &p)
+		var reply JoinReply
+		if err == nil {
+			reply, err = joinReplyOf(&p)
+		}
+		if err == nil {
+			return reply, nil
+		}
+		if i == 0 {
+			all = nil
+		}
+		all = append(all, fmt.Errorf("%s: %w", addr, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return JoinReply{}, errors.Join(all...)
+}
+
+func joinReplyOf(p *nornv1.PeerJoinReply) (r JoinReply, err error) {
+	if err := refusalOf(p.GetRefusal(), p.GetError(), p.GetFrom()); err != nil {
+		return r, err
+	}
+	if e := p.GetError(); e != nil {
+		known := proto.FromProto(e)
+		known.Message = text(known.Message)
+		return r, known
+	}
+	r.Generation = p.GetGeneration()
+	if r.By, err = member(p.GetFrom()); err != nil {
+		return r, err
+	}
+	if r.Cluster.ID, err = uuid(p.GetCluster()); err != nil {
+		return r, err
+	}
+	if r.Cluster.ID == (register.UUID{}) || p.GetPartitions() > math.MaxInt32 || p.GetReplicas() > math.MaxInt32 {
+		return r, fmt.Errorf("%w: a cluster that cannot be", ErrMalformed)
+	}
+	r.Cluster.Partitions, r.Cluster.Replicas = int(p.GetPartitions()), int(p.GetReplicas())
+	if len(p.GetMembers()) > register.MaxNodes+register.MaxRemoved {
+		return r, fmt.Errorf("%w: %d members", ErrMalformed, len(p.GetMembers()))
+	}
+	for _, m := range p.GetMembers() {
+		n, err := memberOf(m)
+		if err != nil {
+			return r, err
+		}
+		r.Members = append(r.Members, n)
+	}
+	return r, nil
+}
+
+// Probe asks who answers at an address.
+func (d Dialer) Probe(ctx context.Context, addr string) (Identity, error) {
+	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secret)}
+	var p nornv1.PeerProbeReply
+	err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_PROBE, ask, &p)
+	if err == nil {
+		err = refusalOf(p.GetRefusal(), p.GetError(), p.GetFrom())
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	i := Identity{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Build: build(p.GetBuild())}
+	if i.Member, err = member(p.GetFrom()); err != nil {
+		return Identity{}, err
+	}
+	i.Cluster, err = uuid(p.GetCluster())
+	return i, err
+}

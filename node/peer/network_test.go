@@ -1,0 +1,63 @@
+package peer
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/register"
+)
+
+func TestMessagesArriveInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0)), w.add(who(2, 0))
+		defer a.stop()
+		defer b.stop()
+		for i := range 1000 {
+			if !a.Send(who(2, 0), numbered(i+1)) {
+				t.Fatalf("message %d was dropped", i)
+			}
+		}
+		settle(time.Millisecond)
+		got := numbers(b.taken())
+		if len(got) != 1000 || !slices.IsSorted(got) {
+			t.Errorf("%d of 1000 messages came: %v", len(got), got)
+		}
+		if b.bursts > 20 {
+			t.Errorf("1000 messages came in %d deliveries", b.bursts)
+		}
+		if a.seen() != "up n2" || b.seen() != "" {
+			t.Errorf("a saw %q, b %q", a.seen(), b.seen())
+		}
+		settle(time.Minute) // and the connection lives
+		if a.seen() != "up n2" {
+			t.Errorf("a saw %q", a.seen())
+		}
+	})
+}
+
+func TestAConnectionIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0)), w.add(who(2, 0))
+		defer a.stop()
+		a.Keep([]register.Member{who(1, 0), who(2, 0)})
+		settle(10 * time.Minute)
+		if a.seen() != "up n2" {
+			t.Errorf("a saw %q", a.seen())
+		}
+		b.stop()
+		settle(time.Second)
+		if a.seen() != "up n2, down n2" {
+			t.Errorf("a saw %q", a.seen())
+		}
+		b = w.add(who(2, 0))
+		defer b.stop()
+		settle(2 * time.Second)
+		if a.seen() != "up n2, down n2, up n2" {
+			t.Errorf("a saw %q", a.seen())
+		}
+	})
+}

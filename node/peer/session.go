@@ -1,0 +1,225 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+const (
+	// maxHello bounds a frame of a connection that has not said who it is, bytes.
+	maxHello = 64 << 10
+	// replyQueue bounds what waits for a node that has dialled: replies and signs
+	// of life, bytes.
+	replyQueue = 8 << 20
+)
+
+// sessionKey names what there is once: a newer connection takes the place of an
+// older one, which may be half open.
+type sessionKey struct {
+	from register.Member
+	lane Lane
+}
+
+// errReplaced ends a connection whose node has dialled again.
+var errReplaced = errors.New("peer: replaced by a newer connection")
+
+// session is a connection that another node has dialled. Its methods run on the
+// goroutine that reads.
+type session struct {
+	n       *Network
+	nc      net.Conn // as it was accepted
+	link    *transport.Link
+	named   bool // has said who it is
+	open    bool // messages may come
+	key     sessionKey
+	burst   []core.PeerMessage
+	stop    func()             // of the signs of life
+	abandon context.CancelFunc // of a request to join
+}
+
+var _ transport.LinkHandler = (*session)(nil)
+
+// Frame takes one frame.
+func (s *session) Frame(f transport.Frame) error {
+	method := nornv1.PeerMethod(f.Method)
+	switch {
+	case f.Flags&transport.FlagResponse != 0:
+		return s.malformed(f, proto.Invalid("an answer came where none was asked for"))
+	case method == nornv1.PeerMethod_PEER_METHOD_ALIVE:
+	case !s.open && s.named:
+		return s.malformed(f, proto.Invalid("one request is all that may come on this connection"))
+	case !s.open:
+		return s.first(f)
+	case method == nornv1.PeerMethod_PEER_METHOD_RAFT:
+		s.n.raft.deliver(f.Body)
+	default:
+		s.message(f)
+	}
+	return nil
+}
+
+// message takes a message of the core. One that makes no sense costs only
+// itself: its sender sends again, and a connection that ends takes more with it.
+func (s *session) message(f transport.Frame) {
+	m, err := Decode(nornv1.PeerMethod(f.Method), slices.Clone(f.Body))
+	switch {
+	case errors.Is(err, ErrUnknown):
+		s.n.counts.unknown.Add(1)
+	case err != nil:
+		s.n.counts.malformed.Add(1)
+		if s.n.journal.once("malformed " + s.key.from.Incarnation.String()) {
+			s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "err", err)
+		}
+	default:
+		s.n.counts.received.Add(1)
+		s.burst = append(s.burst, m)
+	}
+}
+
+// Burst hands over what one read has brought.
+func (s *session) Burst() {
+	if len(s.burst) == 0 {
+		return
+	}
+	s.n.cfg.Handler.Messages(s.key.from, s.burst)
+	clear(s.burst)
+	s.burst = s.burst[:0]
+}
+
+// Refused counts a frame that was passed over.
+func (s *session) Refused(f transport.Frame, err error) {
+	s.n.counts.crowded.Add(1)
+	if s.n.journal.once("crowded " + s.key.from.Incarnation.String()) {
+		s.n.cfg.Logger.Warn("peer.crowded", "peer", s.key.from.Node, "method", f.Method, "err", err)
+	}
+}
+
+// first takes the first frame of a connection.
+func (s *session) first(f transport.Frame) error {
+	s.name()
+	switch nornv1.PeerMethod(f.Method) {
+	case nornv1.PeerMethod_PEER_METHOD_HELLO:
+		return s.hello(f)
+	case nornv1.PeerMethod_PEER_METHOD_PROBE:
+		return s.probe(f)
+	case nornv1.PeerMethod_PEER_METHOD_JOIN:
+		return s.join(f)
+	}
+	return s.malformed(f, proto.Invalid("method %d cannot come first on the peer port; clients have a port of their own", f.Method))
+}
+
+// name takes the connection out of those that have not said who they are.
+func (s *session) name() {
+	if !s.named {
+		s.named = true
+		s.n.greeted(s.nc, false)
+	}
+}
+
+func (s *session) hello(f transport.Frame) error {
+	var p nornv1.PeerHello
+	if err := gproto.Unmarshal(f.Body, &p); err != nil {
+		return s.malformed(f, err)
+	}
+	h, err := helloOf(&p)
+	if err != nil {
+		return s.malformed(f, err)
+	}
+	h.Remote = s.link.RemoteAddr().String()
+	reply, refusal := s.n.greet(&h, p.GetSecret())
+	if refusal != nil {
+		s.refused(h.From, h.Remote, refusal)
+		return s.last(f, reply)
+	}
+	s.open, s.key = true, sessionKey{h.From, h.Lane}
+	s.link.SetMaxFrame(maxFrame(h.Lane))
+	s.n.enter(s)
+	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
+	s.n.journal.forget(refusedKey(h.From))
+	return sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
+}
+
+// refused logs and counts a refusal, once per node and reason.
+func (s *session) refused(from register.Member, remote string, r *Refusal) {
+	s.n.counts.refused.Add(1)
+	if s.n.journal.changed(refusedKey(from), r.Message) {
+		s.n.cfg.Logger.Warn("peer.refused", "peer", from.Node, "incarnation", from.Incarnation.String(), "remote", remote, "reason", r.Message)
+	}
+}
+
+func refusedKey(m register.Member) string { return "refused " + m.Node + " " + m.Incarnation.String() }
+
+// last answers and ends the connection once that has left.
+func (s *session) last(f transport.Frame, reply gproto.Message) error {
+	err := sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
+	s.link.Finish(err)
+	return nil
+}
+
+// malformed answers what is not the protocol, and ends the connection.
+func (s *session) malformed(f transport.Frame, err error) error {
+	s.n.counts.malformed.Add(1)
+	answer := proto.Invalid("%v", err).Proto()
+	_ = sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse|transport.FlagError, f.Request, answer)
+	s.link.Finish(err)
+	return nil
+}
+
+// ended tidies up after the connection.
+func (s *session) ended(err error) {
+	n := s.n
+	if !s.named {
+		n.greeted(s.nc, true)
+		n.refusal(s.nc.RemoteAddr().Network(), err)
+	} else {
+		n.mu.Lock()
+		delete(n.accepted, s.nc)
+		if n.sessions[s.key] == s {
+			delete(n.sessions, s.key)
+		}
+		n.mu.Unlock()
+	}
+	if s.stop != nil {
+		s.stop()
+	}
+	if s.abandon != nil {
+		s.abandon()
+	}
+	if s.open && !errors.Is(err, io.EOF) {
+		n.cfg.Logger.Debug("peer.closed", "peer", s.key.from.Node, "lane", s.key.lane.String(), "reason", err)
+	}
+}
+
+// enter makes a session the one of its node and lane.
+func (n *Network) enter(s *session) {
+	n.mu.Lock()
+	old := n.sessions[s.key]
+	n.sessions[s.key] = s
+	n.mu.Unlock()
+	if old != nil {
+		old.link.Close(errReplaced)
+	}
+}
+
+// refusal counts and logs what is no connection of a node. Anyone can cause
+// these, so that they are logged once in a while only.
+func (n *Network) refusal(kind string, err error) {
+	if errors.Is(err, io.EOF) || n.ctx.Err() != nil {
+		return // somebody has looked whether the port is open, or we are about to end
+	}
+	n.counts.malformed.Add(1)
+	if n.journal.once(kind + " " + stateOf(err)) {
+		n.cfg.Logger.Warn("peer.refused", "reason", err)
+	}
+}
