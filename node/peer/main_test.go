@@ -17,7 +17,6 @@ import (
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
-	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/transport"
 )
 
@@ -180,4 +179,5 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-var _ = ring.Partition(0)
+
+func (w *world) listener() net.Listener { return transport.NewMemListener(0) }

@@ -185,6 +185,7 @@ func (n *Network) spawn(fn func()) bool {
 func (n *Network) Close() {
 	n.mu.Lock()
 	n.closing = true
+	n.cancel() // first: who finds something closed looks whether it is over
 	for ln := range n.listeners {
 		_ = ln.Close() // Serve sees it
 	}
@@ -192,7 +193,6 @@ func (n *Network) Close() {
 		_ = c.Close()
 	}
 	n.mu.Unlock()
-	n.cancel()
 	n.running.Wait()
 }
 
