@@ -36,13 +36,12 @@ func Audit(view store.View, p ring.Partition) error {
 
 // tree compares the root of the tree, where there is one, with the facts.
 func (a *audit) tree() error {
-	kept := hasKey(a.view, appendPrefix(nil, tableTree, a.p))
+	if !hasKey(a.view, appendPrefix(nil, tableGrown, a.p)) {
+		return nil // none is kept, or not for all facts yet
+	}
 	var want antientropy.Node
 	prefix := appendPrefix(nil, tableFacts, a.p)
 	for key, body := range a.view.Scan(prefix, after(prefix)) {
-		if !kept {
-			return nil
-		}
 		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
 		if err != nil {
 			return fmt.Errorf("%w: fact key %x: %w", ErrDamaged, key, err)

@@ -28,6 +28,8 @@ const (
 	tablePartition = 'p' // nothing -> partition record
 	tableOrphans   = 'o' // task -> nothing: facts without their enqueue
 	tableTree      = 'm' // path -> node of the tree over the facts
+	tableGrown     = 'n' // nothing -> nothing: the tree counts every fact
+	tableDropping  = 'z' // nothing -> nothing: the partition is being deleted
 )
 
 const prefixSize = 3

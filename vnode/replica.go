@@ -9,8 +9,14 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// Tree is the tree over the facts of a partition, nil where none is kept.
-func Tree(v *Vnode) *antientropy.Tree { return v.shelf.tree }
+// Tree is the tree over the facts of a partition, nil where none is kept that
+// counts all of them.
+func Tree(v *Vnode) *antientropy.Tree {
+	if !v.shelf.whole {
+		return nil
+	}
+	return v.shelf.tree
+}
 
 // Settled gives the store with a tree that has all facts written so far.
 func Settled(v *Vnode, tx store.Tx) store.View {

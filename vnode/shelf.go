@@ -13,6 +13,10 @@ import (
 type shelf struct {
 	p    ring.Partition
 	tree *antientropy.Tree // nil: there is no other replica to compare with
+	// whole says that the tree counts every fact.
+	whole bool
+	// noted says that it is on disk that it does.
+	noted bool
 	// stored is told each fact that is put.
 	stored func(ring.Partition, crdt.Fact)
 	key    [prefixSize + id.Size + crdt.KeySize]byte
@@ -32,6 +36,10 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 			s.tree.Remove(crdt.Fact{Task: f.Task, Key: f.Key, Body: old})
 		}
 		s.tree.Add(f)
+		if s.whole && !s.noted {
+			s.noted = true
+			tx.Set(appendPrefix(nil, tableGrown, s.p), nil)
+		}
 	}
 	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
 	s.stored(s.p, f)

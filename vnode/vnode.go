@@ -40,8 +40,8 @@ type Config struct {
 	OnFinish func(p ring.Partition, task id.ID, linked bool)
 	// OnEmpty is told each queue of which nothing is left in this partition.
 	OnEmpty func(queue string)
-	// Tree keeps the tree over the facts that replicas compare. It must have been
-	// kept since the first fact.
+	// Tree keeps the tree over the facts that replicas compare, from the first
+	// fact on. Else it is kept from [Grow] on.
 	Tree bool
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
@@ -115,8 +115,10 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		newest = id.ID(key[prefixSize:])
 	}
 	v.Edges = Edges{p: p, record: &v.record}
-	if v.shelf.p, v.shelf.stored = p, cfg.OnStored; cfg.Tree {
-		v.shelf.tree = antientropy.NewTree(tableTree, p)
+	v.shelf.p, v.shelf.stored = p, cfg.OnStored
+	if _, grown := view.Get(appendPrefix(nil, tableGrown, p)); grown || cfg.Tree {
+		v.shelf.tree, v.shelf.whole = antientropy.NewTree(tableTree, p), true
+		v.shelf.noted = grown
 	}
 	v.recent = newRecent(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {

@@ -49,6 +49,8 @@ type trio struct {
 	next     uint64
 	cut      map[[2]int]bool
 	repair   time.Duration
+	leads    int  // whose member leads the register
+	bare     bool // trees are kept from the second node on
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -112,7 +114,7 @@ func (r *trio) tell() {
 					alive = append(alive, o.self)
 				}
 			}
-			r.check(p.core.Step(r.now, Changed{State: res.State}))
+			r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
 			r.check(p.core.Step(r.now, Alive{alive}))
 			r.turn(i)
 		}
@@ -132,7 +134,7 @@ func (r *trio) open(i int) {
 		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
-		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: true, Repair: r.repair,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: !r.bare, Repair: r.repair,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, p.store, r.now)
 	r.check(err)

@@ -45,8 +45,10 @@ type Config struct {
 	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
 	Archive         bool          // there is somewhere to archive to
 
-	Tree   bool          // keep the trees that replicas compare, from the first fact on
+	Tree   bool          // keep the trees that replicas compare from the first fact on, not from the second node on
 	Repair time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
+
+	DeadAfter time.Duration // for how long a leader is not alive before others lead; 0: 10 s
 
 	// Rand is the only source of randomness.
 	Rand *rand.Rand
@@ -87,6 +89,9 @@ type Core struct {
 	routes  *routes
 	seeks   *seeks
 	fetches *fetches
+	trees   *trees
+	moves   *moves
+	vcfg    vnode.Config
 	now     clock.Time // of the call under way
 	dropped []GrantRef // grants of ours that nobody will hear of
 	disk    uint64     // free bytes
@@ -123,8 +128,14 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
+	c.vcfg, c.trees, c.moves = vcfg, &trees{c: c}, newMoves(c)
 	for p := range cfg.Cluster.Partitions {
-		v, err := vnode.Open(ring.Partition(p), vcfg, view, now)
+		from := view
+		if vnode.Dropping(view, ring.Partition(p)) {
+			from = nothing{}
+			c.moves.recover(ring.Partition(p))
+		}
+		v, err := vnode.Open(ring.Partition(p), vcfg, from, now)
 		if err != nil {
 			return nil, fmt.Errorf("core: partition %d: %w", p, err)
 		}
@@ -172,6 +183,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.changed(now, e)
 	case Alive:
 		c.routes.hear(e.Members)
+		c.moves.alive = e.Members
+		c.moves.learn(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -189,6 +202,8 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.seeks.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
+	c.moves.work(now)
+	c.trees.work(now)
 	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
@@ -266,7 +281,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next())
 }
 
 // check keeps an error that must stop the node.

@@ -64,6 +64,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 
 // changed takes over what has changed in the register.
 func (c *Core) changed(now clock.Time, e Changed) {
+	c.moves.leads = e.Leads
 	if c.learn(now, &e.State) {
 		c.campaign()
 	}
@@ -82,7 +83,12 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.routes.changed()
 	c.writes.changed()
+	if s.Revision >= c.moves.state.Revision || s.Generation > c.moves.state.Generation {
+		c.moves.state = *s
+	}
+	c.trees.changed()
 	c.repairs.changed(now)
+	c.moves.learn(now)
 	if bad := c.queues.load(s.Queues); bad != nil {
 		c.check(bad)
 		return false

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,10 +53,11 @@ func (a pair) compare(b pair) int {
 type repairs struct {
 	c       *Core
 	cfg     antientropy.Config
-	now     clock.Time // of the call under way
-	at      int64      // mono ns of the next start; Never: there are no others
-	last    pair       // that was begun
-	begun   []pair     // rounds that go on, in order
+	moving  antientropy.Config // of partitions that are copied and handed over
+	now     clock.Time         // of the call under way
+	at      int64              // mono ns of the next start; Never: there are no others
+	last    pair               // that was begun
+	begun   []pair             // rounds that go on, in order
 	ours    map[pair]*antientropy.Initiator
 	theirs  map[pair]*antientropy.Responder
 	wake    map[pair]int64 // when to go on, ours and theirs, mono ns
@@ -71,6 +73,7 @@ func newRepairs(c *Core) *repairs {
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
 			Bucket: antientropy.NewBucket(repairRate, repairBurst),
 		},
+		moving: antientropy.Config{MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
 		ours:   make(map[pair]*antientropy.Initiator),
 		theirs: make(map[pair]*antientropy.Responder),
 		wake:   make(map[pair]int64),
@@ -154,12 +157,7 @@ func (r *repairs) begin(now clock.Time) {
 	}
 	for n := range all {
 		k := all[(from+n)%len(all)]
-		i := r.ours[k]
-		if i == nil {
-			of := &partition{r.c, k.partition}
-			i = antientropy.NewInitiator(r.cfg, vnode.Tree(r.c.vnodes[k.partition]), of)
-			r.ours[k] = i
-		}
+		i := r.initiator(k, r.cfg)
 		if i.Busy() || i.NotBefore() > now.Mono {
 			continue
 		}
@@ -168,6 +166,33 @@ func (r *repairs) begin(now clock.Time) {
 		r.ready(k, i.Start(now, r.c.cfg.Rand.Uint64()))
 		return
 	}
+}
+
+func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiator {
+	i := r.ours[k]
+	if i == nil {
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes[k.partition]), &partition{r.c, k.partition})
+		r.ours[k] = i
+	}
+	return i
+}
+
+// copy compares a partition that moves, at once and at the rate of moves. How it
+// ends the moves are told.
+func (r *repairs) copy(now clock.Time, k pair) {
+	delete(r.ours, k)
+	delete(r.wake, k)
+	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.cfg.Rand.Uint64()))
+}
+
+// forget ends all comparisons of a partition.
+func (r *repairs) forget(p ring.Partition) {
+	gone := func(k pair) bool { return k.partition == p }
+	maps.DeleteFunc(r.c.moves.busy, func(k pair, _ bool) bool { return gone(k) })
+	r.begun = slices.DeleteFunc(r.begun, gone)
+	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return gone(k) })
+	maps.DeleteFunc(r.theirs, func(k pair, _ *antientropy.Responder) bool { return gone(k) })
+	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
 }
 
 // take goes on with a message of the other side.
@@ -179,9 +204,13 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 	k := pair{m.Partition, from}
 	switch m.Message.Kind {
 	case antientropy.KindHello, antientropy.KindRequest:
-		cohort := r.c.cells[m.Partition].Cohort
+		// Whoever asks may need what is here, or bring what is not: a newcomer, or
+		// a member that was thought dead.
 		tree := vnode.Tree(r.c.vnodes[m.Partition])
-		if tree == nil || !slices.Contains(cohort, r.c.cfg.Self) || !slices.Contains(cohort, from) {
+		cohort := r.c.cells[m.Partition].Cohort
+		_, known := r.c.moves.state.Find(from)
+		known = known || slices.Contains(cohort, from)
+		if tree == nil || !known || !slices.Contains(cohort, r.c.cfg.Self) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
@@ -221,6 +250,9 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 		r.failed++
 	} else {
 		r.compare++
+	}
+	if r.c.moves.compared(r.now, k, ready.Result) {
+		delete(r.ours, k) // the next comparison, as a member, is another one
 	}
 }
 

@@ -1,0 +1,295 @@
+package core
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// maxCopies is how many partitions this node copies, or hands over, at once.
+	maxCopies = 4
+	// moveRate is how many bytes of facts a second travel for that from and to
+	// this node, moveBurst what may go at once.
+	moveRate, moveBurst = 256 << 20, 16 << 20
+	// moveRetry is the pause after a comparison that went wrong, and after a
+	// request to the register of which nothing was seen.
+	moveRetry = time.Second
+	// dropStep is how many records are deleted in one round of the loop.
+	dropStep = 2000
+)
+
+// moves brings partitions here that this node is to keep, and takes away those
+// that it is not to keep any longer (design 4): it copies first and asks for its
+// admission after, and it deletes what a majority of the others has.
+type moves struct {
+	c      *Core
+	driver *placement.Driver
+	state  register.State
+	leads  bool
+	alive  []register.Member
+
+	in    map[ring.Partition]*move
+	out   map[ring.Partition]*move
+	drops map[ring.Partition]*move
+	todo  []ring.Partition // of in and out, by urgency
+	busy  map[pair]bool    // comparisons under way
+	at    int64            // mono ns of the next look
+	wake  int64            // of the driver, mono ns
+	moved uint64           // partitions copied and admitted
+	left  uint64           // partitions handed over and deleted
+}
+
+// move is one partition on its way.
+type move struct {
+	cell  register.Cell     // that it is about; another one begins it anew
+	with  []register.Member // compared with, and nothing was left
+	busy  register.Member   // compared with now; zero: nobody
+	pause int64             // mono ns until which nothing is tried
+}
+
+func newMoves(c *Core) *moves {
+	return &moves{
+		c: c, at: clock.Never, wake: clock.Never,
+		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Rand: c.cfg.Rand}),
+		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[pair]bool), drops: make(map[ring.Partition]*move),
+	}
+}
+
+// company tells whether there is another node, if only one that joins.
+func (m *moves) company() bool {
+	return slices.ContainsFunc(m.state.Nodes, func(n register.Node) bool {
+		return n.Member != m.c.cfg.Self && n.Status != register.Removed
+	})
+}
+
+// recover goes on with deletions that a crash has interrupted.
+func (m *moves) recover(p ring.Partition) {
+	m.drops[p] = &move{}
+	m.at = 0
+}
+
+// learn takes over the register and who is alive.
+func (m *moves) learn(now clock.Time) {
+	m.driver.Step(now, placement.Input{State: m.state, Leads: m.leads, Alive: m.alive})
+	m.wake = 0
+	view := m.driver.View()
+	m.todo = m.todo[:0]
+	in, out := make(map[ring.Partition]*move), make(map[ring.Partition]*move)
+	for _, c := range view.Copies(m.c.cfg.Self) {
+		in[c.Partition] = m.keep(m.in[c.Partition], c.Partition)
+		m.todo = append(m.todo, c.Partition)
+	}
+	for p := range m.c.cells {
+		p := ring.Partition(p)
+		if m.drops[p] == nil && view.Zombie(p, m.c.cfg.Self) && !vnode.Empty(m.c.tx, p) {
+			out[p] = m.keep(m.out[p], p)
+			m.todo = append(m.todo, p)
+		}
+	}
+	m.in, m.out = in, out
+	if len(m.todo) > 0 {
+		m.at = min(m.at, now.Mono)
+	}
+}
+
+// keep goes on with a move as long as its cell is the same.
+func (m *moves) keep(old *move, p ring.Partition) *move {
+	if old == nil {
+		return &move{cell: m.c.cells[p]}
+	}
+	if !old.cell.Same(&m.c.cells[p]) {
+		// Who was compared with still has everything it had then.
+		old.cell = m.c.cells[p]
+	}
+	return old
+}
+
+// work does what is due.
+func (m *moves) work(now clock.Time) {
+	if m.wake <= now.Mono {
+		var requests []register.Request
+		requests, m.wake = m.driver.Ready(now)
+		for _, r := range requests {
+			m.c.send(errand{}, r)
+		}
+	}
+	if m.at > now.Mono {
+		return
+	}
+	m.at = clock.Never
+	m.delete()
+	if len(m.todo) == 0 {
+		return
+	}
+	var asks []register.Change
+	for _, p := range m.todo {
+		switch {
+		case m.drops[p] != nil:
+		case m.in[p] != nil:
+			asks = m.bring(now, p, m.in[p], asks)
+		case m.out[p] != nil:
+			m.hand(now, p, m.out[p])
+		}
+	}
+	if len(asks) > 0 {
+		m.c.send(errand{}, register.Request{Changes: asks})
+	}
+}
+
+// bring goes on with a partition that is to be kept here.
+func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []register.Change) []register.Change {
+	view := m.driver.View()
+	c, ok := view.Copy(p, m.c.cfg.Self)
+	if !ok || m.wait(now, move) {
+		return asks
+	}
+	if view.Copied(p, move.with) {
+		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
+		if ok && c.Turn {
+			asks = append(asks, change)
+		}
+		m.hold(now, move)
+		return asks
+	}
+	for _, from := range c.From {
+		if m.c.routes.up(from) && !slices.Contains(move.with, from) {
+			m.compare(now, p, move, from)
+			break
+		}
+	}
+	return asks
+}
+
+// hand goes on with a partition that others keep now: they are given what only
+// this node may have.
+func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
+	if m.wait(now, move) {
+		return
+	}
+	cohort := m.c.cells[p].Cohort
+	have := 0
+	for _, o := range cohort {
+		if slices.Contains(move.with, o) {
+			have++
+		}
+	}
+	if have >= quorum.Majority(len(cohort)) {
+		m.forget(p)
+		return
+	}
+	for _, o := range cohort {
+		if m.c.routes.up(o) && !slices.Contains(move.with, o) {
+			m.compare(now, p, move, o)
+			return
+		}
+	}
+}
+
+// wait tells whether a move has to wait, and sees to it that it is looked at
+// again.
+func (m *moves) wait(now clock.Time, move *move) bool {
+	if move.busy != (register.Member{}) {
+		return true
+	}
+	if move.pause > now.Mono {
+		m.at = min(m.at, move.pause)
+		return true
+	}
+	return false
+}
+
+func (m *moves) hold(now clock.Time, move *move) {
+	move.pause = now.Mono + int64(moveRetry)
+	m.at = min(m.at, move.pause)
+}
+
+// compare starts to compare with a member of the cohort.
+func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
+	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes[p]) == nil {
+		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
+		return
+	}
+	m.busy[pair{p, with}] = true
+	move.busy = with
+	m.c.repairs.copy(now, pair{p, with})
+}
+
+// compared hears how a comparison has ended, and tells whether it was one of
+// these.
+func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
+	if !m.busy[k] {
+		return false
+	}
+	delete(m.busy, k)
+	m.at = min(m.at, now.Mono)
+	move := cmp.Or(m.in[k.partition], m.out[k.partition])
+	if move == nil || move.busy != k.peer {
+		return true
+	}
+	move.busy = register.Member{}
+	if r.Err != nil || r.Skipped > 0 || len(r.Suspects) > 0 {
+		m.hold(now, move)
+		return true
+	}
+	move.with = append(move.with, k.peer)
+	return true
+}
+
+// forget begins to delete a partition. What is in memory of it goes at once.
+func (m *moves) forget(p ring.Partition) {
+	v := m.c.vnodes[p]
+	v.Follow()
+	v.Announce()
+	v.Flush(m.c.tx)
+	vnode.BeginDrop(m.c.tx, p)
+	empty, err := vnode.Open(p, m.c.vcfg, nothing{}, m.c.now)
+	if !m.c.check(err) {
+		return
+	}
+	m.c.vnodes[p] = empty
+	m.c.trees.forget(p)
+	m.c.repairs.forget(p)
+	delete(m.out, p)
+	m.drops[p] = &move{}
+	m.at = min(m.at, m.c.now.Mono)
+}
+
+// delete goes on with deletions.
+func (m *moves) delete() {
+	for p := range m.c.vnodes {
+		p := ring.Partition(p)
+		if m.drops[p] == nil {
+			continue
+		}
+		if vnode.Drop(m.c.tx, p, dropStep) {
+			delete(m.drops, p)
+			m.left++
+			m.c.trees.changed()
+			m.learn(m.c.now)
+		}
+		m.at = m.c.now.Mono
+		return
+	}
+}
+
+// next is when something is due, mono ns.
+func (m *moves) next() int64 { return min(m.at, m.wake) }
+
+// nothing is a store with nothing in it.
+type nothing struct{}
+
+func (nothing) Get([]byte) ([]byte, bool)          { return nil, false }
+func (nothing) Last([]byte, []byte) ([]byte, bool) { return nil, false }
+func (nothing) Scan([]byte, []byte) iter.Seq2[[]byte, []byte] {
+	return func(func([]byte, []byte) bool) {}
+}

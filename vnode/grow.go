@@ -1,0 +1,80 @@
+package vnode
+
+import (
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// Grow begins to keep the tree that replicas compare, for a partition that had
+// none to compare with. It counts from now on; what was there before is counted
+// by the scrubber, which Grow gives and which the caller steps until it is done,
+// and then calls [Grown]. It gives nil when the tree is whole already.
+func Grow(v *Vnode, replica antientropy.Replica) *antientropy.Scrubber {
+	if v.shelf.whole {
+		return nil
+	}
+	if v.shelf.tree == nil {
+		v.shelf.tree = antientropy.NewTree(tableTree, v.Partition)
+	}
+	s := antientropy.NewScrubber(v.shelf.tree, replica)
+	s.Start(antientropy.Path{}, true)
+	return s
+}
+
+// Grown notes that the tree counts every fact. It is written with the last of
+// its nodes, so that a restart in the middle begins again.
+func Grown(v *Vnode, tx store.Tx) {
+	v.shelf.whole, v.shelf.noted = true, true
+	tx.Set(appendPrefix(nil, tableGrown, v.Partition), nil)
+}
+
+// Growing gives the tree also while it does not count everything yet: for the
+// replica that a scrubber reads.
+func Growing(v *Vnode) *antientropy.Tree { return v.shelf.tree }
+
+// Empty tells whether there are no facts in a partition.
+func Empty(view store.View, p ring.Partition) bool {
+	return !hasKey(view, appendPrefix(nil, tableFacts, p))
+}
+
+// dropped are the tables of a partition, in the order in which [Drop] empties
+// them.
+var dropped = []byte{
+	tableActive, tableEnded, tableReady, tableScheduled, tableWaiting, tableEdges, tableNews, tableReleases,
+	tableGraves, tableKeys, tableFinished, tableQueues, tablePartition, tableOrphans, tableGrown, tableTree, tableFacts,
+}
+
+// BeginDrop notes that everything of a partition is to be deleted. From then on
+// nothing may be read of it but by [Drop]: there is no order in which parts of it
+// could go and the rest make sense.
+func BeginDrop(tx store.Tx, p ring.Partition) { tx.Set(appendPrefix(nil, tableDropping, p), nil) }
+
+// Dropping tells whether a partition is being deleted.
+func Dropping(view store.View, p ring.Partition) bool {
+	_, ok := view.Get(appendPrefix(nil, tableDropping, p))
+	return ok
+}
+
+// Drop deletes up to limit records of a partition after [BeginDrop], and tells
+// whether nothing is left; then the partition is as if it had never been here.
+func Drop(tx store.Tx, p ring.Partition, limit int) (done bool) {
+	for _, table := range dropped {
+		prefix := appendPrefix(nil, table, p)
+		var keys [][]byte
+		for key := range tx.Scan(prefix, after(prefix)) {
+			if len(keys) == limit {
+				break
+			}
+			keys = append(keys, append([]byte(nil), key...))
+		}
+		for _, key := range keys {
+			tx.Delete(key)
+		}
+		if limit -= len(keys); limit <= 0 {
+			return false
+		}
+	}
+	tx.Delete(appendPrefix(nil, tableDropping, p))
+	return true
+}
