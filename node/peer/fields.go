@@ -45,11 +45,8 @@ func fields(b []byte, visit func(field) error) error {
 	return nil
 }
 
-// appendVarint appends a number; 0 is left out, as proto does.
+// appendVarint appends a number, 0 too.
 func appendVarint(dst []byte, number protowire.Number, v uint64) []byte {
-	if v == 0 {
-		return dst
-	}
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), v)
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/norn-dev/norn/register"
 )
 
-// big is a message of so many bytes, for the bulk lane when it is large.
-func big(write uint64, bytes int) *core.Facts {
+// bulky is a message of so many bytes, for the bulk lane when it is large.
+func bulky(write uint64, bytes int) *core.Facts {
 	return &core.Facts{Write: write, Parts: []core.PartFacts{{Partition: 3, Facts: []crdt.Fact{{Key: crdt.Key{Kind: 1}, Body: make([]byte, bytes)}}}}}
 }
 
@@ -30,7 +30,7 @@ func TestFullQueuesDropAndCount(t *testing.T) {
 		defer a.stop()
 		defer b.stop()
 		a.Send(who(2, 0), numbered(1))
-		a.Send(who(2, 0), big(1, 1<<20))
+		a.Send(who(2, 0), bulky(1, 1<<20))
 		settle(time.Second)
 		hold := make(chan struct{})
 		b.mu.Lock()
@@ -38,10 +38,10 @@ func TestFullQueuesDropAndCount(t *testing.T) {
 		b.mu.Unlock()
 		taken := map[Lane]int{}
 		for range 1000 {
-			if a.Send(who(2, 0), big(1, 10<<10)) {
+			if a.Send(who(2, 0), bulky(1, 10<<10)) {
 				taken[Control]++
 			}
-			if a.Send(who(2, 0), big(1, 100<<10)) {
+			if a.Send(who(2, 0), bulky(1, 100<<10)) {
 				taken[Bulk]++
 			}
 		}
@@ -84,8 +84,8 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 		defer c.stop()
 		b.hold = make(chan struct{})
 		for i := range 200 {
-			a.Send(who(2, 0), big(1, 1<<20))
-			a.Send(who(2, 0), big(1, 50<<10))
+			a.Send(who(2, 0), bulky(1, 1<<20))
+			a.Send(who(2, 0), bulky(1, 50<<10))
 			a.Send(who(3, 0), numbered(i+1))
 		}
 		settle(time.Millisecond)

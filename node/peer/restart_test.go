@@ -206,7 +206,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		a, b := w.add(who(1, 0)), w.add(who(2, 0))
 		for i := range 3 {
 			a.Send(who(2+i, 0), numbered(1))
-			a.Send(who(2+i, 0), big(1, 1<<20))
+			a.Send(who(2+i, 0), bulky(1, 1<<20))
 		}
 		nc, err := w.dial(t.Context(), "n2") // says nothing
 		if err != nil {

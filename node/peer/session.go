@@ -116,7 +116,7 @@ func (s *session) first(f transport.Frame) error {
 	case nornv1.PeerMethod_PEER_METHOD_JOIN:
 		return s.join(f)
 	}
-	return s.malformed(f, proto.Invalid("method %d cannot come first on the peer port; clients have a port of their own", f.Method))
+	return s.malformed(f, proto.Invalid("method %d cannot come first", f.Method))
 }
 
 // name takes the connection out of those that have not said who they are.
@@ -170,7 +170,7 @@ func (s *session) last(f transport.Frame, reply gproto.Message) error {
 // malformed answers what is not the protocol, and ends the connection.
 func (s *session) malformed(f transport.Frame, err error) error {
 	s.n.counts.malformed.Add(1)
-	answer := proto.Invalid("%v", err).Proto()
+	answer := proto.Invalid("%v (this is the port of nodes; clients have one of their own)", err).Proto()
 	_ = sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse|transport.FlagError, f.Request, answer)
 	s.link.Finish(err)
 	return nil

@@ -1,0 +1,197 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/transport"
+)
+
+// stranger is what a node is before it has joined.
+func stranger(c *Config) { c.Cluster = register.UUID{} }
+
+func recordOf(i int, addresses ...string) register.Node {
+	return register.Node{Member: who(i, 0), Addresses: addresses, Zone: "z", Weight: 2}
+}
+
+// TestJoin: the joiner is dialled back while it waits, and talks to the others
+// once it knows its cluster.
+func TestJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		secret := func(c *Config) { c.Secret = "s" }
+		a, b := w.add(who(1, 0), secret), w.add(who(2, 0), secret, stranger)
+		defer a.stop()
+		defer b.stop()
+		want := JoinReply{
+			Cluster: register.Cluster{ID: testCluster, Partitions: 64, Replicas: 3}, Generation: 4, By: who(1, 0),
+			Members: []register.Node{{Member: who(1, 0), Addresses: []string{"n1", "m1"}, Zone: "y", Weight: 1, Status: register.Active}, recordOf(2, "n2")},
+		}
+		var asked JoinRequest
+		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
+			asked = r
+			time.Sleep(20 * time.Second) // it takes its time
+			back, err := a.Dialer().Probe(ctx, r.Node.Addresses[0])
+			if err != nil || back.Member != r.Node.Member || back.Cluster != (register.UUID{}) || back.MaxVersion != MaxVersion {
+				t.Errorf("dialled back: %+v, %v", back, err)
+			}
+			return want, nil
+		}
+		got, err := b.Dialer().Join(t.Context(), []string{"nobody", "n2", "n1"}, JoinRequest{Node: recordOf(2, "n2"), Build: "x"})
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if asked.Node.Member != who(2, 0) || asked.Node.Zone != "z" || asked.Node.Weight != 2 || asked.Remote == "" || asked.MaxVersion != MaxVersion {
+			t.Errorf("asked: %+v", asked)
+		}
+		if b.Send(who(1, 0), numbered(1)); a.taken() != nil {
+			t.Error("a node without a cluster was let in")
+		}
+		settle(3 * time.Second)
+		b.SetCluster(got.Cluster.ID)
+		settle(3 * time.Second)
+		b.Send(who(1, 0), numbered(2))
+		a.Send(who(2, 0), numbered(3))
+		settle(time.Second)
+		if x, y := numbers(a.taken()), numbers(b.taken()); len(x) != 1 || x[0] != 2 || len(y) != 1 || y[0] != 3 {
+			t.Errorf("a got %v, b %v", x, y)
+		}
+		id, err := a.Dialer().Probe(t.Context(), "n2")
+		if err != nil || id.Cluster != testCluster {
+			t.Errorf("%+v, %v", id, err)
+		}
+	})
+}
+
+func TestJoinsThatAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0), func(c *Config) { c.Secret = "s" }), w.add(who(2, 0), stranger)
+		defer a.stop()
+		defer b.stop()
+		a.join = func(_ context.Context, r JoinRequest) (JoinReply, error) {
+			if r.Node.Node == "n8" {
+				return JoinReply{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the name is taken")
+			}
+			return JoinReply{}, errors.New("no majority of the register")
+		}
+		member, plain := Dialer{Security: Security{Secret: "s"}, Dial: w.dial}, Dialer{Dial: w.dial}
+		for _, c := range []struct {
+			name string
+			d    Dialer
+			at   []string
+			r    JoinRequest
+			is   error
+			kind nornv1.ErrorKind
+			says string
+		}{
+			{name: "no address", d: member, is: ErrNoAddress},
+			{name: "nobody there", d: member, at: []string{"x"}, says: "connection refused"},
+			{name: "secret", d: plain, at: []string{"n1"}, r: JoinRequest{Node: recordOf(3)}, is: ErrSecret},
+			{name: "itself", d: member, at: []string{"n1"}, r: JoinRequest{Node: recordOf(1)}, is: ErrSelf},
+			{name: "other cluster", d: member, at: []string{"n1"}, r: JoinRequest{Node: recordOf(3), Cluster: register.UUID{8}}, is: ErrOtherCluster},
+			{name: "no member", d: plain, at: []string{"n2"}, r: JoinRequest{Node: recordOf(3)}, is: ErrNotReady},
+			{name: "no name", d: member, at: []string{"n1"}, is: ErrMalformed, says: "without a name"},
+			{name: "its reason", d: member, at: []string{"n1"}, r: JoinRequest{Node: recordOf(8)}, kind: nornv1.ErrorKind_ERROR_KIND_CONFLICT, says: "the name is taken"},
+			{name: "a passing reason", d: member, at: []string{"n1"}, r: JoinRequest{Node: recordOf(3)}, kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, says: "no majority"},
+			{name: "several", d: member, at: []string{"x", "n1"}, r: JoinRequest{Node: recordOf(8)}, kind: nornv1.ErrorKind_ERROR_KIND_CONFLICT, says: "connection refused"},
+		} {
+			_, err := c.d.Join(t.Context(), c.at, c.r)
+			var known *proto.Error
+			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || c.kind != 0 && (!errors.As(err, &known) || known.Kind != c.kind) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if _, err := plain.Probe(t.Context(), "n1"); !errors.Is(err, ErrSecret) {
+			t.Errorf("probe without the secret: %v", err)
+		}
+		if i, err := member.Probe(t.Context(), "n1"); err != nil || i.Member != who(1, 0) {
+			t.Errorf("probe: %+v, %v", i, err)
+		}
+	})
+}
+
+// TestJoinsAreBounded in number and in time, and end with their connection.
+func TestJoinsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.add(who(1, 0), func(c *Config) { c.Limits.Joins = 2 })
+		defer a.stop()
+		var mu sync.Mutex // guards ended
+		ended := map[string]time.Duration{}
+		began := time.Now()
+		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			ended[r.Node.Node] = time.Since(began)
+			return JoinReply{}, ctx.Err()
+		}
+		answers := make(chan error, 3)
+		short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		ask := func(ctx context.Context, i int) {
+			_, err := Dialer{Dial: w.dial}.Join(ctx, []string{"n1"}, JoinRequest{Node: recordOf(i)})
+			answers <- err
+		}
+		go ask(short, 2)
+		go ask(t.Context(), 3)
+		settle(time.Second)
+		go ask(t.Context(), 4)
+		if err := <-answers; !errors.Is(err, ErrBusy) {
+			t.Errorf("the third: %v", err)
+		}
+		if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who gave up: %v", err)
+		}
+		if err := <-answers; err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
+			t.Errorf("who waited: %v", err)
+		}
+		settle(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if ended["n2"] > 11*time.Second || ended["n3"] != time.Minute || len(ended) != 2 {
+			t.Errorf("ended after %v", ended)
+		}
+	})
+}
+
+// TestOneRequestPerConnection: more than one first frame ends it.
+func TestOneRequestPerConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.add(who(1, 0))
+		defer a.stop()
+		abandoned := make(chan struct{})
+		a.join = func(ctx context.Context, _ JoinRequest) (JoinReply, error) {
+			<-ctx.Done()
+			close(abandoned)
+			return JoinReply{}, ctx.Err()
+		}
+		nc, err := w.dial(t.Context(), "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := transport.NewLink(nc, transport.LinkConfig{})
+		join := &nornv1.PeerJoin{MinVersion: 1, MaxVersion: 1, Node: memberProto(recordOf(3))}
+		for range 2 {
+			if err := sendProto(link, nornv1.PeerMethod_PEER_METHOD_JOIN, 0, 1, join); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var reply nornv1.PeerJoinReply
+		if err := link.Read(&question{nornv1.PeerMethod_PEER_METHOD_JOIN, &reply}); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "one request") {
+			t.Errorf("answer: %v", err)
+		}
+		<-abandoned
+	})
+}
