@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -45,8 +46,11 @@ func (v *View) Copy(p ring.Partition, self register.Member) (c Copy, ok bool) {
 		return Copy{}, false
 	}
 	cell := v.cell(p)
-	n, _ := holders(cell.Cohort, v.Standing)
-	c = Copy{Partition: p, Need: Enough(n), Turn: true}
+	n, left := holders(cell.Cohort, v.Standing)
+	if n == 0 {
+		return Copy{}, false // all are given up: it begins anew
+	}
+	c = Copy{Partition: p, Need: need(n, left), Turn: true}
 	for _, m := range cell.Cohort {
 		s := v.standing[m]
 		if s.Alive {
@@ -107,22 +111,23 @@ func (v *View) Copies(self register.Member) []Copy {
 	return out
 }
 
+// need is how many of n holders, so many of which are left, a newcomer compares
+// with: a majority, for a cohort of even size may just have lost a member that
+// had acknowledged with a majority before; Enough where a majority is not left.
+func need(n, left int) int { return max(Enough(n), min(quorum.Majority(n), left)) }
+
 // Copied says whether a newcomer that has compared the partition with these
 // members has everything, so that it may ask for its admission. Members that
 // are not in the cohort do not count.
 func (v *View) Copied(p ring.Partition, with []register.Member) bool {
-	have, n := 0, 0
-	for _, m := range v.cell(p).Cohort {
-		s := v.standing[m]
-		if s.Lost {
-			continue
-		}
-		n++
-		if slices.Contains(with, m) {
+	cohort, have := v.cell(p).Cohort, 0
+	for _, m := range cohort {
+		if !v.standing[m].Lost && slices.Contains(with, m) {
 			have++
 		}
 	}
-	return n > 0 && have >= Enough(n)
+	n, left := holders(cohort, v.Standing)
+	return n > 0 && have >= need(n, left)
 }
 
 // NodeProgress is what is left to do for one node.

@@ -33,16 +33,20 @@
 //     comes in, for it holds everything itself; living ones where nobody does,
 //     so that a majority of what is left lives. Both are the same number:
 //     Enough(n) is the majority of n - 1.
-//   - Copied means compared with Enough(n) of the cohort, after which the
-//     newcomer holds whatever a majority had acknowledged. Where fewer than
-//     that are left, that is of three members one, nothing moves: it may lack
-//     what only the removed ones have seen. Then an operator decides ([Lost]).
+//   - Copied means compared with a majority of the cohort, so that the newcomer
+//     holds whatever a majority has acknowledged, also of the cohort that had
+//     one member more before. Of an even number half will do where the others
+//     are removed. Where fewer than that are left, that is of three members
+//     one, nothing moves: it may lack what only the removed ones have seen. Then
+//     an operator decides ([Lost]).
 //   - Where dropping breaks the rule the newcomer is only added: a partition of
 //     one replica moves by a cohort of two. What is too many then is dropped
 //     without a newcomer, once all who are planned are in.
 //   - Without a newcomer a cohort loses the next member [Config.Settle] after
-//     its last change at the earliest: replicas compare what they hold in
-//     between, and a majority of the smaller cohort has everything again.
+//     its last change, and after the last of those that stay came alive, at the
+//     earliest: replicas compare what they hold in between, so that everybody
+//     who stays has everything again. Without that, one loss after the other,
+//     each within the rule, would leave a member that never had it.
 //
 // Writes acknowledged by the old cohort while the change is under way are held
 // by those who stay; that a reading majority of the new one always meets them

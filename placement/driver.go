@@ -26,12 +26,13 @@ type Config struct {
 	Returns int
 	// ReturnEvery is a second.
 	ReturnEvery time.Duration
-	// Settle is for how long a cohort must have been as it is before it loses a
-	// member that nobody replaces: the time in which replicas compare each
-	// partition once; 10 s.
+	// Settle is for how long a cohort must have been as it is, and those of it
+	// that live alive, before it loses a member that nobody replaces: the time
+	// in which replicas compare each partition once; 10 s.
 	Settle time.Duration
 	// Linger is for how long a leaving node stays a member after the last cell
-	// has lost it: it learns of that and hands over what it has; 5 s.
+	// has lost it, unless it asks for its removal ([View.Leave]): it must learn
+	// of that and hand over what it has; 30 s.
 	Linger time.Duration
 	// Retry is after what time a request that shows nowhere is asked again;
 	// 3 s.
@@ -48,7 +49,7 @@ func (c Config) withDefaults() Config {
 	c.Returns = cmp.Or(c.Returns, 64)
 	c.ReturnEvery = cmp.Or(c.ReturnEvery, time.Second)
 	c.Settle = cmp.Or(c.Settle, 10*time.Second)
-	c.Linger = cmp.Or(c.Linger, 5*time.Second)
+	c.Linger = cmp.Or(c.Linger, 30*time.Second)
 	c.Retry = cmp.Or(c.Retry, 3*time.Second)
 	c.MaxChanges = cmp.Or(c.MaxChanges, 2048)
 	return c

@@ -82,3 +82,11 @@ func (h *health) stableAt(m register.Member) int64 {
 	}
 	return clock.Time{Mono: p.since}.Add(h.needs(p)).Mono
 }
+
+// upSince is since when a member has been alive; 0 for one that is not.
+func (h *health) upSince(m register.Member) int64 {
+	if p := h.of[m]; p != nil && p.up {
+		return p.since
+	}
+	return 0
+}

@@ -74,46 +74,68 @@ func inherit(plan ring.Plan, nodes []ring.Node) ring.Plan {
 	return plan
 }
 
-// retire removes the leaving nodes that no cell and no plan has named for a
-// while.
-func (d *Driver) retire(now int64) []register.NodeChange {
-	var leaving []*register.Node
-	for i := range d.view.state.Nodes {
-		if n := &d.view.state.Nodes[i]; n.Status == register.Leaving {
-			leaving = append(leaving, n)
-		}
+// Leave gives the change by which a leaving node asks for its own removal: no
+// cell and no plan names it any more. It is to ask when it has handed over what
+// it has; the driver does not know that and removes it after [Config.Linger].
+// ok is false while there is something left, and where no active node would
+// remain.
+func (v *View) Leave(self register.Member) (c register.NodeChange, ok bool) {
+	n, known := v.state.Find(self)
+	if !known || n.Status != register.Leaving || len(v.spare([]register.Member{self})) == 0 {
+		return register.NodeChange{}, false
 	}
-	if len(leaving) == 0 {
-		clear(d.idle)
+	return removal(n), true
+}
+
+func removal(n register.Node) register.NodeChange {
+	old := n.Version
+	n.Status = register.Removed
+	return register.NodeChange{Old: old, New: n}
+}
+
+// spare gives those of the members that no cell and no plan names; none where
+// there is no active node: somebody must keep the register.
+func (v *View) spare(members []register.Member) []register.Member {
+	if !slices.ContainsFunc(v.state.Nodes, func(n register.Node) bool { return n.Status == register.Active }) {
 		return nil
 	}
 	named := map[register.Member]bool{}
-	for p := range d.view.state.Cells {
-		for _, m := range d.view.state.Cells[p].Cohort {
+	for p := range v.state.Cells {
+		for _, m := range v.state.Cells[p].Cohort {
 			named[m] = true
 		}
 	}
-	for _, m := range d.view.planned {
+	for _, m := range v.planned {
 		named[m] = true
+	}
+	return slices.DeleteFunc(members, func(m register.Member) bool { return named[m] })
+}
+
+// retire removes the leaving nodes that nothing has named for a while.
+func (d *Driver) retire(now int64) []register.NodeChange {
+	var leaving []register.Member
+	for i := range d.view.state.Nodes {
+		if n := &d.view.state.Nodes[i]; n.Status == register.Leaving {
+			leaving = append(leaving, n.Member)
+		}
+	}
+	if len(leaving) > 0 {
+		leaving = d.view.spare(leaving)
 	}
 	var out []register.NodeChange
 	idle := map[register.Member]int64{}
-	for _, n := range leaving {
-		if named[n.Member] {
-			continue
-		}
-		from, was := d.idle[n.Member]
+	for _, m := range leaving {
+		from, was := d.idle[m]
 		if !was {
 			from = now
 		}
-		idle[n.Member] = from
+		idle[m] = from
 		if over := from + int64(d.cfg.Linger); over > now {
 			d.at(over)
 			continue
 		}
-		next := *n
-		next.Status = register.Removed
-		out = append(out, register.NodeChange{Old: n.Version, New: next})
+		n, _ := d.view.state.Find(m)
+		out = append(out, removal(n))
 	}
 	d.idle = idle
 	return out

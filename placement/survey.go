@@ -121,12 +121,16 @@ func (s *survey) shrink(p ring.Partition, cell *register.Cell, planned []registe
 	if !found || !mayLose(cell, out, s.view.Standing, true) {
 		return register.Cell{}, false
 	}
-	if ripe := s.whole[p] + int64(s.cfg.Settle); ripe > s.now {
+	cohort := without(cell.Cohort, out)
+	whole := s.whole[p]
+	for _, m := range cohort {
+		whole = max(whole, s.health.upSince(m))
+	}
+	if ripe := whole + int64(s.cfg.Settle); ripe > s.now {
 		s.at(ripe)
 		return register.Cell{}, false
 	}
 	leader, _ := Leading(cell)
-	cohort := without(cell.Cohort, out)
 	return register.Cell{Cohort: cohort, Leader: heir(cohort, leader, planned, s.view.Standing)}, true
 }
 
