@@ -14,17 +14,18 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// TestRefusals: every reason is seen by both sides, logged once by each, and
-// tried again until it has gone.
-func TestRefusals(t *testing.T) {
+// refusalCase is why a is not let in by b, at the address n2.
+type refusalCase struct {
+	name string
+	to   register.Member // whom a wants to reach; zero: b
+	a, b func(*Config)
+	is   error
+	says string // in the log of b, and in what a is told
+}
+
+func refusals() []refusalCase {
 	other := register.UUID{8}
-	for _, c := range []struct {
-		name string
-		to   register.Member // whom a wants to reach at the address n2
-		a, b func(*Config)
-		is   error
-		says string // in the log of b, and in what a is told
-	}{
+	return []refusalCase{
 		{name: "other cluster", a: func(c *Config) { c.Cluster = other }, is: ErrOtherCluster, says: "belongs to cluster"},
 		{name: "secret missing", b: func(c *Config) { c.Secret = "s" }, is: ErrSecret, says: "secret is missing"},
 		{name: "secret wrong", a: func(c *Config) { c.Secret = "t" }, b: func(c *Config) { c.Secret = "s" }, is: ErrSecret, says: "secret is wrong"},
@@ -41,7 +42,13 @@ func TestRefusals(t *testing.T) {
 			}
 		}, a: func(c *Config) { c.Generation = func() uint64 { return 3 } }, is: ErrNotAdmitted, says: "node n1 was removed"},
 		{name: "no member yet", b: func(c *Config) { c.Cluster = register.UUID{} }, is: ErrNotReady, says: "not a member of a cluster yet"},
-	} {
+	}
+}
+
+// TestRefusals: every reason is seen by both sides, logged once by each, and
+// tried again until it has gone.
+func TestRefusals(t *testing.T) {
+	for _, c := range refusals() {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)

@@ -179,5 +179,4 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-
 func (w *world) listener() net.Listener { return transport.NewMemListener(0) }
