@@ -21,7 +21,9 @@ import (
 const (
 	devPoll    = 100 * time.Millisecond
 	devAnswer  = 2 * time.Second  // for one status
+	devSoon    = time.Second      // what is done by then needs no progress
 	devExplain = 10 * time.Second // between two lines that say what is missing, without a terminal
+	devWidth   = 79               // of the progress line: no terminal is narrower
 )
 
 // devChecks asks every node by itself how it is.
@@ -113,7 +115,9 @@ func (k *devChecks) wait(ctx context.Context, ready chan<- []string) {
 			explained = now
 			k.app.note("not ready after %s: %s", now.Sub(began).Round(time.Second), strings.Join(missing, "; "))
 		}
-		k.show(fmt.Sprintf("waiting for the nodes, %s: %s", time.Since(began).Round(time.Second), strings.Join(missing, "; ")))
+		if took := time.Since(began); took > devSoon {
+			k.show(fmt.Sprintf("%s: %d of %d nodes are ready; %s", took.Round(time.Second), len(k.names)-len(missing), len(k.names), strings.Join(missing, "; ")))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -171,9 +175,8 @@ func (k *devChecks) show(text string) {
 	if k.done || k.app.quiet || !k.app.errTerminal {
 		return
 	}
-	const width = 100
-	if r := []rune(clean(text)); len(r) > width {
-		text = string(r[:width-1]) + "…"
+	if r := []rune(clean(text)); len(r) > devWidth {
+		text = string(r[:devWidth-1]) + "…"
 	}
 	fmt.Fprintf(k.app.errOut, "\r\x1b[K%s", text)
 	k.line = true

@@ -142,12 +142,14 @@ func TestDev(t *testing.T) {
 	if len(d.rows) != 3 {
 		t.Fatalf("the table is %v", d.rows)
 	}
+	var ids []string
 	for i, row := range d.rows {
 		want := []string{fmt.Sprintf("n%d", i+1), loopback(base + 10*i), loopback(base + 10*i + 1), loopback(base + 10*i + 2)}
 		if !slices.Equal(row[:4], want) {
 			t.Errorf("row %d is %v, want %v and more", i, row, want)
 		}
-		if r := nornWith(t, "", to(want[1]), "task", "enqueue", "-q", "q", "x"); r.code != 0 {
+		r := nornWith(t, "", to(want[1]), "task", "enqueue", "-q", "q", "x")
+		if ids = append(ids, strings.TrimSpace(r.out)); r.code != 0 {
 			t.Errorf("%s: %+v", want[0], r)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, want[0], "log")); err != nil || !bytes.Contains(b, []byte("server.ready")) {
@@ -162,7 +164,7 @@ func TestDev(t *testing.T) {
 	eventually(t, "it tells that n2 is dead", func() bool {
 		return regexp.MustCompile(`norn: n2 \(pid ` + d.rows[1][4] + `\) ended: signal: killed; the others go on. It starts again with: .*server.*\n`).MatchString(d.err.String())
 	})
-	if r := nornWith(t, "", to(d.rows[0][1]), "task", "count"); r.code != 0 {
+	if r := nornWith(t, "", to(d.rows[0][1]), "cluster", "status"); r.code != 0 {
 		t.Errorf("n1 without n2: %+v", r)
 	}
 	_, line, _ := strings.Cut(d.err.String(), "It starts again with: ")
@@ -172,7 +174,7 @@ func TestDev(t *testing.T) {
 	if err := again.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "n2 answers again", func() bool { return nornWith(t, "", to(d.rows[1][1]), "task", "count").code == 0 })
+	eventually(t, "n2 answers again", func() bool { return nornWith(t, "", to(d.rows[1][1]), "cluster", "status").code == 0 })
 	_ = again.Process.Signal(syscall.SIGTERM)
 	if err := again.Wait(); err != nil {
 		t.Errorf("n2, started by hand: %v", err)
@@ -182,14 +184,16 @@ func TestDev(t *testing.T) {
 		silent(t, row[1])
 	}
 
-	d = startDev(t, "--nodes", "1", "--data", dir, "--base-port", fmt.Sprint(base)).ready(t)
-	if !strings.Contains(d.err.String(), "has data of n2, n3, too") {
-		t.Errorf("it says nothing of n2 and n3: %s", d.err.String())
-	}
-	if r := nornWith(t, "", to(d.rows[0][1]), "task", "count", "-q", "q"); r.code != 0 || !strings.Contains(r.out, "1") {
-		t.Errorf("the task is gone: %+v", r)
+	d = startDev(t, "--nodes", "3", "--data", dir, "--base-port", fmt.Sprint(base)).ready(t)
+	for i, id := range ids {
+		if r := nornWith(t, "", to(d.rows[i][1]), "task", "get", id); r.code != 0 {
+			t.Errorf("the task that %s took is gone: %+v", d.rows[i][0], r)
+		}
 	}
 	d.end(t, syscall.SIGINT, 0)
+	if left := leftOut(dir, 1); !slices.Equal(left, []string{"n2", "n3"}) || leftOut(dir, 3) != nil {
+		t.Errorf("one node leaves out %v", left)
+	}
 }
 
 // kill sends a signal to a process of the table.

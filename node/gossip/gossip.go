@@ -40,7 +40,7 @@ type Config struct {
 	// Seeds are what [Gossip.SetSeeds] takes, to begin with.
 	Seeds []string
 	// Interval is between two probes of this node; 0 is one second. A peer that
-	// does not answer is dead to the others after about six of them, and all
+	// does not answer is dead to the others after seven to ten of them, and all
 	// other intervals follow from it.
 	Interval time.Duration
 	// Dial opens a stream to a peer; nil dials TCP.
@@ -187,13 +187,17 @@ func (g *Gossip) Alive() []Peer { return g.watch.peers() }
 // Stats counts since the start.
 type Stats struct {
 	PacketsIn, PacketsOut, PacketsRefused uint64
+	BytesOut                              uint64 // in packets
 	StreamsIn, StreamsOut, StreamsRefused uint64
 }
 
 // Stats gives the counts.
 func (g *Gossip) Stats() Stats {
 	s := &g.transport.stats
-	return Stats{s.packetsIn.Load(), s.packetsOut.Load(), s.packetsRefused.Load(), s.streamsIn.Load(), s.streamsOut.Load(), s.streamsRefused.Load()}
+	return Stats{
+		PacketsIn: s.packetsIn.Load(), PacketsOut: s.packetsOut.Load(), PacketsRefused: s.packetsRefused.Load(), BytesOut: s.bytesOut.Load(),
+		StreamsIn: s.streamsIn.Load(), StreamsOut: s.streamsOut.Load(), StreamsRefused: s.streamsRefused.Load(),
+	}
 }
 
 // Leave tells the others that this node goes, so that they need not find out.

@@ -79,7 +79,7 @@ func member(name string, incarnation byte) register.Member {
 }
 
 // ports opens TCP and UDP on one port.
-func ports(t *testing.T, address string) (net.Listener, net.PacketConn) {
+func ports(t testing.TB, address string) (net.Listener, net.PacketConn) {
 	t.Helper()
 	for range 100 {
 		l, err := net.Listen("tcp", address)
@@ -97,7 +97,7 @@ func ports(t *testing.T, address string) (net.Listener, net.PacketConn) {
 }
 
 // start starts a node at an address, and changes its configuration before.
-func startNode(t *testing.T, self register.Member, address string, change ...func(*Config)) *node {
+func startNode(t testing.TB, self register.Member, address string, change ...func(*Config)) *node {
 	t.Helper()
 	l, p := ports(t, address)
 	n := &node{address: l.Addr().String(), listener: l, told: make(chan []Peer, 1), log: &lines{}}
@@ -161,7 +161,7 @@ func (n *node) stop() {
 func seeds(addresses ...string) func(*Config) { return func(c *Config) { c.Seeds = addresses } }
 
 // cluster starts nodes n1.. of which all know the first.
-func cluster(t *testing.T, count int, change ...func(*Config)) []*node {
+func cluster(t testing.TB, count int, change ...func(*Config)) []*node {
 	t.Helper()
 	nodes := []*node{startNode(t, member("n1", 1), "127.0.0.1:0", change...)}
 	for i := 2; i <= count; i++ {
@@ -171,7 +171,7 @@ func cluster(t *testing.T, count int, change ...func(*Config)) []*node {
 }
 
 // eventually asks until a condition holds.
-func eventually(t *testing.T, what string, nodes []*node, holds func() bool) {
+func eventually(t testing.TB, what string, nodes []*node, holds func() bool) {
 	t.Helper()
 	limit := time.After(patience)
 	for !holds() {

@@ -56,7 +56,7 @@ type transport struct {
 
 // counters are what [Stats] shows.
 type counters struct {
-	packetsIn, packetsOut, packetsRefused, streamsIn, streamsOut, streamsRefused atomic.Uint64
+	packetsIn, packetsOut, packetsRefused, bytesOut, streamsIn, streamsOut, streamsRefused atomic.Uint64
 }
 
 var _ memberlist.Transport = (*transport)(nil)
@@ -121,6 +121,7 @@ func (t *transport) WriteTo(b []byte, address string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	t.stats.packetsOut.Add(1)
+	t.stats.bytesOut.Add(uint64(len(b)))
 	_, err = t.conn.WriteTo(b, net.UDPAddrFromAddrPort(to))
 	return time.Now(), err
 }
