@@ -100,6 +100,7 @@ func TestConverges(t *testing.T) {
 		s.lose = rapid.SampledFrom([]int{0, 0, 20}).Draw(t, "lost")
 		s.delay = rapid.SampledFrom([]time.Duration{0, time.Second, 5 * time.Second}).Draw(t, "delay")
 		s.twins = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "twins")
+		s.silent = rapid.Bool().Draw(t, "silent")
 		for range rapid.IntRange(0, 40).Draw(t, "deeds") {
 			s.operator(t)
 		}

@@ -62,4 +62,13 @@
 // leader once it has been alive without a break for [Config.StableFor], twice
 // as long after each further time that it was lost, up to 64 times, and
 // [Config.Returns] cells at most per [Config.ReturnEvery].
+//
+// # Leaving nodes
+//
+// A node that leaves owns nothing planned, so its cells move away, and it leads
+// only what nobody else can. Once no cell and no plan names it, it hands over
+// what it still has and asks for its removal ([View.Leave]). The driver removes
+// it after [Config.Linger] if it does not, but no dead one and none while a
+// partition takes no tasks: it may have the only copy of something. The last
+// nodes stay, whatever they were told.
 package placement

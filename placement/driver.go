@@ -32,7 +32,8 @@ type Config struct {
 	Settle time.Duration
 	// Linger is for how long a leaving node stays a member after the last cell
 	// has lost it, unless it asks for its removal ([View.Leave]): it must learn
-	// of that and hand over what it has; 30 s.
+	// of that and hand over what it has, so time counts only while it lives and
+	// every partition takes tasks; 30 s.
 	Linger time.Duration
 	// Retry is after what time a request that shows nowhere is asked again;
 	// 3 s.

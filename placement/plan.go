@@ -76,7 +76,8 @@ func inherit(plan ring.Plan, nodes []ring.Node) ring.Plan {
 
 // Leave gives the change by which a leaving node asks for its own removal: no
 // cell and no plan names it any more. It is to ask when it has handed over what
-// it has; the driver does not know that and removes it after [Config.Linger].
+// it has to a majority of each cohort; the driver does not know that and removes
+// it after [Config.Linger].
 // ok is false while there is something left, and where no active node would
 // remain.
 func (v *View) Leave(self register.Member) (c register.NodeChange, ok bool) {
@@ -111,16 +112,22 @@ func (v *View) spare(members []register.Member) []register.Member {
 	return slices.DeleteFunc(members, func(m register.Member) bool { return named[m] })
 }
 
-// retire removes the leaving nodes that nothing has named for a while.
+// retire removes the leaving nodes that nothing has named for a while, in which
+// they could hand over what they have: they were alive, and a majority of every
+// cohort. A dead one waits, for it may have the only copy of something; to give
+// that up is an operator's.
 func (d *Driver) retire(now int64) []register.NodeChange {
 	var leaving []register.Member
 	for i := range d.view.state.Nodes {
-		if n := &d.view.state.Nodes[i]; n.Status == register.Leaving {
+		if n := &d.view.state.Nodes[i]; n.Status == register.Leaving && d.view.isAlive(n.Member) {
 			leaving = append(leaving, n.Member)
 		}
 	}
 	if len(leaving) > 0 {
 		leaving = d.view.spare(leaving)
+	}
+	if len(leaving) > 0 && d.view.Enqueueable().Len() < len(d.view.state.Cells) {
+		leaving = nil
 	}
 	var out []register.NodeChange
 	idle := map[register.Member]int64{}

@@ -57,9 +57,11 @@ type sim struct {
 	state register.State
 	nodes []*fake
 
-	lose  int           // out of 100, requests that never arrive
-	delay time.Duration // the longest that one takes
-	twins bool          // two nodes believe to lead the register
+	lose   int           // out of 100, requests that never arrive
+	delay  time.Duration // the longest that one takes
+	twins  bool          // two nodes believe to lead the register
+	silent bool          // leaving nodes do not ask for their removal
+	blind  bool          // hints are wrong, so that cells may be without a leader
 
 	requests     int // of drivers
 	onWay        []late
@@ -395,7 +397,7 @@ func (s *sim) compare(alive []register.Member) {
 // leave has a node ask for its removal when it has handed over what it had.
 func (s *sim) leave(n *fake) {
 	c, ok := n.driver.View().Leave(n.member)
-	if !n.up || !ok {
+	if !n.up || !ok || s.silent {
 		return
 	}
 	for p := range s.facts {
@@ -421,7 +423,7 @@ func (s *sim) watch(alive []register.Member) {
 		cell := &s.state.Cells[p]
 		leader, ok := Leading(cell)
 		living := slices.ContainsFunc(cell.Cohort, func(m register.Member) bool { return slices.Contains(alive, m) })
-		if !ok || !living || slices.Contains(alive, leader) {
+		if s.blind || !ok || !living || slices.Contains(alive, leader) {
 			s.headless[p] = 0
 			continue
 		}
