@@ -23,7 +23,7 @@
 //   - Input is bounded before memberlist sees it: length of a packet, bytes of a
 //     stream, streams at a time, members. Messages whose form it would panic
 //     over are refused.
-//   - [Gossip.Close] ends all goroutines of this package. A probe that memberlist
-//     has under way ends by itself, within [Awareness] probe intervals; it
-//     touches nothing but its own memory then.
+//   - [Gossip.Close] ends all goroutines but one: a probe that memberlist has
+//     under way (its probeNode) ends by itself, within [Awareness] probe
+//     intervals; it touches nothing but its own memory then.
 package gossip

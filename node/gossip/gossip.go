@@ -49,7 +49,8 @@ type Config struct {
 	Logger *slog.Logger
 	// OnChange gets the other members that seem to be alive, by name and
 	// incarnation, whenever they have changed; never two calls at a time. Changes
-	// wait while it runs. nil: nobody is told.
+	// wait while it runs, and so does Close. A node that was wiped is listed in
+	// both incarnations until the old one is found dead. nil: nobody is told.
 	OnChange func(alive []Peer)
 }
 

@@ -26,12 +26,12 @@ const patience = 30 * time.Second
 // interval is between two probes in tests.
 const interval = 100 * time.Millisecond
 
-// TestMain wants that nothing is left. A probe of memberlist's may be under way
-// when its member is closed: it has the time that the contract says.
+// TestMain wants that nothing is left, in the end. A probe of memberlist's may be
+// under way when its member is closed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		limit := time.After(10 * Awareness * interval)
+		limit := time.After(patience)
 		for err := goleak.Find(); err != nil; err = goleak.Find() {
 			select {
 			case <-limit:
