@@ -63,7 +63,7 @@ func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
 // newCluster is so many cores; partition p is kept by three of them, from the
 // p-th on.
 func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
-	r := &trio{repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+	r := &trio{leads: -1, repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	var all []register.Member
 	for i := range nodes {
@@ -115,7 +115,7 @@ func (r *trio) tell() {
 				}
 			}
 			r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
-			r.check(p.core.Step(r.now, Alive{alive}))
+			r.check(p.core.Step(r.now, Alive{Members: alive}))
 			r.turn(i)
 		}
 	})

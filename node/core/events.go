@@ -73,11 +73,19 @@ type Changed struct {
 	State register.State
 	// Leads says that this member leads the group.
 	Leads bool
+	// Voters are the names of the members that vote, Majority says that there is
+	// a leader: for status.
+	Voters   []string
+	Majority bool
 }
 
 // Alive tells which other nodes are thought to be reachable. It is a hint:
 // nothing but waiting and choosing depends on it.
-type Alive struct{ Members []register.Member }
+type Alive struct {
+	Members []register.Member
+	// Clients are the addresses where clients reach nodes, as far as known.
+	Clients map[register.Member]string
+}
 
 // Tick lets time pass.
 type Tick struct{}

@@ -214,6 +214,7 @@ func silent(m register.Member) *proto.Error {
 // hear takes over who is thought to be up. What was asked of others is not
 // waited for.
 func (r *routes) hear(alive []register.Member) {
+	r.seen++
 	clear(r.alive)
 	for _, m := range alive {
 		r.alive[m] = true

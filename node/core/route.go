@@ -79,6 +79,7 @@ type routes struct {
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
+	seen   uint64 // goes up when cells or hints change
 	parts  map[uint64]*part
 	byTime byTime[*gather]
 	of     map[Origin]*gather
@@ -90,6 +91,7 @@ func newRoutes(c *Core) *routes {
 
 // changed looks what there is to route after the cells have changed.
 func (r *routes) changed() {
+	r.seen++
 	r.alone, r.holder = true, true
 	for p := range r.c.cells {
 		cohort := r.c.cells[p].Cohort
