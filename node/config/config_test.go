@@ -250,18 +250,20 @@ func TestExample(t *testing.T) {
 }
 
 func TestPrintedConfigLoadsAgain(t *testing.T) {
-	c := completed()
-	c.Zone, c.Name, c.Data, c.Join = "yes", "1", "a: b # c", []string{"n1:1", "n2:2"}
-	b, err := c.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Load(Sources{File: file(t, string(b))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(c, again) {
-		t.Errorf("got %+v, want %+v", again, c)
+	other := completed()
+	other.Zone, other.Name, other.Data, other.Join = "yes", "1", "a: b # c", []string{"n1:1", "n2:2"}
+	for _, c := range []*Config{completed(), other} {
+		b, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(Sources{File: file(t, string(b))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(c, again) {
+			t.Errorf("got %+v, want %+v", again, c)
+		}
 	}
 }
 
