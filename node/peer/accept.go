@@ -69,18 +69,17 @@ func (n *Network) Serve(ln net.Listener) error {
 func (n *Network) accept(nc net.Conn) {
 	transport.KeepAlive(nc)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.closing:
-	case len(n.accepted) >= n.cfg.Limits.Conns, n.greeting >= n.cfg.Limits.Greeting:
-		n.refusal(nc.RemoteAddr().Network(), refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections: %d, of which %d have not said who they are", len(n.accepted), n.greeting))
-	default:
+	takes := !n.closing && len(n.accepted) < n.cfg.Limits.Conns && n.greeting < n.cfg.Limits.Greeting
+	if takes {
 		n.accepted[nc] = struct{}{}
 		n.greeting++
 		n.running.Go(func() { n.serve(nc) })
-		return
 	}
-	_ = nc.Close()
+	n.mu.Unlock()
+	if !takes {
+		_ = nc.Close()
+		n.refusal("crowd", refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections: the limits are %d, and %d that have not said who they are", n.cfg.Limits.Conns, n.cfg.Limits.Greeting))
+	}
 }
 
 // greeted takes a connection out of the account of those that have not said who

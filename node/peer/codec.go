@@ -11,7 +11,6 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/ring"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -23,6 +22,9 @@ var ErrMalformed = errors.New("peer: malformed message")
 // a newer one has sent it.
 var ErrUnknown = errors.New("peer: message of an unknown kind")
 
+// ErrTooLarge is returned for a message that is larger than any may be.
+var ErrTooLarge = errors.New("peer: message too large")
+
 // MaxMessage bounds an encoded message in bytes. A write of the core, which
 // waits in memory for its copies, is well below.
 const MaxMessage = 96 << 20
@@ -31,21 +33,17 @@ const MaxMessage = 96 << 20
 // lease or a vote behind a few of them does not wait noticeably.
 const smallMessage = 64 << 10
 
-// factBytes is the least that a fact takes: ID, kind, two numbers, length.
-const factBytes = id.Size + 4
-
 // packet is a message on its way out.
 type packet interface {
 	Size() int
 	AppendTo(dst []byte) ([]byte, error)
 }
 
-// encode gives the method, body and lane of a message. The messages are those
-// of [core.PeerMessage]; of another kind is ErrUnknown.
+// encode gives the method, body and lane of a message. Of a kind that is not
+// known here it gives ErrUnknown.
 //
-// Facts are written by hand, in the format of their proto: at full rate they are
-// most of what travels, and a message of Go objects per fact would cost more
-// than the facts.
+// Messages are written by hand, in the format of their protos: they are the hot
+// path, and a message of Go objects per fact would cost more than the facts.
 func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	switch m := m.(type) {
 	case *core.Facts:
@@ -54,8 +52,29 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	case *core.FactsTaken:
 		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, (*takenPacket)(m), Control, nil
 	case *core.Repair:
+		if m.Message == nil {
+			break
+		}
 		// All of an exchange on one lane, so that it stays in order.
 		return nornv1.PeerMethod_PEER_METHOD_REPAIR, (*repairPacket)(m), Bulk, nil
+	case *core.Forward:
+		b, err := newForward(m)
+		return nornv1.PeerMethod_PEER_METHOD_FORWARD, b, b.lane(), err
+	case *core.Forwarded:
+		b, err := newForwarded(m)
+		return nornv1.PeerMethod_PEER_METHOD_FORWARDED, b, laneOf(b.size), err
+	case *core.Withdraw:
+		return nornv1.PeerMethod_PEER_METHOD_WITHDRAW, (*withdrawPacket)(m), Control, nil
+	case *core.Dropped:
+		return nornv1.PeerMethod_PEER_METHOD_DROPPED, (*droppedPacket)(m), Control, nil
+	case *core.Fetch:
+		return nornv1.PeerMethod_PEER_METHOD_FETCH, (*fetchPacket)(m), Control, nil
+	case *core.Fetched:
+		b := newFetched(m)
+		return nornv1.PeerMethod_PEER_METHOD_FETCHED, b, laneOf(b.Size()), nil
+	case *core.Heads:
+		b := (*headsPacket)(m)
+		return nornv1.PeerMethod_PEER_METHOD_HEADS, b, laneOf(b.Size()), nil
 	}
 	return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
 }
@@ -70,170 +89,34 @@ func laneOf(size int) Lane {
 // Decode is the inverse of the encoding of a message with the given method. It
 // keeps b. Errors are ErrMalformed and ErrUnknown. Bodies of facts are not
 // looked into: whoever stores them checks them.
-func Decode(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error) {
+func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) {
 	if len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, over %d", ErrMalformed, len(b), MaxMessage)
 	}
 	switch method {
 	case nornv1.PeerMethod_PEER_METHOD_FACTS:
-		return decodeFacts(b)
+		m, err = decodeFacts(b)
 	case nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN:
-		return decodeTaken(b)
+		m, err = decodeTaken(b)
 	case nornv1.PeerMethod_PEER_METHOD_REPAIR:
-		return decodeRepair(b)
+		m, err = decodeRepair(b)
+	case nornv1.PeerMethod_PEER_METHOD_FORWARD:
+		m, err = decodeForward(b)
+	case nornv1.PeerMethod_PEER_METHOD_FORWARDED:
+		m, err = decodeForwarded(b)
+	case nornv1.PeerMethod_PEER_METHOD_WITHDRAW:
+		m, err = decodeWithdraw(b)
+	case nornv1.PeerMethod_PEER_METHOD_DROPPED:
+		m, err = decodeDropped(b)
+	case nornv1.PeerMethod_PEER_METHOD_FETCH:
+		m, err = decodeFetch(b)
+	case nornv1.PeerMethod_PEER_METHOD_FETCHED:
+		m, err = decodeFetched(b)
+	case nornv1.PeerMethod_PEER_METHOD_HEADS:
+		m, err = decodeHeads(b)
+	default:
+		err = fmt.Errorf("%w: method %d", ErrUnknown, method)
 	}
-	return nil, fmt.Errorf("%w: method %d", ErrUnknown, method)
-}
-
-// factsPacket is a core.Facts with the sizes of what is inside.
-type factsPacket struct {
-	m     *core.Facts
-	parts []int // bytes of the facts of each part
-	size  int
-}
-
-func newFacts(m *core.Facts) *factsPacket {
-	p := &factsPacket{m: m, parts: make([]int, len(m.Parts))}
-	p.size = 1 + protowire.SizeVarint(m.Write)
-	for i := range m.Parts {
-		n := 0
-		for j := range m.Parts[i].Facts {
-			f := &m.Parts[i].Facts[j]
-			n += id.Size + 1 + protowire.SizeVarint(f.Key.A) + protowire.SizeVarint(f.Key.B) + protowire.SizeBytes(len(f.Body))
-		}
-		p.parts[i] = n
-		p.size += 1 + protowire.SizeBytes(partSize(&m.Parts[i], n))
-	}
-	return p
-}
-
-func partSize(part *core.PartFacts, facts int) int {
-	return 3 + protowire.SizeVarint(uint64(part.Partition)) + protowire.SizeVarint(uint64(len(part.Facts))) + protowire.SizeBytes(facts)
-}
-
-func (p *factsPacket) Size() int { return p.size }
-
-func (p *factsPacket) AppendTo(dst []byte) ([]byte, error) {
-	dst = appendVarint(dst, 1, p.m.Write)
-	for i := range p.m.Parts {
-		part := &p.m.Parts[i]
-		dst = protowire.AppendTag(dst, 2, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(partSize(part, p.parts[i])))
-		dst = appendVarint(dst, 1, uint64(part.Partition))
-		dst = appendVarint(dst, 2, uint64(len(part.Facts)))
-		dst = protowire.AppendTag(dst, 3, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(p.parts[i]))
-		for j := range part.Facts {
-			f := &part.Facts[j]
-			dst = append(append(dst, f.Task[:]...), byte(f.Key.Kind))
-			dst = protowire.AppendVarint(protowire.AppendVarint(dst, f.Key.A), f.Key.B)
-			dst = protowire.AppendBytes(dst, f.Body)
-		}
-	}
-	return dst, nil
-}
-
-func decodeFacts(b []byte) (*core.Facts, error) {
-	m := &core.Facts{}
-	err := fields(b, func(f field) error {
-		switch f.number {
-		case 1:
-			m.Write = f.value
-		case 2:
-			if len(m.Parts) >= ring.MaxPartitions {
-				return fmt.Errorf("%w: over %d parts", ErrMalformed, ring.MaxPartitions)
-			}
-			part, err := decodePart(f.bytes)
-			if err != nil {
-				return err
-			}
-			m.Parts = append(m.Parts, part)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-func decodePart(b []byte) (part core.PartFacts, err error) {
-	var count uint64
-	var facts []byte
-	err = fields(b, func(f field) error {
-		switch f.number {
-		case 1:
-			part.Partition, err = partitionOf(f.value)
-		case 2:
-			count = f.value
-		case 3:
-			facts = f.bytes
-		}
-		return err
-	})
-	if err != nil {
-		return part, err
-	}
-	if count > uint64(len(facts)/factBytes) {
-		return part, fmt.Errorf("%w: %d facts in %d bytes", ErrMalformed, count, len(facts))
-	}
-	part.Facts = make([]crdt.Fact, count)
-	for i := range part.Facts {
-		if facts, err = decodeFact(&part.Facts[i], facts); err != nil {
-			return part, err
-		}
-	}
-	if len(facts) > 0 {
-		return part, fmt.Errorf("%w: %d bytes after the last fact", ErrMalformed, len(facts))
-	}
-	return part, nil
-}
-
-// decodeFact reads one fact and gives the bytes after it.
-func decodeFact(f *crdt.Fact, b []byte) ([]byte, error) {
-	if len(b) < factBytes {
-		return nil, fmt.Errorf("%w: a fact cut short", ErrMalformed)
-	}
-	f.Task = id.ID(b[:id.Size])
-	f.Key.Kind = crdt.Kind(b[id.Size])
-	b = b[id.Size+1:]
-	var size uint64
-	for _, v := range []*uint64{&f.Key.A, &f.Key.B, &size} {
-		n := 0
-		if *v, n = binary.Uvarint(b); n <= 0 {
-			return nil, fmt.Errorf("%w: a number of a fact", ErrMalformed)
-		}
-		b = b[n:]
-	}
-	if size > crdt.MaxBody || size > uint64(len(b)) {
-		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, size)
-	}
-	f.Body = b[:size:size]
-	return b[size:], nil
-}
-
-type takenPacket core.FactsTaken
-
-func (p *takenPacket) Size() int {
-	return 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused)
-}
-
-func (p *takenPacket) AppendTo(dst []byte) ([]byte, error) {
-	dst = appendVarint(dst, 1, p.Write)
-	return appendPartitions(dst, 2, p.Refused), nil
-}
-
-func decodeTaken(b []byte) (*core.FactsTaken, error) {
-	m := &core.FactsTaken{}
-	err := fields(b, func(f field) (err error) {
-		switch f.number {
-		case 1:
-			m.Write = f.value
-		case 2:
-			m.Refused, err = f.partitions(m.Refused)
-		}
-		return err
-	})
 	if err != nil {
 		return nil, err
 	}

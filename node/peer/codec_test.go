@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 
@@ -31,15 +34,26 @@ func drawPartition(t *rapid.T) ring.Partition {
 	return ring.Partition(rapid.IntRange(0, ring.MaxPartitions-1).Draw(t, "partition"))
 }
 
-func drawMessage(t *rapid.T) core.PeerMessage {
-	switch rapid.IntRange(0, 2).Draw(t, "type") {
-	case 0:
-		return &core.Facts{Write: rapid.Uint64().Draw(t, "write"), Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.PartFacts {
-			return core.PartFacts{Partition: drawPartition(t), Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
-		}), 0, 5).Draw(t, "parts")}
-	case 1:
-		return &core.FactsTaken{Write: rapid.Uint64().Draw(t, "write"), Refused: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "refused")}
+func drawTask(t *rapid.T) id.ID {
+	return id.ID(rapid.SliceOfN(rapid.Byte(), id.Size, id.Size).Draw(t, "task"))
+}
+
+func drawGrant(t *rapid.T) core.GrantRef {
+	g := core.GrantRef{Partition: drawPartition(t), Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token")}
+	g.Ask.Request = rapid.Uint64().Draw(t, "request")
+	copy(g.Ask.Session[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "session"))
+	return g
+}
+
+func drawHead(t *rapid.T) core.Head {
+	h := core.Head{Queue: rapid.StringN(0, 60, 255).Draw(t, "queue"), Ready: rapid.Bool().Draw(t, "ready")}
+	if h.Ready {
+		copy(h.Rank[:], rapid.SliceOfN(rapid.Byte(), 0, rankSize).Draw(t, "rank"))
 	}
+	return h
+}
+
+func drawRepair(t *rapid.T) core.PeerMessage {
 	m := &antientropy.Message{Kind: antientropy.KindAnswer, Session: rapid.Uint64().Draw(t, "session"), Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
 	if rapid.Bool().Draw(t, "request") {
 		m = &antientropy.Message{Kind: antientropy.KindRequest, Push: m.Facts, Wants: make([]antientropy.Want, rapid.IntRange(0, 4).Draw(t, "wants"))}
@@ -47,7 +61,90 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	return &core.Repair{Partition: drawPartition(t), Message: m}
 }
 
-// same compares messages by their bytes: lists of no elements are nil or not.
+func drawForward(t *rapid.T) core.PeerMessage {
+	m := &core.Forward{
+		Number: rapid.Uint64().Draw(t, "number"), Wait: time.Duration(rapid.Int64Min(0).Draw(t, "wait")),
+		Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions"),
+		Method:     uint16(nornv1.Method_METHOD_CANCEL), Body: &nornv1.CancelRequest{Reason: rapid.String().Draw(t, "reason")},
+	}
+	if rapid.Bool().Draw(t, "enqueue") {
+		m.Method, m.Body = uint16(nornv1.Method_METHOD_ENQUEUE), &nornv1.EnqueueRequest{Tasks: make([]*nornv1.TaskSpec, rapid.IntRange(0, 9).Draw(t, "tasks"))}
+		for i := range m.Body.(*nornv1.EnqueueRequest).GetTasks() {
+			m.Body.(*nornv1.EnqueueRequest).Tasks[i] = &nornv1.TaskSpec{Queue: rapid.String().Draw(t, "queue")}
+		}
+	}
+	return m
+}
+
+func drawForwarded(t *rapid.T) core.PeerMessage {
+	m := &core.Forwarded{
+		Number: rapid.Uint64().Draw(t, "number"), Method: uint16(nornv1.Method_METHOD_CLAIM),
+		Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants"),
+	}
+	if rapid.Bool().Draw(t, "error") {
+		m.Err = &proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_CONFLICT, Message: rapid.String().Draw(t, "message"), RetryAfter: 3 * time.Second}
+		return m
+	}
+	m.Message = &nornv1.ClaimReply{WaitedSeconds: rapid.Float64Range(0, 9).Draw(t, "waited")}
+	return m
+}
+
+func drawMessage(t *rapid.T) core.PeerMessage {
+	number := rapid.Uint64().Draw(t, "number")
+	switch rapid.IntRange(0, 9).Draw(t, "type") {
+	case 0:
+		return &core.FactsTaken{Write: number, Refused: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "refused")}
+	case 1:
+		return drawRepair(t)
+	case 2:
+		return drawForward(t)
+	case 3:
+		return drawForwarded(t)
+	case 4:
+		return &core.Withdraw{Number: number}
+	case 5:
+		return &core.Dropped{Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants")}
+	case 6:
+		return &core.Fetch{Number: number, Task: drawTask(t)}
+	case 7:
+		return &core.Fetched{Number: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
+	case 8:
+		return &core.Heads{Heads: rapid.SliceOfN(rapid.Custom(drawHead), 0, 5).Draw(t, "heads")}
+	}
+	return &core.Facts{Write: number, Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.PartFacts {
+		return core.PartFacts{Partition: drawPartition(t), Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
+	}), 0, 5).Draw(t, "parts")}
+}
+
+// protoOf gives the generated message of a method.
+func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
+	switch m {
+	case nornv1.PeerMethod_PEER_METHOD_FACTS:
+		return &nornv1.PeerFacts{}
+	case nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN:
+		return &nornv1.PeerFactsTaken{}
+	case nornv1.PeerMethod_PEER_METHOD_REPAIR:
+		return &nornv1.PeerRepair{}
+	case nornv1.PeerMethod_PEER_METHOD_FORWARD:
+		return &nornv1.PeerForward{}
+	case nornv1.PeerMethod_PEER_METHOD_FORWARDED:
+		return &nornv1.PeerForwarded{}
+	case nornv1.PeerMethod_PEER_METHOD_WITHDRAW:
+		return &nornv1.PeerWithdraw{}
+	case nornv1.PeerMethod_PEER_METHOD_DROPPED:
+		return &nornv1.PeerDropped{}
+	case nornv1.PeerMethod_PEER_METHOD_FETCH:
+		return &nornv1.PeerFetch{}
+	case nornv1.PeerMethod_PEER_METHOD_FETCHED:
+		return &nornv1.PeerFetched{}
+	case nornv1.PeerMethod_PEER_METHOD_HEADS:
+		return &nornv1.PeerHeads{}
+	}
+	t.Fatalf("no proto for method %d", m)
+	return nil
+}
+
+// encoded gives the bytes of a message.
 func encoded(t interface{ Fatal(...any) }, m core.PeerMessage) (nornv1.PeerMethod, []byte) {
 	method, p, _, err := encode(m)
 	if err != nil {
@@ -76,8 +173,8 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		if len(b) > p.Size() {
 			t.Fatalf("%d bytes, said to be %d at most", len(b), p.Size())
 		}
-		if _, exact := p.(*factsPacket); exact && len(b) != p.Size() {
-			t.Fatalf("%d bytes of facts, said to be %d", len(b), p.Size())
+		if _, exact := p.(*factsPacket); exact && len(b) != p.Size() || p.Size() > len(b)+300 && method != nornv1.PeerMethod_PEER_METHOD_REPAIR {
+			t.Fatalf("%d bytes, said to be %d", len(b), p.Size())
 		}
 		got, err := Decode(method, b)
 		if err != nil {
@@ -86,16 +183,52 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		if _, again := encoded(t, got); !bytes.Equal(again, b) || reflect.TypeOf(got) != reflect.TypeOf(m) {
 			t.Fatalf("another message: %+v, not %+v", got, m)
 		}
-		if f, ok := m.(*core.Facts); ok {
-			for i, part := range got.(*core.Facts).Parts {
-				for j, fact := range part.Facts {
-					if want := f.Parts[i].Facts[j]; fact.Task != want.Task || fact.Key != want.Key || !bytes.Equal(fact.Body, want.Body) {
-						t.Fatalf("fact %d of part %d: %v, not %v", j, i, fact, want)
-					}
-				}
-			}
+		if !alike(m, got) {
+			t.Fatalf("another message: %+v, not %+v", got, m)
 		}
 	})
+}
+
+func sameFacts(a, b []crdt.Fact) bool {
+	return slices.EqualFunc(a, b, func(a, b crdt.Fact) bool {
+		return a.Task == b.Task && a.Key == b.Key && bytes.Equal(a.Body, b.Body)
+	})
+}
+
+// alike compares messages field by field.
+func alike(a, b core.PeerMessage) bool {
+	switch a := a.(type) {
+	case *core.Facts:
+		b := b.(*core.Facts)
+		return a.Write == b.Write && slices.EqualFunc(a.Parts, b.Parts, func(a, b core.PartFacts) bool {
+			return a.Partition == b.Partition && sameFacts(a.Facts, b.Facts)
+		})
+	case *core.FactsTaken:
+		return a.Write == b.(*core.FactsTaken).Write && slices.Equal(a.Refused, b.(*core.FactsTaken).Refused)
+	case *core.Repair:
+		return a.Partition == b.(*core.Repair).Partition && a.Message.String() == b.(*core.Repair).Message.String()
+	case *core.Forward:
+		b := b.(*core.Forward)
+		return a.Number == b.Number && a.Method == b.Method && a.Wait == b.Wait && slices.Equal(a.Partitions, b.Partitions) && gproto.Equal(a.Body, b.Body)
+	case *core.Forwarded:
+		b := b.(*core.Forwarded)
+		same := a.Number == b.Number && a.Method == b.Method && slices.Equal(a.Grants, b.Grants)
+		if a.Err != nil {
+			return same && b.Err != nil && *a.Err == *b.Err && b.Message == nil
+		}
+		return same && b.Err == nil && gproto.Equal(a.Message, b.Message)
+	case *core.Withdraw:
+		return *a == *b.(*core.Withdraw)
+	case *core.Dropped:
+		return slices.Equal(a.Grants, b.(*core.Dropped).Grants)
+	case *core.Fetch:
+		return *a == *b.(*core.Fetch)
+	case *core.Fetched:
+		return a.Number == b.(*core.Fetched).Number && sameFacts(a.Facts, b.(*core.Fetched).Facts)
+	case *core.Heads:
+		return slices.Equal(a.Heads, b.(*core.Heads).Heads)
+	}
+	return false
 }
 
 // TestTheBytesAreThoseOfTheirProto: what is written by hand is what generated
@@ -104,23 +237,12 @@ func TestTheBytesAreThoseOfTheirProto(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMessage(t)
 		method, b := encoded(t, m)
-		var p gproto.Message
-		switch method {
-		case nornv1.PeerMethod_PEER_METHOD_FACTS:
-			p = &nornv1.PeerFacts{}
-		case nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN:
-			p = &nornv1.PeerFactsTaken{}
-		default:
-			p = &nornv1.PeerRepair{}
-		}
+		p := protoOf(t, method)
 		if err := gproto.Unmarshal(b, p); err != nil {
 			t.Fatal(err)
 		}
 		if len(p.ProtoReflect().GetUnknown()) > 0 {
 			t.Fatalf("fields that the proto does not have: %v", p)
-		}
-		if taken, ok := p.(*nornv1.PeerFactsTaken); ok && (taken.GetWrite() != m.(*core.FactsTaken).Write || len(taken.GetRefused()) != len(m.(*core.FactsTaken).Refused)) {
-			t.Fatalf("%v, not %+v", taken, m)
 		}
 		again, err := gproto.MarshalOptions{Deterministic: true}.Marshal(p)
 		if err != nil {
@@ -172,6 +294,76 @@ func TestCutMessagesAreRefused(t *testing.T) {
 	}
 }
 
+// TestEveryMethodIsForwarded: those of the client port, but for what concerns one
+// connection. Messages of another method do not leave, and do not come in.
+func TestEveryMethodIsForwarded(t *testing.T) {
+	for n, name := range nornv1.Method_name {
+		x := exchangeOf(nornv1.Method(n))
+		switch nornv1.Method(n) {
+		case nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING:
+			if x != nil {
+				t.Errorf("%s is forwarded", name)
+			}
+			continue
+		}
+		if x == nil {
+			t.Errorf("%s is not forwarded", name)
+			continue
+		}
+		f := &core.Forward{Number: 1, Method: uint16(n), Body: x.request}
+		method, b := encoded(t, f)
+		if got, err := Decode(method, b); err != nil || !alike(f, got) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		f.Body = &nornv1.Ping{}
+		if _, _, _, err := encode(f); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s of a ping: %v", name, err)
+		}
+		if _, _, _, err := encode(&core.Forwarded{Method: uint16(n), Message: x.request}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s answered by a request: %v", name, err)
+		}
+	}
+	for _, m := range []core.PeerMessage{&core.Forward{Method: 999, Body: &nornv1.Ping{}}, &core.Forwarded{Method: 4}, &core.Repair{}, nil} {
+		if _, _, _, err := encode(m); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	b, err := gproto.Marshal(&nornv1.PeerForward{Method: 999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decode(nornv1.PeerMethod_PEER_METHOD_FORWARD, b); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a method that is not known: %v", err)
+	}
+}
+
+// TestLanes: what is small and urgent does not wait behind what is large, and an
+// update not behind the completion that follows it.
+func TestLanes(t *testing.T) {
+	payload := func(n int) []byte { return make([]byte, n) }
+	forward := func(m nornv1.Method, body gproto.Message) *core.Forward {
+		return &core.Forward{Method: uint16(m), Body: body}
+	}
+	for i, c := range []struct {
+		m    core.PeerMessage
+		lane Lane
+	}{
+		{bulky(1, 1000), Control},
+		{bulky(1, 100_000), Bulk},
+		{numbered(1), Control},
+		{&core.Repair{Message: &antientropy.Message{Kind: antientropy.KindHello}}, Bulk},
+		{forward(nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{}), Control},
+		{forward(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Payload: payload(100_000)}}}), Bulk},
+		{forward(nornv1.Method_METHOD_UPDATE, &nornv1.UpdateRequest{Data: payload(proto.MaxUpdateBytes)}), Control},
+		{forward(nornv1.Method_METHOD_COMPLETE, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Result: payload(2 << 20)}}}), Bulk},
+	} {
+		_, p, lane, err := encode(c.m)
+		if err != nil || lane != c.lane || lane == Control && p.Size() > maxFrame(Control) {
+			t.Errorf("message %d goes on %v, not %v; %v", i, lane, c.lane, err)
+		}
+	}
+}
+
 // TestFewBytesDoNotBecomeMany: what a decoded message takes is within some times
 // of its bytes.
 func TestFewBytesDoNotBecomeMany(t *testing.T) {
@@ -195,6 +387,20 @@ func TestFewBytesDoNotBecomeMany(t *testing.T) {
 	if _, err := Decode(method, many); !errors.Is(err, ErrMalformed) {
 		t.Errorf("%d empty parts: %v", 2*ring.MaxPartitions, err)
 	}
+	many = bytes.Repeat([]byte{1<<3 | 2, 0}, maxElements+1)
+	for _, m := range []gproto.Message{&nornv1.PeerForward{Method: 3, Request: many}, &nornv1.PeerForwarded{Method: 3, Reply: many}} {
+		b, err := gproto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		method := nornv1.PeerMethod_PEER_METHOD_FORWARD
+		if _, ok := m.(*nornv1.PeerForwarded); ok {
+			method = nornv1.PeerMethod_PEER_METHOD_FORWARDED
+		}
+		if _, err := Decode(method, b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("many empty elements: %v", err)
+		}
+	}
 }
 
 func FuzzDecode(f *testing.F) {
@@ -204,6 +410,14 @@ func FuzzDecode(f *testing.F) {
 		&core.FactsTaken{Write: 1, Refused: []ring.Partition{1, 4095}},
 		&core.Repair{Partition: 9, Message: &antientropy.Message{Kind: antientropy.KindAnswer, Facts: []crdt.Fact{fact}}},
 		&core.Repair{Message: &antientropy.Message{Kind: antientropy.KindRequest, Push: []crdt.Fact{fact}, Wants: make([]antientropy.Want, 2)}},
+		&core.Forward{Number: 1, Method: 4, Wait: time.Second, Partitions: []ring.Partition{1, 2}, Body: &nornv1.ClaimRequest{}},
+		&core.Forwarded{Number: 1, Method: 4, Message: &nornv1.ClaimReply{}, Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
+		&core.Forwarded{Number: 1, Method: 4, Err: proto.Invalid("no")},
+		&core.Withdraw{Number: 1},
+		&core.Dropped{Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
+		&core.Fetch{Number: 1},
+		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}},
+		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
 	} {
 		method, b := encoded(f, m)
 		f.Add(uint16(method), b)

@@ -50,6 +50,20 @@ func appendVarint(dst []byte, number protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), v)
 }
 
+// appendHead appends what precedes so many bytes of a field.
+func appendHead(dst []byte, number protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(size))
+}
+
+// fill copies a field of fixed length.
+func fill(dst, b []byte) error {
+	if len(b) != len(dst) {
+		return fmt.Errorf("%w: %d bytes instead of %d", ErrMalformed, len(b), len(dst))
+	}
+	copy(dst, b)
+	return nil
+}
+
 // appendPartitions appends a packed list.
 func appendPartitions(dst []byte, number protowire.Number, all []ring.Partition) []byte {
 	if len(all) == 0 {
@@ -59,7 +73,7 @@ func appendPartitions(dst []byte, number protowire.Number, all []ring.Partition)
 	for _, p := range all {
 		size += protowire.SizeVarint(uint64(p))
 	}
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(size))
+	dst = appendHead(dst, number, size)
 	for _, p := range all {
 		dst = protowire.AppendVarint(dst, uint64(p))
 	}

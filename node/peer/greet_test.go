@@ -3,6 +3,7 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,4 +227,42 @@ func TestMalformedHellos(t *testing.T) {
 			t.Errorf("hello %d was read: %v", i, err)
 		}
 	}
+}
+
+// TestRecheck: who is no longer let in is disconnected, and hears why.
+func TestRecheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var removed atomic.Bool
+		a, c := w.add(who(1, 0)), w.add(who(3, 0))
+		b := w.add(who(2, 0), func(cfg *Config) {
+			cfg.Admit = func(h Hello) error {
+				if removed.Load() && h.From == who(1, 0) {
+					return errors.New("it was removed from the cluster")
+				}
+				return nil
+			}
+		})
+		defer a.stop()
+		defer b.stop()
+		defer c.stop()
+		a.Send(who(2, 0), numbered(1))
+		a.Send(who(2, 0), bulky(1, 1<<20))
+		c.Send(who(2, 0), numbered(1))
+		settle(time.Second)
+		b.Recheck()
+		settle(time.Second)
+		removed.Store(true)
+		b.Recheck()
+		settle(10 * time.Second)
+		if a.seen() != "up n2, down n2" || c.seen() != "up n2" {
+			t.Errorf("a saw %q, c %q", a.seen(), c.seen())
+		}
+		if s := a.Status().Peers[0]; !errors.Is(s.Control.Err, ErrNotAdmitted) || !errors.Is(s.Bulk.Err, ErrNotAdmitted) {
+			t.Errorf("%+v", s)
+		}
+		if a.log.count("it was removed from the cluster") == 0 || b.log.count("it was removed from the cluster") != 1 {
+			t.Errorf("logs: %s\n%s", a.log.b.String(), b.log.b.String())
+		}
+	})
 }

@@ -87,7 +87,7 @@ func (l *lane) send(method nornv1.PeerMethod, p packet) bool {
 		l.state = laneConnecting
 		l.rouse()
 	}
-	if size > MaxMessage || !l.put(&outgoing{p, l, method}, size) {
+	if !l.put(&outgoing{p, l, method}, size) {
 		l.dropped.Add(1)
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -93,9 +95,14 @@ func (n *Network) SetCluster(c register.UUID) { n.cluster.Store(&c) }
 // false means that the message was dropped; true does not mean that it arrives.
 func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
 	method, p, which, err := encode(m)
+	if err == nil && p.Size() > MaxMessage {
+		err = fmt.Errorf("%w: %d bytes, over %d", ErrTooLarge, p.Size(), MaxMessage)
+	}
 	if err != nil {
 		n.counts.unsent.Add(1)
-		n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "err", err)
+		if n.journal.once("unsent " + err.Error()) {
+			n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "err", err)
+		}
 		return false
 	}
 	return n.send(to, method, p, which)
@@ -227,7 +234,7 @@ func (n *Network) linkConfig(queue int) transport.LinkConfig {
 // maxFrame bounds what is read on a lane.
 func maxFrame(l Lane) int {
 	if l == Control {
-		return 1 << 20
+		return maxOrdered + 1<<10
 	}
 	return MaxMessage + 1<<10
 }
@@ -273,8 +280,9 @@ func (n *Network) Status() Status {
 		Malformed: c.malformed.Load(), Crowded: c.crowded.Load(), Refused: c.refused.Load(),
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	for m, p := range n.peers {
+	peers := maps.Clone(n.peers)
+	n.mu.Unlock()
+	for m, p := range peers { // a lane locks before the network does, never after
 		s.Peers = append(s.Peers, PeerStatus{Member: m, Control: p.control.status(), Bulk: p.bulk.status()})
 	}
 	slices.SortFunc(s.Peers, func(a, b PeerStatus) int {

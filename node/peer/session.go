@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"slices"
 
@@ -43,6 +44,7 @@ type session struct {
 	named   bool // has said who it is
 	open    bool // messages may come
 	key     sessionKey
+	said    Hello // what it was let in with; not changed once open
 	burst   []core.PeerMessage
 	stop    func()             // of the signs of life
 	abandon context.CancelFunc // of a request to join
@@ -142,7 +144,7 @@ func (s *session) hello(f transport.Frame) error {
 		s.refused(h.From, h.Remote, refusal)
 		return s.last(f, reply)
 	}
-	s.open, s.key = true, sessionKey{h.From, h.Lane}
+	s.open, s.key, s.said = true, sessionKey{h.From, h.Lane}, h
 	s.link.SetMaxFrame(maxFrame(h.Lane))
 	s.n.enter(s)
 	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
@@ -209,6 +211,26 @@ func (n *Network) enter(s *session) {
 	n.mu.Unlock()
 	if old != nil {
 		old.link.Close(errReplaced)
+	}
+}
+
+// Recheck asks Config.Admit again about every peer that is connected, as after a
+// change of the register. Who is no longer let in is told so and disconnected.
+func (n *Network) Recheck() {
+	if n.cfg.Admit == nil {
+		return
+	}
+	n.mu.Lock()
+	all := slices.Collect(maps.Values(n.sessions))
+	n.mu.Unlock()
+	for _, s := range all {
+		if err := n.cfg.Admit(s.said); err != nil {
+			r := refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
+			s.refused(s.key.from, s.said.Remote, r)
+			// An error means that it has gone already.
+			_ = sendProto(s.link, nornv1.PeerMethod_PEER_METHOD_HELLO, transport.FlagResponse|transport.FlagError, 0, r.proto())
+			s.link.Finish(r)
+		}
 	}
 }
 

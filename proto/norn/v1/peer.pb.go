@@ -51,6 +51,20 @@ const (
 	PeerMethod_PEER_METHOD_FACTS_TAKEN PeerMethod = 33
 	// PeerRepair.
 	PeerMethod_PEER_METHOD_REPAIR PeerMethod = 34
+	// PeerForward.
+	PeerMethod_PEER_METHOD_FORWARD PeerMethod = 35
+	// PeerForwarded.
+	PeerMethod_PEER_METHOD_FORWARDED PeerMethod = 36
+	// PeerWithdraw.
+	PeerMethod_PEER_METHOD_WITHDRAW PeerMethod = 37
+	// PeerDropped.
+	PeerMethod_PEER_METHOD_DROPPED PeerMethod = 38
+	// PeerFetch.
+	PeerMethod_PEER_METHOD_FETCH PeerMethod = 39
+	// PeerFetched.
+	PeerMethod_PEER_METHOD_FETCHED PeerMethod = 40
+	// PeerHeads.
+	PeerMethod_PEER_METHOD_HEADS PeerMethod = 41
 )
 
 // Enum value maps for PeerMethod.
@@ -65,6 +79,13 @@ var (
 		32: "PEER_METHOD_FACTS",
 		33: "PEER_METHOD_FACTS_TAKEN",
 		34: "PEER_METHOD_REPAIR",
+		35: "PEER_METHOD_FORWARD",
+		36: "PEER_METHOD_FORWARDED",
+		37: "PEER_METHOD_WITHDRAW",
+		38: "PEER_METHOD_DROPPED",
+		39: "PEER_METHOD_FETCH",
+		40: "PEER_METHOD_FETCHED",
+		41: "PEER_METHOD_HEADS",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED": 0,
@@ -76,6 +97,13 @@ var (
 		"PEER_METHOD_FACTS":       32,
 		"PEER_METHOD_FACTS_TAKEN": 33,
 		"PEER_METHOD_REPAIR":      34,
+		"PEER_METHOD_FORWARD":     35,
+		"PEER_METHOD_FORWARDED":   36,
+		"PEER_METHOD_WITHDRAW":    37,
+		"PEER_METHOD_DROPPED":     38,
+		"PEER_METHOD_FETCH":       39,
+		"PEER_METHOD_FETCHED":     40,
+		"PEER_METHOD_HEADS":       41,
 	}
 )
 
@@ -1230,6 +1258,561 @@ func (x *PeerRepair) GetMessage() []byte {
 	return nil
 }
 
+// PeerForward asks another node for the part of a client's request that it can
+// answer.
+type PeerForward struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender's number, never used again by its process.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Method of the client port.
+	Method uint32 `protobuf:"varint,2,opt,name=method,proto3" json:"method,omitempty"`
+	// For how long the sender waits, ns, counted from its sending; 0: not said.
+	WaitNanos uint64 `protobuf:"varint,3,opt,name=wait_nanos,json=waitNanos,proto3" json:"wait_nanos,omitempty"`
+	// Partitions that the answer is to be about; none: those the request names.
+	Partitions []uint32 `protobuf:"varint,4,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	// The request message of the method.
+	Request       []byte `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerForward) Reset() {
+	*x = PeerForward{}
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerForward) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerForward) ProtoMessage() {}
+
+func (x *PeerForward) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerForward.ProtoReflect.Descriptor instead.
+func (*PeerForward) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PeerForward) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeerForward) GetMethod() uint32 {
+	if x != nil {
+		return x.Method
+	}
+	return 0
+}
+
+func (x *PeerForward) GetWaitNanos() uint64 {
+	if x != nil {
+		return x.WaitNanos
+	}
+	return 0
+}
+
+func (x *PeerForward) GetPartitions() []uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *PeerForward) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// PeerForwarded answers PeerForward.
+type PeerForwarded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the request, as it came.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Method of the client port.
+	Method uint32 `protobuf:"varint,2,opt,name=method,proto3" json:"method,omitempty"`
+	// The reply message of the method; not with an error.
+	Reply []byte `protobuf:"bytes,3,opt,name=reply,proto3" json:"reply,omitempty"`
+	Error *Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// The claims in the reply: who cannot hand them on gives them back with
+	// PeerDropped.
+	Grants        []*PeerGrant `protobuf:"bytes,5,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerForwarded) Reset() {
+	*x = PeerForwarded{}
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerForwarded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerForwarded) ProtoMessage() {}
+
+func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
+func (*PeerForwarded) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PeerForwarded) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeerForwarded) GetMethod() uint32 {
+	if x != nil {
+		return x.Method
+	}
+	return 0
+}
+
+func (x *PeerForwarded) GetReply() []byte {
+	if x != nil {
+		return x.Reply
+	}
+	return nil
+}
+
+func (x *PeerForwarded) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *PeerForwarded) GetGrants() []*PeerGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// PeerGrant names a claim that was handed out.
+type PeerGrant struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Task ID, 20 bytes.
+	Task  []byte `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Token uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	// The claim request it was granted to: 16 bytes of the client's process, and its
+	// number.
+	Session       []byte `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	Request       uint64 `protobuf:"varint,5,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerGrant) Reset() {
+	*x = PeerGrant{}
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerGrant) ProtoMessage() {}
+
+func (x *PeerGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
+func (*PeerGrant) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PeerGrant) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerGrant) GetTask() []byte {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *PeerGrant) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *PeerGrant) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *PeerGrant) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+// PeerWithdraw says that nobody waits for the answer to a PeerForward any more.
+type PeerWithdraw struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerWithdraw) Reset() {
+	*x = PeerWithdraw{}
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerWithdraw) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerWithdraw) ProtoMessage() {}
+
+func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
+func (*PeerWithdraw) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PeerWithdraw) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// PeerDropped says that grants surely never reached the client.
+type PeerDropped struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Grants        []*PeerGrant           `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerDropped) Reset() {
+	*x = PeerDropped{}
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerDropped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerDropped) ProtoMessage() {}
+
+func (x *PeerDropped) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
+func (*PeerDropped) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PeerDropped) GetGrants() []*PeerGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// PeerFetch asks a replica for all facts of a task.
+type PeerFetch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender's number, never used again by its process.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Task ID, 20 bytes.
+	Task          []byte `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerFetch) Reset() {
+	*x = PeerFetch{}
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerFetch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerFetch) ProtoMessage() {}
+
+func (x *PeerFetch) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
+func (*PeerFetch) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PeerFetch) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeerFetch) GetTask() []byte {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+// PeerFetched answers PeerFetch with what the replica has.
+type PeerFetched struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the request, as it came.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Number of facts.
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// As in PeerPart.
+	Facts         []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerFetched) Reset() {
+	*x = PeerFetched{}
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerFetched) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerFetched) ProtoMessage() {}
+
+func (x *PeerFetched) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
+func (*PeerFetched) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PeerFetched) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeerFetched) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PeerFetched) GetFacts() []byte {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// PeerHeads tells the best ready task of some queues over the partitions that the
+// sender leads.
+type PeerHeads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Heads         []*PeerHead            `protobuf:"bytes,1,rep,name=heads,proto3" json:"heads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerHeads) Reset() {
+	*x = PeerHeads{}
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerHeads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerHeads) ProtoMessage() {}
+
+func (x *PeerHeads) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
+func (*PeerHeads) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PeerHeads) GetHeads() []*PeerHead {
+	if x != nil {
+		return x.Heads
+	}
+	return nil
+}
+
+// PeerHead is the best ready task of one queue.
+type PeerHead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Its place in the queue, 32 bytes that compare as tasks are claimed; empty:
+	// nothing is ready.
+	Rank          []byte `protobuf:"bytes,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerHead) Reset() {
+	*x = PeerHead{}
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerHead) ProtoMessage() {}
+
+func (x *PeerHead) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
+func (*PeerHead) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PeerHead) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PeerHead) GetRank() []byte {
+	if x != nil {
+		return x.Rank
+	}
+	return nil
+}
+
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
 
 const file_norn_v1_peer_proto_rawDesc = "" +
@@ -1328,7 +1911,44 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"PeerRepair\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\fR\amessage*\xe6\x01\n" +
+	"\amessage\x18\x02 \x01(\fR\amessage\"\x96\x01\n" +
+	"\vPeerForward\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\rR\x06method\x12\x1d\n" +
+	"\n" +
+	"wait_nanos\x18\x03 \x01(\x04R\twaitNanos\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x04 \x03(\rR\n" +
+	"partitions\x12\x18\n" +
+	"\arequest\x18\x05 \x01(\fR\arequest\"\xa7\x01\n" +
+	"\rPeerForwarded\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\rR\x06method\x12\x14\n" +
+	"\x05reply\x18\x03 \x01(\fR\x05reply\x12$\n" +
+	"\x05error\x18\x04 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12*\n" +
+	"\x06grants\x18\x05 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"\x87\x01\n" +
+	"\tPeerGrant\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\fR\x04task\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\x12\x18\n" +
+	"\asession\x18\x04 \x01(\fR\asession\x12\x18\n" +
+	"\arequest\x18\x05 \x01(\x04R\arequest\"&\n" +
+	"\fPeerWithdraw\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"9\n" +
+	"\vPeerDropped\x12*\n" +
+	"\x06grants\x18\x01 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"7\n" +
+	"\tPeerFetch\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\fR\x04task\"Q\n" +
+	"\vPeerFetched\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
+	"\x05facts\x18\x03 \x01(\fR\x05facts\"4\n" +
+	"\tPeerHeads\x12'\n" +
+	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"4\n" +
+	"\bPeerHead\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\fR\x04rank*\x94\x03\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -1339,7 +1959,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x10PEER_METHOD_RAFT\x10\x10\x12\x15\n" +
 	"\x11PEER_METHOD_FACTS\x10 \x12\x1b\n" +
 	"\x17PEER_METHOD_FACTS_TAKEN\x10!\x12\x16\n" +
-	"\x12PEER_METHOD_REPAIR\x10\"*P\n" +
+	"\x12PEER_METHOD_REPAIR\x10\"\x12\x17\n" +
+	"\x13PEER_METHOD_FORWARD\x10#\x12\x19\n" +
+	"\x15PEER_METHOD_FORWARDED\x10$\x12\x18\n" +
+	"\x14PEER_METHOD_WITHDRAW\x10%\x12\x17\n" +
+	"\x13PEER_METHOD_DROPPED\x10&\x12\x15\n" +
+	"\x11PEER_METHOD_FETCH\x10'\x12\x17\n" +
+	"\x13PEER_METHOD_FETCHED\x10(\x12\x15\n" +
+	"\x11PEER_METHOD_HEADS\x10)*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -1371,7 +1998,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),        // 0: norn.v1.PeerMethod
 	(PeerLane)(0),          // 1: norn.v1.PeerLane
@@ -1388,30 +2015,43 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerPart)(nil),       // 12: norn.v1.PeerPart
 	(*PeerFactsTaken)(nil), // 13: norn.v1.PeerFactsTaken
 	(*PeerRepair)(nil),     // 14: norn.v1.PeerRepair
-	(*Error)(nil),          // 15: norn.v1.Error
+	(*PeerForward)(nil),    // 15: norn.v1.PeerForward
+	(*PeerForwarded)(nil),  // 16: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),      // 17: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),   // 18: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),    // 19: norn.v1.PeerDropped
+	(*PeerFetch)(nil),      // 20: norn.v1.PeerFetch
+	(*PeerFetched)(nil),    // 21: norn.v1.PeerFetched
+	(*PeerHeads)(nil),      // 22: norn.v1.PeerHeads
+	(*PeerHead)(nil),       // 23: norn.v1.PeerHead
+	(*Error)(nil),          // 24: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	15, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	24, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	15, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	24, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	15, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	24, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	17, // 17: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	17, // 18: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	23, // 19: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -1426,7 +2066,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

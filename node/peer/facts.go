@@ -1,0 +1,248 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/ring"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// factBytes is the least that a fact takes: ID, kind, two numbers, length.
+const factBytes = id.Size + 4
+
+// factsPacket is a core.Facts with the sizes of what is inside.
+type factsPacket struct {
+	m     *core.Facts
+	parts []int // bytes of the facts of each part
+	size  int
+}
+
+func newFacts(m *core.Facts) *factsPacket {
+	p := &factsPacket{m: m, parts: make([]int, len(m.Parts))}
+	p.size = 1 + protowire.SizeVarint(m.Write)
+	for i := range m.Parts {
+		p.parts[i] = sizeFacts(m.Parts[i].Facts)
+		p.size += 1 + protowire.SizeBytes(partSize(&m.Parts[i], p.parts[i]))
+	}
+	return p
+}
+
+func partSize(part *core.PartFacts, facts int) int {
+	return 3 + protowire.SizeVarint(uint64(part.Partition)) + protowire.SizeVarint(uint64(len(part.Facts))) + protowire.SizeBytes(facts)
+}
+
+func (p *factsPacket) Size() int { return p.size }
+
+func (p *factsPacket) AppendTo(dst []byte) ([]byte, error) {
+	dst = appendVarint(dst, 1, p.m.Write)
+	for i := range p.m.Parts {
+		part := &p.m.Parts[i]
+		dst = appendHead(dst, 2, partSize(part, p.parts[i]))
+		dst = appendVarint(dst, 1, uint64(part.Partition))
+		dst = appendVarint(dst, 2, uint64(len(part.Facts)))
+		dst = appendHead(dst, 3, p.parts[i])
+		dst = appendFacts(dst, part.Facts)
+	}
+	return dst, nil
+}
+
+func decodeFacts(b []byte) (*core.Facts, error) {
+	m := &core.Facts{}
+	err := fields(b, func(f field) error {
+		switch f.number {
+		case 1:
+			m.Write = f.value
+		case 2:
+			if len(m.Parts) >= ring.MaxPartitions {
+				return fmt.Errorf("%w: over %d parts", ErrMalformed, ring.MaxPartitions)
+			}
+			part, err := decodePart(f.bytes)
+			if err != nil {
+				return err
+			}
+			m.Parts = append(m.Parts, part)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func decodePart(b []byte) (part core.PartFacts, err error) {
+	var count uint64
+	var facts []byte
+	err = fields(b, func(f field) error {
+		switch f.number {
+		case 1:
+			part.Partition, err = partitionOf(f.value)
+		case 2:
+			count = f.value
+		case 3:
+			facts = f.bytes
+		}
+		return err
+	})
+	if err != nil {
+		return part, err
+	}
+	part.Facts, err = decodeList(count, facts)
+	return part, err
+}
+
+// sizeFacts is how many bytes facts take.
+func sizeFacts(facts []crdt.Fact) (n int) {
+	for i := range facts {
+		f := &facts[i]
+		n += id.Size + 1 + protowire.SizeVarint(f.Key.A) + protowire.SizeVarint(f.Key.B) + protowire.SizeBytes(len(f.Body))
+	}
+	return n
+}
+
+func appendFacts(dst []byte, facts []crdt.Fact) []byte {
+	for i := range facts {
+		f := &facts[i]
+		dst = append(append(dst, f.Task[:]...), byte(f.Key.Kind))
+		dst = protowire.AppendVarint(protowire.AppendVarint(dst, f.Key.A), f.Key.B)
+		dst = protowire.AppendBytes(dst, f.Body)
+	}
+	return dst
+}
+
+// decodeList reads so many facts. Nothing is made for more facts than there are
+// bytes for.
+func decodeList(count uint64, b []byte) (facts []crdt.Fact, err error) {
+	if count > uint64(len(b)/factBytes) {
+		return nil, fmt.Errorf("%w: %d facts in %d bytes", ErrMalformed, count, len(b))
+	}
+	facts = make([]crdt.Fact, count)
+	for i := range facts {
+		if b, err = decodeFact(&facts[i], b); err != nil {
+			return nil, err
+		}
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes after the last fact", ErrMalformed, len(b))
+	}
+	return facts, nil
+}
+
+// decodeFact reads one fact and gives the bytes after it.
+func decodeFact(f *crdt.Fact, b []byte) ([]byte, error) {
+	if len(b) < factBytes {
+		return nil, fmt.Errorf("%w: a fact cut short", ErrMalformed)
+	}
+	f.Task = id.ID(b[:id.Size])
+	f.Key.Kind = crdt.Kind(b[id.Size])
+	b = b[id.Size+1:]
+	var size uint64
+	for _, v := range []*uint64{&f.Key.A, &f.Key.B, &size} {
+		n := 0
+		if *v, n = binary.Uvarint(b); n <= 0 {
+			return nil, fmt.Errorf("%w: a number of a fact", ErrMalformed)
+		}
+		b = b[n:]
+	}
+	if size > crdt.MaxBody || size > uint64(len(b)) {
+		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, size)
+	}
+	f.Body = b[:size:size]
+	return b[size:], nil
+}
+
+type takenPacket core.FactsTaken
+
+func (p *takenPacket) Size() int {
+	return 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused)
+}
+
+func (p *takenPacket) AppendTo(dst []byte) ([]byte, error) {
+	dst = appendVarint(dst, 1, p.Write)
+	return appendPartitions(dst, 2, p.Refused), nil
+}
+
+func decodeTaken(b []byte) (*core.FactsTaken, error) {
+	m := &core.FactsTaken{}
+	err := fields(b, func(f field) (err error) {
+		switch f.number {
+		case 1:
+			m.Write = f.value
+		case 2:
+			m.Refused, err = f.partitions(m.Refused)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+type fetchPacket core.Fetch
+
+func (p *fetchPacket) Size() int { return 11 + 2 + id.Size }
+
+func (p *fetchPacket) AppendTo(dst []byte) ([]byte, error) {
+	return append(appendHead(appendVarint(dst, 1, p.Number), 2, id.Size), p.Task[:]...), nil
+}
+
+func decodeFetch(b []byte) (*core.Fetch, error) {
+	m := &core.Fetch{}
+	var task []byte
+	err := fields(b, func(f field) error {
+		switch f.number {
+		case 1:
+			m.Number = f.value
+		case 2:
+			task = f.bytes
+		}
+		return nil
+	})
+	if err == nil {
+		err = fill(m.Task[:], task)
+	}
+	return m, err
+}
+
+// fetchedPacket is a core.Fetched with the size of its facts.
+type fetchedPacket struct {
+	m     *core.Fetched
+	facts int
+}
+
+func newFetched(m *core.Fetched) *fetchedPacket { return &fetchedPacket{m, sizeFacts(m.Facts)} }
+
+func (p *fetchedPacket) Size() int { return 11 + 6 + 6 + p.facts }
+
+func (p *fetchedPacket) AppendTo(dst []byte) ([]byte, error) {
+	dst = appendVarint(dst, 1, p.m.Number)
+	dst = appendVarint(dst, 2, uint64(len(p.m.Facts)))
+	return appendFacts(appendHead(dst, 3, p.facts), p.m.Facts), nil
+}
+
+func decodeFetched(b []byte) (*core.Fetched, error) {
+	m := &core.Fetched{}
+	var count uint64
+	var facts []byte
+	err := fields(b, func(f field) error {
+		switch f.number {
+		case 1:
+			m.Number = f.value
+		case 2:
+			count = f.value
+		case 3:
+			facts = f.bytes
+		}
+		return nil
+	})
+	if err == nil {
+		m.Facts, err = decodeList(count, facts)
+	}
+	return m, err
+}
