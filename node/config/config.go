@@ -125,10 +125,14 @@ type Config struct {
 	// never. Danger: workers that wait for tasks are silent; over 5m is safe.
 	IdleTimeout time.Duration
 	// GossipInterval is between two probes of this node for the life of others.
-	// Default 1s. One that does not answer seems dead after about six. Shorter:
+	// Default 1s. One that does not answer seems dead after about ten. Shorter:
 	// noticed sooner, more packets, more false alarms; nothing depends on it but
 	// how soon hints come. The same on all nodes.
 	GossipInterval time.Duration
+	// RepairInterval is in which each partition is compared once with every other
+	// replica. Default 10s. What a replica has missed is there after it at the
+	// latest. Shorter: more messages, of about 100 bytes per pair of replicas.
+	RepairInterval time.Duration
 
 	// DefaultLease of claims that ask for none. Default 30s, from 1s to 24h.
 	// Workers renew at a third of it. Longer: a dead worker's task waits longer;
@@ -208,7 +212,7 @@ func Default() *Config {
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
-		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second,
+		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,

@@ -74,6 +74,7 @@ func (c *Config) Settings() []Setting {
 		{"write-timeout", "for one write of an answer", duration(&c.WriteTimeout)},
 		{"idle-timeout", "without a byte from the client (0: never)", duration(&c.IdleTimeout)},
 		{"gossip-interval", "between two probes for the life of other nodes", duration(&c.GossipInterval)},
+		{"repair-interval", "in which each partition is compared once with every other replica", duration(&c.RepairInterval)},
 		{"default-lease", "lease of claims that ask for none", duration(&c.DefaultLease)},
 		{"max-attempts", "attempts before a task is dead", integer(&c.MaxAttempts)},
 		{"retry-initial", "delay after the first failure", duration(&c.RetryInitial)},

@@ -132,6 +132,7 @@ func (c *Config) checkTimes(p *problems) {
 	lasts(p, "frame-timeout", c.FrameTimeout, soon, late)
 	lasts(p, "write-timeout", c.WriteTimeout, soon, late)
 	p.add(c.IdleTimeout < 0, "idle-timeout: %s is negative; 0 means never", c.IdleTimeout)
+	lasts(p, "repair-interval", c.RepairInterval, soon, time.Hour)
 	lasts(p, "gossip-interval", c.GossipInterval, soon, time.Minute)
 	lasts(p, "default-lease", c.DefaultLease, minLease, maxLease)
 	lasts(p, "disk-check-interval", c.DiskCheckInterval, soon, time.Minute)
