@@ -185,6 +185,11 @@ func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if h.GetMaxVersion() < proto.MinVersion || h.GetMinVersion() > proto.MaxVersion {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the client speaks protocol versions %d to %d, this server %d to %d; update the older of the two", h.GetMinVersion(), h.GetMaxVersion(), proto.MinVersion, proto.MaxVersion)
 	}
+	if !a.n.begun.Load() {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s waits to be let into a cluster; try again, or another node", a.n.self.Node)
+		e.RetryAfter = time.Second
+		return nil, e
+	}
 	cluster := a.n.cluster.ID.String()
 	if want := h.GetClusterId(); want != "" && want != cluster {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is cluster %s, not %s; check the address", cluster, want)
@@ -210,6 +215,10 @@ func (a api) refuse(c *transport.Conn, f transport.Frame, err *proto.Error) {
 // send gives a reply of the core to its connection. Grants that surely never
 // left are told back to the core, which frees them.
 func (n *Node) send(r *core.Reply) {
+	if r.To.Internal() {
+		n.inbox.post(core.Answered{Reply: *r})
+		return
+	}
 	body := &message{m: r.Message}
 	flags := uint16(0)
 	if r.Err != nil {

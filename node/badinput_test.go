@@ -26,13 +26,13 @@ const (
 
 // bystander is a client on a connection of its own that holds a claim.
 type bystander struct {
-	*peer
+	*caller
 	held *nornv1.Grant
 }
 
 func newBystander(t *testing.T, n *Node) *bystander {
 	t.Helper()
-	b := &bystander{peer: connect(t, n)}
+	b := &bystander{caller: connect(t, n)}
 	b.enqueue(&nornv1.TaskSpec{Queue: "held"})
 	b.held = b.claim(&nornv1.ClaimRequest{Queues: []string{"held"}})[0]
 	return b
@@ -267,7 +267,7 @@ func TestBadRequestsHarmNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	bad := &peer{t, client}
+	bad := &caller{t, client}
 	if err := bad.call(nornv1.Method_METHOD_HELLO, &nornv1.Hello{MinVersion: 1, MaxVersion: 1}, &nornv1.HelloReply{}); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestBadRequestsHarmNobody(t *testing.T) {
 }
 
 // refusal sends a bad request and gives the error of it or of its first item.
-func (p *peer) refusal(t *testing.T, row badRequest) *proto.Error {
+func (p *caller) refusal(t *testing.T, row badRequest) *proto.Error {
 	t.Helper()
 	body := transport.Body(transport.Bytes(row.raw))
 	if row.req != nil {

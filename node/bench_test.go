@@ -51,7 +51,7 @@ func syncs(b *testing.B, n *Node) {
 	b.ReportMetric(float64(n.metrics.syncs.Load())/b.Elapsed().Seconds(), "syncs/s")
 }
 
-func enqueueMany(b *testing.B, p *peer, m *minter, n int) {
+func enqueueMany(b *testing.B, p *caller, m *minter, n int) {
 	specs := make([]*nornv1.TaskSpec, n)
 	for i := range specs {
 		specs[i] = &nornv1.TaskSpec{Id: m.next(), Queue: "bench", Payload: make([]byte, 100)}

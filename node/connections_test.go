@@ -127,7 +127,7 @@ func memory() usage {
 }
 
 // pace passes tasks through and gives the time for all.
-func pace(t *testing.T, p *peer) time.Duration {
+func pace(t *testing.T, p *caller) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for range 100 {

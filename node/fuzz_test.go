@@ -19,7 +19,7 @@ import (
 type besieged struct {
 	n     *Node
 	ln    *transport.MemListener
-	other *peer
+	other *caller
 	held  *nornv1.Grant
 }
 

@@ -1,16 +1,21 @@
 package node
 
 import (
+	"cmp"
 	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -26,6 +31,10 @@ type identity struct {
 	ClusterID     string `json:"cluster_id"`
 	Node          string `json:"node"`
 	Incarnation   string `json:"incarnation"`
+	// Partitions and Replicas of the cluster; 0 in a directory of a build that
+	// knew only clusters of one.
+	Partitions int `json:"partitions,omitempty"`
+	Replicas   int `json:"replicas,omitempty"`
 }
 
 const (
@@ -33,25 +42,38 @@ const (
 	// formattingFile stands while a directory is being formatted. Nothing was
 	// acknowledged from it yet, so formatting may start over.
 	formattingFile = "FORMATTING"
-	factsDir       = "facts"
-	registerDir    = "register"
+	// joiningFile holds the incarnation under which an empty directory asks to be
+	// let into a cluster: after a restart it is the same one that asks.
+	joiningFile = "JOINING"
+	factsDir    = "facts"
+	registerDir = "register"
 )
 
 // incarnationKey holds the incarnation in both stores: stores of different
 // origin must not be mixed (design K4).
 var incarnationKey = []byte("!incarnation")
 
+// bootKey counts the starts of the directory, in the register's store: a copy of
+// it that is started too is told from the original.
+var bootKey = []byte("!boot")
+
 // directory is an opened data directory.
 type directory struct {
 	facts    *store.Pebble
 	register *store.Pebble
 	self     register.Member
+	cluster  register.Cluster // zero before it has joined
+	boot     uint64           // starts, this one included
 }
+
+// joins tells whether the directory waits to be let into a cluster; then it has
+// no stores yet.
+func (d *directory) joins() bool { return d.facts == nil }
 
 type openStore func(dir string) (*store.Pebble, error)
 
 // openDirectory opens a data directory and formats an empty one: a first start
-// makes a cluster of one.
+// makes a cluster of one, or waits to be let into another one.
 func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 	if err := os.MkdirAll(cfg.Data, 0o750); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -67,7 +89,48 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 	case formatting != nil && exists(path(factsDir)):
 		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new: restore the file, or move the directory away to start empty", ErrDirectory, cfg.Data, identityFile)
 	}
-	return format(cfg, path, open)
+	if len(cfg.Join) > 0 {
+		return openJoining(cfg, path)
+	}
+	var cluster register.Cluster
+	_, _ = rand.Read(cluster.ID[:])
+	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4
+	cluster.Partitions, cluster.Replicas = cfg.Partitions, cfg.Replicas
+	d := &directory{self: register.Member{Node: cfg.Name}, cluster: cluster}
+	_, _ = rand.Read(d.self.Incarnation[:])
+	err = d.format(cfg, open, func() error {
+		return raftnode.Format(d.register, cluster, record(cfg, d.self, cfg.PeerListen))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// openJoining opens a directory that is in no cluster yet.
+func openJoining(cfg *config.Config, path func(string) string) (*directory, error) {
+	d := &directory{self: register.Member{Node: cfg.Name}}
+	b, err := os.ReadFile(path(joiningFile))
+	if err == nil && len(b) == hex.EncodedLen(len(d.self.Incarnation)) {
+		if _, err = hex.Decode(d.self.Incarnation[:], b); err == nil {
+			return d, nil
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	_, _ = rand.Read(d.self.Incarnation[:])
+	return d, writeFile(path(joiningFile), []byte(d.self.Incarnation.String()))
+}
+
+// enter formats a directory that was let into a cluster.
+func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open openStore) error {
+	d.cluster = cluster
+	err := d.format(cfg, open, func() error { return raftnode.Join(d.register, cluster.ID, d.self) })
+	if err == nil {
+		err = os.Remove(filepath.Join(cfg.Data, joiningFile))
+	}
+	return err
 }
 
 func exists(path string) bool {
@@ -102,44 +165,83 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 		copy(d.self.Incarnation[:], stored)
 	}
 	d.self.Node = have.Node
+	d.cluster.Partitions, d.cluster.Replicas = have.Partitions, have.Replicas
+	if err := d.adopt(cfg, have.ClusterID); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	d.count()
 	return d, nil
+}
+
+// adopt takes over a register of the time before there were groups.
+func (d *directory) adopt(cfg *config.Config, cluster string) error {
+	local, err := register.ReadLocal(d.register)
+	switch {
+	case errors.Is(err, register.ErrNotFormatted): // it is a group
+		err = nil
+	case err == nil:
+		d.cluster = local.Cluster
+		err = raftnode.Adopt(d.register, record(cfg, d.self, cfg.PeerListen))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDirectory, err)
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(cluster, "-", ""))
+	if err != nil || len(b) != len(d.cluster.ID) || d.cluster.Partitions <= 0 {
+		return fmt.Errorf("%w: %s does not say which cluster it is of", ErrDirectory, identityFile)
+	}
+	copy(d.cluster.ID[:], b)
+	return nil
+}
+
+// count notes this start.
+func (d *directory) count() {
+	if old, ok := d.register.Get(bootKey); ok && len(old) == 8 {
+		d.boot = binary.BigEndian.Uint64(old)
+	}
+	d.boot++
+	var b store.Batch
+	b.Set(bootKey, binary.BigEndian.AppendUint64(nil, d.boot))
+	d.register.Commit(&b)()
+}
+
+// record is this node as the cluster is to know it. at is where its peer port
+// listens.
+func record(cfg *config.Config, self register.Member, at string) register.Node {
+	return register.Node{Member: self, Addresses: []string{cmp.Or(cfg.PeerAdvertise, at)}, Zone: cfg.Zone, Weight: uint32(cfg.Weight)}
 }
 
 // format makes a new directory. The identity file comes last: until it is
 // there, nothing in the directory counts.
-func format(cfg *config.Config, path func(string) string, open openStore) (*directory, error) {
+func (d *directory) format(cfg *config.Config, open openStore, register func() error) error {
+	path := func(name string) string { return filepath.Join(cfg.Data, name) }
 	if err := writeFile(path(formattingFile), nil); err != nil {
-		return nil, err
+		return err
 	}
 	for _, dir := range []string{factsDir, registerDir} {
 		if err := os.RemoveAll(path(dir)); err != nil {
-			return nil, fmt.Errorf("format: %w", err)
+			return fmt.Errorf("format: %w", err)
 		}
 	}
-	d := &directory{self: register.Member{Node: cfg.Name}}
-	var cluster register.Cluster
-	_, _ = rand.Read(d.self.Incarnation[:])
-	_, _ = rand.Read(cluster.ID[:])
-	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4
-	cluster.Partitions, cluster.Replicas = cfg.Partitions, cfg.Replicas
 	var err error
 	if d.facts, err = open(path(factsDir)); err != nil {
-		return nil, err
+		return err
 	}
 	if d.register, err = open(path(registerDir)); err != nil {
-		return nil, errors.Join(err, d.facts.Close())
+		return errors.Join(err, d.facts.Close())
 	}
 	for _, s := range []store.Store{d.facts, d.register} {
 		var b store.Batch
 		b.Set(incarnationKey, d.self.Incarnation[:])
 		s.Commit(&b)()
 	}
-	if err := register.Format(d.register, cluster, d.self); err != nil {
-		return nil, errors.Join(err, d.close())
+	d.count()
+	if err := register(); err != nil {
+		return errors.Join(err, d.close())
 	}
-	b, err := json.MarshalIndent(identity{formatVersion, cluster.ID.String(), cfg.Name, d.self.Incarnation.String()}, "", "  ")
+	b, err := json.MarshalIndent(identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas}, "", "  ")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("format: %w", err), d.close())
+		return errors.Join(fmt.Errorf("format: %w", err), d.close())
 	}
 	err = writeFile(path(identityFile), append(b, '\n'))
 	if err == nil {
@@ -149,12 +251,15 @@ func format(cfg *config.Config, path func(string) string, open openStore) (*dire
 		err = syncDir(cfg.Data)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("format: %w", err), d.close())
+		return errors.Join(fmt.Errorf("format: %w", err), d.close())
 	}
-	return d, nil
+	return nil
 }
 
 func (d *directory) close() error {
+	if d.joins() {
+		return nil
+	}
 	return errors.Join(d.facts.Close(), d.register.Close())
 }
 

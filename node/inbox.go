@@ -25,6 +25,7 @@ type inbox struct {
 	wake  chan struct{} // holds one token when there is something to do
 	limit int64
 	bytes atomic.Int64 // requests that were admitted and not taken
+	peers atomic.Int64 // likewise messages of other nodes
 
 	mu    sync.Mutex // guards everything below
 	first line
@@ -82,6 +83,16 @@ func (in *inbox) admit(weight int, urgent bool) bool {
 	return true
 }
 
+// admitPeer reserves room for a message of another node. They have twice as much
+// as clients, of their own: what they say is often what clients wait for.
+func (in *inbox) admitPeer(weight int) bool {
+	if now := in.peers.Add(int64(weight)); now > 2*in.limit && now > int64(weight) {
+		in.peers.Add(-int64(weight))
+		return false
+	}
+	return true
+}
+
 // leave gives back what admit has reserved.
 func (in *inbox) leave(weight int) { in.bytes.Add(-int64(weight)) }
 
@@ -125,9 +136,11 @@ func (in *inbox) take(first, rest []any) ([]any, []any) {
 	in.mu.Lock()
 	first, taken := in.first.take(first[:0])
 	rest, more := in.rest.take(rest[:0])
+	taken.add(more)
 	left := !in.first.empty() || !in.rest.empty()
 	in.mu.Unlock()
-	in.bytes.Add(-int64(taken + more))
+	in.bytes.Add(-int64(taken.requests))
+	in.peers.Add(-int64(taken.messages))
 	if left {
 		in.signal()
 	}
@@ -142,9 +155,17 @@ type line struct {
 
 func (l *line) empty() bool { return l.from == len(l.events) }
 
+// weights are what events weigh.
+type weights struct{ requests, messages int }
+
+func (w *weights) add(o weights) {
+	w.requests += o.requests
+	w.messages += o.messages
+}
+
 // take appends the next events to out and gives what they weigh.
-func (l *line) take(out []any) (_ []any, weight int) {
-	for n := 0; n < takeEvents && weight < takeBytes && !l.empty(); n++ {
+func (l *line) take(out []any) (_ []any, weight weights) {
+	for n := 0; n < takeEvents && weight.requests+weight.messages < takeBytes && !l.empty(); n++ {
 		w := &l.events[l.from]
 		event := w.event
 		if c, ok := event.(cancelled); ok {
@@ -152,7 +173,11 @@ func (l *line) take(out []any) (_ []any, weight int) {
 			event = c.cancel
 		}
 		out = append(out, event)
-		weight += w.weight
+		if _, ok := event.(*core.FromPeer); ok {
+			weight.messages += w.weight
+		} else {
+			weight.requests += w.weight
+		}
 		*w = waiting{}
 		l.from++
 	}

@@ -17,6 +17,7 @@ import (
 type round struct {
 	durable  func() // waits until what was applied is; nil: nothing was
 	replies  []core.Reply
+	sends    []core.Send
 	reads    []core.Read
 	snapshot store.Snapshot // for the reads; nil without
 }
@@ -58,7 +59,7 @@ func (n *Node) loop(ctx context.Context) {
 
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
-	r := round{replies: ready.Replies, reads: ready.Reads}
+	r := round{replies: ready.Replies, sends: ready.Send, reads: ready.Reads}
 	if ready.Persist != nil {
 		r.durable = n.facts.Commit(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -77,7 +78,7 @@ func (n *Node) perform(ready *core.Ready) {
 			})
 		})
 	}
-	if r.durable != nil || len(r.replies) > 0 || len(r.reads) > 0 {
+	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 {
 		n.rounds <- r
 	}
 }
@@ -127,6 +128,9 @@ func (n *Node) syncer() {
 
 // release lets one durable round go.
 func (n *Node) release(r *round) {
+	for i := range r.sends { // first: others wait for them, too
+		n.members.network.Send(r.sends[i].To, r.sends[i].Message)
+	}
 	for i := range r.replies {
 		n.send(&r.replies[i])
 	}

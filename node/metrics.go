@@ -16,6 +16,7 @@ type metrics struct {
 	syncs       atomic.Uint64
 	connections prometheus.Gauge
 	diskFree    prometheus.Gauge
+	crowded     prometheus.Counter
 	registry    *prometheus.Registry
 }
 
@@ -24,7 +25,8 @@ func newMetrics() *metrics {
 	m.core.Store(&core.Stats{})
 	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
 	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
-	m.registry.MustRegister(m.connections, m.diskFree, prometheus.NewCounterFunc(
+	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_peer_messages_dropped_total", Help: "Messages of other nodes for which there was no room; they are sent again."})
+	m.registry.MustRegister(m.connections, m.diskFree, m.crowded, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
 		func() float64 { return float64(m.syncs.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
@@ -60,4 +62,7 @@ func (n *Node) publish() {
 	s := n.core.Stats()
 	n.metrics.core.Store(&s)
 	n.metrics.leading.Store(int64(n.core.Leading()))
+	if a := n.core.Available(n.available.Load().Seen); a != nil {
+		n.available.Store(a)
+	}
 }

@@ -56,6 +56,9 @@ type Node struct {
 	self    register.Member
 	cluster register.Cluster
 
+	ports    ports
+	members  *membership
+	begun    atomic.Bool // it is in a cluster, and what follows is set
 	dir      *directory
 	facts    *store.Pebble
 	register register.Register
@@ -68,15 +71,17 @@ type Node struct {
 	conns    sync.Map      // uint64 -> *transport.Conn
 	metrics  *metrics
 
-	listener net.Listener
-	server   *transport.Server
-	ctx      context.Context // ends when the node stops
-	cancel   context.CancelFunc
-	running  sync.WaitGroup // everything but loop and syncer
-	pipeline sync.WaitGroup // loop and syncer
-	failed   chan struct{}  // closed by the first fatal error
-	failOnce sync.Once
-	failure  error
+	listener  net.Listener
+	server    *transport.Server
+	ctx       context.Context // ends when the node stops
+	cancel    context.CancelFunc
+	available atomic.Pointer[core.Available]
+	running   sync.WaitGroup // everything but loop and syncer
+	pipeline  sync.WaitGroup // loop and syncer
+	joining   sync.WaitGroup // the wait to be let into a cluster
+	failed    chan struct{}  // closed by the first fatal error
+	failOnce  sync.Once
+	failure   error
 }
 
 // maxReads bounds the reads that run beside the loop: each holds an iterator
@@ -88,9 +93,9 @@ const maxReads = 8
 const maxQueuedReads = 16384
 
 // Start opens the data directory and starts the node. The client port is open
-// when it returns; it answers `unavailable` until the node leads. It returns
-// an error that wraps store.ErrLocked or ErrDirectory when the directory
-// cannot be used.
+// when it returns; it answers `unavailable` until the node is ready, which for
+// one that joins a cluster may take its time. It returns an error that wraps
+// store.ErrLocked or ErrDirectory when the directory cannot be used.
 func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -102,34 +107,56 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
+	n.available.Store(&core.Available{})
+	n.ctx, n.cancel = context.WithCancel(context.Background())
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("client port: %w", err)
 	}
 	n.listener = listener
-	if err := n.open(); err != nil {
+	if n.ports, err = listenPeers(cfg.PeerListen); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	n.start()
+	if n.dir, err = openDirectory(n.cfg, n.openStore); err != nil {
+		return nil, errors.Join(err, listener.Close(), n.ports.close())
+	}
+	n.self, n.cluster = n.dir.self, n.dir.cluster
+	n.members = newMembership(n)
+	if !n.dir.joins() {
+		if err := n.begin(n.ctx); err != nil {
+			n.cancel()
+			return nil, errors.Join(err, n.members.close(), listener.Close(), n.ports.tcp.Close(), n.dir.close())
+		}
+	}
+	n.serve()
 	return n, nil
 }
 
-// open opens the stores and makes the core over them.
-func (n *Node) open() error {
-	dir, err := openDirectory(n.cfg, n.openStore)
-	if err != nil {
+// begin starts what a member of a cluster does.
+func (n *Node) begin(ctx context.Context) error {
+	n.facts, n.cluster = n.dir.facts, n.dir.cluster
+	if err := n.members.open(ctx); err != nil {
 		return err
 	}
-	n.dir, n.facts, n.self = dir, dir.facts, dir.self
-	local, err := register.OpenLocal(dir.register)
-	if err != nil {
-		return errors.Join(err, dir.close())
+	n.register = n.members.group.Load()
+	if err := n.open(); err != nil {
+		return err
 	}
-	n.register, n.cluster = local, local.Cluster()
+	n.begun.Store(true)
+	n.members.begin()
+	n.pipeline.Go(func() { n.loop(ctx) })
+	n.pipeline.Go(n.syncer)
+	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
+		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data)
+	return nil
+}
+
+// open makes the core over the stores.
+func (n *Node) open() (err error) {
 	if n.cfg.ArchiveDir != "" {
 		n.archive, err = archive.Open(n.cfg.ArchiveDir, archive.Options{Cluster: n.cluster.ID.String(), Node: n.self.Node})
 		if err != nil {
-			return errors.Join(err, dir.close())
+			return err
 		}
 	}
 	var seed [32]byte
@@ -144,13 +171,10 @@ func (n *Node) open() error {
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
 		DiskReserve:     uint64(n.cfg.DiskReserve),
 		Retention:       core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
-		CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil,
+		CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
 		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
-	if err != nil {
-		return errors.Join(err, dir.close())
-	}
-	return nil
+	return err
 }
 
 func (n *Node) openStore(dir string) (*store.Pebble, error) {
@@ -161,25 +185,27 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 	return store.OpenPebble(o)
 }
 
-// start starts the goroutines.
-func (n *Node) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	n.ctx, n.cancel = ctx, cancel
-	n.pipeline.Go(func() { n.loop(ctx) })
-	n.pipeline.Go(n.syncer)
-	n.running.Go(func() { n.watchDisk(ctx) })
+// serve starts what needs no cluster: the ports, and the look at the disk.
+func (n *Node) serve() {
+	n.running.Go(func() { n.watchDisk(n.ctx) })
+	n.running.Go(func() {
+		if err := n.members.network.Serve(n.ports.tcp); err != nil && n.ctx.Err() == nil {
+			n.fatal(fmt.Errorf("peer port: %w", err))
+		}
+	})
 	n.server = transport.NewServer(transport.Config{
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
 		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody,
 	}, api{n, newScale()})
 	n.running.Go(func() {
-		if err := n.server.Serve(ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && ctx.Err() == nil {
+		if err := n.server.Serve(n.ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))
 		}
 	})
-	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
-		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "data", n.cfg.Data)
+	if n.dir.joins() {
+		n.joining.Go(func() { n.join(n.ctx) })
+	}
 }
 
 // Stop ends the node: waiting requests are sent away, replies on their way are
@@ -187,10 +213,12 @@ func (n *Node) start() {
 func (n *Node) Stop(ctx context.Context) error {
 	n.inbox.post(core.Drain{})
 	err := n.server.Shutdown(ctx)
+	n.members.leave()
 	n.cancel()
+	n.joining.Wait()
 	n.pipeline.Wait()
+	err = errors.Join(err, n.members.close())
 	n.running.Wait()
-	err = errors.Join(err, n.register.Close())
 	if n.Alive() == nil { // a failed store is not touched again
 		err = errors.Join(err, n.dir.close())
 	}
@@ -220,10 +248,13 @@ func (n *Node) Addr() net.Addr { return n.listener.Addr() }
 // Gatherer gives the node's metrics.
 func (n *Node) Gatherer() prometheus.Gatherer { return n.metrics.registry }
 
+// PeerAddr is the address of the port for other nodes.
+func (n *Node) PeerAddr() net.Addr { return n.ports.tcp.Addr() }
+
 // Ready tells whether the node can take enqueues, and hand out claims.
 func (n *Node) Ready() (enqueue, claim bool) {
-	leads := n.metrics.leading.Load() == int64(n.cluster.Partitions)
-	return leads, leads
+	a := n.available.Load()
+	return a.Enqueue, a.Claim
 }
 
 // fatal stops the node for good: what is on disk stays, nothing more is said.
@@ -242,11 +273,9 @@ func (n *Node) fatal(err error) {
 
 // placement tells clients in which partitions enqueues are taken now.
 func (n *Node) placement() *nornv1.Placement {
-	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: make([]byte, (n.cluster.Partitions+7)/8)}
-	if ok, _ := n.Ready(); ok {
-		for i := range n.cluster.Partitions {
-			p.Enqueueable[i/8] |= 1 << (i % 8)
-		}
+	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: n.available.Load().Enqueueable}
+	if p.Enqueueable == nil {
+		p.Enqueueable = make([]byte, (n.cluster.Partitions+7)/8)
 	}
 	return p
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testConfig is a configuration on free ports and a directory of the test's.
 func testConfig(t testing.TB) *config.Config {
 	c := config.Default()
-	c.Data, c.Listen = t.TempDir(), "127.0.0.1:0"
+	c.Data, c.Listen, c.PeerListen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	c.DiskReserve, c.DiskStop = 2<<20, 1<<20
 	return c
 }
@@ -50,25 +50,25 @@ func stop(t testing.TB, n *Node) {
 	}
 }
 
-// peer is a bare client of the protocol.
-type peer struct {
+// caller is a bare client of the protocol.
+type caller struct {
 	t testing.TB
 	c *transport.Client
 }
 
-func dial(t testing.TB, n *Node, hello *nornv1.Hello) (*peer, *nornv1.HelloReply, error) {
+func dial(t testing.TB, n *Node, hello *nornv1.Hello) (*caller, *nornv1.HelloReply, error) {
 	t.Helper()
 	c, err := transport.Dial(t.Context(), n.Addr().String(), transport.ClientConfig{MaxFrame: proto.MaxFrame})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	p := &peer{t, c}
+	p := &caller{t, c}
 	reply := &nornv1.HelloReply{}
 	return p, reply, p.call(nornv1.Method_METHOD_HELLO, hello, reply)
 }
 
-func connect(t testing.TB, n *Node) *peer {
+func connect(t testing.TB, n *Node) *caller {
 	t.Helper()
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
 	if err != nil {
@@ -77,7 +77,7 @@ func connect(t testing.TB, n *Node) *peer {
 	return p
 }
 
-func (p *peer) call(m nornv1.Method, req, reply gproto.Message) error {
+func (p *caller) call(m nornv1.Method, req, reply gproto.Message) error {
 	return call(p.t.Context(), p.c, m, req, reply)
 }
 
@@ -95,7 +95,7 @@ func call(ctx context.Context, c *transport.Client, m nornv1.Method, req, reply 
 }
 
 // retry calls again while the node is starting.
-func (p *peer) retry(m nornv1.Method, req, reply gproto.Message) {
+func (p *caller) retry(m nornv1.Method, req, reply gproto.Message) {
 	p.t.Helper()
 	for {
 		err := p.call(m, req, reply)
@@ -110,7 +110,7 @@ func (p *peer) retry(m nornv1.Method, req, reply gproto.Message) {
 	}
 }
 
-func (p *peer) enqueue(specs ...*nornv1.TaskSpec) []string {
+func (p *caller) enqueue(specs ...*nornv1.TaskSpec) []string {
 	p.t.Helper()
 	reply := &nornv1.EnqueueReply{}
 	p.retry(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: specs}, reply)
@@ -124,7 +124,7 @@ func (p *peer) enqueue(specs ...*nornv1.TaskSpec) []string {
 	return ids
 }
 
-func (p *peer) claim(req *nornv1.ClaimRequest) []*nornv1.Grant {
+func (p *caller) claim(req *nornv1.ClaimRequest) []*nornv1.Grant {
 	p.t.Helper()
 	reply := &nornv1.ClaimReply{}
 	p.retry(nornv1.Method_METHOD_CLAIM, req, reply)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -22,6 +23,8 @@ import (
 func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
 	t.Helper()
 	n := &Node{cfg: c, clock: newSystemClock(), inbox: newInbox(c.MaxInbox), metrics: newMetrics()}
+	n.begun.Store(true)
+	n.available.Store(&core.Available{})
 	ln := transport.NewMemListener(0)
 	server := transport.NewServer(transport.Config{MaxFrame: proto.MaxFrame, MaxInFlight: c.MaxInFlight, ErrorBody: errorBody}, api{n, newScale()})
 	served := make(chan error, 1)
@@ -34,13 +37,13 @@ func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
 }
 
 // reach connects to a stalled node.
-func reach(t *testing.T, ln *transport.MemListener) *peer {
+func reach(t *testing.T, ln *transport.MemListener) *caller {
 	t.Helper()
 	nc, err := ln.Dial(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{t, transport.NewClient(nc, transport.ClientConfig{MaxFrame: proto.MaxFrame, MaxInFlight: 1 << 20})}
+	p := &caller{t, transport.NewClient(nc, transport.ClientConfig{MaxFrame: proto.MaxFrame, MaxInFlight: 1 << 20})}
 	t.Cleanup(func() { _ = p.c.Close(); <-p.c.Done() })
 	if err := p.call(nornv1.Method_METHOD_HELLO, &nornv1.Hello{MinVersion: 1, MaxVersion: 1}, &nornv1.HelloReply{}); err != nil {
 		t.Fatal(err)

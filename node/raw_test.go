@@ -91,7 +91,7 @@ func soon(t testing.TB, what string, holds func() bool) {
 }
 
 // open sends a request whose answer is not waited for here.
-func (p *peer) open(m nornv1.Method, req gproto.Message) (answer chan error, cancel context.CancelFunc) {
+func (p *caller) open(m nornv1.Method, req gproto.Message) (answer chan error, cancel context.CancelFunc) {
 	answer = make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { answer <- call(ctx, p.c, m, req, &nornv1.WriteReply{}) }()

@@ -19,7 +19,7 @@ import (
 
 // diligent is a worker that keeps one claim and passes tasks through until it
 // is told to stop: what others do must not disturb it.
-func diligent(t *testing.T, p *peer) (stop func()) {
+func diligent(t *testing.T, p *caller) (stop func()) {
 	t.Helper()
 	p.enqueue(&nornv1.TaskSpec{Queue: "diligent"})
 	held := p.claim(&nornv1.ClaimRequest{Queues: []string{"diligent"}})[0]
@@ -190,14 +190,14 @@ func TestVanishedPeer(t *testing.T) {
 }
 
 // connectTLS is connect over TLS, or plain with nil.
-func connectTLS(t *testing.T, n *Node, secure *tls.Config) *peer {
+func connectTLS(t *testing.T, n *Node, secure *tls.Config) *caller {
 	t.Helper()
 	c, err := transport.Dial(t.Context(), n.Addr().String(), transport.ClientConfig{TLS: secure})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	p := &peer{t, c}
+	p := &caller{t, c}
 	if err := p.call(nornv1.Method_METHOD_HELLO, &nornv1.Hello{MinVersion: 1, MaxVersion: 1}, &nornv1.HelloReply{}); err != nil {
 		t.Fatal(err)
 	}

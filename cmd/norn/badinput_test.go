@@ -237,7 +237,7 @@ func TestBadStartsAreRefused(t *testing.T) {
 		"no YAML":              {2, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
 		"no file":              {2, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
 	} {
-		args := append([]string{"server", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--name", "n1", "--log-level", "error"}, tc.args...)
+		args := append([]string{"server", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--name", "n1", "--log-level", "error"}, tc.args...)
 		refused(t, tc.code, tc.want, args...)
 		if _, err := os.Stat(fresh); !os.IsNotExist(err) {
 			t.Errorf("%s: it has made a directory: %v", name, err)

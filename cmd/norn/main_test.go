@@ -106,7 +106,7 @@ func environment(extra ...string) []string {
 // startServer starts a server on free ports and waits until it is ready.
 func startServer(data string, args ...string) (*server, error) {
 	cmd := exec.Command(the.norn, append([]string{
-		"server", "--data", data, "--name", "n1", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
+		"server", "--data", data, "--name", "n1", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
 		"--eta", "100ms", "--log-format", "json",
 	}, args...)...)
 	cmd.Env = environment()

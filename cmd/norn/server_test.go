@@ -51,8 +51,8 @@ func TestHTTPPort(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	dir := t.TempDir()
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--http-listen", "127.0.0.1:0")
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--http-listen", the.server.http)
+	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", the.server.http)
 	for _, sub := range []string{"a", "b"} {
 		if _, err := os.Stat(filepath.Join(dir, sub)); !os.IsNotExist(err) {
 			t.Errorf("%s: a server that cannot listen has made its directory: %v", sub, err)
@@ -66,7 +66,7 @@ func TestSecondServer(t *testing.T) {
 	data := t.TempDir()
 	s := ownServer(t, data)
 	to := []string{"NORN_ADDR=" + s.addr}
-	start := []string{"server", "--data", data, "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--log-level", "error"}
+	start := []string{"server", "--data", data, "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--log-level", "error"}
 	r := nornWith(t, "", nil, append(start, "--name", "n1")...)
 	if r.code != 1 || !strings.HasPrefix(r.err, "norn: ") || strings.Count(r.err, "\n") != 1 {
 		t.Errorf("a second server: %+v", r)

@@ -112,7 +112,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 		return keys{c.Core}.resolve(now, t)
 	}
 	if len(t.GetId()) == 0 {
-		return holder{task: c.ids.Next(now.Wall)}, nil // for clients that make none
+		return holder{task: c.routes.draw(now)}, nil // for clients that make none
 	}
 	task, err := checkID(now, t.GetId(), c.cfg.Eta)
 	if err == nil && now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {

@@ -26,7 +26,7 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 	case *nornv1.EnqueueRequest:
 		all := m.GetTasks()
 		return items{
-			n: len(all), task: func(i int) []byte { return c.place(now, all[i]) },
+			n: len(all), task: func(i int) []byte { return c.routes.place(now, all[i]) },
 			some: func(idx []int) gproto.Message {
 				return &nornv1.EnqueueRequest{Tasks: pick(all, idx), Durability: m.GetDurability()}
 			},
@@ -107,12 +107,13 @@ func pick[T any](all []T, idx []int) []T {
 
 // place names the partition of a task that is to be enqueued, by an ID in it.
 // What comes without an ID is given one that can be taken now.
-func (c *Core) place(now clock.Time, t *nornv1.TaskSpec) []byte {
+func (r *routes) place(now clock.Time, t *nornv1.TaskSpec) []byte {
+	c := r.c
 	switch {
 	case t.GetKey() != "":
 		return keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
 	case len(t.GetId()) == 0:
-		t.Id = c.draw(now).Bytes()
+		t.Id = r.draw(now).Bytes()
 	}
 	return t.GetId()
 }
@@ -123,13 +124,14 @@ const maxDraws = 64
 
 // draw makes an ID whose partition takes enqueues now, here if that is possible
 // (design 3).
-func (c *Core) draw(now clock.Time) id.ID {
+func (r *routes) draw(now clock.Time) id.ID {
+	c := r.c
 	task := c.ids.Next(now.Wall)
-	if c.routes.alone {
+	if r.alone {
 		return task
 	}
 	for range maxDraws {
-		if c.routes.takes(ring.Of(task, len(c.vnodes))) {
+		if r.takes(ring.Of(task, len(c.vnodes))) {
 			break
 		}
 		task = c.ids.Next(now.Wall)

@@ -40,6 +40,9 @@ type Config struct {
 	// Failed is called once, when the machine has stopped for good; nil: nobody
 	// is told.
 	Failed func(error)
+	// Seen is called on the node's goroutine whenever the group's leader or its
+	// voters have changed here; it must not block. nil: nobody is told.
+	Seen func(group.Status)
 	// Log gets one line per change of role and configuration; nil: nothing.
 	Log *slog.Logger
 }
@@ -294,7 +297,10 @@ func (n *Node) publish() {
 		}
 	}
 	n.state.Store(&state)
-	n.status.Store(&status)
+	old := n.status.Swap(&status)
+	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || !slices.Equal(old.Voters, status.Voters)) {
+		n.cfg.Seen(status)
+	}
 }
 
 func names(members []register.Member) []string {

@@ -1,0 +1,310 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/gossip"
+	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/register/raftnode"
+)
+
+// ports are where other nodes reach this one: connections and gossip's packets
+// under one number.
+type ports struct {
+	tcp net.Listener
+	udp net.PacketConn
+}
+
+// portTries is how often a free port is looked for that both protocols have.
+const portTries = 20
+
+func listenPeers(addr string) (p ports, err error) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return p, fmt.Errorf("peer port: %w", err)
+	}
+	for range portTries {
+		if p.tcp, err = net.Listen("tcp", addr); err != nil {
+			return p, fmt.Errorf("peer port: %w", err)
+		}
+		if p.udp, err = net.ListenPacket("udp", p.tcp.Addr().String()); err == nil {
+			return p, nil
+		}
+		err = errors.Join(fmt.Errorf("peer port: %w", err), p.tcp.Close())
+		if port != "0" {
+			break
+		}
+	}
+	return p, err
+}
+
+func (p ports) close() error { return errors.Join(p.tcp.Close(), p.udp.Close()) }
+
+// membership is what a node knows of the others at the edge: where they are, and
+// who is connected.
+type membership struct {
+	n       *Node
+	network *peer.Network
+	group   atomic.Pointer[raftnode.Node] // nil until this node is in a cluster
+
+	mu       sync.Mutex // guards what follows
+	nodes    map[register.Member]register.Node
+	heard    map[register.Member]gossip.Peer
+	up       map[register.Member]bool
+	gossip   *gossip.Gossip // nil until this node is in a cluster
+	describe bool           // a change of this node's own record is under way
+	removed  bool           // it was said that this node was removed
+}
+
+func newMembership(n *Node) *membership {
+	m := &membership{
+		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer),
+		up: make(map[register.Member]bool),
+	}
+	m.network = peer.New(peer.Config{
+		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
+		Generation: m.generation, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
+		Admit: m.admit, Gossip: m.ingest,
+	})
+	return m
+}
+
+// record is this node as the others are to know it.
+func (n *Node) record() register.Node {
+	return record(n.cfg, n.self, n.ports.tcp.Addr().String())
+}
+
+func (m *membership) generation() uint64 {
+	if g := m.group.Load(); g != nil {
+		return g.State().Generation
+	}
+	return 0
+}
+
+// addresses are where a node may be reached: what the register says, then what
+// gossip says.
+func (m *membership) addresses(who register.Member) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := slices.Clone(m.nodes[who].Addresses)
+	if p, ok := m.heard[who]; ok && !slices.Contains(all, p.Address) {
+		all = append(all, p.Address)
+	}
+	return all
+}
+
+// admit lets in who is in the register, whatever became of it: a node that was
+// removed may hold what nobody else has.
+func (m *membership) admit(h peer.Hello) error {
+	g := m.group.Load()
+	if g == nil {
+		return nil
+	}
+	state := g.State()
+	if len(state.Nodes) == 0 {
+		return nil // a joiner hears from whoever fills it
+	}
+	if _, known := state.Find(h.From); !known {
+		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
+	}
+	return nil
+}
+
+func (m *membership) ingest(c net.Conn) {
+	m.mu.Lock()
+	g := m.gossip
+	m.mu.Unlock()
+	if g == nil || g.Ingest(c) != nil {
+		_ = c.Close()
+	}
+}
+
+// open starts this node's member of the register's group, and gossip.
+func (m *membership) open(ctx context.Context) error {
+	n := m.n
+	g, err := raftnode.Open(raftnode.Config{
+		Group: group.Config{Self: n.self, Cluster: n.cluster.ID, Stable: time.Second}, Store: n.dir.register, Network: m.network.Raft(),
+		Now: n.clock.now, Failed: n.fatal, Log: n.log, Seen: m.seen,
+	})
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	m.group.Store(g)
+	m.network.SetCluster(n.cluster.ID)
+	keys, err := gossipKeys(n.cfg.GossipKeyFile)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	talk, err := gossip.New(ctx, gossip.Config{
+		Self: n.self, Cluster: n.cluster.ID, Packets: n.ports.udp, Advertise: n.record().Addresses[0], Client: n.listener.Addr().String(),
+		Zone: n.cfg.Zone, Keys: keys, Seeds: n.cfg.Join, Interval: n.cfg.GossipInterval, Logger: n.log, OnChange: m.hear,
+	})
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	m.mu.Lock()
+	m.gossip = talk
+	m.mu.Unlock()
+	return nil
+}
+
+func gossipKeys(file string) ([][]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("gossip-key-file: %w", err)
+	}
+	return gossip.ParseKeys(string(b))
+}
+
+// begin tells the core what the register says, from now on each time it changes.
+// Until it has asked itself the last state on disk is better than none: whoever
+// is cut off from the register keeps taking tasks.
+func (m *membership) begin() {
+	g := m.group.Load()
+	m.changed(g.State())
+	g.Subscribe(m.changed)
+}
+
+// changed takes over a state of the register. It runs on the group's goroutine.
+func (m *membership) changed(s register.State) {
+	status := m.group.Load().Status()
+	m.tell(s, &status)
+	m.mu.Lock()
+	clear(m.nodes)
+	var keep []register.Member
+	var seeds []string
+	for _, node := range s.Nodes {
+		m.nodes[node.Member] = node
+		if node.Member != m.n.self && node.Status != register.Removed {
+			keep = append(keep, node.Member)
+			seeds = append(seeds, node.Addresses...)
+		}
+	}
+	talk := m.gossip
+	m.mu.Unlock()
+	m.network.Keep(keep)
+	if talk != nil {
+		talk.SetSeeds(slices.Concat(m.n.cfg.Join, seeds))
+	}
+	m.present(&s)
+}
+
+// seen hears of another leader or other voters. It runs on the group's goroutine.
+func (m *membership) seen(status group.Status) {
+	if g := m.group.Load(); g != nil { // else it is being opened
+		m.tell(g.State(), &status)
+	}
+}
+
+func (m *membership) tell(s register.State, status *group.Status) {
+	e := core.Changed{State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{}}
+	for _, v := range status.Voters {
+		e.Voters = append(e.Voters, v.Node)
+	}
+	m.n.inbox.post(e)
+}
+
+// present has the register say of this node what its configuration says now.
+func (m *membership) present(s *register.State) {
+	have, found := s.Find(m.n.self)
+	want := m.n.record()
+	gone := found && have.Status == register.Removed
+	same := have.Zone == want.Zone && have.Weight == want.Weight && slices.Equal(have.Addresses, want.Addresses)
+	m.mu.Lock()
+	tell, change := gone && !m.removed, found && !gone && !same && !m.describe
+	m.removed, m.describe = m.removed || gone, m.describe || change
+	m.mu.Unlock()
+	if tell {
+		m.n.log.Error("node.removed", "node", m.n.self.Node, "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else",
+			"hint", "to let the machine join again, stop it and start it with an empty data directory and --join")
+	}
+	if !change {
+		return
+	}
+	old := have.Version
+	have.Zone, have.Weight, have.Addresses = want.Zone, want.Weight, want.Addresses
+	g := m.group.Load()
+	g.Do(register.Request{Nodes: []register.NodeChange{{Old: old, New: have}}}, func(register.Result) {
+		m.n.running.Go(func() { // what came of it is in a state; a failure is tried again
+			select {
+			case <-time.After(time.Second):
+			case <-m.n.ctx.Done():
+				return
+			}
+			m.mu.Lock()
+			m.describe = false
+			m.mu.Unlock()
+			state := g.State()
+			m.present(&state)
+		})
+	})
+}
+
+// hear takes over what gossip says of addresses.
+func (m *membership) hear(peers []gossip.Peer) {
+	m.mu.Lock()
+	clear(m.heard)
+	for _, p := range peers {
+		m.heard[p.Member] = p
+	}
+	m.mu.Unlock()
+	m.count()
+}
+
+// count tells the core who is connected, and where clients reach whom.
+func (m *membership) count() {
+	m.mu.Lock()
+	e := core.Alive{Members: slices.Collect(maps.Keys(m.up)), Clients: make(map[register.Member]string, len(m.heard))}
+	for who, p := range m.heard { // Any order: it is a map.
+		e.Clients[who] = p.Client
+	}
+	slices.SortFunc(e.Members, func(a, b register.Member) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), slices.Compare(a.Incarnation[:], b.Incarnation[:]))
+	})
+	m.n.inbox.post(e) // under the lock, so that the newest comes last
+	m.mu.Unlock()
+}
+
+// leave says good-bye to gossip.
+func (m *membership) leave() {
+	m.mu.Lock()
+	talk := m.gossip
+	m.mu.Unlock()
+	if talk != nil {
+		_ = talk.Leave(200 * time.Millisecond)
+	}
+}
+
+// close ends everything but the stores.
+func (m *membership) close() (err error) {
+	if g := m.group.Load(); g != nil {
+		err = g.Close()
+	}
+	m.mu.Lock()
+	talk := m.gossip
+	m.gossip = nil
+	m.mu.Unlock()
+	if talk != nil {
+		err = errors.Join(err, talk.Close())
+	} else {
+		_ = m.n.ports.udp.Close()
+	}
+	m.network.Close()
+	return err
+}

@@ -1,0 +1,258 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store/memstore"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+// peer is one node of a trio.
+type peer struct {
+	self    register.Member
+	store   *memstore.Mem
+	core    *Core
+	replies map[Origin]Reply
+	down    bool
+}
+
+// letter is a message on its way.
+type letter struct {
+	from, to int
+	message  PeerMessage
+}
+
+// trio is three cores that keep every partition together, a register they
+// share, and a network that delivers when it is told to.
+type trio struct {
+	t        testing.TB
+	now      clock.Time
+	rand     *rand.Rand
+	ids      *id.Generator
+	register *register.Local
+	peers    []*peer
+	post     []letter
+	next     uint64
+	cut      map[[2]int]bool
+	repair   time.Duration
+	leads    int  // whose member leads the register
+	bare     bool // trees are kept from the second node on
+}
+
+func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
+
+// newRepairingTrio compares each partition once in an interval.
+func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
+	return newCluster(t, 3, interval)
+}
+
+// newCluster is so many cores; partition p is kept by three of them, from the
+// p-th on.
+func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
+	r := &trio{leads: -1, repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+	r.ids = id.NewGenerator(7, r.rand.Uint64)
+	var all []register.Member
+	for i := range nodes {
+		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
+		all = append(all, m)
+		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+	}
+	cells := memstore.New()
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, all[0]))
+	var err error
+	r.register, err = register.OpenLocal(cells)
+	r.check(err)
+	r.register.Do(register.Request{}, func(res register.Result) {
+		var changes []register.Change
+		for p, cell := range res.State.Cells {
+			first := p
+			if nodes == 3 {
+				first = 0
+			}
+			cohort := []register.Member{all[first%nodes], all[(first+1)%nodes], all[(first+2)%nodes]}
+			changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: register.Cell{Epoch: 1, Cohort: cohort, Nonce: 1}})
+		}
+		r.register.Do(register.Request{Changes: changes}, func(res register.Result) {
+			if slices.Contains(res.Won, false) {
+				t.Fatal("the cells were not written")
+			}
+		})
+	})
+	for i := range r.peers {
+		r.open(i)
+	}
+	if nodes > 3 {
+		r.tell()
+	}
+	return r
+}
+
+// tell tells everybody what the register says and who is alive.
+func (r *trio) tell() {
+	r.register.Do(register.Request{}, func(res register.Result) {
+		for i, p := range r.peers {
+			if p.down {
+				continue
+			}
+			var alive []register.Member
+			for j, o := range r.peers {
+				if j != i && !o.down && !r.cut[[2]int{j, i}] {
+					alive = append(alive, o.self)
+				}
+			}
+			r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
+			r.check(p.core.Step(r.now, Alive{Members: alive}))
+			r.turn(i)
+		}
+	})
+}
+
+func (r *trio) check(err error) {
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *trio) open(i int) {
+	p := r.peers[i]
+	var err error
+	p.core, err = Open(Config{
+		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
+		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
+		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: !r.bare, Repair: r.repair,
+		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
+	}, p.store, r.now)
+	r.check(err)
+	p.down = false
+	r.turn(i)
+}
+
+// kill loses what was not synced, and everything on its way from the node.
+func (r *trio) kill(i int) {
+	p := r.peers[i]
+	p.store, p.core, p.down = p.store.Crash(0), nil, true
+}
+
+// turn runs one core until it wants nothing more.
+func (r *trio) turn(i int) {
+	p := r.peers[i]
+	for range 1000 {
+		ready, err := p.core.Ready(r.now)
+		r.check(err)
+		if ready.Empty() {
+			return
+		}
+		if ready.Persist != nil {
+			p.store.Apply(ready.Persist)
+			p.core.Recycle(ready.Persist)
+		}
+		for _, req := range ready.Register {
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+		}
+		p.store.Sync()
+		for _, s := range ready.Send {
+			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
+			r.post = append(r.post, letter{i, to, s.Message})
+		}
+		for k := range ready.Reads {
+			reply, empty, err := ready.Reads[k].Run(p.store, r.now)
+			r.check(err)
+			switch {
+			case empty:
+			case reply.To.Internal():
+				r.check(p.core.Step(r.now, Answered{reply}))
+			default:
+				ready.Replies = append(ready.Replies, reply)
+			}
+			if ready.Reads[k].Waits {
+				r.check(p.core.Step(r.now, ReadDone{From: ready.Reads[k].From, Empty: empty}))
+			}
+		}
+		for _, reply := range ready.Replies {
+			if _, twice := p.replies[reply.To]; twice {
+				r.t.Fatalf("two replies to %v", reply.To)
+			}
+			p.replies[reply.To] = reply
+		}
+	}
+	r.t.Fatal("the core never comes to rest")
+}
+
+// deliver hands over one letter.
+func (r *trio) deliver(n int) {
+	l := r.post[n]
+	r.post = slices.Delete(r.post, n, n+1)
+	if p := r.peers[l.to]; !p.down && !r.cut[[2]int{l.from, l.to}] {
+		r.check(p.core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.turn(l.to)
+	}
+}
+
+func (r *trio) settle() {
+	for len(r.post) > 0 {
+		r.deliver(0)
+	}
+}
+
+// pass lets time go by for all.
+func (r *trio) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+	for i, p := range r.peers {
+		if !p.down {
+			r.check(p.core.Step(r.now, Tick{}))
+			r.turn(i)
+		}
+	}
+}
+
+// send gives a request to a node.
+func (r *trio) send(i int, m gproto.Message) Origin {
+	r.next++
+	from := Origin{Conn: 1, Request: r.next}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: m, Received: r.now.Mono}))
+	r.turn(i)
+	return from
+}
+
+func (r *trio) enqueue(i int, task id.ID, need *nornv1.Durability) Origin {
+	s := spec("q")
+	s.Id = task.Bytes()
+	return r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: need})
+}
+
+// result is that of a single enqueue, nil while it waits.
+func (r *trio) result(i int, from Origin) *nornv1.EnqueueResult {
+	reply, ok := r.peers[i].replies[from]
+	if !ok {
+		return nil
+	}
+	if reply.Err != nil {
+		r.t.Fatal(reply.Err)
+	}
+	return reply.Message.(*nornv1.EnqueueReply).Results[0]
+}
+
+// copies is the number of nodes with a task on their disks.
+func (r *trio) copies(task id.ID) (n int) {
+	for _, p := range r.peers {
+		if vnode.Known(p.store.Crash(0), ring.Of(task, partitions), task) {
+			n++
+		}
+	}
+	return n
+}

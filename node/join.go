@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/register"
+)
+
+// A joiner asks again after a pause that doubles between these.
+const (
+	joinPause    = 200 * time.Millisecond
+	maxJoinPause = 5 * time.Second
+)
+
+// join asks to be let into a cluster until somebody says yes: a joiner waits,
+// it does not give up (design 4). Then the node begins.
+func (n *Node) join(ctx context.Context) {
+	said := ""
+	for pause := joinPause; ; pause = min(2*pause, maxJoinPause) {
+		reply, err := n.members.network.Dialer().Join(ctx, n.cfg.Join, peer.JoinRequest{Node: n.record()})
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			if err := n.enter(ctx, reply); err != nil {
+				n.fatal(err)
+			}
+			return
+		}
+		if text := err.Error(); text != said {
+			said = text
+			n.log.Warn("join.waiting", "node", n.self.Node, "asked", strings.Join(n.cfg.Join, ","), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// enter formats the directory for the cluster and starts the node in it.
+func (n *Node) enter(ctx context.Context, reply peer.JoinReply) error {
+	if err := n.dir.enter(n.cfg, reply.Cluster, n.openStore); err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	n.log.Info("join.accepted", "node", n.self.Node, "cluster", reply.Cluster.ID.String(), "by", reply.By.Node)
+	n.members.mu.Lock()
+	for _, node := range reply.Members {
+		n.members.nodes[node.Member] = node
+	}
+	n.members.mu.Unlock()
+	return n.begin(ctx)
+}
+
+// neighbours takes what other nodes say.
+type neighbours struct{ m *membership }
+
+var _ peer.Handler = neighbours{}
+
+// Messages hands them to the loop. What does not fit is dropped: whoever sent
+// it sends it again.
+func (h neighbours) Messages(from register.Member, all []core.PeerMessage) {
+	n := h.m.n
+	var d delivery
+	for _, m := range all {
+		weight, first := weighPeer(m)
+		if !n.inbox.admitPeer(weight) {
+			n.metrics.crowded.Inc()
+			continue
+		}
+		w := waiting{&core.FromPeer{From: from, Message: m}, weight}
+		if first {
+			d.first = append(d.first, w)
+		} else {
+			d.rest = append(d.rest, w)
+		}
+	}
+	if !d.empty() {
+		n.inbox.put(&d)
+	}
+}
+
+// weighPeer is about what a message takes in memory, and whether somebody waits
+// for it here. A message that is about an earlier one must not overtake it.
+func weighPeer(m core.PeerMessage) (weight int, first bool) {
+	const each, fact = 128, 128
+	switch m := m.(type) {
+	case *core.Facts:
+		for i := range m.Parts {
+			for j := range m.Parts[i].Facts {
+				weight += fact + len(m.Parts[i].Facts[j].Body)
+			}
+		}
+		return each + weight, false
+	case *core.Repair:
+		for i := range m.Message.Facts {
+			weight += fact + len(m.Message.Facts[i].Body)
+		}
+		for i := range m.Message.Push {
+			weight += fact + len(m.Message.Push[i].Body)
+		}
+		return each + weight, false
+	case *core.FactsTaken, *core.Forwarded, *core.Heads:
+		return each, true
+	}
+	return each, false
+}
+
+func (h neighbours) Up(who register.Member)   { h.connected(who, true) }
+func (h neighbours) Down(who register.Member) { h.connected(who, false) }
+
+func (h neighbours) connected(who register.Member, up bool) {
+	h.m.mu.Lock()
+	if up {
+		h.m.up[who] = true
+	} else {
+		delete(h.m.up, who)
+	}
+	h.m.mu.Unlock()
+	h.m.n.log.Info("node.peer", "peer", who.Node, "up", up)
+	h.m.count()
+	if g := h.m.group.Load(); !up && g != nil {
+		g.Unreachable(who)
+	}
+}
+
+// Join decides about a node that wants to become a member: it must be reached
+// where it says it is, and is written into the register as joining. The rest
+// the register's leader does.
+func (h neighbours) Join(ctx context.Context, r peer.JoinRequest) (peer.JoinReply, error) {
+	m := h.m
+	g := m.group.Load()
+	if g == nil {
+		return peer.JoinReply{}, errors.New("this node is joining itself; ask another one")
+	}
+	if err := h.reach(ctx, &r); err != nil {
+		return peer.JoinReply{}, err
+	}
+	for {
+		state, err := h.ask(ctx, register.Request{})
+		if err != nil {
+			return peer.JoinReply{}, fmt.Errorf("the register does not answer: %w", err)
+		}
+		have, found := state.Find(r.Node.Member)
+		switch {
+		case found && have.Status == register.Removed:
+			return peer.JoinReply{}, fmt.Errorf("node %s in incarnation %s was removed from the cluster; start it with an empty data directory", have.Node, have.Incarnation)
+		case found:
+			return replyTo(&state), nil
+		}
+		change := register.NodeChange{New: r.Node}
+		change.New.Status = register.Joining
+		if _, err := h.ask(ctx, register.Request{Nodes: []register.NodeChange{change}}); err != nil {
+			return peer.JoinReply{}, fmt.Errorf("the register does not answer: %w", err)
+		}
+		if state = g.State(); ctx.Err() != nil {
+			return peer.JoinReply{}, ctx.Err()
+		}
+		if _, found = state.Find(r.Node.Member); !found && len(state.Nodes) >= register.MaxNodes {
+			return peer.JoinReply{}, fmt.Errorf("the cluster has %d nodes, the limit", register.MaxNodes)
+		}
+	}
+}
+
+func replyTo(s *register.State) peer.JoinReply {
+	reply := peer.JoinReply{Cluster: s.Cluster, Generation: s.Generation}
+	for _, node := range s.Nodes {
+		if node.Status != register.Removed {
+			reply.Members = append(reply.Members, node)
+		}
+	}
+	return reply
+}
+
+// reach dials a joiner back.
+func (h neighbours) reach(ctx context.Context, r *peer.JoinRequest) error {
+	all := []error{fmt.Errorf("node %s says no address at which it can be reached; set --peer-advertise", r.Node.Node)}
+	for _, addr := range r.Node.Addresses {
+		who, err := h.m.network.Dialer().Probe(ctx, addr)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("node %s cannot be dialled back at %s; set --peer-advertise to where others reach it: %w", r.Node.Node, addr, err)
+		case who.Member != r.Node.Member:
+			err = fmt.Errorf("at %s, where node %s (incarnation %s) says it is, answers node %s (incarnation %s); set --peer-advertise", addr, r.Node.Node, r.Node.Incarnation, who.Member.Node, who.Member.Incarnation)
+		default:
+			return nil
+		}
+		all = append(all, err)
+	}
+	if len(all) > 1 {
+		all = all[1:]
+	}
+	return errors.Join(all...)
+}
+
+// ask asks the register and waits.
+func (h neighbours) ask(ctx context.Context, r register.Request) (register.State, error) {
+	answer := make(chan register.Result, 1)
+	h.m.group.Load().Do(r, func(result register.Result) { answer <- result })
+	select {
+	case result := <-answer:
+		return result.State, result.Err
+	case <-ctx.Done():
+		return register.State{}, ctx.Err()
+	}
+}
