@@ -34,11 +34,11 @@ func (l Lane) String() string {
 	return "control"
 }
 
-// Handler is told what comes in. Calls for one connection come one at a time.
+// Handler is told what comes in. Calls for one peer and lane come one at a time.
 type Handler interface {
 	// Messages has what one read of a connection brought, in order. The slice is
 	// only valid during the call, the messages are the handler's. While it blocks,
-	// nothing more is read from that connection.
+	// nothing more is read from that peer and lane.
 	Messages(from register.Member, all []core.PeerMessage)
 	// Up and Down say that this node's control connection to a peer is open, and
 	// that it is no longer. For one peer they come in turns. They must not block.
@@ -60,7 +60,7 @@ type Config struct {
 	// Generation gives the register's generation as this node knows it; nil: 0.
 	Generation func() uint64
 	// Addresses gives where a peer may be reached, HOST:PORT, the best first.
-	// They are tried in this order.
+	// They are tried in this order. It is called from any goroutine.
 	Addresses func(register.Member) []string
 	// Advertise are this node's own addresses, told to those it dials.
 	Advertise []string

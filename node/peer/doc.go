@@ -14,8 +14,9 @@
 //   - A connection is open when both sides know whom they talk to: version,
 //     secret, cluster, name and incarnation at both ends. Otherwise it is refused
 //     with an error that both sides log once, and tried again.
-//   - [Handler] hears of messages in the order of their connection, and of peers
-//     that come and go.
+//   - [Handler] hears of what a peer sends on one lane one burst at a time, in
+//     order, also over connections that follow each other; and of peers that come
+//     and go.
 //   - A connection that carries nothing for Timing.Idle, from either side, ends.
 //   - Nothing a peer sends makes a node allocate more than a few times the bytes
 //     that came, and those are bounded by [Limits].

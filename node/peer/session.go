@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
@@ -26,7 +27,8 @@ const (
 )
 
 // sessionKey names what there is once: a newer connection takes the place of an
-// older one, which may be half open.
+// older one, which may be half open, and begins when that has ended. So what
+// comes from a peer on one lane is handed over one at a time and in order.
 type sessionKey struct {
 	from register.Member
 	lane Lane
@@ -44,7 +46,8 @@ type session struct {
 	named   bool // has said who it is
 	open    bool // messages may come
 	key     sessionKey
-	said    Hello // what it was let in with; not changed once open
+	said    Hello         // what it was let in with; not changed once open
+	done    chan struct{} // closed when nothing of it is under way any more
 	burst   []core.PeerMessage
 	stop    func()             // of the signs of life
 	abandon context.CancelFunc // of a request to join
@@ -140,13 +143,18 @@ func (s *session) hello(f transport.Frame) error {
 	}
 	h.Remote = s.link.RemoteAddr().String()
 	reply, refusal := s.n.greet(&h, p.GetSecret())
+	s.key, s.said, s.done = sessionKey{h.From, h.Lane}, h, make(chan struct{})
+	if refusal == nil {
+		if refusal = s.n.enter(s); refusal != nil {
+			reply.Refusal, reply.Error = refusal.Reason, refusal.proto()
+		}
+	}
 	if refusal != nil {
 		s.refused(h.From, h.Remote, refusal)
 		return s.last(f, reply)
 	}
-	s.open, s.key, s.said = true, sessionKey{h.From, h.Lane}, h
+	s.open = true
 	s.link.SetMaxFrame(maxFrame(h.Lane))
-	s.n.enter(s)
 	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
 	s.n.journal.forget(refusedKey(h.From))
 	return sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
@@ -192,6 +200,9 @@ func (s *session) ended(err error) {
 		}
 		n.mu.Unlock()
 	}
+	if s.done != nil {
+		close(s.done)
+	}
 	if s.stop != nil {
 		s.stop()
 	}
@@ -203,14 +214,32 @@ func (s *session) ended(err error) {
 	}
 }
 
-// enter makes a session the one of its node and lane.
-func (n *Network) enter(s *session) {
-	n.mu.Lock()
-	old := n.sessions[s.key]
-	n.sessions[s.key] = s
-	n.mu.Unlock()
-	if old != nil {
+// enter makes a session the one of its node and lane, once the one before has
+// ended.
+func (n *Network) enter(s *session) *Refusal {
+	// Less than the other side waits for its answer.
+	patience := time.NewTimer(n.cfg.Timing.Hello / 2)
+	defer patience.Stop()
+	for {
+		n.mu.Lock()
+		old := n.sessions[s.key]
+		if old == nil {
+			n.sessions[s.key] = s
+		}
+		n.mu.Unlock()
+		if old == nil {
+			return nil
+		}
 		old.link.Close(errReplaced)
+		select {
+		case <-old.done:
+		case <-n.ctx.Done():
+		case <-patience.C:
+			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "node %q still works on what came over the connection before", n.cfg.Self.Node)
+		}
+		if n.ctx.Err() != nil {
+			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "node %q is about to end", n.cfg.Self.Node)
+		}
 	}
 }
 
