@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,10 +13,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 
-	gproto "google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -18,7 +17,6 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
-	"pgregory.net/rapid"
 )
 
 // peer is one node of a trio.
