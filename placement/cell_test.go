@@ -71,6 +71,7 @@ func TestAdmit(t *testing.T) {
 		{name: "no leader yet", cohort: "a", planned: "ab", newcomer: "b", want: "ab", wantLeader: "a"},
 		{name: "too few left", cohort: "abc", leader: "a", planned: "cde", newcomer: "d", world: world{removed: "ab"}},
 		{name: "given up", cohort: "abc", leader: "a", planned: "cde", newcomer: "d", world: world{lost: "ab"}, want: "bcd", wantLeader: "c"},
+		{name: "the one that stays is planned, and gone", cohort: "abc", leader: "a", planned: "bcd", newcomer: "d", world: world{removed: "b"}, want: "abcd", wantLeader: "a"},
 		{name: "not planned", cohort: "abc", leader: "a", planned: "abd", newcomer: "e"},
 		{name: "in already", cohort: "abc", leader: "a", planned: "abc", newcomer: "c"},
 		{name: "leaving itself", cohort: "abc", leader: "a", planned: "abd", newcomer: "d", world: world{leaving: "d"}},

@@ -236,8 +236,6 @@ func (d *Driver) scan(now int64) register.Request {
 		next.Epoch, next.Nonce = cell.Epoch+1, d.cfg.Rand.Uint64()
 		r.Changes = append(r.Changes, register.Change{Partition: ring.Partition(p), Old: *cell, New: next})
 	}
-	if r.Plan == nil {
-		r.Nodes = d.retire(now)
-	}
+	r.Nodes = d.retire(now)
 	return r
 }

@@ -113,7 +113,12 @@ func TestOnlyWhoLeadsAsks(t *testing.T) {
 // is no other, and what has come of it in part is no end of it.
 func TestLostRequest(t *testing.T) {
 	d, s := driver("a"), cluster(4, 3, "abc")
-	s, _, _ = s.Apply(ask(d, at(0), s, "abc")) // the plan
+	plan := ask(d, at(-3*time.Second), s, "abc")
+	again := ask(d, at(0), s, "abc")
+	if plan == nil || plan.Plan == nil || again == nil || again.Plan == nil {
+		t.Fatalf("it asks for %+v and then for %+v", plan, again)
+	}
+	s, _, _ = s.Apply(again)
 	first := ask(d, at(0), s, "abc")
 	if first == nil || len(first.Changes) != 4 {
 		t.Fatalf("it asks for %+v", first)
@@ -132,6 +137,142 @@ func TestLostRequest(t *testing.T) {
 	s, _, _ = s.Apply(&r[0])
 	if r := ask(d, at(4*time.Second), s, "abc"); r != nil {
 		t.Errorf("there is nothing left, and it asks for %+v", r)
+	}
+}
+
+// Who begins to lead waits before it takes anybody for dead: it may have been
+// the one that was cut off.
+func TestTakeover(t *testing.T) {
+	d := driver("a")
+	s := follow(t, d, at(0), cluster(4, 3, "abc"), "abc")
+	for _, from := range []time.Duration{0, time.Hour} {
+		d.Step(at(from), Input{State: s, Alive: members("ac")})
+		begins := from + time.Minute
+		if r := ask(d, at(begins), s, "ac"); r != nil {
+			t.Errorf("at once it asks for %+v", r)
+		}
+		_, wake := d.Ready(at(begins))
+		if want := begins + 10*time.Second; wake != int64(want) {
+			t.Errorf("it wakes at %v, want %v", time.Duration(wake), want)
+		}
+		if r := ask(d, at(begins+10*time.Second), s, "ac"); r == nil || len(r.Changes) == 0 {
+			t.Error("what a dead node led stays without a leader")
+		}
+	}
+}
+
+// A cohort loses a member that nobody replaces when it has been together for
+// long enough, and only while a majority of the others lives.
+func TestShrinking(t *testing.T) {
+	d, now := driver("a"), time.Duration(0)
+	s := follow(t, d, at(0), cluster(1, 3, "ab"), "ab")
+	cell := s.Cells[0]
+	grown := register.Cell{Epoch: cell.Epoch + 1, Cohort: append(members("x"), cell.Cohort...), Leader: cell.Leader}
+	set := func(status register.NodeStatus, old uint64) {
+		n := register.Node{Member: member("x"), Weight: 1, Status: status}
+		s, _, _ = s.Apply(&register.Request{Nodes: []register.NodeChange{{Old: old, New: n}}})
+	}
+	set(register.Joining, 0)
+	set(register.Active, 1)
+	set(register.Leaving, 2)
+	now = 20 * time.Second
+	s, _, _ = s.Apply(&register.Request{Changes: []register.Change{{Old: cell, New: grown}}})
+	for _, c := range []struct {
+		after time.Duration
+		alive string
+		want  string
+	}{
+		{0, "abx", ""},
+		{9 * time.Second, "abx", ""},
+		{10 * time.Second, "ax", ""}, // b is dead
+		{15 * time.Second, "abx", ""},
+		{24 * time.Second, "abx", ""},
+		{25 * time.Second, "abx", "ab"},
+	} {
+		got := ""
+		if r := ask(d, at(now+c.after), s, c.alive); r != nil {
+			for _, m := range r.Changes[0].New.Cohort {
+				got += m.Node
+			}
+		}
+		if got == "ba" {
+			got = "ab"
+		}
+		if got != c.want {
+			t.Errorf("after %v with %s alive it asks for %q, want %q", c.after, c.alive, got, c.want)
+		}
+	}
+}
+
+// While the stored plan is out of date nothing is done after it, and a cell that
+// has lost its cohort, which nobody asks for, is not given another.
+func TestOutdatedPlan(t *testing.T) {
+	s := cluster(2, 3, "abc")
+	s.Plan = register.Value{Version: 1, Data: planOf(t, 2, "ab")}
+	s.Cells[0] = register.Cell{Epoch: 1, Cohort: members("cab"), Leader: member("a")}
+	d := driver("a")
+	ask(d, at(-time.Hour), s, "abc")
+	s.Revision++
+	r := ask(d, at(0), s, "abc")
+	if r == nil || r.Plan == nil || len(r.Changes) != 0 {
+		t.Errorf("it asks for %+v", r)
+	}
+	s.Cells[1].Epoch = 5
+	s = follow(t, driver("a"), at(0), s, "abc")
+	if c := &s.Cells[1]; c.Epoch != 5 || len(c.Cohort) != 0 {
+		t.Errorf("a cohort was made up: %+v", c)
+	}
+}
+
+// What a driver does about one cell. Of the plan p is the preferred leader and o
+// the other member; x and y are leaving, d too and dead, r is removed and seems
+// to live.
+func TestOneCell(t *testing.T) {
+	plan, err := ring.DecodePlan(planOf(t, 1, "po"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Cohort(0)[0].Name != "p" {
+		plan, _ = ring.DecodePlan(swapped(t, plan.AppendTo(nil), "p", "o"))
+	}
+	for _, c := range []struct{ name, cohort, leader, want, led string }{
+		{"as planned", "po", "p", "", ""},
+		{"the other one leads", "op", "o", "op", "p"},
+		{"a leaving one leads, and the preferred is not in", "xo", "x", "xo", "o"},
+		{"nobody but leaving ones", "xy", "x", "", ""},
+		{"a dead one leads", "dpo", "d", "dpo", "p"},
+		{"a dead one leads, and a leaving one comes first", "dxo", "d", "dxo", "o"},
+		{"a dead one leads, and only a leaving one lives", "dx", "d", "dx", "x"},
+		{"a dead one leads, and a removed one comes first", "dro", "d", "dro", "o"},
+		{"a removed one leads", "rxo", "r", "rxo", "o"},
+		{"only dead ones", "d", "d", "", ""},
+		{"one too many", "xpo", "p", "po", "p"},
+		{"one too many, and it leads", "xpo", "x", "po", "p"},
+		{"many, and a newcomer is missing", "xyo", "o", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := cluster(1, 2, "dopryx")
+			for i := range s.Nodes {
+				switch n := &s.Nodes[i]; n.Node {
+				case "d", "x", "y":
+					n.Status = register.Leaving
+				case "r":
+					n.Status = register.Removed
+				}
+			}
+			s.Plan = register.Value{Version: 1, Data: plan.AppendTo(nil)}
+			s.Cells[0] = register.Cell{Epoch: 3, Cohort: members(c.cohort), Leader: member(c.leader)}
+			d := driver("p")
+			d.Step(at(0), Input{State: s, Leads: true, Alive: members("oprxy")})
+			r := ask(d, at(time.Hour), s, "oprxy")
+			var got, led string
+			if r != nil && len(r.Changes) > 0 {
+				got, led = names(r.Changes[0].New.Cohort), r.Changes[0].New.Leader.Node
+			}
+			if got != c.want || led != c.led || r != nil && r.Plan != nil {
+				t.Errorf("it asks for %s led by %q, want %s led by %q", got, led, c.want, c.led)
+			}
+		})
 	}
 }
 
@@ -209,6 +350,12 @@ func TestPlanIsStable(t *testing.T) {
 			}
 		}
 	}
+	other := s
+	other.Plan = register.Value{Version: s.Plan.Version + 1, Data: swapped(t, s.Plan.Data, "a", "d")}
+	other.Revision++
+	if r := ask(d, at(0), other, "abcd"); r != nil {
+		t.Errorf("a plan as good as its own was stored, and it asks for %+v", r)
+	}
 	weigh := func(weight uint32) register.State {
 		n, _ := s.Find(member("d"))
 		n.Weight = weight
@@ -224,6 +371,55 @@ func TestPlanIsStable(t *testing.T) {
 	}
 	if r := ask(driver("b"), at(0), none, "abcd"); r != nil {
 		t.Errorf("of nodes that take nothing it makes %+v", r)
+	}
+}
+
+// swapped is a plan in which two members have changed places.
+func swapped(t *testing.T, data []byte, a, b string) []byte {
+	t.Helper()
+	plan, err := ring.DecodePlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range [][2]string{{a, "tmp"}, {b, a}, {"tmp", b}} {
+		if plan, err = plan.Replace(toRing(member(r[0])), toRing(member(r[1]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes.Equal(plan.AppendTo(nil), data) {
+		t.Fatal("it is the same plan")
+	}
+	return plan.AppendTo(nil)
+}
+
+// A leaving node may go when nothing names it and somebody is left.
+func TestLeave(t *testing.T) {
+	leaving := func(s register.State) register.State {
+		s.Nodes = slices.Clone(s.Nodes)
+		s.Nodes[0].Status = register.Leaving
+		return s
+	}
+	planned, held, none := cluster(1, 3, "ab"), cluster(1, 3, "ab"), cluster(1, 3, "a")
+	planned.Plan = register.Value{Version: 1, Data: planOf(t, 1, "ab")}
+	held.Cells[0] = register.Cell{Epoch: 1, Cohort: members("a")}
+	for name, c := range map[string]struct {
+		register.State
+		want bool
+	}{
+		"free":                     {leaving(cluster(1, 3, "ab")), true},
+		"not leaving":              {cluster(1, 3, "ab"), false},
+		"planned":                  {leaving(planned), false},
+		"in a cohort":              {leaving(held), false},
+		"the last":                 {leaving(none), false},
+		"not known to the cluster": {cluster(1, 3, "b"), false},
+	} {
+		change, ok := See(c.State, nil).Leave(member("a"))
+		if ok != c.want {
+			t.Errorf("%s: %v", name, ok)
+		}
+		if ok && (change.Old != 1 || change.New.Status != register.Removed || change.New.Node != "a") {
+			t.Errorf("%s: %+v", name, change)
+		}
 	}
 }
 
@@ -266,6 +462,15 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// lostIn gives up the first node.
+func lostIn(s register.State) register.State {
+	s.Nodes = slices.Clone(s.Nodes)
+	s.Nodes[0].Status = register.Removed
+	r, _ := Lost(s, s.Nodes[0].Member)
+	s, _, _ = s.Apply(&r)
+	return s
+}
+
 func TestCopiesAndProgress(t *testing.T) {
 	s := cluster(3, 3, "abcde")
 	s.Nodes[0].Zone, s.Nodes[1].Zone, s.Nodes[4].Zone = "x", "y", "y"
@@ -292,6 +497,13 @@ func TestCopiesAndProgress(t *testing.T) {
 	}
 	if all := v.Copies(member("e")); len(all) != 2 || all[0].Partition != 2 {
 		t.Errorf("in this order: %+v", all)
+	}
+	if given := See(lostIn(s), members("abce")); given.Copied(0, members("ab")) || !given.Copied(0, members("bc")) {
+		t.Error("what was compared with a member that is given up counts")
+	}
+	s.Values = map[string]register.Value{LostValue: {Version: 1, Data: s.Nodes[0].Incarnation[:]}}
+	if See(s, nil).Standing(member("a")).Lost {
+		t.Error("a node that is there is given up")
 	}
 	for with, want := range map[string]bool{"": false, "a": false, "ab": true, "ac": true, "ad": false} {
 		if got := v.Copied(0, members(with)); got != want {

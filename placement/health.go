@@ -61,7 +61,7 @@ func since(now, then int64) time.Duration { return clock.Time{Mono: now}.SinceMo
 func (h *health) needs(p *pulse) time.Duration { return h.stable << max(p.falls, 1) >> 1 }
 
 // deadAt is when a member that is not alive counts as dead; clock.Never for one
-// that is alive. For a member that was never seen it is at once.
+// that is alive. For a member that is gone it is long past.
 func (h *health) deadAt(m register.Member) int64 {
 	p := h.of[m]
 	switch {

@@ -110,6 +110,13 @@ func TestShortAbsence(t *testing.T) {
 	if got := s.moves(); got != 0 {
 		t.Errorf("%d leaders were moved", got)
 	}
+	s.nodes[1].up = false
+	s.run(12 * time.Second)
+	s.nodes[1].back()
+	s.run(6 * time.Second)
+	if s.leads()["b"] == 0 {
+		t.Error("short absences count as deaths")
+	}
 }
 
 // Where everybody of a cohort is dead its cell is left alone.
@@ -149,7 +156,8 @@ func TestLeavingLeader(t *testing.T) {
 	}
 }
 
-// A node that comes and goes for ever gets its cells back less and less often.
+// A node that comes and goes for ever gets its cells back less and less often,
+// until it has been alive for long.
 func TestFlapping(t *testing.T) {
 	s := settled(t, 3, 30)
 	for range 240 { // an hour
@@ -165,6 +173,14 @@ func TestFlapping(t *testing.T) {
 	s.run(10 * time.Minute)
 	if got := s.leads()["c"]; got != 10 {
 		t.Errorf("it leads %d when it is stable at last", got)
+	}
+	s.run(time.Hour) // long forgotten
+	s.nodes[2].up = false
+	s.run(15 * time.Second)
+	s.nodes[2].back()
+	s.run(6 * time.Second)
+	if got := s.leads()["c"]; got != 10 {
+		t.Errorf("it leads %d after one death", got)
 	}
 }
 

@@ -41,9 +41,6 @@ func (s *survey) next(p ring.Partition, cell *register.Cell) (next register.Cell
 	}
 	leader, _ := Leading(cell)
 	dead := s.health.deadAt(leader)
-	if s.view.standing[leader].Gone() {
-		dead = s.now
-	}
 	if dead <= s.now {
 		return s.succeed(cell, leader, planned)
 	}
@@ -69,7 +66,7 @@ func (s *survey) begins(cell *register.Cell, planned []register.Member) (registe
 
 // succeed gives the cells of a dead leader to a living member.
 func (s *survey) succeed(cell *register.Cell, leader register.Member, planned []register.Member) (register.Cell, bool) {
-	to, ok := s.best(cell, leader, planned, func(m register.Member) bool { return s.view.isAlive(m) })
+	to, ok := s.best(cell, leader, planned, s.view.isAlive)
 	if !ok {
 		return register.Cell{}, false // nobody lives: it is left alone
 	}
@@ -82,7 +79,7 @@ func (s *survey) succeed(cell *register.Cell, leader register.Member, planned []
 func (s *survey) best(cell *register.Cell, leader register.Member, planned []register.Member, fits func(register.Member) bool) (to register.Member, ok bool) {
 	for _, m := range cell.Cohort {
 		st := s.view.standing[m]
-		if m == leader || st.Gone() || !fits(m) {
+		if m == leader || !fits(m) {
 			continue
 		}
 		if len(planned) > 0 && m == planned[0] && st.Status == register.Active {

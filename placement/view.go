@@ -17,7 +17,7 @@ var ErrPlan = errors.New("placement: stored plan cannot be read")
 type Standing struct {
 	// Status is 0 for a member without a record: it was removed long ago.
 	Status register.NodeStatus
-	// Alive is the hint that it can be reached.
+	// Alive is the hint that it can be reached; false for one that is gone.
 	Alive bool
 	// Lost says that what it alone held was given up; see [Lost].
 	Lost bool
@@ -56,7 +56,7 @@ func (v *View) Next(s register.State, alive []register.Member) *View {
 		out.standing[s.Nodes[i].Member] = Standing{Status: s.Nodes[i].Status, Zone: s.Nodes[i].Zone}
 	}
 	for _, m := range alive {
-		if st, known := out.standing[m]; known {
+		if st := out.standing[m]; !st.Gone() {
 			st.Alive = true
 			out.standing[m] = st
 		}
