@@ -162,15 +162,6 @@ func (c *Client) Wait(ctx context.Context, task id.ID) (*nornv1.Task, error) {
 	return c.Get(ctx, task)
 }
 
-// Status asks a node about itself and its cluster.
-func (c *Client) Status(ctx context.Context) (*nornv1.StatusReply, error) {
-	m := &nornv1.StatusReply{}
-	if err := c.read(ctx, "status", nornv1.Method_METHOD_STATUS, 0, &nornv1.StatusRequest{}, m); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
 // stampOf is an instant on the wire; the zero time is none.
 func stampOf(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {

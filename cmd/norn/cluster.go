@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -17,22 +19,45 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
-func (a *app) cluster() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "cluster", Short: "The nodes and partitions", Example: "  norn cluster status"})
-	cmd.AddCommand(&cobra.Command{
+// clusterCommands look after the nodes of a cluster.
+type clusterCommands struct{ *app }
+
+func (k clusterCommands) commands() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use: "cluster", Short: "The nodes and partitions",
+		Long: `Show the nodes and partitions of a cluster, and look after them.
+
+A node joins with ` + "`norn server --join`" + `. It is named by its name, or by its
+incarnation (as members shows it) where several have had the same name.`,
+		Example: "  norn cluster status\n  norn cluster members",
+	})
+	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders())
+	return cmd
+}
+
+// asked reads the status and hands it over.
+func (k clusterCommands) asked(ctx context.Context, o client.StatusOptions, do func(*nornv1.StatusReply) error) error {
+	return k.with(ctx, func(c *client.Client) error {
+		s, err := c.Cluster().Status(ctx, o)
+		if err != nil {
+			return err
+		}
+		return do(s)
+	})
+}
+
+func (k clusterCommands) status() *cobra.Command {
+	return &cobra.Command{
 		Use: "status", Short: "The cluster as one node sees it", Args: cobra.NoArgs,
+		Long: `Show the cluster as one node sees it: who is there, what works, and what is still
+to move. members and partitions show more of each.`,
 		Example: "  norn cluster status\n  norn cluster status -o json | jq '.partitions[] | select(.claim_available | not)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), func(c *client.Client) error {
-				s, err := c.Status(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.writer().Object(jsonform.Of(s), func(w io.Writer) { statusTable(w, s) })
+			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
+				return k.writer().Object(jsonform.Of(s), func(w io.Writer) { statusTable(w, s) })
 			})
 		},
-	})
-	return cmd
+	}
 }
 
 func statusTable(w io.Writer, s *nornv1.StatusReply) {
@@ -50,19 +75,270 @@ func statusTable(w io.Writer, s *nornv1.StatusReply) {
 		oldest = max(oldest, p.GetOldestReadySeconds())
 	}
 	of := " of " + strconv.Itoa(len(s.GetPartitions()))
+	register := "a majority is in reach"
+	if !s.GetRegister().GetMajority() {
+		register = "NO majority is in reach: leaders, members and settings cannot change"
+	}
 	render.Pairs(w,
 		[2]string{"cluster", s.GetClusterId()},
+		[2]string{"seen by", s.GetNode()},
 		[2]string{"voters", strings.Join(s.GetVoters(), ", ")},
+		[2]string{"register", register},
+		[2]string{"replicas", strconv.Itoa(int(s.GetReplicas()))},
 		[2]string{"partitions led", strconv.Itoa(leaders) + of},
 		[2]string{"take enqueues", strconv.Itoa(enqueue) + of},
 		[2]string{"hand out claims", strconv.Itoa(claim) + of},
 		[2]string{"oldest ready task", render.Duration(proto.Seconds(oldest).Round(time.Millisecond))},
+		[2]string{"movement", movement(s.GetMovement())},
+		[2]string{"repair", repairing(s.GetRepair())},
 	)
 	fmt.Fprintln(w)
-	g := render.NewGrid(false, "node", "state", "address", "zone", "led", "vnodes", "clock", "incarnation")
-	for _, n := range slices.SortedFunc(slices.Values(s.GetNodes()), func(a, b *nornv1.NodeStatus) int { return strings.Compare(a.GetName(), b.GetName()) }) {
-		g.Row(n.GetName(), n.GetState(), n.GetAddress(), n.GetZone(), fmt.Sprint(n.GetLed()), fmt.Sprint(n.GetVnodes()),
+	nodeGrid(w, s.GetNodes())
+}
+
+// movement says what is still to move.
+func movement(m *nornv1.MovementStatus) string {
+	var left []string
+	if n := m.GetCopiesLeft(); n > 0 {
+		left = append(left, count(n, "copy to make", "copies to make"))
+	}
+	if n := m.GetHandoversLeft(); n > 0 {
+		left = append(left, count(n, "copy to hand over", "copies to hand over"))
+	}
+	if n := m.GetStuck(); n > 0 {
+		left = append(left, count(n, "partition is stuck", "partitions are stuck")+": too few of its holders are left, see `norn cluster recover`")
+	}
+	return cmp.Or(strings.Join(left, ", "), "everything is in its place")
+}
+
+func repairing(r *nornv1.RepairStatus) string {
+	text := render.Number(r.GetCompared()) + " comparisons, " + render.Number(r.GetFactsMoved()) + " facts moved"
+	if r.GetFailed() > 0 {
+		text += ", " + render.Number(r.GetFailed()) + " failed"
+	}
+	if r.GetLeft() > 0 {
+		text += ", " + render.Number(uint64(r.GetLeft())) + " asked for and not done"
+	}
+	return text
+}
+
+// count is a number with its noun.
+func count[N int | uint32](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return render.Number(uint64(n)) + " " + many
+}
+
+func nodeGrid(w io.Writer, nodes []*nornv1.NodeStatus) {
+	g := render.NewGrid(false, "node", "state", "address", "zone", "led", "vnodes", "to copy", "to hand over", "clock", "incarnation")
+	for _, n := range sortedNodes(nodes) {
+		g.Row(n.GetName(), liveliness(n), n.GetAddress(), n.GetZone(), fmt.Sprint(n.GetLed()), fmt.Sprint(n.GetVnodes()),
+			fmt.Sprint(n.GetCopiesLeft()), fmt.Sprint(n.GetHandoversLeft()),
 			fmt.Sprintf("%+.1fms ±%.1fms", n.GetClockOffsetMs(), n.GetClockErrorMs()), n.GetIncarnation())
 	}
 	g.Write(w)
+}
+
+// liveliness is the state, and whether a node that is on its way can be reached.
+func liveliness(n *nornv1.NodeStatus) string {
+	switch {
+	case n.GetState() == "leaving" && !n.GetAlive(), n.GetState() == "joining" && !n.GetAlive():
+		return n.GetState() + ", down"
+	case n.GetState() == "removed" && n.GetAlive():
+		return "removed, up"
+	}
+	return n.GetState()
+}
+
+func sortedNodes(nodes []*nornv1.NodeStatus) []*nornv1.NodeStatus {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b *nornv1.NodeStatus) int {
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetIncarnation(), b.GetIncarnation()))
+	})
+}
+
+func (k clusterCommands) members() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "members", Aliases: []string{"nodes"}, Short: "List the nodes", Args: cobra.NoArgs,
+		Long: `List the nodes. A state is joining (it gets the register and owns nothing yet), up,
+down, leaving (it hands over what it has) or removed. Removed ones are listed
+while partitions still name them or while they run; --all lists every one.`,
+		Example: "  norn cluster members\n  norn cluster members -o json | jq -r '.[] | select(.state == \"down\") | .name'",
+	}
+	all := cmd.Flags().Bool("all", false, "also the removed nodes that do not matter any more")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return k.asked(cmd.Context(), client.StatusOptions{Removed: *all}, func(s *nornv1.StatusReply) error {
+			list := memberList(k.writer(), s.GetVoters())
+			for _, n := range sortedNodes(s.GetNodes()) {
+				list.Add(n)
+			}
+			return list.Close()
+		})
+	}
+	return cmd
+}
+
+func memberList(w *render.Writer, voters []string) *render.List[*nornv1.NodeStatus] {
+	number := func(head string, n func(*nornv1.NodeStatus) uint32) render.Column[*nornv1.NodeStatus] {
+		return render.Column[*nornv1.NodeStatus]{Head: head, Cell: func(s *nornv1.NodeStatus) string { return fmt.Sprint(n(s)) }}
+	}
+	return render.NewList(w, func(n *nornv1.NodeStatus) jsonform.Value { return jsonform.Of(n) },
+		render.Column[*nornv1.NodeStatus]{Head: "node", Cell: (*nornv1.NodeStatus).GetName},
+		render.Column[*nornv1.NodeStatus]{Head: "state", Cell: liveliness},
+		render.Column[*nornv1.NodeStatus]{Head: "voter", Cell: func(n *nornv1.NodeStatus) string {
+			if n.GetState() != "removed" && slices.Contains(voters, n.GetName()) {
+				return "yes"
+			}
+			return "no"
+		}},
+		render.Column[*nornv1.NodeStatus]{Head: "address", Cell: (*nornv1.NodeStatus).GetAddress},
+		render.Column[*nornv1.NodeStatus]{Head: "peer address", Cell: func(n *nornv1.NodeStatus) string { return strings.Join(n.GetPeerAddresses(), " ") }},
+		render.Column[*nornv1.NodeStatus]{Head: "zone", Cell: (*nornv1.NodeStatus).GetZone},
+		number("weight", (*nornv1.NodeStatus).GetWeight), number("led", (*nornv1.NodeStatus).GetLed), number("vnodes", (*nornv1.NodeStatus).GetVnodes),
+		number("to copy", (*nornv1.NodeStatus).GetCopiesLeft), number("to hand over", (*nornv1.NodeStatus).GetHandoversLeft),
+		render.Column[*nornv1.NodeStatus]{Head: "incarnation", Cell: (*nornv1.NodeStatus).GetIncarnation},
+	)
+}
+
+func (k clusterCommands) partitions() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "partitions", Short: "List the partitions with their replicas and leaders", Args: cobra.NoArgs,
+		Long: `List the partitions: who leads, who keeps a copy, who shall keep one where that
+is not so yet, and what works.`,
+		Example: "  norn cluster partitions\n  norn cluster partitions --troubled -q\n  norn cluster partitions -o json | jq '.[] | select(.copies < 2)'",
+	}
+	only := cmd.Flags().Bool("troubled", false, "only those that are moving, lack a leader or a copy, or take nothing")
+	ids := cmd.Flags().BoolP("ids", "q", false, "tables: only their numbers, one per line")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
+			list := partitionList(k.writer(), *ids)
+			for _, p := range s.GetPartitions() {
+				if !*only || troubled(p) {
+					list.Add(p)
+				}
+			}
+			return list.Close()
+		})
+	}
+	return cmd
+}
+
+// troubled tells whether something is wrong with a partition, or moving.
+func troubled(p *nornv1.PartitionStatus) bool {
+	return p.GetMoving() || p.GetLeader() == "" || !p.GetEnqueueAvailable() || !p.GetClaimAvailable() || int(p.GetCopies()) < len(p.GetCohort())
+}
+
+func partitionList(w *render.Writer, ids bool) *render.List[*nornv1.PartitionStatus] {
+	type partition = nornv1.PartitionStatus
+	form := func(p *partition) jsonform.Value { return jsonform.Of(p) }
+	number := func(p *partition) string { return fmt.Sprint(p.GetId()) }
+	if ids {
+		return render.NewList(w, form, render.Column[*partition]{Cell: number})
+	}
+	return render.NewList(w, form,
+		render.Column[*partition]{Head: "partition", Cell: number},
+		render.Column[*partition]{Head: "epoch", Cell: func(p *partition) string { return fmt.Sprint(p.GetEpoch()) }},
+		render.Column[*partition]{Head: "leader", Cell: func(p *partition) string { return cmp.Or(p.GetLeader(), "-") }},
+		render.Column[*partition]{Head: "copies on", Cell: func(p *partition) string { return strings.Join(p.GetCohort(), " ") }},
+		render.Column[*partition]{Head: "in reach", Cell: func(p *partition) string { return fmt.Sprintf("%d of %d", p.GetCopies(), len(p.GetCohort())) }},
+		render.Column[*partition]{Head: "moves to", Cell: func(p *partition) string {
+			if !p.GetMoving() {
+				return ""
+			}
+			return strings.Join(p.GetPlanned(), " ")
+		}},
+		render.Column[*partition]{Head: "enqueue", Cell: func(p *partition) string { return yesNo(p.GetEnqueueAvailable()) }},
+		render.Column[*partition]{Head: "claim", Cell: func(p *partition) string { return yesNo(p.GetClaimAvailable()) }},
+		render.Column[*partition]{Head: "oldest ready", Cell: func(p *partition) string {
+			return render.Duration(proto.Seconds(p.GetOldestReadySeconds()).Round(time.Second))
+		}},
+	)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "NO"
+}
+
+func (k clusterCommands) leaders() *cobra.Command {
+	return &cobra.Command{
+		Use: "leaders", Short: "Show which node leads which partitions", Args: cobra.NoArgs,
+		Long: `Show which node leads which partitions. Those that nobody in reach leads, so that
+nothing can be claimed there, are in a row of their own. -o json prints
+[{node, partitions, led}], node "" for those without a leader.`,
+		Example: "  norn cluster leaders\n  norn cluster leaders -o json | jq -r '.[] | [.node, .led] | @tsv'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
+				list := render.NewList(k.writer(), leadership.form,
+					render.Column[leadership]{Head: "node", Cell: func(l leadership) string { return cmp.Or(l.node, "(nobody)") }},
+					render.Column[leadership]{Head: "led", Cell: func(l leadership) string { return strconv.Itoa(len(l.partitions)) }},
+					render.Column[leadership]{Head: "partitions", Cell: func(l leadership) string { return ranges(l.partitions) }},
+				)
+				for _, l := range leaderships(s) {
+					list.Add(l)
+				}
+				return list.Close()
+			})
+		},
+	}
+}
+
+// leadership is what a node leads.
+type leadership struct {
+	node       string
+	partitions []uint32
+}
+
+func (l leadership) form() jsonform.Value {
+	var all []jsonform.Value
+	for _, p := range l.partitions {
+		all = append(all, jsonform.Number(float64(p)))
+	}
+	return jsonform.Object(
+		jsonform.Field{Name: "node", Value: jsonform.String(l.node)}, jsonform.Field{Name: "led", Value: jsonform.Number(float64(len(all)))},
+		jsonform.Field{Name: "partitions", Value: jsonform.List(all...)},
+	)
+}
+
+// leaderships gives every node that could lead, and "" for what nobody in reach
+// leads, if that is anything.
+func leaderships(s *nornv1.StatusReply) (all []leadership) {
+	of := make(map[string][]uint32)
+	for _, n := range s.GetNodes() {
+		if n.GetState() != "removed" {
+			of[n.GetName()] = nil
+		}
+	}
+	for _, p := range s.GetPartitions() {
+		name := p.GetLeader()
+		if !p.GetClaimAvailable() {
+			name = ""
+		}
+		of[name] = append(of[name], p.GetId())
+	}
+	for node, led := range of { // Any order: sorted below.
+		all = append(all, leadership{node, led})
+	}
+	slices.SortFunc(all, func(a, b leadership) int { return cmp.Compare(a.node, b.node) })
+	return all
+}
+
+// ranges shortens numbers in order: 0-3 7 9-10.
+func ranges(all []uint32) string {
+	var out []string
+	for i := 0; i < len(all); {
+		j := i
+		for j+1 < len(all) && all[j+1] == all[j]+1 {
+			j++
+		}
+		if i == j {
+			out = append(out, fmt.Sprint(all[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", all[i], all[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, " ")
 }

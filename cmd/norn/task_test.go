@@ -306,25 +306,3 @@ func TestTables(t *testing.T) {
 		t.Errorf("an empty claim: %+v", r)
 	}
 }
-
-func TestClusterStatus(t *testing.T) {
-	s := decode[struct {
-		ClusterID  string `json:"cluster_id"`
-		Voters     []string
-		Nodes      []map[string]any
-		Partitions []map[string]any
-	}](t, "cluster", "status")
-	if len(s.ClusterID) != 36 || len(s.Voters) != 1 || len(s.Nodes) != 1 || len(s.Partitions) != 64 {
-		t.Fatalf("got %+v", s)
-	}
-	for _, key := range []string{"name", "incarnation", "state", "zone", "address", "led", "vnodes", "clock_offset_ms", "clock_error_ms"} {
-		if _, has := s.Nodes[0][key]; !has {
-			t.Errorf("a node without %s", key)
-		}
-	}
-	for _, key := range []string{"id", "epoch", "leader", "cohort", "enqueue_available", "claim_available", "oldest_ready_seconds"} {
-		if _, has := s.Partitions[0][key]; !has {
-			t.Errorf("a partition without %s", key)
-		}
-	}
-}

@@ -96,6 +96,7 @@ type Core struct {
 	dropped []GrantRef // grants of ours that nobody will hear of
 	disk    uint64     // free bytes
 	fatal   error
+	sight   sight
 
 	draining bool
 }
@@ -114,6 +115,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.seeks, c.fetches = newSeeks(c), &fetches{c: c}
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
+	c.links.watches = newWatches(c.links)
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono}
@@ -183,7 +185,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.changed(now, e)
 	case Alive:
 		c.routes.hear(e.Members)
-		c.moves.alive = e.Members
+		c.moves.alive, c.sight.clients = e.Members, e.Clients
 		c.moves.learn(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
@@ -198,6 +200,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.tick(now)
 	c.collect.work(now)
 	c.links.work(now)
+	c.links.watches.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.writes.work(now)
@@ -281,7 +284,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.links.watches.at)
 }
 
 // check keeps an error that must stop the node.
@@ -371,7 +374,7 @@ func (c *Core) other(now clock.Time, r *Request) {
 	case *nornv1.LogRequest:
 		c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
-		c.status(now, r.From)
+		observer{c}.status(now, r, m)
 	case *nornv1.ExplainRequest:
 		c.read(newExplain(c, r.From, m))
 	case *nornv1.KeyRequest:

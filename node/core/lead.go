@@ -56,6 +56,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		cell, v := &c.cells[change.Partition], c.vnodes[change.Partition]
 		if cell.Same(&change.New) && v.Leading() != cell.Epoch {
 			v.Lead(cell.Epoch)
+			c.links.began(change.Partition)
 			v.Announce()
 		}
 	}
@@ -65,6 +66,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 // changed takes over what has changed in the register.
 func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
+	c.sight.voters, c.sight.majority = e.Voters, e.Majority
 	if c.learn(now, &e.State) {
 		c.campaign()
 	}

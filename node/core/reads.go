@@ -241,45 +241,10 @@ func logPage(d *vnode.Detail, m *nornv1.LogRequest) *nornv1.LogReply {
 	return reply
 }
 
-func (c *Core) status(now clock.Time, from Origin) {
-	self := &nornv1.NodeStatus{
-		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up",
-		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()), Vnodes: uint32(len(c.vnodes)),
-	}
-	reply := &nornv1.StatusReply{
-		ClusterId: c.cfg.Cluster.ID.String(), Voters: []string{c.cfg.Self.Node}, Nodes: []*nornv1.NodeStatus{self},
-	}
-	for p, v := range c.vnodes {
-		cell := &c.cells[p]
-		s := &nornv1.PartitionStatus{
-			Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
-			EnqueueAvailable: c.joined && c.disk >= c.cfg.DiskReserve, ClaimAvailable: v.Leading() != 0,
-			OldestReadySeconds: oldest(v, now),
-		}
-		for _, m := range cell.Cohort {
-			s.Cohort = append(s.Cohort, m.Node)
-		}
-		reply.Partitions = append(reply.Partitions, s)
-	}
-	c.reply(from, reply)
-}
-
 // rankNanos is the admission time in a rank, wall ns.
 func rankNanos(r *claim.Rank) int64 {
 	var t id.ID
 	order := r.Order()
 	copy(t[:], order[:])
 	return t.Nanos()
-}
-
-// oldest is the age in seconds of the oldest among the next tasks of each
-// queue in a partition, 0 when nothing is ready.
-func oldest(v *vnode.Vnode, now clock.Time) float64 {
-	first := now.Wall
-	v.Queues(func(name string, _ *vnode.Counts) {
-		if r := v.Best(name); r != nil {
-			first = min(first, rankNanos(r))
-		}
-	})
-	return time.Duration(now.Wall - first).Seconds()
 }

@@ -64,6 +64,7 @@ type repairs struct {
 	moved   uint64         // facts
 	failed  uint64         // rounds
 	compare uint64         // rounds that ended well
+	urgent  urgent
 }
 
 func newRepairs(c *Core) *repairs {
@@ -142,13 +143,16 @@ func (r *repairs) work(now clock.Time) {
 
 // begin starts the next comparison.
 func (r *repairs) begin(now clock.Time) {
+	r.hurry(now)
 	all := r.pairs()
 	if len(all) == 0 {
 		r.at = clock.Never
 		return
 	}
-	r.at = now.Mono + int64(r.pause(len(all)))
-	if len(r.begun) >= maxRounds {
+	if r.at = now.Mono + int64(r.pause(len(all))); r.c.cfg.Repair <= 0 {
+		r.at = clock.Never
+	}
+	if len(r.begun) >= maxRounds || r.c.cfg.Repair <= 0 {
 		return
 	}
 	from, found := slices.BinarySearchFunc(all, r.last, pair.compare)
@@ -193,6 +197,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return gone(k) })
 	maps.DeleteFunc(r.theirs, func(k pair, _ *antientropy.Responder) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
+	r.urgent.forget(p)
 }
 
 // take goes on with a message of the other side.
@@ -245,6 +250,9 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 		return
 	}
 	r.begun = slices.DeleteFunc(r.begun, func(o pair) bool { return o == k })
+	if r.urgent.ended(k) {
+		r.at = min(r.at, r.now.Mono)
+	}
 	r.moved += ready.Result.Pulled + ready.Result.Pushed
 	if ready.Result.Err != nil {
 		r.failed++

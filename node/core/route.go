@@ -184,6 +184,8 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 		return r.scatter(now, q, &counts{})
 	case *nornv1.QueuesRequest:
 		return r.scatter(now, q, &queueLists{names: m.GetNames()})
+	case *nornv1.StatusRequest:
+		return r.statuses(now, q, m)
 	}
 	return false
 }

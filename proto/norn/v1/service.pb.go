@@ -50,6 +50,8 @@ const (
 	Method_METHOD_KEY         Method = 18
 	Method_METHOD_QUEUES      Method = 19
 	Method_METHOD_SET_QUEUE   Method = 20
+	Method_METHOD_CLUSTER     Method = 21
+	Method_METHOD_VERIFY      Method = 22
 )
 
 // Enum value maps for Method.
@@ -76,6 +78,8 @@ var (
 		18: "METHOD_KEY",
 		19: "METHOD_QUEUES",
 		20: "METHOD_SET_QUEUE",
+		21: "METHOD_CLUSTER",
+		22: "METHOD_VERIFY",
 	}
 	Method_value = map[string]int32{
 		"METHOD_UNSPECIFIED": 0,
@@ -99,6 +103,8 @@ var (
 		"METHOD_KEY":         18,
 		"METHOD_QUEUES":      19,
 		"METHOD_SET_QUEUE":   20,
+		"METHOD_CLUSTER":     21,
+		"METHOD_VERIFY":      22,
 	}
 )
 
@@ -2725,317 +2731,6 @@ func (x *LogReply) GetState() State {
 	return State_STATE_UNSPECIFIED
 }
 
-// StatusRequest asks a node about itself and its cluster.
-type StatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StatusRequest) Reset() {
-	*x = StatusRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StatusRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StatusRequest) ProtoMessage() {}
-
-func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
-func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
-}
-
-// StatusReply is the cluster as this node sees it.
-type StatusReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Voters        []string               `protobuf:"bytes,2,rep,name=voters,proto3" json:"voters,omitempty"`
-	Nodes         []*NodeStatus          `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Partitions    []*PartitionStatus     `protobuf:"bytes,4,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StatusReply) Reset() {
-	*x = StatusReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StatusReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StatusReply) ProtoMessage() {}
-
-func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
-func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *StatusReply) GetClusterId() string {
-	if x != nil {
-		return x.ClusterId
-	}
-	return ""
-}
-
-func (x *StatusReply) GetVoters() []string {
-	if x != nil {
-		return x.Voters
-	}
-	return nil
-}
-
-func (x *StatusReply) GetNodes() []*NodeStatus {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-func (x *StatusReply) GetPartitions() []*PartitionStatus {
-	if x != nil {
-		return x.Partitions
-	}
-	return nil
-}
-
-// NodeStatus is one member.
-type NodeStatus struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Incarnation string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// "up", "down" or "leaving".
-	State   string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Zone    string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
-	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	// Partitions it leads.
-	Led uint32 `protobuf:"varint,6,opt,name=led,proto3" json:"led,omitempty"`
-	// Vnodes it holds.
-	Vnodes        uint32  `protobuf:"varint,7,opt,name=vnodes,proto3" json:"vnodes,omitempty"`
-	ClockOffsetMs float64 `protobuf:"fixed64,8,opt,name=clock_offset_ms,json=clockOffsetMs,proto3" json:"clock_offset_ms,omitempty"`
-	ClockErrorMs  float64 `protobuf:"fixed64,9,opt,name=clock_error_ms,json=clockErrorMs,proto3" json:"clock_error_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeStatus) Reset() {
-	*x = NodeStatus{}
-	mi := &file_norn_v1_service_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeStatus) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeStatus) ProtoMessage() {}
-
-func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
-func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *NodeStatus) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *NodeStatus) GetIncarnation() string {
-	if x != nil {
-		return x.Incarnation
-	}
-	return ""
-}
-
-func (x *NodeStatus) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *NodeStatus) GetZone() string {
-	if x != nil {
-		return x.Zone
-	}
-	return ""
-}
-
-func (x *NodeStatus) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
-}
-
-func (x *NodeStatus) GetLed() uint32 {
-	if x != nil {
-		return x.Led
-	}
-	return 0
-}
-
-func (x *NodeStatus) GetVnodes() uint32 {
-	if x != nil {
-		return x.Vnodes
-	}
-	return 0
-}
-
-func (x *NodeStatus) GetClockOffsetMs() float64 {
-	if x != nil {
-		return x.ClockOffsetMs
-	}
-	return 0
-}
-
-func (x *NodeStatus) GetClockErrorMs() float64 {
-	if x != nil {
-		return x.ClockErrorMs
-	}
-	return 0
-}
-
-// PartitionStatus is one partition.
-type PartitionStatus struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Id                 uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Epoch              uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Leader             string                 `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
-	Cohort             []string               `protobuf:"bytes,4,rep,name=cohort,proto3" json:"cohort,omitempty"`
-	EnqueueAvailable   bool                   `protobuf:"varint,5,opt,name=enqueue_available,json=enqueueAvailable,proto3" json:"enqueue_available,omitempty"`
-	ClaimAvailable     bool                   `protobuf:"varint,6,opt,name=claim_available,json=claimAvailable,proto3" json:"claim_available,omitempty"`
-	OldestReadySeconds float64                `protobuf:"fixed64,7,opt,name=oldest_ready_seconds,json=oldestReadySeconds,proto3" json:"oldest_ready_seconds,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *PartitionStatus) Reset() {
-	*x = PartitionStatus{}
-	mi := &file_norn_v1_service_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartitionStatus) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartitionStatus) ProtoMessage() {}
-
-func (x *PartitionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionStatus.ProtoReflect.Descriptor instead.
-func (*PartitionStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *PartitionStatus) GetId() uint32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *PartitionStatus) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *PartitionStatus) GetLeader() string {
-	if x != nil {
-		return x.Leader
-	}
-	return ""
-}
-
-func (x *PartitionStatus) GetCohort() []string {
-	if x != nil {
-		return x.Cohort
-	}
-	return nil
-}
-
-func (x *PartitionStatus) GetEnqueueAvailable() bool {
-	if x != nil {
-		return x.EnqueueAvailable
-	}
-	return false
-}
-
-func (x *PartitionStatus) GetClaimAvailable() bool {
-	if x != nil {
-		return x.ClaimAvailable
-	}
-	return false
-}
-
-func (x *PartitionStatus) GetOldestReadySeconds() float64 {
-	if x != nil {
-		return x.OldestReadySeconds
-	}
-	return 0
-}
-
 // CancelRequest cancels up to 10,000 tasks. A completion wins over it, whenever
 // it comes; a worker hears of it at its next renewal.
 type CancelRequest struct {
@@ -3054,7 +2749,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +2761,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +2774,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CancelRequest) GetIds() [][]byte {
@@ -3126,7 +2821,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +2833,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +2846,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RetryRequest) GetIds() [][]byte {
@@ -3179,7 +2874,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +2886,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +2899,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExplainRequest) GetId() []byte {
@@ -3236,7 +2931,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +2943,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +2956,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Reason) GetKind() ReasonKind {
@@ -3333,7 +3028,7 @@ type ExplainReply struct {
 
 func (x *ExplainReply) Reset() {
 	*x = ExplainReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3040,7 @@ func (x *ExplainReply) String() string {
 func (*ExplainReply) ProtoMessage() {}
 
 func (x *ExplainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3053,7 @@ func (x *ExplainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
 func (*ExplainReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExplainReply) GetId() string {
@@ -3403,7 +3098,7 @@ type KeyRequest struct {
 
 func (x *KeyRequest) Reset() {
 	*x = KeyRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3110,7 @@ func (x *KeyRequest) String() string {
 func (*KeyRequest) ProtoMessage() {}
 
 func (x *KeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3123,7 @@ func (x *KeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRequest.ProtoReflect.Descriptor instead.
 func (*KeyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *KeyRequest) GetQueue() string {
@@ -3465,7 +3160,7 @@ type KeyReply struct {
 
 func (x *KeyReply) Reset() {
 	*x = KeyReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3172,7 @@ func (x *KeyReply) String() string {
 func (*KeyReply) ProtoMessage() {}
 
 func (x *KeyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3185,7 @@ func (x *KeyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyReply.ProtoReflect.Descriptor instead.
 func (*KeyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KeyReply) GetId() []byte {
@@ -3537,7 +3232,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3244,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3257,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QueueSettings) GetPaused() bool {
@@ -3649,7 +3344,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3356,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3369,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Queue) GetName() string {
@@ -3737,7 +3432,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[48]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3444,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[48]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3457,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -3782,7 +3477,7 @@ type QueuesReply struct {
 
 func (x *QueuesReply) Reset() {
 	*x = QueuesReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[49]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3489,7 @@ func (x *QueuesReply) String() string {
 func (*QueuesReply) ProtoMessage() {}
 
 func (x *QueuesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[49]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3502,7 @@ func (x *QueuesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesReply.ProtoReflect.Descriptor instead.
 func (*QueuesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueuesReply) GetQueues() []*Queue {
@@ -3834,7 +3529,7 @@ type SetQueueRequest struct {
 
 func (x *SetQueueRequest) Reset() {
 	*x = SetQueueRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[50]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3541,7 @@ func (x *SetQueueRequest) String() string {
 func (*SetQueueRequest) ProtoMessage() {}
 
 func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[50]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3554,7 @@ func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{50}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetQueueRequest) GetName() string {
@@ -4083,35 +3778,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bLogReply\x12)\n" +
 	"\aupdates\x18\x01 \x03(\v2\x0f.norn.v1.UpdateR\aupdates\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12$\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x0f\n" +
-	"\rStatusRequest\"\xa9\x01\n" +
-	"\vStatusReply\x12\x1d\n" +
-	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x16\n" +
-	"\x06voters\x18\x02 \x03(\tR\x06voters\x12)\n" +
-	"\x05nodes\x18\x03 \x03(\v2\x13.norn.v1.NodeStatusR\x05nodes\x128\n" +
-	"\n" +
-	"partitions\x18\x04 \x03(\v2\x18.norn.v1.PartitionStatusR\n" +
-	"partitions\"\xfe\x01\n" +
-	"\n" +
-	"NodeStatus\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
-	"\x04zone\x18\x04 \x01(\tR\x04zone\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03led\x18\x06 \x01(\rR\x03led\x12\x16\n" +
-	"\x06vnodes\x18\a \x01(\rR\x06vnodes\x12&\n" +
-	"\x0fclock_offset_ms\x18\b \x01(\x01R\rclockOffsetMs\x12$\n" +
-	"\x0eclock_error_ms\x18\t \x01(\x01R\fclockErrorMs\"\xef\x01\n" +
-	"\x0fPartitionStatus\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x16\n" +
-	"\x06cohort\x18\x04 \x03(\tR\x06cohort\x12+\n" +
-	"\x11enqueue_available\x18\x05 \x01(\bR\x10enqueueAvailable\x12'\n" +
-	"\x0fclaim_available\x18\x06 \x01(\bR\x0eclaimAvailable\x120\n" +
-	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"\x9f\x01\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x9f\x01\n" +
 	"\rCancelRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
@@ -4176,7 +3843,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\x90\x03\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\xb7\x03\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4202,7 +3869,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\n" +
 	"METHOD_KEY\x10\x12\x12\x11\n" +
 	"\rMETHOD_QUEUES\x10\x13\x12\x14\n" +
-	"\x10METHOD_SET_QUEUE\x10\x14*e\n" +
+	"\x10METHOD_SET_QUEUE\x10\x14\x12\x12\n" +
+	"\x0eMETHOD_CLUSTER\x10\x15\x12\x11\n" +
+	"\rMETHOD_VERIFY\x10\x16*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
 	"\x12WRITE_LEVEL_QUORUM\x10\x00\x12\x13\n" +
@@ -4248,7 +3917,7 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
@@ -4290,101 +3959,95 @@ var file_norn_v1_service_proto_goTypes = []any{
 	(*Count)(nil),                 // 37: norn.v1.Count
 	(*LogRequest)(nil),            // 38: norn.v1.LogRequest
 	(*LogReply)(nil),              // 39: norn.v1.LogReply
-	(*StatusRequest)(nil),         // 40: norn.v1.StatusRequest
-	(*StatusReply)(nil),           // 41: norn.v1.StatusReply
-	(*NodeStatus)(nil),            // 42: norn.v1.NodeStatus
-	(*PartitionStatus)(nil),       // 43: norn.v1.PartitionStatus
-	(*CancelRequest)(nil),         // 44: norn.v1.CancelRequest
-	(*RetryRequest)(nil),          // 45: norn.v1.RetryRequest
-	(*ExplainRequest)(nil),        // 46: norn.v1.ExplainRequest
-	(*Reason)(nil),                // 47: norn.v1.Reason
-	(*ExplainReply)(nil),          // 48: norn.v1.ExplainReply
-	(*KeyRequest)(nil),            // 49: norn.v1.KeyRequest
-	(*KeyReply)(nil),              // 50: norn.v1.KeyReply
-	(*QueueSettings)(nil),         // 51: norn.v1.QueueSettings
-	(*Queue)(nil),                 // 52: norn.v1.Queue
-	(*QueuesRequest)(nil),         // 53: norn.v1.QueuesRequest
-	(*QueuesReply)(nil),           // 54: norn.v1.QueuesReply
-	(*SetQueueRequest)(nil),       // 55: norn.v1.SetQueueRequest
-	nil,                           // 56: norn.v1.Filter.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 58: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 59: norn.v1.Receipt
-	(*Error)(nil),                 // 60: norn.v1.Error
-	(*Grant)(nil),                 // 61: norn.v1.Grant
-	(*Claim)(nil),                 // 62: norn.v1.Claim
-	(State)(0),                    // 63: norn.v1.State
-	(*Task)(nil),                  // 64: norn.v1.Task
-	(*Update)(nil),                // 65: norn.v1.Update
-	(*RetryPolicy)(nil),           // 66: norn.v1.RetryPolicy
+	(*CancelRequest)(nil),         // 40: norn.v1.CancelRequest
+	(*RetryRequest)(nil),          // 41: norn.v1.RetryRequest
+	(*ExplainRequest)(nil),        // 42: norn.v1.ExplainRequest
+	(*Reason)(nil),                // 43: norn.v1.Reason
+	(*ExplainReply)(nil),          // 44: norn.v1.ExplainReply
+	(*KeyRequest)(nil),            // 45: norn.v1.KeyRequest
+	(*KeyReply)(nil),              // 46: norn.v1.KeyReply
+	(*QueueSettings)(nil),         // 47: norn.v1.QueueSettings
+	(*Queue)(nil),                 // 48: norn.v1.Queue
+	(*QueuesRequest)(nil),         // 49: norn.v1.QueuesRequest
+	(*QueuesReply)(nil),           // 50: norn.v1.QueuesReply
+	(*SetQueueRequest)(nil),       // 51: norn.v1.SetQueueRequest
+	nil,                           // 52: norn.v1.Filter.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 54: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 55: norn.v1.Receipt
+	(*Error)(nil),                 // 56: norn.v1.Error
+	(*Grant)(nil),                 // 57: norn.v1.Grant
+	(*Claim)(nil),                 // 58: norn.v1.Claim
+	(State)(0),                    // 59: norn.v1.State
+	(*Task)(nil),                  // 60: norn.v1.Task
+	(*Update)(nil),                // 61: norn.v1.Update
+	(*RetryPolicy)(nil),           // 62: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
 	8,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
 	9,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	57, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	53, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
 	9,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	57, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	58, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	53, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	54, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
 	5,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
 	15, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	59, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	60, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	61, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	55, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	56, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	57, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
 	18, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
 	21, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	62, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	60, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	63, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	58, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	56, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	59, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
 	5,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
 	24, // 19: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
 	5,  // 20: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
 	26, // 21: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	57, // 22: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	53, // 22: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
 	18, // 23: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
 	29, // 24: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	59, // 25: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	60, // 26: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	63, // 27: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	55, // 25: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	56, // 26: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	59, // 27: norn.v1.WriteResult.state:type_name -> norn.v1.State
 	6,  // 28: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	64, // 29: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	63, // 30: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	60, // 29: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	59, // 30: norn.v1.ListRequest.states:type_name -> norn.v1.State
 	6,  // 31: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
 	33, // 32: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
-	57, // 33: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	57, // 34: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
-	57, // 35: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
-	57, // 36: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
-	56, // 37: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
-	64, // 38: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	53, // 33: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	53, // 34: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	53, // 35: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	53, // 36: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	52, // 37: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
+	60, // 38: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
 	37, // 39: norn.v1.CountReply.total:type_name -> norn.v1.Count
 	37, // 40: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	65, // 41: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	63, // 42: norn.v1.LogReply.state:type_name -> norn.v1.State
-	42, // 43: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
-	43, // 44: norn.v1.StatusReply.partitions:type_name -> norn.v1.PartitionStatus
-	63, // 45: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
-	5,  // 46: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
-	63, // 47: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
-	3,  // 48: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
-	63, // 49: norn.v1.Reason.task_state:type_name -> norn.v1.State
-	57, // 50: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	63, // 51: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	47, // 52: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	63, // 53: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	66, // 54: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	4,  // 55: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	51, // 56: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	51, // 57: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	37, // 58: norn.v1.Queue.count:type_name -> norn.v1.Count
-	52, // 59: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	51, // 60: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	61, // 41: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	59, // 42: norn.v1.LogReply.state:type_name -> norn.v1.State
+	59, // 43: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	5,  // 44: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	59, // 45: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 46: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	59, // 47: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	53, // 48: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	59, // 49: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	43, // 50: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	59, // 51: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	62, // 52: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	4,  // 53: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	47, // 54: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	47, // 55: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	37, // 56: norn.v1.Queue.count:type_name -> norn.v1.Count
+	48, // 57: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	47, // 58: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -4400,7 +4063,7 @@ func file_norn_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   52,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

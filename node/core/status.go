@@ -1,0 +1,253 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// statusTimeout is how long the other nodes are waited for: what they know of
+// themselves is nice to have, and a status is asked for when things go wrong.
+const statusTimeout = time.Second
+
+// sight is what the edge has told about the cluster and nothing here depends on.
+type sight struct {
+	clients  map[register.Member]string
+	voters   []string
+	majority bool
+}
+
+// observer looks at the cluster for operators.
+type observer struct{ *Core }
+
+// status answers with what this node knows; another node is told only what it
+// cannot know itself.
+func (c observer) status(now clock.Time, r *Request, m *nornv1.StatusRequest) {
+	if r.routed {
+		c.reply(r.From, c.partOfStatus(now))
+		return
+	}
+	c.reply(r.From, c.picture(now, m.GetRemoved()))
+}
+
+// statuses asks all nodes in reach what only they know.
+func (r *routes) statuses(now clock.Time, q *Request, m *nornv1.StatusRequest) bool {
+	if len(r.byTime) >= maxGathers {
+		r.c.refuse(q.From, crowded())
+		return true
+	}
+	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved())}, statusTimeout-forwardTimeout)
+	for i := range r.c.moves.state.Nodes {
+		if to := r.c.moves.state.Nodes[i].Member; to != r.c.cfg.Self && r.up(to) {
+			r.forward(now, g, to, nil, m, nil)
+		}
+	}
+	r.finish(g)
+	return true
+}
+
+// statuses completes a picture by what other nodes know of themselves.
+type statuses struct{ whole *nornv1.StatusReply }
+
+func (s *statuses) take(_ []int, m gproto.Message) {
+	part, ok := m.(*nornv1.StatusReply)
+	if !ok || len(part.GetNodes()) != 1 {
+		return
+	}
+	self := part.GetNodes()[0]
+	for _, n := range s.whole.Nodes {
+		if n.GetIncarnation() == self.GetIncarnation() {
+			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
+			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
+			n.ClockOffsetMs, n.ClockErrorMs = self.GetClockOffsetMs(), self.GetClockErrorMs()
+		}
+	}
+	for _, p := range part.GetPartitions() {
+		if int(p.GetId()) < len(s.whole.Partitions) {
+			at := s.whole.Partitions[p.GetId()]
+			at.ClaimAvailable, at.OldestReadySeconds = p.GetClaimAvailable(), p.GetOldestReadySeconds()
+		}
+	}
+	to, move := s.whole.Movement, part.GetMovement()
+	to.HandoversLeft += self.GetHandoversLeft()
+	to.Copied += move.GetCopied()
+	to.HandedOver += move.GetHandedOver()
+	sum, repair := s.whole.Repair, part.GetRepair()
+	sum.Left += repair.GetLeft()
+	sum.Compared += repair.GetCompared()
+	sum.Failed += repair.GetFailed()
+	sum.FactsMoved += repair.GetFactsMoved()
+}
+
+func (s *statuses) fail([]int, *proto.Error) {} // what it does not say stays as it looks from here
+
+func (s *statuses) answer() (gproto.Message, *proto.Error) { return s.whole, nil }
+
+// partOfStatus is what only this node knows.
+func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
+	part := &nornv1.StatusReply{
+		Node: c.cfg.Self.Node, Nodes: []*nornv1.NodeStatus{c.aboutSelf()}, Movement: c.movement(), Repair: c.repairs.status(),
+	}
+	for p, v := range c.vnodes {
+		if v.Leading() != 0 {
+			part.Partitions = append(part.Partitions, &nornv1.PartitionStatus{Id: uint32(p), ClaimAvailable: true, OldestReadySeconds: oldest(v, now)})
+		}
+	}
+	return part
+}
+
+func (c observer) movement() *nornv1.MovementStatus {
+	return &nornv1.MovementStatus{Copied: c.moves.moved, HandedOver: c.moves.left}
+}
+
+// aboutSelf is this node but for what the register says of it.
+func (c observer) aboutSelf() *nornv1.NodeStatus {
+	return &nornv1.NodeStatus{
+		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
+		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()),
+		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)),
+	}
+}
+
+// picture is the cluster as it looks from here.
+func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
+	view := c.moves.driver.View()
+	progress := view.Progress()
+	reply := &nornv1.StatusReply{
+		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.cfg.Cluster.Replicas),
+		Register: &nornv1.RegisterStatus{Majority: c.sight.majority, Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
+		Movement: c.movement(), Repair: c.repairs.status(),
+		Voters: slices.Clone(c.sight.voters),
+	}
+	if len(reply.Voters) == 0 && !c.moves.company() { // nobody has told yet, and there is nobody else
+		reply.Voters, reply.Register.Majority = []string{c.cfg.Self.Node}, c.joined
+	}
+	nodes := c.nodes(&progress, removed)
+	held := make(map[register.Member]*nornv1.NodeStatus, len(nodes))
+	for _, n := range nodes {
+		held[n.Member] = n.status
+		reply.Nodes = append(reply.Nodes, n.status)
+	}
+	for p := range c.cells {
+		s := c.aboutPartition(now, view, ring.Partition(p))
+		for _, m := range c.cells[p].Cohort {
+			if n := held[m]; n != nil {
+				n.Vnodes++
+			}
+		}
+		if m, ok := c.routes.leader(ring.Partition(p)); ok && m != c.cfg.Self && held[m] != nil {
+			held[m].Led++
+		}
+		reply.Partitions = append(reply.Partitions, s)
+	}
+	move := reply.Movement
+	move.CopiesLeft, move.Stuck = uint32(progress.Copies), uint32(progress.Stuck)
+	for _, n := range reply.Nodes {
+		move.HandoversLeft += n.GetHandoversLeft()
+	}
+	return reply
+}
+
+func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition) *nornv1.PartitionStatus {
+	cell, v := &c.cells[p], c.vnodes[p]
+	leader, led := c.routes.leader(p)
+	s := &nornv1.PartitionStatus{
+		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
+		EnqueueAvailable:   c.joined && c.disk >= c.cfg.DiskReserve && c.routes.takes(p),
+		ClaimAvailable:     led && (leader != c.cfg.Self || v.Leading() != 0),
+		OldestReadySeconds: oldest(v, now),
+	}
+	for _, m := range cell.Cohort {
+		s.Cohort = append(s.Cohort, m.Node)
+		if c.routes.up(m) {
+			s.Copies++
+		}
+	}
+	planned := view.Planned(p)
+	s.Moving = len(planned) > 0 && len(planned) != len(cell.Cohort)
+	for _, m := range planned {
+		s.Planned = append(s.Planned, m.Node)
+		s.Moving = s.Moving || !slices.Contains(cell.Cohort, m)
+	}
+	return s
+}
+
+// aboutNode is a node in a status.
+type aboutNode struct {
+	register.Member
+	status *nornv1.NodeStatus
+}
+
+// nodes lists the nodes that matter: removed ones only while they are in some
+// cohort or can be reached, for they may have what nobody else has.
+func (c observer) nodes(progress *placement.Progress, removed bool) (all []aboutNode) {
+	named := make(map[register.Member]bool)
+	for p := range c.cells {
+		for _, m := range c.cells[p].Cohort {
+			named[m] = true
+		}
+	}
+	listed := false
+	for i := range c.moves.state.Nodes {
+		n := &c.moves.state.Nodes[i]
+		if n.Status == register.Removed && !removed && !named[n.Member] && !c.routes.up(n.Member) {
+			continue
+		}
+		s := &nornv1.NodeStatus{
+			Name: n.Node, Incarnation: n.Incarnation.String(), Zone: n.Zone,
+			Address: c.sight.clients[n.Member], Alive: c.routes.up(n.Member),
+		}
+		if n.Member == c.cfg.Self {
+			s, listed = c.aboutSelf(), true
+		}
+		s.State, s.PeerAddresses, s.Weight = stateOf(n.Status, s.Alive), n.Addresses, n.Weight
+		all = append(all, aboutNode{n.Member, s})
+	}
+	if !listed { // the register has not been heard yet, or is of a cluster of one
+		self := c.aboutSelf()
+		self.Weight = 1
+		all = append(all, aboutNode{c.cfg.Self, self})
+	}
+	for _, left := range progress.Nodes {
+		for _, n := range all {
+			if n.Member == left.Member {
+				n.status.CopiesLeft = uint32(left.In)
+				n.status.HandoversLeft += uint32(left.Out)
+			}
+		}
+	}
+	return all
+}
+
+// stateOf is what operators call it.
+func stateOf(s register.NodeStatus, alive bool) string {
+	switch {
+	case s != register.Active:
+		return s.String()
+	case alive:
+		return "up"
+	}
+	return "down"
+}
+
+// oldest is the age in seconds of the oldest among the next tasks of each
+// queue in a partition, 0 when nothing is ready.
+func oldest(v *vnode.Vnode, now clock.Time) float64 {
+	first := now.Wall
+	v.Queues(func(name string, _ *vnode.Counts) {
+		if r := v.Best(name); r != nil {
+			first = min(first, rankNanos(r))
+		}
+	})
+	return time.Duration(now.Wall - first).Seconds()
+}

@@ -1,0 +1,76 @@
+package core
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// urgent are comparisons that somebody has asked for: they do not wait for their
+// turn.
+type urgent struct {
+	todo  []pair
+	going map[pair]bool
+}
+
+// hasten has this node's comparisons of some partitions done at once, and gives
+// how many they are. Those that are under way count from their beginning.
+func (r *repairs) hasten(now clock.Time, about []ring.Partition) (asked int) {
+	for _, k := range r.pairs() {
+		if !slices.Contains(about, k.partition) {
+			continue
+		}
+		asked++
+		if !slices.Contains(r.urgent.todo, k) {
+			r.urgent.todo = append(r.urgent.todo, k)
+		}
+	}
+	if asked > 0 {
+		r.at = now.Mono
+	}
+	return asked
+}
+
+// hurry begins what somebody has asked for.
+func (r *repairs) hurry(now clock.Time) {
+	u := &r.urgent
+	for len(u.todo) > 0 && len(r.begun) < maxRounds {
+		k := u.todo[0]
+		u.todo = u.todo[1:]
+		if !r.c.routes.up(k.peer) || vnode.Tree(r.c.vnodes[k.partition]) == nil || !slices.Contains(r.c.cells[k.partition].Cohort, k.peer) {
+			r.failed++
+			continue
+		}
+		if u.going == nil {
+			u.going = make(map[pair]bool)
+		}
+		u.going[k] = true
+		if i := r.initiator(k, r.cfg); !i.Busy() {
+			r.begun = append(r.begun, k)
+			r.ready(k, i.Start(now, r.c.cfg.Rand.Uint64()))
+		}
+	}
+}
+
+// ended notes that a comparison is over: there is room for the next one.
+func (u *urgent) ended(k pair) (more bool) {
+	delete(u.going, k)
+	return len(u.todo) > 0
+}
+
+// forget leaves out a partition that is not kept here any more.
+func (u *urgent) forget(p ring.Partition) {
+	u.todo = slices.DeleteFunc(u.todo, func(k pair) bool { return k.partition == p })
+	maps.DeleteFunc(u.going, func(k pair, _ bool) bool { return k.partition == p })
+}
+
+// status is how far the comparisons of this node are.
+func (r *repairs) status() *nornv1.RepairStatus {
+	return &nornv1.RepairStatus{
+		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare, Failed: r.failed, FactsMoved: r.moved,
+	}
+}
