@@ -162,6 +162,9 @@ func TestJoinsAreBounded(t *testing.T) {
 		if ended["n2"] > 11*time.Second || ended["n3"] != time.Minute || len(ended) != 2 {
 			t.Errorf("ended after %v", ended)
 		}
+		if n := len(a.joins); n != 0 {
+			t.Errorf("%d of 2 places are still taken", n)
+		}
 	})
 }
 

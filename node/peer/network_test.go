@@ -1,11 +1,13 @@
 package peer
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -58,6 +60,38 @@ func TestAConnectionIsKept(t *testing.T) {
 		settle(2 * time.Second)
 		if a.seen() != "up n2, down n2, up n2" {
 			t.Errorf("a saw %q", a.seen())
+		}
+	})
+}
+
+// TestMessagesBelongToTheHandler: what came is not overwritten by what comes
+// later.
+func TestMessagesBelongToTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0)), w.add(who(2, 0))
+		defer a.stop()
+		defer b.stop()
+		for i := range 200 {
+			m := bulky(uint64(i), 500)
+			for j := range m.Parts[0].Facts[0].Body {
+				m.Parts[0].Facts[0].Body[j] = byte(i)
+			}
+			a.Send(who(2, 0), m)
+			if i%10 == 0 {
+				settle(time.Millisecond)
+			}
+		}
+		settle(time.Second)
+		got := b.taken()
+		for i, m := range got {
+			body := m.(*core.Facts).Parts[0].Facts[0].Body
+			if bytes.Count(body, []byte{byte(i)}) != 500 {
+				t.Fatalf("message %d has the body %v", i, body)
+			}
+		}
+		if len(got) != 200 {
+			t.Errorf("%d of 200 messages came", len(got))
 		}
 	})
 }

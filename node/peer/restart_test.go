@@ -229,3 +229,46 @@ func TestCloseEndsEverything(t *testing.T) {
 		a.Keep([]register.Member{who(2, 0)})
 	})
 }
+
+// TestANewConnectionWaitsForTheOld: while what came over the one before is being
+// worked on, nothing comes over the next.
+func TestANewConnectionWaitsForTheOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0)), w.add(who(2, 0))
+		defer a.stop()
+		defer b.stop()
+		hold := make(chan struct{})
+		b.hold = hold
+		a.Send(who(2, 0), numbered(1))
+		settle(time.Second)
+		b.Network.mu.Lock()
+		for c := range b.accepted {
+			_ = c.Close()
+		}
+		b.Network.mu.Unlock()
+		for i := range 200 {
+			a.Send(who(2, 0), numbered(i+2))
+			settle(100 * time.Millisecond)
+		}
+		if got := numbers(b.taken()); len(got) != 1 || !errors.Is(a.Status().Peers[0].Control.Err, ErrBusy) || a.seen() != "up n2, down n2" {
+			t.Errorf("meanwhile came %v; a saw %q, %v", got, a.seen(), a.Status().Peers[0].Control.Err)
+		}
+		b.Network.mu.Lock()
+		open := len(b.accepted)
+		b.Network.mu.Unlock()
+		if open > 2 {
+			t.Errorf("%d connections wait", open)
+		}
+		b.mu.Lock()
+		b.hold = nil
+		b.mu.Unlock()
+		close(hold)
+		settle(5 * time.Second)
+		a.Send(who(2, 0), numbered(500))
+		settle(time.Second)
+		if got := numbers(b.taken()); len(got) == 0 || got[len(got)-1] != 500 || !slices.IsSorted(got) {
+			t.Errorf("afterwards came %v", got)
+		}
+	})
+}
