@@ -118,6 +118,27 @@ func Free(tx store.Tx, p ring.Partition, task, dependency id.ID) {
 	tx.Delete(appendEdge(nil, tableWaiting, p, task, dependency))
 }
 
+// Pair is a waiting task and a dependency that holds it back.
+type Pair struct{ Task, Dependency id.ID }
+
+// Waiting gives up to limit pairs of partition p after one, in the order of
+// their tasks.
+func Waiting(view store.View, p ring.Partition, task, dependency id.ID, limit int) (pairs []Pair) {
+	prefix := appendPrefix(nil, tableWaiting, p)
+	from := prefix
+	if !task.IsZero() {
+		from = after(appendEdge(nil, tableWaiting, p, task, dependency))
+	}
+	for key := range view.Scan(from, after(prefix)) {
+		at := len(prefix)
+		pairs = append(pairs, Pair{id.ID(key[at : at+id.Size]), id.ID(key[at+id.Size:])})
+		if len(pairs) == limit {
+			break
+		}
+	}
+	return pairs
+}
+
 // Blockers gives the dependencies that hold a waiting task back, in ID order.
 func Blockers(view store.View, p ring.Partition, task id.ID) (dependencies []id.ID) {
 	prefix := appendTask(nil, tableWaiting, p, task)

@@ -1,7 +1,10 @@
 package vnode
 
 import (
+	"iter"
+
 	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -39,10 +42,10 @@ func Empty(view store.View, p ring.Partition) bool {
 }
 
 // dropped are the tables of a partition, in the order in which [Drop] empties
-// them.
+// them. The edges stay: tasks that are kept here may depend on what is not.
 var dropped = []byte{
-	tableActive, tableEnded, tableReady, tableScheduled, tableWaiting, tableEdges, tableNews, tableReleases,
-	tableGraves, tableKeys, tableFinished, tableQueues, tablePartition, tableOrphans, tableGrown, tableTree, tableFacts,
+	tableActive, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
+	tableGraves, tableKeys, tableFinished, tableQueues, tableOrphans, tableGrown, tableTree, tableFacts,
 }
 
 // BeginDrop notes that everything of a partition is to be deleted. From then on
@@ -56,9 +59,33 @@ func Dropping(view store.View, p ring.Partition) bool {
 	return ok
 }
 
+// Blank is the vnode of a partition that is being deleted: one without tasks.
+func Blank(p ring.Partition, cfg Config, view store.View, now clock.Time) (*Vnode, error) {
+	v, err := Open(p, cfg, nothing{}, now)
+	if err != nil {
+		return nil, err
+	}
+	prefix := appendPrefix(nil, tableEdges, p)
+	for range view.Scan(prefix, after(prefix)) {
+		v.record.edges++
+	}
+	return v, nil
+}
+
+// nothing is a store with nothing in it.
+type nothing struct{}
+
+func (nothing) Get([]byte) ([]byte, bool)          { return nil, false }
+func (nothing) Last([]byte, []byte) ([]byte, bool) { return nil, false }
+func (nothing) Scan([]byte, []byte) iter.Seq2[[]byte, []byte] {
+	return func(func([]byte, []byte) bool) {}
+}
+
 // Drop deletes up to limit records of a partition after [BeginDrop], and tells
-// whether nothing is left; then the partition is as if it had never been here.
-func Drop(tx store.Tx, p ring.Partition, limit int) (done bool) {
+// whether nothing is left; then the partition is as if it had never been here. v
+// is the [Blank] one.
+func Drop(v *Vnode, tx store.Tx, limit int) (done bool) {
+	p := v.Partition
 	for _, table := range dropped {
 		prefix := appendPrefix(nil, table, p)
 		var keys [][]byte
@@ -76,5 +103,6 @@ func Drop(tx store.Tx, p ring.Partition, limit int) (done bool) {
 		}
 	}
 	tx.Delete(appendPrefix(nil, tableDropping, p))
+	v.record.write(tx, p)
 	return true
 }

@@ -132,12 +132,14 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.vcfg, c.trees, c.moves = vcfg, &trees{c: c}, newMoves(c)
 	for p := range cfg.Cluster.Partitions {
-		from := view
+		open := vnode.Open
 		if vnode.Dropping(view, ring.Partition(p)) {
-			from = nothing{}
+			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
+				return vnode.Blank(p, cfg, view, now)
+			}
 			c.moves.recover(ring.Partition(p))
 		}
-		v, err := vnode.Open(ring.Partition(p), vcfg, from, now)
+		v, err := open(ring.Partition(p), vcfg, view, now)
 		if err != nil {
 			return nil, fmt.Errorf("core: partition %d: %w", p, err)
 		}

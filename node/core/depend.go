@@ -16,17 +16,30 @@ import (
 // that waits is registered as an edge with each task it depends on; a task that
 // finishes has its dependents told, in bounded steps, and remembers on disk
 // that it has not told them all yet.
+//
+// Every replica keeps the edges of the tasks it keeps, and what holds them back;
+// only the leader decides, and what it finds when it begins to lead it looks
+// through. Of tasks that are kept elsewhere it asks there: see [watches].
 type links struct {
-	c    *Core
-	done []id.ID // finished tasks with dependencies: their edges go
-	news []news  // finished tasks with dependents, by time
-	told map[id.ID]bool
+	c       *Core
+	done    []id.ID // finished tasks with dependencies: their edges go
+	news    []news  // finished tasks with dependents, by time
+	told    map[id.ID]bool
+	looks   []look // partitions that this node began to lead
+	watches *watches
 }
 
 // news is a finished task whose dependents are being told.
 type news struct {
-	task id.ID
-	last id.ID // the dependent that was told last
+	task    id.ID
+	last    id.ID      // the dependent that was told last
+	outcome crdt.State // of a task that is kept elsewhere; unknown: it is here
+}
+
+// look goes through the waiting tasks of a partition.
+type look struct {
+	partition        ring.Partition
+	task, dependency id.ID // looked at last
 }
 
 // maxTold bounds the dependents told in one round, so that a task with a
@@ -43,17 +56,36 @@ func (l *links) recover() {
 	}
 }
 
-func (l *links) queue(task id.ID) {
+func (l *links) queue(task id.ID) { l.hear(task, crdt.StateUnknown) }
+
+// hear has the dependents of a task told; outcome is unknown for one that is
+// kept here.
+func (l *links) hear(task id.ID, outcome crdt.State) {
 	if l.told[task] {
 		for i := range l.news { // it finished once more: begin again
 			if l.news[i].task == task {
-				l.news[i].last = id.ID{}
+				l.news[i].last, l.news[i].outcome = id.ID{}, outcome
 			}
 		}
 		return
 	}
 	l.told[task] = true
-	l.news = append(l.news, news{task: task})
+	l.news = append(l.news, news{task: task, outcome: outcome})
+}
+
+// began has the waiting tasks of a partition looked through that this node now
+// leads: what became of their dependencies meanwhile nobody has acted on.
+func (l *links) began(p ring.Partition) {
+	if l.c.routes.alone {
+		return // everything was told here
+	}
+	l.looks = append(l.looks, look{partition: p})
+}
+
+// holds tells whether a task is kept here, so that what is here says how it
+// ended.
+func (l *links) holds(task id.ID) bool {
+	return l.c.routes.holder || slices.Contains(l.c.cells[ring.Of(task, len(l.c.vnodes))].Cohort, l.c.cfg.Self)
 }
 
 // finished hears from the vnodes that a task is finished.
@@ -62,6 +94,7 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 		vnode.Leave(l.c.tx, p, task)
 		l.done = append(l.done, task)
 	}
+	l.watches.finished(task)
 	edges := l.c.vnodes[p].Edges
 	if edges.Any(l.c.tx, task) {
 		edges.Announce(l.c.tx, task)
@@ -70,9 +103,12 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 }
 
 // pending tells whether there is more to do at once. What becomes of dependents
-// only a leader says.
+// only a leader says, and a node that is alone leads everything in a moment.
 func (l *links) pending() bool {
-	return (len(l.news) > 0 || len(l.done) > 0) && l.c.Leading() == len(l.c.vnodes)
+	if len(l.news) == 0 && len(l.done) == 0 && len(l.looks) == 0 {
+		return false
+	}
+	return !l.c.routes.alone || l.c.Leading() == len(l.c.vnodes)
 }
 
 // work lets go of the edges of finished tasks and tells a bounded number of
@@ -88,6 +124,8 @@ func (l *links) work(now clock.Time) {
 			if l.done = l.done[1:]; len(l.done) == 0 {
 				l.done = nil
 			}
+		case len(l.looks) > 0:
+			budget -= l.look(now, &l.looks[0], min(budget, 100))
 		default:
 			budget -= l.tell(now, &l.news[0], min(budget, 100))
 		}
@@ -113,9 +151,12 @@ func (l *links) release(task id.ID) int {
 func (l *links) tell(now clock.Time, n *news, limit int) int {
 	task := n.task
 	v := l.c.vnode(task)
-	outcome, err := vnode.Outcome(l.c.tx, v.Partition, task)
-	if !l.c.check(err) {
-		return 1
+	outcome := n.outcome
+	if outcome == crdt.StateUnknown {
+		var err error
+		if outcome, err = vnode.Outcome(l.c.tx, v.Partition, task); !l.c.check(err) {
+			return 1
+		}
 	}
 	var dependents []id.ID
 	if outcome != crdt.StateUnknown { // it may have been retried meanwhile
@@ -134,9 +175,36 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 	return 1 + len(dependents)
 }
 
+// look goes through some waiting tasks and gives what it cost.
+func (l *links) look(now clock.Time, at *look, limit int) int {
+	pairs := vnode.Waiting(l.c.tx, at.partition, at.task, at.dependency, limit)
+	if len(pairs) < limit || l.c.vnodes[at.partition].Leading() == 0 {
+		defer func() { l.looks = slices.Delete(l.looks, 0, 1) }()
+	} else {
+		at.task, at.dependency = pairs[len(pairs)-1].Task, pairs[len(pairs)-1].Dependency
+	}
+	for _, pair := range pairs {
+		if !l.holds(pair.Dependency) {
+			l.watches.ask(pair.Dependency)
+			continue
+		}
+		outcome, err := vnode.Outcome(l.c.tx, l.c.vnode(pair.Dependency).Partition, pair.Dependency)
+		if !l.c.check(err) {
+			return 1
+		}
+		if outcome != crdt.StateUnknown {
+			l.resolve(now, pair.Task, pair.Dependency, outcome)
+		}
+	}
+	return 1 + len(pairs)
+}
+
 // resolve applies what became of a dependency to one dependent.
 func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.State) {
 	v := l.c.vnode(task)
+	if v.Leading() == 0 {
+		return // whoever leads says so; what holds it back is noted until then
+	}
 	if outcome != crdt.StateCompleted {
 		t, err := vnode.LoadTask(l.c.tx, v.Partition, task)
 		if !l.c.check(err) || !t.Waiting() || t.Finished() {
@@ -179,11 +247,19 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 	if !l.c.check(err) || t.Finished() {
 		return
 	}
-	waiting, held := t.Waiting(), false
+	waiting, held, leads := t.Waiting(), false, v.Leading() != 0
 	for _, dependency := range spec.Dependencies {
 		at := l.c.vnode(dependency)
 		at.Edges.Add(l.c.tx, dependency, task)
 		if !waiting {
+			continue
+		}
+		if !leads || !l.holds(dependency) {
+			vnode.Block(l.c.tx, v.Partition, task, dependency)
+			held = true
+			if leads {
+				l.watches.ask(dependency)
+			}
 			continue
 		}
 		outcome, err := vnode.Outcome(l.c.tx, at.Partition, dependency)
@@ -212,6 +288,9 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
 		p := ring.Of(dependency, len(l.c.vnodes))
+		if !l.holds(dependency) {
+			continue // who keeps it does not tell us that it is forgotten
+		}
 		if dependency.Kind() == id.KindTask && now.Wall-dependency.Nanos() > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,
 				"dependency %s is older than gc-grace (%v) and not known here: whether it was completed cannot be told any more", dependency, l.c.cfg.GCGrace)

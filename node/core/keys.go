@@ -133,6 +133,30 @@ func (k keys) taken(now clock.Time, h *holder) {
 	}
 }
 
+// learnGenerations bounds the IDs tried to find out which generation a task is.
+const learnGenerations = 1024
+
+// learn takes over from another replica that a task holds its key: the next one
+// who asks, whoever leads then, must not be given an older ID that is forgotten.
+func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
+	if task.Kind() != id.KindKey || e.Key == "" || e.KeyWindow > 0 {
+		return
+	}
+	cluster := [16]byte(k.c.cfg.Cluster.ID)
+	first := id.UniqueKey(cluster, e.Queue, e.Key, 0, 0)
+	p := k.c.vnode(first).Partition
+	from := vnode.KeyGeneration(k.c.tx, p, first)
+	for generation := from; generation < from+learnGenerations; generation++ {
+		if id.UniqueKey(cluster, e.Queue, e.Key, 0, generation) != task {
+			continue
+		}
+		if generation > from {
+			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
+		}
+		return
+	}
+}
+
 // answer tells a client which ID a key has.
 func (k keys) answer(now clock.Time, from Origin, m *nornv1.KeyRequest) {
 	err := proto.CheckQueue(m.GetQueue())

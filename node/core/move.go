@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -252,7 +251,7 @@ func (m *moves) forget(p ring.Partition) {
 	v.Announce()
 	v.Flush(m.c.tx)
 	vnode.BeginDrop(m.c.tx, p)
-	empty, err := vnode.Open(p, m.c.vcfg, nothing{}, m.c.now)
+	empty, err := vnode.Blank(p, m.c.vcfg, m.c.tx, m.c.now)
 	if !m.c.check(err) {
 		return
 	}
@@ -271,7 +270,7 @@ func (m *moves) delete() {
 		if m.drops[p] == nil {
 			continue
 		}
-		if vnode.Drop(m.c.tx, p, dropStep) {
+		if vnode.Drop(m.c.vnodes[p], m.c.tx, dropStep) {
 			delete(m.drops, p)
 			m.left++
 			m.c.trees.changed()
@@ -284,12 +283,3 @@ func (m *moves) delete() {
 
 // next is when something is due, mono ns.
 func (m *moves) next() int64 { return min(m.at, m.wake) }
-
-// nothing is a store with nothing in it.
-type nothing struct{}
-
-func (nothing) Get([]byte) ([]byte, bool)          { return nil, false }
-func (nothing) Last([]byte, []byte) ([]byte, bool) { return nil, false }
-func (nothing) Scan([]byte, []byte) iter.Seq2[[]byte, []byte] {
-	return func(func([]byte, []byte) bool) {}
-}

@@ -68,6 +68,10 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.fetches.asked(m.From, b)
 	case *Fetched:
 		c.fetches.fetched(now, m.From, b)
+	case *Watch:
+		c.links.watches.watch(now, m.From, b)
+	case *Outcomes:
+		c.links.watches.hear(b)
 	case *Heads:
 		c.seeks.learn(now, m.From, b)
 	case *Withdraw:
@@ -97,8 +101,6 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 // keep merges facts task by task. It gives how many changed something, and tells
 // whether all of them are kept.
 func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
-	c.writes.quiet = true // what came from a coordinator is not sent on
-	defer func() { c.writes.quiet = false }()
 	v := c.vnodes[part.Partition]
 	all = true
 	facts := slices.Clone(part.Facts)
@@ -114,8 +116,9 @@ func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
 			all = false
 			continue
 		}
-		known := vnode.Known(c.tx, part.Partition, task)
+		c.writes.quiet = true // what came from a coordinator is not sent on
 		merged, err := vnode.Merge(v, c.tx, some, now.Wall+int64(c.cfg.GCGrace), now)
+		c.writes.quiet = false
 		switch {
 		case damaged(err):
 			c.check(err)
@@ -126,27 +129,33 @@ func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
 		}
 		changed += merged.Stored
 		c.stats.Clashes += uint64(merged.Clashes)
-		if !known {
+		if merged.Stored > 0 {
 			c.arrived(now, some)
 		}
 	}
 	return changed, all
 }
 
-// arrived does what comes with a task that is new here: its queue is known from
-// now on, and a leader asks for the news of its dependencies.
+// arrived does what comes with facts that are new here: a queue is known from
+// now on, a unique key taken, a task linked with its dependencies or free of them.
 func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 	for _, f := range facts {
-		if f.Key.Kind != crdt.KindEnqueued {
-			continue
-		}
-		spec, err := crdt.DecodeEnqueued(f.Body)
-		if err != nil {
-			continue // refused before
-		}
-		c.desk.known[spec.Queue] = true
-		if len(spec.Dependencies) > 0 && c.vnode(f.Task).Leading() != 0 {
-			c.links.link(now, f.Task, &spec)
+		switch f.Key.Kind {
+		case crdt.KindUnblocked:
+			p := c.vnode(f.Task).Partition
+			for _, dependency := range vnode.Blockers(c.tx, p, f.Task) {
+				vnode.Free(c.tx, p, f.Task, dependency)
+			}
+		case crdt.KindEnqueued:
+			spec, err := crdt.DecodeEnqueued(f.Body)
+			if err != nil {
+				continue // refused before
+			}
+			c.desk.known[spec.Queue] = true
+			keys{c.Core}.learn(now, f.Task, &spec)
+			if len(spec.Dependencies) > 0 {
+				c.links.link(now, f.Task, &spec)
+			}
 		}
 	}
 }

@@ -1,0 +1,179 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Watch asks a replica how tasks have ended, or will.
+type Watch struct{ Tasks []id.ID }
+
+// Outcomes says how tasks have ended: a completion is final, so any replica that
+// knows of it is proof (design 8).
+type Outcomes struct{ Outcomes []Outcome }
+
+// Outcome is the end of one task.
+type Outcome struct {
+	Task  id.ID
+	State crdt.State // completed, dead or cancelled
+}
+
+func (*Watch) peerMessage()    {}
+func (*Outcomes) peerMessage() {}
+
+const (
+	// watchFor is how long a replica remembers who asked: the asker asks again.
+	watchFor = time.Minute
+	// watchEvery is the pause between two looks at waiting tasks whose
+	// dependencies are kept elsewhere, and watchStep how many are looked at: news
+	// come by themselves, this is the net below.
+	watchEvery = time.Second
+	watchStep  = 500
+	// maxWatched bounds the tasks that others ask about. Past it they have to ask
+	// again and again.
+	maxWatched = 100_000
+)
+
+// watches are dependencies across nodes.
+type watches struct {
+	l      *links
+	wanted map[id.ID]bool                      // to be asked about, in this round
+	asked  map[id.ID]map[register.Member]int64 // by others, until mono ns
+	ended  map[register.Member][]Outcome       // to be told, in this round
+	at     int64                               // mono ns of the next look
+	swept  int64                               // mono ns of the last sweep of asked
+	next   look                                // where it goes on
+}
+
+func newWatches(l *links) *watches {
+	return &watches{l: l, at: clock.Never, wanted: make(map[id.ID]bool), asked: make(map[id.ID]map[register.Member]int64), ended: make(map[register.Member][]Outcome)}
+}
+
+// ask has a replica asked about a task that is not kept here.
+func (w *watches) ask(task id.ID) { w.wanted[task] = true }
+
+// finished tells those who asked.
+func (w *watches) finished(task id.ID) {
+	who := w.asked[task]
+	if len(who) == 0 {
+		return
+	}
+	delete(w.asked, task)
+	outcome, err := vnode.Outcome(w.l.c.tx, ring.Of(task, len(w.l.c.vnodes)), task)
+	if !w.l.c.check(err) || outcome == crdt.StateUnknown {
+		return
+	}
+	for m := range who { // Any order: each has its own message.
+		w.ended[m] = append(w.ended[m], Outcome{task, outcome})
+	}
+}
+
+// watch answers another node, now or when there is something to say.
+func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
+	for _, task := range m.Tasks {
+		outcome, err := vnode.Outcome(w.l.c.tx, ring.Of(task, len(w.l.c.vnodes)), task)
+		if !w.l.c.check(err) {
+			return
+		}
+		if outcome != crdt.StateUnknown {
+			w.ended[from] = append(w.ended[from], Outcome{task, outcome})
+			continue
+		}
+		if w.asked[task] == nil {
+			if len(w.asked) >= maxWatched {
+				continue
+			}
+			w.asked[task] = make(map[register.Member]int64)
+		}
+		w.asked[task][from] = now.Mono + int64(watchFor)
+	}
+}
+
+// hear takes what another node knows.
+func (w *watches) hear(m *Outcomes) {
+	for _, o := range m.Outcomes {
+		if o.State.Finished() && !w.l.holds(o.Task) {
+			w.l.hear(o.Task, o.State)
+		}
+	}
+}
+
+// work looks at some waiting tasks and sends what there is to ask and to tell.
+func (w *watches) work(now clock.Time) {
+	c := w.l.c
+	switch {
+	case c.routes.holder:
+		w.at = clock.Never
+	case w.at == clock.Never:
+		w.at = now.Mono + int64(watchEvery)
+	case w.at <= now.Mono:
+		w.at = now.Mono + int64(watchEvery)
+		w.scan()
+		w.sweep(now)
+	}
+	asks := make(map[register.Member]*Watch)
+	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
+		to, ok := c.routes.reader(ring.Of(task, len(c.vnodes)))
+		if !ok || to == c.cfg.Self {
+			continue // it is looked at again
+		}
+		if asks[to] == nil {
+			asks[to] = &Watch{}
+		}
+		asks[to].Tasks = append(asks[to].Tasks, task)
+	}
+	clear(w.wanted)
+	for _, to := range slices.SortedFunc(maps.Keys(asks), compareMembers) {
+		c.ready.Send = append(c.ready.Send, Send{To: to, Message: asks[to]})
+	}
+	for _, to := range slices.SortedFunc(maps.Keys(w.ended), compareMembers) {
+		slices.SortFunc(w.ended[to], func(a, b Outcome) int { return a.Task.Compare(b.Task) })
+		c.ready.Send = append(c.ready.Send, Send{To: to, Message: &Outcomes{w.ended[to]}})
+	}
+	clear(w.ended)
+}
+
+// scan goes on through the waiting tasks that this node decides about.
+func (w *watches) scan() {
+	c := w.l.c
+	for range c.vnodes {
+		if c.vnodes[w.next.partition].Leading() != 0 {
+			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
+			for _, pair := range pairs {
+				if !w.l.holds(pair.Dependency) {
+					w.ask(pair.Dependency)
+				}
+			}
+			if len(pairs) == watchStep {
+				w.next.task, w.next.dependency = pairs[watchStep-1].Task, pairs[watchStep-1].Dependency
+				return
+			}
+		}
+		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.vnodes))}
+		if len(w.wanted) >= watchStep {
+			return
+		}
+	}
+}
+
+// sweep forgets who has not asked for long.
+func (w *watches) sweep(now clock.Time) {
+	if now.Mono-w.swept < int64(watchFor) {
+		return
+	}
+	w.swept = now.Mono
+	for task, who := range w.asked { // Any order: each is looked at for itself.
+		maps.DeleteFunc(who, func(_ register.Member, until int64) bool { return until <= now.Mono })
+		if len(who) == 0 {
+			delete(w.asked, task)
+		}
+	}
+}

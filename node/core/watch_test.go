@@ -1,0 +1,105 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// in draws an ID of a partition.
+func (r *trio) in(p ring.Partition) id.ID {
+	for {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == p {
+			return task
+		}
+	}
+}
+
+func (r *trio) stateOf(i int, task id.ID) nornv1.State {
+	r.t.Helper()
+	return ask[*nornv1.GetReply](r, i, &nornv1.GetRequest{Id: task.Bytes()}).Task.State
+}
+
+// add enqueues a task with an ID.
+func (r *trio) add(i int, task id.ID, s *nornv1.TaskSpec) {
+	r.t.Helper()
+	s.Id = task.Bytes()
+	if res := ask[*nornv1.EnqueueReply](r, i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}).Results[0]; res.Error != nil {
+		r.t.Fatal(res.Error)
+	}
+}
+
+// finish claims the only ready task of a queue and completes it.
+func (r *trio) finish(i int, queue string) {
+	r.t.Helper()
+	grants := ask[*nornv1.ClaimReply](r, i, &nornv1.ClaimRequest{Queues: []string{queue}}).Grants
+	if len(grants) != 1 {
+		r.t.Fatalf("%d tasks were claimed of queue %s", len(grants), queue)
+	}
+	g := grants[0]
+	c := &nornv1.Completion{Id: parse(r.t, g.Task.Id).Bytes(), Token: g.Token, AutoSeq: true}
+	if res := ask[*nornv1.WriteReply](r, i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}}).Results[0]; res.Error != nil {
+		r.t.Fatal(res.Error)
+	}
+}
+
+// lead names a node in all cells.
+func (r *trio) lead(i int) {
+	r.t.Helper()
+	var changes []register.Change
+	for p, cell := range r.state().Cells {
+		next := register.Cell{Epoch: cell.Epoch + 1, Cohort: cell.Cohort, Leader: r.peers[i].self, Nonce: r.rand.Uint64()}
+		changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: next})
+	}
+	r.register.Do(register.Request{Changes: changes}, func(register.Result) {})
+	r.tell()
+}
+
+// TestDependenciesAcrossNodes: of five nodes none keeps everything; a task
+// starts when what it depends on is completed, wherever both are.
+func TestDependenciesAcrossNodes(t *testing.T) {
+	for p := range ring.Partition(partitions) {
+		for q := range ring.Partition(partitions) {
+			r := newCluster(t, 5, 0)
+			first, second := r.in(p), r.in(q)
+			r.add(int(p), second, after("b", onFailCancel, first)) // before what it depends on
+			r.add(int(q), first, spec("a"))
+			if s := r.stateOf(4, second); s != nornv1.State_STATE_WAITING {
+				t.Fatalf("partitions %d and %d: it is %v", p, q, s)
+			}
+			r.finish(3, "a")
+			for range 3 {
+				r.pass(watchEvery)
+				r.settle()
+			}
+			if s := r.stateOf(4, second); s != nornv1.State_STATE_READY {
+				t.Fatalf("partitions %d and %d: after the dependency it is %v", p, q, s)
+			}
+			r.finish(2, "b")
+		}
+	}
+}
+
+// TestANewLeaderTellsDependents: what its predecessor has not acted on it does.
+func TestANewLeaderTellsDependents(t *testing.T) {
+	r := newTrio(t)
+	first, second := r.in(0), r.in(1)
+	r.add(0, first, spec("a"))
+	r.add(0, second, after("b", onFailCancel, first))
+	r.settle()
+	// The completion reaches the others, and the leader dies before it acts.
+	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
+	r.kill(0)
+	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
+	from := r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
+	r.settle()
+	if _, ok := r.peers[1].replies[from]; !ok {
+		t.Fatal("no majority")
+	}
+	r.lead(1)
+	r.settle()
+	r.finish(1, "b")
+}
