@@ -75,6 +75,12 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	case *core.Heads:
 		b := (*headsPacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_HEADS, b, laneOf(b.Size()), nil
+	case *core.Watch:
+		b := (*watchPacket)(m)
+		return nornv1.PeerMethod_PEER_METHOD_WATCH, b, laneOf(b.Size()), nil
+	case *core.Outcomes:
+		b := (*outcomesPacket)(m)
+		return nornv1.PeerMethod_PEER_METHOD_OUTCOMES, b, laneOf(b.Size()), nil
 	}
 	return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
 }
@@ -114,6 +120,10 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 		m, err = decodeFetched(b)
 	case nornv1.PeerMethod_PEER_METHOD_HEADS:
 		m, err = decodeHeads(b)
+	case nornv1.PeerMethod_PEER_METHOD_WATCH:
+		m, err = decodeWatch(b)
+	case nornv1.PeerMethod_PEER_METHOD_OUTCOMES:
+		m, err = decodeOutcomes(b)
 	default:
 		err = fmt.Errorf("%w: method %d", ErrUnknown, method)
 	}

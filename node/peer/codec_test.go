@@ -91,7 +91,13 @@ func drawForwarded(t *rapid.T) core.PeerMessage {
 
 func drawMessage(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
-	switch rapid.IntRange(0, 9).Draw(t, "type") {
+	switch rapid.IntRange(0, 11).Draw(t, "type") {
+	case 9:
+		return &core.Watch{Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
+	case 10:
+		return &core.Outcomes{Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Outcome {
+			return core.Outcome{Task: drawTask(t), State: crdt.State(rapid.Byte().Draw(t, "state"))}
+		}), 0, 5).Draw(t, "outcomes")}
 	case 0:
 		return &core.FactsTaken{Write: number, Refused: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "refused")}
 	case 1:
@@ -139,6 +145,10 @@ func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
 		return &nornv1.PeerFetched{}
 	case nornv1.PeerMethod_PEER_METHOD_HEADS:
 		return &nornv1.PeerHeads{}
+	case nornv1.PeerMethod_PEER_METHOD_WATCH:
+		return &nornv1.PeerWatch{}
+	case nornv1.PeerMethod_PEER_METHOD_OUTCOMES:
+		return &nornv1.PeerOutcomes{}
 	}
 	t.Fatalf("no proto for method %d", m)
 	return nil
@@ -227,6 +237,10 @@ func alike(a, b core.PeerMessage) bool {
 		return a.Number == b.(*core.Fetched).Number && sameFacts(a.Facts, b.(*core.Fetched).Facts)
 	case *core.Heads:
 		return slices.Equal(a.Heads, b.(*core.Heads).Heads)
+	case *core.Watch:
+		return slices.Equal(a.Tasks, b.(*core.Watch).Tasks)
+	case *core.Outcomes:
+		return slices.Equal(a.Outcomes, b.(*core.Outcomes).Outcomes)
 	}
 	return false
 }
@@ -416,6 +430,8 @@ func FuzzDecode(f *testing.F) {
 		&core.Fetch{Number: 1},
 		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
+		&core.Watch{Tasks: []id.ID{{1}, {2}}},
+		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
 	} {
 		method, b := encoded(f, m)
 		f.Add(uint16(method), b)

@@ -65,6 +65,10 @@ const (
 	PeerMethod_PEER_METHOD_FETCHED PeerMethod = 40
 	// PeerHeads.
 	PeerMethod_PEER_METHOD_HEADS PeerMethod = 41
+	// PeerWatch.
+	PeerMethod_PEER_METHOD_WATCH PeerMethod = 42
+	// PeerOutcomes.
+	PeerMethod_PEER_METHOD_OUTCOMES PeerMethod = 43
 )
 
 // Enum value maps for PeerMethod.
@@ -86,6 +90,8 @@ var (
 		39: "PEER_METHOD_FETCH",
 		40: "PEER_METHOD_FETCHED",
 		41: "PEER_METHOD_HEADS",
+		42: "PEER_METHOD_WATCH",
+		43: "PEER_METHOD_OUTCOMES",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED": 0,
@@ -104,6 +110,8 @@ var (
 		"PEER_METHOD_FETCH":       39,
 		"PEER_METHOD_FETCHED":     40,
 		"PEER_METHOD_HEADS":       41,
+		"PEER_METHOD_WATCH":       42,
+		"PEER_METHOD_OUTCOMES":    43,
 	}
 )
 
@@ -1813,6 +1821,99 @@ func (x *PeerHead) GetRank() []byte {
 	return nil
 }
 
+// PeerWatch asks a replica how tasks have ended, or will.
+type PeerWatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Task IDs of 20 bytes, one after the other.
+	Tasks         []byte `protobuf:"bytes,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerWatch) Reset() {
+	*x = PeerWatch{}
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerWatch) ProtoMessage() {}
+
+func (x *PeerWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
+func (*PeerWatch) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PeerWatch) GetTasks() []byte {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+// PeerOutcomes says how tasks have ended.
+type PeerOutcomes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For each task its ID, 20 bytes, and one byte with the number of its state:
+	// see State.
+	Outcomes      []byte `protobuf:"bytes,1,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerOutcomes) Reset() {
+	*x = PeerOutcomes{}
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerOutcomes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerOutcomes) ProtoMessage() {}
+
+func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
+func (*PeerOutcomes) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PeerOutcomes) GetOutcomes() []byte {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
 
 const file_norn_v1_peer_proto_rawDesc = "" +
@@ -1948,7 +2049,11 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"4\n" +
 	"\bPeerHead\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\fR\x04rank*\x94\x03\n" +
+	"\x04rank\x18\x02 \x01(\fR\x04rank\"!\n" +
+	"\tPeerWatch\x12\x14\n" +
+	"\x05tasks\x18\x01 \x01(\fR\x05tasks\"*\n" +
+	"\fPeerOutcomes\x12\x1a\n" +
+	"\boutcomes\x18\x01 \x01(\fR\boutcomes*\xc5\x03\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -1966,7 +2071,9 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x13PEER_METHOD_DROPPED\x10&\x12\x15\n" +
 	"\x11PEER_METHOD_FETCH\x10'\x12\x17\n" +
 	"\x13PEER_METHOD_FETCHED\x10(\x12\x15\n" +
-	"\x11PEER_METHOD_HEADS\x10)*P\n" +
+	"\x11PEER_METHOD_HEADS\x10)\x12\x15\n" +
+	"\x11PEER_METHOD_WATCH\x10*\x12\x18\n" +
+	"\x14PEER_METHOD_OUTCOMES\x10+*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -1998,7 +2105,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),        // 0: norn.v1.PeerMethod
 	(PeerLane)(0),          // 1: norn.v1.PeerLane
@@ -2024,26 +2131,28 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerFetched)(nil),    // 21: norn.v1.PeerFetched
 	(*PeerHeads)(nil),      // 22: norn.v1.PeerHeads
 	(*PeerHead)(nil),       // 23: norn.v1.PeerHead
-	(*Error)(nil),          // 24: norn.v1.Error
+	(*PeerWatch)(nil),      // 24: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),   // 25: norn.v1.PeerOutcomes
+	(*Error)(nil),          // 26: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	24, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	26, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	24, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	26, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	24, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	26, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	24, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	26, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	17, // 17: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	17, // 18: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	23, // 19: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
@@ -2066,7 +2175,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
