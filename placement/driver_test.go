@@ -352,7 +352,7 @@ func TestPlanIsStable(t *testing.T) {
 	}
 	other := s
 	other.Plan = register.Value{Version: s.Plan.Version + 1, Data: swapped(t, s.Plan.Data, "a", "d")}
-	other.Revision++
+	other.Revision += 10
 	if r := ask(d, at(0), other, "abcd"); r != nil {
 		t.Errorf("a plan as good as its own was stored, and it asks for %+v", r)
 	}
@@ -473,7 +473,7 @@ func lostIn(s register.State) register.State {
 
 func TestCopiesAndProgress(t *testing.T) {
 	s := cluster(3, 3, "abcde")
-	s.Nodes[0].Zone, s.Nodes[1].Zone, s.Nodes[4].Zone = "x", "y", "y"
+	s.Nodes[0].Zone, s.Nodes[1].Zone, s.Nodes[4].Zone = "y", "x", "y"
 	plan, err := ring.Place(ring.Plan{}, []ring.Node{
 		{Member: toRing(member("c")), Weight: 1}, {Member: toRing(member("d")), Weight: 1}, {Member: toRing(member("e")), Weight: 1},
 	}, 3, 3)
@@ -486,7 +486,7 @@ func TestCopiesAndProgress(t *testing.T) {
 	s.Cells[2] = register.Cell{Epoch: 1, Cohort: members("xyc"), Leader: member("c")}
 	v := See(s, members("abce"))
 	c, ok := v.Copy(0, member("e"))
-	if !ok || names(c.From) != "bac" || c.Need != 2 || !c.Turn || c.Living != 3 || c.Stuck() {
+	if !ok || names(c.From) != "abc" || c.Need != 2 || !c.Turn || c.Living != 3 || c.Stuck() {
 		t.Errorf("partition 0: %+v", c)
 	}
 	if c, ok := v.Copy(2, member("e")); !ok || !c.Stuck() || names(c.From) != "c" {

@@ -32,6 +32,8 @@ type fake struct {
 	leads  []uint64                   // by partition: the epoch that it leads in, 0 none
 	hint   map[register.Member]bool   // whom it takes for dead though they live
 	moved  map[ring.Partition][]int64 // when its driver moved a leader
+	seen   uint64                     // the revision that it looked at last
+	saw    []register.Member          // and who lived
 }
 
 // GoString keeps what rapid prints short.
@@ -289,8 +291,11 @@ func (s *sim) turn(n *fake, alive []register.Member, leads bool) {
 			s.onWay = append(s.onWay, late{s.now.Mono + s.rand.Int64N(int64(s.delay)+1), r, n})
 		}
 	}
-	s.copy(n)
-	s.campaign(n)
+	if s.state.Revision != n.seen || !slices.Equal(alive, n.saw) || len(n.copies) > 0 {
+		n.seen, n.saw = s.state.Revision, alive
+		s.copy(n)
+		s.campaign(n)
+	}
 }
 
 func (s *sim) arrive(l *late) {
