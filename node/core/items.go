@@ -13,6 +13,7 @@ import (
 // items is a request that is a list, each item judged for itself.
 type items struct {
 	n    int
+	hint bool                           // one copy is enough, and it may be a hint
 	led  bool                           // only leaders decide it
 	task func(i int) []byte             // names what an item is about
 	some func(idx []int) gproto.Message // the same request for some of the items
@@ -26,7 +27,7 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 	case *nornv1.EnqueueRequest:
 		all := m.GetTasks()
 		return items{
-			n: len(all), task: func(i int) []byte { return c.routes.place(now, all[i]) },
+			n: len(all), hint: one(m), task: func(i int) []byte { return c.routes.place(now, all[i]) },
 			some: func(idx []int) gproto.Message {
 				return &nornv1.EnqueueRequest{Tasks: pick(all, idx), Durability: m.GetDurability()}
 			},
@@ -59,10 +60,10 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 func writesOf(m gproto.Message) (l items, ok bool) {
 	switch m := m.(type) {
 	case *nornv1.UpdateRequest:
-		l = items{n: 1, task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
+		l = items{n: 1, hint: one(m), task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
 	case *nornv1.CompleteRequest:
 		all := m.GetCompletions()
-		l = items{n: len(all), task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
+		l = items{n: len(all), hint: one(m), task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
 			return &nornv1.CompleteRequest{Completions: pick(all, idx), Durability: m.GetDurability()}
 		}}
 	case *nornv1.FailRequest:
@@ -95,6 +96,11 @@ func writesOf(m gproto.Message) (l items, ok bool) {
 		reply:  func(r []*nornv1.WriteResult) *nornv1.WriteReply { return &nornv1.WriteReply{Results: r} },
 	}
 	return l, true
+}
+
+// one tells whether a write asks for one copy, a hint included.
+func one(m interface{ GetDurability() *nornv1.Durability }) bool {
+	return m.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
 }
 
 func pick[T any](all []T, idx []int) []T {

@@ -101,6 +101,15 @@ func (m *moves) learn(now clock.Time) {
 	}
 }
 
+// found notes that there is something here of a partition that others keep.
+func (m *moves) found(now clock.Time, p ring.Partition) {
+	if m.in[p] == nil && m.out[p] == nil && m.drops[p] == nil && m.driver.View().Zombie(p, m.c.cfg.Self) {
+		m.out[p] = m.keep(nil, p)
+		m.todo = append(m.todo, p)
+		m.at = min(m.at, now.Mono+int64(moveRetry))
+	}
+}
+
 // keep goes on with a move as long as its cell is the same.
 func (m *moves) keep(old *move, p ring.Partition) *move {
 	if old == nil {

@@ -36,7 +36,9 @@ const (
 // peer; each request waits for its own partitions only.
 //
 // This node's own copy counts from the start, because answers never leave
-// before the sync of their round.
+// before the sync of their round. If it is no member of the cohort, which happens
+// when none of them is in reach, what it keeps is a hint: durable, but no copy.
+// It is handed over like whatever else lies where it does not belong ([moves]).
 type writes struct {
 	c     *Core
 	quiet bool // facts of other coordinators are being merged
@@ -90,6 +92,7 @@ type write struct {
 
 // copies counts who has the facts of one partition.
 type copies struct {
+	hint   bool // this node is not of the cohort
 	facts  []crdt.Fact
 	cohort []register.Member
 	tally  *quorum.Tally[register.Member]
@@ -100,7 +103,10 @@ type copies struct {
 func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.cells[p].Cohort }
 
 // alone tells whether nobody else keeps the partition.
-func (w *writes) alone(p ring.Partition) bool { return len(w.cohort(p)) <= 1 }
+func (w *writes) alone(p ring.Partition) bool {
+	cohort := w.cohort(p)
+	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self
+}
 
 // stored hears of every fact that is written here.
 func (w *writes) stored(p ring.Partition, f crdt.Fact) {
@@ -208,7 +214,11 @@ func (w *writes) begin(now clock.Time) {
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
-		part.tally.Add(w.c.cfg.Self)
+		if part.hint = !slices.Contains(part.cohort, w.c.cfg.Self); part.hint {
+			w.c.moves.found(now, p)
+		} else {
+			part.tally.Add(w.c.cfg.Self)
+		}
 		for _, m := range part.cohort {
 			if m != w.c.cfg.Self {
 				part.left = append(part.left, m)
@@ -284,7 +294,10 @@ func (w *writes) settle(o *write) {
 // enough tells whether a partition's facts are on as many disks as asked for.
 func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 	part := o.parts[p]
-	return part == nil || part.tally.ReachedW(level(need, len(part.cohort)))
+	if part == nil || part.hint && need.GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE {
+		return true
+	}
+	return part.tally.ReachedW(level(need, len(part.cohort)))
 }
 
 // count says in the receipt how many copies are on disk.
@@ -292,6 +305,9 @@ func (it *item) count(o *write) {
 	if part := o.parts[it.partition]; part != nil {
 		n := uint32(part.tally.Count())
 		it.receipt.Copies, it.receipt.DurableCopies = n, n
+		if it.receipt.Hinted = 0; part.hint {
+			it.receipt.Hinted = uint32(len(part.left))
+		}
 	}
 }
 
