@@ -1,0 +1,38 @@
+package peer
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestEveryMessageOfTheCoreTravels: a message that the codec does not know would
+// be dropped with each attempt to send it.
+func TestEveryMessageOfTheCoreTravels(t *testing.T) {
+	files, err := filepath.Glob("../core/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) { known[fmt.Sprintf("%T", drawMessage(t))] = true })
+	method := regexp.MustCompile(`func \(\*(\w+)\) peerMessage\(\)`)
+	found := 0
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range method.FindAllSubmatch(b, -1) {
+			if found++; !known["*core."+string(m[1])] {
+				t.Errorf("%s: core.%s has no encoding: give it a method number in peer.proto, and cases in encode, Decode and drawMessage", file, m[1])
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("%d messages found in the core", found)
+	}
+}
