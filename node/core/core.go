@@ -60,6 +60,7 @@ type Stats struct {
 	Completed, Failed, Released, Undelivered        uint64
 	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
+	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
 }
@@ -90,6 +91,7 @@ type Core struct {
 	seeks   *seeks
 	fetches *fetches
 	trees   *trees
+	scrubs  *scrubs
 	moves   *moves
 	vcfg    vnode.Config
 	now     clock.Time // of the call under way
@@ -130,7 +132,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
-	c.vcfg, c.trees, c.moves = vcfg, &trees{c: c}, newMoves(c)
+	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	for p := range cfg.Cluster.Partitions {
 		open := vnode.Open
 		if vnode.Dropping(view, ring.Partition(p)) {
@@ -209,6 +211,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.repairs.work(now)
 	c.moves.work(now)
 	c.trees.work(now)
+	c.scrubs.work(now)
 	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
@@ -286,7 +289,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.links.watches.at)
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at)
 }
 
 // check keeps an error that must stop the node.

@@ -89,6 +89,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		c.moves.state = *s
 	}
 	c.trees.changed()
+	c.scrubs.changed(now)
 	c.repairs.changed(now)
 	c.moves.learn(now)
 	if bad := c.queues.load(s.Queues); bad != nil {

@@ -266,6 +266,7 @@ func (m *moves) forget(p ring.Partition) {
 	}
 	m.c.vnodes[p] = empty
 	m.c.trees.forget(p)
+	m.c.scrubs.forget(p)
 	m.c.repairs.forget(p)
 	delete(m.out, p)
 	m.drops[p] = &move{}

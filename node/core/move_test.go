@@ -12,6 +12,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -208,4 +209,36 @@ func TestAClusterGrowsAndShrinks(t *testing.T) {
 	check(3)
 	add(0)
 	check(3)
+}
+
+// TestATreeThatIsWrongIsPutRight: a node of the tree that is not what the facts
+// say, which nobody wrote, makes two replicas differ without end until the
+// scrubber has been there.
+func TestATreeThatIsWrongIsPutRight(t *testing.T) {
+	r := newRepairingTrio(t, time.Second)
+	for range 30 {
+		task := r.ids.Next(r.now.Wall)
+		from := r.enqueue(0, task, nil)
+		r.settle()
+		if r.result(0, from).GetReceipt() == nil {
+			t.Fatal("refused")
+		}
+	}
+	var b store.Batch
+	for key := range r.peers[1].store.Scan([]byte{'m', 0, 1}, []byte{'m', 0, 2}) {
+		b.Delete(key)
+		break
+	}
+	r.peers[1].store.Apply(&b)
+	if b.Len() == 0 || vnode.Audit(r.peers[1].store, 1) == nil {
+		t.Fatal("nothing is wrong")
+	}
+	for range 60 {
+		r.pass(time.Second)
+		r.settle()
+		r.tell()
+	}
+	if err := vnode.Audit(r.peers[1].store, 1); err != nil || r.peers[1].core.Stats().Scrubbed == 0 {
+		t.Errorf("%v after %d repairs", err, r.peers[1].core.Stats().Scrubbed)
+	}
 }

@@ -259,6 +259,7 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 	} else {
 		r.compare++
 	}
+	r.c.scrubs.suspect(k.partition, ready.Result.Suspects)
 	if r.c.moves.compared(r.now, k, ready.Result) {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}

@@ -1,0 +1,103 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// scrubEvery is the pause between two looks of the scrubber, scrubStep how many
+	// facts it reads in one: 10^7 facts are checked in about three hours, for less
+	// than a hundredth of a processor.
+	scrubEvery, scrubStep = time.Second, 1000
+	// maxSuspects bounds the places that wait to be checked because they differ
+	// from a peer's without end.
+	maxSuspects = 64
+)
+
+// scrubs checks the trees against the facts, round and round, and first where a
+// comparison has found that something does not add up (design 6).
+type scrubs struct {
+	c        *Core
+	at       int64 // mono ns of the next look; Never: there is nobody to compare with
+	p        ring.Partition
+	scrub    *antientropy.Scrubber // nil: none goes on
+	suspects []suspect
+}
+
+type suspect struct {
+	partition ring.Partition
+	path      antientropy.Path
+}
+
+// changed begins when there is somebody to compare with.
+func (s *scrubs) changed(now clock.Time) {
+	if s.at == clock.Never && !s.c.routes.alone {
+		s.at = now.Mono + int64(scrubEvery)
+	}
+}
+
+// suspect has places checked soon.
+func (s *scrubs) suspect(p ring.Partition, paths []antientropy.Path) {
+	for _, path := range paths {
+		if x := (suspect{p, path}); len(s.suspects) < maxSuspects && !slices.Contains(s.suspects, x) {
+			s.suspects = append(s.suspects, x)
+		}
+	}
+}
+
+// forget drops what was going on in a partition.
+func (s *scrubs) forget(p ring.Partition) {
+	if s.p == p {
+		s.scrub = nil
+	}
+	s.suspects = slices.DeleteFunc(s.suspects, func(x suspect) bool { return x.partition == p })
+}
+
+// work checks a bounded number of facts.
+func (s *scrubs) work(now clock.Time) {
+	if s.at > now.Mono {
+		return
+	}
+	s.at = now.Mono + int64(scrubEvery)
+	if s.c.routes.alone {
+		s.at = clock.Never
+		return
+	}
+	for range s.c.vnodes {
+		if s.scrub != nil || s.begin() {
+			break
+		}
+	}
+	if s.scrub == nil {
+		return
+	}
+	found, done := s.scrub.Step(s.c.tx, scrubStep)
+	s.c.stats.Scrubbed += uint64(len(found))
+	if done {
+		s.scrub = nil
+	}
+}
+
+// begin starts with the next place, and tells whether there is a tree.
+func (s *scrubs) begin() bool {
+	path := antientropy.Path{}
+	if len(s.suspects) > 0 {
+		s.p, path = s.suspects[0].partition, s.suspects[0].path
+		s.suspects = s.suspects[1:]
+	} else {
+		s.p = (s.p + 1) % ring.Partition(len(s.c.vnodes))
+	}
+	tree := vnode.Tree(s.c.vnodes[s.p])
+	if tree == nil {
+		return false
+	}
+	s.scrub = antientropy.NewScrubber(tree, &partition{s.c, s.p})
+	s.scrub.Start(path, true)
+	return true
+}
