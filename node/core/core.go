@@ -61,8 +61,8 @@ type Stats struct {
 	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
-	Waiting                                         int // requests that wait
-	Claims                                          int // tasks under a claim
+	Waiting                                         int    // requests that wait
+	Claims                                          int    // tasks under a claim
 }
 
 // Core is one node as a pure machine. It is used from one goroutine.
