@@ -51,3 +51,7 @@ func decodeInto(flags uint16, b []byte, m protobuf.Message) error {
 	}
 	return nil
 }
+
+// errOtherPartitions is wrapped when the answer to a verification is about other
+// partitions than the request.
+var errOtherPartitions = errors.New("other partitions than those that were asked about")

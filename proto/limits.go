@@ -53,6 +53,10 @@ const (
 	// MaxListPage bounds the tasks of one page, and MaxPageBytes their bytes.
 	MaxListPage  = 1_000
 	MaxPageBytes = 4 << 20
+	// MaxVerify bounds the partitions of one verification, MaxVerifyQueues those
+	// with the counters of each queue.
+	MaxVerify       = 256
+	MaxVerifyQueues = 16
 	// MaxFrame bounds a frame: a full batch and its headers.
 	MaxFrame = 24 << 20
 	// MaxInFlight is the default credit of one connection in requests.

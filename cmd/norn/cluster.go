@@ -31,7 +31,7 @@ A node joins with ` + "`norn server --join`" + `. It is named by its name, or by
 incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
-	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders())
+	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.verify())
 	return cmd
 }
 

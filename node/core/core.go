@@ -380,6 +380,8 @@ func (c *Core) other(now clock.Time, r *Request) {
 		c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
 		observer{c}.status(now, r, m)
+	case *nornv1.VerifyRequest:
+		verifier{c}.verify(now, r, m)
 	case *nornv1.ExplainRequest:
 		c.read(newExplain(c, r.From, m))
 	case *nornv1.KeyRequest:

@@ -237,6 +237,10 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.QueuesRequest{}
 	case nornv1.Method_METHOD_SET_QUEUE:
 		return &nornv1.SetQueueRequest{}
+	case nornv1.Method_METHOD_CLUSTER:
+		return &nornv1.ClusterRequest{}
+	case nornv1.Method_METHOD_VERIFY:
+		return &nornv1.VerifyRequest{}
 	}
 	return nil
 }

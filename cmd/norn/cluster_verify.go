@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func (k clusterCommands) verify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify [PARTITION…]", Short: "Compare what the replicas of each partition hold", Args: cobra.ArbitraryArgs,
+		Long: `Ask every replica of every partition, or of some, what it holds, and compare the
+sums over their facts and the counters of their tasks. It changes nothing.
+
+What differs is looked at again for a while, for a write may just be under way,
+and replicas repair each other all the time. Exit code 1: replicas differ, 4: a
+replica is out of reach and the others are equal.
+
+-o json prints {partitions, replicas, equal, differing, unreachable, facts,
+problems}; problems are the partitions that are not in order, with what each
+replica holds.`,
+		Example: "  norn cluster verify\n  norn cluster verify 7 12 --wait 1m\n  norn cluster verify -o json | jq '.problems[].id'",
+	}
+	wait := cmd.Flags().Duration("wait", 15*time.Second, "for how `long` to look again at replicas that differ; 0: one look")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, err := partitionArgs(args)
+		if err != nil {
+			return err
+		}
+		if *wait < 0 {
+			return usage("--wait: %s is under zero", *wait)
+		}
+		return k.with(cmd.Context(), func(c *client.Client) error {
+			progress := k.progress("verified")
+			v, err := c.Cluster().Verify(cmd.Context(), client.VerifyOptions{Partitions: ids, Wait: *wait, Progress: func(done, total int) {
+				progress.Stage("verified", done, total)
+			}})
+			progress.Clear()
+			if err != nil {
+				return err
+			}
+			if err := k.writer().Object(verification(v), func(w io.Writer) { verificationTable(w, v) }); err != nil {
+				return err
+			}
+			return k.verdict(v)
+		})
+	}
+	return cmd
+}
+
+// partitionArgs reads numbers of partitions.
+func partitionArgs(args []string) (ids []uint32, err error) {
+	for _, a := range args {
+		n, err := strconv.ParseUint(a, 10, 32)
+		if err != nil {
+			return nil, usage("%q is not the number of a partition", a)
+		}
+		ids = append(ids, uint32(n))
+	}
+	return ids, nil
+}
+
+// verdict is the exit code, with what it means.
+func (k clusterCommands) verdict(v *client.Verification) error {
+	switch {
+	case v.Differing > 0:
+		k.complain(fmt.Sprintf("the replicas of %s do not hold the same (missing guarantee: equal replicas); they repair each other, at once with `norn cluster repair`",
+			count(v.Differing, "partition", "partitions")))
+		return reported{exitFailed}
+	case v.Unreachable > 0:
+		k.complain(fmt.Sprintf("replicas of %s did not answer (missing guarantee: all replicas in reach), the others are equal; see `norn cluster members`",
+			count(v.Unreachable, "partition", "partitions")))
+		return reported{exitUnavailable}
+	}
+	return nil
+}
+
+// addUp adds up what was verified: replicas that answered, and the facts of a
+// partition once.
+func addUp(v *client.Verification) (replicas, equal int, facts uint64, problems []*nornv1.VerifiedPartition) {
+	for _, p := range v.Partitions {
+		most := uint64(0)
+		for _, r := range p.GetReplicas() {
+			if r.GetProblem() == "" {
+				replicas++
+				most = max(most, r.GetFacts())
+			}
+		}
+		facts += most
+		if p.GetDiffers() || p.GetUnreachable() {
+			problems = append(problems, p)
+		} else {
+			equal++
+		}
+	}
+	return replicas, equal, facts, problems
+}
+
+func verification(v *client.Verification) jsonform.Value {
+	replicas, equal, facts, problems := addUp(v)
+	number := func(name string, n int) jsonform.Field {
+		return jsonform.Field{Name: name, Value: jsonform.Number(float64(n))}
+	}
+	return jsonform.Object(
+		number("partitions", len(v.Partitions)), number("replicas", replicas), number("equal", equal),
+		number("differing", v.Differing), number("unreachable", v.Unreachable),
+		jsonform.Field{Name: "facts", Value: jsonform.String(strconv.FormatUint(facts, 10))},
+		jsonform.Field{Name: "problems", Value: jsonform.ListOf(problems)},
+	)
+}
+
+func verificationTable(w io.Writer, v *client.Verification) {
+	replicas, equal, facts, problems := addUp(v)
+	pairs := [][2]string{
+		{"partitions", fmt.Sprintf("%s, %s equal", render.Number(uint64(len(v.Partitions))), render.Number(uint64(equal)))},
+		{"replicas", render.Number(uint64(replicas))},
+	}
+	if facts > 0 { // a single replica keeps no tree
+		pairs = append(pairs, [2]string{"facts", render.Number(facts)})
+	}
+	if v.Differing > 0 {
+		pairs = append(pairs, [2]string{"differing", render.Number(uint64(v.Differing))})
+	}
+	if v.Unreachable > 0 {
+		pairs = append(pairs, [2]string{"out of reach", render.Number(uint64(v.Unreachable))})
+	}
+	render.Pairs(w, pairs...)
+	if len(problems) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	g := render.NewGrid(false, "partition", "replica", "queue", "facts", "root", "unfinished", "completed", "dead", "cancelled", "problem")
+	for _, p := range problems {
+		for _, r := range p.GetReplicas() {
+			id := fmt.Sprint(p.GetId())
+			if r.GetProblem() != "" {
+				g.Row(id, r.GetNode(), "", "", "", "", "", "", "", clean(r.GetProblem()))
+				continue
+			}
+			what := ""
+			if p.GetDiffers() {
+				what = "differs"
+			}
+			g.Row(id, r.GetNode(), "", fmt.Sprint(r.GetFacts()), hex.EncodeToString(r.GetRoot()[:min(6, len(r.GetRoot()))]),
+				fmt.Sprint(r.GetUnfinished()), fmt.Sprint(r.GetCompleted()), fmt.Sprint(r.GetDead()), fmt.Sprint(r.GetCancelled()), what)
+			for _, q := range r.GetQueues() {
+				g.Row(id, r.GetNode(), q.GetQueue(), "", "", fmt.Sprint(q.GetUnfinished()), fmt.Sprint(q.GetCompleted()), fmt.Sprint(q.GetDead()), fmt.Sprint(q.GetCancelled()), what)
+			}
+		}
+	}
+	g.Write(w)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func TestClusterVerify(t *testing.T) {
+	enqueue(t, "-q", "verified", "x")
+	v := decode[struct {
+		Partitions, Replicas, Equal, Differing, Unreachable int
+		Facts                                               string
+		Problems                                            []any
+	}](t, "cluster", "verify")
+	if v.Partitions != 64 || v.Replicas != 64 || v.Equal != 64 || v.Differing != 0 || v.Unreachable != 0 || v.Problems == nil || len(v.Problems) != 0 {
+		t.Errorf("got %+v", v)
+	}
+	if out := single(ok(t, "cluster", "verify")); !strings.HasPrefix(out, "partitions 64, 64 equal\nreplicas 64\n") {
+		t.Errorf("got %s", out)
+	}
+	if v := decode[map[string]any](t, "cluster", "verify", "7", "12", "7"); v["partitions"] != float64(2) {
+		t.Errorf("got %v", v)
+	}
+	refused(t, 2, "is not the number of a partition", "cluster", "verify", "all")
+	refused(t, 2, "no partition 64", "cluster", "verify", "64")
+	refused(t, 2, "under zero", "cluster", "verify", "--wait", "-1s")
+}
+
+// TestVerificationTable shows what is wrong, and what it means for scripts.
+func TestVerificationTable(t *testing.T) {
+	replica := func(node string, facts uint64, problem string) *nornv1.ReplicaState {
+		return &nornv1.ReplicaState{Node: node, Facts: facts, Problem: problem, Root: []byte{1, 2, 3, byte(facts), 5, 6, 7}}
+	}
+	short := replica("c", 4, "")
+	short.Queues = []*nornv1.QueueCounters{{Queue: "mail", Completed: 2}}
+	v := &client.Verification{Differing: 1, Unreachable: 1, Partitions: []*nornv1.VerifiedPartition{
+		{Id: 0, Replicas: []*nornv1.ReplicaState{replica("a", 9, ""), replica("b", 9, "")}},
+		{Id: 1, Differs: true, Replicas: []*nornv1.ReplicaState{replica("a", 5, ""), short}},
+		{Id: 2, Unreachable: true, Replicas: []*nornv1.ReplicaState{replica("a", 5, ""), replica("b", 0, "it is not\nin reach")}},
+	}}
+	var b bytes.Buffer
+	verificationTable(&b, v)
+	out := single(b.String())
+	for _, want := range []string{
+		"partitions 3, 1 equal\nreplicas 5\nfacts 19\ndiffering 1\nout of reach 1\n", "\n1 a 5 010203050506 0 0 0 0 differs\n",
+		"\n1 c mail 0 2 0 0 differs\n", "\n2 b it is not",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q: %s", want, out)
+		}
+	}
+	if strings.Contains(out, "\n0 a") {
+		t.Errorf("an equal partition is shown: %s", out)
+	}
+	for code, v := range map[int]*client.Verification{0: {}, 1: v, 4: {Unreachable: 2}} {
+		var told bytes.Buffer
+		a := &app{errOut: &told}
+		if got := exitCode((clusterCommands{a}).verdict(v)); got != code || (code != 0) != strings.Contains(told.String(), "missing guarantee") {
+			t.Errorf("%+v: exit code %d, %s", v, got, told.String())
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package core
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// maxVerifyQueues bounds the queues in one replica's answer about a partition.
+const maxVerifyQueues = 1000
+
+// verifier compares what the replicas of partitions hold (design 6): the roots
+// of their trees and the counters that follow from facts alone.
+type verifier struct{ *Core }
+
+// verify asks every replica, or answers for the one that is here.
+func (c verifier) verify(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
+	if bad := c.checkVerify(m); bad != nil {
+		c.refuse(r.From, bad)
+		return
+	}
+	if r.routed {
+		reply := &nornv1.VerifyReply{}
+		for _, p := range m.GetPartitions() {
+			s := c.replica(ring.Partition(p), m.GetQueues())
+			reply.Partitions = append(reply.Partitions, &nornv1.VerifiedPartition{Id: p, Replicas: []*nornv1.ReplicaState{s}})
+		}
+		c.reply(r.From, reply)
+		return
+	}
+	if len(c.routes.byTime) >= maxGathers {
+		c.refuse(r.From, crowded())
+		return
+	}
+	c.compare(now, r, m)
+}
+
+func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
+	most := proto.MaxVerify
+	if m.GetQueues() {
+		most = proto.MaxVerifyQueues
+	}
+	if n := len(m.GetPartitions()); n == 0 || n > most {
+		return proto.Invalid("%d partitions to verify, not 1 to %d", n, most)
+	}
+	return c.checkPartitions(m.GetPartitions())
+}
+
+// checkPartitions refuses partitions that there are not.
+func (c verifier) checkPartitions(all []uint32) *proto.Error {
+	for _, p := range all {
+		if int(p) >= len(c.vnodes) {
+			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.vnodes)-1)
+		}
+	}
+	return nil
+}
+
+// compare asks all replicas.
+func (c verifier) compare(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
+	join := &verified{asked: m.GetPartitions()}
+	groups := newGroups()
+	for i, p := range m.GetPartitions() {
+		for _, at := range c.cells[p].Cohort {
+			slot := len(join.slots)
+			join.slots = append(join.slots, replicaSlot{partition: i, member: at})
+			if c.routes.up(at) {
+				groups.add(at, slot)
+			} else {
+				join.missing(slot, "it is not in reach")
+			}
+		}
+	}
+	g := c.routes.gather(now, r, join, 0)
+	for _, to := range groups.order {
+		ask := &nornv1.VerifyRequest{Queues: m.GetQueues()}
+		for _, slot := range groups.of[to] {
+			ask.Partitions = append(ask.Partitions, m.GetPartitions()[join.slots[slot].partition])
+		}
+		c.routes.forward(now, g, to, groups.of[to], ask, nil)
+	}
+	c.routes.finish(g)
+}
+
+// replica is what this node holds of a partition.
+func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
+	s := &nornv1.ReplicaState{Node: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String()}
+	v, tree := c.vnodes[p], vnode.Tree(c.vnodes[p])
+	switch {
+	case c.moves.drops[p] != nil:
+		s.Problem = "it has handed the partition over"
+		return s
+	case tree == nil && len(c.cells[p].Cohort) > 1:
+		s.Problem = "it still counts what it has"
+		return s
+	case tree != nil:
+		root := tree.Root(vnode.Settled(v, c.tx))
+		s.Root, s.Facts = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, root.Sum[0]), root.Sum[1]), root.Count
+	}
+	var hash xxhash.Digest
+	hash.Reset()
+	v.Queues(func(name string, n *vnode.Counts) {
+		q := &nornv1.QueueCounters{
+			Queue: name, Completed: n[crdt.StateCompleted], Dead: n[crdt.StateDead], Cancelled: n[crdt.StateCancelled],
+			Unfinished: n[crdt.StateWaiting] + n[crdt.StateScheduled] + n[crdt.StateReady] + n[crdt.StateClaimed],
+		}
+		s.Unfinished += q.Unfinished
+		s.Completed += q.Completed
+		s.Dead += q.Dead
+		s.Cancelled += q.Cancelled
+		if q.Unfinished+q.Completed+q.Dead+q.Cancelled == 0 {
+			return // known here, and for all the others not
+		}
+		b := append([]byte(name), 0)
+		for _, x := range []uint64{q.Unfinished, q.Completed, q.Dead, q.Cancelled} {
+			b = binary.BigEndian.AppendUint64(b, x)
+		}
+		_, _ = hash.Write(b)
+		if queues && len(s.Queues) < maxVerifyQueues {
+			s.Queues = append(s.Queues, q)
+		}
+	})
+	s.Counters = hash.Sum64()
+	return s
+}
+
+// replicaSlot is one replica of a partition.
+type replicaSlot struct {
+	partition int // index
+	member    register.Member
+	state     *nornv1.ReplicaState
+}
+
+// verified puts what replicas hold side by side.
+type verified struct {
+	asked []uint32
+	slots []replicaSlot
+}
+
+func (j *verified) missing(slot int, why string) {
+	m := j.slots[slot].member
+	j.slots[slot].state = &nornv1.ReplicaState{Node: m.Node, Incarnation: m.Incarnation.String(), Problem: why}
+}
+
+func (j *verified) take(idx []int, m gproto.Message) {
+	parts := []*nornv1.VerifiedPartition(nil)
+	if reply, ok := m.(*nornv1.VerifyReply); ok {
+		parts = reply.GetPartitions()
+	}
+	for i, slot := range idx {
+		s := &j.slots[slot]
+		if i >= len(parts) || parts[i].GetId() != j.asked[s.partition] || len(parts[i].GetReplicas()) != 1 || parts[i].Replicas[0].GetIncarnation() != s.member.Incarnation.String() {
+			j.missing(slot, "its answer does not fit")
+			continue
+		}
+		s.state = parts[i].Replicas[0]
+	}
+}
+
+func (j *verified) fail(idx []int, err *proto.Error) {
+	for _, slot := range idx {
+		j.missing(slot, err.Message)
+	}
+}
+
+func (j *verified) answer() (gproto.Message, *proto.Error) {
+	reply := &nornv1.VerifyReply{}
+	for _, p := range j.asked {
+		reply.Partitions = append(reply.Partitions, &nornv1.VerifiedPartition{Id: p})
+	}
+	for i := range j.slots {
+		p := reply.Partitions[j.slots[i].partition]
+		p.Replicas = append(p.Replicas, j.slots[i].state)
+	}
+	for _, p := range reply.Partitions {
+		judge(p)
+	}
+	return reply, nil
+}
+
+// judge compares the replicas that answered.
+func judge(p *nornv1.VerifiedPartition) {
+	var first *nornv1.ReplicaState
+	p.Unreachable = len(p.Replicas) == 0
+	for _, s := range p.Replicas {
+		switch {
+		case s.GetProblem() != "":
+			p.Unreachable = true
+		case first == nil:
+			first = s
+		default:
+			p.Differs = p.Differs || !sameReplica(first, s)
+		}
+	}
+	differing := make([][]*nornv1.QueueCounters, len(p.Replicas))
+	for i, s := range p.Replicas {
+		for _, q := range s.Queues {
+			if queueDiffers(p, q) {
+				differing[i] = append(differing[i], q)
+			}
+		}
+	}
+	for i, s := range p.Replicas {
+		s.Queues = differing[i]
+	}
+}
+
+func sameReplica(a, b *nornv1.ReplicaState) bool {
+	return slices.Equal(a.GetRoot(), b.GetRoot()) && a.GetFacts() == b.GetFacts() && a.GetCounters() == b.GetCounters() &&
+		a.GetUnfinished() == b.GetUnfinished() && a.GetCompleted() == b.GetCompleted() && a.GetDead() == b.GetDead() && a.GetCancelled() == b.GetCancelled()
+}
+
+// queueDiffers tells whether some replica counts a queue differently.
+func queueDiffers(p *nornv1.VerifiedPartition, q *nornv1.QueueCounters) bool {
+	return slices.ContainsFunc(p.Replicas, func(s *nornv1.ReplicaState) bool {
+		return s.GetProblem() == "" && !slices.ContainsFunc(s.Queues, func(o *nornv1.QueueCounters) bool { return gproto.Equal(o, q) })
+	})
+}
