@@ -72,7 +72,7 @@ SEED    ?= 1
 SEEDS   ?= 1000
 SIMARGS ?=
 .PHONY: sim
-sim: ## the simulator: SEEDS=1000 seeds from SEED=1 (SIMARGS=-events=0: all of a history)
+sim: ## the simulator: SEEDS=1000 seeds of one node from SEED=1, a 20th of clusters (SIMARGS='-nodes=many -events=0': only clusters, all of a history)
 	@mkdir -p bin && go build -o bin/sim ./jepsen/sim/cmd && bin/sim -seed $(SEED) -seeds $(SEEDS) $(SIMARGS)
 
 .PHONY: demo

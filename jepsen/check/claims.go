@@ -83,7 +83,7 @@ func (c granting) released(t *task) {
 			return
 		}
 		if d := c.task(dep); t.spec.OnFailure != "run" {
-			d.completed.holds(c.now)
+			c.shown(&d.completed)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (c logs) contiguous(t *task, log []history.Entry, after history.Entry, resu
 		if u.data != e.Data {
 			c.fail(Content, t, "update %x/%d is not what was sent", e.Token, e.Seq)
 		}
-		u.holds(c.now)
+		c.shown(&u.fact)
 	}
 }
 

@@ -102,6 +102,8 @@ type Item struct {
 	// Until is the true time up to which a worker believes in its claim.
 	Until   int64 `json:"until,omitempty"`
 	Existed bool  `json:"existed,omitempty"`
+	// Unsure says that it may have happened or not, whatever else is said.
+	Unsure bool `json:"unsure,omitempty"`
 	// Start is when the lease began, wall ns of the leader.
 	Start int64 `json:"start,omitempty"`
 	// Uncounted and Discard are the options of a failure, Output of an update,

@@ -102,6 +102,9 @@ func (i *Item) write(b *strings.Builder) {
 	if len(i.Reasons) > 0 {
 		fmt.Fprintf(b, " because %v", i.Reasons)
 	}
+	if i.Unsure {
+		b.WriteString(" unsure")
+	}
 	if i.Error != "" || i.Text != "" {
 		fmt.Fprintf(b, " %s %q", i.Error, i.Text)
 	}

@@ -56,7 +56,7 @@ func (d *admin) some() (ids [][]byte) {
 }
 
 func (d *admin) cancel(next func()) {
-	m := &nornv1.CancelRequest{Ids: d.some(), Reason: "not wanted"}
+	m := &nornv1.CancelRequest{Ids: d.some(), Reason: "not wanted", Durability: d.s.durability()}
 	if d.s.chance(0.3) {
 		m.OnlyStates = []nornv1.State{nornv1.State_STATE_READY, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_WAITING}
 	}

@@ -29,7 +29,11 @@ func (n *node) read(view store.View, r *core.Read) {
 		n.s.broken("a read stops the node: %v", err)
 		return
 	}
-	if !empty {
+	switch {
+	case empty:
+	case reply.To.Internal():
+		n.put(core.Answered{Reply: reply}, true)
+	default:
 		n.send(reply)
 	}
 	if r.Waits {

@@ -24,6 +24,7 @@ type job struct {
 	window    time.Duration
 	sent      bool // somebody has asked for it
 	acked     bool
+	weak      bool // acknowledged with one copy, in a run in which disks get lost
 }
 
 // spec makes the message anew: what is sent is the receiver's.

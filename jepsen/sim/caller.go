@@ -22,13 +22,15 @@ type caller struct {
 	conn    *conn
 	last    uint64 // number of the last request
 	open    map[uint64]*call
-	gone    bool // the process has died
+	gone    bool  // the process has died
+	pin     *node // the only one it talks to; nil: any
 }
 
 // call is a request under way.
 type call struct {
 	asked *history.Event
 	stamp int64 // true time of sending
+	weak  bool  // an acknowledgement of it may be lost with a disk
 	done  func(*answer)
 }
 
@@ -57,6 +59,7 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 		return
 	}
 	s := c.s
+	c.roam()
 	if c.conn == nil {
 		if c.conn = s.dial(c); c.conn == nil {
 			c.after(s.delay()+10*time.Millisecond, func() { done(&answer{}) })
@@ -66,7 +69,7 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 	}
 	c.last++
 	number, method := c.last, methodOf(m)
-	k := &call{asked: invocation(m), stamp: s.now, done: done}
+	k := &call{asked: invocation(m), stamp: s.now, weak: s.weak(m), done: done}
 	k.asked.Process = c.process
 	s.invoke(k.asked)
 	c.open[number] = k
@@ -94,6 +97,15 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 		}
 		c.finish(k, &answer{unknown: true}, "timeout")
 	})
+}
+
+// roam leaves a node that nothing is under way to: what one node has said must
+// hold at the others.
+func (c *caller) roam() {
+	if c.s.fleet != nil && c.pin == nil && c.conn != nil && len(c.open) == 0 && c.s.chance(0.2) {
+		c.conn.close()
+		c.conn = nil
+	}
 }
 
 // after makes fn happen unless the process has died by then.

@@ -21,9 +21,10 @@ var (
 )
 
 // config is what a core is made with. This is the only place that makes one.
-func (s *sim) config() core.Config {
+func (n *node) config() core.Config {
+	s := n.s
 	c := core.Config{
-		Self: self, Address: "n1", Zone: "z1",
+		Self: n.self, Address: n.self.Node, Zone: "z1",
 		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.partitions, Replicas: 1},
 		Eta:     s.plan.eta, Buffer: s.plan.eta, GCGrace: s.plan.grace, Lease: s.plan.lease,
 		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
@@ -34,6 +35,10 @@ func (s *sim) config() core.Config {
 		CollectInterval: s.plan.collect,
 		Tree:            s.plan.tasks%2 == 1, // the audit compares it with the facts
 		Rand:            rand.New(rand.NewPCG(s.rnd.Uint64(), s.rnd.Uint64())),
+	}
+	if s.fleet != nil {
+		c.Cluster, c.Zone, c.Tree = s.plan.cluster.fixed(&s.plan), s.fleet.zone(n), false
+		c.Repair, c.DeadAfter = s.plan.cluster.repair, s.plan.cluster.dead
 	}
 	if s.mutant.Config != nil {
 		s.mutant.Config(&c)

@@ -292,8 +292,10 @@ func (c *caller) result(k *call, n int, receipt *nornv1.Receipt, err *nornv1.Err
 	if receipt != nil {
 		i.Task = parse(receipt.GetId())
 	}
+	i.Unsure = k.weak
 	if err != nil {
 		i.Error, i.Text = kind(err.GetKind()), err.GetMessage()
+		i.Unsure = err.GetEffect() != nornv1.Effect_EFFECT_NONE
 		c.s.refused(k.asked, i.Error)
 	}
 	return i

@@ -15,12 +15,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// looking is a look into a node as no client can have it.
+type looking struct{ *node }
+
 // audit recomputes every index and counter of the node from the facts.
-func (s *sim) audit() {
+func (n *node) audit() {
+	s := n.s
 	for p := range s.plan.partitions {
+		p := ring.Partition(p)
+		if vnode.Dropping(n.disk, p) {
+			continue
+		}
 		s.stats[Audits]++
-		if err := vnode.Audit(s.node.disk, ring.Partition(p)); err != nil {
-			s.violation("audit", "partition %d: %v", p, err)
+		if err := vnode.Audit(n.disk, p); err != nil {
+			s.violation("audit", "%spartition %d: %v", n, p, err)
 		}
 	}
 }
@@ -43,9 +51,12 @@ func (n *node) walk(fn func(d *vnode.Detail) bool) {
 // look checks what must hold after every round and no client can see: no claim
 // request waits while there is work for it, and what is due has been moved. It
 // reads everything, so it does not look after each round.
-func (n *node) look(r *round, ready *core.Ready) {
+func (n looking) look(r *round, ready *core.Ready) {
 	s := n.s
 	s.stats[Rounds]++
+	if s.fleet != nil {
+		return // the work may be at other nodes
+	}
 	now := n.clock.time(s.now)
 	full := n.core.Stats().Claims >= s.plan.maxClaims                 // then waiting requests go on waiting
 	again := ready.WakeWall <= now.Wall || ready.WakeMono <= now.Mono // it goes on at once
@@ -76,7 +87,7 @@ func (n *node) look(r *round, ready *core.Ready) {
 
 // stopped tells whether a queue may be paused: nobody was told that it is not,
 // or the register has a pause that the core may not have read yet.
-func (n *node) stopped(queue string) bool {
+func (n looking) stopped(queue string) bool {
 	if n.paused[queue] {
 		return true
 	}
@@ -92,7 +103,7 @@ func (n *node) stopped(queue string) bool {
 // followers: a log request that waits is answered once its task has something
 // new, or is finished. The read that answers it takes a while; it may not take
 // long.
-func (n *node) followers(r *round) {
+func (n looking) followers(r *round) {
 	s := n.s
 	for _, from := range n.questions() {
 		q := n.asked[from]
@@ -123,7 +134,7 @@ func (n *node) followers(r *round) {
 
 // buried: in the end everything is collected whose time is over and that no
 // unfinished task depends on, and archived where that was asked for.
-func (n *node) buried() {
+func (n looking) buried() {
 	s := n.s
 	needed := map[id.ID]bool{}
 	var finished []*vnode.Detail
@@ -160,7 +171,7 @@ func (n *node) buried() {
 
 // waitsFor gives the queues that claim requests wait for after a round: those
 // that were stepped and have no answer, neither on its way.
-func (n *node) waitsFor(r *round) map[string]bool {
+func (n looking) waitsFor(r *round) map[string]bool {
 	answered := map[core.Origin]bool{}
 	for _, w := range append(slices.Concat(n.waiting, n.flying), r) {
 		for i := range w.replies {

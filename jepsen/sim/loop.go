@@ -46,7 +46,7 @@ func (n *node) turn() {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
-	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives}
+	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives, sends: ready.Send}
 	if ready.Persist != nil {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -65,10 +65,10 @@ func (n *node) perform(ready *core.Ready) {
 	for _, q := range ready.Register {
 		n.ask(q)
 	}
-	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives) > 0 {
+	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends) > 0 {
 		n.waiting = append(n.waiting, r)
 	}
-	n.look(r, ready)
+	looking{n}.look(r, ready)
 	n.sync()
 	n.wakeAt(min(n.clock.whenWall(ready.WakeWall), n.clock.whenMono(ready.WakeMono)))
 	if len(n.first)+len(n.rest) > 0 {
@@ -98,6 +98,10 @@ func (n *node) wakeAt(at int64) {
 // ask gives a request to the register, which decides it, then answers late or
 // with nothing but doubt.
 func (n *node) ask(q register.Request) {
+	if n.peers != nil {
+		n.peers.do(q, func(r register.Result) { n.put(core.Registered{Result: r}, true) })
+		return
+	}
 	d := n.s.about(n.s.plan.disk.answer)
 	for _, c := range q.Queues {
 		n.paused[c.Name] = true
@@ -136,10 +140,7 @@ func (n *node) sync() {
 	d := time.Duration(0)
 	if dirty {
 		n.s.stats[Syncs]++
-		d = n.s.about(n.s.plan.disk.sync)
-		if n.s.chance(n.s.plan.disk.stall) {
-			d = n.s.between(0, stallFor)
-		}
+		d = n.syncTime()
 	}
 	n.later(d, func() {
 		if dirty {
@@ -162,8 +163,23 @@ func (n *node) sync() {
 	}
 }
 
+// syncTime draws how long a sync takes.
+func (n *node) syncTime() time.Duration {
+	d := n.s.about(n.s.plan.disk.sync)
+	if n.s.chance(n.s.plan.disk.stall) {
+		d = n.s.between(0, stallFor)
+	}
+	return d
+}
+
 // release lets a durable round go and tells whether the process died at it.
 func (n *node) release(r *round) bool {
+	for i := range r.sends {
+		n.s.fleet.send(n, &r.sends[i])
+		if n.step() {
+			return true
+		}
+	}
 	for i := range r.replies {
 		n.send(r.replies[i])
 		if n.step() {

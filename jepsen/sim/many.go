@@ -3,6 +3,7 @@ package sim
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Many runs seeds side by side.
@@ -11,19 +12,33 @@ type Many struct {
 	// Workers is how many run at once; each takes about a core.
 	Workers int
 	Mutant  Mutant
+	// Cluster runs seeds of clusters, not of one node.
+	Cluster bool
+	// Trace adds notes to the histories of clusters.
+	Trace bool
 	// Progress hears of every run that has ended, from any goroutine but one at
 	// a time; nil: nobody does.
 	Progress func(done uint64, sum *Stats)
 }
 
-// Run runs the seeds until one of them breaks a promise. It gives the sum of
-// what happened, how many seeds ran, and the failure with the lowest seed among
-// those found, or nil.
-func (m Many) Run() (sum Stats, seeds uint64, failed *Result) {
+// Total is what came of many runs.
+type Total struct {
+	Sum   Stats
+	Seeds uint64 // that ran
+	// Calm are those in which too little happened for them to count.
+	Calm    uint64
+	Virtual time.Duration // of all together
+	Nodes   uint64        // of all together
+	// Failed is the failure with the lowest seed among those found, or nil.
+	Failed *Result
+}
+
+// Run runs the seeds until one of them breaks a promise.
+func (m Many) Run() (t Total) {
 	var next atomic.Uint64
 	var stop atomic.Bool
 	var left sync.WaitGroup
-	var mu sync.Mutex // guards sum, seeds and failed
+	var mu sync.Mutex // guards t
 	for range max(1, m.Workers) {
 		left.Add(1)
 		go func() {
@@ -33,21 +48,40 @@ func (m Many) Run() (sum Stats, seeds uint64, failed *Result) {
 				if n >= m.Seeds {
 					return
 				}
-				r := RunMutant(m.From+n, m.Mutant)
+				r := m.One(m.From + n)
 				mu.Lock()
-				seeds++
-				sum.Add(&r.Stats)
-				if r.Violation != nil && (failed == nil || r.Seed < failed.Seed) {
-					failed = r
+				t.add(r)
+				if r.Violation != nil {
 					stop.Store(true)
 				}
 				if m.Progress != nil {
-					m.Progress(seeds, &sum)
+					m.Progress(t.Seeds, &t.Sum)
 				}
 				mu.Unlock()
 			}
 		}()
 	}
 	left.Wait()
-	return sum, seeds, failed
+	return t
+}
+
+// One runs one seed.
+func (m Many) One(seed uint64) *Result {
+	if m.Cluster {
+		return runCluster(seed, m.Mutant, m.Trace)
+	}
+	return RunMutant(seed, m.Mutant)
+}
+
+func (t *Total) add(r *Result) {
+	t.Seeds++
+	t.Sum.Add(&r.Stats)
+	t.Virtual += r.Virtual
+	t.Nodes += uint64(r.Nodes)
+	if r.Calm != "" {
+		t.Calm++
+	}
+	if r.Violation != nil && (t.Failed == nil || r.Seed < t.Failed.Seed) {
+		t.Failed = r
+	}
 }

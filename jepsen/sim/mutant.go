@@ -23,6 +23,8 @@ type Mutant struct {
 	Event func(n *node, event any) bool
 	// Reply sees every answer after the core and may change it; false drops it.
 	Reply func(n *node, r *core.Reply) bool
+	// Send sees every message of the core to another node; false drops it.
+	Send func(n *node, m *core.Send) bool
 	// Crash may damage the disk while the node is down.
 	Crash func(n *node)
 }

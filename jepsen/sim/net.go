@@ -25,8 +25,8 @@ type conn struct {
 
 // dial makes a connection, or nil when no node listens.
 func (s *sim) dial(client *caller) *conn {
-	n := s.node
-	if !n.up || n.draining {
+	n := s.server(client)
+	if n == nil || !n.up || n.draining {
 		return nil
 	}
 	s.connID++

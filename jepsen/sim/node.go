@@ -11,7 +11,6 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
-	"github.com/norn-dev/norn/store/memstore"
 )
 
 // node is one node: a process that comes and goes over a disk that stays. It
@@ -20,7 +19,11 @@ type node struct {
 	s     *sim
 	clock local
 	disk  *disk
-	cells *memstore.Mem // the register's own disk
+	cells *disk // the register's own disk
+	self  register.Member
+	index int     // in the cluster
+	peers *member // its part in the register's group; nil: it is alone and has a register of its own
+	away  bool    // it is not to be started again
 
 	up       bool
 	life     int // number of the process; what belongs to an older one is void
@@ -57,12 +60,13 @@ type round struct {
 	replies  []core.Reply
 	reads    []core.Read
 	archives []core.Archive
+	sends    []core.Send
 	snapshot store.Snapshot
 }
 
 func newNode(s *sim) *node {
-	n := &node{s: s, disk: newDisk(), cells: memstore.New(), paused: map[string]bool{}}
-	if err := register.Format(n.cells, s.config().Cluster, self); err != nil {
+	n := &node{s: s, self: self, disk: newDisk(), cells: newDisk(), paused: map[string]bool{}}
+	if err := register.Format(n.cells, n.config().Cluster, self); err != nil {
 		s.broken("the register cannot be formatted: %v", err)
 	}
 	return n
@@ -77,18 +81,16 @@ func (n *node) start() {
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
 	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
 	n.turning, n.syncing, n.draining, n.wake = false, false, false, never
-	var err error
-	if n.register, err = register.OpenLocal(n.cells); err != nil {
-		s.broken("the register does not open: %v", err)
-		return
-	}
-	if n.core, err = core.Open(s.config(), n.disk, n.clock.time(s.now)); err != nil {
-		s.broken("the core does not open: %v", err)
+	if err := n.open(); err != nil {
+		s.broken("%snode does not open: %v", n, err)
 		return
 	}
 	n.up = true
-	s.note("node starts, wall clock off by %v", time.Duration(n.clock.off))
+	s.note("%snode starts, wall clock off by %v", n, time.Duration(n.clock.off))
 	n.poke()
+	if n.peers != nil {
+		n.peers.begin()
+	}
 }
 
 // crash ends the process as power loss does: of what is not durable any prefix
@@ -105,7 +107,7 @@ func (n *node) crash() {
 	if u := n.disk.unsynced(); u > 0 && s.chance(0.6) {
 		keep = s.rnd.IntN(u + 1)
 	}
-	s.note("node crashes, %d of %d unsynced batches survive", keep, n.disk.unsynced())
+	s.note("%snode crashes, %d of %d unsynced batches survive", n, keep, n.disk.unsynced())
 	s.stats[Crashes]++
 	if n.disk.unsynced() > keep {
 		s.stats[CrashesWithLoss]++
@@ -121,7 +123,7 @@ func (n *node) stop() {
 	n.unanswered()
 	n.up, n.steps, n.armed = false, 0, false
 	n.life++
-	n.s.note("node stops")
+	n.s.note("%snode stops", n)
 	n.s.stats[Stops]++
 	n.down(n.disk.unsynced())
 }
@@ -132,20 +134,52 @@ func (n *node) down(keep int) {
 	if s.mutant.Crash != nil {
 		s.mutant.Crash(n)
 	}
-	n.cells = n.cells.Crash(0)
-	n.core, n.register = nil, nil
-	s.audit()
-	for _, c := range s.conns {
-		c.broken()
+	if n.peers != nil {
+		n.cells.crash(s.rnd.IntN(n.cells.unsynced() + 1))
+	} else {
+		n.cells.crash(0)
 	}
-	s.conns = nil
+	n.core, n.register, n.peers = nil, nil, nil
+	n.audit()
+	s.conns = slices.DeleteFunc(s.conns, func(c *conn) bool {
+		if c.node == n {
+			c.broken()
+		}
+		return c.node == n
+	})
 	wait := s.about(s.plan.crash.down)
 	if d := s.plan.clock.restart; d > 0 {
 		n.clock.off = int64(s.between(-d, d))
 		s.stats[ClockSteps]++
 		s.note("%s", check.ClockStepped)
 	}
-	s.after(wait, n.start)
+	life := n.life
+	s.after(wait, func() {
+		if !n.up && !n.away && n.life == life {
+			n.start()
+		}
+	})
+}
+
+// open opens what is on the disks.
+func (n *node) open() (err error) {
+	if n.s.fleet != nil {
+		n.peers, err = openMember(n)
+	} else {
+		n.register, err = register.OpenLocal(n.cells)
+	}
+	if err == nil {
+		n.core, err = core.Open(n.config(), n.disk, n.clock.time(n.s.now))
+	}
+	return err
+}
+
+// String names the node in notes; of a node that is alone there is no name.
+func (n *node) String() string {
+	if n.s.fleet == nil {
+		return ""
+	}
+	return n.self.Node + ": "
 }
 
 // step passes one step of the contract and tells whether the process has died
@@ -211,7 +245,7 @@ func (n *node) receive(c *conn, r *core.Request, urgent bool) {
 // which stall, turns of the loop, and answers of the register.
 func (n *node) patience() time.Duration {
 	p := &n.s.plan.disk
-	d := time.Second + 60*(p.sync+p.loop+p.answer+p.read)
+	d := time.Second + 60*(p.sync+p.loop+p.answer+p.read) + n.s.plan.cluster.patience()
 	if n.s.stalls {
 		d += 4 * stallFor
 	}

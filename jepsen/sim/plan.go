@@ -27,6 +27,8 @@ type plan struct {
 	tasks                               int // at most about so many
 	producers, workers, readers, admins int
 
+	cluster clusterPlan // zero: there is one node
+
 	net   netPlan
 	disk  diskPlan
 	crash crashPlan

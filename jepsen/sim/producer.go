@@ -121,8 +121,8 @@ func (p *producer) again() {
 // conflict asks for another task under the ID of an acknowledged one.
 func (p *producer) conflict() {
 	j := p.s.board.some(&p.s.world)
-	if j == nil || !j.acked {
-		return
+	if j == nil || !j.acked || p.s.fleet != nil {
+		return // of two replicas that do not know of each other's, both say yes
 	}
 	other := *j
 	other.priority += 7
@@ -134,7 +134,7 @@ func (p *producer) conflict() {
 func (p *producer) send(jobs []*job, tries int) {
 	s := p.s
 	p.busy++
-	m := &nornv1.EnqueueRequest{}
+	m := &nornv1.EnqueueRequest{Durability: s.durability()}
 	for _, j := range jobs {
 		s.board.add(j)
 		m.Tasks = append(m.Tasks, j.spec())
@@ -148,7 +148,7 @@ func (p *producer) send(jobs []*job, tries int) {
 		}
 		left := jobs
 		if a.fine() {
-			left = p.settle(jobs, a.end.Items)
+			left = p.settle(jobs, a.end.Items, s.weak(m))
 		} else if a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 			left = nil
 		}
@@ -163,10 +163,11 @@ func (p *producer) send(jobs []*job, tries int) {
 }
 
 // settle notes which tasks are in, and gives those that are worth another try.
-func (p *producer) settle(jobs []*job, results []history.Item) (left []*job) {
+func (p *producer) settle(jobs []*job, results []history.Item, weak bool) (left []*job) {
 	for n, r := range results {
 		switch r.Error {
 		case "":
+			jobs[n].weak = weak && (jobs[n].weak || !jobs[n].acked)
 			jobs[n].acked = true
 			if r.Existed {
 				p.s.stats[Existed]++

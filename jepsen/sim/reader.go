@@ -55,7 +55,7 @@ func (r *reader) act() {
 }
 
 func (r *reader) get(task id.ID, done func(*answer)) {
-	r.do(&nornv1.GetRequest{Id: task.Bytes()}, 3*time.Second, func(a *answer) {
+	r.do(&nornv1.GetRequest{Id: task.Bytes(), Consistency: r.s.consistency()}, 3*time.Second, func(a *answer) {
 		if a.fine() {
 			r.s.stats[Reads]++
 		}

@@ -20,5 +20,9 @@ func (r *Result) Report(to io.Writer, events int) {
 		fmt.Fprintf(to, "plan: %s\n", plan.Text)
 	}
 	fmt.Fprintf(to, "what happened: %s\nhistory %016x, %d events\n", &r.Stats, r.Sum, len(r.Events))
-	fmt.Fprintf(to, "again, with the whole history: make sim SEED=%d SEEDS=1 SIMARGS=-events=0\n", r.Seed)
+	kind := "nodes=1"
+	if r.Nodes > 1 {
+		kind = "nodes=many"
+	}
+	fmt.Fprintf(to, "again, with the whole history: make sim SEED=%d SEEDS=1 SIMARGS='-%s -events=0'\n", r.Seed, kind)
 }

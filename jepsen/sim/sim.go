@@ -24,7 +24,8 @@ type sim struct {
 	checker *check.Checker
 	found   *check.Violation
 
-	node   *node
+	node   *node   // of a run with one node
+	fleet  *fleet  // of a run with several; nil: there is one
 	conns  []*conn // those of clients that are open
 	connID uint64
 	op     uint64
@@ -44,6 +45,7 @@ type sim struct {
 	stalls   bool // the disk may stall
 	healing  bool // the storm is over
 	stopping bool // workers go home
+	tracing  bool // the history has more notes
 }
 
 // Result is what came of a run.
@@ -56,6 +58,10 @@ type Result struct {
 	Events []*history.Event
 	// Virtual is how much time passed in the run.
 	Virtual time.Duration
+	// Nodes is how many nodes there were.
+	Nodes int
+	// Calm says of a run of several nodes why it proves nothing; "": it counts.
+	Calm string
 }
 
 // Run runs one seed against a node that is as it should be.
@@ -63,7 +69,7 @@ func Run(seed uint64) *Result { return RunMutant(seed, Mutant{}) }
 
 // RunMutant runs one seed against a mutant.
 func RunMutant(seed uint64, m Mutant) *Result {
-	s := &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}}
+	s := newSim(seed, m)
 	s.plan = s.draw()
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps())}
@@ -74,6 +80,19 @@ func RunMutant(seed uint64, m Mutant) *Result {
 	s.note("seed %d: %+v", seed, s.plan)
 	s.node = newNode(s)
 	s.node.start()
+	s.people()
+	s.trouble()
+	s.after(s.plan.storm, s.heal)
+	s.run()
+	return s.result(seed)
+}
+
+func newSim(seed uint64, m Mutant) *sim {
+	return &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}}
+}
+
+// people begins the clients.
+func (s *sim) people() {
 	for range s.plan.producers {
 		s.producers = append(s.producers, s.newProducer())
 	}
@@ -86,12 +105,12 @@ func RunMutant(seed uint64, m Mutant) *Result {
 	for range s.plan.admins {
 		s.admins = append(s.admins, s.newAdmin())
 	}
-	s.trouble()
-	s.after(s.plan.storm, s.heal)
-	s.run()
+}
+
+func (s *sim) result(seed uint64) *Result {
 	return &Result{
 		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Events: s.events,
-		Virtual: time.Duration(s.now),
+		Virtual: time.Duration(s.now), Nodes: max(1, s.plan.cluster.nodes),
 	}
 }
 
@@ -173,7 +192,7 @@ func (s *sim) repeat(every time.Duration, fn func()) {
 // nextCrash plans the next crash or clean stop.
 func (s *sim) nextCrash() {
 	c := s.plan.crash
-	if c.every == 0 || s.healing {
+	if c.every == 0 || s.healing || s.fleet != nil {
 		return
 	}
 	s.after(s.about(c.every), func() {
@@ -202,6 +221,14 @@ func (s *sim) heal() {
 	s.node.steps, s.node.armed, s.node.clock.off = 0, false, 0
 	s.note("%s", check.ClockStepped)
 	s.note("the storm is over")
+	s.calmDown()
+	s.node.freeDisk()
+	// Late copies of requests still arrive; then everything has to finish.
+	s.after(20*time.Second, func() { s.await(s.now + int64(s.longest())) })
+}
+
+// calmDown has the clients begin nothing new.
+func (s *sim) calmDown() {
 	for _, p := range s.producers {
 		p.stopped = true
 	}
@@ -212,9 +239,6 @@ func (s *sim) heal() {
 		a.stopped = true
 		a.after(3*time.Second, a.resume) // by then nothing late is under way
 	}
-	s.node.freeDisk()
-	// Late copies of requests still arrive; then everything has to finish.
-	s.after(20*time.Second, func() { s.await(s.now + int64(s.longest())) })
 }
 
 // longest is the longest time after which everything must be finished that can
@@ -247,9 +271,11 @@ func (s *sim) await(until int64) {
 
 // finished tells whether there is nothing left to do.
 func (s *sim) finished() bool {
-	if !s.node.up {
-		return false
-	}
+	return s.node.up && s.idle() && !s.node.unfinished()
+}
+
+// idle tells whether no client has something to do yet.
+func (s *sim) idle() bool {
 	for _, p := range s.producers {
 		if p.busy > 0 {
 			return false
@@ -260,7 +286,7 @@ func (s *sim) finished() bool {
 			return false
 		}
 	}
-	return !s.node.unfinished()
+	return true
 }
 
 // readBack reads everything there is, in every way there is, and judges it.
@@ -280,8 +306,8 @@ func (s *sim) readBack() {
 // finish is the end of a run.
 func (s *sim) finish() {
 	s.node.unanswered()
-	s.audit()
-	s.node.buried()
+	s.node.audit()
+	looking{s.node}.buried()
 	if v := s.checker.Finish(); v != nil {
 		s.fail(v)
 	}

@@ -23,16 +23,16 @@ var (
 
 // TestSim runs some seeds against the core as it is. More: make sim.
 func TestSim(t *testing.T) {
-	sum, n, failed := Many{From: *seed, Seeds: *seeds, Workers: runtime.GOMAXPROCS(0)}.Run()
-	if failed != nil {
+	all := Many{From: *seed, Seeds: *seeds, Workers: runtime.GOMAXPROCS(0)}.Run()
+	if all.Failed != nil {
 		var text bytes.Buffer
-		failed.Report(&text, *events)
+		all.Failed.Report(&text, *events)
 		t.Fatal(text.String())
 	}
-	if missing := sum.Calm(int(n)); len(missing) > 0 && n >= 50 {
+	if missing := all.Sum.Calm(int(all.Seeds)); len(missing) > 0 && all.Seeds >= 50 {
 		t.Fatalf("too little happened: %v", missing)
 	}
-	t.Log(&sum)
+	t.Log(&all.Sum)
 }
 
 // TestSameSeedSameHistory: without it no failure could be looked into.

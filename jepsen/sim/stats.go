@@ -45,6 +45,16 @@ const (
 	Collected
 	Parked // rounds that left claim requests waiting and were looked at
 	Audits
+	Joins // from here on only clusters have any
+	Messages
+	LostMessages
+	Comparisons // of replicas
+	Repaired    // facts that replicas of a cohort lacked
+	Copied      // facts that came with a partition, or left with it
+	Moves       // members that were added to cohorts
+	Splits
+	SlowLinks
+	Leaders // changes of the leader of a partition
 	numStats
 )
 
@@ -53,6 +63,7 @@ var statNames = [numStats]string{
 	"updates", "completed", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
+	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
 }
 
 // Stats counts what happened.

@@ -210,7 +210,7 @@ func (w *worker) update(j *work) {
 
 func (w *worker) sendUpdate(j *work, seq uint64, output bool, tries int) {
 	data := fmt.Appendf(nil, "%s %d", w.name, seq)
-	w.do(&nornv1.UpdateRequest{Id: j.task.Bytes(), Token: j.token, Seq: seq, Data: data, Output: output}, 2*time.Second, func(a *answer) {
+	w.do(&nornv1.UpdateRequest{Id: j.task.Bytes(), Token: j.token, Seq: seq, Data: data, Output: output, Durability: w.s.durability()}, 2*time.Second, func(a *answer) {
 		if a.fine() {
 			w.s.stats[Updates]++
 			return
@@ -276,7 +276,7 @@ func (w *worker) complete(j *work) {
 	auto := w.s.chance(0.3)
 	w.insist(4, func(done func(*answer)) {
 		m := &nornv1.Completion{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, AutoSeq: auto, Result: []byte(w.name)}
-		w.do(&nornv1.CompleteRequest{Completions: []*nornv1.Completion{m}}, 2*time.Second, func(a *answer) {
+		w.do(&nornv1.CompleteRequest{Completions: []*nornv1.Completion{m}, Durability: w.s.durability()}, 2*time.Second, func(a *answer) {
 			if a.fine() && a.end.Items[0].Error == "" {
 				w.s.stats[Completions]++
 			}

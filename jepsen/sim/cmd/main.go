@@ -13,23 +13,53 @@ import (
 	"github.com/norn-dev/norn/jepsen/sim"
 )
 
+// options are those of the command line.
+type options struct {
+	from, seeds, clusters uint64
+	workers, events       int
+	nodes, out, name      string
+	trace                 bool
+}
+
 func main() {
-	from := flag.Uint64("seed", 1, "first seed")
-	seeds := flag.Uint64("seeds", 1000, "number of seeds")
-	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "seeds that run at once")
-	events := flag.Int("events", 100, "events of a failing history to print; 0: all")
-	out := flag.String("history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
-	name := flag.String("mutant", "", "run a mutant: the one whose name contains this")
+	var o options
+	flag.Uint64Var(&o.from, "seed", 1, "first seed")
+	flag.Uint64Var(&o.seeds, "seeds", 1000, "number of seeds of one node")
+	flag.Uint64Var(&o.clusters, "clusters", 0, "number of seeds of clusters; 0: one for each 20 of one node, or as -nodes says")
+	flag.StringVar(&o.nodes, "nodes", "both", "1: one node only, many: clusters only, as many as -seeds says")
+	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at once")
+	flag.IntVar(&o.events, "events", 100, "events of a failing history to print; 0: all")
+	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
+	flag.StringVar(&o.out, "history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
+	flag.StringVar(&o.name, "mutant", "", "run a mutant: the one whose name contains this")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster.
 	debug.SetGCPercent(400)
-	os.Exit(run(*from, *seeds, *workers, *events, *out, *name))
+	os.Exit(o.all())
 }
 
-func run(from, seeds uint64, workers, events int, out, name string) int {
-	many := sim.Many{From: from, Seeds: seeds, Workers: workers}
-	for _, m := range sim.Mutants() {
-		if name != "" && strings.Contains(m.Name, name) {
+// all runs seeds of one node, then of clusters.
+func (o *options) all() int {
+	if o.clusters == 0 {
+		o.clusters = (o.seeds + 19) / 20
+	}
+	switch o.nodes {
+	case "1":
+		return o.run(false, o.seeds)
+	case "many":
+		return o.run(true, o.seeds)
+	}
+	return max(o.run(false, o.seeds), o.run(true, o.clusters))
+}
+
+func (o *options) run(cluster bool, seeds uint64) int {
+	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace}
+	mutants := sim.Mutants()
+	if cluster {
+		mutants = sim.ClusterMutants()
+	}
+	for _, m := range mutants {
+		if o.name != "" && strings.Contains(m.Name, o.name) {
 			many.Mutant = m
 			fmt.Fprintf(os.Stderr, "mutant: %s\n", m.Name)
 			break
@@ -40,29 +70,48 @@ func run(from, seeds uint64, workers, events int, out, name string) int {
 	many.Progress = func(done uint64, sum *sim.Stats) {
 		if now := time.Now(); now.Sub(said) > 5*time.Second {
 			said = now
-			fmt.Fprintf(os.Stderr, "%d of %d seeds, %.0f per second, %d operations, %d grants, %d crashes\n",
+			fmt.Fprintf(os.Stderr, "%d of %d seeds, %.1f per second, %d operations, %d grants, %d crashes\n",
 				done, seeds, float64(done)/now.Sub(began).Seconds(), sum[sim.Operations], sum[sim.Grants], sum[sim.Crashes])
 		}
 	}
-	sum, done, failed := many.Run()
-	took := time.Since(began)
-	fmt.Printf("%d seeds from %d in %.1f s, %.1f per second on %d cores\n%s\n", done, from, took.Seconds(), float64(done)/took.Seconds(), workers, &sum)
-	if failed == nil && seeds == 1 {
-		failed = sim.RunMutant(from, many.Mutant)
+	all := many.Run()
+	took := time.Since(began).Seconds()
+	what := "of one node"
+	if cluster {
+		what = "of clusters"
 	}
-	if failed != nil && out != "" {
-		if err := save(out, failed.Events); err != nil {
+	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, &all.Sum)
+	if cluster {
+		virtual := all.Virtual.Seconds()
+		fmt.Printf("%.0f simulated seconds, %.0f per second and core, of %.1f nodes and %.1f operations per second; %d seeds do not count: too little happened\n",
+			virtual, virtual/took/float64(o.workers), float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, all.Calm)
+	}
+	return o.judge(&many, &all, seeds)
+}
+
+// judge reports the failure, if there is one, and gives the exit status.
+func (o *options) judge(many *sim.Many, all *sim.Total, seeds uint64) int {
+	r := all.Failed
+	if r == nil && seeds == 1 {
+		r = many.One(o.from)
+	}
+	if r != nil && o.out != "" {
+		if err := save(o.out, r.Events); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
 	}
-	if failed != nil && (failed.Violation != nil || events == 0) {
-		failed.Report(os.Stdout, events)
+	if r != nil && (r.Violation != nil || o.events == 0) {
+		r.Report(os.Stdout, o.events)
 	}
-	if failed != nil && failed.Violation != nil {
+	if r != nil && r.Violation != nil {
 		return 1
 	}
-	if missing := sum.Calm(int(done)); len(missing) > 0 && done >= 100 {
+	switch missing := all.Sum.Calm(int(all.Seeds)); {
+	case many.Cluster && 4*all.Calm > all.Seeds:
+		fmt.Println("too little happened to prove anything")
+		return 1
+	case !many.Cluster && len(missing) > 0 && all.Seeds >= 100:
 		fmt.Printf("too little happened to prove anything: %s\n", strings.Join(missing, "; "))
 		return 1
 	}

@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/store"
+)
+
+// fleet is a cluster: the nodes that there are or were, and what lies between
+// them. Nodes have numbers here; to each other they are members.
+type fleet struct {
+	s     *sim
+	nodes []*node
+	links [][]link // from, to
+	lost  int64    // true time at which a disk was lost last
+	seen  uint64   // the newest revision of the register that any node has seen
+	cells []register.Cell
+
+	forming bool // the cluster is not whole for the first time yet
+}
+
+// Cluster runs one seed of a cluster.
+//
+// It begins with one node; the others join it. When all of them hold their
+// share the storm begins, and after it everything heals: what is down starts
+// again, and the cluster has to come to rest with every acknowledged task on
+// every replica of its cohort, all replicas equal, nobody else with data, and
+// the same answers from every node.
+func Cluster(seed uint64) *Result { return ClusterMutant(seed, Mutant{}) }
+
+// ClusterMutant runs one seed of a cluster of mutants.
+func ClusterMutant(seed uint64, m Mutant) *Result { return runCluster(seed, m, false) }
+
+func runCluster(seed uint64, m Mutant, trace bool) *Result {
+	s := newSim(seed, m)
+	s.tracing = trace
+	s.plan = s.drawCluster()
+	s.stalls = s.plan.disk.stall > 0
+	s.checker = check.New(check.Options{
+		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
+		Unfenced: true, Lossy: s.plan.cluster.lossy(),
+	})
+	s.note("seed %d, a cluster: %+v", seed, s.plan)
+	f := &fleet{s: s, forming: true}
+	s.fleet = f
+	for range s.plan.cluster.nodes {
+		f.add()
+	}
+	f.found(f.nodes[0])
+	for _, n := range f.nodes[1:] {
+		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+	}
+	s.after(2*time.Second, s.people)
+	f.gossip()
+	f.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.forming = false
+		s.note("the storm begins")
+		f.trouble()
+		s.after(s.plan.storm, f.heal)
+	})
+	s.run()
+	r := s.result(seed)
+	r.Calm = f.calm()
+	return r
+}
+
+// add makes room for one more node.
+func (f *fleet) add() *node {
+	n := &node{s: f.s, index: len(f.nodes), paused: map[string]bool{}}
+	n.self.Node = fmt.Sprintf("n%d", n.index+1)
+	f.nodes = append(f.nodes, n)
+	for i := range f.links {
+		f.links[i] = append(f.links[i], link{})
+	}
+	f.links = append(f.links, make([]link, len(f.nodes)))
+	return n
+}
+
+// zone is where a node stands: two share one.
+func (f *fleet) zone(n *node) string { return fmt.Sprintf("z%d", n.index%f.s.plan.cluster.zones+1) }
+
+// mint gives a node empty disks and with them a new incarnation.
+func (f *fleet) mint(n *node) {
+	n.disk, n.cells = newDisk(), newDisk()
+	for i := range n.self.Incarnation {
+		n.self.Incarnation[i] = byte(f.s.rnd.Uint32())
+	}
+}
+
+// record is the node as the register is to know it.
+func (f *fleet) record(n *node, status register.NodeStatus) register.Node {
+	return register.Node{Member: n.self, Addresses: []string{n.self.Node + ":1"}, Zone: f.zone(n), Weight: 1, Status: status}
+}
+
+// found makes the cluster.
+func (f *fleet) found(n *node) {
+	f.mint(n)
+	f.format(n, func(b *store.Batch) error {
+		return group.Format(n.cells, b, f.s.plan.cluster.fixed(&f.s.plan), f.record(n, register.Active))
+	})
+	n.start()
+}
+
+func (f *fleet) format(n *node, write func(b *store.Batch) error) {
+	var b store.Batch
+	if err := write(&b); err != nil {
+		f.s.broken("%sthe register cannot be formatted: %v", n, err)
+		return
+	}
+	n.cells.apply(&b)
+	n.cells.harden(n.cells.applied)
+}
+
+// join asks to be let in, as a new incarnation, until somebody says yes: any
+// member writes the newcomer into the register. Then its leader fills the node.
+func (f *fleet) join(n *node) {
+	f.mint(n)
+	f.s.note("%sasks to join", n)
+	f.enter(n)
+}
+
+func (f *fleet) enter(n *node) {
+	s := f.s
+	life := n.life
+	again := func() {
+		s.after(s.about(500*time.Millisecond), func() {
+			if n.life == life && !n.up && !n.away {
+				f.enter(n)
+			}
+		})
+	}
+	by := pick(&s.world, f.nodes)
+	if by == n || !by.up || by.peers.state().Cluster.Partitions == 0 || f.apart(n, by) {
+		again()
+		return
+	}
+	s.after(s.delay(), func() {
+		if !by.up {
+			again()
+			return
+		}
+		by.peers.do(register.Request{Nodes: []register.NodeChange{{New: f.record(n, register.Joining)}}}, func(r register.Result) {
+			if n.life != life || n.up || n.away {
+				return
+			}
+			if _, known := r.State.Find(n.self); r.Err != nil || !known {
+				again()
+				return
+			}
+			f.format(n, func(b *store.Batch) error { return group.Join(n.cells, b, cluster, n.self) })
+			s.note("%swas let in by %s", n, by.self.Node)
+			s.stats[Joins]++
+			n.start()
+		})
+		s.after(6*time.Second, again) // the answer may never come
+	})
+}
+
+// alive gives the nodes that run.
+func (f *fleet) alive() []*node {
+	return slices.DeleteFunc(slices.Clone(f.nodes), func(n *node) bool { return !n.up })
+}
+
+// find gives the node of a name.
+func (f *fleet) find(m register.Member) *node {
+	for _, n := range f.nodes {
+		if n.self.Node == m.Node {
+			return n
+		}
+	}
+	return nil
+}
+
+// server is the node that a client's next connection leads to.
+func (s *sim) server(c *caller) *node {
+	switch {
+	case s.fleet == nil:
+		return s.node
+	case c != nil && c.pin != nil:
+		return c.pin
+	}
+	return pick(&s.world, s.fleet.nodes)
+}
+
+// tasks gives the tasks that were acknowledged.
+func (b *board) acknowledged() (tasks []id.ID) {
+	for _, j := range b.jobs {
+		if j.acked && !j.weak {
+			tasks = append(tasks, j.id)
+		}
+	}
+	return tasks
+}

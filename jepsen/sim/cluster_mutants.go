@@ -1,0 +1,36 @@
+package sim
+
+import (
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/node/core"
+)
+
+// ClusterMutants are clusters whose nodes break one promise each, now and then.
+func ClusterMutants() []Mutant {
+	lost := []string{check.Lost, check.Undone, check.Stuck, check.Counting, convergence, check.StateRule}
+	return []Mutant{
+		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
+		{Name: "never repairs", Send: mute, Breaks: append(lost, "replies")},
+		{Name: "asks its disk for nothing", NoSync: true, Breaks: lost},
+	}
+}
+
+// forgetful drops what another node writes, and says that it has it.
+func forgetful(n *node, e any) bool {
+	m, ok := e.(*core.FromPeer)
+	if !ok {
+		return true
+	}
+	facts, ok := m.Message.(*core.Facts)
+	if !ok || !n.s.chance(0.3) {
+		return true
+	}
+	n.s.fleet.send(n, &core.Send{To: m.From, Message: &core.FactsTaken{Write: facts.Write}})
+	return false
+}
+
+// mute drops what nodes say to each other to compare replicas.
+func mute(n *node, m *core.Send) bool {
+	_, is := m.Message.(*core.Repair)
+	return !is || n.s.fleet.forming
+}

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// clusterPlan is what a seed of a cluster draws beside the rest.
+type clusterPlan struct {
+	nodes, zones int
+
+	heartbeat time.Duration // of the register's group
+	stable    time.Duration // a newcomer keeps up for so long before it votes
+	dead      time.Duration // silence after which others take over
+	repair    time.Duration // in which replicas compare a partition once
+
+	loss, again float64 // of messages between nodes that get lost, that come twice
+	disorder    bool    // they overtake each other
+	hints       time.Duration
+	mistakes    float64 // of hints that are wrong
+
+	one, all float64 // shares of writes and reads at these levels
+
+	split time.Duration // mean time between partitions; 0: never
+	slow  time.Duration // mean time between slow links
+	apart time.Duration // mean time until a partition or slow link heals
+}
+
+// fixed is what is fixed when the cluster is made.
+func (c *clusterPlan) fixed(p *plan) register.Cluster {
+	return register.Cluster{ID: cluster, Partitions: p.partitions, Replicas: 3}
+}
+
+// lossy tells whether disks get lost.
+func (c *clusterPlan) lossy() bool { return false }
+
+// patience is how much longer an answer may take where other nodes are asked.
+func (c *clusterPlan) patience() time.Duration {
+	if c.nodes == 0 {
+		return 0
+	}
+	return 20 * time.Second
+}
+
+// drawCluster makes the plan of a seed of a cluster.
+func (w *world) drawCluster() plan {
+	p := w.draw()
+	p.partitions = pick(w, []int{4, 8, 16})
+	p.tasks, p.producers, p.workers, p.readers, p.admins = 150+w.rnd.IntN(200), 2, 2+w.rnd.IntN(3), 1, 1
+	p.work.think = pick(w, []time.Duration{150 * time.Millisecond, 400 * time.Millisecond})
+	// Dependencies, unique keys and settings of queues are not followed across nodes
+	// yet.
+	p.work.settings, p.work.keyed, p.work.depends = false, 0, 0
+	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
+	p.storm = w.between(40*time.Second, 80*time.Second)
+	p.maxClaims, p.maxWaiters = 10_000, 1000
+	// What is forgotten is a matter of its own.
+	p.what, p.retention, p.deadRetention, p.collect, p.grace = nornv1.Retention_RETENTION_DELETE, time.Hour, 0, 0, 24*time.Hour
+	p.clock = clockPlan{drift: p.clock.drift}
+	p.disk.full = 0
+	p.net.delay = pick(w, []time.Duration{200 * time.Microsecond, 2 * time.Millisecond, 10 * time.Millisecond})
+	p.disk.sync = pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond, 30 * time.Millisecond})
+	p.disk.read = min(p.disk.read, time.Millisecond)
+	p.disk.loop = min(p.disk.loop, time.Millisecond)
+	p.crash = crashPlan{
+		every: pick(w, []time.Duration{5 * time.Second, 15 * time.Second}), down: pick(w, []time.Duration{500 * time.Millisecond, 5 * time.Second, 15 * time.Second}),
+		steps: w.chance(0.5), drained: pick(w, []float64{0, 0.3}),
+	}
+	c := &p.cluster
+	*c = clusterPlan{
+		nodes: pick(w, []int{3, 3, 4, 5, 5, 7}), zones: pick(w, []int{1, 3}),
+		heartbeat: 100 * time.Millisecond, stable: time.Second,
+		dead:   pick(w, []time.Duration{3 * time.Second, 10 * time.Second}),
+		repair: pick(w, []time.Duration{2 * time.Second, 10 * time.Second}),
+		loss:   pick(w, []float64{0, 0.01, 0.1}), again: pick(w, []float64{0, 0.02}), disorder: w.chance(0.5),
+		hints: pick(w, []time.Duration{200 * time.Millisecond, time.Second}), mistakes: pick(w, []float64{0, 0.02}),
+		one: pick(w, []float64{0, 0.2, 0.5}), all: pick(w, []float64{0, 0.05}),
+	}
+	return p
+}
+
+// calm takes all trouble away.
+func (c *clusterPlan) calm() {
+	c.loss, c.again, c.disorder, c.mistakes = 0, 0, false, 0
+	c.split, c.slow = 0, 0
+}
+
+// durability draws the level of a write; nil is the default.
+func (s *sim) durability() *nornv1.Durability {
+	c := &s.plan.cluster
+	switch {
+	case s.fleet == nil:
+	case s.chance(c.one):
+		return &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}
+	case s.chance(c.all):
+		return &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}
+	}
+	return nil
+}
+
+// consistency draws the level of a read; nil is the default.
+func (s *sim) consistency() *nornv1.Consistency {
+	c := &s.plan.cluster
+	switch {
+	case s.fleet == nil || s.healing:
+	case s.chance(c.one):
+		return &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE}
+	case s.chance(c.all):
+		return &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ALL}
+	}
+	return nil
+}
+
+// weak tells whether what is acknowledged to a request may be lost all the
+// same: with one copy of it on a disk, in a run in which disks get lost.
+func (s *sim) weak(m any) bool {
+	if s.fleet == nil || !s.plan.cluster.lossy() {
+		return false
+	}
+	w, ok := m.(interface{ GetDurability() *nornv1.Durability })
+	return ok && w.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
+}

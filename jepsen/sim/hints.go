@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+)
+
+// gossip has every node look who is there, now and then: what it sees is a
+// little old, and at times not so.
+func (f *fleet) gossip() {
+	for _, n := range f.nodes {
+		f.watch(n)
+	}
+}
+
+func (f *fleet) watch(n *node) {
+	f.s.after(f.s.about(f.s.plan.cluster.hints), func() {
+		if n.up {
+			f.sense(n)
+		}
+		f.watch(n)
+	})
+}
+
+// sense tells a node which others it can hold a connection with.
+func (f *fleet) sense(n *node) {
+	s := f.s
+	var up []register.Member
+	for _, o := range f.nodes {
+		is := o != n && o.up && !f.apart(n, o)
+		if s.chance(s.plan.cluster.mistakes) {
+			is = !is
+		}
+		if is && o != n {
+			up = append(up, o.self)
+		}
+	}
+	slices.SortFunc(up, func(a, b register.Member) int { return strings.Compare(a.Node, b.Node) })
+	if n.peers.sensed && slices.Equal(up, n.peers.up) {
+		return
+	}
+	for _, m := range n.peers.up {
+		if !slices.Contains(up, m) {
+			n.peers.put(group.Unreachable{Peer: m})
+		}
+	}
+	n.peers.up, n.peers.sensed = up, true
+	n.put(core.Alive{Members: slices.Clone(up)}, true)
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+)
+
+// member is a node's part in the register's group: the loop that package
+// raftnode is, over the virtual disk and network.
+type member struct {
+	n       *node
+	machine *group.Machine
+	inbox   []group.Event
+	turning bool // a turn is on its way
+	syncing bool // a Ready waits for the disk; no step until it is done
+	wake    int64
+	asked   map[uint64]asked
+	tag     uint64
+	leader  register.Member
+	leads   bool
+	up      []register.Member // who is thought to be there
+	sensed  bool              // it has looked
+}
+
+// asked is a request to the register under way.
+type asked struct {
+	tag  uint64
+	done func(register.Result)
+}
+
+func openMember(n *node) (*member, error) {
+	s, c := n.s, &n.s.plan.cluster
+	m := &member{n: n, wake: never, asked: map[uint64]asked{}}
+	var err error
+	m.machine, err = group.Open(group.Config{
+		Self: n.self, Cluster: cluster, Seed: s.rnd.Uint64(), Heartbeat: c.heartbeat, Stable: c.stable, Dead: c.dead,
+	}, n.cells, n.clock.time(s.now))
+	return m, err
+}
+
+// begin tells the core the last state on disk, and starts.
+func (m *member) begin() {
+	m.tell(m.machine.State())
+	m.poke()
+}
+
+func (m *member) state() register.State { return m.machine.State() }
+
+// tell gives the core a state, in the place of one that it has not looked at.
+func (m *member) tell(s register.State) {
+	m.n.put(core.Changed{State: s, Leads: m.leads}, true)
+}
+
+// do asks the register.
+func (m *member) do(r register.Request, done func(register.Result)) {
+	m.tag++
+	m.asked[m.tag] = asked{r.Tag, done}
+	r.Tag = m.tag
+	m.put(group.Asked{Request: r})
+}
+
+func (m *member) put(e group.Event) {
+	m.inbox = append(m.inbox, e)
+	m.poke()
+}
+
+func (m *member) poke() {
+	if m.turning || m.syncing {
+		return
+	}
+	m.turning = true
+	m.n.later(m.n.s.about(m.n.s.plan.disk.loop), m.turn)
+}
+
+// turn steps what has come in and does what follows from it.
+func (m *member) turn() {
+	m.turning = false
+	if m.syncing {
+		return
+	}
+	now := m.n.clock.time(m.n.s.now)
+	events := m.inbox
+	m.inbox = nil
+	for _, e := range append(events, group.Tick{}) {
+		if err := m.machine.Step(now, e); err != nil {
+			m.n.fatal(err)
+			return
+		}
+	}
+	m.drain()
+}
+
+// drain does what the machine wants until it wants nothing more or waits for
+// the disk.
+func (m *member) drain() {
+	n := m.n
+	for !m.syncing && m.machine.HasReady() {
+		ready, err := m.machine.Ready()
+		if err != nil {
+			n.fatal(err)
+			return
+		}
+		if ready.Persist != nil {
+			n.cells.apply(ready.Persist)
+			if n.step() {
+				return
+			}
+		}
+		if ready.Persist == nil || !ready.Sync {
+			if !m.finish(&ready) {
+				return
+			}
+			continue
+		}
+		m.syncing = true
+		mark := n.cells.applied
+		n.later(n.syncTime(), func() {
+			n.cells.harden(mark)
+			m.syncing = false
+			if n.step() || !m.finish(&ready) {
+				return
+			}
+			m.drain()
+			if len(m.inbox) > 0 {
+				m.poke()
+			}
+		})
+	}
+	if !m.syncing {
+		m.rest()
+	}
+}
+
+// finish sends and hands out what a Ready holds once it is durable. It is false
+// when the process has died at it.
+func (m *member) finish(ready *group.Ready) bool {
+	n := m.n
+	for i := range ready.Messages {
+		msg := &ready.Messages[i]
+		n.s.fleet.post(n, msg.To, func(to *node) { to.peers.put(group.Received{Data: slices.Clone(msg.Data)}) })
+	}
+	for _, r := range ready.Results {
+		if a, ok := m.asked[r.Tag]; ok {
+			delete(m.asked, r.Tag)
+			r.Tag = a.tag
+			a.done(r)
+		}
+	}
+	if err := m.machine.Advance(); err != nil {
+		n.fatal(err)
+		return false
+	}
+	st := m.machine.Status()
+	m.leads = st.Leads
+	changed := st.Leader != m.leader
+	m.leader = st.Leader
+	if k := len(ready.Changes); k > 0 {
+		n.s.fleet.learned(n, &ready.Changes[k-1])
+		m.tell(ready.Changes[k-1])
+	} else if changed {
+		m.tell(m.machine.State())
+	}
+	return !n.step()
+}
+
+// rest sleeps until something is due.
+func (m *member) rest() {
+	n := m.n
+	at := n.clock.whenMono(m.machine.Wake())
+	if at == m.wake && at > n.s.now || at == never {
+		m.wake = at
+		return
+	}
+	m.wake = at
+	life := n.life
+	n.s.at(max(at, n.s.now)+int64(n.s.about(50*time.Microsecond)), func() {
+		if n.life == life && m.wake <= n.s.now && !m.turning && !m.syncing {
+			m.turning = true
+			m.turn()
+		}
+	})
+}
+
+// fatal ends a process that must not go on.
+func (n *node) fatal(err error) {
+	if !n.up {
+		return
+	}
+	n.s.broken("%sthe node stops: %v", n, err)
+}

@@ -1,0 +1,345 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/placement"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// convergence is the invariant of clusters that come to rest.
+const convergence = "convergence"
+
+// Times of a cluster that comes to rest.
+const (
+	lookEvery = 500 * time.Millisecond
+	restless  = 3 * time.Minute  // it must be whole by then
+	quietFor  = 20 * time.Second // and nothing may move for so long
+)
+
+// await waits until everything is finished, or for as long as that may take.
+func (f *fleet) await(until int64) {
+	s := f.s
+	if s.now < until && (!s.idle() || f.unfinished()) {
+		s.after(time.Second, func() { f.await(until) })
+		return
+	}
+	s.stopping = true
+	for _, w := range s.workers {
+		w.stopped = true
+	}
+	// What workers still have under way ends.
+	s.after(15*time.Second, func() {
+		f.whenWhole(s.now+int64(restless), "the cluster does not come to rest", f.quiet)
+	})
+}
+
+// unfinished tells whether some node has a task that can be worked on.
+func (f *fleet) unfinished() bool {
+	return slices.ContainsFunc(f.nodes, func(n *node) bool { return n.up && n.unfinished() })
+}
+
+// whenWhole waits until every partition has all its replicas, all of them equal
+// and nobody else with data of it.
+func (f *fleet) whenWhole(until int64, complaint string, then func()) {
+	s := f.s
+	why := f.unsettled()
+	switch {
+	case why == "":
+		then()
+	case s.now >= until:
+		s.violation(convergence, "%s: %s", complaint, why)
+	default:
+		s.after(lookEvery, func() { f.whenWhole(until, complaint, then) })
+	}
+}
+
+// quiet: a cluster at rest stays at rest. Then everything is read back.
+func (f *fleet) quiet() {
+	s := f.s
+	s.note(check.Settled)
+	before, repaired, copied := f.alive()[0].peers.state(), s.stats[Repaired], s.stats[Copied]
+	s.after(quietFor, func() {
+		after := f.alive()[0].peers.state()
+		moved := churn(&before, &after)
+		switch why := f.unsettled(); {
+		case why != "":
+			s.violation(convergence, "the cluster had come to rest, and now: %s", why)
+		case moved != "":
+			s.violation(convergence, "the register goes on changing though nothing happens: %s", moved)
+		case s.stats[Repaired] != repaired || s.stats[Copied] != copied:
+			s.violation(convergence, "facts travel though all replicas are equal")
+		default:
+			f.inspect()
+			f.readBack(0, nil)
+		}
+	})
+}
+
+// churn tells what should not have changed between two states of a cluster at
+// rest. Leadership may return to the preferred leader: that takes its time.
+func churn(before, after *register.State) string {
+	if before.Plan.Version != after.Plan.Version || !reflect.DeepEqual(before.Nodes, after.Nodes) {
+		return "the plan or the nodes"
+	}
+	view := placement.See(*after, nil)
+	for p := range after.Cells {
+		old, now := &before.Cells[p], &after.Cells[p]
+		planned := view.Planned(ring.Partition(p))
+		switch {
+		case old.Same(now):
+		case !slices.Equal(old.Cohort, now.Cohort) && !sameMembers(old.Cohort, now.Cohort):
+			return fmt.Sprintf("the cohort of partition %d, from %v to %v", p, names(old.Cohort), names(now.Cohort))
+		case now.Epoch > old.Epoch+2 || len(planned) > 0 && now.Leader != planned[0]:
+			return fmt.Sprintf("partition %d is led by %s in epoch %d, and was by %s in epoch %d", p, now.Leader.Node, now.Epoch, old.Leader.Node, old.Epoch)
+		}
+	}
+	return ""
+}
+
+func sameMembers(a, b []register.Member) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(m register.Member) bool { return !slices.Contains(b, m) })
+}
+
+// unsettled tells what keeps a cluster from being at rest; "" is nothing.
+func (f *fleet) unsettled() string {
+	var all []*node
+	for _, n := range f.nodes {
+		switch {
+		case n.away:
+		case !n.up:
+			return n.self.Node + " is down"
+		default:
+			all = append(all, n)
+		}
+	}
+	state := all[0].peers.state()
+	for _, n := range all {
+		s := n.peers.state()
+		if s.Revision > state.Revision {
+			state = s
+		}
+	}
+	for _, n := range all {
+		if r := n.peers.state().Revision; r != state.Revision {
+			return fmt.Sprintf("%s has revision %d of the register, the newest is %d", n.self.Node, r, state.Revision)
+		}
+	}
+	active := 0
+	for i := range state.Nodes {
+		switch n := &state.Nodes[i]; n.Status {
+		case register.Joining, register.Leaving:
+			return fmt.Sprintf("%s is %v", n.Node, n.Status)
+		case register.Active:
+			active++
+		}
+	}
+	for p := range state.Cells {
+		if why := f.partition(all, ring.Partition(p), &state.Cells[p], min(active, state.Cluster.Replicas)); why != "" {
+			return fmt.Sprintf("partition %d: %s", p, why)
+		}
+	}
+	return ""
+}
+
+func (f *fleet) partition(all []*node, p ring.Partition, cell *register.Cell, want int) string {
+	if len(cell.Cohort) != want {
+		return fmt.Sprintf("%d replicas, not %d", len(cell.Cohort), want)
+	}
+	var first *node
+	var root antientropy.Node
+	for _, m := range cell.Cohort {
+		n := f.find(m)
+		if n == nil || n.self != m || !n.up {
+			return fmt.Sprintf("%s is in the cohort and not there", m.Node)
+		}
+		got, ok := f.root(n, p)
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s has no whole tree", m.Node)
+		case first == nil:
+			first, root = n, got
+		case got != root:
+			return fmt.Sprintf("%s has %d facts, %s has %d", first.self.Node, root.Count, m.Node, got.Count)
+		}
+	}
+	for _, n := range all {
+		if !slices.Contains(cell.Cohort, n.self) && !vnode.Empty(n.disk, p) {
+			return fmt.Sprintf("%s has data and is not in the cohort", n.self.Node)
+		}
+	}
+	return ""
+}
+
+// root is that of the tree of a replica, as its disk has it.
+func (f *fleet) root(n *node, p ring.Partition) (antientropy.Node, bool) {
+	if vnode.Dropping(n.disk, p) {
+		return antientropy.Node{}, false
+	}
+	v, err := vnode.Open(p, vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1}, n.disk, n.clock.time(f.s.now))
+	if err != nil {
+		f.s.violation("audit", "%spartition %d: %v", n, p, err)
+		return antientropy.Node{}, false
+	}
+	tree := vnode.Tree(v)
+	if tree == nil {
+		return antientropy.Node{}, false
+	}
+	return tree.Root(n.disk), true
+}
+
+// inspect looks at the disks: indexes and counters follow from the facts, and
+// every acknowledged task is on every replica of its cohort.
+func (f *fleet) inspect() {
+	s := f.s
+	for _, n := range f.alive() {
+		n.audit()
+		n.unanswered()
+	}
+	state := f.alive()[0].peers.state()
+	for _, task := range s.board.acknowledged() {
+		p := ring.Of(task, s.plan.partitions)
+		for _, m := range state.Cells[p].Cohort {
+			if !vnode.Known(f.find(m).disk, p, task) {
+				s.violation(check.Lost, "task %s was acknowledged and is not on %s, which is in the cohort of its partition", task, m.Node)
+				return
+			}
+		}
+	}
+}
+
+// readBack reads everything through every node: the numbers must be the same.
+func (f *fleet) readBack(i int, counts map[string]history.Tally) {
+	s := f.s
+	alive := f.alive()
+	if i == len(alive) {
+		f.readTasks()
+		return
+	}
+	r := &reader{caller: s.newCaller()}
+	r.pin = alive[i]
+	var ask func(tries int)
+	ask = func(tries int) {
+		r.do(&nornv1.CountRequest{}, 10*time.Second, func(a *answer) {
+			if !a.fine() {
+				if tries == 0 {
+					s.violation(convergence, "%s does not count: %v", r.pin.self.Node, a.refused)
+					return
+				}
+				r.after(time.Second, func() { ask(tries - 1) })
+				return
+			}
+			got := map[string]history.Tally{}
+			for _, t := range a.end.Tallies {
+				got[t.Queue] = t
+			}
+			if counts != nil && !reflect.DeepEqual(counts, got) {
+				s.violation(check.Counting, "%s counts %v, the nodes before it %v", r.pin.self.Node, sorted(got), sorted(counts))
+				return
+			}
+			r.listAll(func() { f.readBack(i+1, got) })
+		})
+	}
+	ask(5)
+}
+
+// readTasks reads each task through some node, then judges the run.
+func (f *fleet) readTasks() {
+	s := f.s
+	r := &reader{caller: s.newCaller()}
+	var next func(n int)
+	next = func(n int) {
+		if n == len(s.board.jobs) {
+			s.allOf(func() {
+				if v := s.checker.Finish(); v != nil {
+					s.fail(v)
+				}
+				s.ended = true
+			})
+			return
+		}
+		r.get(s.board.jobs[n].id, func(a *answer) {
+			if a.unknown || a.end == nil {
+				r.after(100*time.Millisecond, func() { next(n) })
+				return
+			}
+			next(n + 1)
+		})
+	}
+	next(0)
+}
+
+// allOf counts and lists everything through one node.
+func (s *sim) allOf(done func()) {
+	r := &reader{caller: s.newCaller()}
+	r.count("", func() { r.listAll(done) })
+}
+
+func sorted(counts map[string]history.Tally) (all []history.Tally) {
+	for _, q := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, counts[q])
+	}
+	return all
+}
+
+// learned notes what the register says, as a node has just heard.
+func (f *fleet) learned(n *node, state *register.State) {
+	if state.Revision <= f.seen {
+		return
+	}
+	f.seen = state.Revision
+	if len(f.cells) == len(state.Cells) {
+		for p := range state.Cells {
+			f.changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
+		}
+	}
+	f.cells = state.Cells
+}
+
+// changed counts what a change of a cell was about.
+func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
+	s := f.s
+	if old.Same(now) {
+		return
+	}
+	for _, m := range now.Cohort {
+		if !slices.Contains(old.Cohort, m) {
+			s.stats[Moves]++
+		}
+	}
+	if old.Leader != now.Leader && old.Leader != (register.Member{}) {
+		s.stats[Leaders]++
+	}
+	if s.tracing {
+		s.note("partition %d: epoch %d led by %s, %s", p, now.Epoch, now.Leader.Node, names(now.Cohort))
+	}
+}
+
+func names(members []register.Member) (all []string) {
+	for _, m := range members {
+		all = append(all, m.Node)
+	}
+	return all
+}
+
+// calm tells what did not happen in a run that would have had to, for it to
+// prove anything.
+func (f *fleet) calm() string {
+	s := f.s
+	for _, want := range []Stat{Enqueues, Completions, Crashes, Moves, Repaired} {
+		if s.stats[want] == 0 {
+			return "no " + statNames[want]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/check"
+)
+
+// trouble sets off what goes wrong in a cluster by itself.
+func (f *fleet) trouble() {
+	s := f.s
+	s.repeat(s.plan.net.cut, func() {
+		if len(s.conns) > 0 {
+			pick(&s.world, s.conns).cut()
+		}
+	})
+	s.repeat(s.plan.crash.every, f.crash)
+	s.repeat(s.plan.cluster.split, f.split)
+	s.repeat(s.plan.cluster.slow, f.slowDown)
+}
+
+// crash ends a process, at once or in the middle of something.
+func (f *fleet) crash() {
+	s, c := f.s, &f.s.plan.crash
+	n := pick(&s.world, f.nodes)
+	switch {
+	case !n.up:
+	case s.chance(c.drained):
+		n.drain()
+	case c.steps && s.chance(0.7):
+		n.armed = true
+	case c.steps:
+		n.steps = 1 + s.rnd.IntN(12)
+	default:
+		n.crash()
+	}
+}
+
+// split cuts links for a while: two halves, a node from all others, a node from
+// some of them, or one direction only.
+func (f *fleet) split() {
+	s := f.s
+	side := make([]bool, len(f.nodes))
+	one := s.rnd.IntN(len(f.nodes))
+	oneWay, halves, some := s.chance(0.3), s.chance(0.4), s.chance(0.2)
+	for i := range side {
+		side[i] = i == one || halves && s.chance(0.5)
+	}
+	n := 0
+	for i := range f.nodes {
+		for j := range f.nodes {
+			if side[i] && !side[j] && (!some || s.chance(0.5)) {
+				f.links[i][j].cut, f.links[j][i].cut = true, !oneWay || s.chance(0.2)
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return
+	}
+	s.stats[Splits]++
+	s.note("the network splits: %s", f.cuts())
+	s.after(s.about(s.plan.cluster.apart), f.mend)
+}
+
+// cuts are the links that are cut, for people.
+func (f *fleet) cuts() string {
+	text := ""
+	for i := range f.nodes {
+		for j := range f.nodes {
+			if f.links[i][j].cut {
+				text += " " + f.nodes[i].self.Node + ">" + f.nodes[j].self.Node
+			}
+		}
+	}
+	return text
+}
+
+func (f *fleet) mend() {
+	for i := range f.links {
+		for j := range f.links[i] {
+			f.links[i][j].cut, f.links[i][j].slow = false, 0
+		}
+	}
+	f.s.note("the network is whole")
+}
+
+// slowDown makes the links of a node slow, one way or both.
+func (f *fleet) slowDown() {
+	s := f.s
+	n := s.rnd.IntN(len(f.nodes))
+	slow := s.between(50*time.Millisecond, time.Second)
+	both := s.chance(0.5)
+	for i := range f.nodes {
+		f.links[n][i].slow = slow
+		if both {
+			f.links[i][n].slow = slow
+		}
+	}
+	s.stats[SlowLinks]++
+	s.note("what %s sends is slow: %v", f.nodes[n].self.Node, slow)
+	s.after(s.about(s.plan.cluster.apart), f.mend)
+}
+
+// heal ends the storm in a cluster.
+func (f *fleet) heal() {
+	s := f.s
+	s.healing = true
+	s.plan.calm()
+	s.plan.cluster.calm()
+	s.note("%s", check.ClockStepped)
+	s.note("the storm is over")
+	f.mend()
+	for _, n := range f.nodes {
+		n.steps, n.armed, n.clock.off = 0, false, 0
+	}
+	s.calmDown()
+	s.after(20*time.Second, func() { f.await(s.now + int64(s.longest())) })
+}

@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// link is one direction between two nodes.
+type link struct {
+	cut  bool
+	slow time.Duration // mean, beside the delay of the network
+	last int64         // when the last message arrives: order is kept, most often
+}
+
+// apart tells whether two nodes cannot hold a connection.
+func (f *fleet) apart(a, b *node) bool {
+	return f.links[a.index][b.index].cut || f.links[b.index][a.index].cut
+}
+
+// post carries something from node to node: it arrives once, twice or never.
+func (f *fleet) post(from *node, m register.Member, deliver func(to *node)) {
+	s, to := f.s, f.find(m)
+	if to == nil || to == from {
+		return
+	}
+	l := &f.links[from.index][to.index]
+	c := &s.plan.cluster
+	if l.cut || s.chance(c.loss) {
+		s.stats[LostMessages]++
+		return
+	}
+	self, times := from.self, 1
+	if s.chance(c.again) {
+		times = 2
+	}
+	for range times {
+		at := s.now + int64(s.delay())
+		if l.slow > 0 {
+			at += int64(s.about(l.slow))
+		}
+		if !c.disorder {
+			at = max(at, l.last)
+			l.last = at
+		}
+		s.at(at, func() {
+			if to.up && to.self == m && !f.links[from.index][to.index].cut && knows(to, self) {
+				s.stats[Messages]++
+				deliver(to)
+			}
+		})
+	}
+}
+
+// knows tells whether a node lets another one in: who is in the register, once
+// there is one here (package node, membership).
+func knows(n *node, m register.Member) bool {
+	state := n.peers.machine.State()
+	if len(state.Nodes) == 0 {
+		return true
+	}
+	_, known := state.Find(m)
+	return known
+}
+
+// send carries a message of the core.
+func (f *fleet) send(from *node, m *core.Send) {
+	msg, self := m.Message, from.self
+	if f.s.mutant.Send != nil && !f.s.mutant.Send(from, m) {
+		return
+	}
+	f.note(from, m)
+	f.post(from, m.To, func(to *node) {
+		to.put(&core.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
+	})
+}
+
+// first tells what goes before the rest, as in package node.
+func first(m core.PeerMessage) bool {
+	switch m.(type) {
+	case *core.FactsTaken, *core.Forwarded, *core.Heads:
+		return true
+	}
+	return false
+}
+
+// onTheWire gives the receiver a message of its own, where it may change it.
+func onTheWire(m core.PeerMessage) core.PeerMessage {
+	switch m := m.(type) {
+	case *core.Forward:
+		out := *m
+		out.Body = gproto.Clone(m.Body)
+		return &out
+	case *core.Forwarded:
+		out := *m
+		if m.Message != nil {
+			out.Message = gproto.Clone(m.Message)
+		}
+		return &out
+	}
+	return m
+}
+
+// note counts what shows that replicas heal each other.
+func (f *fleet) note(from *node, m *core.Send) {
+	r, ok := m.Message.(*core.Repair)
+	if !ok || r.Message == nil {
+		return
+	}
+	n := len(r.Message.Facts) + len(r.Message.Push)
+	if r.Message.Kind == antientropy.KindHello {
+		f.s.stats[Comparisons]++
+	}
+	if n == 0 {
+		return
+	}
+	cells := from.peers.machine.State().Cells
+	if int(r.Partition) >= len(cells) {
+		return
+	}
+	cohort := cells[r.Partition].Cohort
+	if slices.Contains(cohort, from.self) && slices.Contains(cohort, m.To) {
+		f.s.stats[Repaired] += n
+	} else {
+		f.s.stats[Copied] += n
+	}
+}
