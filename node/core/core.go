@@ -60,6 +60,7 @@ type Stats struct {
 	Completed, Failed, Released, Undelivered        uint64
 	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
+	Stale                                           uint64 // times that facts of a task were left with a node outside the cohort: below the horizon and unknown here
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	Waiting                                         int    // requests that wait
 	Claims                                          int    // tasks under a claim
@@ -120,7 +121,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.links.watches = newWatches(c.links)
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
-	c.collect = &collector{c: c, at: now.Mono}
+	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
 	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
@@ -380,6 +381,8 @@ func (c *Core) other(now clock.Time, r *Request) {
 		c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
 		observer{c}.status(now, r, m)
+	case *nornv1.ClusterRequest:
+		admin{c}.handle(now, r, m)
 	case *nornv1.VerifyRequest:
 		verifier{c}.verify(now, r, m)
 	case *nornv1.ExplainRequest:

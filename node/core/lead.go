@@ -12,7 +12,8 @@ import (
 // errand is what a request to the register is for.
 type errand struct {
 	changes []register.Change
-	set     *setQueue // nil: none
+	set     *setQueue                         // nil: none
+	then    func(clock.Time, register.Result) // hears the answer; nil: nobody
 }
 
 // askAgain is the pause after the register has failed.
@@ -43,6 +44,9 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	}
 	if r.Err != nil {
 		c.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
+		if e.then != nil {
+			e.then(now, r)
+		}
 		return
 	}
 	if !c.learn(now, &r.State) {
@@ -50,6 +54,9 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	}
 	if e.set != nil && r.Err == nil {
 		c.queues.changed(now, e.set, r)
+	}
+	if e.then != nil {
+		e.then(now, r)
 	}
 	for _, change := range e.changes {
 		// The nonce decides, not the answer: a lost answer may have been a win.

@@ -18,18 +18,26 @@ type urgent struct {
 }
 
 // hasten has this node's comparisons of some partitions done at once, and gives
-// how many they are. Those that are under way count from their beginning.
-func (r *repairs) hasten(now clock.Time, about []ring.Partition) (asked int) {
+// how many they are; a dry run counts them only. Those that are under way count
+// from their beginning.
+func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (asked int) {
+	want, waits := make(map[ring.Partition]bool, len(about)), make(map[pair]bool, len(r.urgent.todo))
+	for _, p := range about {
+		want[p] = true
+	}
+	for _, k := range r.urgent.todo {
+		waits[k] = true
+	}
 	for _, k := range r.pairs() {
-		if !slices.Contains(about, k.partition) {
+		if !want[k.partition] {
 			continue
 		}
 		asked++
-		if !slices.Contains(r.urgent.todo, k) {
+		if !dry && !waits[k] {
 			r.urgent.todo = append(r.urgent.todo, k)
 		}
 	}
-	if asked > 0 {
+	if asked > 0 && !dry {
 		r.at = now.Mono
 	}
 	return asked
@@ -51,7 +59,7 @@ func (r *repairs) hurry(now clock.Time) {
 		u.going[k] = true
 		if i := r.initiator(k, r.cfg); !i.Busy() {
 			r.begun = append(r.begun, k)
-			r.ready(k, i.Start(now, r.c.cfg.Rand.Uint64()))
+			r.ready(k, i.Start(now, r.c.collect.purges.begin(now, k)))
 		}
 	}
 }

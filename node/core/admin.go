@@ -1,0 +1,253 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// maxDecides bounds how often a change is worked out anew because somebody else
+// was first.
+const maxDecides = 10
+
+// admin does what operators ask about the members of the cluster. The register
+// decides: each change is worked out from a fresh state, and written if nobody
+// was faster.
+type admin struct{ *Core }
+
+// decision is what a request comes to.
+type decision struct {
+	request register.Request
+	reply   *nornv1.ClusterReply
+}
+
+func (d *decision) note(format string, args ...any) {
+	d.reply.Notes = append(d.reply.Notes, fmt.Sprintf(format, args...))
+}
+
+// written says whether the register took it. A plan that came too late does not
+// matter where it was to follow a node: the driver makes the next one anyway.
+func (d *decision) written(r *register.Result) bool {
+	if slices.Contains(r.NodesWon, false) || slices.Contains(r.ValuesWon, false) {
+		return false
+	}
+	return d.request.Plan == nil || r.PlanWon || len(d.request.Nodes) > 0
+}
+
+func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
+	switch {
+	case m.GetRepair() != nil:
+		c.repair(now, r, m)
+	case m.GetAction() == nil:
+		c.refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
+	default:
+		c.send(errand{then: func(_ clock.Time, res register.Result) {
+			if res.Err != nil {
+				c.refuse(r.From, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))
+				return
+			}
+			c.attempt(r.From, m, 1)
+		}}, register.Request{})
+	}
+}
+
+// unanswered says that the register has no majority.
+func unanswered(err error, effect nornv1.Effect) *proto.Error {
+	text := "the register did not answer: %v; members cannot change without a majority of its voters"
+	if effect == nornv1.Effect_EFFECT_UNKNOWN {
+		text = "the register did not answer: %v; whether it was done is not known: ask again"
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, text, err)
+	e.Effect, e.Guarantee = effect, "linearizable membership"
+	return e
+}
+
+// attempt works out what is to be done, and asks the register for it.
+func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int) {
+	d, bad := c.decide(m)
+	if bad != nil {
+		c.refuse(from, bad)
+		return
+	}
+	if m.GetDryRun() || !d.reply.Changed {
+		c.reply(from, d.reply)
+		return
+	}
+	c.send(errand{then: func(_ clock.Time, res register.Result) {
+		switch {
+		case res.Err != nil:
+			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+		case d.written(&res):
+			c.reply(from, d.reply)
+		case n < maxDecides:
+			c.attempt(from, m, n+1)
+		default:
+			c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again"))
+		}
+	}}, d.request)
+}
+
+func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) {
+	d = &decision{reply: &nornv1.ClusterReply{}}
+	switch a := m.GetAction().(type) {
+	case *nornv1.ClusterRequest_Leave:
+		bad = c.leave(d, a.Leave)
+	case *nornv1.ClusterRequest_Remove:
+		bad = c.remove(d, a.Remove.GetNode(), a.Remove.GetForce())
+	case *nornv1.ClusterRequest_Replace:
+		bad = c.replace(d, a.Replace)
+	case *nornv1.ClusterRequest_Rebalance:
+		bad = c.rebalance(d, a.Rebalance.GetFresh())
+	case *nornv1.ClusterRequest_AcceptLoss:
+		bad = c.acceptLoss(d, a.AcceptLoss)
+	default:
+		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
+	}
+	d.reply.Changed = !d.request.Reads()
+	return d, bad
+}
+
+// find gives the node that an operator means: by its incarnation, or the member
+// of that name, or else who had it last.
+func (c admin) find(name string) (register.Node, *proto.Error) {
+	if name == "" || len(name) > register.MaxName {
+		return register.Node{}, proto.Invalid("the name of a node has 1 to %d bytes, not %d", register.MaxName, len(name))
+	}
+	var best *register.Node
+	for i := range c.moves.state.Nodes {
+		n := &c.moves.state.Nodes[i]
+		if n.Incarnation.String() == strings.ToLower(name) {
+			return *n, nil
+		}
+		if n.Node == name && (best == nil || rank(n) > rank(best) || rank(n) == rank(best) && n.Changed > best.Changed) {
+			best = n
+		}
+	}
+	if best == nil {
+		return register.Node{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no node %s in this cluster; `norn cluster members --all` lists them", name)
+	}
+	return *best, nil
+}
+
+// rank orders nodes of one name by what they are.
+func rank(n *register.Node) int {
+	switch n.Status {
+	case register.Active, register.Leaving:
+		return 2
+	case register.Joining:
+		return 1
+	}
+	return 0
+}
+
+func conflicting(format string, args ...any) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, format, args...)
+}
+
+// become asks for another status of a node.
+func (d *decision) become(n register.Node, s register.NodeStatus) {
+	old := n.Version
+	n.Status = s
+	d.request.Nodes = append(d.request.Nodes, register.NodeChange{Old: old, New: n})
+}
+
+// others is how many nodes but one can hold data.
+func (c admin) others(than register.Member) (n int) {
+	for i := range c.moves.state.Nodes {
+		if o := &c.moves.state.Nodes[i]; o.Status == register.Active && o.Weight > 0 && o.Member != than {
+			n++
+		}
+	}
+	return n
+}
+
+// leave has a node hand over what it has, or stay after all.
+func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
+	n, bad := c.find(m.GetNode())
+	if bad != nil {
+		return bad
+	}
+	d.reply.Nodes = []string{n.Node}
+	switch {
+	case n.Status == register.Removed && m.GetStay():
+		return conflicting("node %s was removed already; a removed node does not come back, start it with an empty directory and --join", n.Node)
+	case n.Status == register.Removed:
+		d.note("node %s has left already", n.Node)
+	case n.Status == register.Joining:
+		return conflicting("node %s is not a member yet; take it out with `norn cluster remove %s`", n.Node, n.Node)
+	case m.GetStay() && n.Status == register.Active:
+		d.note("node %s does not leave", n.Node)
+	case m.GetStay():
+		d.become(n, register.Active)
+		d.note("node %s stays", n.Node)
+		c.foresee(d)
+	case n.Status == register.Leaving:
+		d.note("node %s is leaving already", n.Node)
+	case c.others(n.Member) == 0:
+		return conflicting("node %s is the last member that can hold data, so it cannot leave; let another one join first, or stop it", n.Node)
+	case !c.routes.up(n.Member):
+		return conflicting("node %s is not in reach and cannot hand over what it has; start it, or if it never comes back give it up with `norn cluster remove %s`", n.Node, n.Node)
+	default:
+		d.become(n, register.Leaving)
+		d.note("node %s hands over what it has, then it is removed; it must run until then", n.Node)
+		c.fewer(d, n.Member)
+		c.foresee(d)
+	}
+	return nil
+}
+
+// fewer notes when there are not enough nodes left for all copies.
+func (c admin) fewer(d *decision, without register.Member) {
+	if left, want := c.others(without), c.moves.state.Cluster.Replicas; left < want {
+		d.note("%d can hold data then: each partition will have %s, not %d", left, copiesOf(left), want)
+	}
+}
+
+func copiesOf(n int) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
+// foresee counts the copies that will move.
+func (c admin) foresee(d *decision) {
+	before := c.moves.driver.View()
+	next, _, _ := c.moves.state.Apply(&d.request)
+	plan, err := placement.See(next, c.moves.alive).Foresee(false)
+	if err != nil || before.Plan().Partitions() == 0 {
+		return
+	}
+	for _, m := range ring.Moves(before.Plan(), plan) {
+		d.reply.Copies += uint32(len(m.Added))
+	}
+}
+
+// rebalance writes a new plan.
+func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
+	view := c.moves.driver.View()
+	if view.Err() != nil && !fresh {
+		return conflicting("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
+	}
+	plan, err := view.Foresee(fresh)
+	if err != nil {
+		return conflicting("no plan can be made: %v", err)
+	}
+	if view.Err() == nil && plan.Equal(view.Plan()) {
+		d.note("everything is planned where it should be")
+		return nil
+	}
+	d.request.Plan = &register.PlanChange{Old: c.moves.state.Plan.Version, Data: plan.AppendTo(nil)}
+	for _, m := range ring.Moves(view.Plan(), plan) {
+		d.reply.Copies += uint32(len(m.Added))
+		d.reply.Partitions = append(d.reply.Partitions, uint32(m.Partition))
+	}
+	return nil
+}
