@@ -43,6 +43,9 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, forget int64, now clock.Tim
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
+	if len(facts) == 1 && facts[0].Key.Kind == crdt.KindEnqueued && !v.recent.maybe(task) {
+		return g.fresh(facts[0])
+	}
 	if v.recent.maybe(task) && collected(tx, v.Partition, task) {
 		return g.graves(facts)
 	}
@@ -63,6 +66,17 @@ type merging struct {
 	*Vnode
 	tx  store.Tx
 	now clock.Time
+}
+
+// fresh stores the enqueue of a task that surely is not here, which is most of
+// what replicas are sent, and reads nothing.
+func (v merging) fresh(f crdt.Fact) (Merged, error) {
+	spec, err := crdt.DecodeEnqueued(f.Body)
+	if err != nil {
+		return Merged{}, err
+	}
+	_, err = v.Enqueue(v.tx, f.Task, &spec, v.now)
+	return Merged{Stored: 1}, err
 }
 
 // news gives the facts that change what is here.

@@ -114,7 +114,11 @@ func TestLostFactsAreSentAgain(t *testing.T) {
 	task := r.ids.Next(r.now.Wall)
 	from := r.enqueue(0, task, nil)
 	r.post = nil // lost
-	r.pass(time.Second)
+	r.pass(resendAfter)
+	if len(r.post) != 0 {
+		t.Fatal("sent again to who may be just slow")
+	}
+	r.pass(resendSlow - resendAfter)
 	r.settle()
 	if res := r.result(0, from); res == nil || res.Receipt.GetDurableCopies() < 2 {
 		t.Fatalf("%v", res)
@@ -123,6 +127,22 @@ func TestLostFactsAreSentAgain(t *testing.T) {
 	r.pass(time.Second)
 	if w := r.peers[0].core.writes; len(w.open) != 0 || w.bytes != 0 || w.next() != clock.Never {
 		t.Fatalf("%d writes with %d bytes are still open", len(w.open), w.bytes)
+	}
+}
+
+// TestWhatIsMissingBetweenAnswersIsSentAgainSoon: who has answered a later write
+// has not got the earlier one.
+func TestWhatIsMissingBetweenAnswersIsSentAgainSoon(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	r.enqueue(0, task, nil)
+	r.post = nil // lost
+	r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	r.settle()
+	r.pass(resendAfter)
+	r.settle()
+	if n := r.copies(task); n != 3 {
+		t.Fatalf("%d copies", n)
 	}
 }
 

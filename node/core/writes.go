@@ -22,9 +22,11 @@ const (
 	// writeTimeout is how long a write waits for its copies. Then its outcome is
 	// unknown: the facts are here and may be elsewhere.
 	writeTimeout = 5 * time.Second
-	// resendAfter is the pause after which facts are sent again to those who have
-	// not answered.
+	// resendAfter is the pause after which facts are sent again to who has not
+	// answered, but has answered later ones, so that these were lost. Whoever is
+	// behind with everything is not given more to do before resendSlow is over.
 	resendAfter = 500 * time.Millisecond
+	resendSlow  = 4 * resendAfter
 	// maxOpenBytes is how much may wait for copies: with a peer that is out of
 	// reach everything written waits for writeTimeout.
 	maxOpenBytes = 64 << 20
@@ -51,7 +53,8 @@ type writes struct {
 	open   []*write // by number
 	bytes  int      // of the facts in open
 
-	largest int // cohort
+	largest int                        // cohort
+	taker   map[register.Member]uint64 // newest write that each has answered
 }
 
 // item is one result of a request: what it says of its copies follows when
@@ -86,7 +89,8 @@ type write struct {
 	parts  map[ring.Partition]*copies
 	held   []*held
 	bytes  int
-	again  int64 // mono ns at which it is sent again
+	began  int64 // mono ns
+	again  int64 // mono ns at which it is looked whether it is to be sent again
 	until  int64 // mono ns at which it is given up
 }
 
@@ -172,7 +176,7 @@ func (w *writes) work(now clock.Time) {
 	for _, o := range w.open {
 		if o.again <= now.Mono {
 			o.again = now.Mono + int64(resendAfter)
-			w.send(o)
+			w.send(o, now.Mono-o.began)
 		}
 		o.held = slices.DeleteFunc(o.held, func(h *held) bool {
 			over := h.until <= now.Mono || o.complete() // nobody is left who could answer
@@ -207,7 +211,7 @@ func (w *writes) begin(now clock.Time) {
 		w.number = w.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
 	}
 	w.number++
-	o := &write{number: w.number, parts: make(map[ring.Partition]*copies), held: w.held, again: now.Mono, until: now.Mono + int64(writeTimeout)}
+	o := &write{number: w.number, parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
 		part := &copies{facts: w.round[p], cohort: w.cohort(p)}
 		part.tally = quorum.NewTally(part.cohort)
@@ -232,13 +236,18 @@ func (w *writes) begin(now clock.Time) {
 	w.settle(o)
 }
 
-// send sends the facts of a write to those who have not answered.
-func (w *writes) send(o *write) {
+// send sends the facts of a write, of some age, to those who have not answered.
+func (w *writes) send(o *write, age int64) {
 	to := map[register.Member]*Facts{}
 	var order []register.Member
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
 		for _, m := range part.left {
+			last, answers := w.taker[m]
+			behind := !answers || int64(last-o.number) <= 0
+			if behind && age > 0 && age%int64(resendSlow) >= int64(resendAfter) {
+				continue // it is on its way, or waits over there
+			}
 			if to[m] == nil {
 				to[m] = &Facts{Write: o.number}
 				order = append(order, m)
@@ -253,6 +262,12 @@ func (w *writes) send(o *write) {
 
 // taken counts an answer.
 func (w *writes) taken(from register.Member, m *FactsTaken) {
+	if int64(m.Write-w.taker[from]) > 0 || w.taker[from] == 0 {
+		if w.taker == nil {
+			w.taker = make(map[register.Member]uint64)
+		}
+		w.taker[from] = m.Write
+	}
 	i, found := slices.BinarySearchFunc(w.open, m.Write, func(o *write, n uint64) int {
 		return int(int64(o.number - n))
 	})
