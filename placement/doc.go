@@ -48,9 +48,11 @@
 //     who stays has everything again. Without that, one loss after the other,
 //     each within the rule, would leave a member that never had it.
 //
-// Writes acknowledged by the old cohort while the change is under way are held
-// by those who stay; that a reading majority of the new one always meets them
-// takes the votes of an election (design 7.2).
+// What is acknowledged between the newcomer's last comparisons and its admission
+// is held by those who stay, and by the one that goes, which hands it over
+// before it deletes anything; it may be on no majority of the new cohort until
+// replicas have compared. So a newcomer that has waited compares again right
+// before it asks. To close the gap takes the votes of an election (design 7.2).
 //
 // # Leaders
 //
