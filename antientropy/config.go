@@ -95,8 +95,9 @@ type Result struct {
 	// Err is nil, ErrTimeout, ErrRefused, ErrVersion or ErrProtocol.
 	Err error
 	// Pulled and Pushed are the facts that were new here and there; Moved are
-	// all that travelled.
-	Pulled, Pushed, Moved uint64
+	// all that travelled, Offered those that the peer seemed to lack. It has
+	// refused some, or had them after all, when that is more than Pushed.
+	Pulled, Pushed, Moved, Offered uint64
 	// Sent and Received are bytes of messages, repeated ones included.
 	Sent, Received uint64
 	// Requests is the number of round trips.

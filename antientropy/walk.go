@@ -256,6 +256,7 @@ func (w *walk) answered(now clock.Time, sent, m *Message) error {
 	}
 	res := &w.i.result
 	res.Pushed += m.New
+	res.Offered += uint64(len(sent.Push))
 	res.Moved += uint64(len(sent.Push) + len(m.Facts))
 	if m.New == 0 {
 		for _, p := range w.pushed {

@@ -260,7 +260,7 @@ func TestBytesAreStable(t *testing.T) {
 		{Dead{Generation: 1, At: 2, Reason: "r"}, "01 01 02 0172"},
 		{DependencyCancelled{Generation: 1, Dependency: dep, At: 2}, "01 01 02 " + strings.Repeat("dd", 20)},
 		{Requeued{Generation: 1, AfterToken: 2, At: 3}, "01 01 03 02"},
-		{Tombstone{Outcome: StateDead, At: 2}, "01 02 06"},
+		{Tombstone{Outcome: StateDead, At: 2, Collected: 3}, "01 02 03 06"},
 		{Unblocked{At: 2}, "01 02"},
 	} {
 		if got, want := hex.EncodeToString(c.value.AppendTo(nil)), strings.ReplaceAll(c.want, " ", ""); got != want {
@@ -289,7 +289,8 @@ func TestTheEarlierWins(t *testing.T) {
 			{Dead{At: early, Reason: text}, Dead{At: late, Reason: other}},
 			{DependencyCancelled{At: early, Dependency: id.ID{9}}, DependencyCancelled{At: late}},
 			{Requeued{At: early, AfterToken: 9}, Requeued{At: late}},
-			{Tombstone{At: early, Outcome: StateCancelled}, Tombstone{At: late, Outcome: StateCompleted}},
+			{Tombstone{At: early, Collected: late, Outcome: StateCancelled}, Tombstone{At: late, Outcome: StateCompleted}},
+			{Tombstone{Collected: early, Outcome: StateCancelled}, Tombstone{Collected: late, Outcome: StateCompleted}},
 			{Unblocked{At: early}, Unblocked{At: late}},
 			{Enqueued{Admission: early, Queue: text}, Enqueued{Admission: late, Queue: other}},
 		} {

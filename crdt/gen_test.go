@@ -120,7 +120,7 @@ func codecs() []codec {
 			return Requeued{Generation: max(drawUint(t, "generation"), 1), AfterToken: drawUint(t, "after"), At: drawTime(t, "at")}
 		}),
 		newCodec(KindTombstone, "tombstone", DecodeTombstone, func(t *rapid.T) Tombstone {
-			return Tombstone{Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome")), At: drawTime(t, "at")}
+			return Tombstone{Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome")), At: drawTime(t, "at"), Collected: drawTime(t, "collected")}
 		}),
 		newCodec(KindUnblocked, "unblocked", DecodeUnblocked, func(t *rapid.T) Unblocked {
 			return Unblocked{At: drawTime(t, "at")}
@@ -165,7 +165,7 @@ func drawSmall(t *rapid.T) content {
 	if flag {
 		return Unblocked{At: at}
 	}
-	return Tombstone{At: at, Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome"))}
+	return Tombstone{At: at, Collected: at + rapid.Int64Range(0, 1).Draw(t, "collected"), Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome"))}
 }
 
 func factOf(task id.ID, c content) Fact { return Fact{Task: task, Key: c.key(), Body: c.AppendTo(nil)} }

@@ -120,6 +120,15 @@ func (t *Task) present(token uint64) bool {
 // left of it, and facts that come in late are not stored.
 func (t *Task) Collected() bool { return t.tombstone != nil }
 
+// CollectedAt is what the tombstone says of when that was, wall ns; 0 without
+// one.
+func (t *Task) CollectedAt() int64 {
+	if t.tombstone == nil {
+		return 0
+	}
+	return t.tombstone.Collected
+}
+
 // CancelledByUser tells whether somebody cancelled the task, which no retry
 // undoes.
 func (t *Task) CancelledByUser() bool { return t.cancelled != nil }

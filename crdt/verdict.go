@@ -175,13 +175,18 @@ func DecodeUnblocked(b []byte) (Unblocked, error) {
 type Tombstone struct {
 	Outcome State // completed, dead or cancelled
 	At      int64 // when it was finished, wall ns
+	// Collected is when the rest was, wall ns, but not before the end of a unique
+	// key's window. How long the tombstone stays counts from it, so that it is the
+	// same on every replica.
+	Collected int64
 }
 
 func (t Tombstone) key() Key { return Key{Kind: KindTombstone} }
 
 // AppendTo appends the canonical bytes.
 func (t Tombstone) AppendTo(dst []byte) []byte {
-	return append(appendUint(append(dst, version), uint64(t.At)), byte(t.Outcome))
+	dst = appendUint(append(dst, version), uint64(t.At))
+	return append(appendUint(dst, uint64(t.Collected)), byte(t.Outcome))
 }
 
 // Encode gives the canonical bytes.
@@ -194,7 +199,7 @@ func (t Tombstone) Fact(task id.ID) Fact { return Fact{Task: task, Key: t.key(),
 // [DecodeEnqueued].
 func DecodeTombstone(b []byte) (Tombstone, error) {
 	r := read(b)
-	t := Tombstone{At: r.int64(), Outcome: State(r.flag(byte(StateCancelled)))}
+	t := Tombstone{At: r.int64(), Collected: r.int64(), Outcome: State(r.flag(byte(StateCancelled)))}
 	if !t.Outcome.Finished() {
 		r.fail("tombstone of a task that is not finished")
 	}

@@ -18,7 +18,7 @@ import (
 // partition: for tests, the simulator and `cluster verify`. It returns the
 // first difference, an error that wraps ErrDamaged.
 func Audit(view store.View, p ring.Partition) error {
-	a := &audit{view: view, p: p, want: make(map[string]bool), counts: make(map[string]*Counts), graves: make(map[id.ID]bool)}
+	a := &audit{view: view, p: p, want: make(map[string]bool), counts: make(map[string]*Counts), graves: make(map[string]bool)}
 	if err := a.tasks(); err != nil {
 		return err
 	}
@@ -55,19 +55,18 @@ func (a *audit) tree() error {
 	return nil
 }
 
-// tombstones compares them with the times at which they may go.
+// tombstones compares them with the times at which their tasks were collected.
 func (a *audit) tombstones() error {
 	prefix := appendPrefix(nil, tableGraves, a.p)
 	for key := range a.view.Scan(prefix, after(prefix)) {
-		task := id.ID(key[prefixSize+8:])
-		if seen, ok := a.graves[task]; !ok || seen {
-			return fmt.Errorf("%w: %s has no tombstone, or is to go twice", ErrDamaged, task)
+		if seen, ok := a.graves[string(key)]; !ok || seen {
+			return fmt.Errorf("%w: grave %x has no tombstone that says so", ErrDamaged, key)
 		}
-		a.graves[task] = true
+		a.graves[string(key)] = true
 	}
-	for task, seen := range a.graves { // Any order: whichever is found is reported.
+	for grave, seen := range a.graves { // Any order: whichever is found is reported.
 		if !seen {
-			return fmt.Errorf("%w: the tombstone of %s never goes", ErrDamaged, task)
+			return fmt.Errorf("%w: grave %x is missing: its tombstone never goes", ErrDamaged, grave)
 		}
 	}
 	return nil
@@ -79,7 +78,7 @@ type audit struct {
 	want    map[string]bool // index keys; true once seen
 	counts  map[string]*Counts
 	orphans uint64
-	graves  map[id.ID]bool // tombstones; true once seen
+	graves  map[string]bool // of tombstones; true once seen
 }
 
 // tasks walks over all tasks and notes where they must stand.
@@ -97,7 +96,7 @@ func (a *audit) tasks() error {
 		}
 		e := d.Task.Enqueued
 		if e == nil && d.Task.Collected() {
-			a.graves[task] = false
+			a.graves[string(appendGrave(nil, a.p, max(d.Task.CollectedAt(), 0), task))] = false
 			continue
 		}
 		if e == nil {

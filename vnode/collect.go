@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
@@ -98,10 +99,10 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 }
 
 // Collect deletes a finished task and leaves a tombstone, which says how it
-// ended until the wall ns that until gives. It refuses, with false, what is not
-// finished as d says any more, and what an unfinished task depends on (design
-// 6).
-func (v *Vnode) Collect(tx store.Tx, d Due, until func(*crdt.Task) int64) (bool, error) {
+// ended and that it was collected at the wall ns that collected gives. It
+// refuses, with false, what is not finished as d says any more, and what an
+// unfinished task depends on (design 6).
+func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt.Task) int64) (bool, error) {
 	t, err := LoadTask(tx, v.Partition, d.Task)
 	if err != nil {
 		return false, err
@@ -109,17 +110,13 @@ func (v *Vnode) Collect(tx store.Tx, d Due, until func(*crdt.Task) int64) (bool,
 	if t.Enqueued == nil || t.Outcome() != d.State || t.FinishedAt() != d.At || v.Edges.Any(tx, d.Task) {
 		return false, nil
 	}
-	may := until(t)
+	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
 	v.shelf.drop(tx, d.Task)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
-	v.shelf.put(tx, crdt.Tombstone{Outcome: d.State, At: d.At}.Fact(d.Task), nil)
-	grave := appendGrave(nil, v.Partition, may, d.Task)
-	tx.Set(grave, nil)
-	if bytes.Compare(grave, v.lows.graves) < 0 {
-		v.lows.graves = nil
-	}
+	v.shelf.put(tx, stone.Fact(d.Task), nil)
+	dig(v, tx, stone, d.Task, now)
 	return true, nil
 }
 
@@ -132,29 +129,6 @@ func drop(tx store.Tx, prefix []byte) {
 	for _, key := range keys {
 		tx.Delete(key)
 	}
-}
-
-// Forget deletes up to limit tombstones whose time is over and gives their
-// number.
-func Forget(v *Vnode, tx store.Tx, now int64, limit int) int {
-	prefix := appendPrefix(nil, tableGraves, v.Partition)
-	from := prefix
-	if v.lows.graves != nil {
-		from = v.lows.graves
-	}
-	var keys [][]byte
-	for key := range tx.Scan(from, after(prefix)) {
-		if len(keys) == limit || int64(binary.BigEndian.Uint64(key[prefixSize:])) > now {
-			break
-		}
-		keys = append(keys, append([]byte(nil), key...))
-	}
-	for _, key := range keys {
-		tx.Delete(key)
-		v.shelf.drop(tx, id.ID(key[prefixSize+8:]))
-		v.lows.graves = key
-	}
-	return len(keys)
 }
 
 // DropOrphans deletes up to limit tasks that have facts but no enqueue, by ID

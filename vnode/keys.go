@@ -21,7 +21,7 @@ const (
 	tableEdges     = 'd' // dependency, unfinished dependent -> nothing
 	tableNews      = 'u' // finished dependency whose dependents have not all been told -> nothing
 	tableReleases  = 'x' // finished task whose own edges have not all been dropped -> nothing
-	tableGraves    = 'g' // wall ns at which it may go, task -> nothing: tombstones
+	tableGraves    = 'g' // wall ns at which it was collected, task -> when its tombstone came here
 	tableKeys      = 'k' // first ID of a unique key -> generation in use
 	tableFinished  = 't' // state, queue, 0, wall ns, task -> nothing
 	tableQueues    = 'q' // queue -> counters and low-water rank
@@ -63,8 +63,8 @@ func appendEdge(dst []byte, table byte, p ring.Partition, a, b id.ID) []byte {
 	return append(appendTask(dst, table, p, a), b[:]...)
 }
 
-func appendGrave(dst []byte, p ring.Partition, until int64, task id.ID) []byte {
-	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableGraves, p), uint64(until))
+func appendGrave(dst []byte, p ring.Partition, collected int64, task id.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableGraves, p), uint64(collected))
 	return append(dst, task[:]...)
 }
 

@@ -24,13 +24,12 @@ type Merged struct {
 // are here (design 5: the join of two replicas is the union), and moves the
 // task where they now say. They may be of any kind, in any order, and come
 // before their enqueue. Whoever wrote them, they are final; a claim that they
-// end is ended here too. A tombstone takes the place of everything; forget is
-// the wall ns until which it stays.
+// end is ended here too. A tombstone takes the place of everything.
 //
 // It returns ErrMalformed or ErrUnknown of package crdt, and has changed
 // nothing, when a fact does not pass [crdt.Fact.Check] or is of another task
 // than the first.
-func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, forget int64, now clock.Time) (Merged, error) {
+func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, error) {
 	for i := range facts {
 		if facts[i].Task != facts[0].Task {
 			return Merged{}, fmt.Errorf("%w: facts of %s and %s in one merge", crdt.ErrMalformed, facts[0].Task, facts[i].Task)
@@ -51,7 +50,7 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, forget int64, now clock.Tim
 	}
 	for i := range facts {
 		if facts[i].Key.Kind == crdt.KindTombstone {
-			return g.bury(facts, facts[i], forget)
+			return g.bury(facts, facts[i])
 		}
 	}
 	fresh, m := g.news(facts)
@@ -190,7 +189,9 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 			m.Known++
 			continue
 		case crdt.Wins(f.Body, old):
-			v.shelf.put(tx, f, old)
+			if err := v.putStone(f, old); err != nil {
+				return m, err
+			}
 			m.Stored++
 		default:
 			m.Known++
@@ -200,8 +201,30 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 	return m, nil
 }
 
+// putStone stores a tombstone, in place of another one or of nothing.
+func (v merging) putStone(f crdt.Fact, old []byte) error {
+	stone, err := crdt.DecodeTombstone(f.Body)
+	if err != nil {
+		return err // checked before
+	}
+	var gone []byte // grave of the old one
+	if old != nil {
+		was, err := crdt.DecodeTombstone(old)
+		if err != nil {
+			return fmt.Errorf("%w: tombstone of %s: %w", ErrDamaged, f.Task, err)
+		}
+		gone = graveOf(v.Partition, was, f.Task)
+	}
+	v.shelf.put(v.tx, f, old)
+	if gone != nil {
+		v.tx.Delete(gone)
+	}
+	dig(v.Vnode, v.tx, stone, f.Task, v.now)
+	return nil
+}
+
 // bury replaces a task by its tombstone: another replica has collected it.
-func (v merging) bury(facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged, error) {
+func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	tx := v.tx
 	before, err := LoadTask(tx, v.Partition, stone.Task)
 	if err != nil {
@@ -213,14 +236,11 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact, forget int64) (Merged,
 	v.record.settled(tx, v.Partition, stone.Task)
 	v.shelf.drop(tx, stone.Task)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
-	v.shelf.put(tx, stone, nil)
+	if err := v.putStone(stone, nil); err != nil {
+		return Merged{}, err
+	}
 	if !v.recent.maybe(stone.Task) {
 		v.recent.add(stone.Task)
-	}
-	grave := appendGrave(nil, v.Partition, max(forget, 0), stone.Task)
-	tx.Set(grave, nil)
-	if bytes.Compare(grave, v.lows.graves) < 0 {
-		v.lows.graves = nil
 	}
 	v.cfg.OnFact(stone.Task)
 	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)

@@ -180,7 +180,7 @@ func (c *cohort) collect() {
 	r := c.all[0]
 	dues, _ := Dues(r.v, r.tx, &DuesCursor{}, func(crdt.State, string) int64 { return c.now.Wall }, 1)
 	for _, d := range dues {
-		_, err := r.v.Collect(r.tx, d, func(*crdt.Task) int64 { return c.now.Wall + int64(time.Hour) })
+		_, err := r.v.Collect(r.tx, d, c.now, func(*crdt.Task) int64 { return c.now.Wall })
 		c.check(err)
 	}
 }
@@ -198,7 +198,7 @@ func (c *cohort) send() {
 		return
 	}
 	facts = append(facts[:rapid.IntRange(1, len(facts)).Draw(c.t, "n")], facts[0])
-	_, err := Merge(to.v, to.tx, facts, c.now.Wall+int64(time.Hour), c.now)
+	_, err := Merge(to.v, to.tx, facts, c.now)
 	c.check(err)
 }
 
@@ -208,7 +208,7 @@ func (c *cohort) converge() {
 		for _, from := range c.all {
 			for _, to := range c.all {
 				for _, task := range c.tasks {
-					_, err := Merge(to.v, to.tx, from.facts(task), c.now.Wall+int64(time.Hour), c.now)
+					_, err := Merge(to.v, to.tx, from.facts(task), c.now)
 					c.check(err)
 				}
 			}
@@ -295,7 +295,7 @@ func TestMergeRefusesWhatIsNoFact(t *testing.T) {
 	bad := good
 	bad.Body = append(bytes.Clone(bad.Body), 0)
 	for _, facts := range [][]crdt.Fact{{good, bad}, {good, crdt.Cancelled{At: 1}.Fact(other)}} {
-		if _, err := Merge(r.v, r.tx, facts, 0, r.now); !errors.Is(err, crdt.ErrMalformed) {
+		if _, err := Merge(r.v, r.tx, facts, r.now); !errors.Is(err, crdt.ErrMalformed) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestMergeRefusesWhatIsNoFact(t *testing.T) {
 	for key := range r.mem.Scan(appendPrefix(nil, tableFacts, 0), nil) {
 		t.Fatalf("%x was stored", key)
 	}
-	if m, err := Merge(r.v, r.tx, nil, 0, r.now); err != nil || m != (Merged{}) {
+	if m, err := Merge(r.v, r.tx, nil, r.now); err != nil || m != (Merged{}) {
 		t.Fatalf("nothing gives %v, %v", m, err)
 	}
 }
@@ -314,7 +314,7 @@ func TestFactsOfAnotherReplicaEndClaims(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(crdt.Enqueued{Priority: 1})
 	token := r.grant().Claims[0].Token
-	m, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now)
+	m, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, r.now)
 	if err != nil || m.Stored != 1 {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -323,7 +323,7 @@ func TestFactsOfAnotherReplicaEndClaims(t *testing.T) {
 	if err != nil || d.State != crdt.StateReady || d.Claims[0].Outcome != claim.Expired {
 		t.Fatalf("%v: %v %v", err, d.State, d.Claims)
 	}
-	if m, err = Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, 0, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
+	if m, err = Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
 		t.Fatalf("again: %+v, %v", m, err)
 	}
 }
@@ -345,7 +345,7 @@ func TestAWinningSpecMovesAClaimedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := Merge(r.v, r.tx, []crdt.Fact{winner.Fact(task)}, 0, r.now); err != nil || m != (Merged{Stored: 1, Clashes: 1}) {
+	if m, err := Merge(r.v, r.tx, []crdt.Fact{winner.Fact(task)}, r.now); err != nil || m != (Merged{Stored: 1, Clashes: 1}) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
@@ -366,20 +366,77 @@ func TestATombstoneEndsClaims(t *testing.T) {
 	token := r.grant().Claims[0].Token
 	facts := []crdt.Fact{
 		crdt.Completed{Token: token, At: r.now.Wall}.Fact(task),
-		crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall}.Fact(task),
+		crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}.Fact(task),
 	}
-	if m, err := Merge(r.v, r.tx, facts, r.now.Wall+1, r.now); err != nil || m != (Merged{Stored: 1, Refused: 1}) {
+	if m, err := Merge(r.v, r.tx, facts, r.now); err != nil || m != (Merged{Stored: 1, Refused: 1}) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
 	if r.v.Claimed() != 0 || r.v.Count("q") != nil {
 		t.Fatalf("%d claims, counters %v", r.v.Claimed(), r.v.Count("q"))
 	}
-	if m, err := Merge(r.v, r.tx, facts[:1], 0, r.now); err != nil || m != (Merged{Refused: 1}) {
+	if m, err := Merge(r.v, r.tx, facts[:1], r.now); err != nil || m != (Merged{Refused: 1}) {
 		t.Fatalf("back from the dead: %+v, %v", m, err)
 	}
-	if n := Forget(r.v, r.tx, r.now.Wall+1, 10); n != 1 {
-		t.Fatalf("%d tombstones went", n)
+	r.goes(task, r.now.Wall)
+}
+
+// goes lets a tombstone go, but not before its time.
+func (r *rig) goes(task id.ID, collected int64) {
+	r.t.Helper()
+	if gone, err := Forget(r.v, r.tx, task, collected-1); gone || err != nil {
+		r.t.Fatalf("a tombstone goes too early: %v, %v", gone, err)
+	}
+	if due, _ := Graves(r.v, r.tx, &GravesCursor{}, collected-1, r.now.Mono, 10); len(due) > 0 {
+		r.t.Fatalf("due too early: %v", due)
+	}
+	if due, done := Graves(r.v, r.tx, &GravesCursor{}, collected, r.now.Mono, 10); !done || len(due) != 1 || due[0] != task {
+		r.t.Fatalf("due are %v", due)
+	}
+	if due, _ := Graves(r.v, r.tx, &GravesCursor{}, collected, r.now.Mono-1, 10); len(due) > 0 {
+		r.t.Fatalf("%v has only just come", due)
+	}
+	if gone, err := Forget(r.v, r.tx, task, collected); !gone || err != nil {
+		r.t.Fatalf("a tombstone does not go: %v, %v", gone, err)
 	}
 	r.audit()
+	if gone, err := Forget(r.v, r.tx, task, collected); gone || err != nil {
+		r.t.Fatalf("it goes twice: %v, %v", gone, err)
+	}
+}
+
+// TestOfTwoTombstonesOneStays: two leaders have collected a task. The index
+// follows the one that stays, and nothing but a tombstone is let go.
+func TestOfTwoTombstonesOneStays(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(crdt.Enqueued{Priority: 1})
+	at := r.now.Wall
+	if gone, err := Forget(r.v, r.tx, task, at+1); gone || err != nil {
+		t.Fatalf("a live task went: %v, %v", gone, err)
+	}
+	late := crdt.Tombstone{Outcome: crdt.StateCompleted, At: at, Collected: at + 20}.Fact(task)
+	early := crdt.Tombstone{Outcome: crdt.StateCompleted, At: at, Collected: at + 10}.Fact(task)
+	for _, c := range []struct {
+		fact crdt.Fact
+		want Merged
+	}{{late, Merged{Stored: 1}}, {late, Merged{Known: 1}}, {early, Merged{Stored: 1, Clashes: 1}}, {late, Merged{Known: 1, Clashes: 1}}} {
+		if m, err := Merge(r.v, r.tx, []crdt.Fact{c.fact}, r.now); err != nil || m != c.want {
+			t.Fatalf("%+v, %v; want %+v", m, err, c.want)
+		}
+		r.audit()
+	}
+	r.goes(task, at+10)
+	// Both in one message, and a restart in between: what was here before this
+	// process is older than whatever it does.
+	if m, err := Merge(r.v, r.tx, []crdt.Fact{late, early}, r.now); err != nil || m.Stored == 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	r.audit()
+	v, err := Open(0, r.v.cfg, r.mem, clock.Time{Wall: r.now.Wall + 1, Mono: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if due, _ := Graves(v, r.mem, &GravesCursor{}, at+10, -1, 10); len(due) != 1 {
+		t.Fatalf("due after a restart: %v", due)
+	}
 }

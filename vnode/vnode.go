@@ -86,6 +86,7 @@ type Vnode struct {
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
 	lows     lows
+	opened   int64 // wall ns
 	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace [256]byte
 }
@@ -108,6 +109,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		claims: claim.NewTable(cfg.Buffer),
 		queues: make(map[string]*queue),
 		lows:   lows{finished: make(map[string][]byte)},
+		opened: now.Wall,
 	}
 	facts := appendPrefix(nil, tableFacts, p)
 	var newest id.ID

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -31,6 +32,8 @@ type collector struct {
 	seen clock.Time       // of the last step
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
+
+	purges *purges
 
 	archives archives
 }
@@ -135,12 +138,9 @@ func (k *collector) pause() time.Duration {
 
 // look takes one step in a partition and tells whether there is more.
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
-	more = vnode.Forget(v, k.c.tx, now.Wall, collectBatch) == collectBatch
+	more = k.purges.look(now, v)
 	more = k.sweepKeys(now, v.Partition) || more
-	horizon := id.ID{}
-	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
-	copy(horizon[:], order[:])
-	more = vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch || more
+	more = k.dropOrphans(now, v) || more
 	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, nornv1.Retention_RETENTION_DELETE), collectBatch)
 	for _, d := range dues {
 		if !v.Edges.Any(k.c.tx, d.Task) { // else an unfinished task depends on it
@@ -149,6 +149,18 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	}
 	k.archives.look(now, v)
 	return more || !done
+}
+
+// dropOrphans deletes facts whose task nobody can enqueue any more. With others
+// in the cohort they stay: one that is down may have the enqueue.
+func (k *collector) dropOrphans(now clock.Time, v *vnode.Vnode) (more bool) {
+	if !k.c.writes.alone(v.Partition) {
+		return false
+	}
+	horizon := id.ID{}
+	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
+	copy(horizon[:], order[:])
+	return vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch
 }
 
 // next is when work wants to be called, mono ns.
@@ -160,7 +172,7 @@ func (k *collector) next() int64 {
 }
 
 func (k *collector) collect(now clock.Time, d vnode.Due) bool {
-	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, func(t *crdt.Task) int64 { return k.bury(now, t) })
+	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
 	if !k.c.check(err) || !gone {
 		return false
 	}
@@ -168,8 +180,8 @@ func (k *collector) collect(now clock.Time, d vnode.Due) bool {
 	return true
 }
 
-// bury says how long the tombstone of a task stays, and moves its unique key
-// on, so that its ID is never given out again.
+// bury says from when on the tombstone of a task counts as old, and moves its
+// unique key on, so that its ID is never given out again.
 func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 	e, last := t.Enqueued, now.Wall
 	switch {
@@ -180,7 +192,7 @@ func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 		h := keys{k.c}.look(now, e.Queue, e.Key, 0)
 		keys{k.c}.taken(now, &h)
 	}
-	return last + int64(k.c.cfg.GCGrace)
+	return last
 }
 
 // sweepKeys forgets unique keys whose tasks nobody knows any more.
@@ -189,7 +201,9 @@ func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
 	for _, key := range all {
 		k.keys = key.First
 		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
-		if old && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.vnodes)), key.Current) {
+		// Where its task is kept by others, nobody here can tell.
+		cohort := k.c.cells[ring.Of(key.Current, len(k.c.vnodes))].Cohort
+		if old && slices.Contains(cohort, k.c.cfg.Self) && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.vnodes)), key.Current) {
 			vnode.DropKey(k.c.tx, p, key.First)
 		}
 	}

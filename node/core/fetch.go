@@ -165,7 +165,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		a.facts[m.Facts[i].Key] = true
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, &PartFacts{ring.Of(q.task, len(f.c.vnodes)), m.Facts})
+	peers{f.c}.keep(now, from, &PartFacts{ring.Of(q.task, len(f.c.vnodes)), m.Facts})
 	f.settle(q)
 }
 

@@ -29,7 +29,7 @@ func (t *trees) changed() {
 		}
 	}
 	for _, p := range t.todo {
-		vnode.Grow(t.c.vnodes[p], &partition{t.c, p}) // from now on every fact is counted
+		vnode.Grow(t.c.vnodes[p], &partition{c: t.c, p: p}) // from now on every fact is counted
 	}
 }
 
@@ -38,7 +38,7 @@ func (t *trees) work(now clock.Time) {
 	for budget := growStep; len(t.todo) > 0 && budget > 0; {
 		p := t.todo[0]
 		if t.scrub == nil {
-			t.scrub = vnode.Grow(t.c.vnodes[p], &partition{t.c, p})
+			t.scrub = vnode.Grow(t.c.vnodes[p], &partition{c: t.c, p: p})
 		}
 		if t.scrub != nil {
 			_, done := t.scrub.Step(t.c.tx, budget)

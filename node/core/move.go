@@ -23,6 +23,8 @@ const (
 	// moveRetry is the pause after a comparison that went wrong, and after a
 	// request to the register of which nothing was seen.
 	moveRetry = time.Second
+	// maxMoveRetry is how long it becomes while nothing comes of it.
+	maxMoveRetry = 5 * time.Minute
 	// dropStep is how many records are deleted in one round of the loop.
 	dropStep = 2000
 )
@@ -52,7 +54,10 @@ type moves struct {
 type move struct {
 	cell  register.Cell     // that it is about; another one begins it anew
 	with  []register.Member // compared with, and nothing was left
+	began int64             // the first of these comparisons, mono ns
 	busy  register.Member   // compared with now; zero: nobody
+	since int64             // when that has begun, mono ns
+	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
 }
 
@@ -161,6 +166,9 @@ func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []regis
 	if !ok || m.wait(now, move) {
 		return asks
 	}
+	if m.c.collect.purges.stale(now, move.began) {
+		move.with = nil // what was collected since is to be seen
+	}
 	if view.Copied(p, move.with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
 		if ok && c.Turn {
@@ -217,7 +225,7 @@ func (m *moves) wait(now clock.Time, move *move) bool {
 }
 
 func (m *moves) hold(now clock.Time, move *move) {
-	move.pause = now.Mono + int64(moveRetry)
+	move.pause = now.Mono + int64(min(moveRetry<<move.tries, maxMoveRetry))
 	m.at = min(m.at, move.pause)
 }
 
@@ -228,7 +236,7 @@ func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with regis
 		return
 	}
 	m.busy[pair{p, with}] = true
-	move.busy = with
+	move.busy, move.since = with, now.Mono
 	m.c.repairs.copy(now, pair{p, with})
 }
 
@@ -245,9 +253,15 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 		return true
 	}
 	move.busy = register.Member{}
-	if r.Err != nil || r.Skipped > 0 || len(r.Suspects) > 0 {
+	if !agreed(r) {
+		if r.Err == nil && r.Pulled+r.Pushed == 0 && moveRetry<<move.tries < maxMoveRetry {
+			move.tries++ // the other side does not take it: below the horizon
+		}
 		m.hold(now, move)
 		return true
+	}
+	if move.tries = 0; len(move.with) == 0 {
+		move.began = move.since
 	}
 	move.with = append(move.with, k.peer)
 	return true

@@ -74,6 +74,10 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.links.watches.hear(b)
 	case *Heads:
 		c.seeks.learn(now, m.From, b)
+	case *Compared:
+		c.collect.purges.compared(now, m.From, b)
+	case *Purge:
+		c.collect.purges.take(now, m.From, b)
 	case *Withdraw:
 		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *Dropped:
@@ -89,7 +93,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		part := &m.Parts[i]
 		all := int(part.Partition) < len(c.vnodes)
 		if all {
-			_, all = c.keep(now, part)
+			_, all = c.keep(now, from, part)
 		}
 		if !all {
 			answer.Refused = append(answer.Refused, part.Partition)
@@ -100,7 +104,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 
 // keep merges facts task by task. It gives how many changed something, and tells
 // whether all of them are kept.
-func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
+func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (changed int, all bool) {
 	v := c.vnodes[part.Partition]
 	all = true
 	facts := slices.Clone(part.Facts)
@@ -116,8 +120,13 @@ func (c peers) keep(now clock.Time, part *PartFacts) (changed int, all bool) {
 			all = false
 			continue
 		}
+		if c.collect.purges.tooOld(now, from, part.Partition, some) {
+			c.stats.Stale++
+			all = false
+			continue
+		}
 		c.writes.quiet = true // what came from a coordinator is not sent on
-		merged, err := vnode.Merge(v, c.tx, some, now.Wall+int64(c.cfg.GCGrace), now)
+		merged, err := vnode.Merge(v, c.tx, some, now)
 		c.writes.quiet = false
 		switch {
 		case damaged(err):

@@ -167,7 +167,7 @@ func (r *repairs) begin(now clock.Time) {
 		}
 		r.last = k
 		r.begun = append(r.begun, k)
-		r.ready(k, i.Start(now, r.c.cfg.Rand.Uint64()))
+		r.ready(k, i.Start(now, r.c.collect.purges.begin(now, k)))
 		return
 	}
 }
@@ -175,7 +175,7 @@ func (r *repairs) begin(now clock.Time) {
 func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
-		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes[k.partition]), &partition{r.c, k.partition})
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes[k.partition]), &partition{r.c, k.partition, k.peer})
 		r.ours[k] = i
 	}
 	return i
@@ -186,7 +186,7 @@ func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiat
 func (r *repairs) copy(now clock.Time, k pair) {
 	delete(r.ours, k)
 	delete(r.wake, k)
-	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.cfg.Rand.Uint64()))
+	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.purges.begin(now, k)))
 }
 
 // forget ends all comparisons of a partition.
@@ -198,6 +198,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.theirs, func(k pair, _ *antientropy.Responder) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
+	r.c.collect.purges.forget(p)
 }
 
 // take goes on with a message of the other side.
@@ -221,9 +222,10 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 		}
 		a := r.theirs[k]
 		if a == nil {
-			a = antientropy.NewResponder(r.cfg, tree, &partition{r.c, m.Partition})
+			a = antientropy.NewResponder(r.cfg, tree, &partition{r.c, m.Partition, from})
 			r.theirs[k] = a
 		}
+		r.c.collect.purges.asked(now, k, m.Message)
 		r.ready(k, a.Step(now, m.Message))
 	default:
 		if i := r.ours[k]; i != nil {
@@ -259,6 +261,7 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 	} else {
 		r.compare++
 	}
+	r.c.collect.purges.ended(r.now, k, ready.Result)
 	r.c.scrubs.suspect(k.partition, ready.Result.Suspects)
 	if r.c.moves.compared(r.now, k, ready.Result) {
 		delete(r.ours, k) // the next comparison, as a member, is another one
@@ -280,8 +283,9 @@ func (r *repairs) next() int64 {
 
 // partition is what an exchange sees of a vnode.
 type partition struct {
-	c *Core
-	p ring.Partition
+	c    *Core
+	p    ring.Partition
+	from register.Member // the peer
 }
 
 // View reads the store, with a tree that has all facts written so far.
@@ -294,6 +298,6 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed int) {
-	changed, _ = peers{p.c}.keep(p.c.repairs.now, &PartFacts{p.p, facts})
+	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{p.p, facts})
 	return changed
 }

@@ -97,7 +97,7 @@ func (s *scrubs) begin() bool {
 	if tree == nil {
 		return false
 	}
-	s.scrub = antientropy.NewScrubber(tree, &partition{s.c, s.p})
+	s.scrub = antientropy.NewScrubber(tree, &partition{c: s.c, p: s.p})
 	s.scrub.Start(path, true)
 	return true
 }

@@ -1,0 +1,317 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Compared says that a comparison that the sender began has ended well: what
+// either side had when it began is on the disks of both.
+type Compared struct {
+	Partition ring.Partition
+	Session   uint64 // of the comparison
+}
+
+// Purge has a member of the cohort let tombstones go: every member has them, so
+// that nobody has anything else of their tasks.
+type Purge struct {
+	Partition ring.Partition
+	Epoch     uint64 // in which the sender leads
+	Tasks     []id.ID
+}
+
+func (*Compared) peerMessage() {}
+func (*Purge) peerMessage()    {}
+
+// purges lets tombstones go (design 6, K8). The leader of a partition does, once
+// gc-grace is over and it knows of each other member of the registered cohort
+// that it has the tombstone: a comparison with it that began after the tombstone
+// had come here has ended well. It drops the tombstone and tells the others. Who
+// misses that gives the tombstone back to the leader by repair, where it counts
+// as new: it goes once more, after the next comparisons.
+//
+// All times are those of this node's monotonic clock: nothing here trusts that
+// clocks agree but the grace itself.
+type purges struct {
+	c      *Core
+	rounds map[pair]round // comparisons that this node has begun
+	heard  map[pair]round // that others have
+	marks  map[pair]*mark
+	cells  map[ring.Partition]register.Cell // that the marks are about
+	scans  map[ring.Partition]*graveScan
+}
+
+// round is one comparison.
+type round struct {
+	session uint64
+	began   int64 // mono ns, here
+	epoch   uint64
+}
+
+// mark is what is known of another member: what was here at the mono ns proven
+// it has, and has had for some time. A newer such time waits until that is so.
+type mark struct {
+	proven, waiting int64
+	known, waits    bool
+	since           int64 // mono ns from which on waiting is known
+}
+
+// graveScan says how far a partition's tombstones were looked at with a mark:
+// what stays with it stays until there is another one.
+type graveScan struct {
+	mark int64
+	at   vnode.GravesCursor
+}
+
+// maxHold bounds [purges.hold].
+const maxHold = time.Hour
+
+func newPurges(c *Core) *purges {
+	return &purges{
+		c: c, rounds: make(map[pair]round), heard: make(map[pair]round), marks: make(map[pair]*mark),
+		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan),
+	}
+}
+
+// hold is how long every member must have had a tombstone before it goes. Whoever
+// becomes a member after that has copied from one that had it: a copy older than
+// half of that is made anew, see [purges.stale]. And a tombstone that comes back,
+// because a member does not let it go, does not travel more often than that.
+func (p *purges) hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHold) }
+
+// margin is what a comparison may have left alone because it was young: the ID
+// says so, which may be eta ahead, to a node whose clock is eta behind.
+func (p *purges) margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
+
+// stale tells whether too much may have happened since a newcomer has begun to
+// copy a partition.
+func (p *purges) stale(now clock.Time, began int64) bool {
+	return now.Mono-began > int64(max(p.hold()/2, 5*time.Second))
+}
+
+// begin draws the session of a comparison that this node begins.
+func (p *purges) begin(now clock.Time, k pair) (session uint64) {
+	session = p.c.cfg.Rand.Uint64()
+	p.rounds[k] = round{session, now.Mono, p.c.cells[k.partition].Epoch}
+	return session
+}
+
+// asked hears of a comparison that another member begins. Said twice it has begun
+// the first time.
+func (p *purges) asked(now clock.Time, k pair, m *antientropy.Message) {
+	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
+		p.heard[k] = round{m.Session, now.Mono, p.c.cells[k.partition].Epoch}
+	}
+}
+
+// ended hears how a comparison has ended that this node began.
+func (p *purges) ended(now clock.Time, k pair, r *antientropy.Result) {
+	o, ok := p.rounds[k]
+	delete(p.rounds, k)
+	if !ok || !agreed(r) || !p.members(k) {
+		return
+	}
+	p.mark(now, k, o)
+	p.c.ready.Send = append(p.c.ready.Send, Send{To: k.peer, Message: &Compared{k.partition, o.session}})
+}
+
+// agreed tells whether both sides had the same after a comparison, as far as they
+// had it before.
+func agreed(r *antientropy.Result) bool {
+	return r.Err == nil && r.Skipped == 0 && len(r.Suspects) == 0 && r.Offered == r.Pushed
+}
+
+// compared hears the same from the other side.
+func (p *purges) compared(now clock.Time, from register.Member, m *Compared) {
+	k := pair{m.Partition, from}
+	if o, ok := p.heard[k]; ok && o.session == m.Session {
+		delete(p.heard, k)
+		p.mark(now, k, o)
+	}
+}
+
+// members tells whether both sides are of the cohort.
+func (p *purges) members(k pair) bool {
+	cohort := p.c.cells[k.partition].Cohort
+	return slices.Contains(cohort, k.peer) && slices.Contains(cohort, p.c.cfg.Self)
+}
+
+// mark notes that the peer has what was here when a comparison began.
+func (p *purges) mark(now clock.Time, k pair, o round) {
+	if o.epoch != p.c.cells[k.partition].Epoch || !p.members(k) {
+		return // it may have left and come back meanwhile
+	}
+	p.follow(k.partition)
+	m := p.marks[k]
+	if m == nil {
+		m = &mark{}
+		p.marks[k] = m
+	}
+	m.ripen(now, p.hold())
+	if !m.waits {
+		m.waits, m.waiting, m.since = true, o.began-p.margin(), now.Mono
+	}
+}
+
+// ripen takes over what has waited long enough.
+func (m *mark) ripen(now clock.Time, hold time.Duration) {
+	if m.waits && now.SinceMono(m.since) >= hold {
+		m.proven, m.known, m.waits = m.waiting, true, false
+	}
+}
+
+// follow drops what is known of a cohort that has changed, or may have: who left
+// it and came back has deleted everything in between. One epoch more with the
+// same members is a new leader.
+func (p *purges) follow(at ring.Partition) {
+	cell, old := &p.c.cells[at], p.cells[at]
+	if cell.Epoch == old.Epoch {
+		return
+	}
+	p.cells[at] = *cell
+	if cell.Epoch != old.Epoch+1 || !slices.Equal(sortedMembers(cell.Cohort), sortedMembers(old.Cohort)) {
+		for k := range p.marks { // Any order: each is looked at for itself.
+			if k.partition == at {
+				delete(p.marks, k)
+			}
+		}
+	}
+}
+
+func sortedMembers(all []register.Member) []register.Member {
+	return slices.SortedFunc(slices.Values(all), compareMembers)
+}
+
+// forget drops what is known of a partition that is not kept here any longer.
+func (p *purges) forget(at ring.Partition) {
+	for _, all := range []map[pair]round{p.rounds, p.heard} {
+		for k := range all { // Any order: each is looked at for itself.
+			if k.partition == at {
+				delete(all, k)
+			}
+		}
+	}
+	for k := range p.marks { // Any order: as above.
+		if k.partition == at {
+			delete(p.marks, k)
+		}
+	}
+	delete(p.scans, at)
+	delete(p.cells, at)
+}
+
+// proven is the mono ns up to which everything that came here is on the disks of
+// the whole cohort; ok is false when that is not known.
+func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool) {
+	upTo = math.MaxInt64
+	if p.c.writes.alone(at) {
+		return upTo, true
+	}
+	p.follow(at)
+	for _, o := range p.c.cells[at].Cohort {
+		if o == p.c.cfg.Self {
+			continue
+		}
+		m := p.marks[pair{at, o}]
+		if m != nil {
+			m.ripen(now, p.hold())
+		}
+		if m == nil || !m.known {
+			return 0, false
+		}
+		upTo = min(upTo, m.proven)
+	}
+	return upTo, true
+}
+
+// over is the wall ns up to which tasks were collected whose tombstones may go,
+// with so many etas to spare. The leader waits three: an ID may be one eta ahead
+// of its node, that node one ahead of the leader, and the leader one ahead of who
+// is asked to take the task anew, who must refuse it as too old by then. The
+// others let go one earlier by their own clocks, so that they never lag.
+func (p *purges) over(now clock.Time, etas int) int64 {
+	return now.Wall - int64(p.c.cfg.GCGrace) - int64(etas)*int64(p.c.cfg.Eta)
+}
+
+// look lets some tombstones of a partition go that this node leads, and tells
+// whether there are more.
+func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
+	at := v.Partition
+	upTo, ok := p.proven(now, at)
+	if !ok {
+		return false
+	}
+	s := p.scans[at]
+	if s == nil || s.mark != upTo {
+		s = &graveScan{mark: upTo}
+		p.scans[at] = s
+	}
+	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
+	if due = p.drop(v, due, p.over(now, 3)); len(due) > 0 {
+		for _, o := range p.c.cells[at].Cohort {
+			if o != p.c.cfg.Self {
+				p.c.ready.Send = append(p.c.ready.Send, Send{To: o, Message: &Purge{at, v.Leading(), due}})
+			}
+		}
+	}
+	if done && upTo == math.MaxInt64 {
+		delete(p.scans, at) // nothing stays
+	}
+	return !done
+}
+
+// drop lets tombstones go whose time is over, and gives those that went.
+func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) {
+	for _, task := range tasks {
+		went, err := vnode.Forget(v, p.c.tx, task, upTo)
+		if !p.c.check(err) {
+			return nil
+		}
+		if went {
+			gone = append(gone, task)
+		}
+	}
+	return gone
+}
+
+// take lets tombstones go that the leader has let go. What it says is not trusted
+// with anything else.
+func (p *purges) take(now clock.Time, from register.Member, m *Purge) {
+	if int(m.Partition) >= len(p.c.vnodes) || !p.members(pair{m.Partition, from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
+		return
+	}
+	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool { return ring.Of(task, len(p.c.vnodes)) != m.Partition })
+	p.drop(p.c.vnodes[m.Partition], tasks, p.over(now, 2))
+}
+
+// tooOld tells whether facts of one task are refused because of who sends them:
+// below the horizon, what nobody here knows may have been collected, and who is
+// not of the cohort has no part in the proof that it was not. It keeps them, for
+// they may be the only copy. A tombstone brings nothing back.
+func (p *purges) tooOld(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
+	if slices.Contains(p.c.cells[at].Cohort, from) {
+		return false
+	}
+	task := facts[0].Task
+	admitted := task.Nanos()
+	for _, f := range facts {
+		switch f.Key.Kind {
+		case crdt.KindTombstone:
+			return false
+		case crdt.KindEnqueued:
+			if e, err := crdt.DecodeEnqueued(f.Body); err == nil && e.Admission != 0 {
+				admitted = e.Admission
+			}
+		}
+	}
+	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.tx, at, task)
+}
