@@ -81,6 +81,11 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	case *core.Outcomes:
 		b := (*outcomesPacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_OUTCOMES, b, laneOf(b.Size()), nil
+	case *core.Compared:
+		return nornv1.PeerMethod_PEER_METHOD_COMPARED, (*comparedPacket)(m), Control, nil
+	case *core.Purge:
+		b := (*purgePacket)(m)
+		return nornv1.PeerMethod_PEER_METHOD_PURGE, b, laneOf(b.Size()), nil
 	}
 	return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
 }
@@ -124,6 +129,10 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 		m, err = decodeWatch(b)
 	case nornv1.PeerMethod_PEER_METHOD_OUTCOMES:
 		m, err = decodeOutcomes(b)
+	case nornv1.PeerMethod_PEER_METHOD_COMPARED:
+		m, err = decodeCompared(b)
+	case nornv1.PeerMethod_PEER_METHOD_PURGE:
+		m, err = decodePurge(b)
 	default:
 		err = fmt.Errorf("%w: method %d", ErrUnknown, method)
 	}

@@ -91,7 +91,11 @@ func drawForwarded(t *rapid.T) core.PeerMessage {
 
 func drawMessage(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
-	switch rapid.IntRange(0, 11).Draw(t, "type") {
+	switch rapid.IntRange(0, 13).Draw(t, "type") {
+	case 11:
+		return &core.Compared{Partition: drawPartition(t), Session: number}
+	case 12:
+		return &core.Purge{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 9:
 		return &core.Watch{Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 10:
@@ -149,6 +153,10 @@ func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
 		return &nornv1.PeerWatch{}
 	case nornv1.PeerMethod_PEER_METHOD_OUTCOMES:
 		return &nornv1.PeerOutcomes{}
+	case nornv1.PeerMethod_PEER_METHOD_COMPARED:
+		return &nornv1.PeerCompared{}
+	case nornv1.PeerMethod_PEER_METHOD_PURGE:
+		return &nornv1.PeerPurge{}
 	}
 	t.Fatalf("no proto for method %d", m)
 	return nil
@@ -241,6 +249,11 @@ func alike(a, b core.PeerMessage) bool {
 		return slices.Equal(a.Tasks, b.(*core.Watch).Tasks)
 	case *core.Outcomes:
 		return slices.Equal(a.Outcomes, b.(*core.Outcomes).Outcomes)
+	case *core.Compared:
+		return *a == *b.(*core.Compared)
+	case *core.Purge:
+		b := b.(*core.Purge)
+		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
 	}
 	return false
 }
@@ -429,6 +442,8 @@ func FuzzDecode(f *testing.F) {
 		&core.Dropped{Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
 		&core.Fetch{Number: 1},
 		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}},
+		&core.Compared{Partition: 4095, Session: 1 << 60},
+		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
 		&core.Watch{Tasks: []id.ID{{1}, {2}}},
 		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},

@@ -69,6 +69,10 @@ const (
 	PeerMethod_PEER_METHOD_WATCH PeerMethod = 42
 	// PeerOutcomes.
 	PeerMethod_PEER_METHOD_OUTCOMES PeerMethod = 43
+	// PeerCompared.
+	PeerMethod_PEER_METHOD_COMPARED PeerMethod = 44
+	// PeerPurge.
+	PeerMethod_PEER_METHOD_PURGE PeerMethod = 45
 )
 
 // Enum value maps for PeerMethod.
@@ -92,6 +96,8 @@ var (
 		41: "PEER_METHOD_HEADS",
 		42: "PEER_METHOD_WATCH",
 		43: "PEER_METHOD_OUTCOMES",
+		44: "PEER_METHOD_COMPARED",
+		45: "PEER_METHOD_PURGE",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED": 0,
@@ -112,6 +118,8 @@ var (
 		"PEER_METHOD_HEADS":       41,
 		"PEER_METHOD_WATCH":       42,
 		"PEER_METHOD_OUTCOMES":    43,
+		"PEER_METHOD_COMPARED":    44,
+		"PEER_METHOD_PURGE":       45,
 	}
 )
 
@@ -1914,6 +1922,124 @@ func (x *PeerOutcomes) GetOutcomes() []byte {
 	return nil
 }
 
+// PeerCompared says that a comparison of a partition that the sender began has
+// ended well: what either side had when it began is on the disks of both.
+type PeerCompared struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Of the comparison, as in its messages.
+	Session       uint64 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerCompared) Reset() {
+	*x = PeerCompared{}
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerCompared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerCompared) ProtoMessage() {}
+
+func (x *PeerCompared) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
+func (*PeerCompared) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PeerCompared) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerCompared) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+// PeerPurge has a member of a cohort let tombstones go that all of them have.
+type PeerPurge struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// In which the sender leads the partition.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Task IDs of 20 bytes, one after the other.
+	Tasks         []byte `protobuf:"bytes,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerPurge) Reset() {
+	*x = PeerPurge{}
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerPurge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerPurge) ProtoMessage() {}
+
+func (x *PeerPurge) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
+func (*PeerPurge) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PeerPurge) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerPurge) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerPurge) GetTasks() []byte {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
 
 const file_norn_v1_peer_proto_rawDesc = "" +
@@ -2053,7 +2179,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\"*\n" +
 	"\fPeerOutcomes\x12\x1a\n" +
-	"\boutcomes\x18\x01 \x01(\fR\boutcomes*\xc5\x03\n" +
+	"\boutcomes\x18\x01 \x01(\fR\boutcomes\"F\n" +
+	"\fPeerCompared\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\"U\n" +
+	"\tPeerPurge\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\fR\x05tasks*\xf6\x03\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -2073,7 +2206,9 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x13PEER_METHOD_FETCHED\x10(\x12\x15\n" +
 	"\x11PEER_METHOD_HEADS\x10)\x12\x15\n" +
 	"\x11PEER_METHOD_WATCH\x10*\x12\x18\n" +
-	"\x14PEER_METHOD_OUTCOMES\x10+*P\n" +
+	"\x14PEER_METHOD_OUTCOMES\x10+\x12\x18\n" +
+	"\x14PEER_METHOD_COMPARED\x10,\x12\x15\n" +
+	"\x11PEER_METHOD_PURGE\x10-*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -2105,7 +2240,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),        // 0: norn.v1.PeerMethod
 	(PeerLane)(0),          // 1: norn.v1.PeerLane
@@ -2133,26 +2268,28 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerHead)(nil),       // 23: norn.v1.PeerHead
 	(*PeerWatch)(nil),      // 24: norn.v1.PeerWatch
 	(*PeerOutcomes)(nil),   // 25: norn.v1.PeerOutcomes
-	(*Error)(nil),          // 26: norn.v1.Error
+	(*PeerCompared)(nil),   // 26: norn.v1.PeerCompared
+	(*PeerPurge)(nil),      // 27: norn.v1.PeerPurge
+	(*Error)(nil),          // 28: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	26, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	28, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	26, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	28, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	26, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	28, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	26, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	28, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	17, // 17: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	17, // 18: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	23, // 19: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
@@ -2175,7 +2312,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,73 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
+)
+
+type comparedPacket core.Compared
+
+func (p *comparedPacket) Size() int { return 2 * (1 + binary.MaxVarintLen64) }
+
+func (p *comparedPacket) AppendTo(dst []byte) ([]byte, error) {
+	return appendVarint(appendVarint(dst, 1, uint64(p.Partition)), 2, p.Session), nil
+}
+
+func decodeCompared(b []byte) (*core.Compared, error) {
+	m := &core.Compared{}
+	err := fields(b, func(f field) (err error) {
+		switch f.number {
+		case 1:
+			m.Partition, err = partitionOf(f.value)
+		case 2:
+			m.Session = f.value
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+type purgePacket core.Purge
+
+func (p *purgePacket) Size() int { return 2*(1+binary.MaxVarintLen64) + 6 + id.Size*len(p.Tasks) }
+
+func (p *purgePacket) AppendTo(dst []byte) ([]byte, error) {
+	dst = appendVarint(appendVarint(dst, 1, uint64(p.Partition)), 2, p.Epoch)
+	dst = appendHead(dst, 3, id.Size*len(p.Tasks))
+	for i := range p.Tasks {
+		dst = append(dst, p.Tasks[i][:]...)
+	}
+	return dst, nil
+}
+
+func decodePurge(b []byte) (*core.Purge, error) {
+	m := &core.Purge{}
+	var list []byte
+	err := fields(b, func(f field) (err error) {
+		switch f.number {
+		case 1:
+			m.Partition, err = partitionOf(f.value)
+		case 2:
+			m.Epoch = f.value
+		case 3:
+			list = f.bytes
+		}
+		return err
+	})
+	if err == nil && len(list)%id.Size != 0 {
+		err = fmt.Errorf("%w: %d bytes of task IDs", ErrMalformed, len(list))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for ; len(list) > 0; list = list[id.Size:] {
+		m.Tasks = append(m.Tasks, id.ID(list[:id.Size]))
+	}
+	return m, nil
+}
