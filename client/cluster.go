@@ -34,3 +34,78 @@ func (k Cluster) Status(ctx context.Context, o StatusOptions) (*nornv1.StatusRep
 	}
 	return m, nil
 }
+
+// ChangeOptions are how something is done about the members of a cluster.
+type ChangeOptions struct {
+	// DryRun says what would be done, and does nothing.
+	DryRun bool
+	// Force removes also a node that is in reach, or without which partitions have
+	// too few copies to go on.
+	Force bool
+}
+
+// Leave has a node hand over what it has and then leave the cluster. It returns
+// when that is decided; the node must run until it is removed, see
+// [Cluster.Status]. ErrConflict: it is the last one, or cannot be reached.
+func (k Cluster) Leave(ctx context.Context, node string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "leave", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Leave{Leave: &nornv1.LeaveNode{Node: node}}})
+}
+
+// Stay has a node that is leaving stay. ErrConflict: it is gone already.
+func (k Cluster) Stay(ctx context.Context, node string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "stay", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Leave{Leave: &nornv1.LeaveNode{Node: node, Stay: true}}})
+}
+
+// Remove gives up a node that is dead: others make new copies of what it had.
+// ErrConflict: it is the last one, or takes Force.
+func (k Cluster) Remove(ctx context.Context, node string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "remove", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Remove{
+		Remove: &nornv1.RemoveNode{Node: node, Force: o.Force},
+	}})
+}
+
+// Replace gives up a dead node and puts a member into its place. ErrConflict: the
+// one is in reach, or the other is not.
+func (k Cluster) Replace(ctx context.Context, old, fresh string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "replace", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Replace{
+		Replace: &nornv1.ReplaceNode{Old: old, New: fresh, Force: o.Force},
+	}})
+}
+
+// Rebalance works out anew who shall keep what. With fresh that is from nothing,
+// so that nearly everything moves; else as little as possible.
+func (k Cluster) Rebalance(ctx context.Context, fresh bool, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "rebalance", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Rebalance{
+		Rebalance: &nornv1.Rebalance{Fresh: fresh},
+	}})
+}
+
+// Repair has the replicas of some partitions, or of all, compared at once
+// instead of in their turn. It returns when that has begun: how far it is, a
+// status shows.
+func (k Cluster) Repair(ctx context.Context, partitions []uint32, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "repair", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Repair{
+		Repair: &nornv1.Repair{Partitions: partitions},
+	}})
+}
+
+// AcceptLoss gives up what removed nodes alone may have: some, or without names
+// all that partitions are stuck without. Those partitions go on with what is
+// left; acknowledged tasks and updates may be lost.
+func (k Cluster) AcceptLoss(ctx context.Context, nodes []string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "accept loss", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_AcceptLoss{
+		AcceptLoss: &nornv1.AcceptLoss{Nodes: nodes},
+	}})
+}
+
+func (k Cluster) change(ctx context.Context, op string, ask *nornv1.ClusterRequest) (*nornv1.ClusterReply, error) {
+	m := &nornv1.ClusterReply{}
+	err := k.c.do(ctx, &request{
+		op: op, method: uint16(nornv1.Method_METHOD_CLUSTER), body: message{m: ask}, write: !ask.GetDryRun(),
+		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, m) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -5,7 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -88,6 +91,50 @@ func TestVerifyAsksInPages(t *testing.T) {
 		}
 		if got := asked(); got != 4+2 {
 			t.Errorf("%d requests", got)
+		}
+	})
+}
+
+// TestClusterChanges: each asks for what it says, and a refusal is what it is.
+func TestClusterChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
+			switch m := r.Message.(type) {
+			case *nornv1.StatusRequest:
+				return fakenode.Answer{Message: &nornv1.StatusReply{Node: "n1", Replicas: uint32(len(m.String()))}}
+			case *nornv1.ClusterRequest:
+				if m.GetLeave().GetNode() == "last" {
+					return fakenode.Answer{Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "last")}
+				}
+				return fakenode.Answer{Message: &nornv1.ClusterReply{Changed: true, Notes: []string{protojson.Format(m)}}}
+			}
+			return fakenode.Answer{}
+		})
+		k, ctx := open(t, n).Cluster(), t.Context()
+		dry, force := ChangeOptions{DryRun: true}, ChangeOptions{Force: true}
+		for _, c := range []struct {
+			ask  func() (*nornv1.ClusterReply, error)
+			want *nornv1.ClusterRequest
+		}{
+			{func() (*nornv1.ClusterReply, error) { return k.Leave(ctx, "a", dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Leave{Leave: &nornv1.LeaveNode{Node: "a"}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Stay(ctx, "a", force) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Leave{Leave: &nornv1.LeaveNode{Node: "a", Stay: true}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Remove(ctx, "a", force) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Remove{Remove: &nornv1.RemoveNode{Node: "a", Force: true}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Replace(ctx, "a", "b", dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Replace{Replace: &nornv1.ReplaceNode{Old: "a", New: "b"}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Rebalance(ctx, true, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Rebalance{Rebalance: &nornv1.Rebalance{Fresh: true}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Repair(ctx, []uint32{4}, ChangeOptions{}) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{4}}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.AcceptLoss(ctx, []string{"a"}, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_AcceptLoss{AcceptLoss: &nornv1.AcceptLoss{Nodes: []string{"a"}}}}},
+		} {
+			if got, err := c.ask(); err != nil || !got.GetChanged() || got.GetNotes()[0] != protojson.Format(c.want) {
+				t.Errorf("%v: %v, %v", c.want, got, err)
+			}
+		}
+		_, err := k.Leave(ctx, "last", ChangeOptions{})
+		wantIs(t, err, ErrConflict)
+		if s, err := k.Status(ctx, StatusOptions{Removed: true}); err != nil || s.GetReplicas() == 0 {
+			t.Errorf("all nodes: %v, %v", s, err)
+		}
+		if s, err := open(t, n).Status(ctx); err != nil || s.GetReplicas() != 0 || s.GetNode() != "n1" {
+			t.Errorf("status: %v, %v", s, err)
 		}
 	})
 }

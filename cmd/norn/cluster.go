@@ -31,7 +31,8 @@ A node joins with ` + "`norn server --join`" + `. It is named by its name, or by
 incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
-	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.verify())
+	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.leave(), k.remove(), k.replace(), k.rebalance(),
+		k.verify(), k.repair(), k.recover())
 	return cmd
 }
 

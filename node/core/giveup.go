@@ -124,7 +124,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 			return bad
 		}
 		if n.Status != register.Removed {
-			return conflicting("node %s is %v: only what removed nodes had can be given up; `norn cluster remove %s` first", n.Node, n.Status, n.Node)
+			return conflicting("node %s is not removed (%v): only what removed nodes had can be given up; `norn cluster remove %s` first", n.Node, n.Status, n.Node)
 		}
 		give = append(give, n.Member)
 	}

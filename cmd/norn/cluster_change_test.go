@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// changeJSON is what changes of members print.
+type changeJSON struct {
+	Changed             bool
+	Notes, Nodes        []string
+	Copies, Comparisons int
+	Partitions          []int
+}
+
+// TestTheLastNodeCannotGo, and nothing happens to a cluster of one.
+func TestTheLastNodeCannotGo(t *testing.T) {
+	refused(t, 5, "last member", "cluster", "leave")
+	refused(t, 5, "last member", "cluster", "leave", "n1")
+	refused(t, 5, "last member", "cluster", "remove", "n1", "--force")
+	refused(t, 3, "there is no node n7", "cluster", "leave", "n7")
+	refused(t, 3, "there is no node n7", "cluster", "remove", "n7")
+	refused(t, 3, "there is no node n7", "cluster", "replace", "n1", "n7")
+	refused(t, 2, "cannot replace itself", "cluster", "replace", "n1", "n1")
+	refused(t, 2, "under zero", "cluster", "leave", "--wait", "-1s")
+	refused(t, 2, "name the node", "cluster", "leave", "--addr", the.server.addr+",127.0.0.1:1")
+	if s := decode[statusJSON](t, "cluster", "status"); len(s.Nodes) != 1 || s.Nodes[0].State != "up" {
+		t.Errorf("got %+v", s.Nodes)
+	}
+	if r := decode[changeJSON](t, "cluster", "leave", "--stay"); r.Changed || len(r.Notes) != 1 || r.Nodes[0] != "n1" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestNothingToRebalanceOrRecover(t *testing.T) {
+	if r := decode[changeJSON](t, "cluster", "rebalance", "--wait", "1m"); r.Changed || r.Copies != 0 {
+		t.Errorf("got %+v", r)
+	}
+	refused(t, 2, "moves nearly every copy", "cluster", "rebalance", "--fresh")
+	ok(t, "cluster", "rebalance", "--fresh", "--dry-run")
+	if r := decode[changeJSON](t, "cluster", "recover"); r.Changed || len(r.Nodes) != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if out := ok(t, "cluster", "recover", "--accept-loss"); !strings.Contains(out, "nothing is stuck") {
+		t.Errorf("got %s", out)
+	}
+	refused(t, 3, "there is no node n7", "cluster", "recover", "--accept-loss", "n7")
+	refused(t, 5, "not removed", "cluster", "recover", "--accept-loss", "n1")
+}
+
+func TestClusterRepair(t *testing.T) {
+	r := decode[struct {
+		Comparisons                   int
+		Compared, Failed, Facts_moved string //nolint:revive // as in JSON
+		Notes                         []string
+	}](t, "cluster", "repair")
+	if r.Comparisons != 0 || r.Compared != "0" || r.Failed != "0" || r.Notes == nil {
+		t.Errorf("got %+v", r)
+	}
+	if out := ok(t, "cluster", "repair", "3", "4"); !strings.Contains(out, "nothing to compare") {
+		t.Errorf("got %s", out)
+	}
+	refused(t, 2, "no partition 64", "cluster", "repair", "64")
+	refused(t, 2, "not the number of a partition", "cluster", "repair", "x")
+}
+
+func TestChangeTables(t *testing.T) {
+	var b bytes.Buffer
+	changeTable(&b, &nornv1.ClusterReply{Changed: true, Copies: 1, Notes: []string{"node n4 goes\x1b[2J"}}, true)
+	changeTable(&b, &nornv1.ClusterReply{}, false)
+	r := repaired{
+		begun: &nornv1.ClusterReply{Comparisons: 6, Notes: []string{"node n3 is not in reach"}}, ended: true,
+		was: &nornv1.RepairStatus{FactsMoved: 5, Compared: 9}, is: &nornv1.RepairStatus{FactsMoved: 6, Failed: 2, Compared: 3},
+	}
+	r.table(&b)
+	want := "Nothing is done yet. This would be:\nnode n4 goes [2J\n1 copy of partitions to move\nthere is nothing to do\n" +
+		"6 comparisons done, 1 fact moved, 2 failed\nnode n3 is not in reach\n"
+	if b.String() != want {
+		t.Errorf("got %q", b.String())
+	}
+	if line := string(r.form().Line()); line != `{"comparisons":6,"compared":"0","failed":"2","facts_moved":"1","notes":["node n3 is not in reach"]}`+"\n" {
+		t.Errorf("got %s", line)
+	}
+}
+
+// TestWhatIsWaitedFor: until nothing is left, and nobody who is gone is named.
+func TestWhatIsWaitedFor(t *testing.T) {
+	node := func(state string, vnodes uint32) *nornv1.StatusReply {
+		return &nornv1.StatusReply{Nodes: []*nornv1.NodeStatus{{Name: "n3", Incarnation: "03", State: state, Vnodes: vnodes}}}
+	}
+	for _, c := range []struct {
+		s             *nornv1.StatusReply
+		settled, left bool
+	}{
+		{node("up", 4), true, false},
+		{node("leaving", 0), true, false},
+		{node("removed", 1), false, false},
+		{node("removed", 0), true, true},
+		{&nornv1.StatusReply{}, true, true},
+		{&nornv1.StatusReply{Movement: &nornv1.MovementStatus{CopiesLeft: 1}}, false, true},
+		{&nornv1.StatusReply{Movement: &nornv1.MovementStatus{HandoversLeft: 1}}, false, true},
+		{&nornv1.StatusReply{Partitions: []*nornv1.PartitionStatus{{}, {Moving: true}}}, false, true},
+	} {
+		if settled(c.s) != c.settled || left("03")(c.s) != c.left {
+			t.Errorf("%v: settled %v, left %v", c.s, settled(c.s), left("03")(c.s))
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+func (k clusterCommands) repair() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "repair [PARTITION…]", Short: "Have replicas compare and complete each other now",
+		Long: `Have the replicas of every partition, or of some, compare what they hold and give
+each other what is missing. They do that all the time, each pair in its turn;
+this does it at once, and waits for the end. Tasks of the last seconds are left
+alone, for their writes are most likely under way.
+
+-o json prints {comparisons, compared, failed, facts_moved, notes}. Exit code 1:
+comparisons have failed, 4: a node is out of reach.`,
+		Example: "  norn cluster repair\n  norn cluster repair 7 12",
+	}
+	wait := cmd.Flags().Duration("wait", 10*time.Minute, "for how `long` to wait for the end; 0: not at all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, err := partitionArgs(args)
+		if err != nil {
+			return err
+		}
+		if *wait < 0 {
+			return usage("--wait: %s is under zero", *wait)
+		}
+		return k.with(cmd.Context(), func(c *client.Client) error { return k.repairs(cmd.Context(), c.Cluster(), ids, *wait) })
+	}
+	return cmd
+}
+
+// repaired is what came of a repair.
+type repaired struct {
+	begun *nornv1.ClusterReply
+	was   *nornv1.RepairStatus
+	is    *nornv1.RepairStatus
+	ended bool
+}
+
+// since is how much a counter has risen; a node that has started again counts
+// from 0.
+func since(was, is uint64) uint64 { return max(is, was) - was }
+
+func (r *repaired) form() jsonform.Value {
+	number := func(name string, n uint64) jsonform.Field {
+		return jsonform.Field{Name: name, Value: jsonform.String(strconv.FormatUint(n, 10))}
+	}
+	var notes []jsonform.Value
+	for _, n := range r.begun.GetNotes() {
+		notes = append(notes, jsonform.String(n))
+	}
+	return jsonform.Object(
+		jsonform.Field{Name: "comparisons", Value: jsonform.Number(float64(r.begun.GetComparisons()))},
+		number("compared", since(r.was.GetCompared(), r.is.GetCompared())), number("failed", since(r.was.GetFailed(), r.is.GetFailed())),
+		number("facts_moved", since(r.was.GetFactsMoved(), r.is.GetFactsMoved())),
+		jsonform.Field{Name: "notes", Value: jsonform.List(notes...)},
+	)
+}
+
+func (r *repaired) table(w io.Writer) {
+	if r.begun.GetComparisons() == 0 && len(r.begun.GetNotes()) == 0 {
+		fmt.Fprintln(w, "there is one replica of each partition: nothing to compare")
+		return
+	}
+	text := "begun"
+	if r.ended {
+		text = "done"
+	}
+	fmt.Fprintf(w, "%s %s, %s moved", count(r.begun.GetComparisons(), "comparison", "comparisons"), text,
+		count(int(since(r.was.GetFactsMoved(), r.is.GetFactsMoved())), "fact", "facts"))
+	if n := since(r.was.GetFailed(), r.is.GetFailed()); n > 0 {
+		fmt.Fprintf(w, ", %s failed", render.Number(n))
+	}
+	fmt.Fprintln(w)
+	for _, n := range r.begun.GetNotes() {
+		fmt.Fprintln(w, clean(n))
+	}
+}
+
+func (k clusterCommands) repairs(ctx context.Context, c client.Cluster, ids []uint32, wait time.Duration) error {
+	before, err := c.Status(ctx, client.StatusOptions{})
+	if err != nil {
+		return err
+	}
+	r := &repaired{was: before.GetRepair(), is: before.GetRepair()}
+	if r.begun, err = c.Repair(ctx, ids, client.ChangeOptions{}); err != nil {
+		return err
+	}
+	r.ended = r.begun.GetComparisons() == 0
+	if !r.ended && wait > 0 {
+		if err = k.ended(ctx, c, r, wait); err != nil {
+			return err
+		}
+	}
+	if err := k.writer().Object(r.form(), r.table); err != nil {
+		return err
+	}
+	switch {
+	case len(r.begun.GetNotes()) > 0:
+		k.complain("not every replica was compared (missing guarantee: all nodes in reach): " + strings.Join(r.begun.GetNotes(), "; "))
+		return reported{exitUnavailable}
+	case !r.ended && wait > 0:
+		k.complain(fmt.Sprintf("not done within %s; it goes on, see `norn cluster status`", render.Duration(wait)))
+		return reported{exitFailed}
+	case since(r.was.GetFailed(), r.is.GetFailed()) > 0:
+		k.complain("comparisons have failed; see the nodes' logs, and repeat it")
+		return reported{exitFailed}
+	}
+	return nil
+}
+
+// ended waits until no node has a comparison left.
+func (k clusterCommands) ended(ctx context.Context, c client.Cluster, r *repaired, wait time.Duration) error {
+	progress := k.progress("compared")
+	defer progress.Clear()
+	tick := time.NewTicker(followPause)
+	defer tick.Stop()
+	for until := time.Now().Add(wait); time.Now().Before(until); {
+		s, err := c.Status(ctx, client.StatusOptions{})
+		if err != nil {
+			return err
+		}
+		if r.is = s.GetRepair(); r.is.GetLeft() == 0 {
+			r.ended = true
+			return nil
+		}
+		progress.Stage("compared", int(r.begun.GetComparisons())-int(r.is.GetLeft()), int(r.begun.GetComparisons()))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func (k clusterCommands) recover() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "recover [--accept-loss] [NODE…]", Short: "Go on without what removed nodes had",
+		Long: `Partitions of which too few holders are left do not go on by themselves: what a
+removed node had may be missing on those that are left. Should that node come
+back, it hands over what it has and all is well. When it never will, this gives it
+up: the partitions go on with what there is, and tasks and updates that were
+acknowledged may be lost.
+
+Without --accept-loss it says what would be given up, with exit code 1 if that is
+anything. Nodes are removed first, with ` + "`norn cluster remove`" + `. It takes a majority
+of the register's voters.`,
+		Example: "  norn cluster recover\n  norn cluster recover --accept-loss",
+	}
+	accept := cmd.Flags().Bool("accept-loss", false, "yes, lose what only those nodes had")
+	h := &change{clusterCommands: k, done: settled}
+	cmd.Flags().DurationVar(&h.wait, "wait", 0, "for how `long` to wait until nothing is left to move; 0: not at all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h.DryRun = !*accept
+		lost := false
+		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
+			reply, err := c.AcceptLoss(ctx, args, o)
+			lost = reply.GetChanged()
+			return reply, err
+		}
+		if err := h.run(cmd); err != nil {
+			return err
+		}
+		if lost && h.DryRun {
+			k.complain("partitions are stuck (missing guarantee: enough holders); start the nodes again, or add --accept-loss")
+			return reported{exitFailed}
+		}
+		return nil
+	}
+	return cmd
+}
