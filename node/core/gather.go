@@ -215,6 +215,11 @@ func silent(m register.Member) *proto.Error {
 // waited for.
 func (r *routes) hear(alive []register.Member) {
 	r.seen++
+	for _, m := range alive {
+		if !r.alive[m] {
+			r.c.repairs.returned(m)
+		}
+	}
 	clear(r.alive)
 	for _, m := range alive {
 		r.alive[m] = true

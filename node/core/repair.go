@@ -189,6 +189,12 @@ func (r *repairs) copy(now clock.Time, k pair) {
 	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.purges.begin(now, k)))
 }
 
+// returned has a peer that was out of reach compared with at its next turn,
+// however long it did not answer before.
+func (r *repairs) returned(m register.Member) {
+	maps.DeleteFunc(r.ours, func(k pair, i *antientropy.Initiator) bool { return k.peer == m && !i.Busy() && !r.c.moves.busy[k] })
+}
+
 // forget ends all comparisons of a partition.
 func (r *repairs) forget(p ring.Partition) {
 	gone := func(k pair) bool { return k.partition == p }

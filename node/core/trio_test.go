@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,8 +48,11 @@ type trio struct {
 	next     uint64
 	cut      map[[2]int]bool
 	repair   time.Duration
-	leads    int  // whose member leads the register
-	bare     bool // trees are kept from the second node on
+	leads    int           // whose member leads the register
+	bare     bool          // trees are kept from the second node on
+	grace    time.Duration // of tombstones; 0: a week
+	retain   time.Duration // of finished tasks; 0: an hour
+	collect  time.Duration // interval; 0: nothing is collected
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -129,10 +133,10 @@ func (r *trio) open(i int) {
 	p := r.peers[i]
 	var err error
 	p.core, err = Open(Config{
-		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
+		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: cmp.Or(r.grace, 7*24*time.Hour), Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
-		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Tree: !r.bare, Repair: r.repair,
+		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, p.store, r.now)
 	r.check(err)

@@ -1,0 +1,444 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+
+	"pgregory.net/rapid"
+)
+
+const shortGrace = 2 * time.Minute
+
+// collecting has the nodes of a cluster collect quickly.
+func (r *trio) collecting() *trio {
+	r.grace, r.retain, r.collect, r.repair = shortGrace, time.Second, time.Second, 2*time.Second
+	for i, p := range r.peers {
+		if !p.down {
+			r.open(i) // the intervals are read at the start
+		}
+	}
+	r.tell()
+	return r
+}
+
+// remains is what a node has of each task: true for a tombstone and nothing else.
+func (p *peer) remains() map[id.ID]bool {
+	all := map[id.ID]bool{}
+	for n := range partitions {
+		for f := range vnode.FactsAfter(p.core.vnodes[n], p.store, antientropy.Position{}, id.ID{}) {
+			stone, seen := all[f.Task]
+			all[f.Task] = f.Key.Kind == crdt.KindTombstone && (stone || !seen)
+		}
+	}
+	return all
+}
+
+// have gives how many tasks a node has tombstones, and how many other facts of.
+func (p *peer) have() (stones, live int) {
+	for _, stone := range p.remains() {
+		if stone {
+			stones++
+		} else {
+			live++
+		}
+	}
+	return stones, live
+}
+
+// done completes tasks at a node.
+func (r *trio) done(i int, tasks ...id.ID) {
+	r.t.Helper()
+	var all []*nornv1.Completion
+	for _, task := range tasks {
+		all = append(all, &nornv1.Completion{Id: task.Bytes(), Token: 1<<32 + 1})
+	}
+	r.send(i, &nornv1.CompleteRequest{Completions: all})
+	r.settle()
+}
+
+// stock puts tasks in at a node, and has everybody who is up take them.
+func (r *trio) stock(i, n int) (tasks []id.ID) {
+	for range n {
+		tasks = append(tasks, r.ids.Next(r.now.Wall))
+		r.enqueue(i, tasks[len(tasks)-1], nil)
+	}
+	r.settle()
+	return tasks
+}
+
+// until lets time pass, a second at a time, for at most as long as this, until
+// something is so. It gives how long that took.
+func (r *trio) until(most time.Duration, so func() bool, each ...func()) (took time.Duration, ok bool) {
+	for ; took <= most; took += time.Second {
+		if so() {
+			return took, true
+		}
+		r.pass(time.Second)
+		for _, f := range each {
+			f()
+		}
+		r.settle()
+	}
+	return took, false
+}
+
+// every tells whether something is so at each node that is up.
+func (r *trio) every(so func(p *peer) bool) bool {
+	return !slices.ContainsFunc(r.peers, func(p *peer) bool { return !p.down && !so(p) })
+}
+
+func collected(n int) func(p *peer) bool {
+	return func(p *peer) bool { stones, live := p.have(); return stones == n && live == 0 }
+}
+
+// wantCollected lets time pass until so many tasks are collected everywhere.
+func (r *trio) wantCollected(n int) {
+	r.t.Helper()
+	if _, ok := r.until(30*time.Second, func() bool { return r.every(collected(n)) }); !ok {
+		for _, p := range r.peers {
+			if !p.down {
+				stones, live := p.have()
+				r.t.Logf("%s: %d tombstones, %d tasks", p.self.Node, stones, live)
+			}
+		}
+		r.t.Fatalf("not all have %d tombstones and nothing else", n)
+	}
+}
+
+// wantGone lets time pass until nothing is left anywhere, and everybody agrees.
+func (r *trio) wantGone(most time.Duration, each ...func()) time.Duration {
+	r.t.Helper()
+	took, ok := r.until(most, func() bool { return r.every(collected(0)) }, each...)
+	if !ok {
+		for _, p := range r.peers {
+			if !p.down {
+				stones, live := p.have()
+				r.t.Logf("%s: %d tombstones, %d tasks; marks %v", p.self.Node, stones, live, p.core.collect.purges.marks)
+			}
+		}
+		r.t.Fatalf("after %v there is something left", took)
+	}
+	r.audit()
+	if d := r.differs(); d != "" {
+		r.t.Fatal(d)
+	}
+	return took
+}
+
+// TestTombstonesGoOnAllReplicas: not before their time, soon after it, and the
+// trees are equal before and after.
+func TestTombstonesGoOnAllReplicas(t *testing.T) {
+	r := newTrio(t).collecting()
+	tasks := append(append(r.stock(0, 20), r.stock(1, 20)...), r.stock(2, 20)...)
+	r.done(1, tasks...)
+	r.wantCollected(60)
+	r.audit()
+	if d := r.differs(); d != "" {
+		t.Fatal(d)
+	}
+	if took, _ := r.until(shortGrace-10*time.Second, func() bool { return !r.every(collected(60)) }); took < shortGrace-10*time.Second {
+		t.Fatalf("a tombstone goes after %v", took)
+	}
+	if took := r.wantGone(time.Minute); took > 40*time.Second {
+		t.Errorf("they stay for %v over their time", took)
+	}
+	// Nobody has anything to look at again.
+	for i, p := range r.peers {
+		if n := len(p.core.collect.purges.rounds) + len(p.core.collect.purges.heard); n > 2*partitions {
+			t.Errorf("node %d remembers %d comparisons", i, n)
+		}
+	}
+}
+
+// TestNothingGoesWhileAMemberIsDown: it comes back with live facts of tasks that
+// were collected long ago, and nothing of them reappears (K8).
+func TestNothingGoesWhileAMemberIsDown(t *testing.T) {
+	r := newTrio(t).collecting()
+	tasks := r.stock(0, 30)
+	r.until(10*time.Second, func() bool { return false })
+	r.kill(2)
+	r.tell()
+	r.done(0, tasks...)
+	r.wantCollected(30)
+	if took, changed := r.until(4*shortGrace, func() bool { return !r.every(collected(30)) }); changed {
+		t.Fatalf("a tombstone goes after %v although one replica never had it", took)
+	}
+	r.open(2)
+	if stones, live := r.peers[2].have(); stones != 0 || live != 30 {
+		t.Fatalf("the one that was away has %d tombstones and %d tasks", stones, live)
+	}
+	r.tell()
+	r.never(tasks, 0, 1)
+	r.wantGone(3*time.Minute, func() { r.never(tasks, 0, 1) })
+}
+
+// never fails when one of some nodes has anything but a tombstone of a task.
+func (r *trio) never(tasks []id.ID, nodes ...int) {
+	r.t.Helper()
+	for _, i := range nodes {
+		has := r.peers[i].remains()
+		for _, task := range tasks {
+			if stone, ok := has[task]; ok && !stone {
+				r.t.Fatalf("%s is back on node %d", task, i)
+			}
+		}
+	}
+}
+
+// TestAZombieKeepsWhatItMayAloneHave: a node is thought dead and removed, the
+// tombstones go without it, and it comes back with live facts. What is below the
+// horizon is refused, and it keeps that; what is not, it hands over.
+func TestAZombieKeepsWhatItMayAloneHave(t *testing.T) {
+	r := newGrowing(t)
+	for range 3 {
+		r.join()
+	}
+	r.collecting()
+	r.stock(0, 40)
+	r.run(3)
+	all := r.tasksOf(0, 1, 2, 3)
+	r.until(10*time.Second, func() bool { return false })
+	const gone = 3
+	old := r.tasksOf(gone)
+	if len(old) == 0 {
+		t.Fatal("the fourth node has nothing")
+	}
+	r.kill(gone)
+	r.done(0, all...)
+	r.set(r.peers[gone].self, register.Removed)
+	r.tell()
+	r.run(3)
+	r.wantGone(3 * shortGrace)
+	r.open(gone)
+	r.tell()
+	if now := r.tasksOf(gone); len(now) != len(old) {
+		t.Fatalf("it comes back with %d tasks of %d", len(now), len(old))
+	}
+	bytes, sent := 0, 0
+	r.until(10*time.Minute, func() bool { return false }, func() {
+		r.never(all, 0, 1, 2)
+		for _, l := range r.post {
+			if m, ok := l.message.(*Repair); ok && l.from == gone {
+				sent++
+				for _, f := range m.Message.Push {
+					bytes += len(f.Body)
+				}
+			}
+		}
+	})
+	if now := r.tasksOf(gone); len(now) != len(old) {
+		t.Fatalf("it has %d tasks left of %d", len(now), len(old))
+	}
+	var refused uint64
+	for _, p := range r.peers[:gone] {
+		refused += p.core.Stats().Stale
+		if stones, live := p.have(); stones+live != 0 {
+			t.Fatalf("%s has %d tombstones and %d tasks", p.self.Node, stones, live)
+		}
+	}
+	if refused == 0 || sent == 0 || sent > 1000 {
+		t.Fatalf("%d refusals, %d messages in ten minutes", refused, sent)
+	}
+	// What nobody can have collected yet is taken.
+	r.peers[gone].core.Step(r.now, Alive{})
+	young := r.ids.Next(r.now.Wall)
+	r.enqueue(gone, young, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+	r.post = nil // only the hand-over brings it
+	r.until(time.Minute, func() bool { return r.copies(young) >= 2 })
+	r.tell()
+	if _, ok := r.until(10*time.Minute, func() bool { return r.copies(young) >= 2 }); !ok {
+		t.Fatalf("%d copies of a young task", r.copies(young))
+	}
+}
+
+// tasksOf gives the tasks of some nodes, each once.
+func (r *trio) tasksOf(nodes ...int) (all []id.ID) {
+	for _, i := range nodes {
+		for task := range r.peers[i].remains() {
+			if !slices.Contains(all, task) {
+				all = append(all, task)
+			}
+		}
+	}
+	slices.SortFunc(all, id.ID.Compare)
+	return all
+}
+
+// TestPurgesMayGetLost: whoever misses one gives the tombstones back, and they go
+// again, a few times a grace and not with each comparison.
+func TestPurgesMayGetLost(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.done(0, r.stock(0, 20)...)
+	r.wantCollected(20)
+	purges, lose := 0, true
+	mangle := func() {
+		var post []letter
+		for _, l := range r.post {
+			post = append(post, l)
+			if _, ok := l.message.(*Purge); ok {
+				if purges++; lose && l.to == 2 {
+					post = post[:len(post)-1]
+				} else {
+					post = append(post, l) // twice
+				}
+			}
+		}
+		r.post = post
+	}
+	r.until(2*shortGrace, func() bool { return false }, mangle)
+	if stones, live := r.peers[2].have(); stones != 20 || live != 0 {
+		t.Fatalf("the one that hears of nothing has %d tombstones and %d tasks", stones, live)
+	}
+	// 4 partitions to 2 members each; about shortGrace/8 between two attempts.
+	if purges == 0 || purges > 16*8 {
+		t.Fatalf("%d messages", purges)
+	}
+	lose = false
+	r.wantGone(shortGrace, mangle)
+	purges = 0
+	r.until(2*shortGrace, func() bool { return false }, mangle)
+	if purges > 0 {
+		t.Fatalf("%d messages about nothing", purges)
+	}
+}
+
+// TestAnotherLeaderGoesOn: with what it knows itself, whatever the one before has
+// done of it; and whom the register does not name any more is not heard.
+func TestAnotherLeaderGoesOn(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.done(0, r.stock(0, 20)...)
+	r.wantCollected(20)
+	var late []letter
+	r.until(2*shortGrace, func() bool { return len(late) > 0 }, func() {
+		r.post = slices.DeleteFunc(r.post, func(l letter) bool {
+			_, ok := l.message.(*Purge)
+			if ok {
+				late = append(late, l)
+			}
+			return ok
+		})
+	})
+	if len(late) == 0 {
+		t.Fatal("nothing goes")
+	}
+	r.lead(1)
+	r.settle()
+	if r.peers[1].core.Leading() != partitions {
+		t.Fatal("the second node does not lead")
+	}
+	before, _ := r.peers[2].have()
+	r.post = append(r.post, late...)
+	r.settle()
+	if after, _ := r.peers[2].have(); after != before {
+		t.Fatal("who leads no more is heard")
+	}
+	r.wantGone(shortGrace)
+}
+
+// TestCollectionStorm: whatever is lost, crashes, and whoever leads, what a node
+// has seen collected never has another fact there (K8), and in the end nothing of
+// what is finished is left anywhere, and everything else is everywhere.
+func TestCollectionStorm(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newTrio(t).collecting()
+		var tasks []id.ID
+		finished := map[id.ID]bool{}
+		buried := []map[id.ID]bool{{}, {}, {}}
+		look := func() {
+			for i, p := range r.peers {
+				if p.down {
+					continue
+				}
+				for task, stone := range p.remains() {
+					if stone {
+						buried[i][task] = true
+					} else if buried[i][task] {
+						rt.Fatalf("%s is back on node %d", task, i)
+					}
+				}
+			}
+		}
+		up := func(t *rapid.T) int { return rapid.IntRange(0, 2).Draw(t, "node") }
+		rt.Repeat(map[string]func(*rapid.T){
+			"enqueue": func(t *rapid.T) {
+				if i := up(t); !r.peers[i].down {
+					task := r.ids.Next(r.now.Wall)
+					r.enqueue(i, task, nil)
+					tasks = append(tasks, task)
+				}
+			},
+			"complete": func(t *rapid.T) {
+				if i := up(t); len(tasks) > 0 && !r.peers[i].down {
+					task := rapid.SampledFrom(tasks).Draw(t, "task")
+					r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
+					finished[task] = true
+				}
+			},
+			"deliver": func(t *rapid.T) {
+				for range min(len(r.post), 20) {
+					r.deliver(rapid.IntRange(0, min(len(r.post)-1, 10)).Draw(t, "letter"))
+				}
+			},
+			"twice": func(t *rapid.T) {
+				if len(r.post) > 0 {
+					r.post = append(r.post, r.post[rapid.IntRange(0, len(r.post)-1).Draw(t, "letter")])
+				}
+			},
+			"lose":   func(*rapid.T) { r.post = nil },
+			"second": func(*rapid.T) { r.pass(time.Second) },
+			"rest": func(t *rapid.T) {
+				r.until(time.Duration(rapid.IntRange(5, 60).Draw(t, "seconds"))*time.Second, func() bool { return false }, look)
+			},
+			"grace": func(*rapid.T) {
+				r.until(shortGrace+30*time.Second, func() bool { return false }, look)
+			},
+			"crash": func(t *rapid.T) {
+				if i := up(t); r.peers[i].down {
+					r.open(i)
+					r.tell()
+				} else {
+					r.kill(i)
+					r.tell()
+				}
+			},
+			"leader": func(t *rapid.T) {
+				if i := up(t); !r.peers[i].down {
+					r.lead(i)
+				}
+			},
+			"": func(*rapid.T) { look() },
+		})
+		for i, p := range r.peers {
+			if p.down {
+				r.open(i)
+			}
+		}
+		r.tell()
+		finish := func(p *peer) bool {
+			all := p.remains()
+			for _, stone := range all {
+				if stone {
+					return false
+				}
+			}
+			return true
+		}
+		if took, ok := r.until(4*shortGrace, func() bool { return r.every(finish) && r.differs() == "" }, look); !ok {
+			rt.Fatalf("after %v there are still tombstones, or %s", took, r.differs())
+		}
+		want := r.peers[0].facts(t)
+		for i, p := range r.peers {
+			if got := p.facts(t); !slices.Equal(got, want) {
+				rt.Fatalf("node %d has %d facts, the first one %d", i, len(got), len(want))
+			}
+		}
+	})
+}
