@@ -136,7 +136,7 @@ func TestANodeLeaves(t *testing.T) {
 	if again, err := r.admin(2, leave("n4")); err != nil || again.Changed || !strings.Contains(again.Notes[0], "already") {
 		t.Errorf("again: %v, %v", again, err)
 	}
-	for range 60 {
+	for range 12 { // the driver alone would take half a minute
 		r.pass(time.Second)
 		r.tell()
 		r.settle()
@@ -420,14 +420,14 @@ func TestRepairAtOnce(t *testing.T) {
 	all := &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{}}}
 	r.kill(2)
 	r.tell()
-	if did, err = r.admin(0, all); err != nil || did.Comparisons == 0 || len(did.Notes) != 1 || !strings.Contains(did.Notes[0], "n3 is not in reach") {
+	if did, err = r.admin(0, all); err != nil || did.Comparisons != partitions || len(did.Notes) != 1 || !strings.Contains(did.Notes[0], "n3 is not in reach") {
 		t.Errorf("with one dead: %v, %v", did, err)
 	}
 	for range 10 {
 		r.pass(time.Second)
 		r.settle()
 	}
-	if s := r.status(0).Repair; s.Left != 0 || s.Failed == 0 {
+	if s := r.status(0).Repair; s.Left != 0 || s.Compared < partitions {
 		t.Errorf("with one dead: %v", s)
 	}
 	r.refuses(0, isInvalid, fmt.Sprint("no partition ", partitions), &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{partitions}}}})

@@ -48,6 +48,8 @@ type moves struct {
 	wake  int64            // of the driver, mono ns
 	moved uint64           // partitions copied and admitted
 	left  uint64           // partitions handed over and deleted
+
+	retired uint64 // revision at which this node has asked for its removal
 }
 
 // move is one partition on its way.
@@ -104,6 +106,7 @@ func (m *moves) learn(now clock.Time) {
 	if len(m.todo) > 0 {
 		m.at = min(m.at, now.Mono)
 	}
+	m.retire()
 }
 
 // found notes that there is something here of a partition that others keep.

@@ -127,7 +127,7 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.cfg.Cluster.Replicas),
 		Register: &nornv1.RegisterStatus{Majority: c.sight.majority, Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
-		Voters: slices.Clone(c.sight.voters),
+		Voters: slices.Sorted(slices.Values(c.sight.voters)),
 	}
 	if len(reply.Voters) == 0 && !c.moves.company() { // nobody has told yet, and there is nobody else
 		reply.Voters, reply.Register.Majority = []string{c.cfg.Self.Node}, c.joined

@@ -18,8 +18,8 @@ type urgent struct {
 }
 
 // hasten has this node's comparisons of some partitions done at once, and gives
-// how many they are; a dry run counts them only. Those that are under way count
-// from their beginning.
+// how many they are with nodes in reach; a dry run counts them only. Those that
+// are under way count from their beginning.
 func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (asked int) {
 	want, waits := make(map[ring.Partition]bool, len(about)), make(map[pair]bool, len(r.urgent.todo))
 	for _, p := range about {
@@ -29,7 +29,7 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 		waits[k] = true
 	}
 	for _, k := range r.pairs() {
-		if !want[k.partition] {
+		if !want[k.partition] || !r.c.routes.up(k.peer) {
 			continue
 		}
 		asked++
