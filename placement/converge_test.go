@@ -104,7 +104,7 @@ func TestConverges(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "deeds") {
 			s.operator(t)
 		}
-		s.lose, s.delay, s.twins = 0, 0, false
+		s.lose, s.twins = 0, false
 		for _, n := range s.in() {
 			n.back()
 		}

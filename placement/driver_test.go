@@ -287,7 +287,11 @@ func TestOldStates(t *testing.T) {
 		t.Errorf("it went back to revision %d", got)
 	}
 	old.Generation++ // restored from a backup
+	old.Plan = register.Value{Data: planOf(t, 4, "abc")}
 	d.Step(at(0), Input{State: old, Leads: true})
+	if len(d.View().Planned(0)) != 2 {
+		t.Error("it has the plan of a life before")
+	}
 	if got := d.View().State().Revision; got != 6 {
 		t.Errorf("it stayed at revision %d of a life before", got)
 	}

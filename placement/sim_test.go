@@ -435,9 +435,9 @@ func (s *sim) watch(alive []register.Member) {
 		if s.headless[p] == 0 {
 			s.headless[p] = s.now.Mono
 		}
-		limit := 10*time.Second + s.delay + 4*time.Duration(tick)
-		if s.lose > 0 || s.twins {
-			limit += 30 * time.Second // ten are lost in a row
+		limit := 10*time.Second + 4*time.Duration(tick)
+		if s.lose > 0 || s.delay > 0 || s.twins {
+			limit += 30 * time.Second // ten are lost in a row, or the cell has changed meanwhile
 		}
 		if over := time.Duration(s.now.Mono - max(s.headless[p], s.began)); over > limit {
 			s.t.Fatalf("partition %d of %s has had no living leader for %v", p, names(cell.Cohort), over)
