@@ -36,6 +36,9 @@ type Tree struct {
 	pending []change
 	at      map[Path]int
 	above   []change // scratch of Flush
+	// hot are nodes that were written last: most facts are new, and touch the
+	// same nodes again and again. Only Flush reads them.
+	hot     map[Path]Node
 	watch   *Scrubber
 	damaged uint64
 	key     [4 + 6]byte
@@ -116,7 +119,11 @@ func (t *Tree) flushLevel(tx store.Tx, changes []change) (above []change) {
 		if (c.by == Node{}) {
 			continue
 		}
-		t.put(tx, c.path, t.Node(tx, c.path).plus(c.by))
+		old, hot := t.hot[c.path]
+		if !hot {
+			old = t.Node(tx, c.path)
+		}
+		t.put(tx, c.path, old.plus(c.by))
 		c.path = c.path.Parent()
 		if n := len(above); n > 0 && above[n-1].path == c.path {
 			above[n-1].by = above[n-1].by.plus(c.by)
@@ -231,8 +238,17 @@ func (t *Tree) pathOf(key []byte) (Path, bool) {
 	return p, p.Prefix<<pad == padded && p.valid()
 }
 
-// put writes a node; one without facts is deleted.
+// maxHot bounds the nodes kept in memory, of 40 bytes each and as much again
+// for the map: those above a few seconds of facts.
+const maxHot = 64
+
+// put writes a node; one without facts is deleted. Every write of a node comes
+// here, so that what is hot is what is stored.
 func (t *Tree) put(w store.Writer, p Path, n Node) {
+	if t.hot == nil || len(t.hot) >= maxHot {
+		t.hot = make(map[Path]Node, maxHot)
+	}
+	t.hot[p] = n
 	if (n == Node{}) {
 		w.Delete(t.keyOf(p))
 		return

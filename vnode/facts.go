@@ -45,16 +45,22 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	if maybe && collected(tx, v.Partition, task) {
 		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
+	return Enqueued{}, v.begin(tx, fact, spec, now)
+}
+
+// begin stores the enqueue of a task that has none here.
+func (v *Vnode) begin(tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, now clock.Time) error {
+	task := fact.Task
 	v.shelf.put(tx, fact, nil)
 	v.recent.add(task)
 	if v.record.settled(tx, v.Partition, task) {
 		t, err := LoadTask(tx, v.Partition, task)
 		if err != nil {
-			return Enqueued{}, err
+			return err
 		}
 		p := v.goes(t, now)
 		v.enter(tx, task, &p)
-		return Enqueued{}, nil
+		return nil
 	}
 	p := place{queue: spec.Queue, fresh: true}
 	if len(fact.Body) <= maxBody {
@@ -66,7 +72,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 		p.state, p.fresh = crdt.StateWaiting, false
 	}
 	v.enter(tx, task, &p)
-	return Enqueued{}, nil
+	return nil
 }
 
 // getIf reads a key that may be there.

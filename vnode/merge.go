@@ -18,6 +18,8 @@ type Merged struct {
 	Known   int // here already, in these words or in ones that win
 	Clashes int // among both: another body was here under the key
 	Refused int // facts of a collected task: nothing collected comes back
+	// Spec is the enqueue that was stored, where it is all that was; nil else.
+	Spec *crdt.Enqueued
 }
 
 // Merge joins facts of one task, which another replica has, with those that
@@ -30,6 +32,9 @@ type Merged struct {
 // nothing, when a fact does not pass [crdt.Fact.Check] or is of another task
 // than the first.
 func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, error) {
+	if len(facts) == 1 && facts[0].Key == (crdt.Key{Kind: crdt.KindEnqueued}) && !v.recent.maybe(facts[0].Task) {
+		return merging{v, tx, now}.fresh(facts[0])
+	}
 	for i := range facts {
 		if facts[i].Task != facts[0].Task {
 			return Merged{}, fmt.Errorf("%w: facts of %s and %s in one merge", crdt.ErrMalformed, facts[0].Task, facts[i].Task)
@@ -42,9 +47,6 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
-	if len(facts) == 1 && facts[0].Key.Kind == crdt.KindEnqueued && !v.recent.maybe(task) {
-		return g.fresh(facts[0])
-	}
 	if v.recent.maybe(task) && collected(tx, v.Partition, task) {
 		return g.graves(facts)
 	}
@@ -74,8 +76,7 @@ func (v merging) fresh(f crdt.Fact) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	_, err = v.Enqueue(v.tx, f.Task, &spec, v.now)
-	return Merged{Stored: 1}, err
+	return Merged{Stored: 1, Spec: &spec}, v.begin(v.tx, f, &spec, v.now)
 }
 
 // news gives the facts that change what is here.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -107,8 +108,11 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (changed int, all bool) {
 	v := c.vnodes[part.Partition]
 	all = true
-	facts := slices.Clone(part.Facts)
-	slices.SortStableFunc(facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) })
+	facts, byTask := part.Facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) }
+	if !slices.IsSortedFunc(facts, byTask) {
+		facts = slices.Clone(facts)
+		slices.SortStableFunc(facts, byTask)
+	}
 	for len(facts) > 0 {
 		task, n := facts[0].Task, 1
 		for n < len(facts) && facts[n].Task == task {
@@ -138,7 +142,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 		}
 		changed += merged.Stored
 		c.stats.Clashes += uint64(merged.Clashes)
-		if merged.Stored > 0 {
+		if merged.Spec != nil {
+			c.enqueued(now, task, merged.Spec)
+		} else if merged.Stored > 0 {
 			c.arrived(now, some)
 		}
 	}
@@ -156,15 +162,19 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 				vnode.Free(c.tx, p, f.Task, dependency)
 			}
 		case crdt.KindEnqueued:
-			spec, err := crdt.DecodeEnqueued(f.Body)
-			if err != nil {
-				continue // refused before
-			}
-			c.desk.known[spec.Queue] = true
-			keys{c.Core}.learn(now, f.Task, &spec)
-			if len(spec.Dependencies) > 0 {
-				c.links.link(now, f.Task, &spec)
+			if spec, err := crdt.DecodeEnqueued(f.Body); err == nil { // else refused before
+				c.enqueued(now, f.Task, &spec)
 			}
 		}
+	}
+}
+
+func (c peers) enqueued(now clock.Time, task id.ID, spec *crdt.Enqueued) {
+	if !c.desk.known[spec.Queue] {
+		c.desk.known[spec.Queue] = true
+	}
+	keys{c.Core}.learn(now, task, spec)
+	if len(spec.Dependencies) > 0 {
+		c.links.link(now, task, spec)
 	}
 }
