@@ -70,8 +70,9 @@ func testMain(m *testing.M) int {
 // server is a running `norn server`.
 type server struct {
 	cmd        *exec.Cmd
-	addr, http string
+	addr, http string // once it is ready
 	log        *buffer
+	ready      chan struct{} // closed when it is ready
 	done       chan struct{} // closed when it has ended
 }
 
@@ -105,10 +106,19 @@ func environment(extra ...string) []string {
 
 // startServer starts a server on free ports and waits until it is ready.
 func startServer(data string, args ...string) (*server, error) {
-	cmd := exec.Command(the.norn, append([]string{
-		"server", "--data", data, "--name", "n1", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
-		"--eta", "100ms", "--log-format", "json",
-	}, args...)...)
+	s, err := launch(append([]string{"--data", data, "--name", "n1", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.wait()
+}
+
+// launch starts a server.
+func launch(args ...string) (*server, error) {
+	return launchAs(exec.Command(the.norn, append([]string{"server", "--http-listen", "127.0.0.1:0", "--eta", "100ms", "--log-format", "json"}, args...)...))
+}
+
+func launchAs(cmd *exec.Cmd) (*server, error) {
 	cmd.Env = environment()
 	out, err := cmd.StderrPipe()
 	if err != nil {
@@ -117,8 +127,7 @@ func startServer(data string, args ...string) (*server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &server{cmd: cmd, log: &buffer{}, done: make(chan struct{})}
-	ready := make(chan struct{})
+	s := &server{cmd: cmd, log: &buffer{}, ready: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		lines := bufio.NewScanner(io.TeeReader(out, s.log))
@@ -126,19 +135,24 @@ func startServer(data string, args ...string) (*server, error) {
 			var line struct{ Msg, Listen, HTTP string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "server.ready" {
 				s.addr, s.http = line.Listen, line.HTTP
-				close(ready)
+				close(s.ready)
 			}
 		}
 		_ = cmd.Wait()
 	}()
+	return s, nil
+}
+
+// wait waits until the server is ready.
+func (s *server) wait() error {
 	select {
-	case <-ready:
-		return s, nil
+	case <-s.ready:
+		return nil
 	case <-s.done:
-		return nil, fmt.Errorf("the server ended: %s", s.log.String())
+		return fmt.Errorf("the server ended: %s", s.log.String())
 	case <-time.After(patience):
-		_ = cmd.Process.Kill()
-		return nil, fmt.Errorf("the server is not ready: %s", s.log.String())
+		_ = s.cmd.Process.Kill()
+		return fmt.Errorf("the server is not ready: %s", s.log.String())
 	}
 }
 

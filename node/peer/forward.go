@@ -74,6 +74,10 @@ func readsOf(m nornv1.Method) *exchange {
 		return &exchange{&nornv1.QueuesRequest{}, &nornv1.QueuesReply{}}
 	case nornv1.Method_METHOD_SET_QUEUE:
 		return &exchange{&nornv1.SetQueueRequest{}, &nornv1.QueuesReply{}}
+	case nornv1.Method_METHOD_CLUSTER: // a repair at once
+		return &exchange{&nornv1.ClusterRequest{}, &nornv1.ClusterReply{}}
+	case nornv1.Method_METHOD_VERIFY:
+		return &exchange{&nornv1.VerifyRequest{}, &nornv1.VerifyReply{}}
 	}
 	return nil
 }
