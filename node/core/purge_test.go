@@ -171,6 +171,9 @@ func TestNothingGoesWhileAMemberIsDown(t *testing.T) {
 	if took, changed := r.until(4*shortGrace, func() bool { return !r.every(collected(30)) }); changed {
 		t.Fatalf("a tombstone goes after %v although one replica never had it", took)
 	}
+	// However long its silence was, and whatever is under way, it has its turn.
+	r.until(30*time.Minute, func() bool { return len(r.peers[0].core.repairs.begun) == 0 })
+	r.until(time.Minute, func() bool { return len(r.peers[0].core.repairs.begun) > 0 })
 	r.open(2)
 	if stones, live := r.peers[2].have(); stones != 0 || live != 30 {
 		t.Fatalf("the one that was away has %d tombstones and %d tasks", stones, live)

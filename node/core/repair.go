@@ -192,7 +192,15 @@ func (r *repairs) copy(now clock.Time, k pair) {
 // returned has a peer that was out of reach compared with at its next turn,
 // however long it did not answer before.
 func (r *repairs) returned(m register.Member) {
-	maps.DeleteFunc(r.ours, func(k pair, i *antientropy.Initiator) bool { return k.peer == m && !i.Busy() && !r.c.moves.busy[k] })
+	silent := func(k pair) bool { return k.peer == m && r.ours[k] != nil && !r.c.moves.busy[k] }
+	for _, k := range r.begun {
+		if silent(k) && r.urgent.going[k] {
+			delete(r.urgent.going, k)
+			r.urgent.todo = append(r.urgent.todo, k)
+		}
+	}
+	r.begun = slices.DeleteFunc(r.begun, silent)
+	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return silent(k) })
 }
 
 // forget ends all comparisons of a partition.
