@@ -98,6 +98,16 @@ func (k Cluster) AcceptLoss(ctx context.Context, nodes []string, o ChangeOptions
 	}})
 }
 
+// Destroy has every node stop and delete all data of the cluster, for ever. The
+// ID is that of the cluster, see [Cluster.Status]: no other one is destroyed.
+// ErrConflict: some node is not in reach and would keep its data; with Force it
+// does.
+func (k Cluster) Destroy(ctx context.Context, clusterID string, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	return k.change(ctx, "destroy", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Destroy{
+		Destroy: &nornv1.DestroyCluster{ClusterId: clusterID, Force: o.Force},
+	}})
+}
+
 func (k Cluster) change(ctx context.Context, op string, ask *nornv1.ClusterRequest) (*nornv1.ClusterReply, error) {
 	m := &nornv1.ClusterReply{}
 	err := k.c.do(ctx, &request{

@@ -122,6 +122,7 @@ func TestClusterChanges(t *testing.T) {
 			{func() (*nornv1.ClusterReply, error) { return k.Replace(ctx, "a", "b", dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Replace{Replace: &nornv1.ReplaceNode{Old: "a", New: "b"}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Rebalance(ctx, true, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Rebalance{Rebalance: &nornv1.Rebalance{Fresh: true}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Repair(ctx, []uint32{4}, ChangeOptions{}) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{4}}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.Destroy(ctx, "id", force) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Destroy{Destroy: &nornv1.DestroyCluster{ClusterId: "id", Force: true}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.AcceptLoss(ctx, []string{"a"}, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_AcceptLoss{AcceptLoss: &nornv1.AcceptLoss{Nodes: []string{"a"}}}}},
 		} {
 			if got, err := c.ask(); err != nil || !got.GetChanged() || got.GetNotes()[0] != protojson.Format(c.want) {

@@ -32,7 +32,7 @@ incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
 	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.leave(), k.remove(), k.replace(), k.rebalance(),
-		k.verify(), k.repair(), k.recover())
+		k.verify(), k.repair(), k.recover(), k.destroy())
 	return cmd
 }
 

@@ -107,6 +107,8 @@ func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) 
 		bad = c.rebalance(d, a.Rebalance.GetFresh())
 	case *nornv1.ClusterRequest_AcceptLoss:
 		bad = c.acceptLoss(d, a.AcceptLoss)
+	case *nornv1.ClusterRequest_Destroy:
+		bad = c.destroy(d, a.Destroy)
 	default:
 		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 	}

@@ -85,6 +85,9 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		return false // of a member that nobody has filled yet
 	}
 	c.joined = true
+	if !c.draining && Destroyed(s) {
+		c.drain() // nothing is to be acknowledged that is about to be deleted
+	}
 	for p := range s.Cells {
 		if s.Cells[p].Epoch >= c.cells[p].Epoch {
 			c.cells[p] = s.Cells[p]

@@ -25,6 +25,14 @@ const graceful = 10 * time.Second
 // look is between two looks at whether the node is ready.
 const look = 5 * time.Millisecond
 
+// destroyLook is between two looks at whether the cluster was destroyed, and
+// destroyLooks is how many a node waits then: the register's leader tells the
+// others, and they tell it what they have, several times a second.
+const (
+	destroyLook  = 500 * time.Millisecond
+	destroyLooks = 6
+)
+
 // Options are what Run is given beside the configuration.
 type Options struct {
 	// Version is the build's, shown to clients.
@@ -85,9 +93,12 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	})
 	watching, stopWatching := context.WithCancel(ctx)
 	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
+	destroyed := make(chan struct{})
+	running.Go(func() { watchDestroyed(watching, n, destroyed) })
 
 	select {
 	case <-ctx.Done():
+	case <-destroyed:
 	case <-n.Failed():
 		err = n.Failure()
 	case err = <-failed:
@@ -96,8 +107,34 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	o.Logger.Info("server.stopping", "node", cfg.Name)
 	err = errors.Join(err, stop(n, pages, o.Now))
 	running.Wait()
+	select {
+	case <-destroyed:
+		if err == nil {
+			err = node.Erase(cfg.Data)
+		}
+		o.Logger.Warn("server.destroyed", "node", cfg.Name, "meaning", "the cluster was destroyed: what this node kept is deleted", "data", cfg.Data)
+	default:
+	}
 	o.Logger.Info("server.stopped", "node", cfg.Name)
 	return err
+}
+
+// watchDestroyed closes a channel when the cluster has been destroyed for a
+// while, in which the other nodes hear of it from this one.
+func watchDestroyed(ctx context.Context, n *node.Node, destroyed chan<- struct{}) {
+	tick := time.NewTicker(destroyLook)
+	defer tick.Stop()
+	for seen := 0; seen < destroyLooks; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n.Destroyed() {
+			seen++
+		}
+	}
+	close(destroyed)
 }
 
 // stop ends the node, then the pages, so that /readyz tells as long as it can.

@@ -694,6 +694,7 @@ type ClusterRequest struct {
 	//	*ClusterRequest_Rebalance
 	//	*ClusterRequest_Repair
 	//	*ClusterRequest_AcceptLoss
+	//	*ClusterRequest_Destroy
 	Action isClusterRequest_Action `protobuf_oneof:"action"`
 	// Say what would be done, and do nothing.
 	DryRun        bool `protobuf:"varint,15,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -792,6 +793,15 @@ func (x *ClusterRequest) GetAcceptLoss() *AcceptLoss {
 	return nil
 }
 
+func (x *ClusterRequest) GetDestroy() *DestroyCluster {
+	if x != nil {
+		if x, ok := x.Action.(*ClusterRequest_Destroy); ok {
+			return x.Destroy
+		}
+	}
+	return nil
+}
+
 func (x *ClusterRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -827,6 +837,10 @@ type ClusterRequest_AcceptLoss struct {
 	AcceptLoss *AcceptLoss `protobuf:"bytes,6,opt,name=accept_loss,json=acceptLoss,proto3,oneof"`
 }
 
+type ClusterRequest_Destroy struct {
+	Destroy *DestroyCluster `protobuf:"bytes,7,opt,name=destroy,proto3,oneof"`
+}
+
 func (*ClusterRequest_Leave) isClusterRequest_Action() {}
 
 func (*ClusterRequest_Remove) isClusterRequest_Action() {}
@@ -838,6 +852,8 @@ func (*ClusterRequest_Rebalance) isClusterRequest_Action() {}
 func (*ClusterRequest_Repair) isClusterRequest_Action() {}
 
 func (*ClusterRequest_AcceptLoss) isClusterRequest_Action() {}
+
+func (*ClusterRequest_Destroy) isClusterRequest_Action() {}
 
 // LeaveNode has a node hand over what it has, and then leave.
 type LeaveNode struct {
@@ -1154,6 +1170,63 @@ func (x *AcceptLoss) GetNodes() []string {
 	return nil
 }
 
+// DestroyCluster has every node stop and delete all data of the cluster, for
+// ever. From then on nothing is taken any more. A node that is not in reach
+// keeps its data.
+type DestroyCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster that is meant: refused by any other one.
+	ClusterId string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// Also where some node is not in reach.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DestroyCluster) Reset() {
+	*x = DestroyCluster{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DestroyCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DestroyCluster) ProtoMessage() {}
+
+func (x *DestroyCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DestroyCluster.ProtoReflect.Descriptor instead.
+func (*DestroyCluster) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DestroyCluster) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *DestroyCluster) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
 // ClusterReply says what was done, or would be.
 type ClusterReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1175,7 +1248,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1260,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1273,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClusterReply) GetChanged() bool {
@@ -1259,7 +1332,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1344,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1357,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyRequest) GetPartitions() []uint32 {
@@ -1311,7 +1384,7 @@ type VerifyReply struct {
 
 func (x *VerifyReply) Reset() {
 	*x = VerifyReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1396,7 @@ func (x *VerifyReply) String() string {
 func (*VerifyReply) ProtoMessage() {}
 
 func (x *VerifyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1409,7 @@ func (x *VerifyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyReply.ProtoReflect.Descriptor instead.
 func (*VerifyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VerifyReply) GetPartitions() []*VerifiedPartition {
@@ -1362,7 +1435,7 @@ type VerifiedPartition struct {
 
 func (x *VerifiedPartition) Reset() {
 	*x = VerifiedPartition{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1447,7 @@ func (x *VerifiedPartition) String() string {
 func (*VerifiedPartition) ProtoMessage() {}
 
 func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1460,7 @@ func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifiedPartition.ProtoReflect.Descriptor instead.
 func (*VerifiedPartition) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VerifiedPartition) GetId() uint32 {
@@ -1445,7 +1518,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1530,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1543,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplicaState) GetNode() string {
@@ -1564,7 +1637,7 @@ type QueueCounters struct {
 
 func (x *QueueCounters) Reset() {
 	*x = QueueCounters{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1649,7 @@ func (x *QueueCounters) String() string {
 func (*QueueCounters) ProtoMessage() {}
 
 func (x *QueueCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1662,7 @@ func (x *QueueCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounters.ProtoReflect.Descriptor instead.
 func (*QueueCounters) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueueCounters) GetQueue() string {
@@ -1696,7 +1769,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\bcompared\x18\x02 \x01(\x04R\bcompared\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x1f\n" +
 	"\vfacts_moved\x18\x04 \x01(\x04R\n" +
-	"factsMoved\"\xd7\x02\n" +
+	"factsMoved\"\x8c\x03\n" +
 	"\x0eClusterRequest\x12*\n" +
 	"\x05leave\x18\x01 \x01(\v2\x12.norn.v1.LeaveNodeH\x00R\x05leave\x12-\n" +
 	"\x06remove\x18\x02 \x01(\v2\x13.norn.v1.RemoveNodeH\x00R\x06remove\x120\n" +
@@ -1704,7 +1777,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\trebalance\x18\x04 \x01(\v2\x12.norn.v1.RebalanceH\x00R\trebalance\x12)\n" +
 	"\x06repair\x18\x05 \x01(\v2\x0f.norn.v1.RepairH\x00R\x06repair\x126\n" +
 	"\vaccept_loss\x18\x06 \x01(\v2\x13.norn.v1.AcceptLossH\x00R\n" +
-	"acceptLoss\x12\x17\n" +
+	"acceptLoss\x123\n" +
+	"\adestroy\x18\a \x01(\v2\x17.norn.v1.DestroyClusterH\x00R\adestroy\x12\x17\n" +
 	"\adry_run\x18\x0f \x01(\bR\x06dryRunB\b\n" +
 	"\x06action\"3\n" +
 	"\tLeaveNode\x12\x12\n" +
@@ -1726,7 +1800,11 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"partitions\"\"\n" +
 	"\n" +
 	"AcceptLoss\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"\xae\x01\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"E\n" +
+	"\x0eDestroyCluster\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\xae\x01\n" +
 	"\fClusterReply\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
 	"\x05notes\x18\x02 \x03(\tR\x05notes\x12\x16\n" +
@@ -1786,7 +1864,7 @@ func file_norn_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_norn_v1_cluster_proto_rawDescData
 }
 
-var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_norn_v1_cluster_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: norn.v1.StatusRequest
 	(*StatusReply)(nil),       // 1: norn.v1.StatusReply
@@ -1802,12 +1880,13 @@ var file_norn_v1_cluster_proto_goTypes = []any{
 	(*Rebalance)(nil),         // 11: norn.v1.Rebalance
 	(*Repair)(nil),            // 12: norn.v1.Repair
 	(*AcceptLoss)(nil),        // 13: norn.v1.AcceptLoss
-	(*ClusterReply)(nil),      // 14: norn.v1.ClusterReply
-	(*VerifyRequest)(nil),     // 15: norn.v1.VerifyRequest
-	(*VerifyReply)(nil),       // 16: norn.v1.VerifyReply
-	(*VerifiedPartition)(nil), // 17: norn.v1.VerifiedPartition
-	(*ReplicaState)(nil),      // 18: norn.v1.ReplicaState
-	(*QueueCounters)(nil),     // 19: norn.v1.QueueCounters
+	(*DestroyCluster)(nil),    // 14: norn.v1.DestroyCluster
+	(*ClusterReply)(nil),      // 15: norn.v1.ClusterReply
+	(*VerifyRequest)(nil),     // 16: norn.v1.VerifyRequest
+	(*VerifyReply)(nil),       // 17: norn.v1.VerifyReply
+	(*VerifiedPartition)(nil), // 18: norn.v1.VerifiedPartition
+	(*ReplicaState)(nil),      // 19: norn.v1.ReplicaState
+	(*QueueCounters)(nil),     // 20: norn.v1.QueueCounters
 }
 var file_norn_v1_cluster_proto_depIdxs = []int32{
 	2,  // 0: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
@@ -1821,14 +1900,15 @@ var file_norn_v1_cluster_proto_depIdxs = []int32{
 	11, // 8: norn.v1.ClusterRequest.rebalance:type_name -> norn.v1.Rebalance
 	12, // 9: norn.v1.ClusterRequest.repair:type_name -> norn.v1.Repair
 	13, // 10: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
-	17, // 11: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
-	18, // 12: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
-	19, // 13: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
+	18, // 12: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
+	19, // 13: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
+	20, // 14: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_cluster_proto_init() }
@@ -1843,6 +1923,7 @@ func file_norn_v1_cluster_proto_init() {
 		(*ClusterRequest_Rebalance)(nil),
 		(*ClusterRequest_Repair)(nil),
 		(*ClusterRequest_AcceptLoss)(nil),
+		(*ClusterRequest_Destroy)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1850,7 +1931,7 @@ func file_norn_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_cluster_proto_rawDesc), len(file_norn_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

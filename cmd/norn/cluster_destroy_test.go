@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestClusterDestroy: only when it is meant; then the server stops by itself,
+// with nothing of its data left and everything else still there.
+func TestClusterDestroy(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := ownServer(t, data)
+	env := []string{"NORN_ADDR=" + s.addr}
+	if r := nornWith(t, "", env, "task", "enqueue", "-q", "q", "x"); r.code != 0 {
+		t.Fatalf("got %+v", r)
+	}
+	mine := filepath.Join(data, "mine")
+	if err := os.WriteFile(mine, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := nornWith(t, "", env, "cluster", "destroy"); r.code != 2 || !strings.Contains(r.err, "--yes") {
+		t.Errorf("without --yes: %+v", r)
+	}
+	if r := nornWith(t, "", env, "cluster", "destroy", "--dry-run"); r.code != 0 || !strings.Contains(r.out, "Nothing is done yet") || !strings.Contains(r.out, "these nodes stop: n1") {
+		t.Errorf("dry run: %+v", r)
+	}
+	if r := nornWith(t, "", env, "task", "count"); r.code != 0 {
+		t.Fatalf("it was not meant: %+v", r)
+	}
+	if r := nornWith(t, "", env, "cluster", "destroy", "--yes"); r.code != 0 || r.err != "" {
+		t.Fatalf("got %+v", r)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		t.Fatal("the server runs")
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.log.String(), "server.destroyed") {
+		t.Errorf("it ended with %d:\n%s", code, s.log.String())
+	}
+	left, err := os.ReadDir(data)
+	if err != nil || len(left) != 1 || left[0].Name() != "mine" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	again := ownServer(t, data)
+	if r := nornWith(t, "", []string{"NORN_ADDR=" + again.addr}, "task", "count", "-o", "jsonl"); r.code != 0 || strings.Contains(r.out, `"total":"1"`) {
+		t.Errorf("after a new start: %+v", r)
+	}
+}
