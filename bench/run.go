@@ -113,12 +113,32 @@ func (r *run) measure(ctx context.Context) error {
 	if r.report.Errors > 0 {
 		return nil // there may be nobody left to ask
 	}
-	after, err := r.count(ctx)
-	if err != nil {
-		return err
+	return r.judge(ctx, before)
+}
+
+// catchUp is how long the replica that counts may be behind with what a majority
+// has acknowledged; looks is how often it is asked again.
+const (
+	catchUp = 20 * time.Second
+	looks   = 200 * time.Millisecond
+)
+
+// judge compares until everything is there, or has had its time.
+func (r *run) judge(ctx context.Context, before *nornv1.Count) error {
+	for end := time.Now().Add(catchUp); ; {
+		after, err := r.count(ctx)
+		if err != nil {
+			return err
+		}
+		if r.verify(before, after); r.report.Lost == 0 || time.Now().After(end) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(looks):
+		}
 	}
-	r.verify(before, after)
-	return nil
 }
 
 // verify compares what was acknowledged with what the queue's counters say.

@@ -71,6 +71,7 @@ func full(t testing.TB, n *Node, replicas int) {
 // TestThreeNodes: two nodes join a third; a task that was there before is on
 // all of them, and through each of them everything can be done.
 func TestThreeNodes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	c := joinConfig(t, "n1")
 	nodes := []*Node{start(t, c, Options{})}
 	defer func() {

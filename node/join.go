@@ -11,6 +11,8 @@ import (
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // A joiner asks again after a pause that doubles between these.
@@ -108,7 +110,19 @@ func weighPeer(m core.PeerMessage) (weight int, first bool) {
 			weight += fact + len(m.Message.Push[i].Body)
 		}
 		return each + weight, false
-	case *core.FactsTaken, *core.Forwarded, *core.Heads:
+	case *core.Forward:
+		return each + gproto.Size(m.Body), false
+	case *core.Forwarded:
+		if m.Message != nil {
+			weight = gproto.Size(m.Message)
+		}
+		return each + weight, true
+	case *core.Fetched:
+		for i := range m.Facts {
+			weight += fact + len(m.Facts[i].Body)
+		}
+		return each + weight, true
+	case *core.FactsTaken, *core.Heads:
 		return each, true
 	}
 	return each, false

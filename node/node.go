@@ -121,6 +121,9 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, errors.Join(err, listener.Close(), n.ports.close())
 	}
 	n.self, n.cluster = n.dir.self, n.dir.cluster
+	if err := n.force(); err != nil {
+		return nil, errors.Join(err, listener.Close(), n.ports.close(), n.dir.close())
+	}
 	n.members = newMembership(n)
 	if !n.dir.joins() {
 		if err := n.begin(n.ctx); err != nil {

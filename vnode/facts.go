@@ -45,11 +45,11 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	if maybe && collected(tx, v.Partition, task) {
 		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
-	return Enqueued{}, v.begin(tx, fact, spec, now)
+	return Enqueued{}, begin(v, tx, fact, spec, now)
 }
 
 // begin stores the enqueue of a task that has none here.
-func (v *Vnode) begin(tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, now clock.Time) error {
+func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, now clock.Time) error {
 	task := fact.Task
 	v.shelf.put(tx, fact, nil)
 	v.recent.add(task)

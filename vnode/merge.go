@@ -76,7 +76,7 @@ func (v merging) fresh(f crdt.Fact) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	return Merged{Stored: 1, Spec: &spec}, v.begin(v.tx, f, &spec, v.now)
+	return Merged{Stored: 1, Spec: &spec}, begin(v.Vnode, v.tx, f, &spec, v.now)
 }
 
 // news gives the facts that change what is here.

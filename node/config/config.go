@@ -194,6 +194,15 @@ type Config struct {
 	// false hints of who is alive (never false data).
 	GossipKeyFile string
 
+	// ForceNewRegister makes this node the only member of the register, with what
+	// its own disk has of it: the way out when the majority of the voters is lost for
+	// good. Default none. The value is the cluster's ID, a colon, and the generation
+	// that begins; a wrong one is refused with the right one. It does nothing where
+	// that generation has begun. Danger: stop all other nodes first. What only they
+	// had of the register is gone; they count as removed, and hand over what they
+	// have of tasks when they are started again.
+	ForceNewRegister string
+
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string
 	// LogFormat is text or json. Default text.

@@ -92,6 +92,7 @@ func (c *Config) Settings() []Setting {
 		{"tls-key", "private key of the certificate, PEM `FILE`", str(&c.TLSKey)},
 		{"tls-client-ca", "CA of the certificates clients must show, PEM `FILE`", str(&c.TLSClientCA)},
 		{"gossip-key-file", "`FILE` with the keys that gossip is encrypted with", str(&c.GossipKeyFile)},
+		{"force-new-register", "`CLUSTER:GENERATION`: go on without the register's lost majority; see norn.example.yaml", str(&c.ForceNewRegister)},
 		{"log-level", "debug, info, warn or error", word(&c.LogLevel, "debug", "info", "warn", "error")},
 		{"log-format", "text or json", word(&c.LogFormat, "text", "json")},
 		{"pprof", "serve /debug/pprof on the HTTP port", boolean(&c.Pprof)},
