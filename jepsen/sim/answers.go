@@ -24,6 +24,9 @@ func (n *node) archive(view store.View, a *core.Archive) {
 
 // read runs one read on its snapshot.
 func (n *node) read(view store.View, r *core.Read) {
+	if n.disk.bad != "" {
+		defer ends(n)
+	}
 	reply, empty, err := r.Run(view, n.clock.time(n.s.now))
 	if err != nil {
 		n.s.broken("a read stops the node: %v", err)

@@ -18,7 +18,7 @@ type fleet struct {
 	s     *sim
 	nodes []*node
 	links [][]link // from, to
-	lost  int64    // true time at which a disk was lost last
+	lossy bool     // disks get lost in this run
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
 
@@ -47,7 +47,7 @@ func runCluster(seed uint64, m Mutant, trace bool) *Result {
 		Unfenced: true, Lossy: s.plan.cluster.lossy(),
 	})
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true}
+	f := &fleet{s: s, forming: true, lossy: s.plan.cluster.lossy()}
 	s.fleet = f
 	for range s.plan.cluster.nodes {
 		f.add()
@@ -58,15 +58,21 @@ func runCluster(seed uint64, m Mutant, trace bool) *Result {
 	}
 	s.after(2*time.Second, s.people)
 	f.gossip()
-	f.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
 		f.forming = false
 		s.note("the storm begins")
-		f.trouble()
-		s.after(s.plan.storm, f.heal)
+		nemesis{f}.trouble()
+		s.after(s.plan.storm, nemesis{f}.heal)
 	})
 	s.run()
 	r := s.result(seed)
 	r.Calm = f.calm()
+	if v := r.Violation; v != nil && !v.Task.IsZero() {
+		r.Detail = f.facts(v.Task)
+	}
+	if r.Violation != nil {
+		r.Detail = append(r.Detail, f.roll()...)
+	}
 	return r
 }
 

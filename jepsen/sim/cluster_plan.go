@@ -23,6 +23,11 @@ type clusterPlan struct {
 
 	one, all float64 // shares of writes and reads at these levels
 
+	wipe    time.Duration // mean time between disks that are lost; 0: never
+	restore time.Duration // between disks that are set back to an older state
+	flip    time.Duration // between bits that turn over on a disk
+	members time.Duration // between nodes that come and go
+
 	split time.Duration // mean time between partitions; 0: never
 	slow  time.Duration // mean time between slow links
 	apart time.Duration // mean time until a partition or slow link heals
@@ -34,7 +39,7 @@ func (c *clusterPlan) fixed(p *plan) register.Cluster {
 }
 
 // lossy tells whether disks get lost.
-func (c *clusterPlan) lossy() bool { return false }
+func (c *clusterPlan) lossy() bool { return c.wipe+c.restore+c.flip+c.members > 0 }
 
 // patience is how much longer an answer may take where other nodes are asked.
 func (c *clusterPlan) patience() time.Duration {
@@ -48,8 +53,8 @@ func (c *clusterPlan) patience() time.Duration {
 func (w *world) drawCluster() plan {
 	p := w.draw()
 	p.partitions = pick(w, []int{4, 8, 16})
-	p.tasks, p.producers, p.workers, p.readers, p.admins = 150+w.rnd.IntN(200), 2, 2+w.rnd.IntN(3), 1, 1
-	p.work.think = pick(w, []time.Duration{150 * time.Millisecond, 400 * time.Millisecond})
+	p.tasks, p.producers, p.workers, p.readers, p.admins = 200+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 2, 1
+	p.work.think = pick(w, []time.Duration{80 * time.Millisecond, 200 * time.Millisecond})
 	// Dependencies, unique keys and settings of queues are not followed across nodes
 	// yet.
 	p.work.settings, p.work.keyed, p.work.depends = false, 0, 0
@@ -78,13 +83,22 @@ func (w *world) drawCluster() plan {
 		hints: pick(w, []time.Duration{200 * time.Millisecond, time.Second}), mistakes: pick(w, []float64{0, 0.02}),
 		one: pick(w, []float64{0, 0.2, 0.5}), all: pick(w, []float64{0, 0.05}),
 	}
+	sometimes := func(of ...time.Duration) time.Duration {
+		if w.chance(0.6) {
+			return 0
+		}
+		return pick(w, of)
+	}
+	c.split, c.slow, c.apart = sometimes(8*time.Second, 20*time.Second), sometimes(20*time.Second), pick(w, []time.Duration{2 * time.Second, 10 * time.Second})
+	c.wipe, c.restore, c.flip = sometimes(15*time.Second, 30*time.Second), sometimes(30*time.Second), sometimes(30*time.Second)
+	c.members = sometimes(10*time.Second, 25*time.Second)
 	return p
 }
 
 // calm takes all trouble away.
 func (c *clusterPlan) calm() {
 	c.loss, c.again, c.disorder, c.mistakes = 0, 0, false, 0
-	c.split, c.slow = 0, 0
+	c.split, c.slow, c.wipe, c.restore, c.flip, c.members = 0, 0, 0, 0, 0, 0
 }
 
 // durability draws the level of a write; nil is the default.
@@ -116,7 +130,7 @@ func (s *sim) consistency() *nornv1.Consistency {
 // weak tells whether what is acknowledged to a request may be lost all the
 // same: with one copy of it on a disk, in a run in which disks get lost.
 func (s *sim) weak(m any) bool {
-	if s.fleet == nil || !s.plan.cluster.lossy() {
+	if s.fleet == nil || !s.fleet.lossy {
 		return false
 	}
 	w, ok := m.(interface{ GetDurability() *nornv1.Durability })

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"errors"
+	"iter"
+
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 )
@@ -12,13 +15,32 @@ import (
 // The store under it is never told to sync: its crash keeps as many batches as
 // it is asked to, and how many of them are durable is counted here. So a sync
 // can cover what was applied before it began, and nothing after that.
+//
+// A record that has rotted ends the process that reads it, as the checksums of
+// the real store do.
 type disk struct {
 	*memstore.Mem
 	applied uint64 // batches since the process began
 	durable uint64 // how many of those are durable
+	bad     string // the key of a record that has rotted; "": none has
 }
 
+// errRotten is returned when a record of a disk is not what was written.
+var errRotten = errors.New("sim: checksum of a record does not match")
+
 func newDisk() *disk { return &disk{Mem: memstore.New()} }
+
+// copied is a new disk with everything that is in a view.
+func copied(view store.View) *disk {
+	d := newDisk()
+	var b store.Batch
+	for key, value := range view.Scan(nil, nil) {
+		b.Set(key, value)
+	}
+	d.apply(&b)
+	d.harden(d.applied)
+	return d
+}
 
 func (d *disk) apply(b *store.Batch) {
 	d.Apply(b)
@@ -35,4 +57,83 @@ func (d *disk) unsynced() int { return int(d.applied - d.durable) }
 func (d *disk) crash(keep int) {
 	d.Mem = d.Crash(int(d.durable) + keep)
 	d.applied, d.durable = 0, 0
+}
+
+// Get gives the value of a key.
+func (d *disk) Get(key []byte) ([]byte, bool) {
+	if d.bad != "" && string(key) == d.bad {
+		panic(errRotten)
+	}
+	return d.Mem.Get(key)
+}
+
+// Scan gives the pairs of a range in ascending order.
+func (d *disk) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return guarded(d.Mem.Scan(lower, upper), d.bad)
+}
+
+// Snapshot gives the store as it is now.
+func (d *disk) Snapshot() store.Snapshot {
+	if d.bad == "" {
+		return d.Mem.Snapshot()
+	}
+	return rotten{d.Mem.Snapshot(), d.bad}
+}
+
+// rotten is a snapshot with a record that cannot be read.
+type rotten struct {
+	store.Snapshot
+	bad string
+}
+
+func (r rotten) Get(key []byte) ([]byte, bool) {
+	if string(key) == r.bad {
+		panic(errRotten)
+	}
+	return r.Snapshot.Get(key)
+}
+
+func (r rotten) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return guarded(r.Snapshot.Scan(lower, upper), r.bad)
+}
+
+func guarded(pairs iter.Seq2[[]byte, []byte], bad string) iter.Seq2[[]byte, []byte] {
+	if bad == "" {
+		return pairs
+	}
+	return func(yield func([]byte, []byte) bool) {
+		for key, value := range pairs {
+			if string(key) == bad {
+				panic(errRotten)
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// caught turns the end of a process that has read a rotten record into an error.
+func (d *disk) caught(err *error) {
+	if d.bad == "" {
+		return
+	}
+	switch r := recover(); r {
+	case nil:
+	case errRotten:
+		*err = errRotten
+	default:
+		panic(r)
+	}
+}
+
+// ends is the end of a process that has read a rotten record.
+func ends(n *node) {
+	switch r := recover(); r {
+	case nil:
+	case errRotten:
+		n.s.fleet.fatal(n, errRotten)
+	default:
+		panic(r)
+	}
 }

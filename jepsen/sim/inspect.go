@@ -27,7 +27,7 @@ func (n *node) audit() {
 			continue
 		}
 		s.stats[Audits]++
-		if err := vnode.Audit(n.disk, p); err != nil {
+		if err := vnode.Audit(n.disk.Mem, p); err != nil {
 			s.violation("audit", "%spartition %d: %v", n, p, err)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 // rounds wait for the disk it does nothing; the syncer pokes it again.
 func (n *node) turn() {
 	n.turning = false
+	if n.disk.bad != "" {
+		defer ends(n)
+	}
 	if len(n.waiting) >= n.s.plan.disk.depth {
 		return
 	}
@@ -26,7 +29,7 @@ func (n *node) turn() {
 			continue
 		}
 		if err := n.core.Step(now, e); err != nil {
-			n.s.broken("the core stops: %v", err)
+			n.s.broken("%sthe core stops: %v", n, err)
 			return
 		}
 		if n.step() {
@@ -35,7 +38,7 @@ func (n *node) turn() {
 	}
 	ready, err := n.core.Ready(now)
 	if err != nil {
-		n.s.broken("the core stops: %v", err)
+		n.s.broken("%sthe core stops: %v", n, err)
 		return
 	}
 	if n.step() {

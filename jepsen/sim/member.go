@@ -87,7 +87,7 @@ func (m *member) turn() {
 	m.inbox = nil
 	for _, e := range append(events, group.Tick{}) {
 		if err := m.machine.Step(now, e); err != nil {
-			m.n.fatal(err)
+			m.n.s.fleet.fatal(m.n, err)
 			return
 		}
 	}
@@ -101,7 +101,7 @@ func (m *member) drain() {
 	for !m.syncing && m.machine.HasReady() {
 		ready, err := m.machine.Ready()
 		if err != nil {
-			n.fatal(err)
+			n.s.fleet.fatal(n, err)
 			return
 		}
 		if ready.Persist != nil {
@@ -141,7 +141,7 @@ func (m *member) finish(ready *group.Ready) bool {
 	n := m.n
 	for i := range ready.Messages {
 		msg := &ready.Messages[i]
-		n.s.fleet.post(n, msg.To, func(to *node) { to.peers.put(group.Received{Data: slices.Clone(msg.Data)}) })
+		n.s.fleet.post(n, msg.To, true, func(to *node) { to.peers.put(group.Received{Data: slices.Clone(msg.Data)}) })
 	}
 	for _, r := range ready.Results {
 		if a, ok := m.asked[r.Tag]; ok {
@@ -151,7 +151,7 @@ func (m *member) finish(ready *group.Ready) bool {
 		}
 	}
 	if err := m.machine.Advance(); err != nil {
-		n.fatal(err)
+		n.s.fleet.fatal(n, err)
 		return false
 	}
 	st := m.machine.Status()
@@ -186,9 +186,8 @@ func (m *member) rest() {
 }
 
 // fatal ends a process that must not go on.
-func (n *node) fatal(err error) {
-	if !n.up {
-		return
+func (f *fleet) fatal(n *node, err error) {
+	if n.up && !(nemesis{f}).expected(n, err) {
+		f.s.broken("%sthe node stops: %v", n, err)
 	}
-	n.s.broken("%sthe node stops: %v", n, err)
 }

@@ -23,7 +23,7 @@ type node struct {
 	self  register.Member
 	index int     // in the cluster
 	peers *member // its part in the register's group; nil: it is alone and has a register of its own
-	away  bool    // it is not to be started again
+	away  bool    // it is out of the cluster for good
 
 	up       bool
 	life     int // number of the process; what belongs to an older one is void
@@ -41,6 +41,9 @@ type node struct {
 
 	steps    int             // steps of the contract until the crash; 0: none is set
 	armed    bool            // the crash comes a few steps after the next write
+	leaving  bool            // the cluster
+	hurt     bool            // its disks are not what it wrote
+	since    int64           // true time of that
 	draining bool            // it is being stopped
 	paused   map[string]bool // queues that may be paused: somebody tried, and no resuming has been answered
 }
@@ -82,6 +85,9 @@ func (n *node) start() {
 	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
 	n.turning, n.syncing, n.draining, n.wake = false, false, false, never
 	if err := n.open(); err != nil {
+		if s.fleet != nil && (nemesis{s.fleet}).expected(n, err) {
+			return
+		}
 		s.broken("%snode does not open: %v", n, err)
 		return
 	}
@@ -163,6 +169,8 @@ func (n *node) down(keep int) {
 
 // open opens what is on the disks.
 func (n *node) open() (err error) {
+	defer n.disk.caught(&err)
+	defer n.cells.caught(&err)
 	if n.s.fleet != nil {
 		n.peers, err = openMember(n)
 	} else {

@@ -16,6 +16,9 @@ func (r *Result) Report(to io.Writer, events int) {
 		fmt.Fprintln(to, e)
 	}
 	fmt.Fprintf(to, "\nseed %d, %v into it: %v\n", r.Seed, r.Virtual, r.Violation)
+	for _, line := range r.Detail {
+		fmt.Fprintln(to, line)
+	}
 	if plan := r.Events[0]; plan != nil {
 		fmt.Fprintf(to, "plan: %s\n", plan.Text)
 	}

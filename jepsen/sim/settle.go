@@ -27,8 +27,12 @@ const (
 	quietFor  = 20 * time.Second // and nothing may move for so long
 )
 
+// ending is the end of a run of a cluster: it has to come to rest, and to be what
+// it was told to be.
+type ending struct{ *fleet }
+
 // await waits until everything is finished, or for as long as that may take.
-func (f *fleet) await(until int64) {
+func (f ending) await(until int64) {
 	s := f.s
 	if s.now < until && (!s.idle() || f.unfinished()) {
 		s.after(time.Second, func() { f.await(until) })
@@ -45,13 +49,13 @@ func (f *fleet) await(until int64) {
 }
 
 // unfinished tells whether some node has a task that can be worked on.
-func (f *fleet) unfinished() bool {
+func (f ending) unfinished() bool {
 	return slices.ContainsFunc(f.nodes, func(n *node) bool { return n.up && n.unfinished() })
 }
 
 // whenWhole waits until every partition has all its replicas, all of them equal
 // and nobody else with data of it.
-func (f *fleet) whenWhole(until int64, complaint string, then func()) {
+func (f ending) whenWhole(until int64, complaint string, then func()) {
 	s := f.s
 	why := f.unsettled()
 	switch {
@@ -65,7 +69,7 @@ func (f *fleet) whenWhole(until int64, complaint string, then func()) {
 }
 
 // quiet: a cluster at rest stays at rest. Then everything is read back.
-func (f *fleet) quiet() {
+func (f ending) quiet() {
 	s := f.s
 	s.note(check.Settled)
 	before, repaired, copied := f.alive()[0].peers.state(), s.stats[Repaired], s.stats[Copied]
@@ -112,7 +116,7 @@ func sameMembers(a, b []register.Member) bool {
 }
 
 // unsettled tells what keeps a cluster from being at rest; "" is nothing.
-func (f *fleet) unsettled() string {
+func (f ending) unsettled() string {
 	var all []*node
 	for _, n := range f.nodes {
 		switch {
@@ -152,7 +156,7 @@ func (f *fleet) unsettled() string {
 	return ""
 }
 
-func (f *fleet) partition(all []*node, p ring.Partition, cell *register.Cell, want int) string {
+func (f ending) partition(all []*node, p ring.Partition, cell *register.Cell, want int) string {
 	if len(cell.Cohort) != want {
 		return fmt.Sprintf("%d replicas, not %d", len(cell.Cohort), want)
 	}
@@ -174,7 +178,7 @@ func (f *fleet) partition(all []*node, p ring.Partition, cell *register.Cell, wa
 		}
 	}
 	for _, n := range all {
-		if !slices.Contains(cell.Cohort, n.self) && !vnode.Empty(n.disk, p) {
+		if !slices.Contains(cell.Cohort, n.self) && !vnode.Empty(n.disk.Mem, p) {
 			return fmt.Sprintf("%s has data and is not in the cohort", n.self.Node)
 		}
 	}
@@ -182,11 +186,11 @@ func (f *fleet) partition(all []*node, p ring.Partition, cell *register.Cell, wa
 }
 
 // root is that of the tree of a replica, as its disk has it.
-func (f *fleet) root(n *node, p ring.Partition) (antientropy.Node, bool) {
+func (f ending) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 	if vnode.Dropping(n.disk, p) {
 		return antientropy.Node{}, false
 	}
-	v, err := vnode.Open(p, vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1}, n.disk, n.clock.time(f.s.now))
+	v, err := vnode.Open(p, vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1}, n.disk.Mem, n.clock.time(f.s.now))
 	if err != nil {
 		f.s.violation("audit", "%spartition %d: %v", n, p, err)
 		return antientropy.Node{}, false
@@ -195,12 +199,12 @@ func (f *fleet) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 	if tree == nil {
 		return antientropy.Node{}, false
 	}
-	return tree.Root(n.disk), true
+	return tree.Root(n.disk.Mem), true
 }
 
 // inspect looks at the disks: indexes and counters follow from the facts, and
 // every acknowledged task is on every replica of its cohort.
-func (f *fleet) inspect() {
+func (f ending) inspect() {
 	s := f.s
 	for _, n := range f.alive() {
 		n.audit()
@@ -210,7 +214,7 @@ func (f *fleet) inspect() {
 	for _, task := range s.board.acknowledged() {
 		p := ring.Of(task, s.plan.partitions)
 		for _, m := range state.Cells[p].Cohort {
-			if !vnode.Known(f.find(m).disk, p, task) {
+			if !vnode.Known(f.find(m).disk.Mem, p, task) {
 				s.violation(check.Lost, "task %s was acknowledged and is not on %s, which is in the cohort of its partition", task, m.Node)
 				return
 			}
@@ -219,7 +223,7 @@ func (f *fleet) inspect() {
 }
 
 // readBack reads everything through every node: the numbers must be the same.
-func (f *fleet) readBack(i int, counts map[string]history.Tally) {
+func (f ending) readBack(i int, counts map[string]history.Tally) {
 	s := f.s
 	alive := f.alive()
 	if i == len(alive) {
@@ -254,7 +258,7 @@ func (f *fleet) readBack(i int, counts map[string]history.Tally) {
 }
 
 // readTasks reads each task through some node, then judges the run.
-func (f *fleet) readTasks() {
+func (f ending) readTasks() {
 	s := f.s
 	r := &reader{caller: s.newCaller()}
 	var next func(n int)

@@ -62,6 +62,8 @@ type Result struct {
 	Nodes int
 	// Calm says of a run of several nodes why it proves nothing; "": it counts.
 	Calm string
+	// Detail is what the nodes have of what the violation is about.
+	Detail []string
 }
 
 // Run runs one seed against a node that is as it should be.

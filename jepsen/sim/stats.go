@@ -55,6 +55,13 @@ const (
 	Splits
 	SlowLinks
 	Leaders // changes of the leader of a partition
+	Wipes
+	Restores
+	Flips
+	Damaged // processes that ended because of what they had read
+	Added
+	Left
+	Removals
 	numStats
 )
 
@@ -64,6 +71,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
+	"disks lost", "disks set back", "bits turned over", "ended by damage", "added", "left", "removed",
 }
 
 // Stats counts what happened.

@@ -6,8 +6,11 @@ import (
 	"github.com/norn-dev/norn/jepsen/check"
 )
 
+// nemesis is what goes wrong in a cluster.
+type nemesis struct{ *fleet }
+
 // trouble sets off what goes wrong in a cluster by itself.
-func (f *fleet) trouble() {
+func (f nemesis) trouble() {
 	s := f.s
 	s.repeat(s.plan.net.cut, func() {
 		if len(s.conns) > 0 {
@@ -17,14 +20,18 @@ func (f *fleet) trouble() {
 	s.repeat(s.plan.crash.every, f.crash)
 	s.repeat(s.plan.cluster.split, f.split)
 	s.repeat(s.plan.cluster.slow, f.slowDown)
+	s.repeat(s.plan.cluster.wipe, f.wipe)
+	s.repeat(s.plan.cluster.restore, f.restore)
+	s.repeat(s.plan.cluster.flip, f.flip)
+	s.repeat(s.plan.cluster.members, f.change)
 }
 
 // crash ends a process, at once or in the middle of something.
-func (f *fleet) crash() {
+func (f nemesis) crash() {
 	s, c := f.s, &f.s.plan.crash
 	n := pick(&s.world, f.nodes)
 	switch {
-	case !n.up:
+	case !n.up || n.away:
 	case s.chance(c.drained):
 		n.drain()
 	case c.steps && s.chance(0.7):
@@ -38,7 +45,7 @@ func (f *fleet) crash() {
 
 // split cuts links for a while: two halves, a node from all others, a node from
 // some of them, or one direction only.
-func (f *fleet) split() {
+func (f nemesis) split() {
 	s := f.s
 	side := make([]bool, len(f.nodes))
 	one := s.rnd.IntN(len(f.nodes))
@@ -64,7 +71,7 @@ func (f *fleet) split() {
 }
 
 // cuts are the links that are cut, for people.
-func (f *fleet) cuts() string {
+func (f nemesis) cuts() string {
 	text := ""
 	for i := range f.nodes {
 		for j := range f.nodes {
@@ -76,7 +83,7 @@ func (f *fleet) cuts() string {
 	return text
 }
 
-func (f *fleet) mend() {
+func (f nemesis) mend() {
 	for i := range f.links {
 		for j := range f.links[i] {
 			f.links[i][j].cut, f.links[i][j].slow = false, 0
@@ -86,7 +93,7 @@ func (f *fleet) mend() {
 }
 
 // slowDown makes the links of a node slow, one way or both.
-func (f *fleet) slowDown() {
+func (f nemesis) slowDown() {
 	s := f.s
 	n := s.rnd.IntN(len(f.nodes))
 	slow := s.between(50*time.Millisecond, time.Second)
@@ -103,7 +110,7 @@ func (f *fleet) slowDown() {
 }
 
 // heal ends the storm in a cluster.
-func (f *fleet) heal() {
+func (f nemesis) heal() {
 	s := f.s
 	s.healing = true
 	s.plan.calm()
@@ -113,7 +120,9 @@ func (f *fleet) heal() {
 	f.mend()
 	for _, n := range f.nodes {
 		n.steps, n.armed, n.clock.off = 0, false, 0
+		n.disk.bad, n.cells.bad = "", "" // nobody has read it
 	}
 	s.calmDown()
-	s.after(20*time.Second, func() { f.await(s.now + int64(s.longest())) })
+	s.after(10*time.Second, f.tidy)
+	s.after(20*time.Second, func() { ending(f).await(s.now + int64(s.longest())) })
 }

@@ -24,7 +24,7 @@ func (f *fleet) apart(a, b *node) bool {
 }
 
 // post carries something from node to node: it arrives once, twice or never.
-func (f *fleet) post(from *node, m register.Member, deliver func(to *node)) {
+func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to *node)) {
 	s, to := f.s, f.find(m)
 	if to == nil || to == from {
 		return
@@ -36,7 +36,7 @@ func (f *fleet) post(from *node, m register.Member, deliver func(to *node)) {
 		return
 	}
 	self, times := from.self, 1
-	if s.chance(c.again) {
+	if twice && s.chance(c.again) {
 		times = 2
 	}
 	for range times {
@@ -75,9 +75,19 @@ func (f *fleet) send(from *node, m *core.Send) {
 		return
 	}
 	f.note(from, m)
-	f.post(from, m.To, func(to *node) {
+	f.post(from, m.To, again(msg), func(to *node) {
 		to.put(&core.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
 	})
+}
+
+// again tells what may come twice. A connection doubles nothing, but senders ask
+// again; requests of clients are not among what they repeat.
+func again(m core.PeerMessage) bool {
+	switch m.(type) {
+	case *core.Forward, *core.Forwarded:
+		return false
+	}
+	return true
 }
 
 // first tells what goes before the rest, as in package node.

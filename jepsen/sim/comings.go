@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// maxNodes bounds how many nodes there ever are in a run.
+const maxNodes = 9
+
+// change has a node come, leave, or be removed while it is down.
+func (f nemesis) change() {
+	s := f.s
+	switch k := s.rnd.IntN(3); {
+	case k == 0 && len(f.nodes) < maxNodes:
+		n := f.add()
+		s.plan.cluster.nodes++
+		s.stats[Added]++
+		f.watch(n)
+		f.join(n)
+	case k == 1 && len(f.members()) > 3:
+		f.leave(pick(&s.world, f.members()))
+	case k == 2 && len(f.members()) > 3:
+		if n := f.victim(); n != nil {
+			s.note("%sdies, and is removed", n)
+			s.stats[Removals]++
+			n.away = true
+			n.crash()
+			f.status(n.self, register.Removed)
+		}
+	}
+}
+
+// leave has a node leave; when it is out it is stopped.
+func (f nemesis) leave(n *node) {
+	s := f.s
+	if !n.up || len(f.cells) == 0 {
+		return
+	}
+	s.note("%sis to leave", n)
+	s.stats[Left]++
+	n.leaving = true
+	f.status(n.self, register.Leaving)
+	f.farewell(n)
+}
+
+// farewell stops a node that was removed and has nothing left.
+func (f nemesis) farewell(n *node) {
+	s := f.s
+	s.after(time.Second, func() {
+		out := false
+		for _, o := range f.alive() {
+			state := o.peers.state()
+			record, known := state.Find(n.self)
+			out = out || known && record.Status == register.Removed
+		}
+		for p := range s.plan.partitions {
+			p := ring.Partition(p)
+			out = out && !vnode.Dropping(n.disk, p) && vnode.Empty(n.disk, p)
+		}
+		if !out {
+			f.farewell(n)
+			return
+		}
+		s.note("%shas left", n)
+		n.away = true
+		if n.up {
+			n.stop()
+		}
+	})
+}
+
+// tidy has an operator remove the records of those who asked to join and lost
+// their disks before they came: nobody else does.
+func (f nemesis) tidy() {
+	if len(f.alive()) == 0 {
+		return
+	}
+	state := f.alive()[0].peers.state()
+	for i := range state.Nodes {
+		r := &state.Nodes[i]
+		if n := f.find(r.Member); r.Status == register.Joining && (n == nil || n.self != r.Member) {
+			f.status(r.Member, register.Removed)
+		}
+	}
+}
+
+// status writes the status of a node into the register, and insists.
+func (f nemesis) status(m register.Member, to register.NodeStatus) {
+	s := f.s
+	again := func() { s.after(s.about(time.Second), func() { f.status(m, to) }) }
+	by := pick(&s.world, f.nodes)
+	if !by.up || by.self == m {
+		again()
+		return
+	}
+	state := by.peers.state()
+	record, known := state.Find(m)
+	switch {
+	case known && record.Status == to || known && record.Status == register.Removed:
+		return
+	case !known || to == register.Leaving && record.Status != register.Active:
+		again()
+		return
+	}
+	old := record.Version
+	record.Status = to
+	by.peers.do(register.Request{Nodes: []register.NodeChange{{Old: old, New: record}}}, func(register.Result) {})
+	s.after(6*time.Second, func() { f.status(m, to) })
+}

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// facts are those of a task on every node, for people.
+func (f *fleet) facts(task id.ID) (lines []string) {
+	p := ring.Of(task, f.s.plan.partitions)
+	if len(f.cells) > int(p) {
+		c := &f.cells[p]
+		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, %s", p, c.Epoch, c.Leader.Node, names(c.Cohort)))
+	}
+	for _, n := range f.nodes {
+		line := n.String()
+		all, err := vnode.Facts(n.disk, p, task)
+		for i := range all {
+			line += " " + factText(&all[i])
+		}
+		if d, e := vnode.ReadTask(n.disk, p, task, vnode.ReadOptions{}); e == nil {
+			line += fmt.Sprintf(" = %v", d.State)
+		}
+		if err != nil {
+			line += " " + err.Error()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// roll is what each node makes of the cluster, for people.
+func (f *fleet) roll() (lines []string) {
+	for _, n := range f.nodes {
+		if !n.up {
+			lines = append(lines, fmt.Sprintf("%sdown, away: %v", n, n.away))
+			continue
+		}
+		st, state := n.peers.machine.Status(), n.peers.state()
+		line := fmt.Sprintf("%s%x revision %d term %d led by %s, voters %v %v, learners %v, refused %q by %s, sees %v;", n, n.self.Incarnation[:2], state.Revision,
+			st.Term, st.Leader.Node, names(st.Voters), names(st.Outgoing), names(st.Learners), st.Refused, st.RefusedBy.Node, names(n.peers.up))
+		for i := range state.Nodes {
+			line += fmt.Sprintf(" %s/%x %v", state.Nodes[i].Node, state.Nodes[i].Incarnation[:2], state.Nodes[i].Status)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// factText is a fact as people read it.
+func factText(f *crdt.Fact) string {
+	what, at := fmt.Sprintf("kind(%d)", f.Key.Kind), ""
+	switch f.Key.Kind {
+	case crdt.KindEnqueued:
+		what = "enqueued"
+	case crdt.KindUpdate:
+		what = "update"
+	case crdt.KindCompleted:
+		what = "completed"
+	case crdt.KindCancelled:
+		what = "cancelled"
+	case crdt.KindFailed:
+		what = "failed"
+	case crdt.KindExpired:
+		what = "expired"
+	case crdt.KindDead:
+		what = "dead"
+	case crdt.KindRequeued:
+		what = "requeued"
+		if r, err := crdt.DecodeRequeued(f.Body); err == nil {
+			at = fmt.Sprintf(":%+v", r)
+		}
+	}
+	return fmt.Sprintf("%s(%x,%x%s)", what, f.Key.A, f.Key.B, at)
+}

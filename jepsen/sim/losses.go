@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/register/wire"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// victim draws a node whose disk may get lost: everything on it is durable on
+// another member of the cohort it belongs to, and the register keeps its
+// majority. Nothing promises more.
+func (f nemesis) victim() *node {
+	n := pick(&f.s.world, f.nodes)
+	for _, o := range f.nodes {
+		if o.hurt && f.s.now-o.since < int64(30*time.Second) || !o.away && !o.up && o != n {
+			return nil // one at a time
+		}
+	}
+	if n.away || !n.up || len(f.members()) < 3 || len(f.cells) == 0 || !f.spare(n) || !f.votes(n) || !f.held(n) {
+		return nil
+	}
+	return n
+}
+
+// held tells whether every cohort has a majority of members without a node that
+// have never lost anything: of fewer nobody may copy, an operator must decide.
+func (f nemesis) held(n *node) bool {
+	for p := range f.cells {
+		cohort := f.cells[p].Cohort
+		left := 0
+		for _, m := range cohort {
+			if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt {
+				left++
+			}
+		}
+		if slices.ContainsFunc(cohort, func(m register.Member) bool { return m == n.self }) && left < quorum.Majority(len(cohort)) {
+			return false
+		}
+	}
+	return true
+}
+
+// votes tells whether the register has a majority without a node.
+func (f nemesis) votes(n *node) bool {
+	up := 0
+	var voters []string
+	for _, o := range f.alive() {
+		st := o.peers.machine.Status()
+		if st.Leads {
+			voters = names(slices.Concat(st.Voters, st.Outgoing))
+		}
+	}
+	for _, v := range voters {
+		if v != n.self.Node {
+			up++
+		}
+	}
+	return up >= 2 && up > len(voters)/2
+}
+
+// members gives the nodes that are in the cluster for good.
+func (f nemesis) members() (all []*node) {
+	for _, n := range f.nodes {
+		if !n.away && !n.leaving {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// spare tells whether every fact of a node is on another disk where it belongs.
+func (f nemesis) spare(n *node) bool {
+	for p := range f.s.plan.partitions {
+		p := ring.Partition(p)
+		if vnode.Dropping(n.disk, p) {
+			continue
+		}
+		for task, ok := vnode.NextTask(n.disk.Mem, p, id.ID{}); ok; task, ok = vnode.NextTask(n.disk.Mem, p, task) {
+			if !f.elsewhere(n, p, task) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (f nemesis) elsewhere(n *node, p ring.Partition, task id.ID) bool {
+	facts, err := vnode.Facts(n.disk.Mem, p, task)
+	if err != nil {
+		return false
+	}
+	have := map[string]bool{}
+	for _, m := range f.cells[p].Cohort {
+		o := f.find(m)
+		if o == nil || o == n || o.self != m || !o.up || o.disk.unsynced() > 0 {
+			continue
+		}
+		others, err := vnode.Facts(o.disk.Mem, p, task)
+		if err != nil {
+			return false
+		}
+		for i := range others {
+			have[string(others[i].Key.Append(nil))] = true
+		}
+	}
+	for i := range facts {
+		if !have[string(facts[i].Key.Append(nil))] {
+			return false
+		}
+	}
+	return true
+}
+
+// wipe loses the disks of a node; a new incarnation under its name joins.
+func (f nemesis) wipe() {
+	n := f.victim()
+	if n == nil {
+		return
+	}
+	f.s.stats[Wipes]++
+	f.s.note("%sthe disks are lost", n)
+	f.lose(n)
+}
+
+// lose ends a node's process and has it come back with empty disks.
+func (f nemesis) lose(n *node) {
+	s := f.s
+	if n.up {
+		n.crash()
+	}
+	n.life++ // the restart that was planned is off
+	n.hurt = false
+	n.disk, n.cells = newDisk(), newDisk()
+	s.after(s.about(s.plan.crash.down+time.Second), func() {
+		if !n.away && !n.up {
+			f.join(n)
+		}
+	})
+}
+
+// restore sets the disks of a node back to what they were some time ago. The
+// node may find out, or not: then it lacks what it has acknowledged.
+func (f nemesis) restore() {
+	s := f.s
+	n := pick(&s.world, f.nodes)
+	if !n.up || n.away {
+		return
+	}
+	facts, cells, self := copied(n.disk.Mem), copied(n.cells.Mem), n.self
+	s.after(s.between(time.Second, 20*time.Second), func() {
+		if s.healing || n.self != self || f.victim() == nil || !n.up || !f.spare(n) || !f.votes(n) || !f.held(n) || n.hurt {
+			return
+		}
+		s.stats[Restores]++
+		s.note("%sthe disks are set back", n)
+		n.crash()
+		n.hurt, n.since = true, s.now
+		n.disk, n.cells = facts, cells
+	})
+}
+
+// flip turns a bit over on the disk of a node.
+func (f nemesis) flip() {
+	n := f.victim()
+	s := f.s
+	if n == nil {
+		return
+	}
+	at := n.disk
+	where := "facts"
+	if s.chance(0.3) {
+		at, where = n.cells, "register"
+	}
+	var keys []string
+	for key := range at.Mem.Scan(nil, nil) {
+		keys = append(keys, string(key))
+	}
+	if len(keys) == 0 {
+		return
+	}
+	s.stats[Flips]++
+	n.hurt, n.since = true, s.now
+	at.bad = pick(&s.world, keys)
+	s.note("%sa bit turns over on the disk of the %s, in record %q", n, where, at.bad)
+	if where == "register" || s.chance(0.3) {
+		n.crash() // it is read at the start
+	}
+}
+
+// expected tells whether the end of a process is what damage or an older disk
+// must lead to. Then somebody gives the node empty disks.
+func (f nemesis) expected(n *node, err error) bool {
+	known := errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) || errors.Is(err, group.ErrForgot) ||
+		errors.Is(err, group.ErrTwin) || errors.Is(err, vnode.ErrDamaged)
+	if !n.hurt || !known {
+		return false
+	}
+	f.s.stats[Damaged]++
+	f.s.note("%sthe process ends: %v", n, err)
+	if n.up {
+		n.disk.bad, n.cells.bad = "", ""
+		n.disk, n.cells = newDisk(), newDisk()
+	}
+	f.lose(n)
+	return true
+}
