@@ -81,11 +81,12 @@ func (s *sim) operator(t *rapid.T) {
 	s.run(time.Duration(rapid.IntRange(0, 3).Draw(t, "ticks")) * time.Duration(tick))
 }
 
-// back starts a node again: it leads nothing.
+// back starts a node again: it leads nothing and remembers nothing.
 func (n *fake) back() {
 	if !n.up {
-		n.up = true
+		n.up, n.driver = true, New(n.driver.cfg)
 		clear(n.leads)
+		clear(n.copies)
 	}
 }
 

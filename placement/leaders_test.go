@@ -197,10 +197,11 @@ func TestNoPingPong(t *testing.T) {
 			n := rapid.SampledFrom(s.nodes).Draw(t, "node")
 			if rapid.Bool().Draw(t, "dies") {
 				if n.up {
+					n.up = false
 					flips++
+				} else {
+					n.back()
 				}
-				n.up = !n.up
-				clear(n.leads)
 			} else {
 				m := rapid.SampledFrom(s.nodes).Draw(t, "of").member
 				if n.hint == nil {

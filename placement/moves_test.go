@@ -168,23 +168,25 @@ func TestLinger(t *testing.T) {
 	for !empty() {
 		s.run(time.Duration(tick))
 	}
-	away := func(f *fake, d time.Duration, want bool) {
+	removed := func(want bool) {
 		t.Helper()
+		if got := s.status(n.member) == register.Removed; got != want {
+			t.Errorf("removed: %v", got)
+		}
+	}
+	away := func(f *fake, d time.Duration) {
 		f.up = false
 		s.run(d)
 		f.back()
-		if removed := s.status(n.member) == register.Removed; removed != want {
-			t.Errorf("removed: %v", removed)
-		}
 	}
 	s.run(29 * time.Second)
-	away(n, time.Minute, false)
+	away(n, time.Minute)
 	s.run(29 * time.Second)
-	away(other, 9*time.Second, false) // what it leads takes no tasks
+	away(other, 9*time.Second) // what it leads takes no tasks
 	s.run(29 * time.Second)
-	away(s.nodes[0], 0, false)
+	removed(false)
 	s.run(2 * time.Second)
-	away(s.nodes[0], 0, true)
+	removed(true)
 	n = other
 	s.silent = false
 	s.set(n.member, register.Leaving)
@@ -192,7 +194,5 @@ func TestLinger(t *testing.T) {
 		s.run(time.Duration(tick))
 	}
 	s.run(3 * time.Second)
-	if s.status(n.member) != register.Removed {
-		t.Error("it asked, and is not removed")
-	}
+	removed(true) // it asked
 }
