@@ -84,7 +84,7 @@ func (s *sim) operator(t *rapid.T) {
 // back starts a node again: it leads nothing and remembers nothing.
 func (n *fake) back() {
 	if !n.up {
-		n.up, n.driver = true, New(n.driver.cfg)
+		n.up, n.driver, n.seen = true, New(n.driver.cfg), 0
 		clear(n.leads)
 		clear(n.copies)
 	}
