@@ -13,6 +13,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -198,6 +199,22 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	}
 }
 
+// TestAJoiningNodeIsRemoved: it owns nothing, so it neither leaves nor resists.
+func TestAJoiningNodeIsRemoved(t *testing.T) {
+	r := newGrowing(t)
+	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[Origin]Reply{}})
+	r.open(1)
+	r.set(r.peers[1].self, register.Joining)
+	r.tell()
+	if n := nodeOf(r.status(0), "n2"); n.GetState() != "joining" || !n.Alive {
+		t.Errorf("got %v", n)
+	}
+	r.refuses(0, isConflict, "not a member yet", leave("n2"))
+	if r.does(0, remove("n2", false)); r.status1(1) != register.Removed {
+		t.Errorf("it is %v", r.status1(1))
+	}
+}
+
 // TestLossIsAccepted: partitions of which too few holders are left go on with
 // what there is, when an operator says so.
 func TestLossIsAccepted(t *testing.T) {
@@ -252,7 +269,7 @@ func TestADeadNodeIsReplaced(t *testing.T) {
 	r.tell()
 	r.refuses(0, isConflict, "not in reach", replace("n2", "n3"))
 	did := r.does(0, replace("n3", "n4"))
-	if r.status1(2) != register.Removed || did.Copies == 0 || !strings.Contains(strings.Join(did.Notes, "\n"), "its share of the partitions already") {
+	if r.status1(2) != register.Removed || did.Copies == 0 || !strings.Contains(strings.Join(did.Notes, "\n"), "spread over all nodes by their shares, n4 among them") {
 		t.Errorf("did: %v", did)
 	}
 	r.run(3)

@@ -28,7 +28,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 		return nil
 	case n.Status != register.Joining && c.others(n.Member) == 0:
 		return conflicting("node %s is the last member that can hold data, so it cannot be removed", n.Node)
-	case c.routes.up(n.Member) && !force:
+	case n.Status != register.Joining && c.routes.up(n.Member) && !force:
 		return conflicting("node %s is in reach; `norn cluster leave %s` lets it hand over first what it has, --force removes it all the same", n.Node, n.Node)
 	}
 	d.become(n, register.Removed)
@@ -101,7 +101,7 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 	d.reply.Nodes = []string{old.Node, fresh.Node}
 	plan, ok := c.moves.driver.View().Displace(old.Member, fresh.Member)
 	if !ok {
-		d.note("node %s has its share of the partitions already; those of %s are spread over all nodes", fresh.Node, old.Node)
+		d.note("the partitions of %s are spread over all nodes by their shares, %s among them", old.Node, fresh.Node)
 		return nil
 	}
 	d.request.Plan = &register.PlanChange{Old: c.moves.state.Plan.Version, Data: plan.AppendTo(nil)}
