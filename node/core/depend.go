@@ -257,8 +257,11 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 		if !leads || !l.holds(dependency) {
 			vnode.Block(l.c.tx, v.Partition, task, dependency)
 			held = true
-			if leads {
+			switch {
+			case leads:
 				l.watches.ask(dependency)
+			case l.c.routes.alone:
+				l.remind(dependency)
 			}
 			continue
 		}
@@ -280,6 +283,18 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 	}
 	if waiting && !held {
 		l.unblock(now, v, task)
+	}
+}
+
+// remind has the dependents of a task told again if it is finished. A node that
+// is alone and does not lead yet does so in a moment, and looks through nothing
+// then.
+func (l *links) remind(dependency id.ID) {
+	v := l.c.vnode(dependency)
+	outcome, err := vnode.Outcome(l.c.tx, v.Partition, dependency)
+	if l.c.check(err) && outcome != crdt.StateUnknown {
+		v.Edges.Announce(l.c.tx, dependency)
+		l.queue(dependency)
 	}
 }
 

@@ -51,6 +51,22 @@ func (r *rig) slow() (answer func()) {
 	}
 }
 
+// A task that comes in before a lone node leads goes on when its dependency was
+// finished long before (track record, simulator, seed 12).
+func TestATaskEnqueuedBeforeTheNodeLeadsDoesNotWait(t *testing.T) {
+	r := newRig(t)
+	dep := r.enqueue(spec("a"))[0]
+	r.finish("a")
+	answer := r.slow()
+	answer() // it knows the cells, and leads nothing yet
+	r.enqueue(after("b", onFailCancel, dep))
+	answer()
+	if r.core.Leading() != partitions {
+		t.Fatalf("%d partitions are led", r.core.Leading())
+	}
+	r.finish("b")
+}
+
 // What a dependency has cancelled and then a user too stays cancelled (track
 // record, simulator B2).
 func TestCancelOfATaskThatADependencyHasCancelledStays(t *testing.T) {
