@@ -140,8 +140,9 @@ func (b *batch[R]) fail(n, item int, e *proto.Error, maybe bool) {
 	b.errs[item] = &Error{Op: b.op, Attempts: b.rounds.made + 1, Unknown: unknown, Err: e}
 }
 
-// abandon notes that no server said anything of items. unsent ones keep what
-// was known of them.
+// abandon notes that no server said anything of items this time. unsent ones
+// keep what was known of them, and where time has run out the reason is what a
+// server said before.
 func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 	if b.errs == nil {
 		b.errs = make([]*Error, n)
@@ -154,6 +155,9 @@ func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 		}
 		before := b.errs[item]
 		e.Unknown = e.Unknown && !unsent || before != nil && before.Unknown
+		if before != nil && e.Err == nil {
+			e.Err = before.Err
+		}
 		b.errs[item] = &e
 	}
 }

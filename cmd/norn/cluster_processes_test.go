@@ -242,7 +242,7 @@ func whole(s *statusJSON, replicas int) string {
 			voters++
 		}
 	}
-	if vnodes != copies || voters != len(s.Voters) || voters < replicas {
+	if vnodes != copies || voters != len(s.Voters) || voters < replicas-(replicas+1)%2 { // an odd number of voters
 		return fmt.Sprintf("of %d copies %d are on living nodes, of voters %v %d live: %+v", copies, vnodes, s.Voters, voters, s.Nodes)
 	}
 	return ""
