@@ -10,6 +10,48 @@ import (
 	"testing"
 )
 
+// operator runs `norn cluster` through one node.
+type operator struct {
+	t   *testing.T
+	env []string
+}
+
+// run wants an exit code.
+func (o operator) run(code int, args ...string) result {
+	o.t.Helper()
+	r := nornWith(o.t, "", o.env, append([]string{"cluster"}, args...)...)
+	if r.code != code {
+		o.t.Fatalf("cluster %q: exit %d, not %d: %s%s", args, r.code, code, r.out, r.err)
+	}
+	return r
+}
+
+// state is a node's; "" when it is not listed.
+func (o operator) state(node string) string {
+	o.t.Helper()
+	var all []struct{ Name, State string }
+	if err := json.Unmarshal([]byte(o.run(0, "members", "-o", "json").out), &all); err != nil {
+		o.t.Fatal(err)
+	}
+	for _, n := range all {
+		if n.Name == node {
+			return n.State
+		}
+	}
+	return ""
+}
+
+// whole wants so many equal replicas of 8 partitions, and 100 tasks.
+func (o operator) whole(replicas int) {
+	o.t.Helper()
+	if out := single(o.run(0, "verify").out); !strings.HasPrefix(out, fmt.Sprintf("partitions 8, 8 equal\nreplicas %d\n", replicas)) {
+		o.t.Errorf("got %s", out)
+	}
+	if r := nornWith(o.t, "", o.env, "task", "count", "-o", "json"); !strings.Contains(r.out, `"total": "100"`) {
+		o.t.Errorf("got %s%s", r.out, r.err)
+	}
+}
+
 // TestOperators has four nodes: one leaves, one dies and is removed, and the
 // rest is destroyed; what was enqueued is there until then.
 func TestOperators(t *testing.T) {
@@ -18,64 +60,33 @@ func TestOperators(t *testing.T) {
 	}
 	dir, base := t.TempDir(), basePort(t, 4)
 	d := startDev(t, "--nodes", "4", "--data", dir, "--base-port", fmt.Sprint(base), "--partitions", "8").ready(t)
-	env := to(d.rows[0][1])
-	run := func(code int, args ...string) result {
-		t.Helper()
-		r := nornWith(t, "", env, append([]string{"cluster"}, args...)...)
-		if r.code != code {
-			t.Fatalf("cluster %q: exit %d, not %d: %s%s", args, r.code, code, r.out, r.err)
-		}
-		return r
-	}
-	state := func(node string) string {
-		t.Helper()
-		var all []struct{ Name, State string }
-		if err := json.Unmarshal([]byte(run(0, "members", "-o", "json").out), &all); err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range all {
-			if n.Name == node {
-				return n.State
-			}
-		}
-		return ""
-	}
-	whole := func() {
-		t.Helper()
-		if out := single(run(0, "verify").out); !strings.HasPrefix(out, "partitions 8, 8 equal\nreplicas 24\n") {
-			t.Errorf("got %s", out)
-		}
-		if r := nornWith(t, "", env, "task", "count", "-o", "json"); !strings.Contains(r.out, `"total": "100"`) {
-			t.Errorf("got %s%s", r.out, r.err)
-		}
-	}
-	eventually(t, "all are members", func() bool { return state("n2")+state("n3")+state("n4") == "upupup" })
-	run(0, "rebalance", "--wait", "1m") // nothing to do but to wait
+	o := operator{t, to(d.rows[0][1])}
+	eventually(t, "all are members", func() bool { return o.state("n2")+o.state("n3")+o.state("n4") == "upupup" })
+	o.run(0, "rebalance", "--wait", "1m") // nothing to do but to wait
 	if r := nornWith(t, strings.Repeat("x\n", 100), to(d.rows[1][1]), "task", "enqueue", "-q", "q", "--lines", "-"); r.code != 0 {
 		t.Fatalf("got %+v", r)
 	}
-	whole()
+	o.whole(24)
 
-	run(0, "leave", "n4", "--wait", "1m")
-	if s := state("n4"); s != "removed" && s != "" {
+	o.run(0, "leave", "n4", "--wait", "1m")
+	if s := o.state("n4"); s != "removed" && s != "" {
 		t.Errorf("n4 is %s", s)
 	}
-	whole()
-	if out := run(0, "repair").out; !strings.Contains(out, "24 comparisons done") {
+	o.whole(24)
+	if out := o.run(0, "repair").out; !strings.Contains(out, "24 comparisons done") {
 		t.Errorf("got %s", out)
 	}
 
 	kill(t, d.rows[2][4], syscall.SIGKILL)
-	eventually(t, "n3 is down", func() bool { return state("n3") == "down" })
-	run(4, "verify", "--wait", "1s")
-	run(4, "repair")
-	run(5, "leave", "n3")
-	run(5, "replace", "n3", "n4")
-	run(0, "remove", "n3", "--wait", "1m")
-	if out := single(run(0, "verify").out); !strings.HasPrefix(out, "partitions 8, 8 equal\nreplicas 16\n") {
-		t.Errorf("got %s", out)
-	}
-	run(0, "destroy", "--yes")
+	eventually(t, "n3 is down", func() bool { return o.state("n3") == "down" })
+	o.run(4, "verify", "--wait", "1s")
+	o.run(4, "repair")
+	o.run(5, "leave", "n3")
+	o.run(5, "replace", "n3", "n4")
+	o.run(0, "remove", "n3", "--wait", "1m")
+	o.whole(16)
+
+	o.run(0, "destroy", "--yes")
 	eventually(t, "nothing is left of it", func() bool {
 		for _, node := range []string{"n1", "n2"} {
 			if _, err := os.Stat(filepath.Join(dir, node, "facts")); !os.IsNotExist(err) {
