@@ -39,6 +39,7 @@ type Tree struct {
 	// hot are nodes that were written last: most facts are new, and touch the
 	// same nodes again and again. Only Flush reads them.
 	hot     map[Path]Node
+	ends    [len(levelBits)]end
 	watch   *Scrubber
 	damaged uint64
 	key     [4 + 6]byte
@@ -119,11 +120,7 @@ func (t *Tree) flushLevel(tx store.Tx, changes []change) (above []change) {
 		if (c.by == Node{}) {
 			continue
 		}
-		old, hot := t.hot[c.path]
-		if !hot {
-			old = t.Node(tx, c.path)
-		}
-		t.put(tx, c.path, old.plus(c.by))
+		t.put(tx, c.path, t.before(tx, c.path).plus(c.by))
 		c.path = c.path.Parent()
 		if n := len(above); n > 0 && above[n-1].path == c.path {
 			above[n-1].by = above[n-1].by.plus(c.by)
@@ -133,6 +130,38 @@ func (t *Tree) flushLevel(tx store.Tx, changes []change) (above []change) {
 	}
 	return above
 }
+
+// before is the node that a flush adds to. Facts come mostly in the order of
+// their time, so that most nodes are those that were written last, or are new
+// and beyond all there are: neither needs a read.
+func (t *Tree) before(view store.View, p Path) Node {
+	if n, hot := t.hot[p]; hot {
+		return n
+	}
+	e := &t.ends[p.Level]
+	if !e.known {
+		if e.looks++; e.looks%lookEvery == 1 {
+			_, beyond := t.next(view, p.Level, p.Prefix)
+			e.known, e.prefix = !beyond, p.Prefix
+			if !beyond {
+				return Node{}
+			}
+		}
+	} else if p.Prefix > e.prefix {
+		return Node{}
+	}
+	return t.Node(view, p)
+}
+
+// end is up to where there may be nodes of a level.
+type end struct {
+	known  bool
+	prefix uint64
+	looks  int // for it, while it is not known
+}
+
+// lookEvery is after how many nodes it is looked again whether one is the last.
+const lookEvery = 64
 
 // merge gives the changes of one level, ascending, those of one path added up.
 // It may use the space of b.
@@ -249,6 +278,9 @@ func (t *Tree) put(w store.Writer, p Path, n Node) {
 		t.hot = make(map[Path]Node, maxHot)
 	}
 	t.hot[p] = n
+	if e := &t.ends[p.Level]; e.known {
+		e.prefix = max(e.prefix, p.Prefix)
+	}
 	if (n == Node{}) {
 		w.Delete(t.keyOf(p))
 		return
