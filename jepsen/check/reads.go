@@ -111,7 +111,7 @@ func (c *Checker) possibleState(asked *history.Event, t *task, s history.State) 
 		}
 		return
 	}
-	claims := c.queue(t.spec.Queue).asking > 0
+	claims := c.unclear(t.spec.Queue)
 	switch s {
 	case history.Completed:
 		if !t.completed.possible() {

@@ -194,11 +194,16 @@ func (c *Checker) maybeFailed(t *task, seen map[*task]bool) bool {
 		return false
 	}
 	seen[t] = true
-	if t.cancelled.possible() || t.blocked != never || t.maybeDead(c.queue(t.queue()).asking > 0) {
+	if t.cancelled.possible() || t.blocked != never || t.maybeDead(c.unclear(t.queue())) {
 		return true
 	}
 	return c.maybeBlocked(t, seen)
 }
+
+// unclear tells whether somebody may hold a claim of a queue without having
+// heard of it. Between nodes a grant can get lost while its request is answered
+// without it.
+func (c *Checker) unclear(queue string) bool { return c.o.Unfenced || c.queue(queue).asking > 0 }
 
 // maybeBlocked tells whether a dependency may have cancelled the task.
 func (c *Checker) maybeBlocked(t *task, seen map[*task]bool) bool {

@@ -55,9 +55,7 @@ func (w *world) drawCluster() plan {
 	p.partitions = pick(w, []int{4, 8, 16})
 	p.tasks, p.producers, p.workers, p.readers, p.admins = 200+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 2, 1
 	p.work.think = pick(w, []time.Duration{80 * time.Millisecond, 200 * time.Millisecond})
-	// Dependencies, unique keys and settings of queues are not followed across nodes
-	// yet.
-	p.work.settings, p.work.keyed, p.work.depends = false, 0, 0
+	p.work.settings = false
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
 	p.storm = w.between(40*time.Second, 80*time.Second)
 	p.maxClaims, p.maxWaiters = 10_000, 1000
