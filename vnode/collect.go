@@ -131,28 +131,32 @@ func drop(tx store.Tx, prefix []byte) {
 	}
 }
 
-// DropOrphans deletes up to limit tasks that have facts but no enqueue, by ID
-// up to one, and gives their number: nobody can enqueue them any more.
-func DropOrphans(v *Vnode, tx store.Tx, upTo id.ID, limit int) int {
+// Orphans gives up to limit tasks that have facts but no enqueue, by ID up to
+// one; of those kinds that keep says.
+func Orphans(v *Vnode, view store.View, upTo id.ID, keep func(id.Kind) bool, limit int) (tasks []id.ID) {
 	if v.record.orphans == 0 {
-		return 0
+		return nil
 	}
 	prefix := appendPrefix(nil, tableOrphans, v.Partition)
-	var tasks []id.ID
-	for key := range tx.Scan(prefix, after(prefix)) {
+	for key := range view.Scan(prefix, after(prefix)) {
 		task := id.ID(key[prefixSize:])
 		if len(tasks) == limit || task.Compare(upTo) > 0 {
 			break
 		}
-		tasks = append(tasks, task)
+		if keep(task.Kind()) {
+			tasks = append(tasks, task)
+		}
 	}
-	for _, task := range tasks {
-		v.shelf.drop(tx, task)
-		tx.Delete(appendTask(nil, tableOrphans, v.Partition, task))
-		v.record.orphans--
+	return tasks
+}
+
+// DropOrphan deletes the facts of a task that has no enqueue, and tells whether
+// it has: it leaves everything else alone. Whoever calls it knows that nobody has
+// enqueued the task, or can any more.
+func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
+	if !v.record.settled(tx, v.Partition, task) {
+		return false
 	}
-	if len(tasks) > 0 {
-		v.record.write(tx, v.Partition)
-	}
-	return len(tasks)
+	v.shelf.drop(tx, task)
+	return true
 }

@@ -12,7 +12,7 @@ import (
 type Key struct {
 	First      id.ID  // of generation 0: names the key
 	Generation uint64 // in use
-	Current    id.ID  // of that generation
+	Current    id.ID  // of that generation, or of the one before: the newest that anybody knows
 	Changed    int64  // wall ns
 }
 
@@ -25,6 +25,15 @@ func KeyGeneration(view store.View, p ring.Partition, first id.ID) uint64 {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
+}
+
+// KeyTask is the newest task of a unique key that is remembered; ok is false when
+// none is.
+func KeyTask(view store.View, p ring.Partition, first id.ID) (task id.ID, ok bool) {
+	if b, ok := view.Get(appendTask(nil, tableKeys, p, first)); ok && len(b) == keySize {
+		return id.ID(b[16:]), true
+	}
+	return id.ID{}, false
 }
 
 // SetKey remembers the generation of a key.

@@ -106,6 +106,8 @@ func (k *collector) work(now clock.Time) {
 	more := false
 	if v.Leading() != 0 {
 		more = k.look(now, v)
+	} else {
+		more = k.sweepKeys(now, v.Partition)
 	}
 	if more {
 		k.at = now.Mono + int64(k.pause())
@@ -140,7 +142,7 @@ func (k *collector) pause() time.Duration {
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	more = k.purges.look(now, v)
 	more = k.sweepKeys(now, v.Partition) || more
-	more = k.dropOrphans(now, v) || more
+	more = k.purges.orphans(now, v) || more
 	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, nornv1.Retention_RETENTION_DELETE), collectBatch)
 	for _, d := range dues {
 		if !v.Edges.Any(k.c.tx, d.Task) { // else an unfinished task depends on it
@@ -149,18 +151,6 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	}
 	k.archives.look(now, v)
 	return more || !done
-}
-
-// dropOrphans deletes facts whose task nobody can enqueue any more. With others
-// in the cohort they stay: one that is down may have the enqueue.
-func (k *collector) dropOrphans(now clock.Time, v *vnode.Vnode) (more bool) {
-	if !k.c.writes.alone(v.Partition) {
-		return false
-	}
-	horizon := id.ID{}
-	order := id.OrderOf(now.Wall-int64(k.c.cfg.GCGrace), id.KindTask)
-	copy(horizon[:], order[:])
-	return vnode.DropOrphans(v, k.c.tx, horizon, collectBatch) == collectBatch
 }
 
 // next is when work wants to be called, mono ns.
@@ -189,10 +179,35 @@ func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 	case e.KeyWindow > 0: // the key stays taken until its window is over
 		last = max(last, t.ID.Nanos()+e.KeyWindow)
 	default:
-		h := keys{k.c}.look(now, e.Queue, e.Key, 0)
-		keys{k.c}.taken(now, &h)
+		keys{k.c}.pass(now, t.ID, e)
 	}
 	return last
+}
+
+// pass moves a unique key without a window on to the next generation, because the
+// task of this one was collected. It is remembered for as long as that is: a key
+// that begins anew at an ID forgotten long ago, while somebody else still knows a
+// later one, would be taken twice.
+func (k keys) pass(now clock.Time, task id.ID, e *crdt.Enqueued) {
+	if h := k.look(now, e.Queue, e.Key, 0); h.next > 0 {
+		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: task, Changed: now.Wall})
+	}
+}
+
+// buried gives the spec of a task with such a key that another node has collected,
+// before its facts go; nil when it is none. The key has to move on here, too: the
+// next one who asks for it may ask this node, when the tombstone is forgotten.
+func (k keys) buried(p ring.Partition, facts []crdt.Fact) *crdt.Enqueued {
+	task := facts[0].Task
+	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
+	if task.Kind() != id.KindKey || !slices.ContainsFunc(facts, stone) {
+		return nil
+	}
+	t, err := vnode.LoadTask(k.c.tx, p, task)
+	if !k.c.check(err) || t.Enqueued == nil || t.Enqueued.KeyWindow > 0 {
+		return nil
+	}
+	return t.Enqueued
 }
 
 // sweepKeys forgets unique keys whose tasks nobody knows any more.

@@ -126,10 +126,23 @@ func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window
 	return nil
 }
 
-// taken remembers the generation once its task is there.
+// taken remembers the generation once its task is there, and that it is.
 func (k keys) taken(now clock.Time, h *holder) {
+	if h.first.IsZero() {
+		return // of a window: the ID says it all
+	}
+	p := k.c.vnode(h.first).Partition
 	if h.next > 0 {
-		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: h.task, Changed: now.Wall})
+		vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: h.next, Current: h.task, Changed: now.Wall})
+		return
+	}
+	k.renew(now, p, h.first, h.task)
+}
+
+// renew notes that the generation on record, if there is a record, has a task.
+func (k keys) renew(now clock.Time, p ring.Partition, first, task id.ID) {
+	if old, ok := vnode.KeyTask(k.c.tx, p, first); ok && old != task {
+		vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: vnode.KeyGeneration(k.c.tx, p, first), Current: task, Changed: now.Wall})
 	}
 }
 
@@ -150,9 +163,11 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 		if id.UniqueKey(cluster, e.Queue, e.Key, 0, generation) != task {
 			continue
 		}
-		if generation > from {
-			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
+		if generation == from {
+			k.renew(now, p, first, task)
+			return
 		}
+		vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
 		return
 	}
 }

@@ -91,6 +91,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	for p := range s.Cells {
 		if s.Cells[p].Epoch >= c.cells[p].Epoch {
 			c.cells[p] = s.Cells[p]
+			c.collect.purges.follow(ring.Partition(p))
 		}
 	}
 	c.routes.changed()

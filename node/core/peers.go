@@ -129,6 +129,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 			all = false
 			continue
 		}
+		key := keys{c.Core}.buried(part.Partition, some)
 		c.writes.quiet = true // what came from a coordinator is not sent on
 		merged, err := vnode.Merge(v, c.tx, some, now)
 		c.writes.quiet = false
@@ -141,6 +142,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 			continue
 		}
 		changed += merged.Stored
+		if key != nil {
+			keys{c.Core}.pass(now, task, key)
+		}
 		c.stats.Clashes += uint64(merged.Clashes)
 		if merged.Spec != nil {
 			c.enqueued(now, task, merged.Spec)

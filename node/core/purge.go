@@ -48,6 +48,7 @@ type purges struct {
 	marks  map[pair]*mark
 	cells  map[ring.Partition]register.Cell // that the marks are about
 	scans  map[ring.Partition]*graveScan
+	tidied map[ring.Partition]int64 // when orphans were last dropped, mono ns
 }
 
 // round is one comparison.
@@ -78,7 +79,7 @@ const maxHold = time.Hour
 func newPurges(c *Core) *purges {
 	return &purges{
 		c: c, rounds: make(map[pair]round), heard: make(map[pair]round), marks: make(map[pair]*mark),
-		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan),
+		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
 	}
 }
 
@@ -207,6 +208,7 @@ func (p *purges) forget(at ring.Partition) {
 	}
 	delete(p.scans, at)
 	delete(p.cells, at)
+	delete(p.tidied, at)
 }
 
 // proven is the mono ns up to which everything that came here is on the disks of
@@ -256,27 +258,62 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		p.scans[at] = s
 	}
 	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
-	if due = p.drop(v, due, p.over(now, 3)); len(due) > 0 {
-		for _, o := range p.c.cells[at].Cohort {
-			if o != p.c.cfg.Self {
-				p.c.ready.Send = append(p.c.ready.Send, Send{To: o, Message: &Purge{at, v.Leading(), due}})
-			}
-		}
-	}
+	p.tell(v, p.drop(v, due, p.over(now, 3)))
 	if done && upTo == math.MaxInt64 {
 		delete(p.scans, at) // nothing stays
 	}
 	return !done
 }
 
-// drop lets tombstones go whose time is over, and gives those that went.
+// orphans drops facts of tasks without an enqueue that nobody can enqueue any
+// more, and tells whether there are more. With others in the cohort it knows from
+// comparisons that were begun after that time that none of them has the enqueue,
+// unless it is of a unique key or a launch, whose ID does not say when that may
+// come. It does so only now and then, in case one of them brings them back.
+func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
+	at, alone := v.Partition, p.c.writes.alone(v.Partition)
+	upTo, ok := p.proven(now, at)
+	if last, before := p.tidied[at]; !ok || before && !alone && now.SinceMono(last) < p.hold() {
+		return false
+	}
+	age := int64(0)
+	if !alone {
+		age = now.Mono - upTo
+	}
+	horizon, order := id.ID{}, id.OrderOf(p.over(now, 3)-age, id.KindTask)
+	copy(horizon[:], order[:])
+	due := vnode.Orphans(v, p.c.tx, horizon, func(kind id.Kind) bool { return alone || kind == id.KindTask }, collectBatch)
+	for _, task := range due {
+		vnode.DropOrphan(v, p.c.tx, task)
+	}
+	p.tell(v, due)
+	if more = len(due) == collectBatch; !more && len(due) > 0 {
+		p.tidied[at] = now.Mono
+	}
+	return more
+}
+
+// tell tells the other members what has gone.
+func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
+	if len(gone) == 0 {
+		return
+	}
+	for _, o := range p.c.cells[v.Partition].Cohort {
+		if o != p.c.cfg.Self {
+			p.c.ready.Send = append(p.c.ready.Send, Send{To: o, Message: &Purge{v.Partition, v.Leading(), gone}})
+		}
+	}
+}
+
+// drop lets tombstones and orphans go whose time is over, and gives those that
+// went.
 func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) {
 	for _, task := range tasks {
 		went, err := vnode.Forget(v, p.c.tx, task, upTo)
 		if !p.c.check(err) {
 			return nil
 		}
-		if went {
+		if went || task.Kind() == id.KindTask && task.Nanos() <= upTo && vnode.DropOrphan(v, p.c.tx, task) {
 			gone = append(gone, task)
 		}
 	}
