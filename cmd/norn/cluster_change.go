@@ -139,7 +139,7 @@ func left(incarnation string) func(*nornv1.StatusReply) bool {
 func (k clusterCommands) leave() *cobra.Command {
 	h := &change{clusterCommands: k}
 	cmd := &cobra.Command{
-		Use: "leave [NODE]", Short: "Have a node hand over what it has and leave", Args: cobra.MaximumNArgs(1),
+		Use: "leave [NODE]", Short: "Have a node hand over what it has and leave", Args: cobra.MaximumNArgs(1), ValidArgsFunction: k.completeNodes(1),
 		Long: `Have a node hand over what it has to the others and leave the cluster: without
 NODE the one at --addr. It keeps serving meanwhile, and must run until it is
 removed, which is waited for. The last node cannot leave, and one that is dead is
@@ -191,7 +191,7 @@ func whichNode(ctx context.Context, c client.Cluster, args []string) (string, er
 func (k clusterCommands) remove() *cobra.Command {
 	h := &change{clusterCommands: k, done: settled}
 	cmd := &cobra.Command{
-		Use: "remove NODE", Aliases: []string{"rm"}, Short: "Give up a node that is dead", Args: cobra.ExactArgs(1),
+		Use: "remove NODE", Aliases: []string{"rm"}, Short: "Give up a node that is dead", Args: cobra.ExactArgs(1), ValidArgsFunction: k.completeNodes(1),
 		Long: `Give up a node that is dead: the others make new copies of what it had. One that
 is in reach should leave instead. A removed node does not come back as the same
 member; what it may still have is taken over should it ever start again.`,
@@ -210,7 +210,7 @@ member; what it may still have is taken over should it ever start again.`,
 func (k clusterCommands) replace() *cobra.Command {
 	h := &change{clusterCommands: k, done: settled}
 	cmd := &cobra.Command{
-		Use: "replace OLD NEW", Short: "Give up a dead node and put another one in its place", Args: cobra.ExactArgs(2),
+		Use: "replace OLD NEW", Short: "Give up a dead node and put another one in its place", Args: cobra.ExactArgs(2), ValidArgsFunction: k.completeNodes(2),
 		Long: `Give up a dead node and put another one, which has joined, in its place. A node
 that joins under the name of a dead one does that by itself.`,
 		Example: "  norn cluster replace n3 n6\n  norn cluster replace n3 n6 --dry-run",

@@ -147,3 +147,18 @@ func TestClusterTables(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestClusterCompletion: nodes where a node is meant, and each once.
+func TestClusterCompletion(t *testing.T) {
+	for want, args := range map[string][]string{
+		"n1\n:4\n":  {"leave", ""},
+		"n1\n:4\n ": {"remove", "n"},
+		":4\n":      {"replace", "n1", ""},
+		":4\n ":     {"leave", "x"},
+		":4\n  ":    {"leave", "n1", ""},
+	} {
+		if r := norn(t, append([]string{"__complete", "cluster"}, args...)...); r.out != strings.TrimRight(want, " ") {
+			t.Errorf("%q offers %q", args, r.out)
+		}
+	}
+}

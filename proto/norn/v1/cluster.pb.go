@@ -528,7 +528,7 @@ func (x *RegisterStatus) GetGeneration() uint64 {
 	return 0
 }
 
-// MovementStatus is how far the partitions are from their plan. All of it is 0
+// MovementStatus is how far the partitions are from their plan. What is left is 0
 // when nothing moves.
 type MovementStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
