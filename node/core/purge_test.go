@@ -348,8 +348,8 @@ func TestAnotherLeaderGoesOn(t *testing.T) {
 	r.wantGone(shortGrace)
 }
 
-// storm is a trio to which everything happens.
-type storm struct {
+// collecting is a trio to which everything happens.
+type collecting struct {
 	*trio
 	rt     *rapid.T
 	tasks  []id.ID
@@ -357,7 +357,7 @@ type storm struct {
 }
 
 // look fails when a node has a fact again of what it has seen collected.
-func (s *storm) look() {
+func (s *collecting) look() {
 	for i, p := range s.peers {
 		if p.down {
 			continue
@@ -372,15 +372,15 @@ func (s *storm) look() {
 	}
 }
 
-func (s *storm) rest(d time.Duration) { s.until(d, func() bool { return false }, s.look) }
+func (s *collecting) rest(d time.Duration) { s.until(d, func() bool { return false }, s.look) }
 
 // up draws a node; ok is false when it is down.
-func (s *storm) up(t *rapid.T) (i int, ok bool) {
+func (s *collecting) up(t *rapid.T) (i int, ok bool) {
 	i = rapid.IntRange(0, 2).Draw(t, "node")
 	return i, !s.peers[i].down
 }
 
-func (s *storm) crash(t *rapid.T) {
+func (s *collecting) crash(t *rapid.T) {
 	if i, up := s.up(t); up {
 		s.kill(i)
 	} else {
@@ -389,21 +389,21 @@ func (s *storm) crash(t *rapid.T) {
 	s.tell()
 }
 
-func (s *storm) write(t *rapid.T) {
+func (s *collecting) write(t *rapid.T) {
 	if i, ok := s.up(t); ok {
 		s.tasks = append(s.tasks, s.ids.Next(s.now.Wall))
 		s.enqueue(i, s.tasks[len(s.tasks)-1], nil)
 	}
 }
 
-func (s *storm) complete(t *rapid.T) {
+func (s *collecting) complete(t *rapid.T) {
 	if i, ok := s.up(t); ok && len(s.tasks) > 0 {
 		task := rapid.SampledFrom(s.tasks).Draw(t, "task")
 		s.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
 	}
 }
 
-func (s *storm) some(t *rapid.T) {
+func (s *collecting) some(t *rapid.T) {
 	for range min(len(s.post), 20) {
 		s.deliver(rapid.IntRange(0, min(len(s.post)-1, 10)).Draw(t, "letter"))
 	}
@@ -414,7 +414,7 @@ func (s *storm) some(t *rapid.T) {
 // tombstone is left anywhere, and everything else is everywhere.
 func TestCollectionStorm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := &storm{trio: newTrio(t).collecting(), rt: rt, buried: []map[id.ID]bool{{}, {}, {}}}
+		s := &collecting{trio: newTrio(t).collecting(), rt: rt, buried: []map[id.ID]bool{{}, {}, {}}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"enqueue": s.write, "enqueue more": s.write, "complete": s.complete, "complete more": s.complete,
 			"deliver": s.some, "crash": s.crash,
