@@ -54,19 +54,18 @@ type moves struct {
 
 // move is one partition on its way.
 type move struct {
-	cell  register.Cell     // that it is about; another one begins it anew
-	with  []register.Member // compared with, and nothing was left
-	began int64             // the first of these comparisons, mono ns
-	busy  register.Member   // compared with now; zero: nobody
-	since int64             // when that has begun, mono ns
-	tries int               // comparisons in a row after which something was left
-	pause int64             // mono ns until which nothing is tried
+	cell  register.Cell   // that it is about; another one begins it anew
+	met   []met           // compared with, and nothing was left
+	busy  register.Member // compared with now; zero: nobody
+	since int64           // when that has begun, mono ns
+	tries int             // comparisons in a row after which something was left
+	pause int64           // mono ns until which nothing is tried
 }
 
 func newMoves(c *Core) *moves {
 	return &moves{
 		c: c, at: clock.Never, wake: clock.Never,
-		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Rand: c.cfg.Rand}),
+		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Rand: c.cfg.Rand}),
 		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[pair]bool), drops: make(map[ring.Partition]*move),
 	}
 }
@@ -116,6 +115,25 @@ func (m *moves) found(now clock.Time, p ring.Partition) {
 		m.todo = append(m.todo, p)
 		m.at = min(m.at, now.Mono+int64(moveRetry))
 	}
+}
+
+// met is a comparison that ended well.
+type met struct {
+	with         register.Member
+	began, ended int64 // mono ns
+}
+
+// fresh is for how long a comparison counts: what was acknowledged since is
+// known to fewer and fewer of those who were compared with.
+const fresh = 15 * time.Second
+
+// with gives whom the partition was compared with not long ago.
+func (m *move) with(now clock.Time) (members []register.Member) {
+	m.met = slices.DeleteFunc(m.met, func(x met) bool { return now.Mono-x.ended > int64(fresh) })
+	for _, x := range m.met {
+		members = append(members, x.with)
+	}
+	return members
 }
 
 // keep goes on with a move as long as its cell is the same.
@@ -169,10 +187,10 @@ func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []regis
 	if !ok || m.wait(now, move) {
 		return asks
 	}
-	if m.c.collect.purges.stale(now, move.began) {
-		move.with = nil // what was collected since is to be seen
-	}
-	if view.Copied(p, move.with) {
+	// What was collected since a comparison began is to be seen.
+	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.collect.purges.stale(now, x.began) })
+	with := move.with(now)
+	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
 		if ok && c.Turn {
 			asks = append(asks, change)
@@ -181,7 +199,7 @@ func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []regis
 		return asks
 	}
 	for _, from := range c.From {
-		if m.c.routes.up(from) && !slices.Contains(move.with, from) {
+		if m.c.routes.up(from) && !slices.Contains(with, from) {
 			m.compare(now, p, move, from)
 			break
 		}
@@ -195,10 +213,10 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 	if m.wait(now, move) {
 		return
 	}
-	cohort := m.c.cells[p].Cohort
+	cohort, with := m.c.cells[p].Cohort, move.with(now)
 	have := 0
 	for _, o := range cohort {
-		if slices.Contains(move.with, o) {
+		if slices.Contains(with, o) {
 			have++
 		}
 	}
@@ -207,7 +225,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		return
 	}
 	for _, o := range cohort {
-		if m.c.routes.up(o) && !slices.Contains(move.with, o) {
+		if m.c.routes.up(o) && !slices.Contains(with, o) {
 			m.compare(now, p, move, o)
 			return
 		}
@@ -263,10 +281,8 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 		m.hold(now, move)
 		return true
 	}
-	if move.tries = 0; len(move.with) == 0 {
-		move.began = move.since
-	}
-	move.with = append(move.with, k.peer)
+	move.tries = 0
+	move.met = append(move.met, met{k.peer, move.since, now.Mono})
 	return true
 }
 
