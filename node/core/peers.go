@@ -165,6 +165,11 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 			for _, dependency := range vnode.Blockers(c.tx, p, f.Task) {
 				vnode.Free(c.tx, p, f.Task, dependency)
 			}
+		case crdt.KindRequeued: // its edges went when it was finished
+			t, err := vnode.LoadTask(c.tx, c.vnode(f.Task).Partition, f.Task)
+			if c.check(err) && t.Enqueued != nil && t.Waiting() {
+				c.links.link(now, f.Task, t.Enqueued)
+			}
 		case crdt.KindEnqueued:
 			if spec, err := crdt.DecodeEnqueued(f.Body); err == nil { // else refused before
 				c.enqueued(now, f.Task, &spec)

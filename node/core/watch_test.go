@@ -103,3 +103,41 @@ func TestANewLeaderTellsDependents(t *testing.T) {
 	r.settle()
 	r.finish(1, "b")
 }
+
+// TestANewLeaderReleasesWhatItsPredecessorRetried: a task that a dependency had
+// cancelled, and that was retried with it, waits at every replica again (track
+// record, simulator of clusters, seed 43).
+func TestANewLeaderReleasesWhatItsPredecessorRetried(t *testing.T) {
+	r := newTrio(t)
+	first, second := r.in(0), r.in(1)
+	r.add(0, first, spec("a"))
+	r.add(0, second, after("b", onFailCancel, first))
+	r.settle()
+	claim := func() uint64 {
+		t.Helper()
+		grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
+		if len(grants) != 1 {
+			t.Fatalf("%d tasks were claimed", len(grants))
+		}
+		return grants[0].Token
+	}
+	dies := &nornv1.Failure{Id: first.Bytes(), Token: claim(), Error: "e", Discard: true}
+	ask[*nornv1.WriteReply](r, 0, &nornv1.FailRequest{Failures: []*nornv1.Failure{dies}})
+	r.settle()
+	if s := r.stateOf(0, second); s != nornv1.State_STATE_CANCELLED {
+		t.Fatalf("it is %v", s)
+	}
+	for _, task := range []id.ID{first, second} {
+		if res := ask[*nornv1.WriteReply](r, 0, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}}).Results[0]; res.Error != nil {
+			t.Fatal(res.Error)
+		}
+	}
+	r.settle()
+	token := claim()
+	r.kill(0)
+	r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: first.Bytes(), Token: token, AutoSeq: true}}})
+	r.settle()
+	r.lead(1)
+	r.settle()
+	r.finish(1, "b")
+}
