@@ -10,6 +10,21 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
+// TestNothingComesIntoWhatIsBeingDeleted: it would be acknowledged and gone.
+func TestNothingComesIntoWhatIsBeingDeleted(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	p := ring.Of(task, partitions)
+	r.peers[1].core.moves.drops[p], r.peers[2].core.moves.drops[p] = &move{}, &move{}
+	from := r.enqueue(0, task, nil)
+	for len(r.post) > 0 {
+		r.deliver(0)
+	}
+	if res := r.result(0, from); res == nil || res.Error == nil || r.copies(task) != 1 {
+		t.Fatalf("got %v, and it is on %d disks", res, r.copies(task))
+	}
+}
+
 // TestALoneNodeTakesTasks for a partition that it does not keep, when nobody who
 // does is in reach and one copy is enough; it says that this is a hint, and
 // delivers it.

@@ -108,6 +108,10 @@ func (m *moves) learn(now clock.Time) {
 	m.retire()
 }
 
+// closed tells whether a partition is being deleted: what came into it now would
+// be deleted as well.
+func (m *moves) closed(p ring.Partition) bool { return m.drops[p] != nil }
+
 // found notes that there is something here of a partition that others keep.
 func (m *moves) found(now clock.Time, p ring.Partition) {
 	if m.in[p] == nil && m.out[p] == nil && m.drops[p] == nil && m.driver.View().Zombie(p, m.c.cfg.Self) {

@@ -92,9 +92,10 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 	answer := &FactsTaken{Write: m.Write}
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		all := int(part.Partition) < len(c.vnodes)
+		all := int(part.Partition) < len(c.vnodes) && !c.moves.closed(part.Partition)
 		if all {
 			_, all = c.keep(now, from, part)
+			c.moves.found(now, part.Partition)
 		}
 		if !all {
 			answer.Refused = append(answer.Refused, part.Partition)

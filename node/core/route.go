@@ -223,7 +223,7 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 	for i := range list.n {
 		to := r.c.cfg.Self
 		if p, ok := r.partition(list.task(i)); ok {
-			if to, ok = find(p); !ok && list.hint {
+			if to, ok = find(p); !ok && list.hint && !r.c.moves.closed(p) {
 				to = r.c.cfg.Self // better here than nowhere: see [writes]
 			} else if !ok {
 				lost[i] = p
