@@ -53,8 +53,8 @@ func (c *clusterPlan) patience() time.Duration {
 func (w *world) drawCluster() plan {
 	p := w.draw()
 	p.partitions = pick(w, []int{4, 8, 16})
-	p.tasks, p.producers, p.workers, p.readers, p.admins = 200+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 2, 1
-	p.work.think = pick(w, []time.Duration{80 * time.Millisecond, 200 * time.Millisecond})
+	p.tasks, p.producers, p.workers, p.readers, p.admins = 250+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 2, 1
+	p.work.think = pick(w, []time.Duration{60 * time.Millisecond, 150 * time.Millisecond})
 	p.work.settings = false
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
 	p.storm = w.between(40*time.Second, 80*time.Second)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,4 +39,42 @@ func TestSameSeedSameCluster(t *testing.T) {
 		}
 		t.Fatalf("seed %d: %d and %d events, %v and %v", seed, len(a.Events), len(b.Events), &a.Stats, &b.Stats)
 	}
+}
+
+// TestClusterMutantsAreFound: every cluster that is wrong on purpose is found
+// out, and by what it breaks.
+func TestClusterMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	for _, m := range ClusterMutants() {
+		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(12) {
+				r := ClusterMutant(seed, m)
+				if r.Violation == nil {
+					continue
+				}
+				if !slices.Contains(m.Breaks, r.Violation.Invariant) {
+					t.Fatalf("seed %d finds %v, which is none of %v", seed, r.Violation, m.Breaks)
+				}
+				t.Logf("seed %d finds %v", seed, r.Violation)
+				return
+			}
+			t.Fatal("nothing was found")
+		})
+	}
+}
+
+// BenchmarkCluster is how fast seeds of clusters run: simulated seconds, and
+// those times the number of nodes, in a second of one core.
+func BenchmarkCluster(b *testing.B) {
+	var all Total
+	for n := range uint64(b.N) {
+		all.add(Cluster(1000 + n))
+	}
+	took := b.Elapsed().Seconds()
+	b.ReportMetric(all.Virtual.Seconds()/took, "simulated-s/s")
+	b.ReportMetric(float64(all.Nodes)/float64(all.Seeds), "nodes")
+	b.ReportMetric(float64(all.Sum[Operations])/all.Virtual.Seconds(), "ops/simulated-s")
 }
