@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/antientropy"
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -423,6 +422,10 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 	if _, ok := r.until(3*time.Minute, knows); !ok {
 		t.Fatal("nothing is known of the others any more")
 	}
+	r.tell()
+	if !knows() {
+		t.Fatal("forgotten because everybody hears of the same again")
+	}
 	change(0, 1)
 	r.tell()
 	if knows() {
@@ -431,37 +434,31 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 }
 
 // TestALateWordIsAboutItsComparison: that a comparison has ended well is about
-// what was here when it began, whenever that is heard.
+// what was here when it began, whenever that is heard, and however often.
 func TestALateWordIsAboutItsComparison(t *testing.T) {
 	r := newTrio(t).collecting()
-	r.stock(0, 4)
-	var held []letter
-	hold := func() {
-		r.post = slices.DeleteFunc(r.post, func(l letter) bool {
-			_, ok := l.message.(*Compared)
-			if ok && l.from == 0 && l.to == 1 {
-				held = append(held, l)
-			}
-			return ok
-		})
+	p, from := r.peers[1].core.collect.purges, r.peers[0].self
+	k, began := pair{0, from}, r.now
+	hello := &antientropy.Message{Kind: antientropy.KindHello, Session: 7}
+	p.asked(began, k, hello)
+	later := began.Add(time.Minute)
+	p.asked(later, k, hello) // sent again
+	p.compared(later, from, &Compared{0, 8})
+	if p.marks[k] != nil {
+		t.Fatal("a comparison counts that was never begun")
 	}
-	r.until(30*time.Second, func() bool { return len(held) >= partitions }, hold)
-	// The last of each partition; from now on nothing more comes.
-	r.peers[0].core.repairs.at = clock.Never
-	began := r.now.Mono
-	r.now = r.now.Add(time.Hour)
 	for range 2 {
-		r.post = append(r.post, held...)
-		r.settle()
+		p.compared(later, from, &Compared{0, 7})
+		later = later.Add(time.Hour)
 	}
-	marks := r.peers[1].core.collect.purges.marks
-	if len(marks) == 0 {
-		t.Fatal("nothing was heard")
+	if m := p.marks[k]; m == nil || !m.waits || m.known || m.waiting >= began.Mono {
+		t.Fatalf("%+v after a comparison begun at %d", m, began.Mono)
 	}
-	for k, m := range marks {
-		if k.peer == r.peers[0].self && (m.waiting > began || m.proven > began) {
-			t.Fatalf("%v: %+v, and now is %d", k, m, r.now.Mono)
-		}
+	stranger := register.Member{Node: "n9"}
+	p.asked(began, pair{0, stranger}, hello)
+	p.compared(began, stranger, &Compared{0, 7})
+	if len(p.marks) != 1 || len(p.heard) != 0 {
+		t.Fatal("who is no member counts")
 	}
 }
 
@@ -469,6 +466,9 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 // more, go on all replicas; not while one is down that may have the enqueue.
 func TestOrphansGo(t *testing.T) {
 	r := newTrio(t).collecting()
+	if _, ok := r.until(3*time.Minute, func() bool { _, ok := r.peers[0].core.collect.purges.proven(r.now, 0); return ok }); !ok {
+		t.Fatal("nothing is known of the others")
+	}
 	task, lost := r.ids.Next(r.now.Wall), r.ids.Next(r.now.Wall)
 	r.enqueue(2, lost, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 	r.post = nil // nobody else has it
