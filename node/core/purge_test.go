@@ -250,7 +250,7 @@ func TestAZombieKeepsWhatItMayAloneHave(t *testing.T) {
 		t.Fatalf("%d refusals, %d messages in ten minutes", refused, sent)
 	}
 	// What nobody can have collected yet is taken.
-	r.peers[gone].core.Step(r.now, Alive{})
+	r.check(r.peers[gone].core.Step(r.now, Alive{}))
 	young := r.ids.Next(r.now.Wall)
 	r.enqueue(gone, young, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 	r.post = nil // only the hand-over brings it
