@@ -16,7 +16,7 @@ import (
 // begins.
 func (c admin) repair(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	ids := m.GetRepair().GetPartitions()
-	bad := (verifier{c.Core}).checkPartitions(ids)
+	bad := (verifier(c)).checkPartitions(ids)
 	if len(ids) > ring.MaxPartitions {
 		bad = proto.Invalid("%d partitions are over %d", len(ids), ring.MaxPartitions)
 	}
