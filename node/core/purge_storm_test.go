@@ -35,7 +35,15 @@ func (s *collecting) look() {
 	}
 }
 
-func (s *collecting) rest(d time.Duration) { s.until(d, func() bool { return false }, s.look) }
+// rest lets time pass in which nothing is lost.
+func (s *collecting) rest(d time.Duration) {
+	const step = 3 * time.Second
+	for ; d > 0; d -= step {
+		s.pass(step)
+		s.settle()
+		s.look()
+	}
+}
 
 // up draws a node; ok is false when it is down.
 func (s *collecting) up(t *rapid.T) (i int, ok bool) {
