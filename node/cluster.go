@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,20 +65,22 @@ type membership struct {
 	nodes    map[register.Member]register.Node
 	heard    map[register.Member]gossip.Peer
 	up       map[register.Member]bool
-	gossip   *gossip.Gossip // nil until this node is in a cluster
-	describe bool           // a change of this node's own record is under way
-	removed  bool           // it was said that this node was removed
+	told     map[register.Member]time.Time // since when who says that another process is this node
+	gossip   *gossip.Gossip                // nil until this node is in a cluster
+	describe bool                          // a change of this node's own record is under way
+	removed  bool                          // it was said that this node was removed
+	waits    bool                          // it was said that this node waits for another one's place
 }
 
 func newMembership(n *Node) *membership {
 	m := &membership{
 		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer),
-		up: make(map[register.Member]bool),
+		up: make(map[register.Member]bool), told: make(map[register.Member]time.Time),
 	}
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
-		Admit: m.admit, Gossip: m.ingest,
+		Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
 	})
 	return m
 }
@@ -103,7 +106,27 @@ func (m *membership) addresses(who register.Member) []string {
 	if p, ok := m.heard[who]; ok && !slices.Contains(all, p.Address) {
 		all = append(all, p.Address)
 	}
-	return all
+	own := m.n.record().Addresses // those of a node in whose place this one is
+	return slices.DeleteFunc(all, func(a string) bool { return slices.Contains(own, a) })
+}
+
+// outdatedAfter is how long this process is told that another one runs on its
+// data directory before it believes it. Peers miss a connection that has ended
+// without a word after 6 seconds.
+const outdatedAfter = 10 * time.Second
+
+// outdated hears that a peer takes another process for this node.
+func (m *membership) outdated(by register.Member, err error) {
+	m.mu.Lock()
+	first, told := m.told[by]
+	if !told {
+		first = time.Now()
+		m.told[by] = first
+	}
+	m.mu.Unlock()
+	if time.Since(first) >= outdatedAfter {
+		m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
+	}
 }
 
 // admit lets in who is in the register, whatever became of it: a node that was
@@ -210,6 +233,15 @@ func (m *membership) seen(status group.Status) {
 	if g := m.group.Load(); g != nil { // else it is being opened
 		m.tell(g.State(), &status)
 	}
+	if status.Refused == group.RemovedNode { // the state that says so does not come here any more
+		m.mu.Lock()
+		tell := !m.removed
+		m.removed = true
+		m.mu.Unlock()
+		if tell {
+			m.n.sayRemoved()
+		}
+	}
 }
 
 func (m *membership) tell(s register.State, status *group.Status) {
@@ -229,10 +261,17 @@ func (m *membership) present(s *register.State) {
 	m.mu.Lock()
 	tell, change := gone && !m.removed, found && !gone && !same && !m.describe
 	m.removed, m.describe = m.removed || gone, m.describe || change
+	rival, waits := inPlace(s, &have)
+	waits = waits && found && have.Status == register.Joining
+	wait := waits && !m.waits
+	m.waits = m.waits || waits
 	m.mu.Unlock()
+	if wait {
+		m.n.log.Warn("join.place_taken", "node", have.Node, "incarnation", have.Incarnation.String(), "other", rival.Incarnation.String(), "at", strings.Join(rival.Addresses, ","),
+			"meaning", "another node has this name or address: this one waits for its place until that is dead or removed")
+	}
 	if tell {
-		m.n.log.Error("node.removed", "node", m.n.self.Node, "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else",
-			"hint", "to let the machine join again, stop it and start it with an empty data directory and --join")
+		m.n.sayRemoved()
 	}
 	if !change {
 		return
@@ -254,6 +293,22 @@ func (m *membership) present(s *register.State) {
 			m.present(&state)
 		})
 	})
+}
+
+func (n *Node) sayRemoved() {
+	n.log.Error("node.removed", "node", n.self.Node, "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else",
+		"hint", "to let the machine join again, stop it and start it with an empty data directory and --join")
+}
+
+// inPlace finds the node whose name or address a node has.
+func inPlace(s *register.State, of *register.Node) (register.Node, bool) {
+	for _, n := range s.Nodes {
+		shares := n.Node == of.Node || slices.ContainsFunc(n.Addresses, func(a string) bool { return slices.Contains(of.Addresses, a) })
+		if n.Member != of.Member && n.Status != register.Removed && n.Status != register.Joining && shares {
+			return n, true
+		}
+	}
+	return register.Node{}, false
 }
 
 // hear takes over what gossip says of addresses.

@@ -109,7 +109,7 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 
 // openJoining opens a directory that is in no cluster yet.
 func openJoining(cfg *config.Config, path func(string) string) (*directory, error) {
-	d := &directory{self: register.Member{Node: cfg.Name}}
+	d := &directory{self: register.Member{Node: cfg.Name}, boot: 1} // as it will be
 	b, err := os.ReadFile(path(joiningFile))
 	if err == nil && len(b) == hex.EncodedLen(len(d.self.Incarnation)) {
 		if _, err = hex.Decode(d.self.Incarnation[:], b); err == nil {
@@ -196,10 +196,10 @@ func (d *directory) adopt(cfg *config.Config, cluster string) error {
 
 // count notes this start.
 func (d *directory) count() {
+	d.boot = 1
 	if old, ok := d.register.Get(bootKey); ok && len(old) == 8 {
-		d.boot = binary.BigEndian.Uint64(old)
+		d.boot += binary.BigEndian.Uint64(old)
 	}
-	d.boot++
 	var b store.Batch
 	b.Set(bootKey, binary.BigEndian.AppendUint64(nil, d.boot))
 	d.register.Commit(&b)()

@@ -62,6 +62,25 @@ func (n *Node) enter(ctx context.Context, reply peer.JoinReply) error {
 	return n.begin(ctx)
 }
 
+// checkSeeds looks whether the nodes at the addresses to join are of this node's
+// cluster: whoever started a node without them first has made a cluster of one,
+// and is to hear so.
+func (n *Node) checkSeeds(ctx context.Context) {
+	for _, addr := range n.cfg.Join {
+		who, err := n.members.network.Dialer().Probe(ctx, addr)
+		if err != nil || who.Cluster == (register.UUID{}) || who.Cluster == n.cluster.ID {
+			continue // not now; gossip goes on trying
+		}
+		err = fmt.Errorf("%w: %s belongs to cluster %s, and node %s at %s to another cluster, %s; a node joins one with an empty data directory only",
+			ErrDirectory, n.cfg.Data, n.cluster.ID, who.Member.Node, addr, who.Cluster)
+		if len(n.members.group.Load().State().Nodes) == 1 {
+			n.fatal(err)
+			return
+		}
+		n.log.Error("join.other_cluster", "error", err)
+	}
+}
+
 // neighbours takes what other nodes say.
 type neighbours struct{ m *membership }
 
@@ -135,11 +154,11 @@ func (h neighbours) connected(who register.Member, up bool) {
 	h.m.mu.Lock()
 	if up {
 		h.m.up[who] = true
+		delete(h.m.told, who)
 	} else {
 		delete(h.m.up, who)
 	}
 	h.m.mu.Unlock()
-	h.m.n.log.Info("node.peer", "peer", who.Node, "up", up)
 	h.m.count()
 	if g := h.m.group.Load(); !up && g != nil {
 		g.Unreachable(who)

@@ -208,6 +208,8 @@ func (n *Node) serve() {
 	})
 	if n.dir.joins() {
 		n.joining.Go(func() { n.join(n.ctx) })
+	} else {
+		n.joining.Go(func() { n.checkSeeds(n.ctx) })
 	}
 }
 

@@ -76,6 +76,11 @@ type Config struct {
 	// Admit decides about a peer that dials, after all else was found right: the
 	// error's text is the refusal. nil: everyone of the cluster.
 	Admit func(Hello) error
+	// Outdated hears that a peer refuses this process because another one runs, or
+	// ran later, in the same incarnation (ErrOldLife): with each attempt, from any
+	// goroutine. Right after a start it may be its own process before that, whose
+	// connection nobody has missed yet. nil: nobody is told.
+	Outdated func(by register.Member, err error)
 	// Gossip takes over connections that begin with memberlist's label header, as
 	// if nothing had been read. nil: they are closed.
 	Gossip func(net.Conn)

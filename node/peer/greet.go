@@ -89,6 +89,14 @@ func (n *Network) alive(h *Hello) *Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := n.lives[h.From.Incarnation]
+	for _, lane := range []Lane{Control, Bulk} {
+		// One that has ended is gone within Timing.Idle, and at once where only the
+		// process has.
+		if s := n.sessions[sessionKey{h.From, lane}]; s != nil && s.said.Life != h.Life && s.said.Boot > 0 && s.said.Boot <= h.Boot {
+			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
+				"node %q is connected in start %d already, and this is start %d: one process runs on a copy of the other's data directory; stop it and format it anew", h.From.Node, s.said.Boot, h.Boot)
+		}
+	}
 	switch {
 	case h.Boot < known.boot:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,

@@ -135,6 +135,9 @@ func (l *lane) run() {
 			l.end()
 			return
 		}
+		if errors.Is(err, ErrOldLife) && l.n.cfg.Outdated != nil {
+			l.n.cfg.Outdated(l.to, err)
+		}
 		if up && time.Since(began) >= l.n.cfg.Timing.MaxBackoff {
 			fails = 0
 		}
@@ -227,7 +230,7 @@ func (l *lane) lost(err error) {
 	default:
 	}
 	l.mu.Unlock()
-	if changed {
+	if changed && !errors.Is(err, ErrNotReady) { // a joiner that is filled right now
 		l.n.say(l, err)
 	}
 }

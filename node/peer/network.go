@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -205,7 +206,7 @@ func (n *Network) Close() {
 
 // up and down pass on that a control connection came and went.
 func (n *Network) up(l *lane) {
-	n.cfg.Logger.Info("peer.up", "peer", l.to.Node, "lane", l.which.String(), "address", l.address)
+	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelInfo), "peer.up", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "address", l.address)
 	if l.which == Control {
 		n.cfg.Handler.Up(l.to)
 	}
@@ -217,9 +218,18 @@ func (n *Network) down(l *lane) {
 	}
 }
 
+// level is that of a line about a lane: two connections come and go together, and
+// a line about one of them is enough.
+func level(l *lane, of slog.Level) slog.Level {
+	if l.which == Bulk {
+		return slog.LevelDebug
+	}
+	return of
+}
+
 // say logs why a lane has no connection.
 func (n *Network) say(l *lane, err error) {
-	n.cfg.Logger.Warn("peer.down", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "reason", err)
+	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelWarn), "peer.down", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "reason", err)
 }
 
 // linkConfig is that of a connection on which so many bytes may wait.

@@ -163,6 +163,9 @@ func (s *session) hello(f transport.Frame) error {
 // refused logs and counts a refusal, once per node and reason.
 func (s *session) refused(from register.Member, remote string, r *Refusal) {
 	s.n.counts.refused.Add(1)
+	if r.Reason == nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY {
+		return // whoever has let this node in comes back
+	}
 	if s.n.journal.changed(refusedKey(from), r.Message) {
 		s.n.cfg.Logger.Warn("peer.refused", "peer", from.Node, "incarnation", from.Incarnation.String(), "remote", remote, "reason", r.Message)
 	}

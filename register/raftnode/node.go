@@ -298,7 +298,7 @@ func (n *Node) publish() {
 	}
 	n.state.Store(&state)
 	old := n.status.Swap(&status)
-	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || !slices.Equal(old.Voters, status.Voters)) {
+	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || old.Refused != status.Refused || !slices.Equal(old.Voters, status.Voters)) {
 		n.cfg.Seen(status)
 	}
 }
