@@ -68,6 +68,10 @@ bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--s
 kills: ## kill -9 the server 100 times under load (NORN_TEST_KILLS)
 	NORN_TEST_KILLS=$${NORN_TEST_KILLS:-100} go test ./cmd/norn -run TestKillAtRandomMoments -v -timeout 30m
 
+.PHONY: cluster
+cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (NORN_TEST_TASKS)
+	NORN_TEST_CLUSTER=1 NORN_TEST_TASKS=$${NORN_TEST_TASKS:-100000} go test -count=1 ./cmd/norn -run '^TestCluster' -v -timeout 30m
+
 SEED    ?= 1
 SEEDS   ?= 1000
 SIMARGS ?=

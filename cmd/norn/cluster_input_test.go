@@ -40,6 +40,7 @@ func (p *process) endsAtOnce(t *testing.T) {
 // TestClusterStrangers: nodes that want to join and cannot, each told why. The
 // cluster goes on as if nothing had been.
 func TestClusterStrangers(t *testing.T) {
+	thorough(t)
 	c := startCompany(t, 2)
 	n1, n2 := c.all[0], c.all[1]
 	load := c.produce("q", 5, 20*time.Millisecond)
@@ -149,6 +150,7 @@ func (*joinAnswer) Refused(transport.Frame, error) {}
 // TestClusterDamage: nodes whose directories are not what they should be. The
 // others go on; wiped, they join again.
 func TestClusterDamage(t *testing.T) {
+	thorough(t)
 	c := startCompany(t, 3)
 	n2, n3 := c.all[1], c.all[2]
 	load := c.produce("q", 5, 20*time.Millisecond)

@@ -10,6 +10,7 @@ import (
 // TestClusterMinority: the last of three nodes takes tasks with one copy, says
 // what is missing for more, also after a restart, and hands them over.
 func TestClusterMinority(t *testing.T) {
+	thorough(t)
 	c := startCompany(t, 3)
 	n1, n2, n3 := c.all[0], c.all[1], c.all[2]
 	n2.kill(t)

@@ -36,8 +36,19 @@ type company struct {
 	all  []*process
 }
 
+// thorough leaves a test to `make cluster`: what takes long, together.
+func thorough(t *testing.T) {
+	t.Helper()
+	if os.Getenv("NORN_TEST_CLUSTER") == "" {
+		t.Skip("takes long; `make cluster` runs it")
+	}
+}
+
 // newCompany has no process yet; args are of all.
 func newCompany(t *testing.T, args ...string) *company {
+	if testing.Short() {
+		t.Skip("several processes")
+	}
 	c := &company{t: t, dir: t.TempDir(), args: append([]string{"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", "16", "--memtable-size", "4MiB"}, args...)}
 	t.Cleanup(func() {
 		for _, p := range c.all {
