@@ -42,10 +42,14 @@ func runCluster(seed uint64, m Mutant, trace bool) *Result {
 	s.tracing = trace
 	s.plan = s.drawCluster()
 	s.stalls = s.plan.disk.stall > 0
-	s.checker = check.New(check.Options{
+	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
 		Unfenced: true, Lossy: s.plan.cluster.lossy(),
-	})
+	}
+	if s.plan.collect > 0 {
+		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)
+	}
+	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
 	f := &fleet{s: s, forming: true, lossy: s.plan.cluster.lossy()}
 	s.fleet = f

@@ -59,8 +59,8 @@ func (w *world) drawCluster() plan {
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
 	p.storm = w.between(40*time.Second, 80*time.Second)
 	p.maxClaims, p.maxWaiters = 10_000, 1000
-	// What is forgotten is a matter of its own.
-	p.what, p.retention, p.deadRetention, p.collect, p.grace = nornv1.Retention_RETENTION_DELETE, time.Hour, 0, 0, 24*time.Hour
+	// What is forgotten: tombstones stay.
+	p.what, p.grace = nornv1.Retention_RETENTION_DELETE, 24*time.Hour
 	p.clock = clockPlan{drift: p.clock.drift}
 	p.disk.full = 0
 	p.net.delay = pick(w, []time.Duration{200 * time.Microsecond, 2 * time.Millisecond, 10 * time.Millisecond})

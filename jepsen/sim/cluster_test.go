@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var clusters = flag.Uint64("clusters", 4, "number of seeds of clusters")
+var clusters = flag.Uint64("clusters", 2, "number of seeds of clusters")
 
 // TestCluster runs some seeds of clusters. More: make sim.
 func TestCluster(t *testing.T) {

@@ -28,8 +28,13 @@ func (f nemesis) change() {
 			s.note("%sdies, and is removed", n)
 			s.stats[Removals]++
 			n.away = true
+			state := n.peers.state()
 			n.crash()
-			f.status(n.self, register.Removed)
+			for i := range state.Nodes { // also what it was before, if that is not replaced yet
+				if state.Nodes[i].Node == n.self.Node {
+					f.status(state.Nodes[i].Member, register.Removed)
+				}
+			}
 		}
 	}
 }

@@ -191,8 +191,9 @@ func (p *producer) keyed() {
 		j.window = pick(&s.world, []time.Duration{5 * time.Second, 20 * time.Second})
 		j.key += "w"
 	}
-	// Tasks of one key have one spec, or the second is refused: either is right.
-	if s.chance(0.7) {
+	// Tasks of one key have one spec, or the second is refused: either is right. Of
+	// two replicas that do not know of each other's, both say yes.
+	if s.chance(0.7) || s.fleet != nil {
 		j.payload, j.priority, j.notBefore, j.attempts = []byte(j.key), 0, 0, 0
 	}
 	p.busy++

@@ -173,12 +173,12 @@ func (f ending) partition(all []*node, p ring.Partition, cell *register.Cell, wa
 			return fmt.Sprintf("%s has no whole tree", m.Node)
 		case first == nil:
 			first, root = n, got
-		case got != root:
+		case got != root && !f.forming: // else there is work under way
 			return fmt.Sprintf("%s has %d facts, %s has %d", first.self.Node, root.Count, m.Node, got.Count)
 		}
 	}
 	for _, n := range all {
-		if !slices.Contains(cell.Cohort, n.self) && !vnode.Empty(n.disk.Mem, p) {
+		if !f.forming && !slices.Contains(cell.Cohort, n.self) && !vnode.Empty(n.disk.Mem, p) {
 			return fmt.Sprintf("%s has data and is not in the cohort", n.self.Node)
 		}
 	}

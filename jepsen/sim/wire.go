@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 	}
 	l := &f.links[from.index][to.index]
 	c := &s.plan.cluster
-	if l.cut || s.chance(c.loss) {
+	if l.cut || !f.forming && s.chance(c.loss) {
 		s.stats[LostMessages]++
 		return
 	}
@@ -116,8 +117,31 @@ func onTheWire(m core.PeerMessage) core.PeerMessage {
 	return m
 }
 
+// messageText is a message as people read it.
+func messageText(m core.PeerMessage) string {
+	switch m := m.(type) {
+	case *core.Repair:
+		x := m.Message
+		return fmt.Sprintf("repair of partition %d, kind %d, session %x/%d, %d facts, %d pushed, reason %d", m.Partition, x.Kind, x.Session>>48, x.Seq, len(x.Facts), len(x.Push), x.Reason)
+	case *core.Forward:
+		return fmt.Sprintf("forward %T for partitions %v", m.Body, m.Partitions)
+	case *core.Facts:
+		text := "facts"
+		for i := range m.Parts {
+			text += fmt.Sprintf(" %d of partition %d", len(m.Parts[i].Facts), m.Parts[i].Partition)
+		}
+		return text
+	case *core.FactsTaken:
+		return fmt.Sprintf("facts taken, refused %v", m.Refused)
+	}
+	return fmt.Sprintf("%T", m)
+}
+
 // note counts what shows that replicas heal each other.
 func (f *fleet) note(from *node, m *core.Send) {
+	if f.s.tracing {
+		f.s.note("%s > %s: %s", from.self.Node, m.To.Node, messageText(m.Message))
+	}
 	r, ok := m.Message.(*core.Repair)
 	if !ok || r.Message == nil {
 		return
