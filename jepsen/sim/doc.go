@@ -17,6 +17,11 @@
 // [Mutants] are nodes that are wrong on purpose: each must be found out. A
 // checker that never failed proves nothing.
 //
-// It has one node now. What several need is here: nodes have numbers of their
-// own only in their disk, clock and connections, and the register answers late.
+// [Run] runs one node. [Cluster] runs three to nine whole nodes, each with its
+// member of the register's group: they join, crash, are split, lose disks, find
+// them older or rotten, leave and are removed. In the end the cluster has to
+// come to rest: full cohorts, equal replicas, every acknowledged task on all of
+// them, nobody else with data, the same answers everywhere. Until there are
+// elections, claims across leaders are not judged (check.Options.Unfenced). A
+// run without a repair, a movement and a crash does not count.
 package sim
