@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func cluster(t testing.TB) Dial {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Data, cfg.Listen, cfg.DiskReserve, cfg.DiskStop = t.TempDir(), "127.0.0.1:0", 2<<20, 1<<20
+	cfg.Data, cfg.Listen, cfg.PeerListen, cfg.DiskReserve, cfg.DiskStop = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", 2<<20, 1<<20
 	n, err := node.Start(cfg, node.Options{Version: "test", Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 func startNode(t *testing.T, dir, listen string) *node.Node {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Data, cfg.Listen = dir, listen
+	cfg.Data, cfg.Listen, cfg.PeerListen = dir, listen, "127.0.0.1:0"
 	cfg.DiskReserve, cfg.DiskStop = 2<<20, 1<<20
 	n, err := node.Start(cfg, node.Options{Version: "test", Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
 	if err != nil {

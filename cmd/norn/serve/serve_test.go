@@ -52,7 +52,7 @@ func (e *events) heard(name string) bool {
 
 func testConfig(t *testing.T) *config.Config {
 	c := config.Default()
-	c.Data, c.Listen, c.HTTPListen = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "127.0.0.1:0"
+	c.Data, c.Listen, c.PeerListen, c.HTTPListen = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.Complete()
 	return c
 }

@@ -32,7 +32,7 @@ except ImportError as e:
 from norn.errors import AGAIN, SETTLED, Error, late  # noqa: E402
 from norn.ids import Generator, id_bytes, id_text, partition_of  # noqa: E402
 from norn.wire import READS, Connection, clock  # noqa: E402
-from norn.v1 import error_pb2 as errors, service_pb2 as pb, task_pb2 as tasks  # noqa: E402
+from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as pb, task_pb2 as tasks  # noqa: E402
 
 __all__ = ["Claim", "Client", "Connection", "Error", "Generator", "clock", "errors", "id_bytes", "id_text", "partition_of", "pb", "tasks"]
 
@@ -314,7 +314,7 @@ class Client:
 
     def status(self):
         """The node and its partitions, a StatusReply."""
-        return self.call(pb.METHOD_STATUS, pb.StatusRequest())
+        return self.call(pb.METHOD_STATUS, clusters.StatusRequest())
 
     def explain(self, task):
         """Why a task does not run, an ExplainReply."""

@@ -8,7 +8,7 @@ import threading
 import time
 
 from norn.errors import Error, late, unavailable
-from norn.v1 import error_pb2 as errors, service_pb2 as pb
+from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as pb
 
 VERSIONS = (1, 1)  # the protocol versions spoken here, lowest and highest
 PORT = 7711
@@ -133,7 +133,7 @@ REPLIES = {
     pb.METHOD_CLAIM: pb.ClaimReply, pb.METHOD_RENEW: pb.RenewReply, pb.METHOD_UPDATE: pb.WriteReply,
     pb.METHOD_COMPLETE: pb.WriteReply, pb.METHOD_FAIL: pb.WriteReply, pb.METHOD_RELEASE: pb.WriteReply,
     pb.METHOD_GET: pb.GetReply, pb.METHOD_LIST: pb.ListReply, pb.METHOD_COUNT: pb.CountReply,
-    pb.METHOD_LOG: pb.LogReply, pb.METHOD_STATUS: pb.StatusReply, pb.METHOD_CANCEL: pb.WriteReply,
+    pb.METHOD_LOG: pb.LogReply, pb.METHOD_STATUS: clusters.StatusReply, pb.METHOD_CANCEL: pb.WriteReply,
     pb.METHOD_RETRY: pb.WriteReply, pb.METHOD_EXPLAIN: pb.ExplainReply, pb.METHOD_KEY: pb.KeyReply,
     pb.METHOD_QUEUES: pb.QueuesReply, pb.METHOD_SET_QUEUE: pb.QueuesReply,
 }
