@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -295,7 +294,9 @@ func (m *membership) present(s *register.State) {
 	})
 }
 
+// sayRemoved stops what only members do, and says so.
 func (n *Node) sayRemoved() {
+	n.inbox.post(core.Dismissed{})
 	n.log.Error("node.removed", "node", n.self.Node, "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else",
 		"hint", "to let the machine join again, stop it and start it with an empty data directory and --join")
 }
@@ -329,9 +330,7 @@ func (m *membership) count() {
 	for who, p := range m.heard { // Any order: it is a map.
 		e.Clients[who] = p.Client
 	}
-	slices.SortFunc(e.Members, func(a, b register.Member) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), slices.Compare(a.Incarnation[:], b.Incarnation[:]))
-	})
+	slices.SortFunc(e.Members, register.Member.Compare)
 	m.n.inbox.post(e) // under the lock, so that the newest comes last
 	m.mu.Unlock()
 }

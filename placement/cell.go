@@ -170,17 +170,23 @@ func enqueueable(cells []register.Cell, alive func(register.Member) bool) *ring.
 		return &ring.Bitmap{}
 	}
 	for p := range cells {
-		leader, ok := Leading(&cells[p])
-		if !ok || !alive(leader) {
-			continue
-		}
-		n := 0
-		for _, m := range cells[p].Cohort {
-			if alive(m) {
-				n++
-			}
-		}
-		out.Set(ring.Partition(p), n >= quorum.Majority(len(cells[p].Cohort)))
+		out.Set(ring.Partition(p), Takes(&cells[p], alive))
 	}
 	return out
+}
+
+// Takes says that a partition takes new tasks: its leader lives and a majority
+// of its cohort.
+func Takes(cell *register.Cell, alive func(register.Member) bool) bool {
+	leader, ok := Leading(cell)
+	if !ok || !alive(leader) {
+		return false
+	}
+	n := 0
+	for _, m := range cell.Cohort {
+		if alive(m) {
+			n++
+		}
+	}
+	return n >= quorum.Majority(len(cell.Cohort))
 }

@@ -177,7 +177,7 @@ func ReadState(r *wire.Reader) (s State) {
 	s.Revision, s.Generation = r.Uint(), r.Uint()
 	for range r.Count(MaxNodes + MaxRemoved) {
 		n := readNode(r)
-		if k := len(s.Nodes); k > 0 && compareMembers(s.Nodes[k-1].Member, n.Member) >= 0 {
+		if k := len(s.Nodes); k > 0 && s.Nodes[k-1].Compare(n.Member) >= 0 {
 			r.Fail()
 		}
 		s.Nodes = append(s.Nodes, n)

@@ -111,13 +111,14 @@ func (n *Node) valid() bool {
 	return !slices.ContainsFunc(n.Addresses, func(a string) bool { return a == "" || len(a) > MaxAddress })
 }
 
-func compareMembers(a, b Member) int {
+// Compare orders members by name, then incarnation.
+func (a Member) Compare(b Member) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), slices.Compare(a.Incarnation[:], b.Incarnation[:]))
 }
 
 // node finds a record.
 func (s *State) node(m Member) (at int, found bool) {
-	return slices.BinarySearchFunc(s.Nodes, m, func(n Node, m Member) int { return compareMembers(n.Member, m) })
+	return slices.BinarySearchFunc(s.Nodes, m, func(n Node, m Member) int { return n.Member.Compare(m) })
 }
 
 // Find gives the record of a member.

@@ -101,7 +101,7 @@ type Core struct {
 	fatal   error
 	sight   sight
 
-	draining bool
+	closed *proto.Error // why no requests are taken any more; nil: they are
 }
 
 // Open makes a core over the contents of a store. It returns an error when the
@@ -175,7 +175,9 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case ReadDone:
 		c.readDone(e)
 	case Drain:
-		c.drain()
+		c.drain(stopping())
+	case Dismissed:
+		c.dismissed(now)
 	case DiskSpace:
 		c.disk = e.Free
 	case Registered:
@@ -317,7 +319,7 @@ func (c *Core) refuse(to Origin, err *proto.Error) {
 // request handles one request, or sends it on its way to where it can be
 // handled, and holds its answer back while it waits for copies.
 func (c *Core) request(now clock.Time, r *Request) {
-	if c.joined && !c.draining && c.routes.take(now, r) {
+	if c.joined && c.closed == nil && c.routes.take(now, r) {
 		return
 	}
 	first := len(c.ready.Replies)
@@ -331,8 +333,8 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
 		return
 	}
-	if c.draining {
-		c.refuse(r.From, stopping())
+	if c.closed != nil {
+		c.refuse(r.From, c.closed)
 		return
 	}
 	if !c.joined {

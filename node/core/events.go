@@ -53,6 +53,11 @@ type ReadDone struct {
 // new ones are refused.
 type Drain struct{}
 
+// Dismissed says that this node is no member of its cluster any more: it was
+// removed, or another one has taken its place. The register does not tell it
+// anything from then on.
+type Dismissed struct{}
+
 // DiskSpace tells how many bytes are free on the data disk.
 type DiskSpace struct{ Free uint64 }
 

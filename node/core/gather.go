@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -172,14 +171,10 @@ func (r *routes) undelivered(grants []GrantRef) (ours []GrantRef) {
 			ours = append(ours, g)
 		}
 	}
-	for _, m := range slices.SortedFunc(maps.Keys(theirs), compareMembers) {
+	for _, m := range slices.SortedFunc(maps.Keys(theirs), register.Member.Compare) {
 		r.drop(m, theirs[m])
 	}
 	return ours
-}
-
-func compareMembers(a, b register.Member) int {
-	return cmp.Or(cmp.Compare(a.Node, b.Node), slices.Compare(a.Incarnation[:], b.Incarnation[:]))
 }
 
 // work gives up what has waited too long.

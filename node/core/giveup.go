@@ -139,7 +139,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 			}
 		}
 	}
-	slices.SortFunc(give, compareMembers)
+	slices.SortFunc(give, register.Member.Compare)
 	if request, ok := placement.Lost(c.moves.state, give...); ok {
 		d.request = request
 	}

@@ -1,10 +1,10 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -85,8 +85,8 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		return false // of a member that nobody has filled yet
 	}
 	c.joined = true
-	if !c.draining && Destroyed(s) {
-		c.drain() // nothing is to be acknowledged that is about to be deleted
+	if c.closed == nil && Destroyed(s) {
+		c.drain(stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
 	for p := range s.Cells {
 		if s.Cells[p].Epoch >= c.cells[p].Epoch {
@@ -115,10 +115,8 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 // first of the cohort; with others in the cohort its claims are neither
 // replicated nor fenced.
 func (c *Core) stands(cell *register.Cell) bool {
-	if cell.Leader != (register.Member{}) && slices.Contains(cell.Cohort, cell.Leader) {
-		return cell.Leader == c.cfg.Self
-	}
-	return len(cell.Cohort) > 0 && cell.Cohort[0] == c.cfg.Self
+	m, ok := placement.Leading(cell)
+	return ok && m == c.cfg.Self && !c.moves.dismissed
 }
 
 // campaign asks for every partition of ours that this process does not lead. A

@@ -52,7 +52,7 @@ func (c admin) repairEverywhere(now clock.Time, r *Request, m *nornv1.ClusterReq
 			}
 		}
 	}
-	slices.SortFunc(holders, compareMembers)
+	slices.SortFunc(holders, register.Member.Compare)
 	g := c.routes.gather(now, r, join, 0)
 	for i, to := range holders {
 		join.names = append(join.names, to.Node)

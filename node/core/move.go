@@ -44,10 +44,12 @@ type moves struct {
 	drops map[ring.Partition]*move
 	todo  []ring.Partition // of in and out, by urgency
 	busy  map[pair]bool    // comparisons under way
-	at    int64            // mono ns of the next look
-	wake  int64            // of the driver, mono ns
-	moved uint64           // partitions copied and admitted
-	left  uint64           // partitions handed over and deleted
+
+	dismissed bool   // this node is no member any more, and hears of no cohort
+	at        int64  // mono ns of the next look
+	wake      int64  // of the driver, mono ns
+	moved     uint64 // partitions copied and admitted
+	left      uint64 // partitions handed over and deleted
 
 	retired uint64 // revision at which this node has asked for its removal
 }
@@ -96,7 +98,7 @@ func (m *moves) learn(now clock.Time) {
 	}
 	for p := range m.c.cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil && view.Zombie(p, m.c.cfg.Self) && !vnode.Empty(m.c.tx, p) {
+		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !vnode.Empty(m.c.tx, p) {
 			out[p] = m.keep(m.out[p], p)
 			m.todo = append(m.todo, p)
 		}
@@ -224,12 +226,12 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 			have++
 		}
 	}
-	if have >= quorum.Majority(len(cohort)) {
+	if have >= quorum.Majority(len(cohort)) && !m.dismissed {
 		m.forget(p)
 		return
 	}
 	for _, o := range cohort {
-		if m.c.routes.up(o) && !slices.Contains(with, o) {
+		if o != m.c.cfg.Self && m.c.routes.up(o) && !slices.Contains(with, o) {
 			m.compare(now, p, move, o)
 			return
 		}

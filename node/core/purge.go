@@ -189,7 +189,7 @@ func (p *purges) follow(at ring.Partition) {
 }
 
 func sortedMembers(all []register.Member) []register.Member {
-	return slices.SortedFunc(slices.Values(all), compareMembers)
+	return slices.SortedFunc(slices.Values(all), register.Member.Compare)
 }
 
 // forget drops what is known of a partition that is not kept here any longer.

@@ -44,7 +44,7 @@ type pair struct {
 }
 
 func (a pair) compare(b pair) int {
-	return cmp.Or(cmp.Compare(a.partition, b.partition), compareMembers(a.peer, b.peer))
+	return cmp.Or(cmp.Compare(a.partition, b.partition), a.peer.Compare(b.peer))
 }
 
 // repairs compares what this node has with what the others of each cohort

@@ -6,9 +6,9 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 
@@ -106,15 +106,8 @@ func (r *routes) up(m register.Member) bool { return m == r.c.cfg.Self || r.aliv
 
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
-	cell := &r.c.cells[p]
-	m := cell.Leader
-	if !slices.Contains(cell.Cohort, m) {
-		if len(cell.Cohort) == 0 {
-			return m, false
-		}
-		m = cell.Cohort[0]
-	}
-	return m, r.up(m)
+	m, ok := placement.Leading(&r.c.cells[p])
+	return m, ok && r.up(m)
 }
 
 // keeper is who writes a partition's facts: this node if it keeps them.
@@ -256,17 +249,7 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 
 // takes tells whether a partition takes enqueues now: a majority of its cohort
 // is up, and so is its leader.
-func (r *routes) takes(p ring.Partition) bool {
-	up := 0
-	cohort := r.c.cells[p].Cohort
-	for _, m := range cohort {
-		if r.up(m) {
-			up++
-		}
-	}
-	_, led := r.leader(p)
-	return led && up >= quorum.Majority(len(cohort))
-}
+func (r *routes) takes(p ring.Partition) bool { return placement.Takes(&r.c.cells[p], r.up) }
 
 // scatter asks one replica of each partition.
 func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {

@@ -77,7 +77,7 @@ func (s *seeks) leaders() []register.Member {
 			all[m] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), compareMembers)
+	return slices.SortedFunc(maps.Keys(all), register.Member.Compare)
 }
 
 func (s *seeks) of(m register.Member, name string) *remote {
@@ -332,7 +332,7 @@ func (s *seeks) feed() {
 		delete(s.hungry, name)
 	}
 	s.fed = s.fed[:0]
-	for _, m := range slices.SortedFunc(maps.Keys(news), compareMembers) {
+	for _, m := range slices.SortedFunc(maps.Keys(news), register.Member.Compare) {
 		s.c.ready.Send = append(s.c.ready.Send, Send{To: m, Message: news[m]})
 	}
 }

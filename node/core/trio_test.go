@@ -27,6 +27,7 @@ type peer struct {
 	core    *Core
 	replies map[Origin]Reply
 	down    bool
+	deaf    bool // the register tells it nothing
 }
 
 // letter is a message on its way.
@@ -116,7 +117,9 @@ func (r *trio) tell() {
 					alive = append(alive, o.self)
 				}
 			}
-			r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
+			if !p.deaf {
+				r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
+			}
 			r.check(p.core.Step(r.now, Alive{Members: alive}))
 			r.turn(i)
 		}

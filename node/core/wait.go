@@ -68,18 +68,18 @@ func (c *Core) gone(conn uint64) {
 	}
 }
 
-// drain sends waiting requests away and refuses new ones.
-func (c *Core) drain() {
-	c.draining = true
+// drain sends waiting requests away and refuses new ones, for a reason.
+func (c *Core) drain(why *proto.Error) {
+	c.closed = why
 	for len(c.desk.byTime) > 0 {
 		w := c.desk.byTime[0]
 		c.desk.drop(w)
-		c.refuse(w.from, stopping())
+		c.refuse(w.from, why)
 	}
 	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {
 		c.logs.drop(w)
 		if !w.reading {
-			c.refuse(w.from, stopping())
+			c.refuse(w.from, why)
 		}
 	}
 }

@@ -131,10 +131,10 @@ func (w *watches) work(now clock.Time) {
 		asks[to].Tasks = append(asks[to].Tasks, task)
 	}
 	clear(w.wanted)
-	for _, to := range slices.SortedFunc(maps.Keys(asks), compareMembers) {
+	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
 		c.ready.Send = append(c.ready.Send, Send{To: to, Message: asks[to]})
 	}
-	for _, to := range slices.SortedFunc(maps.Keys(w.ended), compareMembers) {
+	for _, to := range slices.SortedFunc(maps.Keys(w.ended), register.Member.Compare) {
 		slices.SortFunc(w.ended[to], func(a, b Outcome) int { return a.Task.Compare(b.Task) })
 		c.ready.Send = append(c.ready.Send, Send{To: to, Message: &Outcomes{w.ended[to]}})
 	}

@@ -1,0 +1,27 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// dismissed stops what only members do. What is here may be the only copy: it
+// is given to those of the last known cohorts that are in reach, and not
+// deleted, because who keeps what now is not known here.
+func (c *Core) dismissed(now clock.Time) {
+	if c.moves.dismissed {
+		return
+	}
+	c.moves.dismissed = true
+	for _, v := range c.vnodes {
+		v.Follow()
+		v.Announce()
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node)
+	e.RetryAfter = time.Second
+	c.drain(e)
+	c.moves.learn(now)
+}
