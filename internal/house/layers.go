@@ -32,6 +32,7 @@ var machines = []string{"election", "claim", "antientropy", "session", "vnode", 
 func Rows() []Row {
 	return []Row{
 		{Dir: "clock", Layer: 0, Pure: true, Closed: true, Why: "time is a value; whoever computes with leases starts here"},
+		{Dir: "clock/offset", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "quorum"}, Why: "what clocks are good for follows from four times of an exchange and a cohort"},
 		{Dir: "id", Layer: 0, Pure: true, Closed: true, Why: "IDs are 20 bytes and know nothing of what they name"},
 		{Dir: "crdt", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "the join of facts must not depend on where they live or how they travel"},
 		{Dir: "ring", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "placement is a function of members and partitions, not of tasks"},
