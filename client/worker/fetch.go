@@ -12,75 +12,99 @@ import (
 )
 
 const (
-	// pollWait is one long poll for tasks.
+	// pollWait is one long wait for tasks.
 	pollWait = 20 * time.Second
 	// emptyPoll is one with ExitWhenEmpty, while something may still come.
 	emptyPoll = 500 * time.Millisecond
 	// retrySoon is how near a retry must be for ExitWhenEmpty to wait for it.
 	retrySoon = time.Minute
-	// afterError is the pause after a claim that failed altogether.
+	// afterError is the pause after a source failed altogether.
 	afterError = time.Second
-	// regainFor bounds the attempt to learn what a given-up claim was granted.
-	regainFor = 5 * time.Second
 )
 
-// fetch claims tasks while there is room, until the worker stops. The error is
+// fetch takes tasks while there is room, until the worker stops. The error is
 // one that no retry changes.
-func (w *Worker) fetch(ctx context.Context, queues []string) error {
-	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
+func (w *Worker) fetch(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // StopNow ends what runs, not the end of Run's context
+	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-w.soft:
-			cancel()
-		case <-asking.Done():
+	defer context.AfterFunc(w.stopped, cancel)()
+	defer func() { w.source.close(ctx) }()
+	for !w.isStopping() {
+		held, _ := w.room.left()
+		d, freed, opened := w.room.demand(w.patience(held == 0))
+		if len(d.queues) == 0 {
+			select {
+			case <-freed:
+			case <-w.stopped.Done():
+			}
+			continue
 		}
-	}()
-	ask := client.ClaimRequest{Queues: queues, Lease: w.cfg.Lease, Worker: w.cfg.Name}
-	for {
-		idle := len(w.held) == 0
-		room := w.room()
-		if room == 0 {
-			return nil
+		if len(d.queues) == len(w.room.order) {
+			opened = nil // none is left out
 		}
-		ask.Max, ask.Wait = room, w.patience(idle)
-		if ask.Number == 0 {
-			ask.Number = w.client.NextClaim()
+		got, err := w.take(asking, d, opened)
+		for _, g := range got {
+			w.accept(ctx, g)
 		}
-		before := w.stamp()
-		claims, err := w.client.Claim(asking, ask)
-		if err == nil {
-			ask.Number = 0
-		}
-		if len(claims) > room {
-			// A server that grants more than was asked for: there is no place.
-			w.giveUp(ctx, claims[room:])
-			claims = claims[:room]
-		}
-		for _, c := range claims {
-			// Handlers outlive the end of Run's context: StopNow ends theirs.
-			w.queue <- w.adopt(context.WithoutCancel(ctx), c, before)
-		}
-		w.giveBack(room - len(claims))
 		switch {
-		case err == nil && len(claims) == 0 && idle && w.cfg.ExitWhenEmpty && !w.retriesDue(asking):
+		case err == nil && len(got) == 0 && held == 0 && w.cfg.ExitWhenEmpty && !w.retriesDue(asking):
 			return nil
-		case err == nil:
-		case w.isStopping():
-			w.regain(ctx, ask)
-			return nil
+		case err == nil, w.isStopping():
+		case errors.Is(err, errReopened):
 		case hopeless(err):
-			w.cfg.Logger.Error("cannot claim", "error", err)
+			w.cfg.Logger.Error("cannot take tasks", "error", err)
 			return err
 		default:
-			// The same number again: what was granted to it must not get lost.
-			w.cfg.Logger.Warn("cannot claim, trying again", "error", err)
-			if !errors.Is(err, client.ErrUnknown) {
-				ask.Number = 0
-			}
+			w.cfg.Logger.Warn("cannot take tasks, trying again", "error", err)
 			w.nap(afterError/2 + rand.N(afterError))
 		}
 	}
+	return nil
+}
+
+// errReopened is the cause of the end of a wait for tasks, because more queues
+// can be asked now.
+var errReopened = errors.New("a queue has room again")
+
+// take asks the source, and gives up when the demand grows by a queue: its tasks
+// must not wait for those of others.
+func (w *Worker) take(ctx context.Context, d demand, opened <-chan struct{}) ([]granted, error) {
+	if opened == nil {
+		return w.source.take(ctx, d)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-opened:
+			cancel(errReopened)
+		case <-done:
+		}
+	}()
+	got, err := w.source.take(ctx, d)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return got, err
+}
+
+// accept makes a job of what was granted, or gives it back when there is no place
+// for it.
+func (w *Worker) accept(ctx context.Context, g granted) {
+	queue := g.Grant.GetTask().GetQueue()
+	if !w.room.take(queue) {
+		w.cfg.Logger.Warn("a task was granted that was not asked for", "task", g.ID, "queue", queue)
+		ctx, cancel := context.WithTimeout(ctx, giveBackFor)
+		defer cancel()
+		if err := w.source.release(ctx, g.Ref()); err != nil {
+			w.cfg.Logger.Warn("a claim could not be released and will lapse", "task", g.ID, "error", err)
+		}
+		return
+	}
+	w.queue <- w.adopt(ctx, g)
 }
 
 // patience is how long to wait for tasks.
@@ -96,42 +120,7 @@ func (w *Worker) patience(idle bool) time.Duration {
 	return emptyPoll
 }
 
-// room takes as many tokens as there are, at least one; 0 when the worker
-// stops.
-func (w *Worker) room() int {
-	select {
-	case <-w.soft:
-		return 0
-	default:
-	}
-	select {
-	case w.held <- struct{}{}:
-	case <-w.soft:
-		return 0
-	}
-	for n := 1; ; n++ {
-		select {
-		case w.held <- struct{}{}:
-		default:
-			return n
-		}
-	}
-}
-
-func (w *Worker) giveBack(n int) {
-	for range n {
-		<-w.held
-	}
-}
-
-func (w *Worker) isStopping() bool {
-	select {
-	case <-w.soft:
-		return true
-	default:
-		return false
-	}
-}
+func (w *Worker) isStopping() bool { return w.stopped.Err() != nil }
 
 // nap waits, or until the worker stops.
 func (w *Worker) nap(d time.Duration) {
@@ -139,11 +128,11 @@ func (w *Worker) nap(d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-w.soft:
+	case <-w.stopped.Done():
 	}
 }
 
-// hopeless lists the errors of a claim that no retry changes.
+// hopeless lists the errors that no retry changes.
 func hopeless(err error) bool {
 	for _, e := range []error{
 		client.ErrInvalid, client.ErrUnauthenticated, client.ErrPermissionDenied, client.ErrUnimplemented, client.ErrIncompatible, client.ErrClosed,
@@ -155,40 +144,11 @@ func hopeless(err error) bool {
 	return false
 }
 
-// regain asks for what a claim was granted whose answer was not waited for, and
-// gives it back: otherwise it would block the tasks and cost attempts.
-func (w *Worker) regain(ctx context.Context, ask client.ClaimRequest) {
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), regainFor)
-	defer cancel()
-	ask.Wait = 0
-	claims, err := w.client.Claim(asking, ask)
-	if err != nil {
-		w.cfg.Logger.Warn("tasks may have been granted on the way out; their claims will lapse", "error", err)
-	}
-	w.giveUp(ctx, claims)
-}
-
-// giveUp gives claims back that nothing was begun with.
-func (w *Worker) giveUp(ctx context.Context, claims []*client.Claim) {
-	if len(claims) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), regainFor)
-	defer cancel()
-	refs := make([]client.Ref, len(claims))
-	for i, c := range claims {
-		refs[i] = c.Ref()
-	}
-	if _, err := w.client.Release(ctx, refs...); err != nil {
-		w.cfg.Logger.Warn("claims could not be released and will lapse", "claims", len(refs), "error", err)
-	}
-}
-
 // retriesDue tells whether a task that ran here will run again soon.
 func (w *Worker) retriesDue(ctx context.Context) bool {
 	w.mu.Lock()
 	ids := make([]id.ID, 0, len(w.retries))
-	for i := range w.retries {
+	for i := range w.retries { // Any order: each is asked for
 		ids = append(ids, i)
 	}
 	w.mu.Unlock()

@@ -2,53 +2,52 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"runtime/debug"
 	"sync"
 	"time"
-
-	"github.com/norn-dev/norn/client"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // job is a claim that is held.
+//
+// There are two contexts. claim ends when the claim is lost or about to be, or
+// the task cancelled: nothing may be written for it any more. ctx, the handler's,
+// ends then too, and also when the handler shall stop for other reasons: then
+// there is still time to save a checkpoint.
 type job struct {
-	task  *Task
-	grace time.Duration
-	ctx   context.Context
-	end   context.CancelCauseFunc
+	task    *Task
+	grace   time.Duration
+	clock   func() stamp
+	claim   context.Context
+	lose    context.CancelCauseFunc
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	adopted time.Time
 
-	mu    sync.Mutex // guards the fields below
-	until time.Time  // when ctx ends: the deadline less the grace
-	boot  time.Duration
-	timer *time.Timer // ends ctx then, whatever the network does
+	mu      sync.Mutex // guards the fields below
+	until   time.Time  // when claim ends: the deadline less the grace
+	boot    time.Duration
+	timer   *time.Timer // ends claim then, whatever the network does
+	settled bool        // what came of the task was told
 }
 
-// stamp is a moment on the clocks of this process.
-type stamp struct {
-	at   time.Time
-	boot time.Duration
-}
-
-func (w *Worker) stamp() stamp { return stamp{at: time.Now(), boot: w.boot()} }
-
-// adopt makes a job of a claim. before was taken before it was asked for.
-func (w *Worker) adopt(ctx context.Context, c *client.Claim, before stamp) *job {
-	j := &job{task: newTask(w.client, c), grace: w.grace}
-	j.ctx, j.end = context.WithCancelCause(ctx)
-	j.extend(c.Deadline, before)
+// adopt makes a job of a claim.
+func (w *Worker) adopt(ctx context.Context, g granted) *job {
+	j := &job{grace: w.grace, clock: w.stamp, adopted: time.Now()}
+	j.claim, j.lose = context.WithCancelCause(ctx)
+	j.ctx, j.end = context.WithCancelCause(j.claim)
+	j.task = newTask(w.client, g.Claim, j)
+	j.extend(g.Deadline, g.before)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs[j] = struct{}{}
-	delete(w.retries, c.ID)
+	delete(w.retries, g.ID)
 	if w.killed {
 		j.end(ErrShutdown)
 	}
 	return j
 }
 
-// extend moves the end of the context; it never comes nearer. Counted from
-// before the request, on the boot clock, so that a suspend in between shows.
+// extend moves the end of the claim; it never comes nearer. Counted from before
+// the request, on the boot clock, so that a suspend in between shows.
 func (j *job) extend(deadline time.Time, before stamp) {
 	until := deadline.Add(-j.grace)
 	j.mu.Lock()
@@ -64,7 +63,7 @@ func (j *job) extend(deadline time.Time, before stamp) {
 	}
 }
 
-// expire ends the context unless it was extended meanwhile.
+// expire ends the claim unless it was extended meanwhile.
 func (j *job) expire() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -72,166 +71,52 @@ func (j *job) expire() {
 		j.timer.Reset(left)
 		return
 	}
-	j.end(ErrClaimLost)
+	j.lose(ErrClaimLost)
 }
 
-// check ends the context when the boot or the wall clock says that it is time.
-func (j *job) check(now stamp) {
+// left is how much time the claim has before its context ends, on the clock that
+// says the least: monotonic, boot or wall. When nothing is left it ends the
+// claim, before anything else can happen: a process that was frozen has timers
+// that are late.
+func (j *job) left() time.Duration {
+	now := j.clock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if now.boot > j.boot || now.at.Round(0).After(j.until.Round(0)) {
-		j.end(ErrClaimLost)
+	left := min(j.until.Sub(now.at), j.boot-now.boot, j.until.Round(0).Sub(now.at.Round(0)))
+	if left <= 0 {
+		j.lose(ErrClaimLost)
 	}
+	return left
 }
 
-// drop forgets a job. Its context ends.
+// valid is why nothing may be written for the task any more, or nil.
+func (j *job) valid() error {
+	if cause := context.Cause(j.claim); cause != nil {
+		return cause
+	}
+	if j.left() <= 0 {
+		return context.Cause(j.claim)
+	}
+	return nil
+}
+
+// settle is true for the first who tells what came of the task.
+func (j *job) settle() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first := !j.settled
+	j.settled = true
+	return first
+}
+
+// drop forgets a job. Its contexts end.
 func (w *Worker) drop(j *job) {
 	j.mu.Lock()
 	j.timer.Stop()
 	j.mu.Unlock()
-	j.end(nil)
+	j.lose(nil)
 	w.mu.Lock()
 	delete(w.jobs, j)
 	w.mu.Unlock()
-	<-w.held
-}
-
-// dispatch gives slots to jobs in the order in which they were granted, which
-// is that of their priority. It ends with the queue.
-func (w *Worker) dispatch() {
-	for j := range w.queue {
-		if cause := w.slotFor(j); cause != nil {
-			go w.returnUnused(j, cause)
-			continue
-		}
-		go w.work(j)
-	}
-}
-
-// slotFor waits for a slot. The error is why the job shall not begin.
-func (w *Worker) slotFor(j *job) (cause error) {
-	select {
-	case w.slots <- struct{}{}:
-	case <-w.soft:
-		return ErrShutdown
-	case <-j.ctx.Done():
-		return context.Cause(j.ctx)
-	}
-	// Of several cases that are ready select takes any.
-	switch {
-	case w.isStopping():
-		cause = ErrShutdown
-	case j.ctx.Err() != nil:
-		cause = context.Cause(j.ctx)
-	}
-	if cause != nil {
-		<-w.slots
-	}
-	return cause
-}
-
-// returnUnused gives a task back that was not begun.
-func (w *Worker) returnUnused(j *job, cause error) {
-	defer w.drop(j)
-	w.release(j, cause, 0)
-}
-
-// work runs the handler in a slot and reports.
-func (w *Worker) work(j *job) {
-	defer w.drop(j)
-	defer func() { <-w.slots }()
-	began := time.Now()
-	w.tell(Event{Kind: Started, Task: j.task})
-	err := errGoexit
-	// Deferred, because a handler may end this goroutine.
-	defer func() { w.report(j, err, time.Since(began)) }()
-	err = call(w.handler(j.task.Queue()), j)
-}
-
-// call runs a handler; a panic is an error.
-func call(h Handler, j *job) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	if h == nil {
-		return errors.New("no handler for queue " + j.task.Queue())
-	}
-	return h(j.ctx, j.task)
-}
-
-// report tells the server what came of a task.
-func (w *Worker) report(j *job, err error, took time.Duration) {
-	cause := context.Cause(j.ctx)
-	var s *steered
-	switch {
-	case err == nil:
-		w.complete(j, took)
-	case cause != nil && !errors.Is(cause, ErrShutdown):
-		w.tell(Event{Kind: Lost, Task: j.task, Err: cause, Took: took})
-	case cause != nil:
-		w.release(j, err, took)
-	case !errors.As(err, &s):
-		w.fail(j, Failed, err, client.FailOptions{Error: err.Error()}, took)
-	case s.snooze:
-		w.fail(j, Snoozed, err, client.FailOptions{Error: err.Error(), RetryIn: s.in, Uncounted: true}, took)
-	default:
-		w.fail(j, Failed, err, client.FailOptions{Error: err.Error(), RetryIn: s.in, Discard: s.discard}, took)
-	}
-}
-
-// reporting is a context for one report.
-func (w *Worker) reporting() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.final, reportFor)
-}
-
-func (w *Worker) complete(j *job, took time.Duration) {
-	ctx, cancel := w.reporting()
-	defer cancel()
-	o := client.CompleteOptions{}
-	if seq, ok := j.task.seal(ctx); ok {
-		o.Seq = &seq
-	}
-	if r := j.task.result.Load(); r != nil {
-		o.Result = *r
-	}
-	_, err := w.client.Complete(ctx, j.task.ID(), j.task.Token(), o)
-	w.reported(j, Completed, nil, err, took)
-}
-
-func (w *Worker) fail(j *job, kind EventKind, why error, o client.FailOptions, took time.Duration) {
-	ctx, cancel := w.reporting()
-	defer cancel()
-	state, err := w.client.Fail(ctx, j.task.ID(), j.task.Token(), o)
-	if err == nil && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
-		w.mu.Lock()
-		w.retries[j.task.ID()] = struct{}{}
-		w.mu.Unlock()
-	}
-	w.reported(j, kind, why, err, took)
-}
-
-// release gives a task back.
-func (w *Worker) release(j *job, why error, took time.Duration) {
-	ctx, cancel := w.reporting()
-	defer cancel()
-	results, err := w.client.Release(ctx, j.task.claim.Ref())
-	if err == nil {
-		err = results[0].Err
-	}
-	w.reported(j, Released, why, err, took)
-}
-
-// reported tells of a report that was made or failed.
-func (w *Worker) reported(j *job, kind EventKind, why, err error, took time.Duration) {
-	switch {
-	case err == nil:
-	case errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrNotFound):
-		kind, why = Lost, err
-	default:
-		w.cfg.Logger.Error("what came of a task could not be reported", "task", j.task.ID(), "report", string(kind), "error", err)
-		kind, why = Unreported, errors.Join(err, why)
-	}
-	w.tell(Event{Kind: kind, Task: j.task, Err: why, Took: took})
+	w.room.give(j.task.Queue())
 }

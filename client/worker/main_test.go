@@ -178,7 +178,7 @@ type rig struct {
 	events chan Event
 }
 
-func start(t testing.TB, q *queue, cfg Config, h Handler) *rig {
+func start(t testing.TB, q *queue, cfg Config, h Handler, prepare ...func(*Worker)) *rig {
 	t.Helper()
 	c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(q.node.Dial))
 	if err != nil {
@@ -188,6 +188,9 @@ func start(t testing.TB, q *queue, cfg Config, h Handler) *rig {
 	cfg.OnEvent = func(e Event) { r.events <- e }
 	r.Worker = New(c, cfg)
 	r.Handle("q", h)
+	for _, f := range prepare {
+		f(r.Worker)
+	}
 	go func() { r.ran <- r.Run(context.Background()) }()
 	t.Cleanup(func() {
 		r.StopNow()
@@ -212,4 +215,8 @@ func wantIs(t *testing.T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
 	}
+}
+
+func claimOf(queue string) *client.Claim {
+	return &client.Claim{Grant: &nornv1.Grant{Task: &nornv1.Task{Queue: queue}}}
 }

@@ -32,12 +32,14 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
 	jobs := w.current()
+	if len(jobs) == 0 {
+		return
+	}
 	refs := make([]client.Ref, len(jobs))
 	for i, j := range jobs {
 		refs[i] = j.task.claim.Ref()
 	}
-	before := w.stamp()
-	results, err := w.client.Renew(ctx, refs, w.cfg.Lease)
+	results, before, err := w.source.renew(ctx, refs)
 	if err != nil {
 		w.cfg.Logger.Warn("claims could not be renewed", "claims", len(refs), "error", err)
 		return
@@ -47,11 +49,11 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 		case r.Err == nil:
 			jobs[i].extend(r.Deadline, before)
 		case r.State == nornv1.State_STATE_CANCELLED:
-			jobs[i].end(ErrCancelled)
+			jobs[i].lose(ErrCancelled)
 		case errors.Is(r.Err, client.ErrClaimLost), errors.Is(r.Err, client.ErrNotFound):
-			jobs[i].end(ErrClaimLost)
+			jobs[i].lose(ErrClaimLost)
 		case errors.Is(r.Err, client.ErrCancelled) && ctx.Err() == nil:
-			jobs[i].end(ErrCancelled)
+			jobs[i].lose(ErrCancelled)
 		default:
 			w.cfg.Logger.Warn("a claim could not be renewed", "task", refs[i].ID, "error", r.Err)
 		}
@@ -63,8 +65,8 @@ func (w *Worker) current() []*job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	jobs := make([]*job, 0, len(w.jobs))
-	for j := range w.jobs {
-		if cause := context.Cause(j.ctx); cause == nil || errors.Is(cause, ErrShutdown) {
+	for j := range w.jobs { // Any order: each has its own result
+		if j.claim.Err() == nil {
 			jobs = append(jobs, j)
 		}
 	}
@@ -81,9 +83,8 @@ func (w *Worker) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		now := w.stamp()
 		for _, j := range w.current() {
-			j.check(now)
+			j.left()
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 type Task struct {
 	client *client.Client
 	claim  *client.Claim
+	job    *job
 
 	log     chan struct{} // holds a token while the log is used; guards the fields below
 	next    uint64        // number of the next update
@@ -29,8 +30,8 @@ type update struct {
 	output bool
 }
 
-func newTask(c *client.Client, claim *client.Claim) *Task {
-	return &Task{client: c, claim: claim, log: make(chan struct{}, 1)}
+func newTask(c *client.Client, claim *client.Claim, j *job) *Task {
+	return &Task{client: c, claim: claim, job: j, log: make(chan struct{}, 1)}
 }
 
 // ID names the task.
@@ -70,7 +71,10 @@ func (t *Task) SetResult(b []byte) { t.result.Store(&b) }
 // Update appends to the task's log and waits until it is durable: a checkpoint
 // that a later claim would start from. Updates are sent in order, one at a
 // time. After an error that is client.ErrUnknown the update may have arrived; it
-// is sent again before the next one. client.ErrClaimLost: stop.
+// is sent again before the next one. ErrClaimLost and ErrCancelled: stop; they
+// come without asking anybody once the claim is over by our own clocks, whatever
+// ctx is. After ErrShutdown and ErrTimeout a last checkpoint can be saved, with a
+// context of its own ([context.WithoutCancel]), as long as Grace allows.
 func (t *Task) Update(ctx context.Context, data []byte) error {
 	return t.append(ctx, update{data: data})
 }
@@ -88,6 +92,14 @@ func (t *Task) append(ctx context.Context, u update) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	// A process that was frozen must not write before it knows that its claim is
+	// gone, so the clocks are asked here, not the timers.
+	if err := t.job.valid(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.job.claim, func() { cancel(context.Cause(t.job.claim)) })()
 	if err := t.flush(ctx); err != nil {
 		return err
 	}

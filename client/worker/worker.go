@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -14,9 +12,7 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// Defaults of [Config].
 const (
-	DefaultLease = 30 * time.Second
 	// reportFor is how long a report is repeated.
 	reportFor = 15 * time.Minute
 	// lastReports is how long reports are repeated after StopNow.
@@ -24,34 +20,6 @@ const (
 	// lastReturn is how long a job may take to return once its report has ended.
 	lastReturn = time.Second
 )
-
-// Config configures a [Worker].
-type Config struct {
-	// Queues to take tasks from; empty: those that have a handler.
-	Queues []string
-	// Slots is how many tasks run at once; 0: one.
-	Slots int
-	// Prefetch is how many claims may be held beyond Slots, so that the next task
-	// is there when one ends. It suits tasks of milliseconds.
-	Prefetch int
-	// Name is shown in the claims; "": host name and process.
-	Name string
-	// Lease is the length of the claims, 1 s to 24 h; 0: 30 s.
-	Lease time.Duration
-	// Grace is how long a handler may take to return once its context has ended:
-	// so much before the claim's deadline the context ends. 0: a tenth of the
-	// lease; at most a third of it counts there. After StopNow handlers that take
-	// longer are abandoned.
-	Grace time.Duration
-	// ExitWhenEmpty makes Run return once nothing is ready, nothing runs here, and
-	// no retry of what ran here is due within a minute.
-	ExitWhenEmpty bool
-	// Logger; nil: nothing is logged.
-	Logger *slog.Logger
-	// OnEvent, if set, hears what happens to tasks. It is called from several
-	// goroutines and must be quick.
-	OnEvent func(Event)
-}
 
 // Handler does the work of a task. See the package comment for its context and
 // for what its error means.
@@ -64,6 +32,9 @@ var (
 	// ErrCancelled is returned by context.Cause of a handler's context when the
 	// task was cancelled.
 	ErrCancelled = client.ErrCancelled
+	// ErrTimeout is returned by context.Cause of a handler's context when it has
+	// worked on its task for as long as it may.
+	ErrTimeout = errors.New("worker: the handler's time is over")
 	// ErrShutdown is returned by context.Cause of a handler's context when the
 	// worker stops at once.
 	ErrShutdown = errors.New("worker: shutting down")
@@ -79,21 +50,22 @@ var (
 // [Worker.Run].
 type Worker struct {
 	client *client.Client
+	source source
 	cfg    Config
 	grace  time.Duration // of the lease, see Config.Grace
 	boot   func() time.Duration
 
-	soft     chan struct{}   // closed: take nothing new
+	stopped  context.Context // ended: take nothing new
+	soft     context.CancelFunc
 	finished chan struct{}   // closed: Run has returned
 	final    context.Context // ended: reports end now
 	endFinal context.CancelFunc
-	held     chan struct{} // a token per claim held, running or not
+	room     *ledger       // of claims held, running or not; from Run on
 	slots    chan struct{} // a token per handler that runs
 	queue    chan *job     // granted and without a slot; it has room for all held
 
 	mu       sync.Mutex // guards the fields below
 	started  bool
-	stopping bool
 	killed   bool
 	ending   *time.Timer // from StopNow to the end of final
 	handlers map[string]Handler
@@ -104,31 +76,20 @@ type Worker struct {
 
 // New makes a worker. What is wrong with the configuration is told by Run.
 func New(c *client.Client, cfg Config) *Worker {
-	cfg.Slots = max(cfg.Slots, 1)
-	cfg.Prefetch = max(cfg.Prefetch, 0)
-	if cfg.Lease == 0 {
-		cfg.Lease = DefaultLease
-	}
-	if cfg.Grace <= 0 {
-		cfg.Grace = cfg.Lease / 10
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Name == "" {
-		host, _ := os.Hostname() // a name for people; without one the process must do
-		cfg.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
-	}
+	cfg = cfg.complete()
 	w := &Worker{
-		client: c, cfg: cfg, grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime,
-		soft: make(chan struct{}), finished: make(chan struct{}),
-		held: make(chan struct{}, cfg.Slots+cfg.Prefetch), slots: make(chan struct{}, cfg.Slots),
-		queue:    make(chan *job, cfg.Slots+cfg.Prefetch),
+		client: c, cfg: cfg, grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime, finished: make(chan struct{}),
 		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), retries: make(map[id.ID]struct{}),
 	}
+	w.source = &pull{
+		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: w.stamp, log: cfg.Logger, credit: make(map[string]float64),
+	}
+	w.stopped, w.soft = context.WithCancel(context.Background())
 	w.final, w.endFinal = context.WithCancel(context.Background())
 	return w
 }
+
+func (w *Worker) stamp() stamp { return stamp{at: time.Now(), boot: w.boot()} }
 
 // Handle sets the handler of a queue; "" or "*" means every queue without its
 // own.
@@ -166,53 +127,53 @@ func (w *Worker) handler(queue string) Handler {
 	return h
 }
 
-// start checks that the worker can run, and says from which queues it takes.
-func (w *Worker) start() ([]string, error) {
+// start checks that the worker can run, and makes room for tasks.
+func (w *Worker) start() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.started {
+		return fmt.Errorf("%w: it was run before", ErrNotRunnable)
+	}
 	queues := slices.Clone(w.cfg.Queues)
 	if len(queues) == 0 {
-		for q := range w.handlers {
+		for q := range w.handlers { // Any order: sorted below
 			if q != "*" {
 				queues = append(queues, q)
 			}
 		}
 		slices.Sort(queues)
 	}
-	switch {
-	case w.started:
-		return nil, fmt.Errorf("%w: it was run before", ErrNotRunnable)
-	case len(queues) == 0:
-		return nil, fmt.Errorf("%w: no queue to take tasks from", ErrNotRunnable)
+	if err := w.cfg.check(queues); err != nil {
+		return err
 	}
 	for _, q := range queues {
 		if w.handlers[q] == nil && w.handlers["*"] == nil {
-			return nil, fmt.Errorf("%w: queue %q has no handler", ErrNotRunnable, q)
+			return fmt.Errorf("%w: queue %q has no handler", ErrNotRunnable, q)
 		}
 	}
 	w.started = true
-	return queues, nil
+	w.room = newLedger(w.cfg, queues)
+	w.slots, w.queue = make(chan struct{}, w.cfg.Slots), make(chan *job, w.room.size)
+	return nil
 }
 
 // Run takes tasks and runs them until Stop, StopNow, the end of ctx (which is
 // StopNow), or an error that no retry changes, and returns when all handlers
 // have. Handlers get the values of ctx. The error is nil after a stop.
 func (w *Worker) Run(ctx context.Context) error {
-	queues, err := w.start()
-	if err != nil {
+	if err := w.start(); err != nil {
 		return err
 	}
 	defer close(w.finished)
-	unlink := context.AfterFunc(ctx, w.StopNow)
-	defer unlink()
+	defer w.soft()
+	defer context.AfterFunc(ctx, w.StopNow)()
 	keeping, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var keepers sync.WaitGroup
 	keepers.Go(func() { w.renewals(keeping) })
 	keepers.Go(func() { w.watch(keeping) })
-
 	keepers.Go(w.dispatch)
 
-	err = w.fetch(ctx, queues)
+	err := w.fetch(ctx)
 	close(w.queue)
 	if left := w.drain(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d", ErrAbandoned, left))
@@ -230,32 +191,31 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // drain waits for the jobs, and gives the number of those abandoned.
 func (w *Worker) drain() int {
-	for n := range cap(w.held) {
-		select {
-		case w.held <- struct{}{}:
-			continue
-		case <-w.final.Done():
+	var last <-chan time.Time // when there is no waiting any longer
+	final := w.final.Done()
+	for {
+		held, changed := w.room.left()
+		if held == 0 {
+			return 0
 		}
-		// Reports end now; a handler that does not would hold us up for ever.
-		t := time.NewTimer(lastReturn)
-		defer t.Stop()
 		select {
-		case w.held <- struct{}{}:
-		case <-t.C:
-			return cap(w.held) - n
+		case <-changed:
+		case <-final:
+			// Reports end now; a handler that does not would hold us up for ever.
+			t := time.NewTimer(lastReturn)
+			defer t.Stop()
+			final, last = nil, t.C
+		case <-last:
+			return held
 		}
 	}
-	return 0
 }
 
 // Stop takes nothing new, lets what runs finish, and returns when Run has. When
 // ctx ends before, it goes on like StopNow and returns ctx's error.
 func (w *Worker) Stop(ctx context.Context) error {
+	w.soft()
 	w.mu.Lock()
-	if !w.stopping {
-		w.stopping = true
-		close(w.soft)
-	}
 	started := w.started
 	w.mu.Unlock()
 	if !started {
@@ -275,17 +235,14 @@ func (w *Worker) Stop(ctx context.Context) error {
 // tasks, which costs no attempt. It does not wait: Run returns when the handlers
 // have, at the latest after Grace and a few seconds for reports.
 func (w *Worker) StopNow() {
+	w.soft()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.stopping {
-		w.stopping = true
-		close(w.soft)
-	}
 	if w.killed {
 		return
 	}
 	w.killed = true
-	for j := range w.jobs {
+	for j := range w.jobs { // Any order: all of them end
 		j.end(ErrShutdown)
 	}
 	w.ending = time.AfterFunc(w.cfg.Grace+lastReports, w.endFinal)

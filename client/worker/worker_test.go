@@ -245,7 +245,9 @@ func TestHandleJSONAndMiddleware(t *testing.T) {
 		return nil
 	})
 	task := func(payload string) *Task {
-		return newTask(c, &client.Claim{Grant: &nornv1.Grant{Task: &nornv1.Task{Queue: "q", Payload: []byte(payload)}}})
+		claim := claimOf("q")
+		claim.Grant.Task.Payload = []byte(payload)
+		return newTask(c, claim, nil)
 	}
 	if err := w.handler("q")(t.Context(), task(`{"n": 3}`)); err != nil {
 		t.Error(err)

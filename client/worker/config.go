@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+)
+
+// Defaults and limits of [Config].
+const (
+	DefaultLease = 30 * time.Second
+	// MaxSlots bounds Slots and Prefetch together: one renewal takes all claims
+	// that are held, and a request has no more items than that.
+	MaxSlots = proto.MaxBatchTasks
+	// MaxQueues is how many queues one claim may name.
+	MaxQueues = 1000
+	// MaxWeight bounds the weight of a queue, so that shares do not starve.
+	MaxWeight = 1000
+)
+
+// Config configures a [Worker].
+type Config struct {
+	// Queues to take tasks from; empty: those that have a handler.
+	Queues []string
+	// Slots is how many tasks run at once; 0: one.
+	Slots int
+	// PerQueue is what holds for single queues. As soon as one of them has slots or
+	// a weight, queues are asked one by one: then the weights say how much of each
+	// is taken, and priorities order tasks within their queue only.
+	PerQueue map[string]QueueConfig
+	// Prefetch is how many claims may be held beyond Slots, so that the next task
+	// is there when one ends. It suits tasks of milliseconds.
+	Prefetch int
+	// Name is shown in the claims; "": host name and process.
+	Name string
+	// Lease is the length of the claims, 1 s to 24 h; 0: 30 s.
+	Lease time.Duration
+	// MinLease is how much of its lease a task must have left, its Grace not
+	// counted, to be begun at all; what has less is given back. 0: a tenth of the
+	// lease; at most a third of it.
+	MinLease time.Duration
+	// Grace is how long a handler may take to return once its context has ended:
+	// so much before the claim's deadline the context ends. 0: a tenth of the
+	// lease; at most a third of it counts there. Handlers that take longer are
+	// abandoned: see [Stuck].
+	Grace time.Duration
+	// Timeout is how long a handler may work on one task; 0: as long as it likes.
+	// A queue may have another one, and so may a task: see [TimeoutHeader].
+	Timeout time.Duration
+	// ExitWhenEmpty makes Run return once nothing is ready, nothing runs here, and
+	// no retry of what ran here is due within a minute.
+	ExitWhenEmpty bool
+	// Logger; nil: nothing is logged.
+	Logger *slog.Logger
+	// OnEvent, if set, hears what happens to tasks. It is called from several
+	// goroutines and must be quick.
+	OnEvent func(Event)
+}
+
+// QueueConfig is what holds for one queue, in [Config].
+type QueueConfig struct {
+	// Slots is how many tasks of the queue are held at once, of those that
+	// Config.Slots and Config.Prefetch allow together; 0: any number.
+	Slots int
+	// Weight is the queue's share, relative to the others', of the tasks taken
+	// while all have some; 0: 1. A queue that is empty leaves its share to the
+	// others.
+	Weight int
+	// Timeout, if not 0, counts instead of Config.Timeout; below 0: none.
+	Timeout time.Duration
+}
+
+// complete fills in what was left out.
+func (c Config) complete() Config {
+	c.Slots = max(c.Slots, 1)
+	c.Prefetch = max(c.Prefetch, 0)
+	if c.Lease == 0 {
+		c.Lease = DefaultLease
+	}
+	if c.Grace <= 0 {
+		c.Grace = c.Lease / 10
+	}
+	if c.MinLease <= 0 {
+		c.MinLease = c.Lease / 10
+	}
+	c.MinLease = min(c.MinLease, c.Lease/3)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Name == "" {
+		host, _ := os.Hostname() // a name for people; without one the process must do
+		c.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	return c
+}
+
+// check says what is wrong with a configuration whose queues are these.
+func (c Config) check(queues []string) error {
+	switch {
+	case len(queues) == 0:
+		return fmt.Errorf("%w: no queue to take tasks from", ErrNotRunnable)
+	case len(queues) > MaxQueues:
+		return fmt.Errorf("%w: %d queues are over the limit of %d", ErrNotRunnable, len(queues), MaxQueues)
+	case c.Slots+c.Prefetch > MaxSlots:
+		return fmt.Errorf("%w: %d slots with prefetch are over the limit of %d", ErrNotRunnable, c.Slots+c.Prefetch, MaxSlots)
+	}
+	for _, q := range sortedQueues(c.PerQueue) {
+		o := c.PerQueue[q]
+		switch {
+		case !slices.Contains(queues, q):
+			return fmt.Errorf("%w: PerQueue names %q, which no tasks are taken from", ErrNotRunnable, q)
+		case o.Slots < 0 || o.Weight < 0 || o.Weight > MaxWeight:
+			return fmt.Errorf("%w: queue %q: %d slots, weight %d: slots are not negative, weights 0 to %d", ErrNotRunnable, q, o.Slots, o.Weight, MaxWeight)
+		}
+	}
+	return nil
+}
+
+// shared tells whether queues have slots or weights of their own.
+func (c Config) shared() bool {
+	for _, o := range c.PerQueue { // Any order: it is a question about all
+		if o.Slots > 0 || o.Weight > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func sortedQueues(m map[string]QueueConfig) []string {
+	names := make([]string, 0, len(m))
+	for q := range m { // Any order: sorted below
+		names = append(names, q)
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	return names
+}

@@ -1,0 +1,228 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// giveBackFor bounds what is done about claims that nothing is begun with.
+const giveBackFor = 5 * time.Second
+
+// pull is the source that asks: with claims that wait, at any node, for as many
+// tasks as there is room for. It has no session; that a task was cancelled it
+// learns from the refused renewal.
+type pull struct {
+	client *client.Client
+	lease  time.Duration
+	name   string
+	shared bool // queues have slots or weights of their own
+	clock  func() stamp
+	log    *slog.Logger
+
+	// Of take alone.
+	unsure *client.ClaimRequest // may have been granted tasks that we have not seen
+	credit map[string]float64   // by queue, what its weight has earned it: see split
+}
+
+// take repeats first what has an unknown outcome: under the same number it gets
+// the same grants, so that none is lost. (Design 7.3: requests carry a session
+// and a number.)
+func (p *pull) take(ctx context.Context, d demand) ([]granted, error) {
+	if p.unsure != nil {
+		again := *p.unsure
+		again.Wait = 0
+		if got, err := p.ask(ctx, again); err != nil || len(got) > 0 {
+			return got, err
+		}
+	}
+	if p.shared {
+		return p.takeShares(ctx, d)
+	}
+	return p.ask(ctx, p.request(d.room, d.wait, d.queues...))
+}
+
+func (p *pull) request(room int, wait time.Duration, queues ...appetite) client.ClaimRequest {
+	r := client.ClaimRequest{Max: room, Wait: wait, Lease: p.lease, Worker: p.name, Number: p.client.NextClaim()}
+	for _, q := range queues {
+		r.Queues = append(r.Queues, q.queue)
+	}
+	return r
+}
+
+// ask makes one claim. What a server grants beyond what was asked for has no
+// place here and is given back.
+func (p *pull) ask(ctx context.Context, r client.ClaimRequest) ([]granted, error) {
+	before := p.clock()
+	claims, err := p.client.Claim(ctx, r)
+	p.unsure = nil
+	if err != nil {
+		if errors.Is(err, client.ErrUnknown) {
+			p.unsure = &r
+		}
+		return nil, err
+	}
+	if len(claims) > r.Max {
+		p.giveBack(ctx, claims[r.Max:])
+		claims = claims[:r.Max]
+	}
+	got := make([]granted, len(claims))
+	for i, c := range claims {
+		got[i] = granted{c, before}
+	}
+	return got, nil
+}
+
+// takeShares asks queue by queue, and waits at all of them when all are empty.
+// The first task that comes then decides nothing: so one is asked for.
+func (p *pull) takeShares(ctx context.Context, d demand) (all []granted, err error) {
+	left, empty := d.room, make([]bool, len(d.queues))
+	for round, divide := range []func([]appetite, []bool, int) []int{p.split, p.leftover} {
+		for i, share := range divide(d.queues, empty, left) {
+			if share == 0 {
+				continue
+			}
+			q := &d.queues[i]
+			got, err := p.ask(ctx, p.request(share, 0, *q))
+			all, left, q.room = append(all, got...), left-len(got), q.room-len(got)
+			if err != nil {
+				if len(all) > 0 {
+					return all, nil // the next call will say
+				}
+				return nil, err
+			}
+			if round == 0 { // what others do not need costs nothing
+				p.credit[q.queue] -= float64(len(got))
+			}
+			if empty[i] = len(got) < share; empty[i] {
+				p.credit[q.queue] = 0 // who has no need does not save up
+			}
+		}
+		if left == 0 || !slices.Contains(empty, true) {
+			break
+		}
+	}
+	if len(all) > 0 || d.wait == 0 {
+		return all, nil
+	}
+	return p.ask(ctx, p.request(1, d.wait, d.queues...))
+}
+
+// split shares room by weight: deficit round robin (Shreedhar and Varghese,
+// SIGCOMM 1995) with tasks as the unit. What a share falls short of by rounding
+// or by a queue's slots is kept as credit, up to one round's.
+func (p *pull) split(queues []appetite, empty []bool, room int) []int {
+	weights := 0
+	for i := range queues {
+		if !empty[i] {
+			weights += queues[i].weight
+		}
+	}
+	for i, q := range queues {
+		if !empty[i] {
+			earned := float64(room*q.weight) / float64(weights)
+			p.credit[q.queue] = min(p.credit[q.queue]+earned, earned+1)
+		}
+	}
+	order := p.byCredit(queues)
+	shares := make([]int, len(queues))
+	for _, i := range order {
+		if !empty[i] {
+			shares[i] = max(min(int(p.credit[queues[i].queue]), queues[i].room, room), 0)
+			room -= shares[i]
+		}
+	}
+	for _, i := range order { // of what rounding has left one each, first to whom most is owed
+		if !empty[i] && room > 0 && shares[i] < queues[i].room {
+			shares[i]++
+			room--
+		}
+	}
+	return shares
+}
+
+// leftover offers what is left to the queues that gave all they were asked for.
+func (p *pull) leftover(queues []appetite, empty []bool, room int) []int {
+	shares := make([]int, len(queues))
+	for _, i := range p.byCredit(queues) {
+		if !empty[i] {
+			shares[i] = min(queues[i].room, room)
+			room -= shares[i]
+		}
+	}
+	return shares
+}
+
+// byCredit are the indices of queues, the one that most is owed to first.
+func (p *pull) byCredit(queues []appetite) []int {
+	order := make([]int, len(queues))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(p.credit[queues[b].queue], p.credit[queues[a].queue])
+	})
+	return order
+}
+
+func (p *pull) renew(ctx context.Context, claims []client.Ref) ([]client.RenewResult, stamp, error) {
+	before := p.clock()
+	results, err := p.client.Renew(ctx, claims, p.lease)
+	return results, before, err
+}
+
+func (p *pull) report(ctx context.Context, claim client.Ref, o outcome) (nornv1.State, error) {
+	if o.failed != nil {
+		return p.client.Fail(ctx, claim.ID, claim.Token, *o.failed)
+	}
+	_, err := p.client.Complete(ctx, claim.ID, claim.Token, o.done)
+	return nornv1.State_STATE_COMPLETED, err
+}
+
+func (p *pull) release(ctx context.Context, claims ...client.Ref) error {
+	results, err := p.client.Release(ctx, claims...)
+	errs := []error{err}
+	for _, r := range results {
+		errs = append(errs, r.Err)
+	}
+	return errors.Join(errs...)
+}
+
+// giveBack gives claims back that there is no place for.
+func (p *pull) giveBack(ctx context.Context, claims []*client.Claim) {
+	if len(claims) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackFor)
+	defer cancel()
+	refs := make([]client.Ref, len(claims))
+	for i, c := range claims {
+		refs[i] = c.Ref()
+	}
+	if err := p.release(ctx, refs...); err != nil {
+		p.log.Warn("claims could not be released and will lapse", "claims", len(refs), "error", err)
+	}
+}
+
+// close asks for what a claim was granted whose answer was not waited for, and
+// gives it back: otherwise it would block the tasks and cost attempts.
+func (p *pull) close(ctx context.Context) {
+	if p.unsure == nil {
+		return
+	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackFor)
+	defer cancel()
+	again := *p.unsure
+	again.Wait = 0
+	claims, err := p.client.Claim(asking, again)
+	if err != nil {
+		p.log.Warn("tasks may have been granted on the way out; their claims will lapse", "error", err)
+	}
+	p.giveBack(ctx, claims)
+}

@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// conclude says what came of a task whose handler has returned.
+func (w *Worker) conclude(j *job, err error, took time.Duration) {
+	cause := context.Cause(j.ctx)
+	first := j.settle()
+	switch {
+	case err == nil:
+		w.complete(j, took) // work that is done counts, however late
+	case !first: // the task has failed already
+	case context.Cause(j.claim) != nil:
+		w.tell(Event{Kind: Lost, Task: j.task, Err: context.Cause(j.claim), Took: took})
+	case errors.Is(cause, ErrShutdown):
+		w.release(j, err, took)
+	case errors.Is(cause, ErrTimeout) && !steers(err):
+		if !errors.Is(err, ErrTimeout) {
+			err = errors.Join(ErrTimeout, err)
+		}
+		w.failed(j, err, took)
+	default:
+		w.failed(j, err, took)
+	}
+}
+
+func steers(err error) bool {
+	var s *steered
+	return errors.As(err, &s)
+}
+
+// failed reports a failure, steered by its error.
+func (w *Worker) failed(j *job, err error, took time.Duration) {
+	o, kind := client.FailOptions{Error: err.Error()}, Failed
+	var s *steered
+	if errors.As(err, &s) {
+		o.RetryIn, o.Discard, o.Uncounted = s.in, s.discard, s.snooze
+		if s.snooze {
+			kind = Snoozed
+		}
+	}
+	ctx, cancel := w.reporting()
+	defer cancel()
+	state, told := w.source.report(ctx, j.task.claim.Ref(), outcome{failed: &o})
+	if told == nil && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
+		w.mu.Lock()
+		w.retries[j.task.ID()] = struct{}{}
+		w.mu.Unlock()
+	}
+	w.reported(j, kind, err, told, took)
+}
+
+// reporting is a context for one report.
+func (w *Worker) reporting() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.final, reportFor)
+}
+
+func (w *Worker) complete(j *job, took time.Duration) {
+	ctx, cancel := w.reporting()
+	defer cancel()
+	var o outcome
+	if seq, ok := j.task.seal(ctx); ok {
+		o.done.Seq = &seq
+	}
+	if r := j.task.result.Load(); r != nil {
+		o.done.Result = *r
+	}
+	_, err := w.source.report(ctx, j.task.claim.Ref(), o)
+	w.reported(j, Completed, nil, err, took)
+}
+
+// release gives a task back.
+func (w *Worker) release(j *job, why error, took time.Duration) {
+	ctx, cancel := w.reporting()
+	defer cancel()
+	w.reported(j, Released, why, w.source.release(ctx, j.task.claim.Ref()), took)
+}
+
+// reported tells of a report that was made or failed.
+func (w *Worker) reported(j *job, kind EventKind, why, err error, took time.Duration) {
+	switch {
+	case err == nil:
+	case errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrNotFound):
+		kind, why = Lost, err
+	default:
+		w.cfg.Logger.Error("what came of a task could not be reported", "task", j.task.ID(), "report", string(kind), "error", err)
+		kind, why = Unreported, errors.Join(err, why)
+	}
+	w.tell(Event{Kind: kind, Task: j.task, Err: why, Took: took})
+}

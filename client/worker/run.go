@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+)
+
+// TimeoutHeader is the header of a task that says how long a handler may work on
+// it, as in "90s": it counts instead of what the worker says. What is no duration
+// over zero is logged and does not count.
+const TimeoutHeader = "norn-timeout"
+
+// dispatch gives slots to jobs in the order in which they were granted, which
+// is that of their priority. It ends with the queue.
+func (w *Worker) dispatch() {
+	for j := range w.queue {
+		if cause := w.slotFor(j); cause != nil {
+			go w.returnUnused(j, cause)
+			continue
+		}
+		go w.work(j)
+	}
+}
+
+// errTooLate is why a task is given back whose claim would end too soon.
+var errTooLate = errors.New("too little of the lease is left to begin")
+
+// slotFor waits for a slot. The error is why the job shall not begin.
+func (w *Worker) slotFor(j *job) (cause error) {
+	select {
+	case w.slots <- struct{}{}:
+	case <-w.stopped.Done():
+		return ErrShutdown
+	case <-j.ctx.Done():
+		return context.Cause(j.ctx)
+	}
+	// Of several cases that are ready select takes any.
+	switch {
+	case w.isStopping():
+		cause = ErrShutdown
+	case j.left() < w.cfg.MinLease && j.ctx.Err() == nil:
+		cause = errTooLate
+	case j.ctx.Err() != nil:
+		cause = context.Cause(j.ctx)
+	}
+	if cause != nil {
+		<-w.slots
+	}
+	return cause
+}
+
+// returnUnused gives a task back that was not begun.
+func (w *Worker) returnUnused(j *job, cause error) {
+	defer w.drop(j)
+	w.release(j, cause, 0)
+}
+
+// work runs the handler in a slot and reports.
+func (w *Worker) work(j *job) {
+	defer w.drop(j)
+	defer func() { <-w.slots }()
+	began := time.Now()
+	w.tell(Event{Kind: Started, Task: j.task})
+	unlimit := w.limit(j)
+	unwatch := w.watchReturn(j, began)
+	err := errGoexit
+	// Deferred, because a handler may end this goroutine.
+	defer func() {
+		unlimit()
+		unwatch()
+		w.conclude(j, err, time.Since(began))
+	}()
+	err = call(w.handler(j.task.Queue()), j)
+}
+
+// call runs a handler; a panic is an error.
+func call(h Handler, j *job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if h == nil {
+		return errors.New("no handler for queue " + j.task.Queue())
+	}
+	return h(j.ctx, j.task)
+}
+
+// limit ends the handler's context when its time is over. The function it returns
+// ends the limit.
+func (w *Worker) limit(j *job) func() {
+	d := w.timeout(j.task)
+	if d <= 0 {
+		return func() {}
+	}
+	t := time.AfterFunc(d, func() { j.end(ErrTimeout) })
+	return func() { t.Stop() }
+}
+
+// timeout is how long a handler may work on a task, 0: as long as it likes.
+func (w *Worker) timeout(t *Task) time.Duration {
+	if text, ok := t.Headers()[TimeoutHeader]; ok {
+		d, err := time.ParseDuration(text)
+		if err == nil && d > 0 {
+			return d
+		}
+		w.cfg.Logger.Warn("a task's time-out makes no sense", "task", t.ID(), "header", TimeoutHeader, "value", text)
+	}
+	if d := w.cfg.PerQueue[t.Queue()].Timeout; d != 0 {
+		return d
+	}
+	return w.cfg.Timeout
+}
+
+// watchReturn sees to it that a handler that does not return in time after the
+// end of its context is noticed. The function it returns ends the watch.
+func (w *Worker) watchReturn(j *job, began time.Time) func() {
+	returned := make(chan struct{})
+	unlink := context.AfterFunc(j.ctx, func() {
+		t := time.NewTimer(w.cfg.Grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			w.abandon(j, time.Since(began))
+		case <-returned:
+		}
+	})
+	return func() {
+		unlink()
+		close(returned)
+	}
+}
+
+// abandon tells of a handler that does not return although its context has ended.
+// Its slot is taken until it does. A task whose time is over fails all the same:
+// a handler that hangs must not keep it for ever.
+func (w *Worker) abandon(j *job, took time.Duration) {
+	cause := context.Cause(j.ctx)
+	w.cfg.Logger.Warn("a handler does not return although its context has ended; its slot is lost until it does",
+		"task", j.task.ID(), "queue", j.task.Queue(), "cause", cause)
+	w.tell(Event{Kind: Stuck, Task: j.task, Err: cause, Took: took})
+	if errors.Is(cause, ErrTimeout) && j.settle() {
+		w.failed(j, ErrTimeout, took)
+	}
+}

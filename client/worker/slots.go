@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"sync"
+	"time"
+)
+
+// ledger counts the claims that are held, in all and by queue.
+type ledger struct {
+	order []string // queues, as configured
+	size  int      // claims at once
+
+	mu     sync.Mutex // guards the fields below
+	held   int
+	queues map[string]*lane
+	freed  chan struct{} // closed when a claim ends
+	opened chan struct{} // closed when a queue that was full is not any more
+}
+
+// lane is the part of a queue.
+type lane struct {
+	limit, held, weight int
+}
+
+func newLedger(cfg Config, queues []string) *ledger {
+	l := &ledger{
+		order: queues, size: cfg.Slots + cfg.Prefetch, queues: make(map[string]*lane, len(queues)),
+		freed: make(chan struct{}), opened: make(chan struct{}),
+	}
+	for _, q := range queues {
+		o := cfg.PerQueue[q]
+		ln := &lane{limit: l.size, weight: max(o.Weight, 1)}
+		if o.Slots > 0 {
+			ln.limit = min(o.Slots, l.size)
+		}
+		l.queues[q] = ln
+	}
+	return l
+}
+
+// demand is the room there is now; freed is closed when there is more. opened is
+// closed when a queue that the demand leaves out has room again.
+func (l *ledger) demand(wait time.Duration) (d demand, freed, opened <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d = demand{room: l.size - l.held, wait: wait}
+	for _, q := range l.order {
+		ln := l.queues[q]
+		if room := min(ln.limit-ln.held, d.room); room > 0 {
+			d.queues = append(d.queues, appetite{queue: q, room: room, weight: ln.weight})
+		}
+	}
+	return d, l.freed, l.opened
+}
+
+// take counts a claim, unless there is no room for it.
+func (l *ledger) take(queue string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln := l.queues[queue]
+	if ln == nil || l.held >= l.size || ln.held >= ln.limit {
+		return false
+	}
+	l.held++
+	ln.held++
+	return true
+}
+
+// give counts the end of a claim.
+func (l *ledger) give(queue string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln := l.queues[queue]
+	if ln.held == ln.limit {
+		close(l.opened)
+		l.opened = make(chan struct{})
+	}
+	l.held--
+	ln.held--
+	close(l.freed)
+	l.freed = make(chan struct{})
+}
+
+// idle tells whether no claim is held; otherwise changed is closed when one
+// ends.
+func (l *ledger) left() (held int, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held, l.freed
+}
