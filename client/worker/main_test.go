@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -130,9 +131,15 @@ func (q *queue) claim(m *nornv1.ClaimRequest) fakenode.Answer {
 		q.mu.Lock()
 		grants, again := q.granted[m.GetRequestNo()]
 		if !again {
-			n := min(len(q.ready), int(m.GetMaxTasks()))
-			grants, q.ready = q.ready[:n], q.ready[n:]
-			if n > 0 {
+			var rest []*nornv1.Grant
+			for _, g := range q.ready {
+				if len(grants) < int(m.GetMaxTasks()) && slices.Contains(m.GetQueues(), g.GetTask().GetQueue()) {
+					grants = append(grants, g)
+				} else {
+					rest = append(rest, g)
+				}
+			}
+			if q.ready = rest; len(grants) > 0 {
 				q.granted[m.GetRequestNo()] = grants
 			}
 		}
@@ -187,7 +194,9 @@ func start(t testing.TB, q *queue, cfg Config, h Handler, prepare ...func(*Worke
 	r := &rig{q: q, ran: make(chan error, 1), events: make(chan Event, 1000)}
 	cfg.OnEvent = func(e Event) { r.events <- e }
 	r.Worker = New(c, cfg)
-	r.Handle("q", h)
+	if h != nil {
+		r.Handle("q", h)
+	}
 	for _, f := range prepare {
 		f(r.Worker)
 	}
