@@ -56,6 +56,7 @@ func Rows() []Row {
 		{Dir: "node/peer", Layer: 6, Never: []string{"claim", "election", "session", "store", "vnode"}, Why: "it carries what nodes say to each other and does not judge it; impure, because sockets are"},
 		{Dir: "client", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session"}, Why: "a program that imports the client must not link the server"},
 		{Dir: "client/worker", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session", "client"}, Why: "a program that imports the worker SDK must not link the server"},
+		{Dir: "client/outbox", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session", "client"}, Why: "a program that imports the outbox must link neither the server nor a database driver"},
 		{Dir: "web", Layer: 7, Never: []string{"vnode", "store"}, Why: "pages see the node through the small Backend interface only"},
 		{Dir: "client/norntest", Layer: 8, Why: "an in-process server for the tests of users"},
 		{Dir: "cmd", Layer: 8, Why: "flags, wiring, output"},

@@ -1,0 +1,102 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+)
+
+// insert writes rows, at least one.
+func (t table) insert(rows []row) (string, []any) {
+	const one = "(?, ?, ?, ?, ?, ?, ?)"
+	args := make([]any, 0, 7*len(rows))
+	for i := range rows {
+		r := &rows[i]
+		var options any
+		if r.options != nil {
+			options = string(r.options)
+		}
+		args = append(args, r.id.String(), r.queue, int64(r.priority), r.payload, options, r.created, r.created)
+	}
+	return t.sql("INSERT INTO TABLE (id, queue, priority, payload, options, created, due) VALUES " +
+		one + strings.Repeat(", "+one, len(rows)-1)), args
+}
+
+// head is what is first known of a row that is due.
+type head struct {
+	id   string
+	due  int64
+	size int
+}
+
+// heads reads the rows that are due, at most limit.
+func (t table) heads(ctx context.Context, q Queryer, now int64, limit int, lock bool) ([]head, error) {
+	statement := "SELECT id, due, LENGTH(payload) FROM TABLE WHERE aside = 0 AND due <= ? ORDER BY due, id LIMIT ?"
+	if lock {
+		statement += " FOR UPDATE SKIP LOCKED"
+	}
+	rows, err := q.QueryContext(ctx, t.sql(statement), now, limit)
+	if err != nil {
+		return nil, err
+	}
+	var out []head
+	for rows.Next() {
+		var h head
+		if err := rows.Scan(&h.id, &h.due, &h.size); err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		out = append(out, h)
+	}
+	return out, errors.Join(rows.Err(), rows.Close())
+}
+
+// bodies reads rows by ID. strange are those that cannot be read at all.
+func (t table) bodies(ctx context.Context, q Queryer, ids []string) (out []row, strange []refusal, err error) {
+	statement, args := t.in("SELECT id, queue, priority, payload, options, created, attempts FROM TABLE WHERE id IN", ids)
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for rows.Next() {
+		var r row
+		var text string
+		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &r.created, &r.attempts)
+		if bad == nil {
+			r.id, bad = id.Parse(text)
+		}
+		switch {
+		case bad == nil:
+			out = append(out, r)
+		case text == "":
+			return nil, nil, errors.Join(bad, rows.Close())
+		default:
+			strange = append(strange, refusal{id: text, aside: true, err: fmt.Errorf("%w: %w", ErrTask, bad)})
+		}
+	}
+	return out, strange, errors.Join(rows.Err(), rows.Close())
+}
+
+// settle carries out what became of rows.
+func (t table) settle(ctx context.Context, db Execer, done []string, refused []refusal, now time.Time) error {
+	if len(done) > 0 {
+		statement, args := t.in("DELETE FROM TABLE WHERE id IN", done)
+		if _, err := db.ExecContext(ctx, statement, args...); err != nil {
+			return fmt.Errorf("deleting %d rows: %w", len(done), err)
+		}
+	}
+	for _, r := range refused {
+		aside := 0
+		if r.aside {
+			aside = 1
+		}
+		if _, err := db.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = attempts + 1, due = ?, aside = ?, error = ? WHERE id = ?"),
+			now.Add(r.delay).UnixMilli(), aside, short(r.err), r.id); err != nil {
+			return fmt.Errorf("putting off row %s: %w", r.id, err)
+		}
+	}
+	return nil
+}
