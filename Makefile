@@ -79,6 +79,14 @@ SIMARGS ?=
 sim: ## the simulator: SEEDS=1000 seeds of one node from SEED=1, a 20th of clusters (SIMARGS='-nodes=many -events=0': only clusters, all of a history)
 	@mkdir -p bin && go build -o bin/sim ./jepsen/sim/cmd && bin/sim -seed $(SEED) -seeds $(SEEDS) $(SIMARGS)
 
+SECONDS_OF_FAULTS = $(if $(filter command line environment,$(origin SECONDS)),$(SECONDS),30)
+FAULT    ?= partition
+WORKLOAD ?= enqueue
+LABARGS  ?=
+.PHONY: lab
+lab: build ## real nodes, real faults: FAULT=partition WORKLOAD=enqueue SECONDS=30 SEED=1 (LABARGS=-list: all there are)
+	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -norn bin/norn -fault "$(FAULT)" -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
+
 .PHONY: demo
 demo: build ## the guided tour on real input
 	bin/norn demo
@@ -87,7 +95,7 @@ demo: build ## the guided tour on real input
 proto: ## regenerate proto/norn/v1/*.pb.go (needs protoc)
 	.ci/proto
 
-NOT_BUILT := model mutants lab lab-all
+NOT_BUILT := model mutants lab-all
 .PHONY: $(NOT_BUILT)
 $(NOT_BUILT):
 	@echo "make $@: not built yet: see README status" >&2; exit 1

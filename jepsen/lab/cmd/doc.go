@@ -1,0 +1,12 @@
+// Command cmd runs the laboratory, as `make lab` does.
+//
+//	-norn FILE       the program under test
+//	-fault NAMES     which faults, with commas between; -workload NAME
+//	-seconds N       how long faults come
+//	-seed N -nodes N -proxy
+//	-out DIR         where the report and the history go
+//	-list            the faults and workloads there are
+//
+// Exit status: 0 passed, 1 a promise was broken or too little happened, 2 it
+// could not be run, 3 this machine does not allow it.
+package main

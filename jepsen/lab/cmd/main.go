@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/lab"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	var cfg lab.Config
+	var seconds int
+	var out string
+	var list bool
+	flag.StringVar(&cfg.Norn, "norn", "bin/norn", "the program under test")
+	flag.StringVar(&cfg.Fault, "fault", "partition", "faults, with commas between; mix: all that need nothing special")
+	flag.StringVar(&cfg.Workload, "workload", "", "workload")
+	flag.IntVar(&seconds, "seconds", 30, "how long faults come")
+	flag.Uint64Var(&cfg.Seed, "seed", 1, "which faults, in which order and for how long")
+	flag.IntVar(&cfg.Nodes, "nodes", 3, "nodes to begin with")
+	flag.BoolVar(&cfg.Proxy, "proxy", false, "nodes on loopback behind a proxy, also where network namespaces are allowed")
+	flag.StringVar(&out, "out", filepath.Join("bin", "lab"), "directory of reports and histories")
+	flag.BoolVar(&list, "list", false, "list faults and workloads")
+	flag.Parse()
+	if list {
+		return show()
+	}
+	cfg.Duration = time.Duration(seconds) * time.Second
+	cfg.Progress = os.Stderr
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, err := lab.Run(ctx, cfg)
+	var not *lab.NotRun
+	switch {
+	case errors.As(err, &not):
+		fmt.Println(not)
+		return 3
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if err := errors.Join(r.Markdown(os.Stdout), save(out, r)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if r.Verdict != lab.Passed {
+		return 1
+	}
+	return 0
+}
+
+// show lists what there is.
+func show() int {
+	for _, f := range lab.Faults() {
+		fmt.Printf("fault     %-16s %s\n", f.Name, f.About)
+	}
+	for _, w := range lab.Workloads() {
+		fmt.Printf("workload  %-16s %s\n", w.Name, w.About)
+	}
+	return 0
+}
+
+// save writes the report and the history into files named after the run.
+func save(dir string, r *lab.Result) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%d", r.Config.Fault, r.Config.Workload, r.Config.Seed))
+	report, err := os.Create(name + ".md")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.Markdown(report), report.Close()); err != nil {
+		return err
+	}
+	events, err := os.Create(name + ".jsonl")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(history.Write(events, r.Events), events.Close()); err != nil {
+		return err
+	}
+	fmt.Printf("\nreport %s.md, history %s.jsonl\n", name, name)
+	return nil
+}

@@ -1,0 +1,201 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+)
+
+// Config is what [Run] is asked for.
+type Config struct {
+	Norn     string        // the program under test; required
+	Nodes    int           // 0: 3
+	Fault    string        // of [Faults]; several with commas between come in turn; "": none
+	Workload string        // of [Workloads]; "": enqueue
+	Duration time.Duration // of the storm; 0: 20 s. Starting, healing and reading come on top
+	Seed     uint64        // of the choice of faults, their order and length
+	Proxy    bool          // nodes on loopback behind a proxy, also where namespaces are allowed
+	Dir      string        // for all files; "": a temporary one, removed in the end
+	Progress io.Writer     // hears of every step; nil: nobody
+}
+
+// Limits of a run.
+const (
+	partitions = 16
+	replicas   = 3
+	maxNodes   = 9 // those that join and go included
+	// rest is how long a healed cluster may take until it is whole.
+	rest = 2 * time.Minute
+	// most is how long anything may take beyond the storm.
+	most = 8 * time.Minute
+)
+
+// lab is one run.
+type lab struct {
+	cfg      Config
+	dir      string
+	rec      *recorder
+	rnd      *rand.Rand // of the nemesis, one goroutine
+	net      network
+	clients  []*client.Client
+	findings []finding
+	nodes    []*process
+	onDisk   []int // tasks that each node had in the end
+
+	mu             sync.Mutex // guards what follows
+	links          map[way]link
+	windows        []Window
+	wipes          map[int][]int64 // by node, when what it kept was taken away
+	thin           []thin
+	equals         []int64 // when a look at all replicas began that found them equal
+	probes         map[int]*Probe
+	counts         []string // of tasks, as the program says through each node
+	lossesForgiven int
+}
+
+// finding is something wrong that the checker of histories cannot see.
+type finding struct{ invariant, text string }
+
+func (l *lab) found(invariant, format string, args ...any) {
+	l.findings = append(l.findings, finding{invariant, fmt.Sprintf(format, args...)})
+	l.say("FOUND %s: %s", invariant, fmt.Sprintf(format, args...))
+}
+
+// say tells of a step.
+func (l *lab) say(format string, args ...any) {
+	if l.cfg.Progress != nil {
+		_, _ = fmt.Fprintf(l.cfg.Progress, "%7.1fs %s\n", time.Since(l.rec.began).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// note says it and writes it down.
+func (l *lab) note(format string, args ...any) {
+	l.rec.note(fmt.Sprintf(format, args...))
+	l.say(format, args...)
+}
+
+// open makes the directory and the network of a run.
+func open(cfg Config, shaped bool) (*lab, error) {
+	l := &lab{
+		cfg: cfg, rec: newRecorder(), rnd: rand.New(rand.NewPCG(cfg.Seed, 0)),
+		links: map[way]link{}, wipes: map[int][]int64{}, probes: map[int]*Probe{},
+	}
+	if _, err := os.Stat(cfg.Norn); err != nil {
+		return nil, fmt.Errorf("the program under test: %w", err)
+	}
+	var err error
+	if l.dir, err = makeDir(cfg.Dir); err != nil {
+		return nil, err
+	}
+	why := namespaces()
+	if why == nil && !cfg.Proxy && !shaped {
+		l.net, err = newNetns()
+	} else {
+		l.net, err = newProxied()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(l.dir))
+	}
+	return l, nil
+}
+
+// close ends all processes of the run and removes what it has made.
+func (l *lab) close() error {
+	var all []error
+	for _, c := range l.clients {
+		all = append(all, c.Close())
+	}
+	for _, p := range l.nodes {
+		all = append(all, p.kill())
+	}
+	all = append(all, l.net.close())
+	return errors.Join(append(all, os.RemoveAll(l.dir))...)
+}
+
+// dial makes a client of some nodes that lives as long as the run.
+func (l *lab) dial(timeout time.Duration, nodes ...*process) (*client.Client, error) {
+	var addresses []string
+	for _, p := range nodes {
+		addresses = append(addresses, p.dial)
+	}
+	c, err := client.Dial(context.Background(), addresses, client.WithTimeout(timeout), client.WithAgent("norn-lab"))
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.clients = append(l.clients, c)
+	}
+	return c, err
+}
+
+// add makes room for one more node.
+func (l *lab) add() (*process, error) {
+	n := len(l.nodes)
+	if n >= maxNodes {
+		return nil, fmt.Errorf("%d nodes are the most", maxNodes)
+	}
+	at, err := l.net.place(n)
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("n%d", n+1)
+	p := &process{
+		place: at, name: name, n: n, norn: l.cfg.Norn, data: filepath.Join(l.dir, name), log: filepath.Join(l.dir, name+".log"),
+		args: []string{
+			"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
+			"--memtable-size", "4MiB", "--eta", "200ms", "--disk-reserve", "64MiB", "--disk-stop", "16MiB",
+		},
+	}
+	l.nodes = append(l.nodes, p)
+	return p, os.Mkdir(p.data, 0o700)
+}
+
+// begin starts a node that joins the others; it does not wait.
+func (l *lab) begin(p *process) error {
+	var more []string
+	for _, other := range l.nodes {
+		if other != p && !other.gone && other.cmd != nil {
+			more = append(more, "--join", other.advertise)
+		}
+	}
+	return p.start(more...)
+}
+
+// members are the nodes that are to run.
+func (l *lab) members() (all []*process) {
+	for _, p := range l.nodes {
+		if !p.gone {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// relink makes the links what they are now to be.
+func (l *lab) relink(change func(map[way]link)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(l.links)
+	return l.net.set(l.links)
+}
+
+// linked gives the links between a node and this process.
+func (l *lab) linked(p *process) (there, back link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.links[way{driver, p.n}], l.links[way{p.n, driver}]
+}
+
+// wiped writes down that a node has lost what it kept.
+func (l *lab) wiped(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wipes[p.n] = append(l.wipes[p.n], int64(time.Since(l.rec.began)))
+}

@@ -1,0 +1,40 @@
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"strings"
+)
+
+// alarms are what must never be in the log of a node (I18).
+var alarms = []string{"panic:", "fatal error:", "DATA RACE", "goroutine stack exceeds"}
+
+// logOf gives the end of a node's log as an error, for one that does not serve.
+func (l *lab) logOf(p *process) error {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err
+	}
+	return errors.New("the end of its log: " + string(b[max(0, len(b)-2000):]))
+}
+
+// alarmed looks for what must never be in a log.
+func (l *lab) alarmed(p *process) error {
+	f, err := os.Open(p.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		for _, a := range alarms {
+			if strings.Contains(lines.Text(), a) {
+				l.found("internal", "the log of %s has: %.300s", p.name, lines.Text())
+				return lines.Err()
+			}
+		}
+	}
+	return lines.Err()
+}

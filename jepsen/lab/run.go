@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// Run does one run. The error is a [NotRun], or says why it could not be done;
+// what was found in a run that was done is in its result.
+func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
+	if cfg.Nodes == 0 {
+		cfg.Nodes = replicas
+	}
+	if cfg.Duration <= 0 {
+		cfg.Duration = 20 * time.Second
+	}
+	if cfg.Workload == "" {
+		cfg.Workload = Workloads()[0].Name
+	}
+	i := slices.IndexFunc(Workloads(), func(w Workload) bool { return w.Name == cfg.Workload })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no workload %q", cfg.Workload)
+	}
+	faults, err := find(cfg.Fault)
+	if err != nil {
+		return nil, err
+	}
+	shaped := false
+	for _, f := range faults {
+		shaped = shaped || f.shaped
+		if f.needs != nil {
+			if err := f.needs(&cfg); err != nil {
+				return nil, err
+			}
+		}
+		cfg.Nodes = max(cfg.Nodes, f.nodes)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Duration+most)
+	defer cancel()
+	l, err := open(cfg, shaped)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	return l.run(ctx, faults, Workloads()[i])
+}
+
+// run does it; whatever comes of it, everything is closed afterwards.
+func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, error) {
+	if err := l.start(ctx); err != nil {
+		return nil, err
+	}
+	storm, over := context.WithTimeout(ctx, l.cfg.Duration)
+	defer over()
+	c := &crew{lab: l, ctx: storm}
+	err := w.begin(c)
+	if err == nil {
+		err = (&nemesis{l, storm}).storm(faults)
+	}
+	over()
+	c.work.Wait()
+	l.note("the storm is over")
+	if err == nil {
+		err = l.end(ctx, c)
+	}
+	if err != nil && !errors.Is(err, errStuck) {
+		return nil, err
+	}
+	return l.judge(w, err)
+}
+
+// end brings the cluster to rest and reads everything.
+func (l *lab) end(ctx context.Context, c *crew) error {
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	if err := l.readBack(ctx, c); err != nil {
+		return err
+	}
+	l.rec.mu.Lock()
+	events := slices.Clone(l.rec.events)
+	l.rec.mu.Unlock()
+	l.lossesForgiven = l.forgiven(events)
+	return l.disks(ctx, events)
+}
+
+// history is what is judged and kept.
+func (l *lab) history() []*history.Event {
+	l.rec.mu.Lock()
+	defer l.rec.mu.Unlock()
+	return repeated(l.rec.events)
+}

@@ -1,0 +1,186 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// Workload is what clients do.
+type Workload struct {
+	Name, About string
+	// begin makes the clients.
+	begin func(*crew) error
+	// claims: tasks are handed out, and in the end until all are done.
+	claims bool
+}
+
+// Workloads are all there are, the default first.
+func Workloads() []Workload {
+	return []Workload{
+		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers},
+	}
+}
+
+// crew are the clients of a run.
+type crew struct {
+	*lab
+	ctx  context.Context // ends with the storm
+	work sync.WaitGroup
+
+	mu    sync.Mutex // guards known
+	known []id.ID    // some tasks that were sent
+}
+
+// hand is one client: it does one thing after the other.
+type hand struct {
+	*crew
+	process int
+	client  *client.Client
+	node    *process   // the only one it talks to; nil: all
+	rnd     *rand.Rand // its own
+	think   time.Duration
+}
+
+// join makes a client that does something again and again until the storm is
+// over.
+func (c *crew) join(node *process, timeout, think time.Duration, do func(*hand)) error {
+	to := c.members()
+	if node != nil {
+		to = []*process{node}
+	}
+	dialled, err := c.dial(timeout, to...)
+	if err != nil {
+		return err
+	}
+	process := c.rec.process()
+	h := &hand{crew: c, process: process, client: dialled, node: node, rnd: rand.New(rand.NewPCG(c.cfg.Seed, uint64(process))), think: think}
+	c.work.Go(func() {
+		for c.ctx.Err() == nil {
+			do(h)
+			h.pause()
+		}
+	})
+	return nil
+}
+
+// pause waits about as long as the client thinks.
+func (h *hand) pause() {
+	select {
+	case <-h.ctx.Done():
+	case <-time.After(time.Duration(h.rnd.Int64N(int64(2*h.think) + 1))):
+	}
+}
+
+// levels are the write levels of clients that talk to one node. One comes last:
+// it is the one that must work through every node.
+var levels = []client.Durability{client.Quorum, client.All, client.Copies(2), client.One}
+
+// enqueuers are the clients of workload enqueue.
+func (c *crew) enqueuers() error {
+	think := 120 * time.Millisecond
+	for _, p := range c.members() {
+		for i, level := range levels {
+			probe := i == len(levels)-1
+			if err := c.join(p, 3*time.Second, think, func(h *hand) { h.enqueue(level, probe) }); err != nil {
+				return err
+			}
+		}
+		if err := c.join(p, 3*time.Second, think, (*hand).read); err != nil {
+			return err
+		}
+	}
+	for range 3 {
+		if err := c.join(nil, 30*time.Second, think, func(h *hand) { h.enqueue(client.Quorum, false) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxBatch is how many tasks one call of a workload enqueues at most.
+const maxBatch = 12
+
+// tasks makes some new tasks.
+func (h *hand) tasks() []client.Task {
+	all := make([]client.Task, 1+h.rnd.IntN(maxBatch))
+	for i, task := range h.client.NewIDs(len(all)) {
+		all[i] = client.Task{
+			ID: task, Queue: fmt.Sprintf("q%d", h.rnd.IntN(3)), Priority: int32(h.rnd.IntN(3) - 1),
+			Payload: fmt.Appendf(nil, "%s of process %d", task, h.process),
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range all {
+		if len(h.known) < 4096 {
+			h.known = append(h.known, all[i].ID)
+		} else {
+			h.known[h.rnd.IntN(len(h.known))] = all[i].ID
+		}
+	}
+	return all
+}
+
+// enqueue enqueues some new tasks. The probe is the client whose success is the
+// availability of its node (I15).
+func (h *hand) enqueue(level client.Durability, probe bool) {
+	all := h.tasks()
+	asked := &history.Event{Func: history.Enqueue}
+	for i := range all {
+		asked.Items = append(asked.Items, history.Item{Task: all[i].ID, Spec: specOf(&all[i])})
+	}
+	fair := probe && h.reachable()
+	begun := time.Now()
+	h.rec.invoke(h.process, asked)
+	got, err := h.client.EnqueueMany(context.Background(), all, client.WithDurability(level))
+	phase := h.rec.end(asked, err, history.Event{Items: results(asked, got)})
+	fine := phase == history.OK
+	for i, r := range got {
+		fine = fine && r.Err == nil
+		if r.Err == nil && r.Receipt.GetDurableCopies() < 2 {
+			h.thinly(asked.Op, i)
+		}
+	}
+	if fair && h.reachable() {
+		h.probed(h.node, fine, time.Since(begun), err)
+	}
+}
+
+// read reads a task, or the counters.
+func (h *hand) read() {
+	h.mu.Lock()
+	var task id.ID
+	if len(h.known) > 0 {
+		task = h.known[h.rnd.IntN(len(h.known))]
+	}
+	h.mu.Unlock()
+	if task.IsZero() {
+		return
+	}
+	level := client.ReadQuorum
+	if h.rnd.IntN(2) == 0 {
+		level = client.ReadOne
+	}
+	h.get(task, level)
+}
+
+// get reads one task.
+func (h *hand) get(task id.ID, level client.Consistency) history.Phase {
+	asked := h.rec.invoke(h.process, &history.Event{Func: history.Get, Items: items([]id.ID{task})})
+	got, err := h.client.Get(context.Background(), task, client.WithConsistency(level))
+	answer := history.Event{}
+	switch {
+	case err == nil:
+		answer.Items = []history.Item{seen(got)}
+	case kind(err) == "NOT_FOUND":
+		answer.Items, err = []history.Item{{Task: task, State: history.Absent}}, nil
+	}
+	return h.rec.end(asked, err, answer)
+}
