@@ -130,7 +130,7 @@ func (v Verdict) String() string {
 		if d < 0 {
 			d, which = -v.Majority.Hi, "ahead of"
 		}
-		return fmt.Sprintf("this clock is at least %v %s the time of a majority, %v are allowed", time.Duration(d), which, v.Limit/2)
+		return fmt.Sprintf("this clock is at least %v %s the time of a majority, %v are allowed", time.Duration(d).Round(time.Millisecond), which, v.Limit/2)
 	case Scattered:
 		return fmt.Sprintf("no %d of %d clocks agree on a time", v.Need, v.Members)
 	}

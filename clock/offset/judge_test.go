@@ -206,7 +206,7 @@ func TestReasons(t *testing.T) {
 		"three agree":               {3, []int64{0, 0}, false, cohort(3), None, "3 of 3 clocks are within 250ms"},
 		"one is off":                {3, []int64{0, 9 * second}, false, cohort(3), None, "2 of 3"},
 		"nobody answers":            {3, nil, false, cohort(3), Unmeasured, "only 1 of 3"},
-		"behind":                    {3, []int64{9 * second, 9 * second}, false, cohort(3), Off, "8.874"},
+		"behind":                    {3, []int64{9 * second, 9 * second}, false, cohort(3), Off, "8.874s"},
 		"ahead":                     {3, []int64{-9 * second, -9 * second}, false, cohort(3), Off, "ahead of the time of a majority"},
 		"two of three disagree":     {3, []int64{9 * second}, false, cohort(3), Pair, "both stop"},
 		"two of two disagree":       {2, []int64{9 * second}, false, cohort(2), Pair, "both stop"},
@@ -262,9 +262,16 @@ func TestConfirmed(t *testing.T) {
 			t.Errorf("%s: confirmed is %v", name, got)
 		}
 	}
+	// A judgement may be made with a time read before the last answer came.
+	w := newWorld(2)
+	before := w.here()
+	w.mustExchange(t, 1, ms, 0, ms)
+	if !w.p.Confirmed(before, eta) {
+		t.Error("not confirmed with a time read a little earlier")
+	}
 	// A peer that agreed has been silent since; and a clock just set is not
 	// confirmed by what was measured before.
-	w := newWorld(2)
+	w = newWorld(2)
 	w.mustExchange(t, 1, ms, 0, ms)
 	w.nodes[0].wall += 3600 * second
 	if w.p.Confirmed(w.here(), eta) {

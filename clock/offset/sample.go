@@ -12,6 +12,9 @@ func (i Interval) within(d int64) bool { return -d <= i.Lo && i.Hi <= d }
 // beyond tells whether none of it is within d of zero.
 func (i Interval) beyond(d int64) bool { return i.Lo > d || i.Hi < -d }
 
+// grain is how far a reading of a clock may be from what the clock shows, ns.
+const grain = 1000
+
 // sample is what one exchange has shown: the interval of the peer's wall clock
 // minus this node's monotonic one at mono. Kept against the monotonic clock,
 // because the wall clock may be set.
@@ -42,7 +45,7 @@ func (p *Peers) sample(x Exchange) (sample, error) {
 		return sample{}, ErrImpossible
 	}
 	return sample{
-		Interval: Interval{Lo: x.Answered - x.Back.Mono, Hi: x.Received + elapsed - x.Back.Mono},
+		Interval: Interval{Lo: x.Answered - x.Back.Mono - grain, Hi: x.Received + elapsed - x.Back.Mono + grain},
 		mono:     x.Back.Mono,
 		diff:     x.Back.Wall - x.Back.Mono,
 	}, nil
