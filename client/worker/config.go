@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/norn-dev/norn/proto"
 )
 
@@ -57,6 +60,12 @@ type Config struct {
 	ExitWhenEmpty bool
 	// Logger; nil: nothing is logged.
 	Logger *slog.Logger
+	// TracerProvider of OpenTelemetry: a span for each run of a handler, linked to
+	// the span that enqueued the task (see [Inject]); nil: none.
+	TracerProvider trace.TracerProvider
+	// MeterProvider of OpenTelemetry: the instruments are in docs/workers.md; nil:
+	// none.
+	MeterProvider metric.MeterProvider
 	// OnEvent, if set, hears what happens to tasks. It is called from several
 	// goroutines and must be quick.
 	OnEvent func(Event)

@@ -33,6 +33,7 @@ type Event struct {
 }
 
 func (w *Worker) tell(e Event) {
+	w.tel.happened(e)
 	if w.cfg.OnEvent != nil {
 		w.cfg.OnEvent(e)
 	}

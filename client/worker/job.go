@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // job is a claim that is held.
@@ -13,14 +15,14 @@ import (
 // ends then too, and also when the handler shall stop for other reasons: then
 // there is still time to save a checkpoint.
 type job struct {
-	task    *Task
-	grace   time.Duration
-	clock   func() stamp
-	claim   context.Context
-	lose    context.CancelCauseFunc
-	ctx     context.Context
-	end     context.CancelCauseFunc
-	adopted time.Time
+	task  *Task
+	grace time.Duration
+	clock func() stamp
+	claim context.Context
+	lose  context.CancelCauseFunc
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	span  trace.Span // of the handler; nil before it runs
 
 	mu      sync.Mutex // guards the fields below
 	until   time.Time  // when claim ends: the deadline less the grace
@@ -31,7 +33,7 @@ type job struct {
 
 // adopt makes a job of a claim.
 func (w *Worker) adopt(ctx context.Context, g granted) *job {
-	j := &job{grace: w.grace, clock: w.stamp, adopted: time.Now()}
+	j := &job{grace: w.grace, clock: w.stamp}
 	j.claim, j.lose = context.WithCancelCause(ctx)
 	j.ctx, j.end = context.WithCancelCause(j.claim)
 	j.task = newTask(w.client, g.Claim, j)
@@ -39,6 +41,7 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs[j] = struct{}{}
+	w.tel.holds(j.task.Queue(), 1)
 	delete(w.retries, g.ID)
 	if w.killed {
 		j.end(ErrShutdown)
@@ -118,5 +121,6 @@ func (w *Worker) drop(j *job) {
 	w.mu.Lock()
 	delete(w.jobs, j)
 	w.mu.Unlock()
+	w.tel.holds(j.task.Queue(), -1)
 	w.room.give(j.task.Queue())
 }

@@ -41,22 +41,30 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 	}
 	results, before, err := w.source.renew(ctx, refs)
 	if err != nil {
+		w.tel.renewed("failed", len(refs))
 		w.cfg.Logger.Warn("claims could not be renewed", "claims", len(refs), "error", err)
 		return
 	}
+	count := map[string]int{}
 	for i, r := range results {
+		result := "lost"
 		switch {
 		case r.Err == nil:
+			result = "ok"
 			jobs[i].extend(r.Deadline, before)
-		case r.State == nornv1.State_STATE_CANCELLED:
+		case r.State == nornv1.State_STATE_CANCELLED, errors.Is(r.Err, client.ErrCancelled) && ctx.Err() == nil:
+			result = "cancelled"
 			jobs[i].lose(ErrCancelled)
 		case errors.Is(r.Err, client.ErrClaimLost), errors.Is(r.Err, client.ErrNotFound):
 			jobs[i].lose(ErrClaimLost)
-		case errors.Is(r.Err, client.ErrCancelled) && ctx.Err() == nil:
-			jobs[i].lose(ErrCancelled)
 		default:
+			result = "failed"
 			w.cfg.Logger.Warn("a claim could not be renewed", "task", refs[i].ID, "error", r.Err)
 		}
+		count[result]++
+	}
+	for result, n := range count { // Any order: each has its own counter
+		w.tel.renewed(result, n)
 	}
 }
 

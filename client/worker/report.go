@@ -46,7 +46,7 @@ func (w *Worker) failed(j *job, err error, took time.Duration) {
 			kind = Snoozed
 		}
 	}
-	ctx, cancel := w.reporting()
+	ctx, cancel := w.reporting(j)
 	defer cancel()
 	state, told := w.source.report(ctx, j.task.claim.Ref(), outcome{failed: &o})
 	if told == nil && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
@@ -58,12 +58,20 @@ func (w *Worker) failed(j *job, err error, took time.Duration) {
 }
 
 // reporting is a context for one report.
-func (w *Worker) reporting() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.final, reportFor)
+func (w *Worker) reporting(j *job) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(w.final, reportFor)
+	if j.span == nil {
+		return ctx, cancel
+	}
+	ctx, span := w.tel.settling(ctx, j.span, j.task)
+	return ctx, func() {
+		span.End()
+		cancel()
+	}
 }
 
 func (w *Worker) complete(j *job, took time.Duration) {
-	ctx, cancel := w.reporting()
+	ctx, cancel := w.reporting(j)
 	defer cancel()
 	var o outcome
 	if seq, ok := j.task.seal(ctx); ok {
@@ -78,7 +86,7 @@ func (w *Worker) complete(j *job, took time.Duration) {
 
 // release gives a task back.
 func (w *Worker) release(j *job, why error, took time.Duration) {
-	ctx, cancel := w.reporting()
+	ctx, cancel := w.reporting(j)
 	defer cancel()
 	w.reported(j, Released, why, w.source.release(ctx, j.task.claim.Ref()), took)
 }

@@ -63,29 +63,33 @@ func (w *Worker) work(j *job) {
 	defer func() { <-w.slots }()
 	began := time.Now()
 	w.tell(Event{Kind: Started, Task: j.task})
+	ctx, span := w.tel.begin(j.ctx, j.task, began)
+	j.span = span
 	unlimit := w.limit(j)
 	unwatch := w.watchReturn(j, began)
 	err := errGoexit
 	// Deferred, because a handler may end this goroutine.
 	defer func() {
+		took := time.Since(began)
 		unlimit()
 		unwatch()
-		w.conclude(j, err, time.Since(began))
+		w.tel.returned(j.ctx, span, j.task, err, context.Cause(j.ctx))
+		w.conclude(j, err, took)
 	}()
-	err = call(w.handler(j.task.Queue()), j)
+	err = call(ctx, w.handler(j.task.Queue()), j.task)
 }
 
 // call runs a handler; a panic is an error.
-func call(h Handler, j *job) (err error) {
+func call(ctx context.Context, h Handler, t *Task) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	if h == nil {
-		return errors.New("no handler for queue " + j.task.Queue())
+		return errors.New("no handler for queue " + t.Queue())
 	}
-	return h(j.ctx, j.task)
+	return h(ctx, t)
 }
 
 // limit ends the handler's context when its time is over. The function it returns
@@ -124,6 +128,8 @@ func (w *Worker) watchReturn(j *job, began time.Time) func() {
 		select {
 		case <-t.C:
 			w.abandon(j, time.Since(began))
+			<-returned
+			w.tel.unstuck(j.task.Queue())
 		case <-returned:
 		}
 	})

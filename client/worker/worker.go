@@ -52,6 +52,7 @@ type Worker struct {
 	client *client.Client
 	source source
 	cfg    Config
+	tel    *telemetry
 	grace  time.Duration // of the lease, see Config.Grace
 	boot   func() time.Duration
 
@@ -78,7 +79,7 @@ type Worker struct {
 func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
-		client: c, cfg: cfg, grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime, finished: make(chan struct{}),
+		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime, finished: make(chan struct{}),
 		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), retries: make(map[id.ID]struct{}),
 	}
 	w.source = &pull{
