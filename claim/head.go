@@ -3,6 +3,8 @@ package claim
 import (
 	"iter"
 	"sort"
+
+	"github.com/norn-dev/norn/id"
 )
 
 // Ready is one entry of the ready order.
@@ -131,6 +133,30 @@ func (h *Head) Fill(index iter.Seq[Ready]) {
 	if len(h.entries) > 0 {
 		h.low, h.hasLow = h.entries[0].Rank, true
 	}
+}
+
+// nearBest is how many entries behind the best one [Head.Find] looks at when the
+// order alone does not lead to a task: tasks are claimed from the beginning.
+const nearBest = 8
+
+// Find gives the entry of a task, or nil when it is not in the window or not
+// where tasks are claimed: at the place of its ID among those of the best
+// entry's priority, or near the best entry. It is good until the next change.
+func (h *Head) Find(task id.ID) *Ready {
+	live := h.entries[h.first:]
+	if len(live) == 0 {
+		return nil
+	}
+	guess := NewRank(live[0].Rank.Priority(), task.Order(), task)
+	if at := h.search(&guess); at < len(h.entries) && h.entries[at].Rank == guess {
+		return &h.entries[at]
+	}
+	for i := range live[:min(len(live), nearBest)] {
+		if live[i].Rank.Task() == task {
+			return &live[i]
+		}
+	}
+	return nil
 }
 
 // Entries gives the window for changes to Fresh and Body.

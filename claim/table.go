@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"container/heap"
 	"errors"
 	"maps"
 	"slices"
@@ -19,10 +18,15 @@ var ErrLost = errors.New("claim: the claim is no longer held")
 type Held struct {
 	Record
 	Lease clock.Lease // the lease as this process must judge it
+	// Over says that a leader has written that the claim expired. It holds here
+	// until it has lapsed by this process's own rule: a leader with a fast clock
+	// breaks no lease.
+	Over bool
 
-	task  id.ID
-	at    int64 // mono ns at which it lapses by the elapsed rule
-	place int   // its place in the table's heap
+	task   id.ID
+	own    bool          // granted by this process
+	at     int64         // mono ns at which it lapses by the elapsed rule
+	places [orders]int32 // its places in the table's heaps, from 1; 0: in none
 }
 
 // Brief is what the table remembers of a claimed task so that ending the claim
@@ -41,19 +45,43 @@ type Entry struct {
 	Claims []*Held
 }
 
+// Of gives the claim with a token, or nil.
+func (e *Entry) Of(token uint64) *Held {
+	if e == nil {
+		return nil
+	}
+	for _, h := range e.Claims {
+		if h.Token == token {
+			return h
+		}
+	}
+	return nil
+}
+
+// Newest is the claim with the highest token.
+func (e *Entry) Newest() *Held { return e.Claims[len(e.Claims)-1] }
+
+// Known tells whether the task's enqueue is here: without it a claim is kept,
+// but nothing is known of where the task goes back to.
+func (e *Entry) Known() bool { return e.Brief.Queue != "" }
+
 // Table is the claim table of one partition.
 //
 // Invariant: an entry has at least one claim; a task without an entry is free.
 type Table struct {
 	entries map[id.ID]*Entry
-	lapses  lapseHeap
+	heaps   [orders]lapses
 	buffer  time.Duration
 }
 
 // NewTable makes an empty table. buffer is added to every lease before it may
 // lapse; it is at least eta.
 func NewTable(buffer time.Duration) *Table {
-	return &Table{entries: make(map[id.ID]*Entry), buffer: buffer}
+	t := &Table{entries: make(map[id.ID]*Entry), buffer: buffer}
+	for o := range t.heaps {
+		t.heaps[o].order = order(o)
+	}
+	return t
 }
 
 // Len is the number of claimed tasks.
@@ -71,13 +99,21 @@ func (t *Table) Describe(task id.ID, brief Brief) {
 
 // Grant adds a claim that starts now.
 func (t *Table) Grant(task id.ID, brief Brief, r Record, now clock.Time) {
+	t.add(brief, &Held{task: task, Record: r, own: true, Lease: clock.Lease{
+		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono,
+	}})
+}
+
+// Accept adds a claim that another process grants now.
+func (t *Table) Accept(task id.ID, brief Brief, r Record, now clock.Time) {
 	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{
 		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono,
 	}})
 }
 
-// Recover adds a claim that was learned from disk: its elapsed time counts
-// from now, because this process cannot know how much of it has passed.
+// Recover adds a claim that was learned by restart, vote or push: its elapsed
+// time counts from now, because this process cannot know how much of it has
+// passed.
 func (t *Table) Recover(task id.ID, brief Brief, r Record, now clock.Time) {
 	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{
 		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono, Recovered: true,
@@ -98,8 +134,7 @@ func (t *Table) add(brief Brief, h *Held) {
 	e.Claims = append(e.Claims, nil)
 	copy(e.Claims[at+1:], e.Claims[at:])
 	e.Claims[at] = h
-	h.at = h.Lease.LapseAt(t.buffer)
-	heap.Push(&t.lapses, h)
+	t.file(h)
 }
 
 // find gives the newest claim of the task when token names it, else ErrLost.
@@ -124,7 +159,7 @@ func (t *Table) Current(task id.ID, token uint64, now clock.Time) (*Entry, *Held
 	if err != nil {
 		return nil, nil, err
 	}
-	if !h.Lease.Renewable(now) {
+	if h.Over || !h.Lease.Renewable(now) {
 		return nil, nil, ErrLost
 	}
 	return e, h, nil
@@ -142,8 +177,7 @@ func (t *Table) Renew(task id.ID, token uint64, d time.Duration, now clock.Time)
 	}
 	h.Lease = h.Lease.Renew(now, d)
 	h.Record.End, h.Record.Lease = h.Lease.End, h.Lease.Duration
-	h.at = h.Lease.LapseAt(t.buffer)
-	heap.Fix(&t.lapses, h.place)
+	t.file(h)
 	return h, nil
 }
 
@@ -159,7 +193,7 @@ func (t *Table) End(task id.ID, token uint64) (Record, bool) {
 			continue
 		}
 		r := e.Claims[i].Record
-		heap.Remove(&t.lapses, e.Claims[i].place)
+		t.unfile(e.Claims[i])
 		e.Claims = append(e.Claims[:i], e.Claims[i+1:]...)
 		if len(e.Claims) == 0 {
 			delete(t.entries, task)
@@ -177,46 +211,4 @@ func (t *Table) Each(fn func(task id.ID, r *Record)) {
 			fn(task, &h.Record)
 		}
 	}
-}
-
-// Lapsed gives a claim that has lapsed by now. The caller ends it and asks
-// again, until ok is false.
-func (t *Table) Lapsed(now clock.Time) (task id.ID, token uint64, ok bool) {
-	if len(t.lapses) == 0 {
-		return id.ID{}, 0, false
-	}
-	h := t.lapses[0]
-	if !h.Lease.Lapsed(now, t.buffer, false) {
-		return id.ID{}, 0, false
-	}
-	return h.task, h.Token, true
-}
-
-// NextLapse is the monotonic time at which [Table.Lapsed] should be called
-// next, or clock.Never.
-func (t *Table) NextLapse() int64 {
-	if len(t.lapses) == 0 {
-		return clock.Never
-	}
-	return t.lapses[0].at
-}
-
-type lapseHeap []*Held
-
-func (h lapseHeap) Len() int           { return len(h) }
-func (h lapseHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h lapseHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-func (h *lapseHeap) Push(x any) {
-	x.(*Held).place = len(*h)
-	*h = append(*h, x.(*Held))
-}
-func (h *lapseHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return last
 }

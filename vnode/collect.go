@@ -157,6 +157,8 @@ func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
 	if !v.record.settled(tx, v.Partition, task) {
 		return false
 	}
+	v.endClaims(tx, task, 0)
+	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
 	v.shelf.drop(tx, task)
 	return true
 }

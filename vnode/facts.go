@@ -45,24 +45,32 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	if maybe && collected(tx, v.Partition, task) {
 		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
-	return Enqueued{}, begin(v, tx, fact, spec, now)
+	// A claim on it may have come, and gone, before it.
+	fresh := !maybe || !hasKey(tx, appendTask(v.keyspace[:0], tableEnded, v.Partition, task))
+	return Enqueued{}, begin(v, tx, fact, spec, fresh, now)
 }
 
-// begin stores the enqueue of a task that has none here.
-func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, now clock.Time) error {
+// begin stores the enqueue of a task that has none here; fresh says that it
+// surely was never under a claim.
+func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh bool, now clock.Time) error {
 	task := fact.Task
 	v.shelf.put(tx, fact, nil)
 	v.recent.add(task)
-	if v.record.settled(tx, v.Partition, task) {
-		t, err := LoadTask(tx, v.Partition, task)
-		if err != nil {
-			return err
+	others := v.record.settled(tx, v.Partition, task)
+	if others || v.claims.Lookup(task) != nil {
+		t := crdt.NewTask(task, spec)
+		if others {
+			var err error
+			if t, err = LoadTask(tx, v.Partition, task); err != nil {
+				return err
+			}
 		}
+		v.claims.Describe(task, briefOf(t))
 		p := v.goes(t, now)
 		v.enter(tx, task, &p)
 		return nil
 	}
-	p := place{queue: spec.Queue, fresh: true}
+	p := place{queue: spec.Queue, fresh: fresh}
 	if len(fact.Body) <= maxBody {
 		p.body = fact.Body
 	}
@@ -119,7 +127,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		old = bytes.Clone(old) // the view gives its space to the next read
 	}
 	defer v.cfg.OnFact(f.Task)
-	if f.Key.Kind == crdt.KindUpdate && v.claims.Lookup(f.Task) != nil {
+	if e := v.claims.Lookup(f.Task); f.Key.Kind == crdt.KindUpdate && e != nil && e.Known() {
 		v.shelf.put(tx, f, old) // a claimed task stays where it is
 		return added, nil
 	}
@@ -134,6 +142,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		v.shelf.put(tx, f, old)
 		v.record.adopt(tx, v.Partition, f.Task)
 		if f.Key.Kind != crdt.KindUpdate {
+			v.endClaims(tx, f.Task, f.Key.A)
 			v.cfg.OnFinish(v.Partition, f.Task, false)
 		}
 		return added, nil
@@ -174,7 +183,7 @@ func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 // claimed means enqueued and not finished, so there is no completion yet.
 func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact) bool {
 	e := v.claims.Lookup(f.Task)
-	if e == nil {
+	if e == nil || !e.Known() {
 		return false
 	}
 	c, err := crdt.DecodeCompleted(f.Body)
@@ -209,6 +218,9 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 		return
 	}
 	r.Outcome = outcome
+	if outcome == claim.Released {
+		v.releases.note(task, token)
+	}
 	v.cfg.OnEnd(task, &r)
 	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
 	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
@@ -236,25 +248,4 @@ func NextSeq(view store.View, p ring.Partition, task id.ID, token uint64) uint64
 		next++
 	}
 	return next
-}
-
-// Tick moves due tasks and ends lapsed claims. Call it when [Vnode.NextWake]
-// says so; it may leave work for the next call.
-func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
-	if v.epoch == 0 {
-		return nil
-	}
-	if err := v.moveDue(tx, now); err != nil {
-		return err
-	}
-	for n := 0; n < maxMoves; n++ {
-		task, token, ok := v.claims.Lapsed(now)
-		if !ok {
-			return nil
-		}
-		if err := v.expire(tx, task, token, now); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -31,6 +31,7 @@ var ErrExhausted = errors.New("vnode: claim numbers of this epoch are used up")
 // Grant claims the best ready task of a queue. The claim is held from now on,
 // but the worker may hear of it only once the batch is durable.
 func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*Detail, error) {
+	arrive(v, now)
 	q := v.queues[queueName]
 	if q == nil || v.epoch == 0 || q.head.Min() == nil {
 		return nil, ErrNothing
@@ -88,6 +89,7 @@ func (v *Vnode) describe(view store.View, task id.ID, r *claim.Ready) (*Detail, 
 // Renew extends a claim by d from now, or by its present length when d is 0.
 // It returns claim.ErrLost when the claim does not hold any more.
 func (v *Vnode) Renew(tx store.Tx, task id.ID, token uint64, d time.Duration, now clock.Time) (claim.Record, error) {
+	arrive(v, now)
 	if v.epoch == 0 {
 		return claim.Record{}, claim.ErrLost
 	}
@@ -112,6 +114,7 @@ type Failure struct {
 // comes next. A repeated call changes nothing. It returns claim.ErrLost when
 // the token holds no claim.
 func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.State, bool, error) {
+	arrive(v, now)
 	entry, _, err := v.claims.Current(task, f.Token, now)
 	if err == nil && v.epoch == 0 {
 		return 0, false, claim.ErrLost // only a leader says so
@@ -152,6 +155,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 // call changes nothing; claim.ErrLost is returned when the token holds no
 // claim and was not released before.
 func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (bool, error) {
+	arrive(v, now)
 	if _, _, err := v.claims.Current(task, token, now); err != nil {
 		key := appendClaim(nil, tableEnded, v.Partition, task, token)
 		if b, ok := tx.Get(key); ok {
@@ -166,17 +170,6 @@ func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (
 	}
 	_, err := v.conclude(tx, task, token, claim.Released, crdt.Fact{}, false, "", now)
 	return false, err
-}
-
-// expire ends a lapsed claim. It counts as an attempt and the task is ready
-// again at once (design 8).
-func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
-	b := v.claims.Lookup(task).Brief
-	dead := b.Attempts+1 >= b.MaxAttempts
-	fact := crdt.Expired{Token: token, At: now.Wall}.Fact(task)
-	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", b.Attempts+1)
-	_, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
-	return err
 }
 
 // conclude ends one claim with an outcome, writes the fact that says so, and
@@ -201,8 +194,13 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	if err != nil {
 		return 0, err
 	}
-	if t.Finished() {
+	switch {
+	case t.Finished():
 		v.endClaims(tx, task, 0)
+	case t.Enqueued == nil && fact.Key.Kind != 0:
+		v.record.adopt(tx, v.Partition, task)
+	case t.Enqueued != nil && v.claims.Lookup(task) != nil:
+		v.claims.Describe(task, briefOf(t))
 	}
 	is := v.goes(t, now)
 	v.enter(tx, task, &is)

@@ -29,6 +29,7 @@ const (
 	tableOrphans   = 'o' // task -> nothing: facts without their enqueue
 	tableTree      = 'm' // path -> node of the tree over the facts
 	tableGrown     = 'n' // nothing -> nothing: the tree counts every fact
+	tableBallot    = 'b' // nothing -> what the acceptor has promised; never dropped
 	tableDropping  = 'z' // nothing -> nothing: the partition is being deleted
 )
 

@@ -32,7 +32,7 @@ type Merged struct {
 // nothing, when a fact does not pass [crdt.Fact.Check] or is of another task
 // than the first.
 func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, error) {
-	if len(facts) == 1 && facts[0].Key == (crdt.Key{Kind: crdt.KindEnqueued}) && !v.recent.maybe(facts[0].Task) {
+	if len(facts) == 1 && facts[0].Key == (crdt.Key{Kind: crdt.KindEnqueued}) && bare(v, facts[0].Task) {
 		return merging{v, tx, now}.fresh(facts[0])
 	}
 	for i := range facts {
@@ -62,6 +62,16 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 	return m, g.take(task, fresh)
 }
 
+// bare tells, without a read, whether surely no fact of the task is here. A
+// claim that came before the enqueue was taken only on such a task.
+func bare(v *Vnode, task id.ID) bool {
+	if !v.recent.maybe(task) {
+		return true
+	}
+	e := v.claims.Lookup(task)
+	return e != nil && !e.Known() && v.record.orphans == 0
+}
+
 // merging is one [Merge].
 type merging struct {
 	*Vnode
@@ -76,7 +86,7 @@ func (v merging) fresh(f crdt.Fact) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	return Merged{Stored: 1, Spec: &spec}, begin(v.Vnode, v.tx, f, &spec, v.now)
+	return Merged{Stored: 1, Spec: &spec}, begin(v.Vnode, v.tx, f, &spec, true, v.now)
 }
 
 // news gives the facts that change what is here.
@@ -146,6 +156,9 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 		return err
 	}
 	defer v.cfg.OnFact(task)
+	if v.claims.Lookup(task) != nil {
+		v.conclusions(after, fresh)
+	}
 	if after.Enqueued == nil {
 		v.record.adopt(tx, v.Partition, task)
 		if after.Finished() {
@@ -154,25 +167,44 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 		return nil
 	}
 	v.record.settled(tx, v.Partition, task)
-	for _, f := range fresh {
-		switch f.Key.Kind {
-		case crdt.KindFailed:
-			v.endClaim(tx, task, f.Key.A, claim.Failed)
-		case crdt.KindExpired:
-			v.endClaim(tx, task, f.Key.A, claim.Expired)
-		}
-	}
-	if after.Finished() {
-		token := uint64(0)
-		if c := after.Completion(); c != nil {
-			token = c.Token
-		}
-		v.endClaims(tx, task, token)
-	}
 	v.claims.Describe(task, briefOf(after))
 	is := v.goes(after, v.now)
 	v.enter(tx, task, &is)
 	return nil
+}
+
+// conclusions ends the claims that new facts end. A claim that a leader says has
+// expired ends once it has lapsed here too.
+func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
+	for _, f := range fresh {
+		switch f.Key.Kind {
+		case crdt.KindFailed:
+			v.endClaim(v.tx, t.ID, f.Key.A, claim.Failed)
+		case crdt.KindExpired:
+			if v.claims.Expire(t.ID, f.Key.A, v.now, v.term.confirmed) {
+				v.endClaim(v.tx, t.ID, f.Key.A, claim.Expired)
+			}
+		case crdt.KindRequeued:
+			// The task was finished in between, perhaps unseen here.
+			if r, err := crdt.DecodeRequeued(f.Body); err == nil {
+				v.endUpTo(t.ID, r.AfterToken)
+			}
+		}
+	}
+	if t.Finished() {
+		token := uint64(0)
+		if c := t.Completion(); c != nil {
+			token = c.Token
+		}
+		v.endClaims(v.tx, t.ID, token)
+	}
+}
+
+// endUpTo ends the claims of a task up to a token.
+func (v merging) endUpTo(task id.ID, token uint64) {
+	for e := v.claims.Lookup(task); e != nil && e.Claims[0].Token <= token; e = v.claims.Lookup(task) {
+		v.endClaim(v.tx, task, e.Claims[0].Token, claim.Ended)
+	}
 }
 
 // graves joins facts with a tombstone: of two tombstones the same one stays

@@ -309,21 +309,39 @@ func TestMergeRefusesWhatIsNoFact(t *testing.T) {
 }
 
 // TestFactsOfAnotherReplicaEndClaims: what another leader has said of a claim
-// ends it here.
+// ends it here; that it has expired only once it has lapsed here too.
 func TestFactsOfAnotherReplicaEndClaims(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(crdt.Enqueued{Priority: 1})
-	token := r.grant().Claims[0].Token
-	m, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, r.now)
+	token, at := r.grant().Claims[0].Token, r.now.Wall
+	m, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: at}.Fact(task)}, r.now)
 	if err != nil || m.Stored != 1 {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
 	d, err := ReadTask(r.mem, 0, task, ReadOptions{})
+	if err != nil || d.State != crdt.StateClaimed {
+		t.Fatalf("a fast clock elsewhere breaks a lease: %v: %v %v", err, d.State, d.Claims)
+	}
+	r.v.Follow()
+	if _, mono := r.v.NextWake(); mono != r.now.Add(15*time.Second).Mono {
+		t.Fatalf("the claim is looked at again at %d, now is %d", mono, r.now.Mono)
+	}
+	for _, d := range []time.Duration{15*time.Second - 1, 1} {
+		if r.v.Claimed() != 1 {
+			t.Fatal("the claim has ended before it has lapsed")
+		}
+		r.now = r.now.Add(d)
+		if err := r.v.Tick(r.tx, r.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.audit()
+	d, err = ReadTask(r.mem, 0, task, ReadOptions{})
 	if err != nil || d.State != crdt.StateReady || d.Claims[0].Outcome != claim.Expired {
 		t.Fatalf("%v: %v %v", err, d.State, d.Claims)
 	}
-	if m, err = Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: r.now.Wall}.Fact(task)}, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
+	if m, err = Merge(r.v, r.tx, []crdt.Fact{crdt.Expired{Token: token, At: at}.Fact(task)}, r.now); err != nil || m.Known != 1 || m.Stored != 0 {
 		t.Fatalf("again: %+v, %v", m, err)
 	}
 }

@@ -56,7 +56,13 @@ func Outcome(view store.View, p ring.Partition, task id.ID) (crdt.State, error) 
 // load reads the fact under the first key, if there is one, and those that come
 // after the updates.
 func load(view store.View, p ring.Partition, task id.ID, first []byte) (*crdt.Task, error) {
-	return build(task, func(yield func(key, value []byte) bool) {
+	return build(task, late(view, p, task, first))
+}
+
+// late walks the fact under the first key, if there is one, and those that come
+// after the updates.
+func late(view store.View, p ring.Partition, task id.ID, first []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
 		if first != nil {
 			if value, ok := view.Get(first); ok && !yield(first, value) {
 				return
@@ -68,7 +74,7 @@ func load(view store.View, p ring.Partition, task id.ID, first []byte) (*crdt.Ta
 				return
 			}
 		}
-	})
+	}
 }
 
 // loadAll reads all facts of a task.

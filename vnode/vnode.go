@@ -1,10 +1,10 @@
 package vnode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -21,6 +21,9 @@ import (
 type Config struct {
 	// Buffer is added to each lease before it may lapse; at least eta.
 	Buffer time.Duration
+	// Slack is how much later than its own rule says a leader ends a lapsed
+	// claim: [SlackOf] the buffer where others vote on the next grant.
+	Slack time.Duration
 	// Partitions is the number of partitions of the cluster.
 	Partitions int
 	// HeadSize bounds the ready tasks kept in memory per queue. More costs 33
@@ -79,6 +82,9 @@ type Vnode struct {
 	epoch    uint64 // 0 while not leading
 	seq      uint32 // last claim number given out in this epoch
 	claims   *claim.Table
+	term     term
+	releases releases
+	hot      *queue // where the last accepted task was ready; may be gone
 	queues   map[string]*queue
 	sorted   []string // names of queues; nil after a change
 	recent   *recent
@@ -111,10 +117,12 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		lows:   lows{finished: make(map[string][]byte)},
 		opened: now.Wall,
 	}
-	facts := appendPrefix(nil, tableFacts, p)
-	var newest id.ID
-	if key, ok := view.Last(facts, after(facts)); ok {
-		newest = id.ID(key[prefixSize:])
+	var newest id.ID // that anything is stored of
+	for _, table := range []byte{tableFacts, tableActive, tableEnded} {
+		prefix := appendPrefix(nil, table, p)
+		if key, ok := view.Last(prefix, after(prefix)); ok && bytes.Compare(key[prefixSize:prefixSize+id.Size], newest[:]) > 0 {
+			newest = id.ID(key[prefixSize:])
+		}
 	}
 	v.Edges = Edges{p: p, record: &v.record}
 	v.shelf.p, v.shelf.stored = p, cfg.OnStored
@@ -174,31 +182,17 @@ func (v *Vnode) loadClaims(view store.View, now clock.Time) error {
 		if err != nil {
 			return err
 		}
-		if t.Enqueued == nil {
-			return fmt.Errorf("%w: claim on %s, which has no enqueue fact", ErrDamaged, f.task)
+		var brief claim.Brief
+		if t.Enqueued != nil {
+			brief = briefOf(t)
 		}
-		v.claims.Recover(f.task, briefOf(t), f.record, now)
+		v.claims.Recover(f.task, brief, f.record, now)
+		expired := crdt.Key{Kind: crdt.KindExpired, A: f.record.Token}
+		if _, over := view.Get(appendFact(v.keyspace[:0], v.Partition, f.task, expired)); over {
+			v.claims.Expire(f.task, f.record.Token, now, false)
+		}
 	}
 	return nil
-}
-
-// Lead makes this vnode hand out claims under an epoch of the register. Tokens
-// of the epoch start at 1.
-func (v *Vnode) Lead(epoch uint64) { v.epoch, v.seq = epoch, 0 }
-
-// Follow stops handing out claims.
-func (v *Vnode) Follow() { v.epoch = 0 }
-
-// Leading is the epoch led, or 0.
-func (v *Vnode) Leading() uint64 { return v.epoch }
-
-// NextWake is when [Vnode.Tick] has something to do: on the wall clock (due
-// tasks) and on the monotonic one (lapses).
-func (v *Vnode) NextWake() (wall, mono int64) {
-	if v.epoch == 0 {
-		return math.MaxInt64, clock.Never
-	}
-	return v.nextDue, v.claims.NextLapse()
 }
 
 // Queues calls fn for every queue with a counter, by name.

@@ -1,0 +1,113 @@
+package vnode
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/store"
+)
+
+// SlackOf is how much later than its own rule says a leader should end a lapsed
+// claim. Its followers learned of the claim later than it did, by the way of a
+// message and a fsync, so they let it lapse later, and would refuse the next
+// grant for that long. A twentieth of the buffer, at least the 20 ms of a slow
+// fsync, at most 250 ms: more would only make the task wait.
+func SlackOf(buffer time.Duration) time.Duration {
+	return min(max(buffer/20, 20*time.Millisecond), 250*time.Millisecond)
+}
+
+// term is what a vnode knows beside its epoch of how claims are to be judged.
+type term struct {
+	confirmed bool // another node confirms our wall clock
+	begins    bool // leadership has begun, and nobody has said when
+	own       bool // with begins: it has not been away, so it knows its own claims
+}
+
+// Lead makes this vnode hand out claims under an epoch of the register. Tokens
+// of the epoch start at 1. Claims that are held count from the takeover, by
+// elapsed time, because a renewal may have passed this vnode by; those that it
+// has granted itself only if it did not lead until now. The takeover is the next
+// call that says what time it is; [Vnode.NextWake] asks for one at once.
+func (v *Vnode) Lead(epoch uint64) {
+	v.term.own = v.epoch != 0 && (v.term.own || !v.term.begins)
+	v.term.begins = v.claims.Len() > 0
+	v.epoch, v.seq = epoch, 0
+}
+
+// Follow stops handing out claims.
+func (v *Vnode) Follow() { v.epoch, v.term.begins = 0, false }
+
+// Leading is the epoch led, or 0.
+func (v *Vnode) Leading() uint64 { return v.epoch }
+
+// Confirm says whether another node confirms this node's wall clock: then it
+// also ends claims that were learned by restart, vote or push (design 7.3).
+func Confirm(v *Vnode, ok bool) { v.term.confirmed = ok }
+
+// arrive notes the time of a takeover.
+func arrive(v *Vnode, now clock.Time) {
+	if v.term.begins {
+		v.claims.TakeOver(now, v.term.own)
+		v.term.begins = false
+	}
+}
+
+// NextWake is when [Vnode.Tick] has something to do: on the wall clock (due
+// tasks) and on the monotonic one (lapses).
+func (v *Vnode) NextWake() (wall, mono int64) {
+	wall, mono = v.claims.NextSpent(v.term.confirmed)
+	if v.epoch == 0 {
+		return wall, mono
+	}
+	if v.term.begins {
+		return wall, 0
+	}
+	w, m := v.claims.NextLapse(v.cfg.Slack, v.term.confirmed)
+	return min(wall, w, v.nextDue), min(mono, m)
+}
+
+// Tick ends claims that have lapsed here and of which a leader has written that
+// they expired; where it leads it also moves due tasks and writes the expiry of
+// lapsed claims. Call it when [Vnode.NextWake] says so; it may leave work for
+// the next call.
+func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
+	arrive(v, now)
+	if v.epoch != 0 {
+		if err := v.moveDue(tx, now); err != nil {
+			return err
+		}
+	}
+	for n := 0; n < maxMoves; n++ {
+		task, token, ok := v.claims.Spent(now, v.term.confirmed)
+		if !ok && v.epoch != 0 {
+			task, token, ok = v.claims.Lapsed(now, v.cfg.Slack, v.term.confirmed)
+		}
+		if !ok {
+			return nil
+		}
+		if err := v.expire(tx, task, token, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire ends a lapsed claim. It counts as an attempt and the task is ready
+// again at once (design 8). The last of several claims decides whether the task
+// is given up.
+func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
+	e := v.claims.Lookup(task)
+	attempts, fact := e.Brief.Attempts, crdt.Fact{}
+	if !e.Of(token).Over {
+		attempts++
+		fact = crdt.Expired{Token: token, At: now.Wall}.Fact(task)
+	}
+	dead := v.epoch != 0 && e.Known() && len(e.Claims) == 1 && attempts >= e.Brief.MaxAttempts
+	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", attempts)
+	_, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
+	return err
+}
