@@ -1,0 +1,285 @@
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"pgregory.net/rapid"
+)
+
+// oracle is a second implementation, by brute force: a clock that is looked at
+// in each step, and remembers what it has shown. It shares the sets of values
+// with the timetable and nothing else; package time has the zone and the dates.
+type oracle struct {
+	c       calendar
+	elapsed bool
+}
+
+func (o oracle) matches(t time.Time) bool { // t is a civil time, in UTC
+	dom, dow := o.c.dom>>t.Day()&1 != 0, o.c.dow>>t.Weekday()&1 != 0
+	day := dom && dow
+	if o.c.either {
+		day = dom || dow
+	}
+	return day && o.c.month>>t.Month()&1 != 0 && o.c.hour>>t.Hour()&1 != 0 && o.c.minute>>t.Minute()&1 != 0 && o.c.second>>t.Second()&1 != 0
+}
+
+// look is what a clock shows at one step: the civil time as if in UTC.
+type look struct {
+	at    int64 // seconds
+	civil int64
+}
+
+// watch looks at a clock from one instant up to another, by steps of seconds.
+func watch(loc *time.Location, from, to, step int64) (out []look) {
+	for at := from; at < to; at += step {
+		y, mo, d := time.Unix(at, 0).In(loc).Date()
+		h, mi, s := time.Unix(at, 0).In(loc).Clock()
+		out = append(out, look{at, time.Date(y, mo, d, h, mi, s, 0, time.UTC).Unix()})
+	}
+	return out
+}
+
+// instants are the steps at which the schedule is due, by the looks from warm
+// on: those before only say what was shown.
+func (o oracle) instants(looks []look, warm int64, step int64) (out []int64) {
+	dates := map[int64]bool{}
+	for _, l := range looks {
+		dates[floorDiv(l.civil, daySeconds)] = true
+	}
+	shown := looks[0].civil
+	for _, l := range looks[1:] {
+		due := false
+		if o.elapsed {
+			due = o.matches(time.Unix(l.civil, 0).UTC())
+		} else {
+			for shown < l.civil { // each civil time when it is first shown or passed
+				shown += step
+				due = due || dates[floorDiv(shown, daySeconds)] && o.matches(time.Unix(shown, 0).UTC())
+			}
+		}
+		if due && l.at >= warm {
+			out = append(out, l.at)
+		}
+	}
+	return out
+}
+
+// specs of the property: every kind of field, hours that changes of clocks hit.
+func randomSpec(r *rand.Rand) string {
+	choose := func(s ...string) string { return s[r.IntN(len(s))] }
+	minute := choose("*", "0", "30", "15", "*/20", "59", "7,52", "0-10/5", strconv.Itoa(r.IntN(60)), strconv.Itoa(r.IntN(60)))
+	hour := choose("*", "*", "*/2", "0", "1", "2", "3", "23", "0-3", "22-23,0", "0-23", strconv.Itoa(r.IntN(24)))
+	dom := choose("*", "*", "*", "*/2", "1-15", "30,31", strconv.Itoa(1+r.IntN(31)))
+	month := choose("*", "*", "*", "*/3", "3,4,10,11", "9-12")
+	dow := choose("*", "*", "*", "SUN", "MON-FRI", "6,7")
+	return fmt.Sprintf("%s %s %s %s %s", minute, hour, dom, month, dow)
+}
+
+// changesOf are the instants, in seconds, at which a zone changes its offset
+// between two years.
+func changesOf(z *Zone, from, to int) (out []int64) {
+	for _, c := range z.changes {
+		if y := time.Unix(c.at, 0).UTC().Year(); from <= y && y < to {
+			out = append(out, c.at)
+		}
+	}
+	return out
+}
+
+// TestOffsetsAreThoseOfPackageTime looks at each zone every other day and at
+// random.
+func TestOffsetsAreThoseOfPackageTime(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	z := zones(t)
+	for _, name := range z.Names() {
+		zone, err := z.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for day := range int64(400) {
+			at := (day-120)*365*daySeconds + r.Int64N(365*daySeconds)
+			if day%20 == 0 { // the last day of leap years
+				at = time.Date(int(1904+day*4/20), 12, 31, r.IntN(24), r.IntN(60), 0, 0, time.UTC).Unix()
+			}
+			if _, want := time.Unix(at, 0).In(zone.Location()).Zone(); zone.at(at).off != int64(want) {
+				t.Fatalf("%s at %s: %d, want %d", name, time.Unix(at, 0).UTC(), zone.at(at).off, want)
+			}
+		}
+		for _, c := range zone.changes[1:] {
+			_, before := time.Unix(c.at-1, 0).In(zone.Location()).Zone()
+			if _, after := time.Unix(c.at, 0).In(zone.Location()).Zone(); before == after || int64(before) != zone.at(c.at-1).off || int64(after) != zone.at(c.at).off {
+				t.Fatalf("%s changes at %s from %d to %d", name, time.Unix(c.at, 0).UTC(), before, after)
+			}
+		}
+		if n := len(zone.changes); n > 1000 {
+			t.Errorf("%s changes %d times", name, n)
+		}
+	}
+}
+
+// TestEveryZone compares each zone around changes of its clock, minute by
+// minute, with the oracle. NORN_TEST_ZONES=all takes every change from 1850 to
+// 2100 and more specifications; otherwise it is a different sample of changes in each zone.
+func TestEveryZone(t *testing.T) {
+	whole := os.Getenv("NORN_TEST_ZONES") == "all"
+	r := rand.New(rand.NewPCG(7, 11))
+	z := zones(t)
+	windows, compared := 0, 0
+	for _, name := range z.Names() {
+		zone, err := z.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := changesOf(zone, 1850, 2100)
+		count := 12
+		if !whole {
+			at, count = sample(r, at), 3
+		}
+		for _, change := range append(at, time.Date(2000+r.IntN(80), 6, 15, 12, 0, 0, 0, time.UTC).Unix()) {
+			n := compareAround(t, r, zone, change, count, whole)
+			windows, compared = windows+1, compared+n
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d zones, %d windows, %d instants compared", len(z.Names()), windows, compared)
+	if windows < 2*len(z.Names())-200 || compared < 10*windows {
+		t.Errorf("%d windows, %d instants: not much was compared", windows, compared)
+	}
+}
+
+// sample takes two changes, of the last hundred rather than of all.
+func sample(r *rand.Rand, at []int64) []int64 {
+	at = at[max(0, len(at)-200):]
+	if len(at) <= 2 {
+		return at
+	}
+	return []int64{at[r.IntN(len(at))], at[r.IntN(len(at))]}
+}
+
+// compareAround compares instants within a day and a half of a change with the
+// oracle, and gives how many there were.
+func compareAround(t *testing.T, r *rand.Rand, zone *Zone, change int64, specs int, whole bool) int {
+	t.Helper()
+	const around, warmUp = 36 * 3600, 50 * 3600
+	from, to := floorDiv(change-around-warmUp, 60)*60, change+around
+	step := int64(60)
+	for _, at := range []int64{from, change - 1, change, to} {
+		if zone.at(at).off%60 != 0 {
+			step = 1 // clocks of local mean time: their minutes are not ours
+		}
+	}
+	if step == 1 && !whole {
+		return 0
+	}
+	looks, warm := watch(zone.Location(), from, to, step), change-around
+	n := 0
+	for range specs {
+		spec := randomSpec(r)
+		tt := compile(t, spec, zone.Name())
+		want := oracle{tt.calendar, tt.elapsed}.instants(looks, warm, step)
+		var got []int64
+		for at := warm*nanos - 1; ; {
+			next, ok := tt.Next(at)
+			if !ok || next >= to*nanos {
+				break
+			}
+			if last, ok := tt.Last(next + r.Int64N(max(1, 30*nanos))); !ok || last != next {
+				t.Errorf("%s in %s: Last finds %s, not %s", spec, zone.Name(), time.Unix(0, last).UTC(), time.Unix(0, next).UTC())
+			}
+			got, at = append(got, next/nanos), next
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s in %s around %s:\n got %v\nwant %v", spec, zone.Name(), time.Unix(change, 0).UTC(), texts(got), texts(want))
+		}
+		n += len(got)
+	}
+	return n
+}
+
+func texts(at []int64) (out []string) {
+	for _, a := range at[:min(len(at), 40)] {
+		out = append(out, time.Unix(a, 0).UTC().Format("01-02T15:04:05Z"))
+	}
+	return out
+}
+
+// TestAgainstRobfigInUTC compares with an established library where it is
+// right: in UTC, a thousand years of specifications.
+func TestAgainstRobfigInUTC(t *testing.T) {
+	parser := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+	rapid.Check(t, func(t *rapid.T) {
+		spec := ""
+		for i, k := range kinds() {
+			if i == dayOfWeek {
+				k.hi = 6 // it knows no 7
+			}
+			spec += drawField(t, k) + " "
+		}
+		from := time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "from"), rapid.Int64Range(0, nanos-1).Draw(t, "ns")).UTC()
+		theirs, err := parser.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, _ := shared.Load("UTC")
+		ours, err := s.Compile(noUUID, zone)
+		if err != nil {
+			if next := theirs.Next(from); !next.IsZero() {
+				t.Fatalf("%s: %v, but %s", spec, err, next)
+			}
+			return
+		}
+		for range 5 {
+			want := theirs.Next(from)
+			got, ok := ours.Next(from.UnixNano())
+			if want.IsZero() { // it looks five years ahead
+				if ok && got < from.AddDate(5, 0, 0).UnixNano() {
+					t.Fatalf("%s after %s: %s, not found by the other", spec, from, time.Unix(0, got).UTC())
+				}
+				return
+			}
+			if !ok || got != want.UnixNano() {
+				t.Fatalf("%s after %s: %s, want %s", spec, from, time.Unix(0, got).UTC(), want)
+			}
+			from = want
+		}
+	})
+}
+
+// drawField draws a field that both know.
+func drawField(t *rapid.T, k kind) string {
+	value := func() int { return rapid.IntRange(k.lo, k.hi).Draw(t, k.name) }
+	out := ""
+	for i := range rapid.IntRange(1, 3).Draw(t, "items") {
+		if i > 0 {
+			out += ","
+		}
+		a, b := value(), value()
+		a, b = min(a, b), max(a, b)
+		switch rapid.IntRange(0, 5).Draw(t, "form") {
+		case 0:
+			out += "*"
+		case 1:
+			out += fmt.Sprintf("*/%d", rapid.IntRange(1, k.hi-k.lo).Draw(t, "step"))
+		case 2:
+			out += fmt.Sprintf("%d-%d", a, b)
+		case 3:
+			out += fmt.Sprintf("%d-%d/%d", a, b, rapid.IntRange(1, max(1, b-a)).Draw(t, "step"))
+		default:
+			out += strconv.Itoa(a)
+		}
+	}
+	return out
+}
