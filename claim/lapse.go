@@ -60,6 +60,22 @@ func (t *Table) lapsed(o order, now clock.Time, slack time.Duration, confirmed b
 	return id.ID{}, 0, false
 }
 
+// Overdue calls fn for up to limit claims that lapsed by elapsed time at least
+// late ago. Where there are none it costs a look.
+func (t *Table) Overdue(now clock.Time, late time.Duration, limit int, fn func(*Held)) {
+	all := t.heaps[byLapse].all
+	due := now.Add(-late).Mono
+	if len(all) == 0 || all[0].at > due {
+		return
+	}
+	for _, h := range all {
+		if limit > 0 && h.at <= due {
+			fn(h)
+			limit--
+		}
+	}
+}
+
 // NextLapse is when [Table.Lapsed] should be called next: on the wall clock and
 // on the monotonic one, math.MaxInt64 for never.
 func (t *Table) NextLapse(slack time.Duration, confirmed bool) (wall, mono int64) {

@@ -58,6 +58,9 @@ func (e *Entry) Of(token uint64) *Held {
 	return nil
 }
 
+// Task is the claimed task.
+func (h *Held) Task() id.ID { return h.task }
+
 // Newest is the claim with the highest token.
 func (e *Entry) Newest() *Held { return e.Claims[len(e.Claims)-1] }
 

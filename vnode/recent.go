@@ -11,8 +11,8 @@ import (
 // above all that was stored some time ago: only IDs at or below the floor, and
 // the rare false alarms of a Bloom filter over those above it, need a look.
 //
-// Invariant: every stored task with an ID above the floor is in one of the two
-// generations.
+// Invariant: every task with an ID above the floor of which a fact or a claim is
+// stored is in one of the two generations.
 type recent struct {
 	floor      id.ID
 	limit      int // IDs per generation

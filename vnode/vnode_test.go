@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -242,6 +243,36 @@ func TestAuditFinds(t *testing.T) {
 		"orphan without a mark": func(r *rig, task id.ID, b *store.Batch) {
 			f := crdt.Cancelled{}.Fact(r.ids.Next(r.now.Wall))
 			b.Set(appendFact(nil, 0, f.Task, f.Key), f.Body)
+		},
+		"claim on a finished task": func(r *rig, task id.ID, b *store.Batch) {
+			f := crdt.Cancelled{}.Fact(r.ids.Next(r.now.Wall))
+			b.Set(appendFact(nil, 0, f.Task, f.Key), f.Body)
+			b.Set(appendTask(nil, tableOrphans, 0, f.Task), nil)
+			b.Set(appendPrefix(nil, tablePartition, 0), (&partitionRecord{orphans: 1}).appendTo(nil))
+			b.Set(appendClaim(nil, tableActive, 0, f.Task, 1), (&claim.Record{Token: 1}).AppendTo(nil))
+		},
+		"claim that is held and has ended": func(r *rig, task id.ID, b *store.Batch) {
+			unknown := r.ids.Next(r.now.Wall)
+			b.Set(appendClaim(nil, tableActive, 0, unknown, 1), (&claim.Record{Token: 1}).AppendTo(nil))
+			b.Set(appendClaim(nil, tableEnded, 0, unknown, 1), (&claim.Record{Token: 1, Outcome: claim.Released}).AppendTo(nil))
+		},
+		"held claim with an outcome": func(r *rig, task id.ID, b *store.Batch) {
+			b.Set(appendClaim(nil, tableActive, 0, r.ids.Next(r.now.Wall), 1), (&claim.Record{Token: 1, Outcome: claim.Failed}).AppendTo(nil))
+		},
+		"ended claim without an outcome": func(r *rig, task id.ID, b *store.Batch) {
+			b.Set(appendClaim(nil, tableEnded, 0, task, 1), (&claim.Record{Token: 1}).AppendTo(nil))
+		},
+		"claim that nobody counted": func(r *rig, task id.ID, b *store.Batch) {
+			b.Set(appendClaim(nil, tableActive, 0, task, 1), (&claim.Record{Token: 1}).AppendTo(nil))
+		},
+		"unreadable claim": func(r *rig, task id.ID, b *store.Batch) {
+			b.Set(appendClaim(nil, tableActive, 0, r.ids.Next(r.now.Wall), 1), []byte("?"))
+		},
+		"claims of a collected task": func(r *rig, task id.ID, b *store.Batch) {
+			f := crdt.Tombstone{Outcome: crdt.StateCompleted}.Fact(r.ids.Next(r.now.Wall))
+			b.Set(appendFact(nil, 0, f.Task, f.Key), f.Body)
+			b.Set(appendGrave(nil, 0, 0, f.Task), nil)
+			b.Set(appendClaim(nil, tableEnded, 0, f.Task, 1), (&claim.Record{Token: 1, Outcome: claim.Failed}).AppendTo(nil))
 		},
 	}
 	for name, hurt := range damage {

@@ -1,0 +1,82 @@
+package vnode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/id"
+)
+
+// claims checks what is stored of claims: one has ended or it has not, none is
+// held on a task that is finished, and nothing is left of those of a collected
+// one. A claim may be on a task of which nothing else is here.
+func (a *audit) claims() error {
+	for c, err := range a.each(tableActive) {
+		if err != nil {
+			return err
+		}
+		if c.record.Outcome != claim.Active {
+			return fmt.Errorf("%w: claim %x on %s has ended (%d) and is held", ErrDamaged, c.record.Token, c.task, c.record.Outcome)
+		}
+		if _, both := a.view.Get(appendClaim(nil, tableEnded, a.p, c.task, c.record.Token)); both {
+			return fmt.Errorf("%w: claim %x on %s is held and among those that have ended", ErrDamaged, c.record.Token, c.task)
+		}
+		t, err := loadOutcome(a.view, a.p, c.task)
+		if err != nil {
+			return err
+		}
+		if t.Finished() {
+			return fmt.Errorf("%w: claim %x is held on %s, which is %s", ErrDamaged, c.record.Token, c.task, t.Outcome())
+		}
+	}
+	for c, err := range a.each(tableEnded) {
+		if err != nil {
+			return err
+		}
+		if c.record.Outcome == claim.Active {
+			return fmt.Errorf("%w: claim %x on %s is among those that have ended, and has not", ErrDamaged, c.record.Token, c.task)
+		}
+		if collected(a.view, a.p, c.task) {
+			return fmt.Errorf("%w: claim %x is left of %s, which was collected", ErrDamaged, c.record.Token, c.task)
+		}
+	}
+	return nil
+}
+
+type auditedClaim struct {
+	task   id.ID
+	record claim.Record
+}
+
+// each walks the claims of a table. They are read first, because the checks read
+// through the same view.
+func (a *audit) each(table byte) iter.Seq2[auditedClaim, error] {
+	var all []auditedClaim
+	var bad error
+	prefix := appendPrefix(nil, table, a.p)
+	for key, value := range a.view.Scan(prefix, after(prefix)) {
+		if len(key) != prefixSize+id.Size+8 {
+			bad = fmt.Errorf("%w: claim key %x", ErrDamaged, key)
+			break
+		}
+		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
+		if err != nil {
+			bad = fmt.Errorf("%w: claim key %x: %w", ErrDamaged, key, err)
+			break
+		}
+		all = append(all, auditedClaim{id.ID(key[prefixSize:]), r})
+	}
+	return func(yield func(auditedClaim, error) bool) {
+		if bad != nil {
+			yield(auditedClaim{}, bad)
+			return
+		}
+		for _, c := range all {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
