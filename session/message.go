@@ -120,8 +120,8 @@ type HeartbeatReply struct {
 	Timeouts  Timeouts
 	Checked   uint64 // newest check that the dispatcher has credited in this association
 	Set       SetVersion
-	Cancelled []Claim // claims whose tasks were cancelled
-	Drain     bool    // take nothing new, finish, leave
+	Cancelled []Stop // claims whose tasks were cancelled, or that an operator stops
+	Drain     bool   // take nothing new, finish, leave
 }
 
 // Renewal is what became of one claim of a heartbeat.
@@ -187,8 +187,14 @@ type Notify struct {
 	Claims []Question
 }
 
-// NotifyReply says that a Notify was carried out: what is not reported is held.
-type NotifyReply struct{ Seq uint64 }
+// NotifyReply says that a Notify was carried out. What was asked and is neither
+// reported nor in Ended is held and has not ended.
+type NotifyReply struct {
+	Seq uint64
+	// Ended has claims whose end is being reported; the word of it may have come, and
+	// even been acknowledged, before the question was asked.
+	Ended []Claim
+}
 
 // EndKind is how a claim ended on its worker. Append-only.
 type EndKind uint8

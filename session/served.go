@@ -1,0 +1,271 @@
+package session
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+)
+
+// session is one worker as its dispatcher knows it.
+type session struct {
+	d           *Dispatcher
+	id          Identity
+	association uint64
+	version     uint32
+	capacity    Capacity
+	set         SetVersion
+
+	state    State
+	timeouts Timeouts // the longer of ours and the worker's
+	stamps   Stamps
+	beat     int64 // stamp of the newest heartbeat
+	// The newest frame: its stamp on the worker's clock, its receipt on ours.
+	stamp, received int64
+	met             bool // the worker had been told that it has its name, by whomever
+
+	name     nameState
+	listed   bool // what it runs is known
+	list     retry
+	draining bool   // the worker takes nothing new
+	drain    bool   // an operator wants that
+	suicide  string // an operator wants it to die
+	refused  Refusal
+	text     string
+	leaving  bool
+	revoked  bool // its loss is agreed on, or its name is somebody else's
+
+	entries  map[Claim]*entry
+	perQueue map[string]int // entries by queue
+	unsure   int
+	doubtAt  int64 // the first push becomes unsure; may be too early
+	// early are claims that ended while the list was on its way.
+	early map[Claim]struct{}
+	push  uint64
+	ask   retry
+	seq   uint64
+
+	checks   []sentCheck
+	checkNo  uint64
+	credited uint64
+	checkAt  int64
+
+	want     *want
+	renewing []int64 // stamps of heartbeats whose claims are being renewed
+
+	wake  int64
+	index int // in the heap; -1: not in it
+	gone  bool
+}
+
+// entryState is what a dispatcher knows of a claim.
+type entryState uint8
+
+const (
+	sent         entryState = iota // pushed; no answer yet
+	knownRunning                   // it was taken
+	unsure                         // the outcome of its push is unknown
+)
+
+type entry struct {
+	claim Claim
+	queue string
+	lease time.Duration
+	state entryState
+	push  uint64
+	// at is when a sent one becomes unsure.
+	at int64
+	// asked is the first question that held it since it became unsure: an answer to
+	// that one or a later one tells of it.
+	asked  uint64
+	cancel Cause
+}
+
+type sentCheck struct {
+	number uint64
+	at     int64
+}
+
+type want struct {
+	no              uint64
+	queues          []string // it asks for
+	stamp, received int64    // of the newest frame when it was asked
+}
+
+// maxRenewing bounds heartbeats whose renewals are under way; the claims of further
+// ones are renewed by the next.
+const maxRenewing = 4
+
+func (d *Dispatcher) newSession(id Identity) *session {
+	s := &session{
+		d: d, id: id, index: -1, doubtAt: clock.Never, checkAt: clock.Never,
+		entries: make(map[Claim]*entry), perQueue: make(map[string]int),
+	}
+	d.sessions[id.Instance] = s
+	return s
+}
+
+// send puts a frame into the next Ready.
+func (s *session) send(b Body) {
+	s.d.out.Send = append(s.d.out.Send, Message{Instance: s.id.Instance, Association: s.association, Body: b})
+}
+
+// stamped notes the stamp of a frame, the newest one. Whichever is noted, a
+// deadline that counts from it is early enough: it was sent before it came.
+func (s *session) stamped(stamp int64) {
+	if stamp > s.stamp {
+		s.stamp, s.received = stamp, s.d.now.Mono
+	}
+}
+
+// settled tells whether tasks may be handed out as far as the worker's name and
+// its list go.
+func (s *session) settled() bool { return s.name.held && s.listed }
+
+// judge takes the health that follows from the stamps. It comes before anything
+// that was received is looked at.
+func (s *session) judge() {
+	s.stamps.Settled = s.settled()
+	next := s.timeouts.Health(s.state, s.stamps, s.d.now.Mono)
+	if next == MustDie && s.state != MustDie {
+		s.lose("nothing was heard of it in time")
+	}
+	s.state = next
+}
+
+// lose gives a worker up: nothing goes to it any more but the word to die. Its
+// claims are not free before the cluster has agreed, by the revocation of its name,
+// that it does not live on with another dispatcher.
+func (s *session) lose(why string) {
+	s.state = MustDie
+	s.unwant()
+	s.send(&Suicide{Reason: why})
+	s.askName(NameRevoke)
+}
+
+// put changes the state of an entry and keeps the sums.
+func (s *session) put(e *entry, to entryState) {
+	s.count(e, -1)
+	if to == unsure && e.state != unsure {
+		e.asked = s.seq + 1
+		s.ask = retry{at: s.d.now.Mono}
+	}
+	e.state = to
+	s.count(e, 1)
+}
+
+// add makes an entry; a claim that is known stays as it is.
+func (s *session) add(c Claim, queue string, lease time.Duration, state entryState) *entry {
+	e := &entry{claim: c, queue: queue, lease: lease, state: state, asked: s.seq + 1}
+	s.entries[c] = e
+	s.count(e, 1)
+	return e
+}
+
+func (s *session) remove(e *entry) {
+	s.count(e, -1)
+	delete(s.entries, e.claim)
+}
+
+func (s *session) count(e *entry, n int) {
+	if e.state == unsure {
+		s.unsure += n
+	}
+	if s.perQueue[e.queue] += n; s.perQueue[e.queue] == 0 {
+		delete(s.perQueue, e.queue)
+	}
+}
+
+// sorted gives the claims of the entries in their order.
+func (s *session) sorted() []Claim { return slices.SortedFunc(maps.Keys(s.entries), Claim.Compare) }
+
+// free settles every entry for the same reason and forgets it.
+func (s *session) free(why Why) {
+	for _, c := range s.sorted() {
+		s.d.settle(s.id.Instance, c, why, End{})
+		s.remove(s.entries[c])
+	}
+}
+
+// handOver lets every entry go to whoever serves the worker now.
+func (s *session) handOver() {
+	var all []Question
+	for _, c := range s.sorted() {
+		all = append(all, Question{Claim: c, Lease: s.entries[c].lease})
+		s.remove(s.entries[c])
+	}
+	if len(all) > 0 {
+		s.d.out.Doubt = append(s.d.out.Doubt, Doubt{Instance: s.id.Instance, Claims: all})
+	}
+}
+
+// due does what the time has come for.
+func (s *session) due() {
+	now := s.d.now.Mono
+	if s.state == MustDie && now >= addNs(s.received, s.d.cfg.ForgetAfter) {
+		s.d.drop(s)
+		return
+	}
+	s.nameDue()
+	if s.state == MustDie || s.leaving {
+		return
+	}
+	if !s.listed && now >= s.list.at {
+		s.askList()
+	}
+	if now >= s.doubtAt {
+		s.doubt()
+	}
+	if s.unsure > 0 && s.listed && now >= s.ask.at {
+		s.notify()
+	}
+	if s.settled() && now >= s.checkAt {
+		s.sendCheck()
+	}
+}
+
+// doubt makes pushes unsure that were not answered in time.
+func (s *session) doubt() {
+	s.doubtAt = clock.Never
+	for _, c := range s.sorted() {
+		switch e := s.entries[c]; {
+		case e.state != sent:
+		case s.d.now.Mono >= e.at:
+			s.put(e, unsure)
+		default:
+			s.doubtAt = min(s.doubtAt, e.at)
+		}
+	}
+}
+
+// reschedule finds out what the session wants next, and when.
+func (s *session) reschedule() {
+	if s.gone {
+		return
+	}
+	s.wantTasks()
+	s.wake = s.timeouts.NextHealth(s.state, s.stamps)
+	if s.state == MustDie {
+		s.wake = addNs(s.received, s.d.cfg.ForgetAfter)
+	}
+	s.wake = min(s.wake, s.name.at)
+	if s.state != MustDie && !s.leaving {
+		if !s.listed {
+			s.wake = min(s.wake, s.list.at)
+		} else if s.unsure > 0 {
+			s.wake = min(s.wake, s.ask.at)
+		}
+		if s.settled() {
+			s.wake = min(s.wake, s.checkAt)
+		}
+		s.wake = min(s.wake, s.doubtAt)
+	}
+	s.wake = max(s.wake, s.d.now.Mono+1) // what is due was done
+	if s.index < 0 {
+		heap.Push(&s.d.order, s)
+	} else {
+		heap.Fix(&s.d.order, s.index)
+	}
+}

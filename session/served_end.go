@@ -1,0 +1,222 @@
+package session
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+)
+
+func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
+	d.out.Settle = append(d.out.Settle, Settle{Instance: instance, Claim: c, Why: why, End: end})
+}
+
+// updateStatus takes the end of a claim, or the word that it was not running.
+//
+// Failure: the worker repeats it. Partial failure: it is written and not
+// acknowledged; the repetition is written again, which changes nothing.
+// Delay: what it says stays true for ever: a claim ends once, and one that was
+// denied is barred. So it counts in whatever state the session is, and whichever
+// dispatcher the worker has turned to since. The list of a new session, which may
+// be older, does not bring it back.
+// Replay: while it is being written a second one is dropped.
+// Identity: task and token; a wrong token ends nothing at the leader. "Ended" beats
+// "was not running" in either order: the first one in is written, and a worker says
+// the second of a claim that it held only once the first is acknowledged.
+func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
+	why := WhyEnded
+	if b.End.Kind == EndNotRunning {
+		why = WhyNotRunning
+	}
+	if s != nil {
+		s.judge()
+		if e := s.entries[b.Claim]; e != nil {
+			s.remove(e) // its slot is free; the worker goes on until the end is written
+		}
+		if !s.listed && len(s.early) < MaxTakes {
+			if s.early == nil {
+				s.early = make(map[Claim]struct{})
+			}
+			s.early[b.Claim] = struct{}{}
+		}
+		if m.Association == s.association {
+			s.stamped(m.Stamp)
+		}
+		s.reschedule()
+	}
+	key := settleKey{m.Instance, b.Claim}
+	if _, busy := d.settling[key]; busy || len(d.settling) >= maxSettling || b.End.Kind == EndNone || b.End.Kind == EndChecked {
+		return
+	}
+	d.settling[key] = m.Association
+	d.settle(m.Instance, b.Claim, why, b.End)
+}
+
+// Settled takes the answer to a Settle with WhyEnded or WhyNotRunning. done says
+// that it is written, or surely never can be: then the worker may forget the claim.
+// Otherwise the worker's next repetition is tried.
+func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, done bool) {
+	d.pass(now)
+	key := settleKey{instance, c}
+	association, ok := d.settling[key]
+	if !ok {
+		return
+	}
+	delete(d.settling, key)
+	if !done {
+		return
+	}
+	if s := d.sessions[instance]; s != nil {
+		association = max(association, s.association)
+	}
+	d.out.Send = append(d.out.Send, Message{Instance: instance, Association: association, Body: &StatusAck{Claim: c}})
+}
+
+// leave ends a session whose worker runs nothing and never starts anything again.
+// Everything that is still believed to be there is free.
+//
+// Failure: the worker repeats it. Partial failure: it is acknowledged again, also
+// without a session. Delay and replay: it stays true. Identity: the instance.
+func (s *session) leave() {
+	s.free(WhyLeft)
+	s.unwant()
+	s.send(&LeaveAck{})
+	if s.leaving {
+		return
+	}
+	s.leaving = true
+	if s.revoked {
+		s.d.drop(s)
+		return
+	}
+	s.askName(NameRelease)
+}
+
+// Renewed takes renewals of the claims of one heartbeat. It may be called several
+// times, as leaders answer; done says that no more will come.
+func (d *Dispatcher) Renewed(now clock.Time, instance Instance, association uint64, echo int64, items []Renewal, done bool) {
+	d.pass(now)
+	s := d.sessions[instance]
+	if s == nil || s.association != association || !slices.Contains(s.renewing, echo) {
+		return
+	}
+	s.judge()
+	if len(items) > 0 && s.state != MustDie {
+		s.send(&Renewed{Echo: echo, Items: items})
+	}
+	if done {
+		s.renewing = slices.DeleteFunc(s.renewing, func(e int64) bool { return e == echo })
+	}
+	s.reschedule()
+}
+
+// Cancel stops one claim, because its task was cancelled (CauseCancelled) or an
+// operator wants it (CauseKilled). It is false when the worker is not known to hold
+// it. The worker is told now, and again with every answer to a heartbeat.
+func (d *Dispatcher) Cancel(now clock.Time, instance Instance, c Claim, cause Cause) bool {
+	d.pass(now)
+	s := d.sessions[instance]
+	if s == nil || s.entries[c] == nil {
+		return false
+	}
+	e := s.entries[c]
+	e.cancel = cause
+	s.send(&KillTask{Claim: c, Lease: e.lease, Cause: cause})
+	return true
+}
+
+// Drain has a worker take nothing new, finish and leave. It is false when there is
+// no such worker here.
+func (d *Dispatcher) Drain(now clock.Time, instance Instance) bool {
+	d.pass(now)
+	s := d.sessions[instance]
+	if s == nil || s.state == MustDie {
+		return false
+	}
+	s.drain = true
+	s.reply()
+	s.reschedule()
+	return true
+}
+
+// Kill has a worker stop everything at once and leave; it is told again with every
+// heartbeat. The word is for this instance, and means nothing to a later one. It is
+// false when there is no such worker here.
+func (d *Dispatcher) Kill(now clock.Time, instance Instance, reason string) bool {
+	d.pass(now)
+	s := d.sessions[instance]
+	if s == nil {
+		return false
+	}
+	s.suicide = reason
+	s.send(&Suicide{Reason: reason})
+	s.reschedule()
+	return true
+}
+
+// AskLines asks a worker for log lines of a claim; the answer comes in Ready.Lines
+// under the same request number. It is false when there is no such worker here. It
+// is not repeated.
+func (d *Dispatcher) AskLines(now clock.Time, instance Instance, q GetLogLines) bool {
+	d.pass(now)
+	s := d.sessions[instance]
+	if s == nil {
+		return false
+	}
+	s.send(&q)
+	return true
+}
+
+// SetVersion says which set of sessions the cluster has now; workers are told, and
+// echo it.
+func (d *Dispatcher) SetVersion(v SetVersion) { d.set = v }
+
+// Info is a session as an operator sees it.
+type Info struct {
+	Identity    Identity
+	Association uint64
+	State       State
+	Named       bool // it has its name
+	Listed      bool // what it runs is known
+	Draining    bool
+	Refused     Refusal
+	Capacity    Capacity
+	Running     []Claim       // believed to be running, sorted
+	Unsure      int           // of those: the outcome of the push is unknown
+	Set         SetVersion    // newest one it has echoed
+	Silent      time.Duration // since its newest frame
+}
+
+// Sessions lists the sessions by name, then instance.
+func (d *Dispatcher) Sessions(now clock.Time) []Info {
+	all := make([]Info, 0, len(d.sessions))
+	for _, s := range slices.SortedFunc(maps.Values(d.sessions), func(a, b *session) int {
+		if n := strings.Compare(a.id.Name, b.id.Name); n != 0 {
+			return n
+		}
+		return strings.Compare(string(a.id.Instance[:]), string(b.id.Instance[:]))
+	}) {
+		all = append(all, s.info(now))
+	}
+	return all
+}
+
+func (s *session) info(now clock.Time) Info {
+	i := Info{
+		Identity: s.id, Association: s.association, State: s.state, Named: s.name.held, Listed: s.listed,
+		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.unsure, Set: s.set,
+		Silent: now.SinceMono(s.received), Running: s.sorted(),
+	}
+	return i
+}
+
+// Info gives one session; ok is false when there is none.
+func (d *Dispatcher) Info(now clock.Time, instance Instance) (Info, bool) {
+	s := d.sessions[instance]
+	if s == nil {
+		return Info{}, false
+	}
+	return s.info(now), true
+}

@@ -1,0 +1,344 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Bounds of a worker.
+const (
+	// MaxTakes bounds the claims of a worker: all are in each heartbeat, and
+	// renewed as one batch.
+	MaxTakes = 10_000
+	// MaxQueues bounds the queues of a worker, as those of a claim request.
+	MaxQueues = 1_000
+	// maxUnacked bounds endings that wait to be acknowledged beyond MaxTakes; past
+	// it nothing new is taken, because the cluster does not keep up.
+	maxUnacked = 10_000
+	// maxBars bounds the tasks of which the worker has said that it was not running
+	// them. Past it such questions are left unanswered, and come again.
+	maxBars = 65_536
+	// maxChecks bounds health checks that run at the same time.
+	maxChecks = 8
+)
+
+// WorkerConfig is what a worker is.
+type WorkerConfig struct {
+	Identity Identity
+	Capacity Capacity
+	// Stop is what the handlers need from being told to having ended. They are told
+	// so much before the lease is over. At most half of the dispatcher's LoseAfter,
+	// or the worker is never healthy for long.
+	Stop time.Duration
+	// FirstPeriod is between heartbeats until a dispatcher has said that it has the
+	// worker's name; 0: 1 s.
+	FirstPeriod time.Duration
+	// Retry is the first wait before an ending is repeated, doubled up to RetryMax;
+	// 0: 500 ms and 5 s. An answer takes two round trips and an fsync.
+	Retry, RetryMax time.Duration
+}
+
+// ErrConfig is returned when a configuration breaks a rule.
+var ErrConfig = errors.New("session: bad configuration")
+
+func (c WorkerConfig) withDefaults() (WorkerConfig, error) {
+	if c.FirstPeriod == 0 {
+		c.FirstPeriod = time.Second
+	}
+	if c.Retry == 0 {
+		c.Retry = 500 * time.Millisecond
+	}
+	if c.RetryMax == 0 {
+		c.RetryMax = max(5*time.Second, c.Retry)
+	}
+	var problems []error
+	bad := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...))
+	}
+	if c.Identity.Name == "" || c.Identity.Instance.IsZero() {
+		bad("a worker needs a name and an instance")
+	}
+	if c.Capacity.Slots < 1 || c.Capacity.Prefetch < 0 || c.Capacity.Takes() > MaxTakes {
+		bad("%d slots and %d to prefetch are outside 1 to %d together", c.Capacity.Slots, c.Capacity.Prefetch, MaxTakes)
+	}
+	if n := len(c.Capacity.Queues); n < 1 || n > MaxQueues {
+		bad("%d queues are outside 1 to %d", n, MaxQueues)
+	}
+	if c.Stop < 0 || c.FirstPeriod < 0 || c.Retry < 0 || c.RetryMax < c.Retry {
+		bad("a time is negative, or RetryMax below Retry")
+	}
+	return c, errors.Join(problems...)
+}
+
+// Start is a task to begin.
+type Start struct {
+	Claim Claim
+	Check uint64 // above 0: a health check, see [Worker.CheckPassed]
+	Queue string
+	// Deadline is the mono ns at which the worker will be told to stop unless the
+	// claim is renewed; see [Worker.Deadline].
+	Deadline int64
+	Grant    *nornv1.Grant
+}
+
+// Stop is a task to stop: its context is cancelled, then its handler killed.
+type Stop struct {
+	Claim Claim
+	Cause Cause
+}
+
+// WorkerReady is what a worker has to do, in this order: stop, start, send.
+type WorkerReady struct {
+	Stop   []Stop
+	Start  []Start
+	Send   []Message
+	WakeAt int64 // mono ns; clock.Never when nothing is due
+}
+
+// phase is how far a held claim is.
+type phase uint8
+
+const (
+	waiting phase = iota // for a slot
+	running
+	ended // reported, not acknowledged
+)
+
+// held is a claim of a worker.
+type held struct {
+	claim    Claim
+	queue    string
+	grant    *nornv1.Grant
+	phase    phase
+	order    uint64        // of its arrival
+	lease    time.Duration // length of the newest lease
+	deadline int64         // mono ns
+	stopped  Cause         // what it was told to stop for
+	end      End
+	retry    retry
+}
+
+// retry says when something is repeated.
+type retry struct {
+	at   int64
+	wait time.Duration
+}
+
+// Worker is the worker's side of the protocol.
+type Worker struct {
+	cfg   WorkerConfig
+	now   clock.Time
+	out   WorkerReady
+	state State
+	stamp int64 // newest stamp sent
+
+	association uint64
+	joined      bool // it has its name, as told in this association
+	echoed      int64
+	heard       int64 // stamp of the newest heartbeat that was answered at all
+	refused     Refusal
+	refusal     string
+
+	timeouts Timeouts
+	stamps   Stamps
+	version  uint32
+	set      SetVersion
+	checks   []checkRun
+	checked  uint64
+
+	held     map[Claim]*held
+	byTask   map[id.ID]Claim // of those that wait or run
+	queued   []*held         // those that wait, in their order
+	running  map[string]int  // per queue
+	arrivals uint64
+	denied   map[Claim]*retry // "was not running", not acknowledged
+	// Invariant: a claim with a token up to its task's bar is never started. A bar
+	// is kept until any RunTask it is against is past its own deadline.
+	bars   map[id.ID]bar
+	pushes window
+	lines  lines
+
+	beatAt   int64 // of the next heartbeat
+	wake     int64 // nothing else is due before
+	draining bool
+	leave    retry
+	left     bool
+	why      string // it must die
+}
+
+type bar struct {
+	token uint64
+	until int64
+}
+
+type checkRun struct {
+	number uint64
+	stamp  int64
+	passed bool
+}
+
+// NewWorker makes a worker that has met no dispatcher. It returns ErrConfig for a
+// configuration that breaks a rule, every problem at once.
+func NewWorker(cfg WorkerConfig) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		cfg: cfg, beatAt: clock.Never, wake: clock.Never, held: make(map[Claim]*held), byTask: make(map[id.ID]Claim),
+		running: make(map[string]int), denied: make(map[Claim]*retry), bars: make(map[id.ID]bar),
+	}, nil
+}
+
+// Turn is called when the worker has a new stream, to whichever node, also to the
+// same one again. From now on frames of earlier streams count for nothing.
+func (w *Worker) Turn(now clock.Time) {
+	w.advance(now)
+	w.association++
+	w.joined, w.echoed, w.refused, w.refusal = false, 0, Accepted, ""
+	w.checks, w.checked, w.pushes = nil, 0, window{}
+	w.beat()
+	w.repeatSoon()
+}
+
+// Step takes a message of the dispatcher. What is not for this instance and this
+// association is dropped.
+func (w *Worker) Step(now clock.Time, m Message) {
+	w.advance(now)
+	if m.Instance != w.cfg.Identity.Instance || m.Association != w.association || w.left {
+		return
+	}
+	switch b := m.Body.(type) {
+	case *HeartbeatReply:
+		w.heartbeatReply(b)
+	case *Renewed:
+		w.renewed(b)
+	case *GetRunningTasks:
+		w.getRunningTasks(b)
+	case *RunTask:
+		w.runTask(b)
+	case *Notify:
+		w.notify(b)
+	case *KillTask:
+		w.killTask(b)
+	case *StatusAck:
+		w.statusAck(b)
+	case *Suicide:
+		w.die("told to: " + b.Reason)
+	case *GetLogLines:
+		w.getLogLines(b)
+	case *LeaveAck:
+		w.left = w.leave.at != 0
+	}
+	w.leaveIfDone()
+}
+
+// Tick does what is due.
+func (w *Worker) Tick(now clock.Time) {
+	w.advance(now)
+	w.leaveIfDone()
+}
+
+// Ready gives what is to be done, once.
+func (w *Worker) Ready() WorkerReady {
+	out := w.out
+	out.WakeAt = min(w.beatAt, w.wake, w.timeouts.Early(w.cfg.Stop).NextHealth(w.state, w.stamps))
+	if w.left {
+		out.WakeAt = clock.Never
+	}
+	w.out = WorkerReady{}
+	return out
+}
+
+// advance lets time pass up to now: health, deadlines, repetitions, heartbeats.
+// Whatever comes in is looked at only after it, so that a process which was frozen
+// first gives up what it lost meanwhile.
+func (w *Worker) advance(now clock.Time) {
+	if now.Mono < w.now.Mono {
+		now.Mono = w.now.Mono // a caller's mistake must not lengthen a lease
+	}
+	w.now = now
+	w.judge()
+	if now.Mono >= w.wake {
+		w.due()
+	}
+	if now.Mono >= w.beatAt {
+		w.beat()
+	}
+}
+
+// judge takes the health that follows from the stamps.
+func (w *Worker) judge() {
+	next := w.timeouts.Early(w.cfg.Stop).Health(w.state, w.stamps, w.now.Mono)
+	if next == MustDie && w.state != MustDie {
+		w.die("no dispatcher has confirmed it in time")
+		return
+	}
+	w.state = next
+}
+
+// due goes through everything that waits for a time, and finds the next one.
+func (w *Worker) due() {
+	w.wake = clock.Never
+	for _, c := range w.sorted() {
+		h := w.held[c]
+		switch {
+		case h.phase == ended:
+			if w.now.Mono >= h.retry.at {
+				w.report(h)
+			}
+			w.wakeAt(h.retry.at)
+		case h.stopped != CauseNone:
+		case w.now.Mono >= h.deadline:
+			w.stop(h, CauseLost)
+		default:
+			w.wakeAt(h.deadline)
+		}
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(w.denied), Claim.Compare) {
+		if r := w.denied[c]; w.now.Mono >= r.at {
+			w.deny(c)
+		}
+		w.wakeAt(w.denied[c].at)
+	}
+	for task, b := range w.bars {
+		if w.now.Mono >= b.until {
+			delete(w.bars, task)
+		}
+	}
+	if w.leave.at != 0 {
+		if w.now.Mono >= w.leave.at {
+			w.sayLeave()
+		}
+		w.wakeAt(w.leave.at)
+	}
+}
+
+func (w *Worker) wakeAt(at int64) { w.wake = min(w.wake, at) }
+
+// sorted gives the held claims in their order.
+func (w *Worker) sorted() []Claim { return slices.SortedFunc(maps.Keys(w.held), Claim.Compare) }
+
+// send puts a frame into the next Ready. Without a stream there is nobody to send
+// to; whatever matters is repeated.
+func (w *Worker) send(b Body) {
+	if w.association == 0 {
+		return
+	}
+	w.stamp = max(w.stamp, w.now.Mono)
+	w.out.Send = append(w.out.Send, Message{Instance: w.cfg.Identity.Instance, Association: w.association, Stamp: w.stamp, Body: b})
+}
+
+// again puts a repetition off, longer each time.
+func (w *Worker) again(r *retry) {
+	r.wait = min(max(w.cfg.Retry, 2*r.wait), w.cfg.RetryMax)
+	r.at = addNs(w.now.Mono, r.wait)
+	w.wakeAt(r.at)
+}

@@ -1,0 +1,208 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+)
+
+// beat sends a heartbeat and sets the time of the next one: after Period, or
+// earlier where a lease needs it, because a claim is renewed at a third of it.
+func (w *Worker) beat() {
+	w.beatAt = clock.Never
+	if w.state == MustDie || w.left || w.association == 0 {
+		return
+	}
+	next := w.timeouts.Period
+	if !w.joined && (next == 0 || next > w.cfg.FirstPeriod) {
+		next = w.cfg.FirstPeriod
+	}
+	var claims []Claim
+	for _, c := range w.sorted() {
+		if h := w.held[c]; h.stopped == CauseNone && w.now.Mono < h.deadline {
+			claims = append(claims, c)
+			next = min(next, h.lease/3)
+		}
+	}
+	w.stamp++ // each heartbeat has a stamp of its own
+	w.send(&Heartbeat{
+		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: w.cfg.Capacity,
+		Timeouts: w.timeouts, Stop: w.cfg.Stop, Settled: w.stamps.Settled, Draining: w.draining,
+		Checked: w.passed(), Set: w.set, Claims: claims,
+	})
+	w.beatAt = addNs(w.now.Mono, next)
+}
+
+// passed is the newest check that has passed in this association.
+func (w *Worker) passed() uint64 {
+	newest := w.checked
+	for _, c := range w.checks {
+		if c.passed {
+			newest = max(newest, c.number)
+		}
+	}
+	return newest
+}
+
+// heartbeatReply takes the answer to a heartbeat.
+//
+// Failure: without an answer nothing is counted; heartbeats go on, and the worker
+// turns unhealthy and dies by its own clock.
+// Partial failure: the dispatcher has counted a heartbeat whose answer is lost. It
+// then believes in the worker for longer than the worker does: the safe side.
+// Delay: what counts is when the heartbeat was sent, which the answer echoes; a
+// late one proves only what was true then. Time-outs are taken from answers in the
+// order of their heartbeats.
+// Replay: changes nothing, everything in it is a maximum or was done before.
+// Identity: instance and association, checked by Step. A dispatcher that the
+// worker has turned away from can confirm nothing.
+func (w *Worker) heartbeatReply(b *HeartbeatReply) {
+	if b.Echo > w.stamp || w.state == MustDie {
+		return // it was never sent
+	}
+	w.heard = max(w.heard, b.Echo)
+	if b.Refused != Accepted {
+		w.refused, w.refusal = b.Refused, b.Text
+		if b.Refused == RefusedDead {
+			w.die("it was declared lost")
+		}
+		return
+	}
+	w.refused, w.refusal = Accepted, ""
+	for _, c := range b.Cancelled {
+		w.stopClaim(c.Claim, c.Cause)
+	}
+	if b.Set.Version >= w.set.Version {
+		w.set = b.Set
+	}
+	if b.Drain {
+		w.drain()
+	}
+	if b.Good && Negotiate(b.Version, b.Version, MinVersion, MaxVersion) != 0 && !b.Timeouts.IsZero() {
+		w.confirm(b)
+	}
+}
+
+// confirm counts a heartbeat as answered by a dispatcher that has the name.
+func (w *Worker) confirm(b *HeartbeatReply) {
+	if b.Echo >= w.echoed {
+		w.echoed, w.timeouts, w.version = b.Echo, b.Timeouts, b.Version
+	}
+	if !w.stamps.Settled {
+		// The first check is not due before the dispatcher could send one.
+		w.stamps.Settled, w.stamps.Check = true, b.Echo
+	}
+	w.stamps.Heartbeat = max(w.stamps.Heartbeat, b.Echo)
+	w.credited(b.Checked)
+	if !w.joined {
+		w.joined = true
+		w.repeatSoon() // what the last dispatcher has not acknowledged
+		w.beatAt = min(w.beatAt, addNs(w.now.Mono, w.timeouts.Period))
+	}
+	w.judge()
+	w.startWaiting()
+}
+
+// credited takes the stamp of a check that the dispatcher has counted: that of the
+// frame it had received before it sent the check.
+func (w *Worker) credited(number uint64) {
+	w.checked = max(w.checked, number)
+	w.checks = slices.DeleteFunc(w.checks, func(c checkRun) bool {
+		if c.number == number && c.passed {
+			w.stamps.Checked, w.stamps.Check = true, max(w.stamps.Check, c.stamp)
+		}
+		return c.number <= number
+	})
+}
+
+// renewed takes renewals.
+//
+// Failure: without an answer the deadline stays; the next heartbeat asks again.
+// Partial failure: renewed at the leader, unknown here: the worker gives up early.
+// Delay: the lease counts from the stamp of the heartbeat that asked.
+// Replay: a deadline never moves back, a claim is stopped once.
+// Identity: claims that are not held are skipped.
+func (w *Worker) renewed(b *Renewed) {
+	if b.Echo > w.stamp {
+		return
+	}
+	for _, r := range b.Items {
+		h := w.held[r.Claim]
+		switch {
+		case h == nil:
+		case r.Lost != CauseNone:
+			if h.phase != ended {
+				w.stop(h, r.Lost)
+			}
+		default:
+			h.lease = r.Lease
+			h.deadline = max(h.deadline, clock.WorkerDeadline(b.Echo, 0, r.Lease, clock.Margin(r.Lease, w.cfg.Stop)))
+			// A short lease cannot wait for the next heartbeat as planned.
+			w.beatAt = min(w.beatAt, addNs(w.now.Mono, r.Lease/3))
+		}
+	}
+}
+
+// die makes the worker must_die: everything is stopped, nothing begins any more,
+// and once all has ended it leaves. A program may then begin as a new instance.
+func (w *Worker) die(why string) {
+	if w.state == MustDie {
+		return
+	}
+	w.state, w.why, w.beatAt = MustDie, why, clock.Never
+	w.stopAll()
+}
+
+func (w *Worker) stopAll() {
+	for _, c := range w.sorted() {
+		if h := w.held[c]; h.phase != ended {
+			w.stop(h, CauseShutdown)
+		}
+	}
+}
+
+// leaveIfDone says that the worker leaves once nothing holds it.
+func (w *Worker) leaveIfDone() {
+	if (w.draining || w.state == MustDie) && !w.left && w.leave.at == 0 && len(w.held) == 0 && len(w.denied) == 0 {
+		w.sayLeave()
+	}
+}
+
+func (w *Worker) sayLeave() {
+	w.send(&Leave{Dying: w.state == MustDie})
+	w.again(&w.leave)
+}
+
+// repeatSoon makes everything that waits for an acknowledgement due now.
+func (w *Worker) repeatSoon() {
+	// Any order: each gets the same time.
+	for _, h := range w.held {
+		h.retry = retry{}
+	}
+	// Any order: each gets the same time.
+	for _, r := range w.denied {
+		*r = retry{}
+	}
+	if w.leave.at != 0 {
+		w.leave.at = 1
+	}
+	w.wake = w.now.Mono
+	w.due()
+}
+
+// drain takes nothing new, gives back what has not begun, and leaves when the rest
+// has ended.
+func (w *Worker) drain() {
+	if w.draining {
+		return
+	}
+	w.draining = true
+	for len(w.queued) > 0 {
+		w.stop(w.queued[0], CauseShutdown)
+	}
+}
+
+// Quiet is how long ago the newest heartbeat was sent that was answered at all.
+// When it grows beyond a few periods, turn to another node.
+func (w *Worker) Quiet(now clock.Time) time.Duration { return now.SinceMono(w.heard) }
