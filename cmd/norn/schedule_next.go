@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto/jsonform"
+	"github.com/norn-dev/norn/schedule"
+)
+
+// maxUpcoming is how many instants one command prints: a schedule of each
+// minute for a week.
+const maxUpcoming = 10_080
+
+// localTime is how times without a zone are read and written.
+const localTime = "2006-01-02T15:04:05"
+
+// upcoming is what `norn schedule next` was asked for.
+type upcoming struct {
+	cron, zone, from, uuid string
+	n                      int
+}
+
+func (s scheduleCommands) next() *cobra.Command {
+	var ask upcoming
+	cmd := &cobra.Command{
+		Use: "next --cron SPEC", Short: "Print when a specification is due next", Args: cobra.MaximumNArgs(1),
+		Long: `Print when a specification is due next: as an instant in UTC, as the local time of
+the zone with its offset, and with a note where the clock changes. No server is
+needed.
+
+A fixed time of the day runs once per day: one that the clock leaves out in spring
+at the jump, one that comes twice in autumn the first time. Hours written with *
+follow elapsed time. -o json prints [{at, local, offset, note}].`,
+		Example: `  norn schedule next --cron '30 2 * * *' --tz America/New_York --from 2026-03-06 -n 3
+  norn schedule next --cron '? ?(0-7) * * *' --uuid 0f9e8d7c-6b5a-4938-8776-655443322110
+  norn schedule next --cron '@every 90s' -o json | jq -r '.[].at'`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && ask.cron == "":
+				return usage("schedules are not kept by the cluster yet; give the specification with --cron")
+			case len(args) > 0:
+				return usage("a specification in --cron has no name; %q is too much (quote the specification)", args[0])
+			}
+			return s.printNext(ask)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&ask.cron, "cron", "", "the `specification`, such as '30 2 * * MON-FRI'")
+	f.StringVar(&ask.zone, "tz", "", "time `zone` such as Europe/Berlin (UTC unless CRON_TZ= names one)")
+	f.IntVarP(&ask.n, "number", "n", 10, "how `many` instants")
+	f.StringVar(&ask.from, "from", "", "from this `time` on: RFC 3339, or a local date or time of the zone (default now)")
+	f.StringVar(&ask.uuid, "uuid", "", "`UUID` of the schedule, which chooses the values of ?")
+	return cmd
+}
+
+// printNext prints instants while it finds them.
+func (s scheduleCommands) printNext(ask upcoming) error {
+	if ask.n < 1 || ask.n > maxUpcoming {
+		return usage("-n: %d is not from 1 to %d", ask.n, maxUpcoming)
+	}
+	uuid, err := uuidOf(ask.uuid)
+	if err != nil {
+		return err
+	}
+	spec, table, err := timetableOf(ask, uuid)
+	if err != nil {
+		return err
+	}
+	from, err := startOf(ask.from, table.Zone().Location())
+	if err != nil {
+		return err
+	}
+	switch resolved := spec.Resolve(uuid); {
+	case spec.Picks() && ask.uuid == "":
+		s.note("? depends on the schedule's UUID; without --uuid this is one of its values: %s", resolved)
+	case spec.Picks():
+		s.note("? is here: %s", resolved)
+	}
+	list := occurrenceList(s.writer())
+	at := from - 1
+	for list.Len() < ask.n {
+		next, ok := table.Next(at)
+		if !ok {
+			s.note("there is nothing more within 40 years")
+			break
+		}
+		list.Add(table.Describe(next))
+		at = next
+	}
+	return list.Close()
+}
+
+// timetableOf reads the specification and its zone.
+func timetableOf(ask upcoming, uuid [16]byte) (schedule.Spec, *schedule.Timetable, error) {
+	if ask.cron == "" {
+		return schedule.Spec{}, nil, usage("--cron: a specification is missing, such as --cron '30 2 * * *'")
+	}
+	spec, err := schedule.Parse(ask.cron)
+	if err != nil {
+		return spec, nil, specError(err)
+	}
+	name := spec.ZoneName()
+	if name != "" && ask.zone != "" && name != ask.zone {
+		return spec, nil, usage("--tz %s and CRON_TZ=%s: a schedule has one zone", ask.zone, name)
+	}
+	zone, err := schedule.NewZones().Load(max(name, ask.zone))
+	if err != nil {
+		return spec, nil, usage("--tz: %w", err)
+	}
+	table, err := spec.Compile(uuid, zone)
+	if err != nil {
+		return spec, nil, specError(err)
+	}
+	return spec, table, nil
+}
+
+// specError shows where a specification is wrong.
+func specError(err error) error {
+	var bad *schedule.SpecError
+	if errors.As(err, &bad) {
+		return usage("--cron: %w\n%s", err, bad.Pointer())
+	}
+	return usage("--cron: %w", err)
+}
+
+// uuidOf reads a UUID; "" is the one of zeros.
+func uuidOf(text string) (uuid [16]byte, err error) {
+	if text == "" {
+		return uuid, nil
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	if err != nil || len(b) != len(uuid) {
+		return uuid, usage("--uuid: %q is not a UUID", text)
+	}
+	return [16]byte(b), nil
+}
+
+// startOf reads --from, in wall ns.
+func startOf(text string, loc *time.Location) (int64, error) {
+	if text == "" {
+		return time.Now().UnixNano(), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	for _, layout := range []string{localTime, "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if err != nil {
+			t, err = time.ParseInLocation(layout, text, loc)
+		}
+	}
+	if err != nil {
+		return 0, usage("--from: %q is not a time such as 2026-03-08T02:00:00Z, or a local one such as 2026-03-08 or 2026-03-08T02:00", text)
+	}
+	if t.Year() < 1700 || t.Year() > 2200 {
+		return 0, usage("--from: the year %d is not from 1700 to 2200", t.Year())
+	}
+	return t.UnixNano(), nil
+}
+
+func occurrenceList(w *render.Writer) *render.List[schedule.Occurrence] {
+	type column = render.Column[schedule.Occurrence]
+	return render.NewList(w, occurrenceForm,
+		column{Head: "at", Cell: func(o schedule.Occurrence) string { return o.Time().UTC().Format(time.RFC3339) }},
+		column{Head: "local", Cell: func(o schedule.Occurrence) string { return o.Time().Format("Mon 2006-01-02 15:04:05") }},
+		column{Head: "zone", Cell: func(o schedule.Occurrence) string { return o.Zone }},
+		column{Head: "offset", Cell: func(o schedule.Occurrence) string { return schedule.OffsetText(o.Offset) }},
+		column{Head: "note", Cell: schedule.Occurrence.Note},
+	)
+}
+
+// occurrenceForm is the contract of -o json.
+func occurrenceForm(o schedule.Occurrence) jsonform.Value {
+	str := jsonform.String
+	return jsonform.Object(
+		jsonform.Field{Name: "at", Value: jsonform.Time(o.Time())},
+		jsonform.Field{Name: "local", Value: str(o.Time().Format(localTime))},
+		jsonform.Field{Name: "offset", Value: str(schedule.OffsetText(o.Offset))},
+		jsonform.Field{Name: "note", Value: str(o.Note())},
+	)
+}
