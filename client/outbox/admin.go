@@ -32,7 +32,7 @@ type Backlog struct {
 // Backlog looks at the table.
 func (o *Outbox) Backlog(ctx context.Context, db Queryer) (b Backlog, err error) {
 	for aside, n := range []*int{&b.Waiting, &b.Aside} {
-		if err := o.table.one(ctx, db, n, "SELECT COUNT(*) FROM (SELECT 1 FROM TABLE WHERE aside = ? LIMIT ?) AS some", aside, countMost); err != nil {
+		if err := o.table.one(ctx, db, n, "SELECT COUNT(*) FROM (SELECT 1 FROM TABLE WHERE aside = ? LIMIT ?) AS counted", aside, countMost); err != nil {
 			return b, fmt.Errorf("outbox: counting rows: %w", err)
 		}
 	}

@@ -84,10 +84,18 @@ func (d *database) takeLocks(ctx context.Context, now time.Time) (*taken, error)
 		if len(done)+len(refused) == 0 {
 			return ended(tx.Rollback())
 		}
-		if err := d.table.settle(ctx, tx, done, refused, now); err != nil {
-			return errors.Join(err, ended(tx.Rollback()))
+		err := d.table.settle(ctx, tx, done, refused, now)
+		if err != nil {
+			_ = tx.Rollback() // the error says what matters
+		} else if err = tx.Commit(); err == nil {
+			return nil
 		}
-		return tx.Commit()
+		// What the cluster has taken may be deleted at any time, by anyone: once
+		// more without the locks, before others send it again.
+		if again := d.inTx(ctx, func(tx *sql.Tx) error { return d.table.settle(ctx, tx, done, refused, now) }); again != nil {
+			return err
+		}
+		return nil
 	}}
 	if t.rows, t.strange, err = d.table.bodies(ctx, tx, ids); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading rows: %w", err), ended(tx.Rollback()))
@@ -111,18 +119,22 @@ func (d *database) takeLeases(ctx context.Context, now time.Time) (*taken, error
 	// The first statement writes: SQLite could not turn a reading transaction
 	// into a writing one while others write.
 	err = d.inTx(ctx, func(tx *sql.Tx) error {
+		lease, err := tx.PrepareContext(ctx, d.table.sql("UPDATE TABLE SET due = ? WHERE id = ? AND due = ? AND aside = 0"))
+		if err != nil {
+			return err
+		}
 		for i, one := range ids {
-			result, err := tx.ExecContext(ctx, d.table.sql("UPDATE TABLE SET due = ? WHERE id = ? AND due = ? AND aside = 0"), until, one, heads[i].due)
+			result, err := lease.ExecContext(ctx, until, one, heads[i].due)
 			if err != nil {
-				return err
+				return errors.Join(err, lease.Close())
 			}
 			if n, err := result.RowsAffected(); err != nil {
-				return err
+				return errors.Join(err, lease.Close())
 			} else if n == 1 {
 				mine = append(mine, one)
 			}
 		}
-		return nil
+		return lease.Close()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("leasing rows: %w", err)

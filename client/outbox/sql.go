@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -81,22 +82,43 @@ func (t table) bodies(ctx context.Context, q Queryer, ids []string) (out []row, 
 }
 
 // settle carries out what became of rows.
-func (t table) settle(ctx context.Context, db Execer, done []string, refused []refusal, now time.Time) error {
-	if len(done) > 0 {
-		statement, args := t.in("DELETE FROM TABLE WHERE id IN", done)
-		if _, err := db.ExecContext(ctx, statement, args...); err != nil {
-			return fmt.Errorf("deleting %d rows: %w", len(done), err)
-		}
+func (t table) settle(ctx context.Context, tx *sql.Tx, done []string, refused []refusal, now time.Time) error {
+	if err := t.remove(ctx, tx, done); err != nil {
+		return fmt.Errorf("deleting %d rows: %w", len(done), err)
 	}
 	for _, r := range refused {
 		aside := 0
 		if r.aside {
 			aside = 1
 		}
-		if _, err := db.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = attempts + 1, due = ?, aside = ?, error = ? WHERE id = ?"),
+		if _, err := tx.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = attempts + 1, due = ?, aside = ?, error = ? WHERE id = ?"),
 			now.Add(r.delay).UnixMilli(), aside, short(r.err), r.id); err != nil {
 			return fmt.Errorf("putting off row %s: %w", r.id, err)
 		}
 	}
 	return nil
+}
+
+// remove deletes rows. MySQL gets them one by one: for several it may rather
+// read a small table as a whole, and wait there for the rows that another relay
+// holds, which waits for these: a deadlock.
+func (t table) remove(ctx context.Context, tx *sql.Tx, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if t.dialect != MySQL {
+		statement, args := t.in("DELETE FROM TABLE WHERE id IN", ids)
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	}
+	one, err := tx.PrepareContext(ctx, t.sql("DELETE FROM TABLE WHERE id = ?"))
+	if err != nil {
+		return err
+	}
+	for _, each := range ids {
+		if _, err = one.ExecContext(ctx, each); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, one.Close())
 }
