@@ -2,9 +2,6 @@ package session
 
 import (
 	"container/heap"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 )
@@ -37,15 +34,10 @@ type session struct {
 	leaving  bool
 	revoked  bool // its loss is agreed on, or its name is somebody else's
 
-	entries  map[Claim]*entry
-	perQueue map[string]int // entries by queue
-	unsure   int
-	doubtAt  int64 // the first push becomes unsure; may be too early
+	book book
 	// early are claims that ended while the list was on its way.
 	early map[Claim]struct{}
 	push  uint64
-	ask   retry
-	seq   uint64
 
 	checks   []sentCheck
 	checkNo  uint64
@@ -58,29 +50,6 @@ type session struct {
 	wake  int64
 	index int // in the heap; -1: not in it
 	gone  bool
-}
-
-// entryState is what a dispatcher knows of a claim.
-type entryState uint8
-
-const (
-	sent         entryState = iota // pushed; no answer yet
-	knownRunning                   // it was taken
-	unsure                         // the outcome of its push is unknown
-)
-
-type entry struct {
-	claim Claim
-	queue string
-	lease time.Duration
-	state entryState
-	push  uint64
-	// at is when a sent one becomes unsure.
-	at int64
-	// asked is the first question that held it since it became unsure: an answer to
-	// that one or a later one tells of it.
-	asked  uint64
-	cancel Cause
 }
 
 type sentCheck struct {
@@ -99,10 +68,7 @@ type want struct {
 const maxRenewing = 4
 
 func (d *Dispatcher) newSession(id Identity) *session {
-	s := &session{
-		d: d, id: id, index: -1, doubtAt: clock.Never, checkAt: clock.Never,
-		entries: make(map[Claim]*entry), perQueue: make(map[string]int),
-	}
+	s := &session{d: d, id: id, index: -1, checkAt: clock.Never, book: newBook()}
 	d.sessions[id.Instance] = s
 	return s
 }
@@ -145,56 +111,20 @@ func (s *session) lose(why string) {
 	s.askName(NameRevoke)
 }
 
-// put changes the state of an entry and keeps the sums.
-func (s *session) put(e *entry, to entryState) {
-	s.count(e, -1)
-	if to == unsure && e.state != unsure {
-		e.asked = s.seq + 1
-		s.ask = retry{at: s.d.now.Mono}
-	}
-	e.state = to
-	s.count(e, 1)
-}
-
-// add makes an entry; a claim that is known stays as it is.
-func (s *session) add(c Claim, queue string, lease time.Duration, state entryState) *entry {
-	e := &entry{claim: c, queue: queue, lease: lease, state: state, asked: s.seq + 1}
-	s.entries[c] = e
-	s.count(e, 1)
-	return e
-}
-
-func (s *session) remove(e *entry) {
-	s.count(e, -1)
-	delete(s.entries, e.claim)
-}
-
-func (s *session) count(e *entry, n int) {
-	if e.state == unsure {
-		s.unsure += n
-	}
-	if s.perQueue[e.queue] += n; s.perQueue[e.queue] == 0 {
-		delete(s.perQueue, e.queue)
-	}
-}
-
-// sorted gives the claims of the entries in their order.
-func (s *session) sorted() []Claim { return slices.SortedFunc(maps.Keys(s.entries), Claim.Compare) }
-
 // free settles every entry for the same reason and forgets it.
 func (s *session) free(why Why) {
-	for _, c := range s.sorted() {
+	for _, c := range s.book.sorted() {
 		s.d.settle(s.id.Instance, c, why, End{})
-		s.remove(s.entries[c])
+		s.book.remove(s.book.all[c])
 	}
 }
 
 // handOver lets every entry go to whoever serves the worker now.
 func (s *session) handOver() {
 	var all []Question
-	for _, c := range s.sorted() {
-		all = append(all, Question{Claim: c, Lease: s.entries[c].lease})
-		s.remove(s.entries[c])
+	for _, c := range s.book.sorted() {
+		all = append(all, Question{Claim: c, Lease: s.book.all[c].lease})
+		s.book.remove(s.book.all[c])
 	}
 	if len(all) > 0 {
 		s.d.out.Doubt = append(s.d.out.Doubt, Doubt{Instance: s.id.Instance, Claims: all})
@@ -215,28 +145,14 @@ func (s *session) due() {
 	if !s.listed && now >= s.list.at {
 		s.askList()
 	}
-	if now >= s.doubtAt {
-		s.doubt()
+	if now >= s.book.doubtAt {
+		s.book.doubt(now)
 	}
-	if s.unsure > 0 && s.listed && now >= s.ask.at {
+	if s.book.unsure > 0 && s.listed && now >= s.book.ask.at {
 		s.notify()
 	}
 	if s.settled() && now >= s.checkAt {
 		s.sendCheck()
-	}
-}
-
-// doubt makes pushes unsure that were not answered in time.
-func (s *session) doubt() {
-	s.doubtAt = clock.Never
-	for _, c := range s.sorted() {
-		switch e := s.entries[c]; {
-		case e.state != sent:
-		case s.d.now.Mono >= e.at:
-			s.put(e, unsure)
-		default:
-			s.doubtAt = min(s.doubtAt, e.at)
-		}
 	}
 }
 
@@ -254,13 +170,13 @@ func (s *session) reschedule() {
 	if s.state != MustDie && !s.leaving {
 		if !s.listed {
 			s.wake = min(s.wake, s.list.at)
-		} else if s.unsure > 0 {
-			s.wake = min(s.wake, s.ask.at)
+		} else if s.book.unsure > 0 {
+			s.wake = min(s.wake, s.book.ask.at)
 		}
 		if s.settled() {
 			s.wake = min(s.wake, s.checkAt)
 		}
-		s.wake = min(s.wake, s.doubtAt)
+		s.wake = min(s.wake, s.book.doubtAt)
 	}
 	s.wake = max(s.wake, s.d.now.Mono+1) // what is due was done
 	if s.index < 0 {

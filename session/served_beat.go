@@ -78,8 +78,8 @@ func (s *session) alive(b *Heartbeat) {
 		s.stamps.Check = s.d.now.Mono
 	}
 	for _, c := range b.Claims {
-		if e := s.entries[c]; e != nil && (e.state == sent || e.state == unsure) {
-			s.put(e, knownRunning)
+		if e := s.book.all[c]; e != nil && (e.state == sent || e.state == unsure) {
+			s.book.put(e, knownRunning, s.d.now.Mono)
 		}
 	}
 	s.credit(b.Checked)
@@ -114,8 +114,8 @@ func (s *session) associate(n uint64) {
 	s.name = nameState{}
 	s.askName(NameAcquire)
 	s.askList()
-	for _, c := range s.sorted() {
-		s.put(s.entries[c], unsure)
+	for _, c := range s.book.sorted() {
+		s.book.put(s.book.all[c], unsure, s.d.now.Mono)
 	}
 }
 
@@ -124,20 +124,9 @@ func (s *session) reply() {
 	r := &HeartbeatReply{Echo: s.beat, Version: s.version, Refused: s.refused, Text: s.text, Set: s.d.set, Drain: s.drain}
 	if s.refused == Accepted {
 		r.Good = s.settled() && s.name.covers(s.d.now.Mono, s.timeouts.Life())
-		r.Timeouts, r.Checked, r.Cancelled = s.d.cfg.Timeouts, s.credited, s.cancelled()
+		r.Timeouts, r.Checked, r.Cancelled = s.d.cfg.Timeouts, s.credited, s.book.stops()
 	}
 	s.send(r)
-}
-
-// cancelled gives the claims that are to stop: told again in every answer.
-func (s *session) cancelled() []Stop {
-	var all []Stop
-	for _, c := range s.sorted() {
-		if e := s.entries[c]; e.cancel != CauseNone {
-			all = append(all, Stop{c, e.cancel})
-		}
-	}
-	return all
 }
 
 // renew has the claims of a heartbeat renewed.
@@ -173,12 +162,12 @@ func (s *session) runningTasks(b *RunningTasks) {
 	for _, h := range b.Held {
 		_, gone := s.early[h.Claim]
 		cancel := CauseNone
-		if e := s.entries[h.Claim]; e != nil {
+		if e := s.book.all[h.Claim]; e != nil {
 			cancel = e.cancel
-			s.remove(e)
+			s.book.remove(e)
 		}
 		if !gone && !h.Ended { // whose end it tells until that is acknowledged
-			s.add(h.Claim, h.Queue, h.Lease, knownRunning).cancel = cancel
+			s.book.add(h.Claim, h.Queue, h.Lease, knownRunning).cancel = cancel
 		}
 	}
 	s.early = nil

@@ -32,8 +32,8 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 	}
 	if s != nil {
 		s.judge()
-		if e := s.entries[b.Claim]; e != nil {
-			s.remove(e) // its slot is free; the worker goes on until the end is written
+		if e := s.book.all[b.Claim]; e != nil {
+			s.book.remove(e) // its slot is free; the worker goes on until the end is written
 		}
 		if !s.listed && len(s.early) < MaxTakes {
 			if s.early == nil {
@@ -118,10 +118,10 @@ func (d *Dispatcher) Renewed(now clock.Time, instance Instance, association uint
 func (d *Dispatcher) Cancel(now clock.Time, instance Instance, c Claim, cause Cause) bool {
 	d.pass(now)
 	s := d.sessions[instance]
-	if s == nil || s.entries[c] == nil {
+	if s == nil || s.book.all[c] == nil {
 		return false
 	}
-	e := s.entries[c]
+	e := s.book.all[c]
 	e.cancel = cause
 	s.send(&KillTask{Claim: c, Lease: e.lease, Cause: cause})
 	return true
@@ -206,8 +206,8 @@ func (d *Dispatcher) Sessions(now clock.Time) []Info {
 func (s *session) info(now clock.Time) Info {
 	i := Info{
 		Identity: s.id, Association: s.association, State: s.state, Named: s.name.held, Listed: s.listed,
-		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.unsure, Set: s.set,
-		Silent: now.SinceMono(s.received), Running: s.sorted(),
+		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.book.unsure, Set: s.set,
+		Silent: now.SinceMono(s.received), Running: s.book.sorted(),
 	}
 	return i
 }

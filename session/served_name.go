@@ -174,7 +174,7 @@ func (s *session) nameTaken(holder Identity) {
 		s.refused, s.text = RefusedName, "the name "+s.id.Name+" is held by "+holder.Instance.String()+" on "+holder.Machine+": wait, or take another name"
 	}
 	s.name.held = false
-	if !s.met && len(s.entries) == 0 && s.refused == RefusedName {
+	if !s.met && len(s.book.all) == 0 && s.refused == RefusedName {
 		s.reply()
 		return
 	}

@@ -15,14 +15,14 @@ func (s *session) room() int {
 	if s.state != Healthy || !s.settled() || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
-	return max(0, s.capacity.Takes()-len(s.entries))
+	return max(0, s.capacity.Takes()-len(s.book.all))
 }
 
 // roomFor is the same for one queue: what the queue may have, no more than all.
 func (s *session) roomFor(q QueueSlots) int {
 	room := s.room()
 	if q.Slots > 0 {
-		room = min(room, q.Slots+s.capacity.Prefetch-s.perQueue[q.Queue])
+		room = min(room, q.Slots+s.capacity.Prefetch-s.book.perQueue[q.Queue])
 	}
 	return max(0, room)
 }
@@ -98,7 +98,7 @@ func (d *Dispatcher) Granted(now clock.Time, no uint64, asked int64, all []Assig
 	}
 	for _, a := range all {
 		q, serves := s.capacity.queue(a.Queue)
-		if w == nil || !serves || s.roomFor(q) == 0 || s.entries[a.Claim] != nil {
+		if w == nil || !serves || s.roomFor(q) == 0 || s.book.all[a.Claim] != nil {
 			d.settle(s.id.Instance, a.Claim, WhyUnsent, End{})
 			continue
 		}
@@ -114,10 +114,10 @@ func (s *session) runTask(w *want, asked int64, a Assignment) {
 		stamp, received = s.stamp, s.received // newer, and still before it was asked
 	}
 	s.push++
-	e := s.add(a.Claim, a.Queue, a.Lease, sent)
+	e := s.book.add(a.Claim, a.Queue, a.Lease, sent)
 	e.push = s.push
 	e.at = addNs(s.d.now.Mono, s.d.cfg.AskAfter)
-	s.doubtAt = min(s.doubtAt, e.at)
+	s.book.doubtAt = min(s.book.doubtAt, e.at)
 	s.send(&RunTask{
 		Push: s.push, Claim: a.Claim, Queue: a.Queue, Echo: stamp,
 		Waited: time.Duration(max(0, asked-received)), Lease: a.Lease, Grant: a.Grant,
@@ -132,15 +132,15 @@ func (s *session) runTask(w *want, asked int64, a Assignment) {
 // Identity: the number of the push. A refusal counts only while nothing better is
 // known; the worker decides each push once, so it never refuses what it took.
 func (s *session) runReply(b *RunReply) {
-	e := s.entries[b.Claim]
+	e := s.book.all[b.Claim]
 	if e == nil || e.push != b.Push || e.state != sent && e.state != unsure {
 		return
 	}
 	if b.Refused == Accepted {
-		s.put(e, knownRunning)
+		s.book.put(e, knownRunning, s.d.now.Mono)
 		return
 	}
-	s.remove(e)
+	s.book.remove(e)
 	s.d.settle(s.id.Instance, b.Claim, WhyRefused, End{})
 }
 
@@ -148,8 +148,8 @@ func (s *session) runReply(b *RunReply) {
 // stream, not one byte of it: only then is it known without asking.
 func (d *Dispatcher) Unsent(now clock.Time, instance Instance, c Claim) {
 	d.pass(now)
-	if s := d.sessions[instance]; s != nil && s.entries[c] != nil && s.entries[c].state == sent {
-		s.remove(s.entries[c])
+	if s := d.sessions[instance]; s != nil && s.book.all[c] != nil && s.book.all[c].state == sent {
+		s.book.remove(s.book.all[c])
 		d.settle(instance, c, WhyUnsent, End{})
 		s.reschedule()
 	}
@@ -165,9 +165,9 @@ func (d *Dispatcher) Closed(now clock.Time, instance Instance, association uint6
 		return
 	}
 	s.judge()
-	for _, c := range s.sorted() {
-		if e := s.entries[c]; e.state == sent {
-			s.put(e, unsure)
+	for _, c := range s.book.sorted() {
+		if e := s.book.all[c]; e.state == sent {
+			s.book.put(e, unsure, s.d.now.Mono)
 		}
 	}
 	s.draining = true // until a heartbeat says otherwise
@@ -185,8 +185,8 @@ func (d *Dispatcher) Doubt(now clock.Time, instance Instance, all []Question) {
 	}
 	s.judge()
 	for _, q := range all {
-		if _, busy := d.settling[settleKey{instance, q.Claim}]; !busy && s.entries[q.Claim] == nil && s.state != MustDie && !s.leaving && len(s.entries) < 2*MaxTakes {
-			s.put(s.add(q.Claim, "", q.Lease, sent), unsure)
+		if _, busy := d.settling[settleKey{instance, q.Claim}]; !busy && s.book.all[q.Claim] == nil && s.state != MustDie && !s.leaving && len(s.book.all) < 2*MaxTakes {
+			s.book.put(s.book.add(q.Claim, "", q.Lease, sent), unsure, s.d.now.Mono)
 		}
 	}
 	s.reschedule()
@@ -194,18 +194,9 @@ func (d *Dispatcher) Doubt(now clock.Time, instance Instance, all []Question) {
 
 // notify asks about everything that is unsure, later each time.
 func (s *session) notify() {
-	var all []Question
-	s.seq++
-	for _, c := range s.sorted() {
-		if e := s.entries[c]; e.state == unsure && len(all) < maxQuestions {
-			all = append(all, Question{Claim: c, Lease: e.lease})
-		} else if e.state == unsure {
-			e.asked = s.seq + 1 // not in this question
-		}
-	}
-	s.send(&Notify{Seq: s.seq, Claims: all})
-	s.ask.wait = min(max(s.d.cfg.AskAfter, 2*s.ask.wait), s.d.cfg.AskMax)
-	s.ask.at = addNs(s.d.now.Mono, s.ask.wait)
+	s.send(s.book.question())
+	s.book.ask.wait = min(max(s.d.cfg.AskAfter, 2*s.book.ask.wait), s.d.cfg.AskMax)
+	s.book.ask.at = addNs(s.d.now.Mono, s.book.ask.wait)
 }
 
 // notifyReply takes the answer to a Notify: what was asked and is not reported is
@@ -216,17 +207,17 @@ func (s *session) notify() {
 // for the claims that were in its question and are unsure since. Replay: the same.
 // Identity: instance and association by Step, the question by its number.
 func (s *session) notifyReply(b *NotifyReply) {
-	if b.Seq > s.seq {
+	if b.Seq > s.book.seq {
 		return
 	}
 	for _, c := range b.Ended {
-		if e := s.entries[c]; e != nil {
-			s.remove(e) // its status ends it, or has already
+		if e := s.book.all[c]; e != nil {
+			s.book.remove(e) // its status ends it, or has already
 		}
 	}
-	for _, c := range s.sorted() {
-		if e := s.entries[c]; e.state == unsure && e.asked <= b.Seq {
-			s.put(e, knownRunning)
+	for _, c := range s.book.sorted() {
+		if e := s.book.all[c]; e.state == unsure && e.asked <= b.Seq {
+			s.book.put(e, knownRunning, s.d.now.Mono)
 		}
 	}
 }

@@ -222,7 +222,6 @@ type simWorker struct {
 	frozen  bool
 	inbox   []Message
 	wake    int64
-	done    int
 	machine string
 }
 
@@ -294,7 +293,7 @@ func (s *simWorker) do(f func(w *Worker, now clock.Time)) {
 			w.net.toNode(w, s, s.node, m)
 		}
 	}
-	if s.w.Left() && len(s.runs) == 0 && !s.dead {
+	if s.w.left && len(s.runs) == 0 && !s.dead {
 		w.tracef("w%d has left", s.no)
 		s.dead = true
 		w.after(w.span(time.Second), func() { w.addWorker(s.name, s.machine, s.lock) })

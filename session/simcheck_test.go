@@ -114,7 +114,7 @@ func (c *simCheck) node(w *world, n *simNode) {
 		}
 		n.lost[o.instance()] = s.association
 		c.counts["lost"]++
-		if state := o.w.timeouts.Early(simStop).Health(o.w.state, o.w.stamps, o.clk.mono(w.now)); state != MustDie && o.w.stamps.Settled {
+		if state := o.w.life.at(o.clk.mono(w.now)); state != MustDie && o.w.life.stamps.Settled {
 			c.fail(w, "n%d believes w%d lost, which is %v", n.no, o.no, state)
 		}
 	}
@@ -122,14 +122,14 @@ func (c *simCheck) node(w *world, n *simNode) {
 
 func (c *simCheck) sums(w *world, s *session) {
 	unsureNow, perQueue := 0, map[string]int{}
-	for _, e := range s.entries {
+	for _, e := range s.book.all {
 		perQueue[e.queue]++
 		if e.state == unsure {
 			unsureNow++
 		}
 	}
-	if !maps.Equal(perQueue, s.perQueue) || unsureNow != s.unsure {
-		c.fail(w, "a session counts %v running and %d unsure, and has %v and %d", s.perQueue, s.unsure, perQueue, unsureNow)
+	if !maps.Equal(perQueue, s.book.perQueue) || unsureNow != s.book.unsure {
+		c.fail(w, "a session counts %v running and %d unsure, and has %v and %d", s.book.perQueue, s.book.unsure, perQueue, unsureNow)
 	}
 }
 
@@ -145,8 +145,8 @@ func (c *simCheck) quiet(w *world) {
 		if s.dead {
 			continue
 		}
-		if len(s.w.held) > 0 || len(s.w.denied) > 0 || s.w.state != Healthy {
-			c.fail(w, "w%d is %v (%s), holds %d and denies %d", s.no, s.w.state, s.w.why, len(s.w.held), len(s.w.denied))
+		if len(s.w.has.all) > 0 || len(s.w.denied) > 0 || s.w.life.state != Healthy {
+			c.fail(w, "w%d is %v (%s), holds %d and denies %d", s.no, s.w.life.state, s.w.why, len(s.w.has.all), len(s.w.denied))
 		}
 		i, ok := s.node.d.Info(clock.Time{}, s.instance())
 		if !ok || i.State != Healthy || len(i.Running) > 0 || i.Unsure > 0 {

@@ -25,13 +25,13 @@ const (
 	// maxBars bounds the tasks of which the worker has said that it was not running
 	// them. Past it such questions are left unanswered, and come again.
 	maxBars = 65_536
-	// maxChecks bounds health checks that run at the same time.
-	maxChecks = 8
 )
 
 // WorkerConfig is what a worker is.
 type WorkerConfig struct {
+	// Identity needs a name and an instance.
 	Identity Identity
+	// Capacity is at least one slot and one queue; at most MaxTakes and MaxQueues.
 	Capacity Capacity
 	// Stop is what the handlers need from being told to having ended. They are told
 	// so much before the lease is over. At most half of the dispatcher's LoseAfter,
@@ -102,29 +102,6 @@ type WorkerReady struct {
 	WakeAt int64 // mono ns; clock.Never when nothing is due
 }
 
-// phase is how far a held claim is.
-type phase uint8
-
-const (
-	waiting phase = iota // for a slot
-	running
-	ended // reported, not acknowledged
-)
-
-// held is a claim of a worker.
-type held struct {
-	claim    Claim
-	queue    string
-	grant    *nornv1.Grant
-	phase    phase
-	order    uint64        // of its arrival
-	lease    time.Duration // length of the newest lease
-	deadline int64         // mono ns
-	stopped  Cause         // what it was told to stop for
-	end      End
-	retry    retry
-}
-
 // retry says when something is repeated.
 type retry struct {
 	at   int64
@@ -136,29 +113,20 @@ type Worker struct {
 	cfg   WorkerConfig
 	now   clock.Time
 	out   WorkerReady
-	state State
 	stamp int64 // newest stamp sent
+	life  vitals
+	has   holdings
 
 	association uint64
-	joined      bool // it has its name, as told in this association
-	echoed      int64
+	joined      bool  // it has its name, as told in this association
+	echoed      int64 // stamp of the newest heartbeat whose answer counted here
 	heard       int64 // stamp of the newest heartbeat that was answered at all
 	refused     Refusal
 	refusal     string
+	version     uint32
+	set         SetVersion
 
-	timeouts Timeouts
-	stamps   Stamps
-	version  uint32
-	set      SetVersion
-	checks   []checkRun
-	checked  uint64
-
-	held     map[Claim]*held
-	byTask   map[id.ID]Claim // of those that wait or run
-	queued   []*held         // those that wait, in their order
-	running  map[string]int  // per queue
-	arrivals uint64
-	denied   map[Claim]*retry // "was not running", not acknowledged
+	denied map[Claim]*retry // "was not running", not acknowledged
 	// Invariant: a claim with a token up to its task's bar is never started. A bar
 	// is kept until any RunTask it is against is past its own deadline.
 	bars   map[id.ID]bar
@@ -178,12 +146,6 @@ type bar struct {
 	until int64
 }
 
-type checkRun struct {
-	number uint64
-	stamp  int64
-	passed bool
-}
-
 // NewWorker makes a worker that has met no dispatcher. It returns ErrConfig for a
 // configuration that breaks a rule, every problem at once.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
@@ -192,8 +154,8 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 		return nil, err
 	}
 	return &Worker{
-		cfg: cfg, beatAt: clock.Never, wake: clock.Never, held: make(map[Claim]*held), byTask: make(map[id.ID]Claim),
-		running: make(map[string]int), denied: make(map[Claim]*retry), bars: make(map[id.ID]bar),
+		cfg: cfg, life: vitals{stop: cfg.Stop}, has: newHoldings(), beatAt: clock.Never, wake: clock.Never,
+		denied: make(map[Claim]*retry), bars: make(map[id.ID]bar),
 	}, nil
 }
 
@@ -203,7 +165,7 @@ func (w *Worker) Turn(now clock.Time) {
 	w.advance(now)
 	w.association++
 	w.joined, w.echoed, w.refused, w.refusal = false, 0, Accepted, ""
-	w.checks, w.checked, w.pushes = nil, 0, window{}
+	w.life.checks, w.life.checked, w.pushes = nil, 0, window{}
 	w.beat()
 	w.repeatSoon()
 }
@@ -249,7 +211,7 @@ func (w *Worker) Tick(now clock.Time) {
 // Ready gives what is to be done, once.
 func (w *Worker) Ready() WorkerReady {
 	out := w.out
-	out.WakeAt = min(w.beatAt, w.wake, w.timeouts.Early(w.cfg.Stop).NextHealth(w.state, w.stamps))
+	out.WakeAt = min(w.beatAt, w.wake, w.life.next())
 	if w.left {
 		out.WakeAt = clock.Never
 	}
@@ -276,37 +238,37 @@ func (w *Worker) advance(now clock.Time) {
 
 // judge takes the health that follows from the stamps.
 func (w *Worker) judge() {
-	next := w.timeouts.Early(w.cfg.Stop).Health(w.state, w.stamps, w.now.Mono)
-	if next == MustDie && w.state != MustDie {
+	next := w.life.at(w.now.Mono)
+	if next == MustDie && w.life.state != MustDie {
 		w.die("no dispatcher has confirmed it in time")
 		return
 	}
-	w.state = next
+	w.life.state = next
 }
 
 // due goes through everything that waits for a time, and finds the next one.
 func (w *Worker) due() {
 	w.wake = clock.Never
-	for _, c := range w.sorted() {
-		h := w.held[c]
+	for _, c := range w.has.sorted() {
+		h := w.has.all[c]
 		switch {
 		case h.phase == ended:
 			if w.now.Mono >= h.retry.at {
 				w.report(h)
 			}
-			w.wakeAt(h.retry.at)
+			w.wake = min(w.wake, h.retry.at)
 		case h.stopped != CauseNone:
 		case w.now.Mono >= h.deadline:
 			w.stop(h, CauseLost)
 		default:
-			w.wakeAt(h.deadline)
+			w.wake = min(w.wake, h.deadline)
 		}
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(w.denied), Claim.Compare) {
 		if r := w.denied[c]; w.now.Mono >= r.at {
 			w.deny(c)
 		}
-		w.wakeAt(w.denied[c].at)
+		w.wake = min(w.wake, w.denied[c].at)
 	}
 	for task, b := range w.bars {
 		if w.now.Mono >= b.until {
@@ -314,17 +276,12 @@ func (w *Worker) due() {
 		}
 	}
 	if w.leave.at != 0 {
-		if w.now.Mono >= w.leave.at {
-			w.sayLeave()
-		}
-		w.wakeAt(w.leave.at)
+		w.leaveIfDone()
+	}
+	if w.leave.at > w.now.Mono { // otherwise it waits for an acknowledgement first
+		w.wake = min(w.wake, w.leave.at)
 	}
 }
-
-func (w *Worker) wakeAt(at int64) { w.wake = min(w.wake, at) }
-
-// sorted gives the held claims in their order.
-func (w *Worker) sorted() []Claim { return slices.SortedFunc(maps.Keys(w.held), Claim.Compare) }
 
 // send puts a frame into the next Ready. Without a stream there is nobody to send
 // to; whatever matters is repeated.
@@ -340,5 +297,5 @@ func (w *Worker) send(b Body) {
 func (w *Worker) again(r *retry) {
 	r.wait = min(max(w.cfg.Retry, 2*r.wait), w.cfg.RetryMax)
 	r.at = addNs(w.now.Mono, r.wait)
-	w.wakeAt(r.at)
+	w.wake = min(w.wake, r.at)
 }

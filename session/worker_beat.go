@@ -1,9 +1,6 @@
 package session
 
 import (
-	"slices"
-	"time"
-
 	"github.com/norn-dev/norn/clock"
 )
 
@@ -11,16 +8,16 @@ import (
 // earlier where a lease needs it, because a claim is renewed at a third of it.
 func (w *Worker) beat() {
 	w.beatAt = clock.Never
-	if w.state == MustDie || w.left || w.association == 0 {
+	if w.life.state == MustDie || w.left || w.association == 0 {
 		return
 	}
-	next := w.timeouts.Period
+	next := w.life.timeouts.Period
 	if !w.joined && (next == 0 || next > w.cfg.FirstPeriod) {
 		next = w.cfg.FirstPeriod
 	}
 	var claims []Claim
-	for _, c := range w.sorted() {
-		if h := w.held[c]; h.stopped == CauseNone && w.now.Mono < h.deadline {
+	for _, c := range w.has.sorted() {
+		if h := w.has.all[c]; h.renewable(w.now.Mono) {
 			claims = append(claims, c)
 			next = min(next, h.lease/3)
 		}
@@ -28,21 +25,10 @@ func (w *Worker) beat() {
 	w.stamp++ // each heartbeat has a stamp of its own
 	w.send(&Heartbeat{
 		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: w.cfg.Capacity,
-		Timeouts: w.timeouts, Stop: w.cfg.Stop, Settled: w.stamps.Settled, Draining: w.draining,
-		Checked: w.passed(), Set: w.set, Claims: claims,
+		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Settled: w.life.stamps.Settled, Draining: w.draining,
+		Checked: w.life.passed(), Set: w.set, Claims: claims,
 	})
 	w.beatAt = addNs(w.now.Mono, next)
-}
-
-// passed is the newest check that has passed in this association.
-func (w *Worker) passed() uint64 {
-	newest := w.checked
-	for _, c := range w.checks {
-		if c.passed {
-			newest = max(newest, c.number)
-		}
-	}
-	return newest
 }
 
 // heartbeatReply takes the answer to a heartbeat.
@@ -58,7 +44,7 @@ func (w *Worker) passed() uint64 {
 // Identity: instance and association, checked by Step. A dispatcher that the
 // worker has turned away from can confirm nothing.
 func (w *Worker) heartbeatReply(b *HeartbeatReply) {
-	if b.Echo > w.stamp || w.state == MustDie {
+	if b.Echo > w.stamp || w.life.state == MustDie {
 		return // it was never sent
 	}
 	w.heard = max(w.heard, b.Echo)
@@ -87,33 +73,21 @@ func (w *Worker) heartbeatReply(b *HeartbeatReply) {
 // confirm counts a heartbeat as answered by a dispatcher that has the name.
 func (w *Worker) confirm(b *HeartbeatReply) {
 	if b.Echo >= w.echoed {
-		w.echoed, w.timeouts, w.version = b.Echo, b.Timeouts, b.Version
+		w.echoed, w.life.timeouts, w.version = b.Echo, b.Timeouts, b.Version
 	}
-	if !w.stamps.Settled {
+	if !w.life.stamps.Settled {
 		// The first check is not due before the dispatcher could send one.
-		w.stamps.Settled, w.stamps.Check = true, b.Echo
+		w.life.stamps.Settled, w.life.stamps.Check = true, b.Echo
 	}
-	w.stamps.Heartbeat = max(w.stamps.Heartbeat, b.Echo)
-	w.credited(b.Checked)
+	w.life.stamps.Heartbeat = max(w.life.stamps.Heartbeat, b.Echo)
+	w.life.credited(b.Checked)
 	if !w.joined {
 		w.joined = true
 		w.repeatSoon() // what the last dispatcher has not acknowledged
-		w.beatAt = min(w.beatAt, addNs(w.now.Mono, w.timeouts.Period))
+		w.beatAt = min(w.beatAt, addNs(w.now.Mono, w.life.timeouts.Period))
 	}
 	w.judge()
 	w.startWaiting()
-}
-
-// credited takes the stamp of a check that the dispatcher has counted: that of the
-// frame it had received before it sent the check.
-func (w *Worker) credited(number uint64) {
-	w.checked = max(w.checked, number)
-	w.checks = slices.DeleteFunc(w.checks, func(c checkRun) bool {
-		if c.number == number && c.passed {
-			w.stamps.Checked, w.stamps.Check = true, max(w.stamps.Check, c.stamp)
-		}
-		return c.number <= number
-	})
 }
 
 // renewed takes renewals.
@@ -128,7 +102,7 @@ func (w *Worker) renewed(b *Renewed) {
 		return
 	}
 	for _, r := range b.Items {
-		h := w.held[r.Claim]
+		h := w.has.all[r.Claim]
 		switch {
 		case h == nil:
 		case r.Lost != CauseNone:
@@ -147,37 +121,30 @@ func (w *Worker) renewed(b *Renewed) {
 // die makes the worker must_die: everything is stopped, nothing begins any more,
 // and once all has ended it leaves. A program may then begin as a new instance.
 func (w *Worker) die(why string) {
-	if w.state == MustDie {
+	if w.life.state == MustDie {
 		return
 	}
-	w.state, w.why, w.beatAt = MustDie, why, clock.Never
-	w.stopAll()
-}
-
-func (w *Worker) stopAll() {
-	for _, c := range w.sorted() {
-		if h := w.held[c]; h.phase != ended {
+	w.life.state, w.why, w.beatAt = MustDie, why, clock.Never
+	for _, c := range w.has.sorted() {
+		if h := w.has.all[c]; h.phase != ended {
 			w.stop(h, CauseShutdown)
 		}
 	}
 }
 
-// leaveIfDone says that the worker leaves once nothing holds it.
+// leaveIfDone says that the worker leaves once nothing holds it, and says it again
+// until that is acknowledged.
 func (w *Worker) leaveIfDone() {
-	if (w.draining || w.state == MustDie) && !w.left && w.leave.at == 0 && len(w.held) == 0 && len(w.denied) == 0 {
-		w.sayLeave()
+	if (w.draining || w.life.state == MustDie) && !w.left && w.now.Mono >= w.leave.at && len(w.has.all) == 0 && len(w.denied) == 0 {
+		w.send(&Leave{Dying: w.life.state == MustDie})
+		w.again(&w.leave)
 	}
-}
-
-func (w *Worker) sayLeave() {
-	w.send(&Leave{Dying: w.state == MustDie})
-	w.again(&w.leave)
 }
 
 // repeatSoon makes everything that waits for an acknowledgement due now.
 func (w *Worker) repeatSoon() {
 	// Any order: each gets the same time.
-	for _, h := range w.held {
+	for _, h := range w.has.all {
 		h.retry = retry{}
 	}
 	// Any order: each gets the same time.
@@ -198,11 +165,7 @@ func (w *Worker) drain() {
 		return
 	}
 	w.draining = true
-	for len(w.queued) > 0 {
-		w.stop(w.queued[0], CauseShutdown)
+	for len(w.has.queued) > 0 {
+		w.stop(w.has.queued[0], CauseShutdown)
 	}
 }
-
-// Quiet is how long ago the newest heartbeat was sent that was answered at all.
-// When it grows beyond a few periods, turn to another node.
-func (w *Worker) Quiet(now clock.Time) time.Duration { return now.SinceMono(w.heard) }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/norn-dev/norn/clock"
 )
 
@@ -8,8 +10,7 @@ import (
 // reported until that is acknowledged; until then the claim is held and renewed.
 func (w *Worker) Ended(now clock.Time, c Claim, end End) {
 	w.advance(now)
-	if h := w.held[c]; h != nil && h.phase == running {
-		w.running[h.queue]--
+	if h := w.has.all[c]; h != nil && h.phase == running {
 		w.finish(h, end)
 		w.startWaiting()
 	}
@@ -21,8 +22,7 @@ func (w *Worker) finish(h *held, end End) {
 	if end.Kind == EndNone || end.Kind == EndNotRunning || end.Kind == EndChecked {
 		end = End{Kind: EndReported} // no handler ends like that
 	}
-	h.phase, h.end = ended, end
-	delete(w.byTask, h.claim.Task)
+	w.has.finish(h, end)
 	w.report(h)
 }
 
@@ -39,8 +39,8 @@ func (w *Worker) report(h *held) {
 // is gone already. Identity: the claim. A claim that runs is never forgotten by an
 // acknowledgement, which could only be forged.
 func (w *Worker) statusAck(b *StatusAck) {
-	if h := w.held[b.Claim]; h != nil && h.phase == ended {
-		delete(w.held, b.Claim)
+	if h := w.has.all[b.Claim]; h != nil && h.phase == ended {
+		delete(w.has.all, b.Claim)
 		w.lines.forget(b.Claim)
 	}
 	delete(w.denied, b.Claim)
@@ -50,19 +50,16 @@ func (w *Worker) statusAck(b *StatusAck) {
 // not reported: it is missed.
 func (w *Worker) CheckPassed(now clock.Time, number uint64) {
 	w.advance(now)
-	for i := range w.checks {
-		if w.checks[i].number == number {
-			w.checks[i].passed = true
-			// Not repeated: heartbeats say it too, and another check follows.
-			w.send(&UpdateStatus{Check: number, End: End{Kind: EndChecked}})
-		}
+	if w.life.pass(number) {
+		// Not repeated: heartbeats say it too, and another check follows.
+		w.send(&UpdateStatus{Check: number, End: End{Kind: EndChecked}})
 	}
 }
 
 // Log keeps one line of output of a claim that is held, for whoever asks.
 func (w *Worker) Log(now clock.Time, c Claim, text string) {
 	w.advance(now)
-	if w.held[c] != nil {
+	if w.has.all[c] != nil {
 		w.lines.add(c, text)
 	}
 }
@@ -87,33 +84,46 @@ func (w *Worker) Kill(now clock.Time, why string) {
 // Holds tells whether the handler of a claim may go on right now. A program asks
 // before each update: the machine may have been frozen since the last one.
 func (w *Worker) Holds(now clock.Time, c Claim) bool {
-	h := w.held[c]
-	return h != nil && h.phase == running && h.stopped == CauseNone && now.Mono < h.deadline &&
-		w.timeouts.Early(w.cfg.Stop).Health(w.state, w.stamps, now.Mono) != MustDie
+	h := w.has.all[c]
+	return h != nil && h.phase == running && h.renewable(now.Mono) && w.life.at(now.Mono) != MustDie
 }
 
 // Deadline is the mono ns up to which the worker believes in a claim; 0 when it
 // does not hold it.
 func (w *Worker) Deadline(c Claim) int64 {
-	if h := w.held[c]; h != nil {
+	if h := w.has.all[c]; h != nil {
 		return h.deadline
 	}
 	return 0
 }
 
-// State is the worker's health as of the last step.
-func (w *Worker) State() State { return w.state }
+// WorkerInfo is a worker as its program sees it, as of the last step.
+type WorkerInfo struct {
+	State       State
+	Why         string // it must die; empty: it need not
+	Association uint64 // number of the present stream; 0 before the first Turn
+	Joined      bool   // the dispatcher has its name
+	Version     uint32 // of the protocol
+	// Refused says why the dispatcher does not take the worker, and Text tells a
+	// person; Accepted when it does, or has not answered.
+	Refused Refusal
+	Text    string
+	// Heard is the mono ns at which the newest heartbeat was sent that was answered
+	// at all. When it falls back by more than a few periods, turn to another node.
+	Heard    int64
+	Period   time.Duration // between heartbeats; 0: not told yet
+	Draining bool
+	Running  []Claim // that wait or run, sorted
+	// Left: its dispatcher knows that it runs nothing and never will.
+	Left    bool
+	Unacked int // endings that wait to be acknowledged
+}
 
-// Why says why the worker must die; empty: it need not.
-func (w *Worker) Why() string { return w.why }
-
-// Refused says why the dispatcher does not take the worker, with a line of text;
-// Accepted when it does, or has not answered.
-func (w *Worker) Refused() (Refusal, string) { return w.refused, w.refusal }
-
-// Association is the number of the present stream; 0 before the first [Worker.Turn].
-func (w *Worker) Association() uint64 { return w.association }
-
-// Left tells that the worker has left: the dispatcher knows that it runs nothing
-// and never will.
-func (w *Worker) Left() bool { return w.left }
+// Info gives the worker as it stands.
+func (w *Worker) Info() WorkerInfo {
+	return WorkerInfo{
+		State: w.life.state, Why: w.why, Association: w.association, Joined: w.joined, Version: w.version,
+		Refused: w.refused, Text: w.refusal, Heard: w.heard, Period: w.life.timeouts.Period, Draining: w.draining,
+		Left: w.left, Running: w.has.live(), Unacked: len(w.has.all) - len(w.has.byTask) + len(w.denied),
+	}
+}

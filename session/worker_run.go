@@ -2,8 +2,6 @@ package session
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -17,9 +15,9 @@ import (
 // Replay: it reads. Identity: checked by Step; that the association is the newest
 // also says that nothing pushed by an earlier dispatcher will still begin.
 func (w *Worker) getRunningTasks(b *GetRunningTasks) {
-	all := make([]Held, 0, len(w.held))
-	for _, c := range w.sorted() {
-		h := w.held[c]
+	all := make([]Held, 0, len(w.has.all))
+	for _, c := range w.has.sorted() {
+		h := w.has.all[c]
 		all = append(all, Held{Claim: c, Queue: h.queue, Lease: h.lease, Ended: h.phase == ended})
 	}
 	w.send(&RunningTasks{Request: b.Request, Held: all})
@@ -39,7 +37,7 @@ func (w *Worker) getRunningTasks(b *GetRunningTasks) {
 // task under another token is not begun beside it.
 func (w *Worker) runTask(b *RunTask) {
 	if b.Push == 0 || w.pushes.decided(b.Push) {
-		if w.held[b.Claim] != nil && b.Check == 0 {
+		if w.has.all[b.Claim] != nil && b.Check == 0 {
 			w.send(&RunReply{Push: b.Push, Claim: b.Claim})
 		}
 		return
@@ -55,12 +53,8 @@ func (w *Worker) runTask(b *RunTask) {
 	if why != Accepted {
 		return
 	}
-	w.arrivals++
-	h := &held{claim: b.Claim, queue: b.Queue, grant: b.Grant, order: w.arrivals, lease: b.Lease, deadline: deadline}
-	w.held[b.Claim] = h
-	w.byTask[b.Claim.Task] = b.Claim
-	w.queued = append(w.queued, h)
-	w.wakeAt(deadline)
+	w.has.add(&held{claim: b.Claim, queue: b.Queue, grant: b.Grant, lease: b.Lease, deadline: deadline})
+	w.wake = min(w.wake, deadline)
 	w.beatAt = min(w.beatAt, addNs(w.now.Mono, b.Lease/3))
 	w.startWaiting()
 }
@@ -68,40 +62,29 @@ func (w *Worker) runTask(b *RunTask) {
 // refusalOf says why a claim is not taken.
 func (w *Worker) refusalOf(b *RunTask, deadline int64) Refusal {
 	q, serves := w.cfg.Capacity.queue(b.Queue)
-	_, runs := w.byTask[b.Claim.Task]
+	_, runs := w.has.byTask[b.Claim.Task]
 	barred := w.bars[b.Claim.Task]
 	switch {
-	case w.state != Healthy || !w.joined:
+	case w.life.state != Healthy || !w.joined:
 		return RefusedState
 	case w.draining:
 		return RefusedDraining
 	case b.Claim.Token == 0 || b.Claim.Token <= barred.token && w.now.Mono < barred.until:
 		return RefusedBarred
-	case runs || w.held[b.Claim] != nil:
+	case runs || w.has.all[b.Claim] != nil:
 		return RefusedRunning
 	case !serves:
 		return RefusedQueue
 	case b.Echo > w.stamp || b.Waited < 0 || w.now.Mono >= deadline:
 		return RefusedDeadline
-	case len(w.byTask) >= w.cfg.Capacity.Takes():
+	case len(w.has.byTask) >= w.cfg.Capacity.Takes():
 		return RefusedFull
-	case q.Slots > 0 && w.taken(b.Queue) >= q.Slots+w.cfg.Capacity.Prefetch:
+	case q.Slots > 0 && w.has.taken(b.Queue) >= q.Slots+w.cfg.Capacity.Prefetch:
 		return RefusedFull
-	case len(w.held)+len(w.denied) >= MaxTakes+maxUnacked:
+	case len(w.has.all)+len(w.denied) >= MaxTakes+maxUnacked:
 		return RefusedBacklog
 	}
 	return Accepted
-}
-
-// taken is how many tasks of a queue wait or run.
-func (w *Worker) taken(queue string) int {
-	n := w.running[queue]
-	for _, h := range w.queued {
-		if h.queue == queue {
-			n++
-		}
-	}
-	return n
 }
 
 // runCheck begins a health check: a task like others but for its claim and its
@@ -110,34 +93,20 @@ func (w *Worker) taken(queue string) int {
 // before the dispatcher sent the check, so it is credited here as earlier than
 // there.
 func (w *Worker) runCheck(b *RunTask) {
-	if w.state == MustDie || b.Echo > w.stamp || b.Check <= w.checked || len(w.checks) >= maxChecks ||
-		slices.ContainsFunc(w.checks, func(c checkRun) bool { return c.number == b.Check }) {
+	if w.life.state == MustDie || b.Echo > w.stamp || !w.life.begin(b.Check, b.Echo) {
 		return
 	}
-	w.checks = append(w.checks, checkRun{number: b.Check, stamp: b.Echo})
 	w.out.Start = append(w.out.Start, Start{Check: b.Check, Queue: b.Queue, Deadline: clock.Never, Grant: b.Grant})
 }
 
 // startWaiting begins what waits, in the order of arrival, as slots allow.
 func (w *Worker) startWaiting() {
-	if w.state != Healthy {
+	if w.life.state != Healthy {
 		return
 	}
-	total := 0
-	for _, n := range w.running {
-		total += n
-	}
-	w.queued = slices.DeleteFunc(w.queued, func(h *held) bool {
-		q, _ := w.cfg.Capacity.queue(h.queue)
-		if total >= w.cfg.Capacity.Slots || q.Slots > 0 && w.running[h.queue] >= q.Slots || w.now.Mono >= h.deadline {
-			return false
-		}
-		total++
-		w.running[h.queue]++
-		h.phase = running
+	for _, h := range w.has.begin(w.cfg.Capacity, w.now.Mono) {
 		w.out.Start = append(w.out.Start, Start{Claim: h.claim, Queue: h.queue, Deadline: h.deadline, Grant: h.grant})
-		return true
-	})
+	}
 }
 
 // notify is NotifyIfTasksNotRunning.
@@ -154,7 +123,7 @@ func (w *Worker) startWaiting() {
 func (w *Worker) notify(b *Notify) {
 	reply := &NotifyReply{Seq: b.Seq}
 	for _, q := range b.Claims {
-		switch h := w.held[q.Claim]; {
+		switch h := w.has.all[q.Claim]; {
 		case h == nil:
 			if !w.denyNew(q.Claim, q.Lease) {
 				return // no room: not answered, asked again
@@ -170,7 +139,7 @@ func (w *Worker) notify(b *Notify) {
 // is no room to remember it.
 func (w *Worker) denyNew(c Claim, lease time.Duration) bool {
 	old, known := w.bars[c.Task]
-	if !known && len(w.bars) >= maxBars || w.denied[c] == nil && len(w.held)+len(w.denied) >= MaxTakes+maxUnacked {
+	if !known && len(w.bars) >= maxBars || w.denied[c] == nil && len(w.has.all)+len(w.denied) >= MaxTakes+maxUnacked {
 		return false
 	}
 	// A RunTask of this claim was granted before now, so its deadline is at most a
@@ -201,7 +170,7 @@ func (w *Worker) deny(c Claim) {
 // bars that, and reports that it was not running.
 // Identity: instance, association, task and token.
 func (w *Worker) killTask(b *KillTask) {
-	if w.held[b.Claim] == nil {
+	if w.has.all[b.Claim] == nil {
 		w.denyNew(b.Claim, b.Lease)
 		return
 	}
@@ -209,7 +178,7 @@ func (w *Worker) killTask(b *KillTask) {
 }
 
 func (w *Worker) stopClaim(c Claim, cause Cause) {
-	if h := w.held[c]; h != nil && h.phase != ended {
+	if h := w.has.all[c]; h != nil && h.phase != ended {
 		w.stop(h, cmp.Or(cause, CauseKilled))
 	}
 }
@@ -217,7 +186,6 @@ func (w *Worker) stopClaim(c Claim, cause Cause) {
 // stop tells a handler to end; what has not begun ends at once, unharmed.
 func (w *Worker) stop(h *held, cause Cause) {
 	if h.phase == waiting {
-		w.queued = slices.DeleteFunc(w.queued, func(o *held) bool { return o == h })
 		w.finish(h, End{Kind: EndReleased})
 		return
 	}
@@ -231,15 +199,10 @@ func (w *Worker) stop(h *held, cause Cause) {
 // getLogLines reads; see [LogLines].
 func (w *Worker) getLogLines(b *GetLogLines) {
 	first, texts := w.lines.after(b.Claim, b.After, b.Limit)
-	h := w.held[b.Claim]
+	h := w.has.all[b.Claim]
 	_, known := w.lines.last[b.Claim]
 	w.send(&LogLines{
 		Request: b.Request, Claim: b.Claim, First: first, Lines: texts,
 		Known: known || h != nil, Ended: h == nil || h.phase == ended,
 	})
-}
-
-// RunningClaims gives what waits or runs, sorted.
-func (w *Worker) RunningClaims() []Claim {
-	return slices.SortedFunc(maps.Values(w.byTask), Claim.Compare)
 }

@@ -100,10 +100,10 @@ func (w *world) trouble() {
 		}
 	case 6:
 		if s.node != nil {
-			s.node.do(func(d *Dispatcher, now clock.Time) { d.Closed(now, s.instance(), s.w.Association()) })
+			s.node.do(func(d *Dispatcher, now clock.Time) { d.Closed(now, s.instance(), s.w.association) })
 		}
 	case 7:
-		if all := s.w.RunningClaims(); len(all) > 0 && s.node != nil {
+		if all := s.w.has.live(); len(all) > 0 && s.node != nil {
 			t := w.cp.tasks[all[0].Task[19]]
 			t.cancel = true
 			s.node.do(func(d *Dispatcher, now clock.Time) { d.Cancel(now, s.instance(), all[0], CauseCancelled) })
