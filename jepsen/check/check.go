@@ -30,6 +30,9 @@ const (
 	Collected  = "collected"  // a task was forgotten too early, or came back (I13)
 	Stuck      = "stuck"      // what could be finished is not (I14)
 	Internal   = "internal"   // the server reports a bug or damage (I18)
+	Lock       = "lock"       // claims of a task are no fenced lock (I4, I5)
+	Register   = "register"   // the register's cells are not linearizable, or epochs do not rise (I6)
+	Leader     = "leader"     // a new leader does not know what its predecessors committed (I7)
 )
 
 // Settled is the text of the note after which nothing goes wrong any more.

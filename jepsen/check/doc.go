@@ -12,6 +12,13 @@
 //     must be finished in the last reading of each task, and lists and counts
 //     must agree with it. [Checker.Finish] checks that.
 //
+// A [Ledger] judges a whole history at its end: leases, tokens and fenced locks,
+// renewals, finished tasks, dependencies, the order bound, the register's cells
+// and what new leaders know. It says nothing of readings, finds all that is
+// wrong and not the first, and shares nothing with the Checker but the
+// history, so each is a test of the other. Its explanations name every claim
+// with all its times on the driver's one clock.
+//
 // The invariants are those of the fault matrix of the design (I1 to I17), as
 // far as clients can see them; the constants say which.
 package check

@@ -39,6 +39,21 @@ const (
 	Inspect  Func = "inspect"
 )
 
+// Functions of the register: reading a partition's cell, and setting it where
+// it still is what it was. A swap that has found another value ends with Fail.
+const (
+	CellRead Func = "cell-read"
+	CellSwap Func = "cell-swap"
+)
+
+// What the test has seen happen, as notes that say more than their text: a
+// node became the leader of a partition, and a client's process died, so that
+// it believes in nothing any more.
+const (
+	Lead Func = "lead"
+	Died Func = "died"
+)
+
 // State is a task's state as one word, as the CLI prints it. Empty: none was
 // told. Absent: surely not there.
 type State string
@@ -136,6 +151,15 @@ type Change struct {
 	Version uint64 `json:"version,omitempty"`
 }
 
+// Cell is the register's cell of one partition.
+type Cell struct {
+	Partition int      `json:"partition"`
+	Epoch     uint64   `json:"epoch"`
+	Leader    string   `json:"leader,omitempty"`
+	Nonce     uint64   `json:"nonce"`
+	Cohort    []string `json:"cohort,omitempty"`
+}
+
 // Event is one line of a history.
 type Event struct {
 	At      int64  `json:"at"` // ns of true time
@@ -161,6 +185,16 @@ type Event struct {
 	After   *Entry  `json:"after,omitempty"`
 	Tallies []Tally `json:"tallies,omitempty"`
 	Change  *Change `json:"change,omitempty"`
+
+	// Weak says, in the Invoke of a write, that it asks for the acknowledgement
+	// of fewer nodes than a majority of the cohort.
+	Weak bool `json:"weak,omitempty"`
+	// Cell is what was read of the register, or is to be set; From what it has to
+	// be for that. With a Lead note it is the cell that was won, and Items are
+	// what the new leader knows: claims by task and token, and finished tasks by
+	// their state, these only where From has another cohort than Cell.
+	Cell *Cell `json:"cell,omitempty"`
+	From *Cell `json:"from,omitempty"`
 
 	Error string `json:"error,omitempty"` // kind of the refusal
 	Text  string `json:"text,omitempty"`  // of a note or an error

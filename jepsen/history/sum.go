@@ -52,6 +52,11 @@ func (s *Sum) Add(e *Event) {
 		b.flag(c.Paused, c.Draining)
 		b.number(int64(c.IfVersion), int64(c.Version))
 	}
+	if e.Weak {
+		b.text("weak")
+	}
+	b.cell("cell", e.Cell)
+	b.cell("from", e.From)
 	s.buf = b.b
 	s.sum = xxhash.Sum64(b.b)
 	s.n++
@@ -109,6 +114,16 @@ func (s *sink) item(i *Item) {
 		s.entry(e)
 	}
 	s.text(i.Reasons...)
+}
+
+// cell adds nothing where there is none, as in histories of before.
+func (s *sink) cell(name string, c *Cell) {
+	if c == nil {
+		return
+	}
+	s.text(name, c.Leader)
+	s.number(int64(c.Partition), int64(c.Epoch), int64(c.Nonce), int64(len(c.Cohort)))
+	s.text(c.Cohort...)
 }
 
 func (s *sink) tally(t *Tally) {

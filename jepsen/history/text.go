@@ -53,10 +53,24 @@ func (e *Event) String() string {
 	for _, t := range e.Tallies {
 		fmt.Fprintf(&b, " {%s %v}", t.Queue, t.Counts)
 	}
+	if e.Weak {
+		b.WriteString(" weak")
+	}
+	if e.From != nil {
+		fmt.Fprintf(&b, " from %s", e.From)
+	}
+	if e.Cell != nil {
+		fmt.Fprintf(&b, " %s", e.Cell)
+	}
 	if e.Error != "" || e.Text != "" {
 		fmt.Fprintf(&b, " %s %s", e.Error, e.Text)
 	}
 	return b.String()
+}
+
+// String is the cell in a few words.
+func (c *Cell) String() string {
+	return fmt.Sprintf("cell %d epoch %d leader %s nonce %x", c.Partition, c.Epoch, c.Leader, c.Nonce)
 }
 
 func (i *Item) write(b *strings.Builder) {

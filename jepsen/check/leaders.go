@@ -1,0 +1,81 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// leaders (I7): when a node becomes the leader of a partition, it knows every
+// claim of an earlier epoch that a worker still believes in and that nobody
+// has asked to end; and, where the cohort has changed, every task of the
+// partition whose completion or cancellation a majority had acknowledged. A
+// claim of an earlier epoch that its worker heard of later counts too: it was
+// committed before. Judged are the notes of new leaders. Without the number of
+// partitions there is nothing to judge.
+func (l *Ledger) leaders() Result {
+	r := Result{Checker: "leaders"}
+	if l.o.Partitions == 0 {
+		return r
+	}
+	byPartition := map[int][]*account{}
+	for _, a := range l.order {
+		p := l.partition(a.id)
+		byPartition[p] = append(byPartition[p], a)
+	}
+	for _, e := range l.leads {
+		r.Judged++
+		for _, a := range byPartition[e.Cell.Partition] {
+			l.knows(&r, e, a)
+		}
+	}
+	return r
+}
+
+// knows holds one task against what a new leader knows.
+func (l *Ledger) knows(r *Result, e *history.Event, a *account) {
+	has := func(is func(*history.Item) bool) bool {
+		return slices.ContainsFunc(e.Items, func(i history.Item) bool { return i.Task == a.id && is(&i) })
+	}
+	for _, x := range a.ends {
+		if x.call <= e.At && (x.f == history.Complete || x.f == history.Cancel) {
+			l.knowsEnd(r, e, a, x, has)
+			return // a claim of a task that is being ended may be gone
+		}
+	}
+	for _, g := range a.grants {
+		if g.token>>32 >= e.Cell.Epoch || !g.valid(e.At) || a.gaveUp(g.token, g.process, e.At) || a.ended(g.token, e.At) {
+			continue
+		}
+		if !has(func(i *history.Item) bool { return i.Token == g.token }) {
+			r.add(Leader, e.At, a.id, "%s became the leader of partition %d in epoch %d at %s and does not know %v", e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), g)
+		}
+	}
+}
+
+// valid tells whether the claim's worker believes in it at a time, or has yet
+// to hear that it may.
+func (g *grant) valid(now int64) bool {
+	return g.back >= now && g.until() > g.back || slices.ContainsFunc(g.spans, func(s span) bool { return s.begin <= now && now < s.end })
+}
+
+// ended tells whether somebody else has asked to end the claim by a time.
+func (a *account) ended(token uint64, by int64) bool {
+	return slices.ContainsFunc(a.ends, func(x ending) bool {
+		return x.call <= by && x.token == token && (x.f == history.FailTask || x.f == history.Release)
+	})
+}
+
+// knowsEnd: where the cohort has changed, the new leader knows an
+// acknowledged end.
+func (l *Ledger) knowsEnd(r *Result, e *history.Event, a *account, x ending, has func(func(*history.Item) bool) bool) {
+	moved := e.From != nil && !slices.Equal(e.From.Cohort, e.Cell.Cohort)
+	old := l.o.Retention > 0 && e.At-x.call >= l.o.Retention
+	if !moved || old || !x.done || x.weak || x.back >= e.At {
+		return
+	}
+	if !has(func(i *history.Item) bool { return i.State.Finished() }) {
+		r.add(Leader, e.At, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
+			e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), x.f, at(x.back))
+	}
+}

@@ -1,0 +1,365 @@
+package check
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// forged writes a history of several processes by hand, with true times in
+// seconds.
+type forged struct {
+	t      *testing.T
+	l      *Ledger
+	op     uint64
+	serial uint64
+	events []*history.Event
+}
+
+func newForged(t *testing.T, o LedgerOptions) *forged {
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	return &forged{t: t, l: NewLedger(o)}
+}
+
+func ns(s float64) int64 { return int64(s * 1e9) }
+
+// op writes an operation from call to back.
+func (f *forged) do(call, back float64, process int, asked history.Event, phase history.Phase, got history.Event) {
+	f.op++
+	asked.At, asked.Op, asked.Process, asked.Phase = ns(call), f.op, process, history.Invoke
+	got.At, got.Op, got.Process, got.Phase, got.Func = ns(back), f.op, process, phase, asked.Func
+	f.events = append(f.events, &asked, &got)
+}
+
+func (f *forged) note(when float64, e history.Event) {
+	e.At, e.Phase = ns(when), history.Note
+	f.events = append(f.events, &e)
+}
+
+func (f *forged) enqueue(when float64, spec history.Spec) id.ID {
+	f.serial++
+	task := id.NewGenerator(1, func() uint64 { return f.serial }).Next(int64(1_800_000_000+f.serial) * second)
+	if spec.Queue == "" {
+		spec.Queue = "q"
+	}
+	f.do(when, when+0.1, 0, history.Event{Func: history.Enqueue, Items: []history.Item{{Task: task, Spec: &spec}}},
+		history.OK, history.Event{Items: []history.Item{{Task: task}}})
+	return task
+}
+
+// claim is granted from call to back and believed in until then.
+func (f *forged) claim(call, back float64, process int, token uint64, until float64, tasks ...id.ID) {
+	f.serial++
+	var items []history.Item
+	for n, task := range tasks {
+		items = append(items, history.Item{Task: task, Token: token + uint64(n), Until: ns(until), Start: ns((call + back) / 2)})
+	}
+	f.do(call, back, process, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: uint64(process), Request: f.serial, Max: 9},
+		history.OK, history.Event{Items: items})
+}
+
+func (f *forged) write(call, back float64, process int, fn history.Func, task id.ID, token uint64, until float64) {
+	f.do(call, back, process, history.Event{Func: fn, Items: []history.Item{{Task: task, Token: token}}},
+		history.OK, history.Event{Items: []history.Item{{Task: task, Until: ns(until)}}})
+}
+
+func (f *forged) swap(call, back float64, process int, from, to uint64, phase history.Phase) {
+	cell := func(n uint64) *history.Cell { return &history.Cell{Epoch: n, Nonce: n, Leader: "n"} }
+	f.do(call, back, process, history.Event{Func: history.CellSwap, From: cell(from), Cell: cell(to)}, phase, history.Event{})
+}
+
+func (f *forged) cell(call, back float64, process int, epoch, nonce uint64) {
+	f.do(call, back, process, history.Event{Func: history.CellRead}, history.OK,
+		history.Event{Cell: &history.Cell{Epoch: epoch, Nonce: nonce, Leader: "n"}})
+}
+
+// judge plays the events in the order of time.
+func (f *forged) judge() map[string]Result {
+	sortByTime(f.events)
+	for _, e := range f.events {
+		f.l.Add(e)
+	}
+	out := map[string]Result{}
+	for _, r := range f.l.Judge() {
+		out[r.Checker] = r
+	}
+	return out
+}
+
+func sortByTime(events []*history.Event) {
+	for i := range events { // stable, and short
+		for j := i; j > 0 && events[j].At < events[j-1].At; j-- {
+			events[j], events[j-1] = events[j-1], events[j]
+		}
+	}
+}
+
+// life is a history in which everything happens and nothing is wrong.
+func life(f *forged) {
+	a := f.enqueue(0, history.Spec{})
+	b := f.enqueue(0.2, history.Spec{Deps: []id.ID{a}})
+	c := f.enqueue(0.4, history.Spec{})
+	f.claim(0.5, 2, 1, 1<<32|1, 10, a)
+	f.write(5, 6, 1, history.Renew, a, 1<<32|1, 15)
+	f.swap(6.5, 6.6, 7, 1, 2, history.Info)
+	f.swap(6.5, 7.5, 8, 1, 3, history.Fail)
+	f.cell(6.6, 8, 9, 2, 2)
+	f.note(7, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2, Nonce: 2, Leader: "n"}, Items: []history.Item{{Task: a, Token: 1<<32 | 1}}})
+	f.swap(8.5, 8.6, 7, 2, 4, history.OK)
+	// The worker has forgotten it, and another one gets it; its late completion
+	// counts, and another renewal does not.
+	f.claim(8, 15.5, 2, 2<<32|1, 25, a)
+	f.claim(9, 9.5, 3, 2<<32|2, 20, c)
+	f.write(16, 17, 1, history.Complete, a, 1<<32|1, 0)
+	f.do(17, 17.1, 1, history.Event{Func: history.Renew, Items: []history.Item{{Task: a, Token: 1<<32 | 1}}}, history.OK,
+		history.Event{Items: []history.Item{{Task: a, Error: "CLAIM_LOST"}}})
+	f.claim(16.5, 18, 4, 2<<32|3, 27, b)
+	f.write(19, 19.2, 4, history.Release, b, 2<<32|3, 0)
+	f.claim(19.1, 19.3, 5, 2<<32|4, 30, b)
+	f.note(20, history.Event{Func: history.Died, Process: 5})
+	f.claim(20.5, 21, 6, 2<<32|5, 30, b)
+}
+
+func TestAGoodHistoryIsBalanced(t *testing.T) {
+	f := newForged(t, LedgerOptions{Passing: second})
+	life(f)
+	for _, r := range f.judge() {
+		t.Log(r.String())
+		if r.Broken > 0 || r.Unknown > 0 || r.Judged == 0 {
+			t.Errorf("%s", r.String())
+		}
+	}
+	var page bytes.Buffer
+	if ok, err := f.l.Picture(f.l.order[0].id, &page); !ok || err != nil || !strings.Contains(page.String(), "acquire") {
+		t.Errorf("no picture of the first task: %v, %v, %d bytes", ok, err, page.Len())
+	}
+	if ok, _ := f.l.Picture(id.ID{9}, &page); ok {
+		t.Error("a picture of a task that was never granted")
+	}
+}
+
+// cooked are histories that each break something, by what finds it and a part of
+// what is said.
+//
+// Long because: it is a table.
+func cooked() map[string]struct {
+	finders []string
+	says    string
+	play    func(f *forged)
+} {
+	type row = struct {
+		finders []string
+		says    string
+		play    func(f *forged)
+	}
+	one := func(play func(f *forged, a id.ID)) func(*forged) {
+		return func(f *forged) {
+			a := f.enqueue(0, history.Spec{})
+			f.claim(1, 2, 1, 10, 12, a)
+			play(f, a)
+		}
+	}
+	lead := func(f *forged, when float64, epoch uint64, moved bool, items ...history.Item) {
+		e := history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: epoch, Leader: "n2", Cohort: []string{"n1", "n2"}}, Items: items}
+		if moved {
+			e.From = &history.Cell{Cohort: []string{"n0", "n1"}}
+		}
+		f.note(when, e)
+	}
+	return map[string]row{
+		"two believe in one task": {[]string{"leases", "lock"}, "for 2.000 s from 10.000 s on", one(func(f *forged, a id.ID) { f.claim(9, 10, 2, 11, 20, a) })},
+		"a late renewal brings it back": {[]string{"leases", "lock"}, "renewed at 13.000 s", one(func(f *forged, a id.ID) {
+			f.write(11, 13, 1, history.Renew, a, 10, 21)
+			f.claim(12, 12.5, 2, 11, 22, a)
+		})},
+		"given up too late": {[]string{"leases", "lock"}, "valid until 11.000 s", one(func(f *forged, a id.ID) {
+			f.claim(9, 10, 2, 11, 20, a)
+			f.write(11, 11.2, 1, history.Complete, a, 10, 0)
+		})},
+		"one token for two": {[]string{"tokens", "lock"}, "is that of two claims", one(func(f *forged, a id.ID) { f.claim(13, 14, 2, 10, 20, a) })},
+		"falling tokens":    {[]string{"tokens", "lock"}, "no higher", one(func(f *forged, a id.ID) { f.claim(13, 14, 2, 9, 20, a) })},
+		"falling tokens in a partition": {[]string{"tokens"}, "no higher", one(func(f *forged, _ id.ID) {
+			f.claim(13, 14, 2, 9, 20, f.enqueue(3, history.Spec{}))
+		})},
+		"renewed after the next": {[]string{"renewals", "lock"}, "after claim b", one(func(f *forged, a id.ID) {
+			f.claim(13, 14, 2, 11, 16, a)
+			f.write(17, 18, 1, history.Renew, a, 10, 17)
+		})},
+		"renewed after the release": {[]string{"renewals"}, "after release by process 1", one(func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Release, a, 10, 0)
+			f.write(5, 6, 1, history.Renew, a, 10, 6)
+		})},
+		"renewed after its end was seen": {[]string{"renewals"}, "showed it as expired", one(func(f *forged, a id.ID) {
+			f.do(13, 13.1, 5, history.Event{Func: history.Get}, history.OK, history.Event{Items: []history.Item{{
+				Task: a, Claims: []history.ClaimSeen{{Token: 10, Outcome: "expired"}},
+			}}})
+			f.write(14, 15, 1, history.Renew, a, 10, 15)
+		})},
+		"completed and granted again": {[]string{"finished", "lock"}, "complete by process 1 was acknowledged at 4.000 s", one(func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.claim(5, 6, 2, 11, 16, a)
+		})},
+		"cancelled and granted": {[]string{"finished"}, "cancel by process 3", one(func(f *forged, a id.ID) {
+			f.write(13, 14, 3, history.Cancel, a, 0, 0)
+			f.claim(15, 16, 2, 11, 26, a)
+		})},
+		"granted before its dependency": {[]string{"dependencies"}, "before anybody has completed", one(func(f *forged, a id.ID) {
+			f.claim(3, 4, 2, 11, 14, f.enqueue(2.5, history.Spec{Deps: []id.ID{a}}))
+			f.write(4.5, 5, 1, history.Complete, a, 10, 0)
+		})},
+		"passed over for long": {[]string{"order"}, "passed over for 2.000 s", func(f *forged) {
+			f.enqueue(0, history.Spec{})
+			b, c := f.enqueue(2, history.Spec{}), f.enqueue(2, history.Spec{})
+			f.claim(3, 3.1, 1, 1, 9, b)
+			f.claim(5.1, 5.2, 1, 2, 9, c)
+		}},
+		"an epoch for two":   {[]string{"cells", "register"}, "epoch 2 has two values", func(f *forged) { f.cell(1, 2, 1, 2, 2); f.cell(3, 4, 1, 2, 3) }},
+		"a value for two":    {[]string{"cells", "register"}, "was followed by", func(f *forged) { f.swap(1, 2, 1, 1, 2, history.OK); f.swap(1, 2, 2, 1, 3, history.OK) }},
+		"an epoch falls":     {[]string{"cells"}, "no higher", func(f *forged) { f.swap(1, 2, 1, 5, 2, history.OK) }},
+		"an old value":       {[]string{"register"}, "partition 0", func(f *forged) { f.swap(1, 2, 1, 1, 2, history.OK); f.cell(3, 4, 2, 1, 1) }},
+		"failed without why": {[]string{"register"}, "partition 0", func(f *forged) { f.cell(0, 1, 2, 1, 1); f.swap(1.5, 2, 1, 1, 2, history.Fail); f.cell(3, 4, 2, 1, 1) }},
+		"seen, then not": {[]string{"register"}, "partition 0", func(f *forged) {
+			f.cell(0, 1, 2, 1, 1)
+			f.swap(1, 2, 1, 1, 2, history.Info)
+			f.cell(3, 4, 2, 2, 2)
+			f.cell(5, 6, 3, 1, 1)
+		}},
+		"a leader that does not know a claim": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, _ id.ID) { lead(f, 5, 2, false) })},
+		"a leader that does not know a renewed claim": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, a id.ID) {
+			f.write(11, 11.5, 1, history.Renew, a, 10, 22)
+			lead(f, 15, 2, false)
+		})},
+		"a leader that does not know a claim under way": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, _ id.ID) { lead(f, 1.5, 2, false) })},
+		"a leader that does not know a completion": {[]string{"leaders"}, "does not know its complete", one(func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			lead(f, 5, 2, true, history.Item{Task: a, Token: 10})
+		})},
+	}
+}
+
+func TestCookedBooksAreFound(t *testing.T) {
+	for name, row := range cooked() {
+		t.Run(name, func(t *testing.T) {
+			f := newForged(t, LedgerOptions{Passing: second})
+			row.play(f)
+			said := false
+			for checker, r := range f.judge() {
+				want := false
+				for _, w := range row.finders {
+					want = want || w == checker
+				}
+				if want != (r.Broken > 0) {
+					t.Errorf("%s: found is %v, want %v: %s", checker, r.Broken > 0, want, r.String())
+				}
+				for _, v := range r.Violations {
+					t.Log(v.Error())
+					said = said || strings.Contains(v.Text, row.says)
+				}
+			}
+			if !said {
+				t.Errorf("nobody says %q", row.says)
+			}
+		})
+	}
+}
+
+// What looks like it and is allowed.
+func TestBooksThatOnlyLookCooked(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    LedgerOptions
+		play func(f *forged, a id.ID)
+	}{
+		"a completion that a majority did not acknowledge": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.do(3, 4, 1, history.Event{Func: history.Complete, Weak: true, Items: []history.Item{{Task: a, Token: 10}}}, history.OK, history.Event{Items: []history.Item{{Task: a}}})
+			f.claim(5, 6, 2, 11, 16, a)
+		}},
+		"a completion of unknown outcome": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.do(3, 4, 1, history.Event{Func: history.Complete, Items: []history.Item{{Task: a, Token: 10}}}, history.Info, history.Event{})
+			f.claim(5, 6, 2, 11, 16, a)
+		}},
+		"a completion that was refused": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.do(3, 4, 1, history.Event{Func: history.Complete, Items: []history.Item{{Task: a, Token: 10}}}, history.Fail, history.Event{})
+			f.claim(5, 6, 2, 11, 16, a)
+		}},
+		"an overlap within what eta was broken by": {LedgerOptions{Excess: 3 * second}, func(f *forged, a id.ID) {
+			f.claim(9, 10, 2, 11, 20, a)
+		}},
+		"the same answer again": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			b := f.enqueue(2, history.Spec{})
+			for _, back := range []float64{4, 6} {
+				f.do(3, back, 2, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: 2, Request: 77}, history.OK,
+					history.Event{Items: []history.Item{{Task: b, Token: 11, Until: ns(back + 10)}}})
+			}
+		}},
+		"a swap that somebody else's unknown one came before": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.cell(0, 1, 1, 1, 1)
+			f.swap(1, 2, 2, 1, 2, history.Info)
+			f.swap(3, 4, 3, 1, 3, history.Fail)
+		}},
+		"a leader that does not know a claim that has ended": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.note(12.1, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2}})
+		}},
+		"a leader of the epoch of the claim": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.note(5, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 0}})
+		}},
+		"a leader of the same cohort, without completions": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.note(5, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForged(t, c.o)
+			a := f.enqueue(0, history.Spec{})
+			f.claim(1, 2, 1, 10, 12, a)
+			c.play(f, a)
+			for _, r := range f.judge() {
+				if r.Broken > 0 {
+					t.Errorf("%s", r.String())
+				}
+			}
+		})
+	}
+	// And beyond what was declared it is found.
+	f := newForged(t, LedgerOptions{Excess: second})
+	a := f.enqueue(0, history.Spec{})
+	f.claim(1, 2, 1, 10, 12, a)
+	f.claim(9, 10, 2, 11, 20, a)
+	if r := f.judge()["leases"]; r.Broken != 1 {
+		t.Errorf("two seconds of overlap where one is allowed: %s", r.String())
+	}
+}
+
+func TestRanks(t *testing.T) {
+	f := newForged(t, LedgerOptions{Wall: 1, Skew: second / 10})
+	var tasks []id.ID
+	for n := range 5 {
+		tasks = append(tasks, f.enqueue(float64(n)/10, history.Spec{}))
+	}
+	best := f.enqueue(0.6, history.Spec{Priority: 3})
+	f.claim(1, 1.1, 1, 1, 9, tasks[4]) // passes over four older ones and a better one
+	f.claim(2, 2.1, 1, 2, 9, tasks[0]) // over the better one
+	f.claim(3, 3.1, 1, 3, 9, best)
+	f.claim(4, 4.1, 1, 4, 9, tasks[3]) // over two
+	f.judge()
+	if got, want := f.l.Ranks(), (Ranks{Grants: 4, P50: 2, P99: 5, Max: 5}); got != want {
+		t.Errorf("ranks %+v, want %+v", got, want)
+	}
+}
+
+// The checkers agree about what only the first of them sees at once.
+func TestManyViolationsAreCounted(t *testing.T) {
+	f := newForged(t, LedgerOptions{})
+	for n := range 30 {
+		a := f.enqueue(float64(n), history.Spec{})
+		f.claim(100, 101, 1, uint64(n+1)*10, 120, a)
+		f.claim(102, 103, 2, uint64(n+1)*10+1, 120, a)
+	}
+	if r := f.judge()["leases"]; r.Broken != 30 || len(r.Violations) != maxViolations || r.Judged != 60 {
+		t.Errorf("30 overlaps: %s, %d kept", r.String(), len(r.Violations))
+	}
+}
