@@ -50,7 +50,7 @@ func (m *machine) grants(s *state, k, who int) {
 		// A claim of the own epoch needs no renewal: its grant goes on.
 		if slotOf(c) == k || s.granted>>(4*c)&15 == 0 || s.renewed[k]>>(4*c)&15 != 0 ||
 			(s.handed|s.over)>>c&1 != 0 || v.k.open()>>(4*c)&1 == 0 ||
-			s.blocking(v.k, c) != 0 || m.stale(s, v.k, c) {
+			m.busy(s, v.k, c) || m.stale(s, v.k, c) {
 			continue
 		}
 		t := m.fork(s)
@@ -84,14 +84,22 @@ func (m *rules) accepts(s *state, n, c, k int) bool {
 	return m.claimCohort(s, k)>>n&1 != 0 &&
 		(v.p <= s.slot[k].e || m.has(UnfencedGrants)) &&
 		v.flags&(present|done) == present &&
-		s.blocking(v.k, c) == 0 && !m.stale(s, v.k, c)
+		!m.busy(s, v.k, c) && !m.stale(s, v.k, c)
+}
+
+// busy says whether another claim speaks against claim c.
+func (m *rules) busy(s *state, t table, c int) bool {
+	if m.has(KnownIsFree) && t.open()>>(4*c)&1 != 0 {
+		return false
+	}
+	return s.blocking(t, c) != 0
 }
 
 // acceptors delivers grants, renewals and releases.
 func (m *machine) acceptors(s *state) {
 	for c := range claims {
 		// A record of a claim that is over can only lead to refusals.
-		if s.granted>>(4*c)&15 == 0 || s.over>>c&1 != 0 {
+		if s.granted>>(4*c)&15 == 0 || s.over>>c&1 != 0 || m.lean && s.handed>>c&1 != 0 {
 			continue
 		}
 		for n := range m.cfg.Nodes {

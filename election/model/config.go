@@ -56,6 +56,9 @@ type Config struct {
 	// Zombies: nodes read the register and drop what they hold when they are
 	// no members any more.
 	Zombies bool
+	// Full: no step is skipped and no state put in the place of another, but
+	// for symmetry.
+	Full bool
 	// Follow: followers copy their leader's claims within its epoch.
 	Follow bool
 }

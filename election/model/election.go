@@ -61,7 +61,7 @@ func (m *rules) snapshot(s *state, k, n int) {
 func (m *machine) election(s *state, k int) {
 	c := &s.slot[k]
 	for n := range m.cfg.Nodes {
-		if m.voters(s, k)>>n&1 != 0 && m.mayVote(s, k, n) {
+		if m.voters(s, k)>>n&1 != 0 && m.mayVote(s, k, n) && !m.idleVote(s, k, n) {
 			t := m.fork(s)
 			m.promise(t, k, n)
 			m.done(step{kVote, uint8(n), uint8(k), 0})
@@ -75,7 +75,7 @@ func (m *machine) election(s *state, k int) {
 	}
 	switch c.phase {
 	case voting:
-		if s.candidate(k) {
+		if s.candidate(k) && !m.idleUnion(s, k) {
 			m.unions(s, k)
 		}
 	default:
@@ -172,7 +172,7 @@ func (m *machine) pushes(s *state, k int) {
 	}
 	for n := range m.cfg.Nodes {
 		v := &s.node[n]
-		if m.cohort(s, k)>>n&1 == 0 || c.acks>>n&1 != 0 || v.p > c.e && !m.has(UnfencedPush) {
+		if m.cohort(s, k)>>n&1 == 0 || c.acks>>n&1 != 0 || v.p > c.e && !m.has(UnfencedPush) || m.idlePush(s, k, n) {
 			continue
 		}
 		t := m.fork(s)

@@ -61,7 +61,7 @@ func (m *machine) checkComplete(s *state, k int) {
 		holders[n] = s.node[n].k.known()
 	}
 	for c := range claims {
-		if s.over>>c&1 != 0 || s.slot[slotOf(c)].e >= s.slot[k].e || !m.committed(s, c, s.slot[k].e) || m.given(s, c) {
+		if s.over>>c&1 != 0 || s.slot[slotOf(c)].e >= s.slot[k].e || !m.committed(s, c, s.slot[k].e) || m.given(s, c) || m.lean && s.handed>>c&1 == 0 && !s.leads(slotOf(c)) {
 			continue
 		}
 		held := uint8(0)

@@ -4,6 +4,8 @@ package model
 type rules struct {
 	cfg  *Config
 	omit Omission
+	// Reductions that are on: see lean.go.
+	skip, lean bool
 }
 
 // machine makes the successors of states.
@@ -54,7 +56,12 @@ func (m *machine) fork(s *state) *state {
 	return &m.next
 }
 
-func (m *machine) done(by step) { m.visit(&m.next, by, m.broke) }
+func (m *machine) done(by step) {
+	if m.lean {
+		m.settle(&m.next)
+	}
+	m.visit(&m.next, by, m.broke)
+}
 
 // initial has the states in which an initial leader has just been registered.
 // n is its node.

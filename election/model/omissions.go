@@ -38,6 +38,7 @@ const (
 	ReleaseWins
 	StaleIfUnreleased
 	UnfencedReleases
+	KnownIsFree
 )
 
 // Name is one line for tables; "" for what is no single omission.
@@ -113,6 +114,8 @@ func (o Omission) correction() string {
 		return "a released claim does not supersede lower tokens"
 	case UnfencedReleases:
 		return "releases are taken below the promise"
+	case KnownIsFree:
+		return "a known claim is renewed beside another one in force"
 	}
 	return ""
 }

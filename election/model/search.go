@@ -33,7 +33,7 @@ func Explore(cfg *Config, omit Omission, lim Limits) (Result, error) {
 		return Result{}, err
 	}
 	f := &search{lim: lim, perms: symmetries(cfg), seen: newVisited()}
-	f.m = machine{rules: rules{cfg, omit}, visit: f.visit}
+	f.m = machine{rules: newRules(cfg, omit), visit: f.visit}
 	for n := range cfg.Nodes {
 		if cfg.Cohorts[0]>>n&1 != 0 {
 			s := f.m.initial(n)
