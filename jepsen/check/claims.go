@@ -47,6 +47,8 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 		return // observe has said so
 	case !slices.Contains(asked.Queues, t.spec.Queue):
 		c.fail(Content, t, "it is of queue %s and was granted to a request for %v", t.spec.Queue, asked.Queues)
+	case t.bound.before(asked.At):
+		c.breach(Undone, t, "it was granted after a majority had acknowledged that it is finished")
 	case t.completed.before(asked.At):
 		c.fail(Undone, t, "it was granted after its completion was acknowledged")
 	case t.cancelled.before(asked.At):
@@ -56,7 +58,7 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 	case c.queue(t.spec.Queue).paused < begun:
 		c.fail(Paused, t, "it was granted although queue %s is paused", t.spec.Queue)
 	case !c.stepped && t.spec.NotBefore > g.Start:
-		c.fail(Early, t, "it was granted %.3f s before its time", float64(t.spec.NotBefore-g.Start)/1e9)
+		c.breach(Early, t, "it was granted %.3f s before its time", float64(t.spec.NotBefore-g.Start)/1e9)
 	}
 	c.released(t)
 	if again {
@@ -79,7 +81,7 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 func (c granting) released(t *task) {
 	for _, dep := range t.spec.Deps {
 		if !c.resolved(t, dep) {
-			c.fail(Dependency, t, "it was granted before its dependency %s was completed", dep)
+			c.breach(Dependency, t, "it was granted before its dependency %s was completed", dep)
 			return
 		}
 		if d := c.task(dep); t.spec.OnFailure != "run" {

@@ -49,6 +49,7 @@ type task struct {
 	cancelled fact
 	discarded fact
 	failed    fact
+	bound     fact // completed or cancelled, acknowledged by a majority
 
 	retries   int   // attempts to retry it under way or with an unknown outcome
 	retried   int64 // when the last one began or ended
@@ -89,7 +90,7 @@ type update struct {
 func newTask(i id.ID, p ring.Partition) *task {
 	return &task{
 		id: i, partition: p,
-		enqueued: newFact(), completed: newFact(), cancelled: newFact(), discarded: newFact(), failed: newFact(),
+		enqueued: newFact(), completed: newFact(), cancelled: newFact(), discarded: newFact(), failed: newFact(), bound: newFact(),
 		dead: never, blocked: never, collected: never,
 	}
 }
@@ -203,7 +204,10 @@ func (c *Checker) maybeFailed(t *task, seen map[*task]bool) bool {
 // unclear tells whether somebody may hold a claim of a queue without having
 // heard of it. Between nodes a grant can get lost while its request is answered
 // without it.
-func (c *Checker) unclear(queue string) bool { return c.o.Unfenced || c.queue(queue).asking > 0 }
+func (c *Checker) unclear(queue string) bool { return c.many() || c.queue(queue).asking > 0 }
+
+// many tells whether the history is of several nodes.
+func (c *Checker) many() bool { return c.o.Unfenced || c.o.Elected }
 
 // maybeBlocked tells whether a dependency may have cancelled the task.
 func (c *Checker) maybeBlocked(t *task, seen map[*task]bool) bool {

@@ -1,0 +1,91 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+)
+
+// Several nodes with elections: what fences keep is wrong at any time, what
+// only a late reading shows is not, and after settling all counts.
+func TestElected(t *testing.T) {
+	claimed := func(play func(s *script, a id.ID)) func(*script) {
+		return func(s *script) {
+			a := s.enqueue(history.Spec{})
+			s.claim(1, 10, a)
+			play(s, a)
+		}
+	}
+	weak := func(s *script, a id.ID) {
+		s.do(history.Event{Func: history.Complete, Weak: true, Items: []history.Item{{Task: a, Token: 10}}},
+			history.Event{Items: []history.Item{{Task: a}}})
+	}
+	for name, c := range map[string]struct {
+		elected, unfenced string // what is found, with elections and without
+		play              func(s *script)
+	}{
+		"a completed task is granted": {Undone, "", claimed(func(s *script, a id.ID) {
+			s.write(history.Complete, history.Item{Task: a, Token: 10})
+			s.claim(2, 11, a)
+		})},
+		"one that a single node knows as completed": {"", "", claimed(func(s *script, a id.ID) {
+			weak(s, a)
+			s.claim(2, 11, a)
+		})},
+		"that one, after settling": {Undone, Undone, claimed(func(s *script, a id.ID) {
+			weak(s, a)
+			s.settle()
+			s.claim(2, 11, a)
+		})},
+		"a completed task is renewed": {Undone, "", claimed(func(s *script, a id.ID) {
+			s.write(history.Complete, history.Item{Task: a, Token: 10})
+			s.write(history.Renew, history.Item{Task: a, Token: 10})
+		})},
+		"a completed task is read as claimed": {"", "", claimed(func(s *script, a id.ID) {
+			s.write(history.Complete, history.Item{Task: a, Token: 10})
+			s.read(a, history.Claimed, nil)
+		})},
+		"an acknowledged task is not there yet": {"", "", func(s *script) { s.read(s.enqueue(history.Spec{}), history.Absent, nil) }},
+		"two hold one task": {Overlap, "", claimed(func(s *script, a id.ID) {
+			s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
+		})},
+		"a token for two":                {Token, "", claimed(func(s *script, a id.ID) { s.claim(2, 10, a) })},
+		"a claim is taken from a worker": {Lost, "", claimed(func(s *script, a id.ID) { s.lost(a, 10) })},
+		"granted before its dependency": {Dependency, "", func(s *script) {
+			a := s.enqueue(history.Spec{})
+			s.claim(1, 1, s.enqueue(history.Spec{Deps: []id.ID{a}}))
+		}},
+		"before its time": {Early, "", func(s *script) { s.claim(1, 1, s.enqueue(history.Spec{NotBefore: 1_900_000_000 * second})) }},
+		"the leader has not heard of a better one": {"", "", func(s *script) {
+			a, b := s.enqueue(history.Spec{Priority: 1}), s.enqueue(history.Spec{})
+			s.claim(1, 1, b, a)
+		}},
+		"a write comes twice on its way": {"", "", func(s *script) { s.again(s.task(), history.Spec{}, true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range []struct {
+				Options
+				want string
+			}{
+				{Options{Elected: true}, c.elected},
+				{Options{Unfenced: true}, c.unfenced},
+			} {
+				o.Partitions, o.Slack = 1, second
+				s := newScript(t)
+				s.c = New(o.Options)
+				c.play(s)
+				if s.found == nil && o.want != "" || s.found != nil && s.found.Invariant != o.want {
+					t.Errorf("%+v: found %v, want %q", o.Options, s.found, o.want)
+				}
+			}
+		})
+	}
+	// Where disks get lost, claims may.
+	s := newScript(t)
+	s.c = New(Options{Partitions: 1, Elected: true, Lossy: true})
+	claimed(func(s *script, a id.ID) { s.lost(a, 10) })(s)
+	if s.found != nil {
+		t.Errorf("a lost claim after a lost disk: %v", s.found)
+	}
+}
