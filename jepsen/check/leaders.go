@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
 )
 
@@ -25,21 +26,23 @@ func (l *Ledger) leaders() Result {
 	}
 	for _, e := range l.leads {
 		r.Judged++
+		known := map[id.ID][]*history.Item{}
+		for i := range e.Items {
+			i := &e.Items[i]
+			known[i.Task] = append(known[i.Task], i)
+		}
 		for _, a := range byPartition[e.Cell.Partition] {
-			l.knows(&r, e, a)
+			l.knows(&r, e, a, known[a.id])
 		}
 	}
 	return r
 }
 
 // knows holds one task against what a new leader knows.
-func (l *Ledger) knows(r *Result, e *history.Event, a *account) {
-	has := func(is func(*history.Item) bool) bool {
-		return slices.ContainsFunc(e.Items, func(i history.Item) bool { return i.Task == a.id && is(&i) })
-	}
+func (l *Ledger) knows(r *Result, e *history.Event, a *account, known []*history.Item) {
 	for _, x := range a.ends {
 		if x.call <= e.At && (x.f == history.Complete || x.f == history.Cancel) {
-			l.knowsEnd(r, e, a, x, has)
+			l.knowsEnd(r, e, a, x, known)
 			return // a claim of a task that is being ended may be gone
 		}
 	}
@@ -47,7 +50,7 @@ func (l *Ledger) knows(r *Result, e *history.Event, a *account) {
 		if g.token>>32 >= e.Cell.Epoch || !g.valid(e.At) || a.gaveUp(g.token, g.process, e.At) || a.ended(g.token, e.At) {
 			continue
 		}
-		if !has(func(i *history.Item) bool { return i.Token == g.token }) {
+		if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.Token == g.token }) {
 			r.add(Leader, e.At, a.id, "%s became the leader of partition %d in epoch %d at %s and does not know %v", e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), g)
 		}
 	}
@@ -68,13 +71,13 @@ func (a *account) ended(token uint64, by int64) bool {
 
 // knowsEnd: where the cohort has changed, the new leader knows an
 // acknowledged end.
-func (l *Ledger) knowsEnd(r *Result, e *history.Event, a *account, x ending, has func(func(*history.Item) bool) bool) {
+func (l *Ledger) knowsEnd(r *Result, e *history.Event, a *account, x ending, known []*history.Item) {
 	moved := e.From != nil && !slices.Equal(e.From.Cohort, e.Cell.Cohort)
 	old := l.o.Retention > 0 && e.At-x.call >= l.o.Retention
 	if !moved || old || !x.done || x.weak || x.back >= e.At {
 		return
 	}
-	if !has(func(i *history.Item) bool { return i.State.Finished() }) {
+	if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.State.Finished() }) {
 		r.add(Leader, e.At, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
 			e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), x.f, at(x.back))
 	}

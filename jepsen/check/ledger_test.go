@@ -363,3 +363,45 @@ func TestManyViolationsAreCounted(t *testing.T) {
 		t.Errorf("30 overlaps: %s, %d kept", r.String(), len(r.Violations))
 	}
 }
+
+// A history of the size of a long run of the laboratory: claims with a renewal
+// each, every tenth lost and granted again.
+func BenchmarkLedgerOfHundredThousandTasks(b *testing.B) {
+	gen := id.NewGenerator(1, func() uint64 { return 1 })
+	spec := &history.Spec{Queue: "q"}
+	var events []*history.Event
+	now, op, token := int64(0), uint64(0), uint64(0)
+	do := func(asked, got history.Event) {
+		op++
+		asked.At, asked.Op, asked.Phase = now, op, history.Invoke
+		got.At, got.Op, got.Phase, got.Func = now+second/1000, op, history.OK, asked.Func
+		events = append(events, &asked, &got)
+		now += second / 500
+	}
+	for n := range 100_000 {
+		item := history.Item{Task: gen.Next(1_800_000_000*second + now), Spec: spec}
+		do(history.Event{Func: history.Enqueue, Items: []history.Item{item}}, history.Event{Items: []history.Item{{Task: item.Task}}})
+		for range 1 + n%10/9 {
+			token++
+			held := []history.Item{{Task: item.Task, Token: token, Until: now + second/200}}
+			do(history.Event{Func: history.Claim, Queues: []string{"q"}, Request: token}, history.Event{Items: held})
+			do(history.Event{Func: history.Renew, Items: held}, history.Event{Items: []history.Item{{Task: item.Task, Until: now + second/300}}})
+			now += second / 100
+		}
+		do(history.Event{Func: history.Complete, Items: []history.Item{{Task: item.Task, Token: token}}}, history.Event{Items: []history.Item{{Task: item.Task}}})
+	}
+	for b.Loop() {
+		l := NewLedger(LedgerOptions{Partitions: 64, Passing: second})
+		for _, e := range events {
+			l.Add(e)
+		}
+		for _, r := range l.Judge() {
+			if r.Broken > 0 || r.Unknown > 0 {
+				b.Fatal(r.String())
+			}
+		}
+		if ranks := l.Ranks(); ranks.Grants != 100_000 || ranks.Max != 0 {
+			b.Fatalf("%+v", ranks)
+		}
+	}
+}
