@@ -148,3 +148,14 @@ func sortedQueues(m map[string]QueueConfig) []string {
 	slices.SortFunc(names, cmp.Compare[string])
 	return names
 }
+
+// unique drops what is there twice, and keeps the order.
+func unique(queues []string) []string {
+	var out []string
+	for _, q := range queues {
+		if !slices.Contains(out, q) {
+			out = append(out, q)
+		}
+	}
+	return out
+}

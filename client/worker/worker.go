@@ -144,6 +144,7 @@ func (w *Worker) start() error {
 		}
 		slices.Sort(queues)
 	}
+	queues = unique(queues)
 	if err := w.cfg.check(queues); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,11 +38,18 @@ lost or the task cancelled, the command's process group gets SIGTERM, and SIGKIL
 after --grace.
 
 SIGINT or SIGTERM: what runs is finished and nothing new is taken. A second one:
-commands are ended and their tasks given back, without using an attempt.
+commands are ended and their tasks given back, without using an attempt. The
+commands of a worker that is killed are killed with it, on Linux.
 
-Exits with 0 after that, or when --exit-when-empty ends it, whatever became of
-the tasks; -o json prints how many completed, failed and so on. Other exit codes
-say why it could not go on.`,
+Under systemd it says when it is ready (Type=notify), that it stops, and that it
+is alive (WatchdogSec=). Its unit needs KillMode=mixed, so that the first SIGTERM
+is its own, and a TimeoutStopSec= that is longer than a task.
+
+Exit codes: 0 after a signal, or when --exit-when-empty ends it, whatever became
+of the tasks (-o json prints how many completed, failed and so on); 1 it could not
+go on; 2 the command line is wrong, the command is not there, or the server
+refuses what it asks for; 4 no server answered at the start. Outages after the
+start are bridged.`,
 		Example: `  norn work -q mail -- sendmail -t
   norn work -q files --slots 8 --exit-when-empty -- sh -c 'gzip -9 < "$(cat)" | wc -c'`,
 	}
@@ -52,28 +60,15 @@ say why it could not go on.`,
 	name := f.String("name", "", "`name` shown in the tasks' claims (default: host and process)")
 	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
 	empty := f.Bool("exit-when-empty", false, "end once nothing is ready and nothing runs")
+	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty}
-		switch {
-		case len(*queues) == 0:
-			return usage("no queue; name one with -q")
-		case len(args) == 0:
-			return usage("no command; give it after --")
-		case *slots < 1 || *slots > proto.MaxBatchTasks:
-			return usage("--slots: %d is not between 1 and %d", *slots, proto.MaxBatchTasks)
-		case *lease < clock.MinLease || *lease > clock.MaxLease:
-			return usage("--lease: %s is not between 1s and 24h", *lease)
-		case *grace < 0 || *grace > *lease/4:
-			return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", *grace, *lease)
+		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit}
+		if err := checkWork(cfg, *grace, args); err != nil {
+			return err
 		}
 		if *grace == 0 {
 			*grace = min(defaultGrace, *lease/4)
-		}
-		for _, q := range *queues {
-			if err := proto.CheckQueue(q); err != nil {
-				return usage("--queue: %v", err)
-			}
 		}
 		run := command.Config{Args: args, Grace: *grace, Stderr: &shared{w: a.errOut}}
 		if err := run.Check(); err != nil {
@@ -86,12 +81,38 @@ say why it could not go on.`,
 	return cmd
 }
 
+// checkWork says what is wrong with a command line.
+func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
+	switch {
+	case len(cfg.Queues) == 0:
+		return usage("no queue; name one with -q")
+	case len(args) == 0:
+		return usage("no command; give it after --")
+	case cfg.Slots < 1 || cfg.Slots > worker.MaxSlots:
+		return usage("--slots: %d is not between 1 and %d", cfg.Slots, worker.MaxSlots)
+	case cfg.Lease < clock.MinLease || cfg.Lease > clock.MaxLease:
+		return usage("--lease: %s is not between 1s and 24h", cfg.Lease)
+	case cfg.Timeout < 0:
+		return usage("--task-timeout: %s is below zero", cfg.Timeout)
+	case grace < 0 || grace > cfg.Lease/4:
+		return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", grace, cfg.Lease)
+	}
+	for _, q := range cfg.Queues {
+		if err := proto.CheckQueue(q); err != nil {
+			return usage("--queue: %v", err)
+		}
+	}
+	return nil
+}
+
 // runWorker works until it is told to stop or there is nothing left.
 func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config, run command.Config) error {
 	// Later outages are bridged, but nobody wants to wait for a typo.
 	if err := c.Connect(ctx); err != nil {
 		return err
 	}
+	manager := newNotifier(a.environ)
+	defer manager.close()
 	var sum tally
 	began := time.Now()
 	progress := a.progress("done")
@@ -113,12 +134,17 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 	defer done()
 	finished := make(chan struct{})
 	var stopping sync.WaitGroup
+	living, ended := context.WithCancel(context.Background())
+	defer ended()
+	manager.live(living, &stopping)
+	manager.tell("READY=1", "STATUS=taking tasks from "+strings.Join(cfg.Queues, ", "))
 	stopping.Go(func() {
 		select {
 		case <-soft.Done():
 		case <-finished:
 			return
 		}
+		manager.tell("STOPPING=1", "STATUS=finishing what runs")
 		a.note("finishing what runs, taking nothing new; again to stop at once")
 		patience, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -133,6 +159,7 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 	})
 	err := w.Run(context.WithoutCancel(ctx))
 	close(finished)
+	ended()
 	stopping.Wait()
 	progress.Clear()
 	if a.format == render.Table {

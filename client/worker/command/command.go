@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -86,15 +87,21 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
+	saving, saved := lasting(ctx, cfg.Grace)
+	defer saved()
 	out := &lines{take: func(line []byte) {
-		if err := t.Update(ctx, line); errors.Is(err, worker.ErrClaimLost) {
-			lost(worker.ErrClaimLost)
+		err := t.Update(saving, line)
+		switch {
+		case errors.Is(err, worker.ErrClaimLost), errors.Is(err, worker.ErrCancelled):
+			lost(err)
+		case err != nil && cfg.Stderr != nil:
+			fmt.Fprintf(cfg.Stderr, "norn: task %s: a line of output is no update: %v\n", t.ID(), err)
 		}
 	}}
 	end := &tail{}
 	cmd := exec.Command(cfg.Args[0], cfg.Args[1:]...)
 	cmd.Dir = cfg.Dir
-	cmd.Env = append(append(os.Environ(), cfg.Env...),
+	cmd.Env = append(append(inherited(), cfg.Env...),
 		"NORN_TASK_ID="+t.ID().String(),
 		"NORN_TOKEN="+strconv.FormatUint(t.Token(), 10),
 		"NORN_QUEUE="+t.Queue(),
@@ -108,16 +115,47 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	}
 	cmd.WaitDelay = pipeDelay
 	separate(cmd)
+	defer tie(cmd)()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	stopped := watch(ctx, cmd, cfg.Grace)
 	err = cmd.Wait()
-	if stopped() {
+	ended := stopped()
+	out.flush()
+	if ended {
 		return context.Cause(ctx)
 	}
-	out.flush()
 	return outcome(err, end.String())
+}
+
+// lasting is a context for the updates of a command: it outlasts ctx by the
+// grace, so that what a command says in answer to SIGTERM can be kept. That a
+// claim is lost ends updates by itself.
+func lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unlink := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(context.Cause(ctx))
+		case <-long.Done():
+		}
+	})
+	return long, func() {
+		unlink()
+		cancel(nil)
+	}
+}
+
+// inherited is the environment of this process without what a service manager
+// says to it alone (sd_notify(3)).
+func inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "NOTIFY_SOCKET" || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
+	})
 }
 
 // watch ends the command when ctx does. The function it returns stops watching,

@@ -107,6 +107,29 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
+// What a command says in answer to SIGTERM is kept: a last checkpoint.
+func TestLastWords(t *testing.T) {
+	o, e := runShell(t, Config{Grace: time.Minute}, `
+		trap 'echo row 17; printf "row 18"; exit 1' TERM
+		echo ready >&2
+		while :; do sleep 0.05; done`, (*worker.Worker).StopNow)
+	if e.Kind != worker.Released || !slices.Equal(o.updates, []string{"row 17", "row 18"}) {
+		t.Errorf("got %+v, updates %q", e, o.updates)
+	}
+}
+
+// Commands hear nothing of the service manager of their worker.
+func TestEnvironmentOfServiceManagers(t *testing.T) {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		t.Setenv(name, "x")
+	}
+	t.Setenv("OTHER", "y")
+	o, _ := runShell(t, Config{}, `echo "$NOTIFY_SOCKET$WATCHDOG_USEC$WATCHDOG_PID$OTHER"`, nil)
+	if !slices.Equal(o.updates, []string{"y"}) {
+		t.Errorf("updates %q", o.updates)
+	}
+}
+
 // One that does not listen is killed after the grace, with its children.
 func TestKill(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")

@@ -17,8 +17,15 @@
 // Exit status 0 completes the task, 75 (EX_TEMPFAIL) puts it off without using an
 // attempt, anything else fails it with the end of standard error. When the
 // handler's context ends first, the command's process group gets SIGTERM, and
-// SIGKILL after the grace; what it exits with no longer counts. Processes that the
-// command leaves behind in other groups are not touched.
+// SIGKILL after the grace; what it exits with no longer counts. What it prints
+// meanwhile is kept, unless the claim is lost. Processes that the command leaves
+// behind in other groups are not touched.
+//
+// On Linux the kernel kills the command, though not its children, when this
+// process is killed: nobody would end it when its claim does. A process that is
+// frozen cannot end its commands; those of tasks whose claims lapse meanwhile run
+// beside the next ones until it wakes. NORN_TOKEN tells them apart: hand it to
+// what the command writes to.
 //
 // Only on Unix there are process groups; elsewhere the command alone is killed.
 package command
