@@ -279,3 +279,9 @@ func (t *Timetable) lastSlot(upTo, limit int64) (int64, bool) {
 		upTo = floorDiv(civil, daySeconds)*daySeconds - 1
 	}
 }
+
+// Equal tells whether two timetables have the same instants for the same
+// reason: values and name of the zone.
+func (t *Timetable) Equal(o *Timetable) bool {
+	return t.calendar == o.calendar && t.every == o.every && t.elapsed == o.elapsed && t.zone.name == o.zone.name
+}
