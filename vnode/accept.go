@@ -167,8 +167,8 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 	r := claim.Record{Token: token, Outcome: claim.Released}
 	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
 	v.releases.note(task, token)
+	v.recent.add(task)
 	if !maybe {
-		v.recent.add(task)
 		return nil
 	}
 	t, err := LoadTask(tx, v.Partition, task)
@@ -338,7 +338,7 @@ func (s *standing) remember(v *Vnode, tx store.Tx, task id.ID, r claim.Record) {
 // seize stores a claim that is in the table by now, and moves its task among
 // the claimed ones.
 func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
-	if s.place.state == crdt.StateUnknown && !v.recent.maybe(task) {
+	if s.place.state == crdt.StateUnknown {
 		v.recent.add(task)
 	}
 	if s.place.state != crdt.StateClaimed {

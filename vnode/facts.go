@@ -141,9 +141,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	if before.Enqueued == nil {
 		v.shelf.put(tx, f, old)
 		v.record.adopt(tx, v.Partition, f.Task)
-		if !v.recent.maybe(f.Task) {
-			v.recent.add(f.Task)
-		}
+		v.recent.add(f.Task)
 		if f.Key.Kind != crdt.KindUpdate {
 			v.endClaims(tx, f.Task, f.Key.A)
 			v.cfg.OnFinish(v.Partition, f.Task, false)

@@ -148,9 +148,7 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 	for _, f := range fresh {
 		v.shelf.put(tx, f, v.shelf.get(tx, task, f.Key))
 	}
-	if !v.recent.maybe(task) {
-		v.recent.add(task)
-	}
+	v.recent.add(task)
 	after, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return err
@@ -272,9 +270,7 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	if err := v.putStone(stone, nil); err != nil {
 		return Merged{}, err
 	}
-	if !v.recent.maybe(stone.Task) {
-		v.recent.add(stone.Task)
-	}
+	v.recent.add(stone.Task)
 	v.cfg.OnFact(stone.Task)
 	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)
 	m, err := v.graves(facts)

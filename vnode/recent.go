@@ -45,9 +45,17 @@ func (r *recent) maybe(task id.ID) bool {
 	return task.Compare(r.floor) <= 0 || r.now.has(task) || r.older.has(task)
 }
 
-// add notes a stored task.
+// add notes a stored task, again or for the first time. That maybe is true does
+// not spare it: a false alarm ends with the generation it comes from. One of the
+// newest generation does, because the floor rises to the maximum when it goes.
 func (r *recent) add(task id.ID) {
 	if task.Compare(r.floor) <= 0 {
+		return
+	}
+	if r.now.has(task) {
+		if task.Compare(r.now.max) > 0 {
+			r.now.max = task
+		}
 		return
 	}
 	if r.now.n == r.limit {

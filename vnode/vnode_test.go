@@ -65,6 +65,27 @@ func TestRecentSavesNearlyAllReads(t *testing.T) {
 	}
 }
 
+// TestAFalseAlarmDoesNotLast: a task that the filter takes for a known one before
+// it is stored is known for good once it is.
+func TestAFalseAlarmDoesNotLast(t *testing.T) {
+	r := newRig(t)
+	r.v.recent = newRecent(4096, id.ID{})
+	var tasks []id.ID
+	for range 1500 {
+		task := r.ids.Next(r.now.Wall)
+		tasks = append(tasks, task)
+		r.now.Wall += int64(time.Millisecond)
+		if _, err := Merge(r.v, r.tx, []crdt.Fact{crdt.Update{Token: 1, At: 1}.Fact(task)}, r.now); err != nil {
+			t.Fatal(err)
+		}
+		for _, old := range tasks[max(0, len(tasks)-200):] {
+			if !r.v.recent.maybe(old) {
+				t.Fatalf("%s is stored and taken for new", old)
+			}
+		}
+	}
+}
+
 // rig is a vnode over a store in memory.
 type rig struct {
 	t     *testing.T
