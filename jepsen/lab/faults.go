@@ -2,13 +2,14 @@ package lab
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
 // Faults are all that there are; the F numbers are those of the fault matrix of
 // the design.
 func Faults() []Fault {
-	return append(append([]Fault{
+	return slices.Concat([]Fault{
 		{Name: "kill", About: "kill -9 one node, start it again (F1)", run: func(n *nemesis) error { return n.killed(1) }},
 		{Name: "kill-majority", About: "kill -9 most nodes at once (F1)", run: func(n *nemesis) error { return n.killed(len(n.members())/2 + 1) }},
 		{Name: "kill-all", About: "kill -9 all nodes at once (F1)", run: func(n *nemesis) error { return n.killed(len(n.members())) }},
@@ -17,8 +18,7 @@ func Faults() []Fault {
 		{Name: "restart", About: "SIGTERM one node, start it again (F13)", run: (*nemesis).restarted},
 		{Name: "rolling", About: "SIGTERM and start each node in turn (F13)", run: (*nemesis).rolling},
 		{Name: "partition", About: "cut one node off and heal, then kill, wipe and rejoin another (F3, F14)", run: (*nemesis).cutAndWiped},
-		{Name: "wipe", About: "kill one node, empty its directory, let it join under its name (F14)", run: func(n *nemesis) error { return n.emptied(n.one()) }},
-	}, cuts()...), shapes()...)
+	}, cuts(), shapes(), damages(), changes(), pairs(), disks(), strangers(), absent())
 }
 
 func (n *nemesis) killed(k int) error {
@@ -82,24 +82,6 @@ func (n *nemesis) rolling() error {
 	return nil
 }
 
-// emptied: a node loses its disk and comes back under its name.
-func (n *nemesis) emptied(p *process) error {
-	if n.rnd.IntN(2) == 0 {
-		n.converge(p)
-	}
-	n.does("kill -9 and wipe %s", p.name)
-	if err := p.kill(); err != nil {
-		return err
-	}
-	n.wiped(p)
-	if err := p.wipe(); err != nil {
-		return err
-	}
-	n.wait(0, 4*time.Second)
-	n.does("start %s empty", p.name)
-	return n.begin(p)
-}
-
 // cutAndWiped: one node is cut off from the others for a while, its clients still
 // reach it; then another loses its disk.
 func (n *nemesis) cutAndWiped() error {
@@ -107,5 +89,5 @@ func (n *nemesis) cutAndWiped() error {
 	if err := n.isolated(two[0]); err != nil {
 		return err
 	}
-	return n.emptied(two[1])
+	return disk{n}.emptied(two[1])
 }

@@ -61,9 +61,11 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 		}
 	}
 	l.available(r)
+	l.mu.Lock()
 	for _, f := range l.findings {
 		r.Findings = append(r.Findings, f.invariant+": "+f.text)
 	}
+	l.mu.Unlock()
 	c := check.New(check.Options{Partitions: partitions, Unfenced: true, Lossy: len(l.wipes) > 0})
 	var v *check.Violation
 	for _, e := range r.Events {

@@ -17,6 +17,7 @@ import (
 // Config is what [Run] is asked for.
 type Config struct {
 	Norn     string        // the program under test; required
+	Old      string        // an older build, for upgrades; "": none
 	Nodes    int           // 0: 3
 	Fault    string        // of [Faults]; several with commas between come in turn; "": none
 	Workload string        // of [Workloads]; "": enqueue
@@ -31,7 +32,7 @@ type Config struct {
 const (
 	partitions = 16
 	replicas   = 3
-	maxNodes   = 9 // those that join and go included
+	maxNodes   = 60 // those that join and go included
 	// rest is how long a healed cluster may take until it is whole.
 	rest = 2 * time.Minute
 	// most is how long anything may take beyond the storm.
@@ -40,17 +41,18 @@ const (
 
 // lab is one run.
 type lab struct {
-	cfg      Config
-	dir      string
-	rec      *recorder
-	rnd      *rand.Rand // of the nemesis, one goroutine
-	net      network
-	clients  []*client.Client
-	findings []finding
-	nodes    []*process
-	onDisk   []int // tasks that each node had in the end
+	cfg    Config
+	dir    string
+	rec    *recorder
+	rnd    *rand.Rand // of the nemesis, one goroutine
+	net    network
+	volume func(*lab, *process) error // gives a node a file system; nil: none
+	nodes  []*process
+	onDisk []int // tasks that each node had in the end
 
 	mu             sync.Mutex // guards what follows
+	clients        []*client.Client
+	findings       []finding
 	links          map[way]link
 	windows        []Window
 	wipes          map[int][]int64 // by node, when what it kept was taken away
@@ -65,7 +67,9 @@ type lab struct {
 type finding struct{ invariant, text string }
 
 func (l *lab) found(invariant, format string, args ...any) {
+	l.mu.Lock()
 	l.findings = append(l.findings, finding{invariant, fmt.Sprintf(format, args...)})
+	l.mu.Unlock()
 	l.say("FOUND %s: %s", invariant, fmt.Sprintf(format, args...))
 }
 
@@ -116,7 +120,7 @@ func (l *lab) close() error {
 	for _, p := range l.nodes {
 		all = append(all, p.kill())
 	}
-	all = append(all, l.net.close())
+	all = append(all, l.net.close(), l.unmount())
 	return errors.Join(append(all, os.RemoveAll(l.dir))...)
 }
 
@@ -150,11 +154,17 @@ func (l *lab) add() (*process, error) {
 		place: at, name: name, n: n, norn: l.cfg.Norn, data: filepath.Join(l.dir, name), log: filepath.Join(l.dir, name+".log"),
 		args: []string{
 			"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
-			"--memtable-size", "4MiB", "--eta", "200ms", "--disk-reserve", "64MiB", "--disk-stop", "16MiB",
+			"--memtable-size", "4MiB", "--eta", "200ms", "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
 		},
 	}
+	p.ended = func(status int) {
+		l.found("internal", "%s ended by itself with status %d: %v", p.name, status, l.logOf(p))
+	}
 	l.nodes = append(l.nodes, p)
-	return p, os.Mkdir(p.data, 0o700)
+	if err := os.Mkdir(p.data, 0o700); err != nil || l.volume == nil {
+		return p, err
+	}
+	return p, l.volume(l, p)
 }
 
 // begin starts a node that joins the others; it does not wait.

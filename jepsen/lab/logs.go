@@ -38,3 +38,14 @@ func (l *lab) alarmed(p *process) error {
 	}
 	return lines.Err()
 }
+
+// lastWords are the last line of a node's log.
+func (p *process) lastWords() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	last := lines[len(lines)-1]
+	return last[:min(len(last), 300)]
+}

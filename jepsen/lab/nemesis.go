@@ -18,6 +18,8 @@ type Fault struct {
 	nodes int
 	// needs says why this machine or build does not allow it; nil: nothing to ask.
 	needs func(*Config) error
+	// volume gives each node a file system of its own; nil: it takes none.
+	volume func(*lab, *process) error
 	// run hurts the cluster, waits, and takes it back; after it the cluster must
 	// become whole.
 	run func(*nemesis) error

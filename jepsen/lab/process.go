@@ -26,8 +26,11 @@ type process struct {
 	cmd    *exec.Cmd  // the latest; nil before the first
 	done   chan struct{}
 	paused bool
-	since  time.Time // of the latest start, end, stop or continuation
-	gone   bool      // it is not to run any more
+	since  time.Time        // of the latest start, end, stop or continuation
+	gone   bool             // it is not to run any more
+	hurt   bool             // it need not serve
+	mayEnd bool             // nobody wonders when it ends
+	ended  func(status int) // hears of an end that nobody has asked for
 }
 
 // start starts the program; it does not wait until it serves.
@@ -44,6 +47,7 @@ func (p *process) start(more ...string) error {
 		"--peer-advertise", p.advertise, "--http-listen", p.http, "--log-format", "json",
 	}, p.args, more)
 	cmd := exec.Command(line[0], line[1:]...)
+	p.mayEnd = false
 	cmd.Stdout, cmd.Stderr = log, log
 	attach(cmd)
 	if err := cmd.Start(); err != nil {
@@ -52,6 +56,12 @@ func (p *process) start(more ...string) error {
 	done := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // how it ended is in its ProcessState
+		p.mu.Lock()
+		wonder := !p.mayEnd && p.ended != nil
+		p.mu.Unlock()
+		if wonder {
+			p.ended(cmd.ProcessState.ExitCode())
+		}
 		close(done)
 	}()
 	p.cmd, p.done, p.paused, p.since, p.gone = cmd, done, false, time.Now(), false
@@ -65,7 +75,7 @@ func (p *process) start(more ...string) error {
 func (p *process) running(lately time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd != nil && !p.paused && !ended(p.done) && time.Since(p.since) >= lately
+	return p.cmd != nil && !p.paused && !p.hurt && !ended(p.done) && time.Since(p.since) >= lately
 }
 
 func ended(done chan struct{}) bool {
@@ -85,7 +95,7 @@ const patience = 30 * time.Second
 func (p *process) end(sig syscall.Signal) (status int, err error) {
 	p.mu.Lock()
 	cmd, done := p.cmd, p.done
-	p.paused, p.since = false, time.Now()
+	p.paused, p.since, p.mayEnd = false, time.Now(), true
 	p.mu.Unlock()
 	if cmd == nil {
 		return 0, nil
@@ -152,4 +162,18 @@ func (p *process) wipe() error {
 		all = append(all, os.RemoveAll(filepath.Join(p.data, f.Name())))
 	}
 	return errors.Join(all...)
+}
+
+// hurt notes that a node need not serve, or has to again.
+func (l *lab) hurt(p *process, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hurt, p.since = is, time.Now()
+}
+
+// may lets the program end by itself.
+func (p *process) may() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mayEnd = true
 }

@@ -31,6 +31,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 		return nil, err
 	}
 	shaped := false
+	var volume func(*lab, *process) error
 	for _, f := range faults {
 		shaped = shaped || f.shaped
 		if f.needs != nil {
@@ -39,6 +40,12 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 			}
 		}
 		cfg.Nodes = max(cfg.Nodes, f.nodes)
+		if f.volume != nil && volume != nil {
+			return nil, fmt.Errorf("fault %s takes file systems of its own: alone, please", f.Name)
+		}
+		if f.volume != nil {
+			volume = f.volume
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Duration+most)
 	defer cancel()
@@ -46,6 +53,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.volume = volume
 	defer func() { err = errors.Join(err, l.close()) }()
 	return l.run(ctx, faults, Workloads()[i])
 }

@@ -177,7 +177,7 @@ func (r *reading) finish(ctx context.Context, tasks []id.ID) {
 }
 
 // readers are how many readings are under way at a time in the end.
-const readers = 8
+const readers = 24
 
 // getAll reads each task through some node.
 func (r *reading) getAll(ctx context.Context, tasks []id.ID) {

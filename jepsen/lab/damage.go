@@ -1,0 +1,233 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// damages are the faults of what a node keeps, while it does not run (F8, F14,
+// F15).
+func damages() []Fault {
+	return []Fault{
+		{Name: "wipe", About: "kill one node, empty its directory, let it join under its name (F14)", run: func(n *nemesis) error { return disk{n}.emptied(n.one()) }},
+		{Name: "restore", About: "a node comes back with a directory of some seconds ago (F15)", run: func(n *nemesis) error { return disk{n}.restored() }},
+		{Name: "clone", About: "a copy of a node's directory is started beside the original (F15)", run: func(n *nemesis) error { return disk{n}.cloned() }},
+		{Name: "truncate", About: "kill one node, cut the end off one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("cut off", truncate) }},
+		{Name: "bit-flip", About: "kill one node, flip bits in one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("flipped bits", flip) }},
+	}
+}
+
+// disk is the nemesis of what nodes keep.
+type disk struct{ *nemesis }
+
+// emptied: a node loses its disk and comes back under its name.
+func (n disk) emptied(p *process) error {
+	if n.rnd.IntN(2) == 0 {
+		n.converge(p)
+	}
+	n.does("kill -9 and wipe %s", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	n.wait(0, 4*time.Second)
+	n.does("start %s empty", p.name)
+	return n.begin(p)
+}
+
+// restored: what a node has written for some seconds is gone.
+func (n disk) restored() error {
+	p := n.one()
+	backup := p.data + ".backup"
+	n.does("stop %s, back it up, start it", p.name)
+	if err := p.stop(); err != nil {
+		n.found("internal", "SIGTERM: %v", err)
+	}
+	if err := copyDir(p.data, backup); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(backup) }() // goes with the run at the latest
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	n.wait(2*time.Second, 6*time.Second)
+	n.does("kill -9 %s, restore it", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	if err := copyDir(backup, p.data); err != nil {
+		return err
+	}
+	return n.reopened(p)
+}
+
+// cloned: two programs run on one directory's content. The copy must give up, and
+// do no harm.
+func (n disk) cloned() error {
+	p := n.one()
+	n.does("kill -9 %s, copy its directory, start both", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	twin := &process{name: p.name, n: p.n, norn: p.norn, args: p.args, data: p.data + ".copy", log: p.log + ".copy"}
+	if err := copyDir(p.data, twin.data); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(twin.data) }() // goes with the run at the latest
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	n.wait(2*time.Second, 4*time.Second)
+	at := *p.place // where the original runs, at other ports
+	twin.place = &at
+	at.started, at.ending = nil, nil
+	at.listen, at.peer, at.http = shifted(p.listen), shifted(p.peer), shifted(p.http)
+	at.advertise = at.peer
+	if err := n.begin(twin); err != nil {
+		return err
+	}
+	defer func() { _ = twin.kill() }()
+	if gaveUp := twin.ends(patience); !gaveUp {
+		n.found("clone", "a copy of the directory of %s runs beside it after %v", p.name, patience)
+	} else if status := twin.cmd.ProcessState.ExitCode(); status == 0 {
+		n.found("clone", "a copy of the directory of %s ended with status 0", p.name)
+	}
+	if !p.running(0) {
+		n.found("clone", "%s ended when a copy of its directory was started", p.name)
+		return n.begin(p)
+	}
+	return nil
+}
+
+// shifted is an address with another port.
+func shifted(address string) string {
+	i := strings.LastIndexByte(address, ':')
+	return address[:i] + ":0"
+}
+
+// ends waits until the program ends by itself.
+func (p *process) ends(limit time.Duration) bool {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// damaged: a file of a node is not what it was.
+func (n disk) damaged(how string, do func(n disk, file string) error) error {
+	p := n.one()
+	n.does("kill -9 %s", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
+	file, err := n.file(p.data)
+	if err != nil {
+		return err
+	}
+	short, _ := filepath.Rel(p.data, file)
+	n.does("%s: %s", how, short)
+	if err := do(n, file); err != nil {
+		return err
+	}
+	return n.reopened(p)
+}
+
+// reopened starts a node whose directory may be of no use. Where it says so and
+// ends, an operator would wipe it: so does the run.
+func (n disk) reopened(p *process) error {
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	p.may()
+	if !p.ends(6 * time.Second) {
+		n.does("%s runs with it", p.name)
+		return nil
+	}
+	n.does("%s ended with status %d (%s) and is wiped", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	return n.begin(p)
+}
+
+// file draws one that is not empty.
+func (n disk) file(dir string) (string, error) {
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if i, err := d.Info(); err == nil && i.Mode().IsRegular() && i.Size() > 0 {
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no files", dir)
+	}
+	if err != nil {
+		return "", err
+	}
+	return all[n.rnd.IntN(len(all))], nil
+}
+
+// truncate cuts some of the end off.
+func truncate(n disk, file string) error {
+	i, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, n.rnd.Int64N(i.Size()))
+}
+
+// flip flips a bit in some places.
+func flip(n disk, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for range 1 + n.rnd.IntN(8) {
+		b[n.rnd.IntN(len(b))] ^= 1 << n.rnd.IntN(8)
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+// copyDir copies a directory; what is at the destination stays.
+func copyDir(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(at, 0o700)
+		}
+		if !d.Type().IsRegular() {
+			return nil // a socket is the program's, not data
+		}
+		b, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(at, b, 0o600))
+	})
+}

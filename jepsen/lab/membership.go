@@ -1,0 +1,159 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// changes are the faults of membership (F12, F16).
+func changes() []Fault {
+	return []Fault{
+		{Name: "join-leave", About: "a node joins, gets its share, and leaves again (F12)", run: func(n *nemesis) error { return operator{n}.cameAndWent() }},
+		{Name: "remove", About: "a node dies and is removed; it comes back, with or without what it had (F12, F16)", run: func(n *nemesis) error { return operator{n}.removed() }},
+		{Name: "replace", About: "a node dies and a new one takes its place (F12)", run: func(n *nemesis) error { return operator{n}.replaced() }},
+	}
+}
+
+// operator is the nemesis that changes who is a member.
+type operator struct{ *nemesis }
+
+// ask has a node's cluster do something, and repeats what cannot be done yet.
+func (n operator) ask(through *process, what string, do func(context.Context, client.Cluster) (*nornv1.ClusterReply, error)) error {
+	c, err := n.dial(5*time.Second, through)
+	if err != nil {
+		return err
+	}
+	n.does("%s", what)
+	for end := time.Now().Add(time.Minute); ; {
+		if _, err = do(context.Background(), c.Cluster()); err == nil || time.Now().After(end) {
+			break
+		}
+		<-time.After(500 * time.Millisecond)
+	}
+	if err != nil {
+		n.found("stuck", "%s: %v", what, err)
+		return errStuck
+	}
+	return nil
+}
+
+// until waits until a node sees a member in a state; "": not at all.
+func (n operator) until(through *process, name, state string) error {
+	last := ""
+	for end := time.Now().Add(rest); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+		s, err := n.status(context.Background(), through)
+		if err != nil {
+			last = err.Error()
+			continue
+		}
+		last = ""
+		for _, m := range s.GetNodes() {
+			if m.GetName() == name && (m.GetState() != "removed" || last == "") {
+				last = m.GetState()
+			}
+		}
+		if last == state || state == "removed" && last == "" {
+			return nil
+		}
+	}
+	n.found("stuck", "%s sees %s as %q, not as %s", through.name, name, last, state)
+	return errStuck
+}
+
+func (n operator) cameAndWent() error {
+	witness := n.one()
+	p, err := n.add()
+	if err != nil {
+		return err
+	}
+	n.does("%s joins", p.name)
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	if err := n.whole(context.Background(), rest); err != nil {
+		n.found("stuck", "%s joins: %v", p.name, err)
+		return errStuck
+	}
+	n.wait(time.Second, 4*time.Second)
+	leave := func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
+		return c.Leave(ctx, p.name, client.ChangeOptions{})
+	}
+	if err := n.ask(witness, p.name+" leaves", leave); err != nil {
+		return err
+	}
+	if err := n.until(witness, p.name, "removed"); err != nil {
+		return err
+	}
+	p.gone = true
+	return p.stop()
+}
+
+func (n operator) removed() error {
+	two := n.some(2)
+	p, witness := two[0], two[1]
+	n.does("kill -9 %s", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	if err := n.until(witness, p.name, "down"); err != nil {
+		return err
+	}
+	remove := func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
+		return c.Remove(ctx, p.name, client.ChangeOptions{})
+	}
+	if err := n.ask(witness, "remove "+p.name, remove); err != nil {
+		return err
+	}
+	p.gone = true
+	if err := n.whole(context.Background(), rest); err != nil {
+		n.found("stuck", "%s is removed: %v", p.name, err)
+		return errStuck
+	}
+	if n.rnd.IntN(2) == 0 {
+		n.does("start %s as it was", p.name)
+		if err := n.begin(p); err != nil {
+			return err
+		}
+		n.wait(2*time.Second, 6*time.Second)
+		if err := p.kill(); err != nil {
+			return err
+		}
+	}
+	n.does("start %s empty", p.name)
+	n.wiped(p)
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	return n.begin(p)
+}
+
+func (n operator) replaced() error {
+	two := n.some(2)
+	p, witness := two[0], two[1]
+	fresh, err := n.add()
+	if err != nil {
+		return err
+	}
+	n.does("kill -9 %s, start %s", p.name, fresh.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
+	p.gone = true
+	if err := n.begin(fresh); err != nil {
+		return err
+	}
+	if err := n.until(witness, p.name, "down"); err != nil {
+		return err
+	}
+	if err := n.until(witness, fresh.name, "up"); err != nil {
+		return err
+	}
+	return n.ask(witness, fmt.Sprintf("replace %s by %s", p.name, fresh.name), func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
+		return c.Replace(ctx, p.name, fresh.name, client.ChangeOptions{})
+	})
+}
