@@ -12,6 +12,13 @@
 // waiting, scheduled, ready, claimed, finished, and the counter of that state
 // in its queue counts it once.
 //
+// A claim is held by every member of the cohort: the leader grants it
+// ([Vnode.Grant]), the others vote on it ([Accept]), each by its own facts and
+// clock. So a claim may come before its task, several claims of a task may be
+// known at once, and what a leader writes about the expiry of a claim takes
+// effect once the claim has lapsed here too. [Snapshot], [Join] and [Absorb]
+// carry claims through an election, [Learn] through a refusal.
+//
 // Every method runs to its end without waiting, writes through the [store.Tx]
 // it is handed, and promises nothing: the caller makes the batch durable
 // before any answer leaves (design: persist before you speak).

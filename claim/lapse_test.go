@@ -1,0 +1,165 @@
+package claim
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+
+	"pgregory.net/rapid"
+)
+
+// due is what a look at every claim says: when to look next, and whether
+// something is due now.
+func due(t *Table, now clock.Time, slack time.Duration, confirmed, over bool) (wall, mono int64, any bool) {
+	wall, mono = math.MaxInt64, clock.Never
+	for _, e := range t.entries { // Any order: it is a minimum.
+		for _, h := range e.Claims {
+			if over && !h.Over {
+				continue
+			}
+			any = any || h.Lease.Lapsed(now, t.buffer+slack, confirmed)
+			mono = min(mono, h.Lease.LapseAt(t.buffer+slack))
+			if h.Lease.Recovered && confirmed {
+				wall = min(wall, h.Lease.End+int64(t.buffer+slack)+1)
+			}
+		}
+	}
+	return wall, mono, any
+}
+
+// TestTheTableKnowsWhatIsDue: whatever happens to claims, what the heaps say is
+// what a look at every claim says.
+func TestTheTableKnowsWhatIsDue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, now := NewTable(buffer), at(0)
+		task := func() id.ID { return id.ID{byte(rapid.IntRange(1, 4).Draw(t, "task"))} }
+		draw := func() Record {
+			r := record(uint64(rapid.IntRange(1, 4).Draw(t, "token")), now)
+			r.Lease = time.Duration(rapid.IntRange(1, 20).Draw(t, "lease")) * time.Second
+			r.End = now.Wall + int64(r.Lease)
+			return r
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(*rapid.T) {
+				k, r := task(), draw()
+				if table.Lookup(k).Of(r.Token) != nil {
+					return
+				}
+				switch rapid.IntRange(0, 2).Draw(t, "how") {
+				case 0:
+					table.Grant(k, Brief{Queue: "q"}, r, now)
+				case 1:
+					table.Accept(k, Brief{}, r, now)
+				case 2:
+					table.Recover(k, Brief{}, r, now)
+				}
+			},
+			"hear": func(*rapid.T) {
+				k, r := task(), draw()
+				h := table.Lookup(k).Of(r.Token)
+				if h == nil {
+					return
+				}
+				left := table.Left(h, now, false)
+				switch rapid.IntRange(0, 4).Draw(t, "what") {
+				case 0:
+					table.Refresh(h, r, now)
+				case 1:
+					table.Rejoin(h, r, now)
+				case 2:
+					table.Hold(k, Brief{}, r, r.Lease, now)
+				case 3:
+					table.Expire(k, r.Token, now, false)
+				case 4:
+					_, _ = table.Renew(k, r.Token, r.Lease, now)
+				}
+				if now := table.Left(h, now, false); now < left {
+					t.Fatalf("a claim held for %v, and now for %v", left, now)
+				}
+			},
+			"end":       func(*rapid.T) { table.End(task(), uint64(rapid.IntRange(1, 4).Draw(t, "token"))) },
+			"take over": func(*rapid.T) { table.TakeOver(now, rapid.Bool().Draw(t, "own")) },
+			"pass": func(*rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 9000).Draw(t, "ms")) * time.Millisecond)
+				now.Wall += int64(rapid.IntRange(-2000, 2000).Draw(t, "step")) * 1e6
+			},
+			"": func(*rapid.T) {
+				for _, confirmed := range []bool{false, true} {
+					agrees(t, table, now, confirmed)
+				}
+			},
+		})
+	})
+}
+
+// agrees compares the heaps with a look at every claim.
+func agrees(t *rapid.T, table *Table, now clock.Time, confirmed bool) {
+	wall, mono, any := due(table, now, time.Second, confirmed, false)
+	if w, m := table.NextLapse(time.Second, confirmed); w != wall || m != mono {
+		t.Fatalf("next lapse %d %d, want %d %d", w, m, wall, mono)
+	}
+	task, token, ok := table.Lapsed(now, time.Second, confirmed)
+	if ok != any || ok && table.Holds(table.Lookup(task).Of(token), now, confirmed) {
+		t.Fatalf("lapsed: %v, want %v", ok, any)
+	}
+	wall, mono, any = due(table, now, 0, confirmed, true)
+	if w, m := table.NextSpent(confirmed); w != wall || m != mono {
+		t.Fatalf("next one over %d %d, want %d %d", w, m, wall, mono)
+	}
+	task, token, ok = table.Spent(now, confirmed)
+	if ok != any || ok && !table.Lookup(task).Of(token).Over {
+		t.Fatalf("over and lapsed: %v, want %v", ok, any)
+	}
+	overdue := 0
+	table.Overdue(now, time.Second, 1, func(h *Held) {
+		if overdue++; h.at > now.Add(-time.Second).Mono {
+			t.Fatalf("%s is not overdue", h.Task())
+		}
+	})
+	if _, mono := table.NextLapse(time.Second, false); (mono <= now.Mono) != (overdue == 1) {
+		t.Fatalf("%d overdue, the first at %d", overdue, mono)
+	}
+}
+
+// TestOverlongHoldIsCut: what another one says counts up to what it can be.
+func TestOverlongHoldIsCut(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		-1: 0, time.Second: time.Second, lease + buffer: lease + buffer, math.MaxInt64: lease + buffer,
+	} {
+		table := NewTable(buffer)
+		table.Hold(id.ID{1}, Brief{}, record(1, at(0)), left, at(0))
+		if got := table.Left(table.Lookup(id.ID{1}).Newest(), at(0), true); got != want {
+			t.Errorf("held for %v by a word of %v, want %v", got, left, want)
+		}
+	}
+}
+
+func TestFindInTheWindow(t *testing.T) {
+	h := NewHead(20)
+	if h.Find(id.ID{1}) != nil {
+		t.Fatal("found in an empty window")
+	}
+	var tasks []id.ID
+	for n := range byte(14) {
+		task := id.ID{0, 0, 0, 0, 0, 0, 0, n + 1, 9}
+		order := task.Order()
+		if n < 4 {
+			order = [8]byte{0, 0, 0, 0, 0, 0, 0, 1} // admitted at another time than its own
+		}
+		tasks = append(tasks, task)
+		h.Insert(Ready{Rank: NewRank(-int32(n)/10, order, task)})
+	}
+	for n, task := range tasks {
+		r := h.Find(task)
+		// Of a lower priority, and not near the beginning.
+		if far := n >= 10; (r == nil) != far || r != nil && r.Rank.Task() != task {
+			t.Fatalf("task %d: %+v", n, r)
+		}
+	}
+	if h.Find(id.ID{77}) != nil {
+		t.Fatal("found what is not there")
+	}
+}
