@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
 """Runs a command for every task of some queues: a pull worker.
 
-It asks for tasks with a claim that waits, over a plain connection. It has no
+It asks for tasks with claims that wait, over a plain connection. It has no
 session: the server does not know that it is there, sends it nothing unasked
 and cannot call back a task. That a task was cancelled, or that its claim is
-lost, it learns when it renews, at a third of the lease.
+lost, it learns when it renews; all claims that it holds are renewed by one
+request, at a third of the lease.
 
-The payload is on standard input; NORN_TASK_ID, NORN_TOKEN and NORN_QUEUE are
-in the environment, and where an earlier claim left a checkpoint, NORN_CHECKPOINT
-names a file with it. Exit status 0 completes the task with standard output as
-its result; 75 puts it off without using an attempt; any other fails it with
-the end of standard error. A command that still runs when the claim is about to
-end is killed: somebody else may have the task then.
+What it does for a command is what `norn work` does. The payload is on standard
+input; NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE and NORN_ATTEMPT are in the
+environment, and NORN_CHECKPOINT_FILE names a file with the last update of
+earlier claims. Each line of standard output becomes an update. Exit status 0
+completes the task, 75 puts it off without using an attempt, any other fails it
+with the end of standard error. A command whose claim is lost, or about to end,
+gets SIGTERM and then SIGKILL, with its whole process group: somebody else may
+have the task then.
 
 The first Ctrl-C (or SIGTERM) finishes what runs and takes nothing new; the
-second kills what runs and gives the tasks back.
+second ends what runs and gives the tasks back.
 """
 
 import argparse
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -28,20 +32,138 @@ import threading
 
 import norn
 
-STOP = 0.2  # share of the lease that is left when a command is killed
+STOP = 0.1  # share of the lease for each of SIGTERM and SIGKILL to take effect
 PUT_OFF = 75  # exit status: not now
 LATER = 5.0  # seconds until a task that was put off is tried again
-MOST = 1 << 20  # bytes of a result
-TAIL = 16 << 10  # bytes of an error
+TAIL = 4 << 10  # bytes of an error
+LINE = 64 << 10  # bytes after which a line is split
+SETTLE = 900  # seconds for which a report is repeated
+AGAIN = ("UNAVAILABLE", "OVERLOADED", "DEADLINE_EXCEEDED")  # worth another try
+
+
+def note(*words):
+    print("worker:", *words, file=sys.stderr, flush=True)
+
+
+class Run:
+    """One claim, and the command that runs for it."""
+
+    def __init__(self, worker, claim):
+        self.worker, self.claim = worker, claim
+        self.client = worker.client
+        self.lost = None  # why the claim is gone; nothing is said about the task any more
+        self.writing = False  # an update is under way
+
+    def left(self):
+        """Seconds until the command must be told to end."""
+        return self.claim.left() - 2 * STOP * self.claim.lease
+
+    def reason(self):
+        """Why the command must end, or None."""
+        # The clock is asked each time: a process that was frozen must find out before it does anything else.
+        if not self.lost and self.left() <= 0:
+            self.lost = "the claim could not be renewed in time"
+        return self.lost or ("stopped" if self.worker.aborting.is_set() else None)
+
+    def run(self):
+        """Runs the command and says what came of it."""
+        with tempfile.TemporaryDirectory() as home, open(os.path.join(home, "payload"), "w+b") as stdin, open(os.path.join(home, "err"), "w+b") as err:
+            stdin.write(self.claim.task.payload)
+            stdin.seek(0)
+            checkpoint = os.path.join(home, "checkpoint")
+            with open(checkpoint, "wb") as f:
+                f.write(self.claim.checkpoint)
+            env = dict(
+                os.environ, NORN_TASK_ID=self.claim.task.id, NORN_TOKEN=str(self.claim.token), NORN_QUEUE=self.claim.task.queue,
+                NORN_ATTEMPT=str(self.claim.task.attempts + 1), NORN_CHECKPOINT_FILE=checkpoint)
+            try:
+                process = subprocess.Popen(
+                    self.worker.args.command, stdin=stdin, stdout=subprocess.PIPE, stderr=err, env=env, start_new_session=True)
+            except OSError as e:
+                return self.settle(lambda: self.client.fail(self.claim, "the command cannot be run: %s" % e, timeout=SETTLE))
+            reader = threading.Thread(target=self.read, args=(process.stdout,), daemon=True)
+            reader.start()
+            why = self.watch(process)
+            reader.join(1)  # a process in the background may hold the output open
+            while self.writing and reader.is_alive():
+                reader.join(0.1)
+            if not reader.is_alive():
+                process.stdout.close()
+            if self.lost:
+                note("task %s lost: %s" % (self.claim.task.id, self.lost))
+            elif why:
+                note("task %s given back: %s" % (self.claim.task.id, why))
+                self.settle(lambda: self.client.release([self.claim], timeout=max(0.1, self.claim.left())))
+            else:
+                self.settle(lambda: self.conclude(process.returncode, err))
+
+    def watch(self, process):
+        """Waits for the end of the command. Gives the reason why it was made to end, or None."""
+        while True:
+            try:
+                process.wait(min(0.2, max(0.01, self.left())))
+                return None
+            except subprocess.TimeoutExpired:
+                why = self.reason()
+            if why:
+                break
+        for s in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, s)
+                process.wait(STOP * self.claim.lease)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+        process.wait()
+        return why
+
+    def read(self, out):
+        """Makes updates of the lines of a command."""
+        for line in iter(lambda: out.readline(LINE), b""):
+            self.writing = True
+            self.write(line[:-1] if line.endswith(b"\n") else line)
+            self.writing = False
+
+    def write(self, line):
+        """Makes an update, and repeats it until it is acknowledged or the claim is over."""
+        while not (self.lost or self.claim.left() <= 0):
+            try:
+                self.client.update(self.claim, line, timeout=max(0.1, min(5, self.claim.left())))
+                return
+            except norn.Error as e:
+                if e.name == "CLAIM_LOST":
+                    self.lost = str(e)
+                elif not e.unknown and e.name not in AGAIN:
+                    note("task %s: a line of output is no update: %s" % (self.claim.task.id, e))
+                    return
+
+    def conclude(self, code, err):
+        """Says how the command has ended."""
+        if code == 0:
+            self.client.complete(self.claim, timeout=SETTLE)
+            return
+        err.seek(max(0, err.seek(0, os.SEEK_END) - TAIL))
+        text = "exit status %d: %s" % (code, err.read().decode("utf-8", "replace").strip())
+        if code == PUT_OFF:
+            self.client.fail(self.claim, text, retry_in=LATER, uncounted=True, timeout=SETTLE)
+        else:
+            self.client.fail(self.claim, text, timeout=SETTLE)
+
+    def settle(self, say):
+        """Says something about a claim that may be lost already; say repeats itself until it is heard."""
+        try:
+            say()
+        except norn.Error as e:
+            note("task %s: %s" % (self.claim.task.id, e))
 
 
 class Worker:
-    """Slots that claim, run and settle one task after the other."""
+    """Slots that claim, run and settle one task after the other, and one renewal for all of them."""
 
     def __init__(self, client, args):
         self.client, self.args = client, args
-        self.ending, self.aborting = threading.Event(), threading.Event()
+        self.ending, self.aborting, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.refused = None  # why there is no sense in going on
+        self.lock, self.runs = threading.Lock(), set()
 
     def slot(self):
         """Claims and runs tasks until the worker ends."""
@@ -54,107 +176,64 @@ class Worker:
             except norn.Error as e:
                 if e.kind == norn.errors.ERROR_KIND_CANCELLED:
                     return
-                if e.name not in ("UNAVAILABLE", "OVERLOADED", "DEADLINE_EXCEEDED"):
+                if e.name not in AGAIN:
                     self.refused = str(e)  # it will not get better
                     self.ending.set()
                     return
-                print("worker:", e, file=sys.stderr)
+                note(e)
                 self.ending.wait(1)
                 continue  # under the same number: what was granted meanwhile is granted again
             number = None
             for claim in claims:
-                self.handle(claim)
+                self.handle(Run(self, claim))
 
-    def handle(self, claim):
-        """Runs the command for one task, and says what came of it."""
-        with tempfile.TemporaryDirectory() as home:
-            stdin, out, err = (open(os.path.join(home, name), "w+b") for name in ("payload", "out", "err"))
-            with stdin, out, err:
-                stdin.write(claim.task.payload)
-                stdin.seek(0)
-                env = dict(os.environ, NORN_TASK_ID=claim.task.id, NORN_TOKEN=str(claim.token), NORN_QUEUE=claim.task.queue)
-                if claim.checkpoint:
-                    env["NORN_CHECKPOINT"] = os.path.join(home, "checkpoint")
-                    with open(env["NORN_CHECKPOINT"], "wb") as f:
-                        f.write(claim.checkpoint)
-                try:
-                    process = subprocess.Popen(self.args.command, stdin=stdin, stdout=out, stderr=err, env=env, start_new_session=True)
-                except OSError as e:
-                    return self.settle(claim, lambda: self.client.fail(claim, "the command cannot be run: %s" % e))
-                code = self.watch(claim, process)
-                if code is not None:
-                    self.settle(claim, lambda: self.conclude(claim, code, out, err))
+    def handle(self, run):
+        with self.lock:
+            self.runs.add(run)
+        try:
+            run.run()
+        finally:
+            with self.lock:
+                self.runs.discard(run)
 
-    def watch(self, claim, process):
-        """Waits for the command, and renews the claim meanwhile. None: it was killed, and there is nothing to say."""
-        renew_at = norn.clock() + claim.lease / 3
-        while True:
-            try:
-                return process.wait(min(1, max(0.01, renew_at - norn.clock())))
-            except subprocess.TimeoutExpired:
-                pass
-            left = claim.left() - STOP * claim.lease
-            if left > 0 and norn.clock() >= renew_at and not self.aborting.is_set():
-                why = self.renew(claim, left)
-                renew_at = norn.clock() + min(claim.lease / 3, left / 3)
-                if not why:
-                    continue
-            elif left > 0 and not self.aborting.is_set():
+    def heartbeat(self):
+        """Renews every claim by one request, at a third of the lease or a little earlier: workers must not march in step."""
+        every = self.args.lease / 3
+        while not self.ended.wait(every * random.uniform(0.9, 1)):
+            with self.lock:
+                runs = [r for r in self.runs if not r.lost and r.claim.left() > 0]
+            if not runs:
                 continue
-            else:
-                why = "stopped" if self.aborting.is_set() else "the claim could not be renewed in time"
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            print("worker: task %s killed: %s" % (claim.task.id, why), file=sys.stderr)
-            # Whatever the reason: if the claim still holds, the next worker need not wait for its end.
-            self.settle(claim, lambda: self.client.release([claim], timeout=max(0.1, claim.left())))
-            return None
-
-    def renew(self, claim, left):
-        """Renews a claim within the time that is left. Gives the reason why it is lost, or None."""
-        try:
-            lost = self.client.renew([claim], timeout=min(left, claim.lease / 3))[0]
-        except norn.Error as e:
-            print("worker: task %s could not be renewed, trying again: %s" % (claim.task.id, e), file=sys.stderr)
-            return None
-        return str(lost) if lost else None
-
-    def conclude(self, claim, code, out, err):
-        """Says how the command has ended."""
-        if code == 0:
-            out.seek(0)
-            self.client.complete(claim, out.read(MOST))
-            return
-        err.seek(max(0, err.seek(0, os.SEEK_END) - TAIL))
-        text = "exit status %d: %s" % (code, err.read().decode("utf-8", "replace").strip())
-        if code == PUT_OFF:
-            self.client.fail(claim, text, retry_in=LATER, uncounted=True)
-        else:
-            self.client.fail(claim, text)
-
-    def settle(self, claim, say):
-        """Says something about a claim that may be lost already."""
-        try:
-            say()
-        except norn.Error as e:
-            print("worker: task %s: %s" % (claim.task.id, e), file=sys.stderr)
+            try:
+                results = self.client.renew([r.claim for r in runs], timeout=every)
+            except norn.Error as e:
+                note("%d claims could not be renewed, trying again: %s" % (len(runs), e))
+                continue
+            for run, error in zip(runs, results):
+                if error and error.name in AGAIN:
+                    note("task %s could not be renewed, trying again: %s" % (run.claim.task.id, error))
+                elif error:
+                    run.lost = str(error)
 
     def run(self):
         """Runs until a signal ends it."""
         slots = [threading.Thread(target=self.slot) for _ in range(self.args.slots)]
+        heartbeat = threading.Thread(target=self.heartbeat)
 
         def interrupt(*_):
             (self.aborting if self.ending.is_set() else self.ending).set()
 
         for s in (signal.SIGINT, signal.SIGTERM):
             signal.signal(s, interrupt)
-        for slot in slots:
-            slot.start()
+        for thread in slots + [heartbeat]:
+            thread.start()
         while any(slot.is_alive() for slot in slots) and not self.ending.wait(0.2):
             pass
         self.client.stop_claiming()
         for slot in slots:
             slot.join()
+        self.ended.set()
+        heartbeat.join()
         return "worker: " + self.refused if self.refused else None
 
 

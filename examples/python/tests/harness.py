@@ -100,6 +100,7 @@ class Proxy:
 
     def __init__(self, test, method, times=1, silent=False):
         self.method, self.left, self.silent, self.cut = method, times, silent, 0
+        self.seen = 0  # answers of the method
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.addr = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.socks = [self.listener]
@@ -130,6 +131,7 @@ class Proxy:
                     frame = wire.take_frame(frames)
                     while frame:
                         request, word, body = frame
+                        self.seen += word & wire.METHOD == self.method
                         if word & wire.METHOD == self.method and self.left:
                             self.left -= 1
                             self.cut += 1

@@ -7,6 +7,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -234,6 +235,17 @@ class Programs(Case):
         self.addCleanup(p.kill)
         return p
 
+    def content(self, *path):
+        """Of a file that may not be there."""
+        try:
+            with open(os.path.join(*path)) as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def lines(self, task):
+        return [u.data.decode() for u in self.client.get(task).updates]
+
     def state(self, task):
         return self.client.get(task).state
 
@@ -241,10 +253,11 @@ class Programs(Case):
         done = self.run_program("enqueue.py", "-q", self.q, "--priority", "1", "Ada", "Eve")
         ids = done.stdout.decode().split()
         self.assertEqual((done.returncode, len(ids)), (0, 2), done.stderr)
-        p = self.worker("--slots", "2", "--", "sh", "-c", 'echo "Hello, $(cat)! $NORN_QUEUE $NORN_TASK_ID"')
+        p = self.worker("--slots", "2", "--", "sh", "-c", 
+            'echo "Hello, $(cat)! $NORN_QUEUE $NORN_TASK_ID"; echo "attempt $NORN_ATTEMPT"; echo; test -n "$NORN_TOKEN" && printf "the end"')
         self.eventually(lambda: self.client.count(self.q).total.completed == 2)
         for task, name in zip(ids, ("Ada", "Eve")):
-            self.assertEqual(self.client.get(task).result.decode(), "Hello, %s! %s %s\n" % (name, self.q, task))
+            self.assertEqual(self.lines(task), ["Hello, %s! %s %s" % (name, self.q, task), "attempt 1", "", "the end"])
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(PATIENCE), 0)
 
@@ -272,7 +285,60 @@ class Programs(Case):
         # Somebody else finishes it: the command is killed at the next renewal.
         stolen = norn.Claim(pb.ClaimReply(grants=[{"task": task, "token": task.claims[-1].token, "lease_seconds": 1}]).grants[0], 0, 0)
         self.client.complete(stolen)
-        self.assertIn("killed: CLAIM_LOST", p.stderr.readline())
+        self.assertIn("lost: CLAIM_LOST", p.stderr.readline())
+        self.eventually(lambda: self.client.enqueue(self.q).id and self.client.count(self.q).total.completed > 2)  # the slot is free again
+
+    def test_checkpoints(self):
+        task = self.client.enqueue(self.q).id
+        first = self.one(lease=60)
+        self.client.update(first, b"page 3")
+        self.client.fail(first, "x", retry_in=0.01)
+        self.worker("--", "sh", "-c", 'cat "$NORN_CHECKPOINT_FILE"')
+        self.eventually(lambda: self.state(task) == tasks.STATE_COMPLETED)
+        self.assertEqual(self.lines(task), ["page 3", "page 3"])
+
+    def test_one_renewal_for_all(self):
+        proxy = Proxy(self, pb.METHOD_RENEW, times=0)
+        ids = [self.client.enqueue(self.q).id for _ in range(8)]
+        self.worker("--addr", proxy.addr, "--lease", "1", "--slots", "8", "--", "sleep", "1.5")
+        self.eventually(lambda: all(self.state(i) == tasks.STATE_COMPLETED for i in ids))
+        # Eight claims for 1.5 s with renewals every 0.3 s or so; each by itself would be forty.
+        self.assertTrue(1 <= proxy.seen <= 10, proxy.seen)
+        self.assertEqual([len(self.client.get(i).claims) for i in ids], [1] * 8)
+
+    def test_frozen_beyond_its_lease(self):
+        with tempfile.TemporaryDirectory() as home:
+            task = self.client.enqueue(self.q).id
+            # The shell is not frozen with its worker: it prints on.
+            p = self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch ended; exit 1' TERM; while :; do echo x; sleep 0.02; done" % home)
+            self.eventually(lambda: len(self.lines(task)) > 2)
+            p.send_signal(signal.SIGSTOP)
+            try:
+                heir = self.one(lease=60, wait=PATIENCE)
+                before = len(self.lines(task))
+            finally:
+                p.send_signal(signal.SIGCONT)
+            self.eventually(lambda: os.path.exists(os.path.join(home, "ended")))
+            while "lost" not in p.stderr.readline():
+                self.assertIsNone(p.poll())
+            self.assertEqual(len(self.lines(task)), before)
+            self.client.complete(heir)
+            self.assertEqual([c.outcome for c in self.client.get(task).claims], [tasks.CLAIM_OUTCOME_EXPIRED, tasks.CLAIM_OUTCOME_COMPLETED])
+
+    def test_cancel_ends_the_whole_group(self):
+        with tempfile.TemporaryDirectory() as home:
+            task = self.client.enqueue(self.q).id
+            self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
+            self.eventually(lambda: self.content(home, "pid"))
+            pid = int(self.content(home, "pid"))
+            self.client.cancel([task])
+
+            def gone():
+                stat = self.content("/proc/%d" % pid, "stat")
+                return not stat or ") Z " in stat
+
+            self.eventually(gone)
+            self.assertTrue(os.path.exists(os.path.join(home, "asked")))
 
     def test_second_signal_gives_the_task_back(self):
         task = self.client.enqueue(self.q).id
