@@ -214,10 +214,13 @@ func (d *Dispatcher) Step(now clock.Time, m Message) {
 			return
 		}
 	case *Leave:
-		if s == nil {
-			d.out.Send = append(d.out.Send, Message{Instance: m.Instance, Association: m.Association, Body: &LeaveAck{}})
-			return
+		d.out.Send = append(d.out.Send, Message{Instance: m.Instance, Association: m.Association, Body: &LeaveAck{}})
+		if s != nil {
+			s.judge()
+			s.leave()
+			s.reschedule()
 		}
+		return
 	case *LogLines:
 		d.out.Lines = append(d.out.Lines, *b)
 		return
@@ -236,8 +239,6 @@ func (d *Dispatcher) Step(now clock.Time, m Message) {
 		s.notifyReply(b)
 	case *UpdateStatus:
 		s.credit(b.Check)
-	case *Leave:
-		s.leave()
 	}
 	s.reschedule()
 }

@@ -78,11 +78,11 @@ func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, done bo
 // Everything that is still believed to be there is free.
 //
 // Failure: the worker repeats it. Partial failure: it is acknowledged again, also
-// without a session. Delay and replay: it stays true. Identity: the instance.
+// without a session. Delay and replay: it stays true for ever, whichever association
+// it was said in. Identity: the instance.
 func (s *session) leave() {
 	s.free(WhyLeft)
 	s.unwant()
-	s.send(&LeaveAck{})
 	if s.leaving {
 		return
 	}

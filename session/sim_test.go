@@ -3,7 +3,9 @@ package session
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +114,7 @@ type simNode struct {
 	d     *Dispatcher
 	life  int // goes up with each crash
 	wake  int64
+	apart int64               // from the CP path of names, until then
 	lost  map[Instance]uint64 // associations whose session was found must_die
 }
 
@@ -223,6 +226,7 @@ type simWorker struct {
 	inbox   []Message
 	wake    int64
 	machine string
+	cut     int64 // nodes do not hear it before
 }
 
 const (
@@ -366,7 +370,7 @@ func (s *simWorker) freeze(d time.Duration) {
 		// What an SDK does first: it looks at the clock. Handlers that lost their
 		// claim meanwhile do nothing more.
 		now := s.clk.at(s.world.now)
-		for c := range s.runs {
+		for _, c := range slices.SortedFunc(maps.Keys(s.runs), Claim.Compare) {
 			if !s.w.Holds(now, c) {
 				delete(s.runs, c)
 				s.endAgain(c)
@@ -402,8 +406,12 @@ func (s *simWorker) kill() {
 	w.after(w.span(2*time.Second), func() { w.addWorker(s.name, machine, s.lock) })
 }
 
-// name gives a claim a short name.
-func (w *world) name(c Claim) string { return fmt.Sprintf("t%d/%d", c.Task[19], c.Token) }
+// named prints a claim by a short name, when it is printed at all.
+type named Claim
+
+func (c named) String() string { return fmt.Sprintf("t%d/%d", c.Task[19], c.Token) }
+
+func (w *world) name(c Claim) named { return named(c) }
 
 func simTask(n int) id.ID {
 	var t id.ID

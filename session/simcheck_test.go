@@ -23,7 +23,7 @@ func newCheck() simCheck {
 
 func (c *simCheck) fail(w *world, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
-	w.tracef("BROKEN: %s", what)
+	w.tracef("BROKEN: %v", what)
 	c.broken = append(c.broken, what)
 }
 
@@ -49,20 +49,20 @@ func (c *simCheck) starts(w *world, s *simWorker, claim Claim) {
 	c.counts["started"]++
 	for _, i := range slices.SortedFunc(maps.Keys(c.started), func(a, b Instance) int { return int(a[0]) - int(b[0]) }) {
 		if c.started[i][claim] {
-			c.fail(w, "%s is started by w%d, and was by w%d before", w.name(claim), s.no, i[0]-1)
+			c.fail(w, "%v is started by w%d, and was by w%d before", w.name(claim), s.no, i[0]-1)
 		}
 	}
 	c.started[s.instance()][claim] = true
 	for d := range c.denied[s.instance()] {
 		if d.Task == claim.Task && d.Token >= claim.Token {
-			c.fail(w, "w%d starts %s, of which it has said that %s was not running", s.no, w.name(claim), w.name(d))
+			c.fail(w, "w%d starts %v, of which it has said that %v was not running", s.no, w.name(claim), w.name(d))
 		}
 	}
 	if why, ok := c.freed[claim]; ok {
-		c.fail(w, "w%d starts %s, which was settled: %v", s.no, w.name(claim), why)
+		c.fail(w, "w%d starts %v, which was settled: %v", s.no, w.name(claim), why)
 	}
 	if o, other := w.runner(func(r Claim) bool { return r.Task == claim.Task }); o != nil {
-		c.fail(w, "w%d starts %s while w%d runs %s", s.no, w.name(claim), o.no, w.name(other))
+		c.fail(w, "w%d starts %v while w%d runs %v", s.no, w.name(claim), o.no, w.name(other))
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *simCheck) sent(w *world, s *simWorker, m Message) {
 	}
 	c.denied[s.instance()][u.Claim] = true
 	if s.runs[u.Claim] {
-		c.fail(w, "w%d says that %s was not running, and runs it", s.no, w.name(u.Claim))
+		c.fail(w, "w%d says that %v was not running, and runs it", s.no, w.name(u.Claim))
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *simCheck) settled(w *world, s Settle) {
 	c.counts["settled "+s.Why.String()]++
 	c.freed[s.Claim] = s.Why
 	if o, _ := w.runner(func(r Claim) bool { return r == s.Claim }); o != nil {
-		c.fail(w, "%s is settled (%v) while w%d runs it", w.name(s.Claim), s.Why, o.no)
+		c.fail(w, "%v is settled (%v) while w%d runs it", w.name(s.Claim), s.Why, o.no)
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *simCheck) settled(w *world, s Settle) {
 func (c *simCheck) lapsed(w *world, claim Claim) {
 	c.counts["lapsed"]++
 	if o, _ := w.runner(func(r Claim) bool { return r == claim }); o != nil {
-		c.fail(w, "%s lapses while w%d runs it", w.name(claim), o.no)
+		c.fail(w, "%v lapses while w%d runs it", w.name(claim), o.no)
 	}
 }
 
@@ -116,6 +116,19 @@ func (c *simCheck) node(w *world, n *simNode) {
 		c.counts["lost"]++
 		if state := o.w.life.at(o.clk.mono(w.now)); state != MustDie && o.w.life.stamps.Settled {
 			c.fail(w, "n%d believes w%d lost, which is %v", n.no, o.no, state)
+		}
+	}
+}
+
+// named: Invariant: when somebody gets a name, whoever had it is must_die, or has said
+// that it leaves.
+func (c *simCheck) named(w *world, to Identity) {
+	for _, o := range w.workers {
+		if o.name != to.Name || o.instance() == to.Instance || o.dead || !o.w.life.stamps.Settled || o.w.leave.at != 0 {
+			continue
+		}
+		if state := o.w.life.at(o.clk.mono(w.now)); state != MustDie {
+			c.fail(w, "%v is granted to w%d while w%d has it and is %v", to.Name, to.Instance[0]-1, o.no, state)
 		}
 	}
 }
@@ -142,11 +155,11 @@ func (c *simCheck) quiet(w *world) {
 		}
 	}
 	for _, s := range w.workers {
-		if s.dead {
-			continue
+		if s.dead || s.w.life.state == New && s.w.refused == RefusedName && len(s.w.has.all) == 0 {
+			continue // or waits for a name that somebody else has
 		}
 		if len(s.w.has.all) > 0 || len(s.w.denied) > 0 || s.w.life.state != Healthy {
-			c.fail(w, "w%d is %v (%s), holds %d and denies %d", s.no, s.w.life.state, s.w.why, len(s.w.has.all), len(s.w.denied))
+			c.fail(w, "w%d is %v (%v), holds %d and denies %d", s.no, s.w.life.state, s.w.why, len(s.w.has.all), len(s.w.denied))
 		}
 		i, ok := s.node.d.Info(clock.Time{}, s.instance())
 		if !ok || i.State != Healthy || len(i.Running) > 0 || i.Unsure > 0 {

@@ -61,7 +61,7 @@ func (cp *simCP) answer(n *simNode, f func(d *Dispatcher, now clock.Time)) {
 func (cp *simCP) nameRequest(n *simNode, r NameRequest) {
 	w, life := cp.world, n.life
 	w.after(cp.delay(), func() {
-		if w.chance(0.05) && !w.healed {
+		if (w.chance(0.05) || w.now < n.apart) && !w.healed {
 			return // lost
 		}
 		c := cp.names[r.Identity.Name]
@@ -72,6 +72,7 @@ func (cp *simCP) nameRequest(n *simNode, r NameRequest) {
 		cell, v := c.cell.Apply(r, w.now >= c.ends)
 		if v == NameGranted {
 			c.ends = w.now + int64(r.Lease)
+			w.check.named(w, r.Identity)
 		}
 		w.tracef("cp: n%d %v %s by w%d/%d: %v", n.no, r.Op, r.Identity.Name, r.Identity.Instance[0]-1, r.Association, v)
 		if w.tamper.name != nil {
@@ -185,6 +186,16 @@ func (cp *simCP) find(c Claim) *simTask1 {
 		}
 	}
 	return nil
+}
+
+// finished tells whether every task is.
+func (cp *simCP) finished() bool {
+	for _, t := range cp.tasks {
+		if !t.done && !t.cancel {
+			return false
+		}
+	}
+	return true
 }
 
 // settle ends a claim, and answers where an answer is wanted.

@@ -16,9 +16,6 @@ type simNet struct {
 // toWorker sends a frame of a node to the process that it is addressed to, whatever
 // that has turned to since.
 func (t *simNet) toWorker(w *world, n *simNode, m Message) {
-	if w.tamper.message != nil {
-		w.tamper.message(&m, true)
-	}
 	if r, ok := m.Body.(*RunTask); ok && r.Check == 0 && !w.healed && w.chance(0.03) {
 		life := n.life
 		w.after(w.span(20*time.Millisecond), func() {
@@ -29,6 +26,10 @@ func (t *simNet) toWorker(w *world, n *simNode, m Message) {
 		return
 	}
 	t.carry(w, m, func() {
+		m := m
+		if w.tamper.message != nil {
+			w.tamper.message(&m, true)
+		}
 		for _, s := range w.workers {
 			if s.instance() != m.Instance || s.dead {
 				continue
@@ -48,6 +49,9 @@ func (t *simNet) toNode(w *world, s *simWorker, n *simNode, m Message) {
 		w.tamper.message(&m, false)
 	}
 	life := n.life
+	if w.now < s.cut && !w.healed {
+		return
+	}
 	t.carry(w, m, func() {
 		if n.life != life {
 			return
@@ -118,6 +122,7 @@ func callOf(m Message) string {
 type pairFault struct {
 	a, b  string
 	fault string // drop, duplicate, delay, reorder
+	share float64
 	held  []heldFrame
 	hits  int
 }
@@ -134,7 +139,7 @@ type heldFrame struct {
 //	delay      it comes some time after the next frame of b
 //	reorder    it comes right after the next frame of b
 func (p *pairFault) carry(w *world, m Message, deliver func()) bool {
-	if callOf(m) != p.a || !w.chance(0.35) || len(p.held) > 20 {
+	if callOf(m) != p.a || !w.chance(p.share) || len(p.held) > 20 {
 		return false
 	}
 	switch p.fault {
