@@ -68,6 +68,22 @@ func TestDST(t *testing.T) {
 	}
 }
 
+// TestInTheSecondPass asks while times come again: those of the first pass are
+// over.
+func TestInTheSecondPass(t *testing.T) {
+	tt := compile(t, "30 1 * * *", "America/New_York")
+	first := time.Date(2026, 11, 1, 5, 30, 0, 0, time.UTC).UnixNano()
+	for m := range int64(120) {
+		at := first + m*int64(time.Minute)
+		if next, ok := tt.Next(at); !ok || next != first+25*int64(time.Hour) {
+			t.Fatalf("%d minutes later: %s", m, time.Unix(0, next).UTC())
+		}
+		if last, ok := tt.Last(at); !ok || last != first {
+			t.Fatalf("%d minutes later, the last is %s", m, time.Unix(0, last).UTC())
+		}
+	}
+}
+
 func hours(from, to int, format string) string {
 	var out []string
 	for h := from; h <= to; h++ {

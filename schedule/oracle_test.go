@@ -141,11 +141,16 @@ func TestEveryZone(t *testing.T) {
 	whole := os.Getenv("NORN_TEST_ZONES") == "all"
 	r := rand.New(rand.NewPCG(7, 11))
 	z := zones(t)
-	windows, compared := 0, 0
+	windows, compared, same := 0, 0, map[string]bool{}
 	for _, name := range z.Names() {
 		zone, err := z.Load(name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if key := fmt.Sprint(zone.changes); same[key] {
+			continue // another name of a zone before
+		} else {
+			same[key] = true
 		}
 		at, count := changesOf(zone, 1850, 2100), 12
 		calm := time.Date(2000+r.IntN(80), 6, 15, 12, 0, 0, 0, time.UTC).Unix()
@@ -166,8 +171,8 @@ func TestEveryZone(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d zones, %d windows, %d instants compared", len(z.Names()), windows, compared)
-	if windows < len(z.Names())-100 || compared < 10*windows {
+	t.Logf("%d names of %d zones, %d windows, %d instants compared", len(z.Names()), len(same), windows, compared)
+	if windows < len(same)-50 || len(same) < 300 || compared < 10*windows {
 		t.Errorf("%d windows, %d instants: not much was compared", windows, compared)
 	}
 }
@@ -211,9 +216,29 @@ func compareAround(t *testing.T, r *rand.Rand, zone *Zone, change int64, specs i
 		if !slices.Equal(got, want) {
 			t.Errorf("%s in %s around %s:\n got %v\nwant %v", spec, zone.Name(), time.Unix(change, 0).UTC(), texts(got), texts(want))
 		}
+		probe(t, r, tt, want, warm, to)
 		n += len(got)
 	}
 	return n
+}
+
+// probe asks at any time, also in second passes, where no instant of a fixed
+// time leads.
+func probe(t *testing.T, r *rand.Rand, tt *Timetable, want []int64, from, to int64) {
+	t.Helper()
+	for range 20 {
+		at := from*nanos + r.Int64N((to-from)*nanos)
+		i, exact := slices.BinarySearch(want, floorDiv(at, nanos))
+		if exact {
+			i++
+		}
+		if next, ok := tt.Next(at); i < len(want) && (!ok || next != want[i]*nanos) || i == len(want) && ok && next < to*nanos {
+			t.Errorf("after %s: %s, of %v", time.Unix(0, at).UTC(), time.Unix(0, next).UTC(), texts(want))
+		}
+		if last, ok := tt.Last(at); i > 0 && (!ok || last != want[i-1]*nanos) || i == 0 && ok && last >= from*nanos {
+			t.Errorf("up to %s: %s, of %v", time.Unix(0, at).UTC(), time.Unix(0, last).UTC(), texts(want))
+		}
+	}
 }
 
 func texts(at []int64) (out []string) {

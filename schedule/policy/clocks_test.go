@@ -89,6 +89,47 @@ func TestTheClockComesBack(t *testing.T) {
 	}
 }
 
+// TestTheClockComesBackTooFar jumps ahead, and comes back to before it left:
+// nothing of before is launched again.
+func TestTheClockComesBackTooFar(t *testing.T) {
+	m := start(t, everySecond(t, Latest), noon)
+	m.run(noon, 100)
+	m.run(noon+year, 5)
+	n := len(m.launched)
+	m.run(noon+50*second, 60)
+	if got := m.launched[n:]; len(got) != 10 || got[0] != noon+100*second {
+		t.Errorf("%d launches", len(got))
+	}
+}
+
+// TestWakingAmongBarredInstants sleeps, after the clock came back, until the
+// midst of what was launched while it was ahead.
+func TestWakingAmongBarredInstants(t *testing.T) {
+	m := start(t, everySecond(t, All), noon)
+	m.run(noon, 10)
+	m.run(noon+day, 30)
+	m.run(noon+20*second, 2)
+	n := len(m.launched)
+	m.run(noon+day+10*second, 60) // the master fails what is launched twice
+	if got := m.launched[n:]; len(got) < 30 || got[len(got)-1] != noon+day+69*second {
+		t.Errorf("%d launches", len(got))
+	}
+}
+
+// TestQueuedWhileTheClockWasAhead gives up what waits for another year.
+func TestQueuedWhileTheClockWasAhead(t *testing.T) {
+	d := each(t, "0 * * * *")
+	d.Overlap = QueueOne
+	m := start(t, d, noon).at(noon + hour).at(noon + year)
+	if m.s.Queued != noon+year {
+		t.Fatalf("%+v", m.s)
+	}
+	m.at(noon + 90*minute).end(Completed).at(noon + 91*minute).at(noon + 2*hour)
+	if m.s.Queued != 0 || !slices.Equal(m.launched, []int64{noon + hour, noon + 2*hour}) {
+		t.Errorf("%+v, %s", m.s, m.story())
+	}
+}
+
 // TestTwoJumps comes back from a jump, jumps further, and comes back again.
 func TestTwoJumps(t *testing.T) {
 	m := start(t, everySecond(t, Latest), noon)
@@ -129,6 +170,23 @@ func TestEditWhileTheClockIsAhead(t *testing.T) {
 	m.at(noon + 91*minute).at(noon + 95*minute)
 	if got := m.launched[n:]; !slices.Equal(got, []int64{noon + 95*minute}) {
 		t.Errorf("launched %v", got)
+	}
+
+	// With a jitter, instants before the edit come up after it.
+	d := each(t, "0 * * * *")
+	for d.Jitter = time.Hour; d.Offset() < 15*time.Minute || d.Offset() > 20*time.Minute; {
+		d.UUID[0]++
+	}
+	m = start(t, d, noon).at(noon + 30*day).end(Completed)
+	m.now = noon + 90*minute
+	m.edit(func(d *Definition) { d.Table = table(t, "*/5 * * * *", "") })
+	n = len(m.launched)
+	m.at(noon + 91*minute).at(noon + 109*minute)
+	if len(m.launched) != n {
+		t.Errorf("launched %v", m.launched[n:])
+	}
+	if m.at(noon + 115*minute); len(m.launched) != n+1 || m.launched[n] != noon+95*minute {
+		t.Errorf("launched %v", m.launched[n:])
 	}
 }
 

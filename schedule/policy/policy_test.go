@@ -361,7 +361,7 @@ func TestJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for i := range 200 {
 		d := Definition{UUID: [16]byte{byte(i)}, Jitter: time.Minute}
-		if d.Offset() < 0 || d.Offset() > d.Jitter || d.Offset() != d.Offset() {
+		if d.Offset() < 0 || d.Offset() > d.Jitter {
 			t.Fatalf("%s", d.Offset())
 		}
 		seen[d.Offset()/(10*time.Second)] = true
@@ -434,6 +434,31 @@ func TestEditsTakeEffectAfterwards(t *testing.T) {
 	m = start(t, each(t, "*/10 * * * *"), noon)
 	m.now = noon + 5*minute
 	m.edit(func(d *Definition) { d.Start = noon - day }).at(noon + 10*minute).tells("10m0s ")
+}
+
+// TestResumeKeepsWhatTheJitterHoldsBack ends a pause between an instant and its
+// launch.
+func TestResumeKeepsWhatTheJitterHoldsBack(t *testing.T) {
+	d := each(t, "0 * * * *")
+	for d.Jitter = time.Hour; d.Offset() < 20*time.Minute || d.Offset() > 40*time.Minute; {
+		d.UUID[0]++
+	}
+	m := start(t, d, noon).at(noon + minute)
+	m.edit(func(d *Definition) { d.Paused = true }).at(noon + 2*hour)
+	m.now = noon + 2*hour + 10*minute
+	m.edit(func(d *Definition) { d.Paused = false }).at(m.now).at(noon + 2*hour + int64(d.Offset()))
+	m.tells("2h0m0s [paused 1h0m0s..1h0m0s] ")
+}
+
+// TestAnotherZoneStartsAfresh moves a schedule westward by an edit: local times
+// that the old zone has shown are no reason to wait.
+func TestAnotherZoneStartsAfresh(t *testing.T) {
+	d := each(t, "0 9 * * *")
+	d.Table = table(t, "0 9 * * *", "Europe/Berlin")
+	m := start(t, d, noon)
+	m.at(noon + minute)
+	m.edit(func(d *Definition) { d.Table = table(t, "0 9 * * *", "America/New_York") })
+	m.at(noon + hour).tells("1h0m0s ")
 }
 
 func TestCreateAfterAPredecessor(t *testing.T) {
