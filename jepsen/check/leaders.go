@@ -47,7 +47,7 @@ func (l *Ledger) knows(r *Result, e *history.Event, a *account, known []*history
 		}
 	}
 	for _, g := range a.grants {
-		if g.token>>32 >= e.Cell.Epoch || !g.valid(e.At) || a.gaveUp(g.token, g.process, e.At) || a.ended(g.token, e.At) {
+		if g.token>>32 >= e.Cell.Epoch || !g.valid(e.At) {
 			continue
 		}
 		if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.Token == g.token }) {
@@ -60,13 +60,6 @@ func (l *Ledger) knows(r *Result, e *history.Event, a *account, known []*history
 // to hear that it may.
 func (g *grant) valid(now int64) bool {
 	return g.back >= now && g.until() > g.back || slices.ContainsFunc(g.spans, func(s span) bool { return s.begin <= now && now < s.end })
-}
-
-// ended tells whether somebody else has asked to end the claim by a time.
-func (a *account) ended(token uint64, by int64) bool {
-	return slices.ContainsFunc(a.ends, func(x ending) bool {
-		return x.call <= by && x.token == token && (x.f == history.FailTask || x.f == history.Release)
-	})
 }
 
 // knowsEnd: where the cohort has changed, the new leader knows an

@@ -93,6 +93,7 @@ type account struct {
 	grants   []*grant
 	renewals []renewal
 	ends     []ending
+	ended    map[uint64]bool // tokens of claims that their workers have given up
 	seen     []sighting
 	first    uint64 // the lowest token that any reading has shown
 	read     bool
@@ -199,11 +200,18 @@ func (l *Ledger) invoke(e *history.Event) {
 }
 
 // gives hears that a worker gives up its claim, or that somebody ends a task:
-// from now on that may have happened.
+// from now on that may have happened. Whoever has the token speaks for the
+// worker, on whatever connection.
 func (l *Ledger) gives(e *history.Event, i *history.Item) {
 	a := l.account(i.Task)
 	a.ends = append(a.ends, ending{f: e.Func, token: i.Token, process: e.Process, call: e.At, back: never, weak: e.Weak})
-	if g := a.grant(i.Token); g != nil && e.Func != history.Cancel && g.process == e.Process {
+	if e.Func != history.Cancel {
+		if a.ended == nil {
+			a.ended = map[uint64]bool{}
+		}
+		a.ended[i.Token] = true
+	}
+	if g := a.grant(i.Token); g != nil && e.Func != history.Cancel {
 		g.cut(e.At)
 	}
 }
@@ -228,7 +236,9 @@ func (g *grant) cut(at int64) {
 func (g *grant) until() int64 {
 	end := g.back
 	for _, s := range g.spans {
-		end = max(end, s.end)
+		if s.end > s.begin {
+			end = max(end, s.end)
+		}
 	}
 	return end
 }
@@ -285,7 +295,7 @@ func (l *Ledger) answered(asked, e *history.Event, want, got *history.Item, sure
 	case history.Renew:
 		if g := a.grant(want.Token); sure && g != nil {
 			a.renewals = append(a.renewals, renewal{want.Token, asked.At, e.At})
-			if !a.gaveUp(want.Token, g.process, e.At) {
+			if !a.gaveUp(want.Token) {
 				g.spans = append(g.spans, span{e.At, max(got.Until, e.At)})
 			}
 		}
@@ -302,12 +312,8 @@ func (l *Ledger) answered(asked, e *history.Event, want, got *history.Item, sure
 	}
 }
 
-// gaveUp tells whether a worker has stopped going on with a claim by a time.
-func (a *account) gaveUp(token uint64, process int, at int64) bool {
-	return slices.ContainsFunc(a.ends, func(x ending) bool {
-		return x.token == token && x.process == process && x.f != history.Cancel && x.call <= at
-	})
-}
+// gaveUp tells whether a worker has stopped going on with a claim.
+func (a *account) gaveUp(token uint64) bool { return a.ended[token] }
 
 // claimed takes in the end of a claim request.
 func (l *Ledger) claimed(asked, e *history.Event) {
@@ -324,7 +330,7 @@ func (l *Ledger) claimed(asked, e *history.Event) {
 		a.shows(i, e.At)
 		now := span{e.At, max(i.Until, e.At)}
 		if g := a.grant(i.Token); g != nil && g.process == e.Process && g.call == call {
-			if !a.gaveUp(g.token, g.process, e.At) {
+			if !a.gaveUp(g.token) {
 				g.spans = append(g.spans, now) // the same request was answered again
 			}
 			continue

@@ -42,14 +42,23 @@ func (f *forged) note(when float64, e history.Event) {
 }
 
 func (f *forged) enqueue(when float64, spec history.Spec) id.ID {
+	task := f.task()
+	f.put(when, task, spec)
+	return task
+}
+
+// task draws an ID; later ones are younger.
+func (f *forged) task() id.ID {
 	f.serial++
-	task := id.NewGenerator(1, func() uint64 { return f.serial }).Next(int64(1_800_000_000+f.serial) * second)
+	return id.NewGenerator(1, func() uint64 { return f.serial }).Next(int64(1_800_000_000+f.serial) * second)
+}
+
+func (f *forged) put(when float64, task id.ID, spec history.Spec) {
 	if spec.Queue == "" {
 		spec.Queue = "q"
 	}
 	f.do(when, when+0.1, 0, history.Event{Func: history.Enqueue, Items: []history.Item{{Task: task, Spec: &spec}}},
 		history.OK, history.Event{Items: []history.Item{{Task: task}}})
-	return task
 }
 
 // claim is granted from call to back and believed in until then.
@@ -218,6 +227,14 @@ func cooked() map[string]struct {
 			f.claim(3, 3.1, 1, 1, 9, b)
 			f.claim(5.1, 5.2, 1, 2, 9, c)
 		}},
+		"its dependency's completion was refused": {[]string{"dependencies"}, "before anybody has completed", one(func(f *forged, a id.ID) {
+			f.do(3, 4, 1, history.Event{Func: history.Complete, Items: []history.Item{{Task: a, Token: 10}}}, history.Fail, history.Event{})
+			f.claim(5, 6, 2, 11, 14, f.enqueue(2.5, history.Spec{Deps: []id.ID{a}}))
+		})},
+		"found what was there": {[]string{"register"}, "found epoch 1", func(f *forged) {
+			one := &history.Cell{Epoch: 1, Nonce: 1, Leader: "n"}
+			f.do(1, 2, 1, history.Event{Func: history.CellSwap, From: one, Cell: &history.Cell{Epoch: 2, Nonce: 2}}, history.Fail, history.Event{Cell: one})
+		}},
 		"an epoch for two":   {[]string{"cells", "register"}, "epoch 2 has two values", func(f *forged) { f.cell(1, 2, 1, 2, 2); f.cell(3, 4, 1, 2, 3) }},
 		"a value for two":    {[]string{"cells", "register"}, "was followed by", func(f *forged) { f.swap(1, 2, 1, 1, 2, history.OK); f.swap(1, 2, 2, 1, 3, history.OK) }},
 		"an epoch falls":     {[]string{"cells"}, "no higher", func(f *forged) { f.swap(1, 2, 1, 5, 2, history.OK) }},
@@ -296,6 +313,91 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 					history.Event{Items: []history.Item{{Task: b, Token: 11, Until: ns(back + 10)}}})
 			}
 		}},
+		"a renewal that comes when the worker has given up": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(4, 6, 1, history.Renew, a, 10, 21)
+			f.write(5, 5.5, 1, history.Release, a, 10, 0)
+			f.claim(5.6, 7, 2, 11, 20, a)
+		}},
+		"the same answer again when the worker has given up": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			b := f.enqueue(2, history.Spec{})
+			for _, back := range []float64{4, 6} {
+				f.do(3, back, 2, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: 2, Request: 77}, history.OK,
+					history.Event{Items: []history.Item{{Task: b, Token: 11, Until: ns(back + 10)}}})
+			}
+			f.write(5, 5.5, 9, history.Release, b, 11, 0)
+			f.claim(5.6, 7, 2, 12, 20, b)
+		}},
+		"an old answer to a request sent again": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			b, c := f.enqueue(2, history.Spec{}), f.enqueue(2.2, history.Spec{})
+			ask := history.Event{Func: history.Claim, Queues: []string{"q"}, Session: 2, Request: 77}
+			f.do(3, 4, 2, ask, history.Info, history.Event{})
+			f.claim(4.5, 5, 3, 12, 20, c)
+			f.do(6, 7, 2, ask, history.OK, history.Event{Items: []history.Item{{Task: b, Token: 11, Until: ns(12)}}})
+		}},
+		"a dependency that may fail": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.claim(3, 4, 2, 11, 14, f.enqueue(2.5, history.Spec{Deps: []id.ID{a}, OnFailure: "run"}))
+		}},
+		"a key that is free again": {LedgerOptions{Retention: 50 * second}, func(f *forged, _ id.ID) {
+			k := id.UniqueKey([16]byte{}, "q", "k", 0, 0)
+			f.claim(3, 4, 2, 11, 14, k)
+			f.write(5, 6, 2, history.Complete, k, 11, 0)
+			f.claim(60, 61, 2, 12, 70, k)
+			f.write(62, 63, 2, history.Renew, k, 12, 75)
+		}},
+		"an unknown swap that comes late": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.swap(1, 2, 1, 1, 2, history.Info)
+			f.cell(3, 3.4, 2, 1, 1)
+			f.cell(4, 5, 2, 2, 2)
+		}},
+		"a swap without an answer": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.swap(1, 2, 1, 1, 2, history.Info)
+			f.events = f.events[:len(f.events)-1]
+			f.cell(3, 3.4, 2, 1, 1)
+			f.cell(4, 5, 2, 2, 2)
+		}},
+		"a swap that was refused for another reason": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.cell(0, 1, 1, 1, 1)
+			f.do(1, 2, 1, history.Event{Func: history.CellSwap, From: &history.Cell{Epoch: 1, Nonce: 1, Leader: "n"}, Cell: &history.Cell{Epoch: 2}},
+				history.Fail, history.Event{Error: "UNAVAILABLE"})
+			f.cell(3, 4, 1, 1, 1)
+		}},
+		"a leader of another cohort, when the completion was under way": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(3, 6, 1, history.Complete, a, 10, 0)
+			f.note(5, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2}, From: &history.Cell{Cohort: []string{"n0"}}})
+		}},
+		"a leader of another cohort, when the completion is forgotten": {LedgerOptions{Retention: second}, func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.note(5, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2}, From: &history.Cell{Cohort: []string{"n0"}}})
+		}},
+		"passed over by one that is hardly younger": {LedgerOptions{Passing: second}, func(f *forged, _ id.ID) {
+			f.enqueue(3, history.Spec{})
+			f.claim(4, 4.1, 1, 20, 9, f.enqueue(3.5, history.Spec{}))
+			f.claim(6, 6.1, 1, 21, 9, f.enqueue(3.6, history.Spec{}))
+		}},
+		"passed over by better ones": {LedgerOptions{Passing: second}, func(f *forged, _ id.ID) {
+			f.enqueue(3, history.Spec{})
+			f.claim(5, 5.1, 1, 20, 9, f.enqueue(4.5, history.Spec{Priority: 1}))
+			f.claim(7, 7.1, 1, 21, 9, f.enqueue(4.6, history.Spec{Priority: 1}))
+		}},
+		"passed over while somebody may have it": {LedgerOptions{Passing: second}, func(f *forged, _ id.ID) {
+			f.enqueue(3, history.Spec{})
+			f.do(3.5, 3.6, 3, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: 3, Request: 88}, history.Info, history.Event{})
+			f.claim(5, 5.1, 1, 20, 9, f.enqueue(4.5, history.Spec{}))
+			f.claim(7, 7.1, 1, 21, 9, f.enqueue(4.6, history.Spec{}))
+		}},
+		"passed over while somebody has it": {LedgerOptions{Passing: second}, func(f *forged, _ id.ID) {
+			x := f.enqueue(3, history.Spec{})
+			f.claim(5, 5.1, 1, 20, 9, f.enqueue(4.5, history.Spec{}))
+			f.claim(7, 7.1, 1, 21, 9, f.enqueue(4.6, history.Spec{}))
+			f.do(8, 8.1, 5, history.Event{Func: history.Get}, history.OK, history.Event{Items: []history.Item{{
+				Task: x, Claims: []history.ClaimSeen{{Token: 15, Outcome: "active"}},
+			}}})
+		}},
+		"passed over after it was cancelled": {LedgerOptions{Passing: second}, func(f *forged, _ id.ID) {
+			f.write(4, 4.1, 0, history.Cancel, f.enqueue(3, history.Spec{}), 0, 0)
+			f.claim(5, 5.1, 1, 20, 9, f.enqueue(4.5, history.Spec{}))
+			f.claim(7, 7.1, 1, 21, 9, f.enqueue(4.6, history.Spec{}))
+		}},
 		"a swap that somebody else's unknown one came before": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.cell(0, 1, 1, 1, 1)
 			f.swap(1, 2, 2, 1, 2, history.Info)
@@ -351,7 +453,34 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// The checkers agree about what only the first of them sees at once.
+// Long polls are asked for long before they are granted: only the leaders'
+// clocks tell in which order.
+func TestRanksOfLongPolls(t *testing.T) {
+	for wall, want := range map[int64]Ranks{0: {Grants: 2}, 7 * second: {Grants: 2, P50: 1, P99: 1, Max: 1}} {
+		f := newForged(t, LedgerOptions{Wall: wall, Skew: second / 10})
+		x, y := f.enqueue(1, history.Spec{}), f.enqueue(1.5, history.Spec{})
+		for n, task := range []id.ID{y, x} {
+			at := 3 + float64(n)
+			f.do(0.5, at+0.1, n, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: uint64(n), Request: 1}, history.OK,
+				history.Event{Items: []history.Item{{Task: task, Token: uint64(n + 1), Start: 7*second + ns(at)}}})
+		}
+		f.judge()
+		if got := f.l.Ranks(); got != want {
+			t.Errorf("wall clock %d: ranks %+v, want %+v", wall, got, want)
+		}
+	}
+	// A task that came while a claim was under way was not passed over by it.
+	f := newForged(t, LedgerOptions{})
+	x, y := f.task(), f.enqueue(0, history.Spec{})
+	f.put(3, x, history.Spec{})
+	f.claim(1, 5, 1, 1, 9, y)
+	f.judge()
+	if got, want := f.l.Ranks(), (Ranks{Grants: 1}); got != want {
+		t.Errorf("ranks %+v, want %+v", got, want)
+	}
+}
+
+// Every violation is counted, and some are kept.
 func TestManyViolationsAreCounted(t *testing.T) {
 	f := newForged(t, LedgerOptions{})
 	for n := range 30 {

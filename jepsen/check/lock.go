@@ -24,7 +24,7 @@ type lockState struct {
 
 type lockStep struct {
 	kind  string // acquire, renew, free, done
-	token uint64 // of free: 0 for whoever holds it
+	token uint64
 }
 
 var fencedLock = porcupine.Model{
@@ -42,7 +42,7 @@ var fencedLock = porcupine.Model{
 		case "done":
 			s.holder, s.done = 0, true
 		case "free":
-			if in.token == 0 || in.token == s.holder {
+			if in.token == s.holder {
 				s.holder = 0
 			}
 		}
@@ -78,16 +78,8 @@ func (a *account) lockSteps(excess int64, reborn bool) (ops []porcupine.Operatio
 		add(process, "renew", w.token, w.call, w.back)
 	}
 	for _, x := range a.ends {
-		switch x.f {
-		case history.Complete, history.Cancel:
-			add(x.process, "free", 0, x.call, never)
-			if x.f == history.Complete && x.done && !x.weak && !reborn {
-				add(x.process, "done", x.token, x.call, x.back)
-			}
-		case history.FailTask, history.Release: // by the worker: its belief has ended
-			if g := a.grant(x.token); g != nil && g.process != x.process {
-				add(x.process, "free", x.token, x.call, never)
-			}
+		if x.f == history.Complete && x.done && !x.weak && !reborn {
+			add(x.process, "done", x.token, x.call, x.back)
 		}
 	}
 	return ops
