@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +49,8 @@ func TestDST(t *testing.T) {
 		{"midnight itself in a gap", "Africa/Cairo", "@daily", "2026-04-23", "2026-04-26", "04-23 00:00+02:00 04-24 01:00+03:00 04-25 00:00+03:00"},
 		{"an overlap at midnight", "America/Havana", "30 0 * * *", "2026-10-31", "2026-11-03", "10-31 00:30-04:00 11-01 00:30-04:00 11-02 00:30-05:00"},
 		{"an overlap over midnight", "America/Sao_Paulo", "30 23 * * *", "2018-02-16", "2018-02-19", "02-16 23:30-02:00 02-17 23:30-02:00 02-18 23:30-03:00"},
+		{"a gap over midnight", "America/Toronto", "45 23 * * *", "1919-03-29", "1919-04-02", "03-29 23:45-05:00 03-31 00:30-04:00 03-31 23:45-04:00 04-01 23:45-04:00"},
+		{"and what is after midnight in it", "America/Toronto", "15 0 * * *", "1919-03-30", "1919-04-01", "03-30 00:15-05:00 03-31 00:30-04:00"},
 		{"a date that the zone leaves out", "Pacific/Apia", "0 12 * * *", "2011-12-28", "2012-01-02", "12-28 12:00-10:00 12-29 12:00-10:00 12-31 12:00+14:00 01-01 12:00+14:00"},
 		{"midnight after such a date", "Pacific/Apia", "0 0 * * *", "2011-12-28", "2012-01-02", "12-28 00:00-10:00 12-29 00:00-10:00 12-31 00:00+14:00 01-01 00:00+14:00"},
 		{"only that date", "Pacific/Apia", "0 0 30 12 *", "2011-01-01", "2012-02-01", ""},
@@ -80,6 +84,33 @@ func TestInTheSecondPass(t *testing.T) {
 		}
 		if last, ok := tt.Last(at); !ok || last != first {
 			t.Fatalf("%d minutes later, the last is %s", m, time.Unix(0, last).UTC())
+		}
+	}
+}
+
+// TestTheTableOfTheDocs reads docs/schedules.md and tries what it promises.
+func TestTheTableOfTheDocs(t *testing.T) {
+	doc, err := os.ReadFile("../docs/schedules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([A-Z][a-zA-Z]+/[A-Za-z_]+) \\| (\\d{4}-\\d\\d-\\d\\d) \\| (.*)\\|$").FindAllStringSubmatch(string(doc), -1)
+	if len(rows) != 11 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		date, err := time.Parse(time.DateOnly, row[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, at := range between(t, compile(t, row[1], row[2]), row[3], date.AddDate(0, 0, 1).Format(time.DateOnly)) {
+			if day, clock, _ := strings.Cut(at, " "); day == date.Format("01-02") { // not so when the zone lacks the date
+				got = append(got, clock)
+			}
+		}
+		if want := strings.Fields(row[4]); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q", row[0], got)
 		}
 	}
 }
