@@ -39,6 +39,9 @@ type Result struct {
 	OnDisk []int
 	Counts []string
 	Events []*history.Event
+	// Ledger says what is to be thought of claims; without elections it is no
+	// finding.
+	Ledger []string
 }
 
 // leastPerSecond is the least rate of acknowledged tasks for a run to prove
@@ -66,7 +69,7 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 		r.Findings = append(r.Findings, f.invariant+": "+f.text)
 	}
 	l.mu.Unlock()
-	c := check.New(check.Options{Partitions: partitions, Unfenced: true, Lossy: len(l.wipes) > 0})
+	c := check.New(check.Options{Partitions: partitions, Unfenced: !l.cfg.Fenced, Elected: l.cfg.Fenced, Lossy: len(l.wipes) > 0})
 	var v *check.Violation
 	for _, e := range r.Events {
 		if v = c.Event(e); v != nil {
@@ -79,6 +82,9 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 	if v != nil {
 		r.Findings = append(r.Findings, fmt.Sprintf("%v (at %.3f s)", v, float64(v.At)/1e9))
 	}
+	if w.claims {
+		l.ledger(r)
+	}
 	acked, sent := tasksOf(r.Events)
 	r.Acked, r.Sent = len(acked), len(sent)
 	r.Tallies = count(r.Events)
@@ -90,6 +96,24 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 		r.Verdict = Invalid
 	}
 	return r, nil
+}
+
+// clockSkew is how far the wall clock of a node may be from that of this
+// process: they have the same one.
+const clockSkew = 10 * time.Millisecond
+
+// ledger judges claims a second time, as a whole.
+func (l *lab) ledger(r *Result) {
+	book := check.NewLedger(check.LedgerOptions{Partitions: partitions, Wall: l.rec.began.UnixNano(), Skew: int64(clockSkew)})
+	for _, e := range r.Events {
+		book.Add(e)
+	}
+	for _, judged := range book.Judge() {
+		r.Ledger = append(r.Ledger, judged.String())
+		if l.cfg.Fenced && judged.Broken > 0 {
+			r.Findings = append(r.Findings, judged.String())
+		}
+	}
 }
 
 // available judges the probes.
@@ -110,9 +134,16 @@ func (l *lab) available(r *Result) {
 }
 
 // happened notes what is missing for the run to prove anything.
-func (l *lab) happened(r *Result, _ Workload) {
+func (l *lab) happened(r *Result, w Workload) {
 	if least := int(leastPerSecond * l.cfg.Duration.Seconds()); r.Acked < least {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d acknowledged tasks, %d are the least", r.Acked, least))
+	}
+	if w.claims {
+		done := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Complete && t.OK >= int(l.cfg.Duration.Seconds()) })
+		held := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Renew && t.OK > 0 })
+		if !done || !held {
+			r.Missing = append(r.Missing, "completions, a second one each, or renewals")
+		}
 	}
 	faults, _ := find(l.cfg.Fault) // it was found before
 	for _, f := range faults {

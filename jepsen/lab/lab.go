@@ -23,6 +23,8 @@ type Config struct {
 	Workload string        // of [Workloads]; "": enqueue
 	Duration time.Duration // of the storm; 0: 20 s. Starting, healing and reading come on top
 	Seed     uint64        // of the choice of faults, their order and length
+	Think    time.Duration // of each client between two calls, on average; 0: 120 ms
+	Fenced   bool          // the program has elections: claims are judged too
 	Proxy    bool          // nodes on loopback behind a proxy, also where namespaces are allowed
 	Dir      string        // for all files; "": a temporary one, removed in the end
 	Progress io.Writer     // hears of every step; nil: nobody

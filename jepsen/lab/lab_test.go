@@ -8,17 +8,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-// program is the program under test, built once.
-var program struct {
+// built is the program under test, built when the first test needs it.
+type built struct {
+	dir  string
+	once sync.Once
 	path string
 	err  error
 }
+
+var program built
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -28,12 +33,7 @@ func testMain(m *testing.M) int {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program.path = filepath.Join(dir, "norn")
-	if given := os.Getenv("NORN_TEST_PROGRAM"); given != "" {
-		program.path = given
-	} else if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program.path, "../../cmd/norn").CombinedOutput(); err != nil {
-		program.err = errors.New(string(out) + err.Error())
-	}
+	program.dir = dir
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		_, _ = os.Stderr.WriteString(err.Error())
@@ -42,16 +42,32 @@ func testMain(m *testing.M) int {
 	return code
 }
 
+// norn gives the program under test: NORN_TEST_PROGRAM names another one than
+// that of this tree.
+func norn(t *testing.T) string {
+	t.Helper()
+	program.once.Do(func() {
+		if program.path = os.Getenv("NORN_TEST_PROGRAM"); program.path != "" {
+			return
+		}
+		program.path = filepath.Join(program.dir, "norn")
+		if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program.path, "../../cmd/norn").CombinedOutput(); err != nil {
+			program.err = errors.New(string(out) + err.Error())
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return program.path
+}
+
 // run does a run that must pass, and logs its report.
 func run(t *testing.T, cfg Config) *Result {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not run: starts a cluster, left out with -short")
 	}
-	if program.err != nil {
-		t.Fatal(program.err)
-	}
-	cfg.Norn = program.path
+	cfg.Norn = norn(t)
 	var progress, report bytes.Buffer
 	cfg.Progress = &progress
 	r, err := Run(t.Context(), cfg)
@@ -82,11 +98,21 @@ func TestOneIsCutOffAnotherWiped(t *testing.T) {
 	if why := namespaces(); why != nil && !testing.Short() {
 		t.Skip(why)
 	}
-	r := run(t, Config{Fault: "partition", Duration: 10 * time.Second, Seed: 1})
+	r := run(t, Config{Fault: "partition", Duration: 5 * time.Second, Seed: 1, Think: 300 * time.Millisecond})
 	if r.Network != "network namespaces" || len(r.Windows) == 0 || !strings.Contains(r.Windows[0].What, "wipe") {
 		t.Errorf("it ran in %s, with %+v", r.Network, r.Windows)
 	}
 	if len(r.OnDisk) != 3 || r.OnDisk[0] < r.Acked || slices.Max(r.OnDisk) != slices.Min(r.OnDisk) || r.Acked < 200 {
 		t.Errorf("of %d acknowledged tasks %v are on disks", r.Acked, r.OnDisk)
+	}
+}
+
+// TestMixWithoutRoot is what every machine can run: nodes on loopback behind the
+// proxy, links that are late, lossy, slow and cut one way, and a node that is
+// killed while another is cut off.
+func TestMixWithoutRoot(t *testing.T) {
+	r := run(t, Config{Fault: "bad-links,cut-and-kill", Duration: 5 * time.Second, Seed: 2, Proxy: true, Think: 300 * time.Millisecond})
+	if len(r.Windows) < 2 {
+		t.Errorf("faults were %+v", r.Windows)
 	}
 }

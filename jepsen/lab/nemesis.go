@@ -70,20 +70,18 @@ func (n *nemesis) storm(faults []Fault) error {
 		<-n.ctx.Done()
 		return nil
 	}
-	for first := true; ; first = false {
+	for first := true; first || n.ctx.Err() == nil; first = false {
 		for _, i := range n.rnd.Perm(len(faults)) {
+			n.wait(time.Second, 3*time.Second)
 			if n.ctx.Err() != nil && !first {
 				return nil
 			}
-			n.wait(time.Second, 3*time.Second)
 			if err := n.strike(&faults[i]); err != nil {
 				return err
 			}
 		}
-		if n.ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // strike does one fault, and waits until the cluster has recovered from it.

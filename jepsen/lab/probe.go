@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -111,7 +112,7 @@ func (l *lab) lostAfter(node int, at int64) bool {
 // acknowledged before it began is then on all of them.
 func (n *nemesis) converge(through *process) {
 	begun := int64(time.Since(n.rec.began))
-	if err := n.equal(n.ctx, through, 10*time.Second); err != nil {
+	if err := n.equal(context.WithoutCancel(n.ctx), through, 10*time.Second); err != nil {
 		n.say("not equal under load: %v", err)
 		return
 	}

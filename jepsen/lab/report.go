@@ -109,6 +109,12 @@ func (r *Result) Markdown(w io.Writer) error {
 	for _, t := range r.Tallies {
 		say("| %s | %d | %d | %d | %d | %d |%s", t.Func, t.OK, t.Failed, t.Other, t.Items, t.Refused, row(t.Latency))
 	}
+	for i, line := range r.Ledger {
+		if i == 0 {
+			say("\n## Claims\n")
+		}
+		say("    %s", line)
+	}
 	say("\n## Availability\n\nWrites that want one copy, through nodes that ran for %v and that their clients could reach.\n\n| node | calls | failed | longest | first error |\n|---|---|---|---|---|", steady)
 	for i, p := range r.Probes {
 		say("| n%d | %d | %d | %v | %s |", i+1, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), strings.ReplaceAll(p.Error, "|", "/"))

@@ -19,6 +19,9 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if cfg.Duration <= 0 {
 		cfg.Duration = 20 * time.Second
 	}
+	if cfg.Think <= 0 {
+		cfg.Think = 120 * time.Millisecond
+	}
 	if cfg.Workload == "" {
 		cfg.Workload = Workloads()[0].Name
 	}
@@ -65,16 +68,18 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	}
 	storm, over := context.WithTimeout(ctx, l.cfg.Duration)
 	defer over()
-	c := &crew{lab: l, ctx: storm}
+	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
+	defer enough()
+	c := &crew{lab: l, ctx: working}
 	err := w.begin(c)
 	if err == nil {
 		err = (&nemesis{l, storm}).storm(faults)
 	}
-	over()
+	enough()
 	c.work.Wait()
 	l.note("the storm is over")
 	if err == nil {
-		err = l.end(ctx, c)
+		err = l.end(ctx, c, w)
 	}
 	if err != nil && !errors.Is(err, errStuck) {
 		return nil, err
@@ -83,8 +88,8 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 }
 
 // end brings the cluster to rest and reads everything.
-func (l *lab) end(ctx context.Context, c *crew) error {
-	if err := l.settle(ctx); err != nil {
+func (l *lab) end(ctx context.Context, c *crew, w Workload) error {
+	if err := l.settle(ctx, w); err != nil {
 		return err
 	}
 	if err := l.readBack(ctx, c); err != nil {

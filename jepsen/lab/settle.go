@@ -23,7 +23,7 @@ type reading struct {
 }
 
 // settle waits until the cluster is at rest, and says so in the history.
-func (l *lab) settle(ctx context.Context) error {
+func (l *lab) settle(ctx context.Context, w Workload) error {
 	if err := l.relink(func(all map[way]link) { clear(all) }); err != nil {
 		return err
 	}
@@ -32,6 +32,15 @@ func (l *lab) settle(ctx context.Context) error {
 			continue
 		}
 		if err := l.begin(p); err != nil {
+			return err
+		}
+	}
+	if w.claims {
+		if err := l.whole(ctx, rest); err != nil {
+			l.found("stuck", "the cluster does not come to rest: %v", err)
+			return errStuck
+		}
+		if err := l.drain(ctx); err != nil {
 			return err
 		}
 	}
@@ -69,7 +78,7 @@ func (l *lab) readBack(ctx context.Context, c *crew) error {
 		}
 		r.all = append(r.all, &hand{crew: c, process: l.rec.process(), client: dialled, node: p})
 	}
-	var first []id.ID
+	var first []history.Item
 	for i, h := range r.all {
 		h.program()
 		h.count(ctx)
@@ -85,11 +94,15 @@ func (l *lab) readBack(ctx context.Context, c *crew) error {
 		}
 	}
 	l.say("%d tasks are listed through each node", len(first))
-	r.finish(ctx, first)
+	r.finish(ctx, unfinished(first))
 	if err := l.rests(ctx); err != nil {
 		return err
 	}
-	r.getAll(ctx, first)
+	var all []id.ID
+	for i := range first {
+		all = append(all, first[i].Task)
+	}
+	r.getAll(ctx, all)
 	for _, h := range r.all {
 		h.count(ctx)
 		if _, err := h.list(ctx); err != nil {
@@ -145,7 +158,7 @@ func (h *hand) count(ctx context.Context) {
 }
 
 // list reads all tasks.
-func (h *hand) list(ctx context.Context) (shown []id.ID, err error) {
+func (h *hand) list(ctx context.Context) (shown []history.Item, err error) {
 	asked := h.rec.invoke(h.process, &history.Event{Func: history.List})
 	answer := history.Event{}
 	for t, bad := range h.client.List(ctx, client.Filter{PageSize: 1000}) {
@@ -153,12 +166,10 @@ func (h *hand) list(ctx context.Context) (shown []id.ID, err error) {
 			err = bad
 			break
 		}
-		item := seen(t)
-		answer.Items = append(answer.Items, item)
-		shown = append(shown, item.Task)
+		answer.Items = append(answer.Items, seen(t))
 	}
 	h.rec.end(asked, err, answer)
-	return shown, err
+	return answer.Items, err
 }
 
 // finish cancels what is left, so that everything is finished in the end.

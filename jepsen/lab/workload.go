@@ -25,13 +25,14 @@ type Workload struct {
 func Workloads() []Workload {
 	return []Workload{
 		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers},
+		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5)", begin: (*crew).workers, claims: true},
 	}
 }
 
 // crew are the clients of a run.
 type crew struct {
 	*lab
-	ctx  context.Context // ends with the storm
+	ctx  context.Context // ends when no more faults come
 	work sync.WaitGroup
 
 	mu    sync.Mutex // guards known
@@ -84,7 +85,7 @@ var levels = []client.Durability{client.Quorum, client.All, client.Copies(2), cl
 
 // enqueuers are the clients of workload enqueue.
 func (c *crew) enqueuers() error {
-	think := 120 * time.Millisecond
+	think := c.cfg.Think
 	for _, p := range c.members() {
 		for i, level := range levels {
 			probe := i == len(levels)-1
@@ -112,7 +113,7 @@ func (h *hand) tasks() []client.Task {
 	all := make([]client.Task, 1+h.rnd.IntN(maxBatch))
 	for i, task := range h.client.NewIDs(len(all)) {
 		all[i] = client.Task{
-			ID: task, Queue: fmt.Sprintf("q%d", h.rnd.IntN(3)), Priority: int32(h.rnd.IntN(3) - 1),
+			ID: task, Queue: queues[h.rnd.IntN(len(queues))], Priority: int32(h.rnd.IntN(3) - 1),
 			Payload: fmt.Appendf(nil, "%s of process %d", task, h.process),
 		}
 	}
@@ -132,7 +133,7 @@ func (h *hand) tasks() []client.Task {
 // availability of its node (I15).
 func (h *hand) enqueue(level client.Durability, probe bool) {
 	all := h.tasks()
-	asked := &history.Event{Func: history.Enqueue}
+	asked := &history.Event{Func: history.Enqueue, Weak: level == client.One}
 	for i := range all {
 		asked.Items = append(asked.Items, history.Item{Task: all[i].ID, Spec: specOf(&all[i])})
 	}

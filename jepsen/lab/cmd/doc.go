@@ -4,6 +4,10 @@
 //	-fault NAMES     which faults, with commas between; -workload NAME
 //	-seconds N       how long faults come
 //	-seed N -nodes N -proxy
+//	-fenced          judge claims too
+//	-think TIME      pause of a client between two calls
+//	-old FILE        an older build, for upgrades
+//	-all             a run for each fault, and a table
 //	-out DIR         where the report and the history go
 //	-list            the faults and workloads there are
 //

@@ -21,15 +21,19 @@ func run() int {
 	var cfg lab.Config
 	var seconds int
 	var out string
-	var list bool
+	var list, each bool
 	flag.StringVar(&cfg.Norn, "norn", "bin/norn", "the program under test")
 	flag.StringVar(&cfg.Fault, "fault", "partition", "faults, with commas between; mix: all that need nothing special")
-	flag.StringVar(&cfg.Workload, "workload", "", "workload")
+	flag.StringVar(&cfg.Workload, "workload", "enqueue", "what clients do")
 	flag.IntVar(&seconds, "seconds", 30, "how long faults come")
 	flag.Uint64Var(&cfg.Seed, "seed", 1, "which faults, in which order and for how long")
 	flag.IntVar(&cfg.Nodes, "nodes", 3, "nodes to begin with")
 	flag.BoolVar(&cfg.Proxy, "proxy", false, "nodes on loopback behind a proxy, also where network namespaces are allowed")
 	flag.StringVar(&out, "out", filepath.Join("bin", "lab"), "directory of reports and histories")
+	flag.BoolVar(&cfg.Fenced, "fenced", false, "judge claims too: leases, tokens, order")
+	flag.DurationVar(&cfg.Think, "think", 120*time.Millisecond, "pause of a client between two calls, on average")
+	flag.StringVar(&cfg.Old, "old", "", "an older build, for upgrades")
+	flag.BoolVar(&each, "all", false, "a run for each fault, and a table")
 	flag.BoolVar(&list, "list", false, "list faults and workloads")
 	flag.Parse()
 	if list {
@@ -39,6 +43,13 @@ func run() int {
 	cfg.Progress = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if each {
+		return all(ctx, cfg, out)
+	}
 	r, err := lab.Run(ctx, cfg)
 	var not *lab.NotRun
 	switch {
@@ -72,9 +83,6 @@ func show() int {
 
 // save writes the report and the history into files named after the run.
 func save(dir string, r *lab.Result) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%d", r.Config.Fault, r.Config.Workload, r.Config.Seed))
 	report, err := os.Create(name + ".md")
 	if err != nil {
@@ -90,6 +98,6 @@ func save(dir string, r *lab.Result) error {
 	if err := errors.Join(history.Write(events, r.Events), events.Close()); err != nil {
 		return err
 	}
-	fmt.Printf("\nreport %s.md, history %s.jsonl\n", name, name)
+	fmt.Fprintf(os.Stderr, "report %s.md, history %s.jsonl\n", name, name)
 	return nil
 }

@@ -1,0 +1,257 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Of the workers of workload claims.
+const (
+	shortLease = 2 * time.Second
+	maxClaims  = 4
+	longPoll   = 500 * time.Millisecond
+	// again is how often a claim request of unknown outcome is repeated.
+	again = 3
+)
+
+// workers are the clients of workload claims: fewer producers than the AP
+// workload has, and workers at each node and at all of them.
+func (c *crew) workers() error {
+	think := c.cfg.Think
+	for _, p := range c.members() {
+		for _, level := range []client.Durability{client.Quorum, client.One} {
+			if err := c.join(p, 3*time.Second, 2*think, func(h *hand) { h.enqueue(level, level == client.One) }); err != nil {
+				return err
+			}
+		}
+		for range 2 {
+			if err := c.join(p, 3*time.Second, think/4, (*hand).labour); err != nil {
+				return err
+			}
+		}
+		if err := c.join(p, 3*time.Second, think, (*hand).read); err != nil {
+			return err
+		}
+	}
+	for range 4 {
+		if err := c.join(nil, 10*time.Second, think/4, (*hand).labour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queues of all workloads.
+var queues = []string{"q0", "q1", "q2"}
+
+// labour claims some tasks and does to each what workers do.
+func (h *hand) labour() {
+	for _, c := range h.claim(longPoll) {
+		(&job{hand: h, Claim: c}).do()
+	}
+}
+
+// at is a local time in the history.
+func (r *recorder) at(t time.Time) int64 { return int64(t.Sub(r.began)) }
+
+// claim asks for tasks, and again with the same number when nobody knows what
+// came of it: the grants would block their tasks otherwise.
+func (h *hand) claim(wait time.Duration) []*client.Claim {
+	number := h.client.NextClaim()
+	for range again {
+		asked := h.rec.invoke(h.process, &history.Event{
+			Func: history.Claim, Queues: queues, Max: maxClaims, Wait: int64(wait), Lease: int64(shortLease), Session: uint64(h.process), Request: number,
+		})
+		got, err := h.client.Claim(context.Background(), client.ClaimRequest{
+			Queues: queues, Max: maxClaims, Lease: shortLease, Wait: wait, Worker: fmt.Sprintf("w%d", h.process), Number: number,
+		})
+		var answer history.Event
+		for _, c := range got {
+			i := seen(c.Grant.GetTask())
+			i.Token, i.Start, i.Until = c.Token, c.Grant.GetStart().AsTime().UnixNano(), h.rec.at(c.Deadline)
+			i.Data = history.Digest(c.Grant.GetCheckpoint())
+			answer.Items = append(answer.Items, i)
+		}
+		if h.rec.end(asked, err, answer) != history.Info {
+			return got
+		}
+	}
+	return nil
+}
+
+// job is a worker's claim.
+type job struct {
+	*hand
+	*client.Claim
+	seq uint64
+}
+
+// do is what becomes of a claim. Some workers let it lapse, some come too late.
+func (j *job) do() {
+	switch n := j.rnd.IntN(20); {
+	case n < 10:
+		j.work(200 * time.Millisecond)
+		j.complete()
+	case n < 13:
+		if j.hold(2 * shortLease) {
+			j.complete()
+		}
+	case n < 16:
+		for range 1 + j.rnd.IntN(4) {
+			j.update()
+		}
+		j.complete()
+	case n < 17:
+		j.fail()
+	case n < 18:
+		j.release()
+	case n < 19: // forgotten: it lapses
+	default: // late: the lease is over
+		j.work(2 * shortLease)
+		j.complete()
+	}
+}
+
+// work takes up to so long.
+func (j *job) work(most time.Duration) {
+	select {
+	case <-j.ctx.Done():
+	case <-time.After(time.Duration(j.rnd.Int64N(int64(most)))):
+	}
+}
+
+// hold keeps the claim for some time by renewing it; false: it is lost.
+func (j *job) hold(d time.Duration) bool {
+	for end := time.Now().Add(d); time.Now().Before(end) && j.ctx.Err() == nil; j.work(shortLease / 2) {
+		asked := j.ask(history.Renew, history.Item{Token: j.Token}, false)
+		got, err := j.client.Renew(context.Background(), []client.Ref{j.Ref()}, shortLease)
+		var answer history.Event
+		if err == nil {
+			i := history.Item{Task: j.ID, Token: j.Token, State: state(got[0].State)}
+			if bad := got[0].Err; bad != nil {
+				i.Error, i.Text, i.Unsure = kind(bad), bad.Error(), unknown(bad)
+			} else {
+				i.Until = j.rec.at(got[0].Deadline)
+			}
+			answer.Items = []history.Item{i}
+		}
+		j.rec.end(asked, err, answer)
+		switch {
+		case err == nil && got[0].Err == nil:
+			j.Deadline = got[0].Deadline
+		case err == nil && kind(got[0].Err) == "CLAIM_LOST", time.Now().After(j.Deadline):
+			return false
+		}
+	}
+	return true
+}
+
+// ask writes down the begin of an operation on the claim's task.
+func (j *job) ask(f history.Func, i history.Item, weak bool) *history.Event {
+	i.Task = j.ID
+	e := &history.Event{Func: f, Items: []history.Item{i}, Weak: weak}
+	if f == history.Renew {
+		e.Lease = int64(shortLease)
+	}
+	return j.rec.invoke(j.process, e)
+}
+
+// answered writes down what came of an operation on one task.
+func (j *job) answered(asked *history.Event, receipt *nornv1.Receipt, s nornv1.State, err error) {
+	answer := history.Event{Items: []history.Item{{Task: j.ID, State: state(s), Existed: receipt.GetExisted()}}}
+	j.rec.end(asked, err, answer)
+}
+
+// complete ends the task, at times with one copy only.
+func (j *job) complete() {
+	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
+	weak := j.rnd.IntN(10) == 0
+	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, weak)
+	level := client.Quorum
+	if weak {
+		level = client.One
+	}
+	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
+	j.answered(asked, receipt, 0, err)
+}
+
+// update appends to the task's log.
+func (j *job) update() {
+	data := fmt.Appendf(nil, "%s %d %d", j.ID, j.Token, j.seq)
+	asked := j.ask(history.Update, history.Item{Token: j.Token, Seq: j.seq, Data: history.Digest(data)}, false)
+	receipt, err := j.client.Update(context.Background(), j.ID, j.Token, j.seq, data)
+	j.answered(asked, receipt, 0, err)
+	j.seq++
+}
+
+func (j *job) fail() {
+	asked := j.ask(history.FailTask, history.Item{Token: j.Token}, false)
+	s, err := j.client.Fail(context.Background(), j.ID, j.Token, client.FailOptions{Error: "on purpose", RetryIn: 300 * time.Millisecond})
+	j.answered(asked, nil, s, err)
+}
+
+func (j *job) release() {
+	asked := j.ask(history.Release, history.Item{Token: j.Token}, false)
+	got, err := j.client.Release(context.Background(), j.Ref())
+	j.rec.end(asked, err, history.Event{Items: results(asked, got)})
+}
+
+// drain has workers finish everything.
+func (l *lab) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rest)
+	defer cancel()
+	c := &crew{lab: l, ctx: ctx}
+	for range 8 {
+		if err := c.join(nil, 10*time.Second, time.Millisecond, func(h *hand) {
+			for _, got := range h.claim(longPoll) {
+				(&job{hand: h, Claim: got}).complete()
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	dialled, err := l.dial(10*time.Second, l.members()...)
+	if err != nil {
+		return err
+	}
+	h := &hand{crew: c, process: l.rec.process(), client: dialled, node: l.members()[0]}
+	left := "nobody counts"
+	for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil; <-tick {
+		n, err := h.client.Count(ctx, "")
+		if err != nil {
+			left = err.Error()
+			continue
+		}
+		t := n.GetTotal()
+		if open := t.GetWaiting() + t.GetScheduled() + t.GetReady() + t.GetClaimed(); open > 0 {
+			left = fmt.Sprintf("%d waiting, %d scheduled, %d ready, %d claimed", t.GetWaiting(), t.GetScheduled(), t.GetReady(), t.GetClaimed())
+			continue
+		}
+		left = ""
+		break
+	}
+	cancel()
+	c.work.Wait()
+	if left != "" {
+		l.found("stuck", "not everything can be done: %s", left)
+		return errStuck
+	}
+	l.say("everything is done")
+	return nil
+}
+
+// unfinished are those of some tasks that are to be ended.
+func unfinished(shown []history.Item) (left []id.ID) {
+	for i := range shown {
+		if !shown[i].State.Finished() {
+			left = append(left, shown[i].Task)
+		}
+	}
+	return left
+}
