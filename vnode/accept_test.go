@@ -290,7 +290,14 @@ func TestTheBallotOutlivesThePartition(t *testing.T) {
 		t.Fatal("a ballot before the first vote")
 	}
 	SetBallot(r.tx, 0, []byte("promised"))
-	r.accept(r.enqueue(crdt.Enqueued{}), token1, Accepted)
+	if !Empty(r.tx, 0) {
+		t.Fatal("a promise is nothing to hand over")
+	}
+	r.accept(r.ids.Next(r.now.Wall), token1, Lacking)
+	if Empty(r.tx, 0) {
+		t.Fatal("a claim alone is not seen")
+	}
+	r.accept(r.enqueue(crdt.Enqueued{}), token1+1, Accepted)
 	BeginDrop(r.tx, 0)
 	r.flush()
 	v, err := Blank(0, r.v.cfg, r.mem, r.now)

@@ -36,9 +36,10 @@ func Grown(v *Vnode, tx store.Tx) {
 // replica that a scrubber reads.
 func Growing(v *Vnode) *antientropy.Tree { return v.shelf.tree }
 
-// Empty tells whether there are no facts in a partition.
+// Empty tells whether there are no facts in a partition, and no claims, which may
+// come before the facts.
 func Empty(view store.View, p ring.Partition) bool {
-	return !hasKey(view, appendPrefix(nil, tableFacts, p))
+	return !hasKey(view, appendPrefix(nil, tableFacts, p)) && !hasKey(view, appendPrefix(nil, tableActive, p))
 }
 
 // dropped are the tables of a partition, in the order in which [Drop] empties

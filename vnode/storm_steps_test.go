@@ -246,6 +246,9 @@ func (s *storm) ack(m *member, o *round) {
 
 // exclusive checks that nobody else believes to hold the task of a worker.
 func (s *storm) exclusive(w *worker) {
+	if s.bad != nil {
+		return
+	}
 	for _, other := range s.workers {
 		if other != w && other.task == w.task && other.deadline > s.now && w.deadline > s.now {
 			s.t.Fatalf("%s is held by claim %x and by %x", w.task, w.token, other.token)
@@ -260,6 +263,14 @@ func (s *storm) pass() {
 		if rapid.IntRange(0, 3).Draw(s.t, "ticks") > 0 {
 			s.tick(m)
 		}
+	}
+}
+
+// jump puts the bad clock ahead.
+func (s *storm) jump() {
+	if s.bad != nil {
+		s.bad.mono += int64(rapid.IntRange(1, 4000).Draw(s.t, "ahead")) * 1e6
+		s.tick(s.bad)
 	}
 }
 

@@ -83,6 +83,7 @@ type storm struct {
 	mail    []letter
 	rounds  []*round
 	workers []*worker
+	bad     *member // its clock runs fast, and so nothing is said of what workers believe
 	steps   int
 	granted int
 	passed  int
@@ -97,6 +98,9 @@ func newStorm(t *rapid.T) *storm {
 		m.mem = memstore.New()
 		s.members = append(s.members, m)
 		s.open(m)
+	}
+	if rapid.IntRange(0, 2).Draw(t, "bad clock") == 0 {
+		s.bad = s.members[0]
 	}
 	s.elect()
 	return s
@@ -287,7 +291,7 @@ func TestStorm(t *testing.T) {
 		for name, f := range map[string]func(){
 			"enqueue": s.enqueue, "grant": s.grant, "grant more": s.grant, "renew": s.renew, "give up": s.giveUp,
 			"finish": s.finish, "requeue": s.requeue, "spread": s.spread, "restart": s.restart, "deliver": s.deliver,
-			"deliver more": s.deliver, "deliver even more": s.deliver, "pass": s.pass, "elect": s.elect, "": s.reasons,
+			"deliver more": s.deliver, "deliver even more": s.deliver, "pass": s.pass, "jump": s.jump, "elect": s.elect, "": s.reasons,
 		} {
 			did[name] = func(rt *rapid.T) { s.t = rt; f() }
 		}
