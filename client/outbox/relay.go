@@ -69,6 +69,9 @@ type Config struct {
 	// Durability is how many copies the cluster makes before a row is deleted;
 	// the zero value is a majority.
 	Durability client.Durability
+	// ExitWhenEmpty makes Run return once nothing is due: rows that are set aside
+	// stay, and so do those that are put off.
+	ExitWhenEmpty bool
 	// Logger; nil: nothing is logged.
 	Logger *slog.Logger
 	// OnAside, if set, hears of every row that is set aside. It is called by the
@@ -182,7 +185,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			watched = now
 		}
 		pause := time.Duration(0)
-		more, err := r.batch(ctx)
+		empty, more, err := r.batch(ctx)
 		switch {
 		case err != nil:
 			failures++
@@ -194,6 +197,9 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err == nil {
 			r.succeeded(failures)
 			failures = 0
+			if empty && r.cfg.ExitWhenEmpty {
+				return nil
+			}
 		}
 		if pause > 0 && !r.sleep(ctx, pause, err == nil) {
 			break
@@ -220,9 +226,9 @@ func (r *Relay) sleep(ctx context.Context, d time.Duration, wakes bool) bool {
 	return true
 }
 
-// batch carries one batch. more: there may be more rows that are due now. An
-// error means that the database or the cluster could not do its part.
-func (r *Relay) batch(ctx context.Context) (more bool, err error) {
+// batch carries one batch. empty: no row was due; more: there may be more that
+// are. An error means that the database or the cluster could not do its part.
+func (r *Relay) batch(ctx context.Context) (empty, more bool, err error) {
 	// The end of ctx does not cut off what was begun: a shutdown would leave rows
 	// that are sent twice.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Timeout+statements)
@@ -230,10 +236,10 @@ func (r *Relay) batch(ctx context.Context) (more bool, err error) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.cfg.Timeout, cancel) })()
 	t, err := r.source.take(whole, time.Now())
 	if err != nil {
-		return false, fmt.Errorf("the database: %w", err)
+		return false, false, fmt.Errorf("the database: %w", err)
 	}
 	if t == nil {
-		return false, nil
+		return true, false, nil
 	}
 	call, stop := context.WithTimeout(whole, r.cfg.Timeout)
 	done, refused, err := r.send(call, t)
@@ -243,10 +249,10 @@ func (r *Relay) batch(ctx context.Context) (more bool, err error) {
 		texts[i] = one.String()
 	}
 	if bad := t.settle(whole, texts, refused, time.Now()); bad != nil {
-		return false, errors.Join(err, fmt.Errorf("the database: %w", bad))
+		return false, false, errors.Join(err, fmt.Errorf("the database: %w", bad))
 	}
 	r.settled(t, len(done), refused)
-	return t.full, err
+	return false, t.full, err
 }
 
 // send asks the cluster for the rows of a batch. An error means that nothing

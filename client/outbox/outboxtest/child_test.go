@@ -20,8 +20,8 @@ import (
 // and the delete, and can be killed there.
 const childVariable = "NORN_OUTBOX_TEST_CHILD"
 
-// order is what the child is to do.
-type order struct {
+// errand is what the child is to do.
+type errand struct {
 	Driver, DSN, Table string
 	Dialect            outbox.Dialect
 	Leases             bool
@@ -48,7 +48,7 @@ func (s stuck) EnqueueMany(ctx context.Context, tasks []client.Task, opts ...cli
 }
 
 func child() int {
-	var o order
+	var o errand
 	err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o)
 	if err == nil {
 		err = o.run()
@@ -57,7 +57,7 @@ func child() int {
 	return 1
 }
 
-func (o *order) run() error {
+func (o *errand) run() error {
 	db, err := sql.Open(o.Driver, o.DSN)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ type process struct {
 
 func startChild(t *testing.T, w *world, norn string) *process {
 	t.Helper()
-	o, err := json.Marshal(order{w.driver, w.dsn, w.table, w.dialect, w.leases, norn})
+	o, err := json.Marshal(errand{w.driver, w.dsn, w.table, w.dialect, w.leases, norn})
 	if err != nil {
 		t.Fatal(err)
 	}
