@@ -10,5 +10,11 @@
 // a lease is never [Lease.Lapsed] on the acceptors before its worker has
 // stopped. The worker counts from the moment it sent its request, the acceptor
 // from the later moment at which it learned of the grant, so that message
-// delay drops out; the margin covers drift and the time a handler needs.
+// delay drops out; the margin covers drift and the time a handler needs. A
+// simulation in the tests shows what each part of the rule is for.
+//
+// Limit: a lease that was learned by restart, vote or push ends early by wall
+// time, which other nodes confirm. Where all wall clocks are set ahead alike
+// between a grant and its handing on, they confirm each other, and it may end
+// while its worker still believes in it. Tokens fence that.
 package clock

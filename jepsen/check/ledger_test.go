@@ -344,6 +344,21 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 			f.claim(60, 61, 2, 12, 70, k)
 			f.write(62, 63, 2, history.Renew, k, 12, 75)
 		}},
+		"a renewal that comes too late to be believed in": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(11, 13, 1, history.Renew, a, 10, 12.9)
+			f.claim(12.5, 12.8, 2, 11, 20, a)
+		}},
+		"a renewal, and a reading later that shows the end": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Renew, a, 10, 13)
+			f.do(20, 20.1, 5, history.Event{Func: history.Get}, history.OK, history.Event{Items: []history.Item{{
+				Task: a, Claims: []history.ClaimSeen{{Token: 10, Outcome: "expired"}},
+			}}})
+		}},
+		"an unknown swap that nobody has seen": {LedgerOptions{}, func(f *forged, _ id.ID) {
+			f.swap(1, 2, 1, 1, 2, history.Info)
+			f.cell(3, 3.4, 2, 1, 1)
+			f.swap(4, 5, 2, 1, 3, history.Fail)
+		}},
 		"an unknown swap that comes late": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.swap(1, 2, 1, 1, 2, history.Info)
 			f.cell(3, 3.4, 2, 1, 1)
@@ -357,7 +372,7 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 		}},
 		"a swap that was refused for another reason": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.cell(0, 1, 1, 1, 1)
-			f.do(1, 2, 1, history.Event{Func: history.CellSwap, From: &history.Cell{Epoch: 1, Nonce: 1, Leader: "n"}, Cell: &history.Cell{Epoch: 2}},
+			f.do(1.5, 2, 1, history.Event{Func: history.CellSwap, From: &history.Cell{Epoch: 1, Nonce: 1, Leader: "n"}, Cell: &history.Cell{Epoch: 2}},
 				history.Fail, history.Event{Error: "UNAVAILABLE"})
 			f.cell(3, 4, 1, 1, 1)
 		}},
