@@ -9,10 +9,29 @@ type Experiment struct {
 	Broke Invariant
 	// Grant ignores K2, so that the trace goes on to the grant that hurts.
 	Grant bool
+	// Walks, if not 0, are random walks from Seed instead of a search.
+	Walks int
+	Seed  uint64
 	// Short ones run with every `go test`.
 	Short bool
 	// Note says why nothing is found where something is left out.
 	Note string
+}
+
+// walkLength is the number of steps of a random walk, longer than any way that
+// has no step left.
+const walkLength = 120
+
+// Run searches.
+func (x *Experiment) Run() (Result, error) {
+	if x.Walks != 0 {
+		return Walk(&x.Config, x.Omit, x.Seed, x.Walks, walkLength)
+	}
+	lim := Limits{}
+	if x.Grant {
+		lim.Only = K1 | K6 | K7
+	}
+	return Explore(&x.Config, x.Omit, lim)
 }
 
 // The cohorts of a change, and the moves: A to B and back, or staying.
@@ -32,62 +51,107 @@ func (c Config) releasing() Config            { c.Release = true; return c }
 func (c Config) retrying() Config             { c.Retry = true; return c }
 func (c Config) completing() Config           { c.Complete = true; return c }
 func (c Config) zombies() Config              { c.Zombies = true; return c }
+func (c Config) full() Config                 { c.Full = true; return c }
 func (c Config) following() Config            { c.Follow = true; return c }
 func (c Config) moving(moves ...[]int) Config { c.Moves = moves; return c }
 
 // Experiments lists what `go test` and `make model` search.
 func Experiments() []Experiment {
-	return append(correct(), append(table1(), corrections()...)...)
+	out := correct()
+	out = append(out, listed()...)
+	out = append(out, corrections()...)
+	out = append(out, found()...)
+	return append(out, harmless()...)
 }
 
-// correct are the configurations in which nothing may be found.
+var (
+	one     = change.candidacies(1)
+	once    = one.named("one change")
+	plain   = change.named("change")
+	claimed = change.over().releasing().zombies().named("change, claims")
+	moved   = change.completing().named("change, complete")
+	left    = change.completing().zombies().named("change, complete, zombies")
+	retried = still.over().retrying().releasing().named("retries")
+	thrice  = still.candidacies(3).over().retrying().named("retries, 3 elections")
+)
+
+// correct are the clusters in which nothing may be found.
 func correct() []Experiment {
-	one := change.candidacies(1)
 	return []Experiment{
-		{Config: change.named("change"), Short: true},
-		{Config: one.completing().zombies().named("complete"), Short: true},
-		{Config: one.over().releasing().retrying().following().named("claims"), Short: true},
-		{Config: still.over().retrying().releasing().named("retries")},
+		{Config: plain, Short: true},
+		{Config: plain.full().named("change, in full")},
+		{Config: one.completing().zombies().named("one change, complete, zombies"), Short: true},
+		{Config: one.over().releasing().retrying().following().named("one change, claims")},
+		{Config: still.candidacies(1).over().releasing().retrying().following().named("no change, claims"), Short: true},
+		{Config: still.candidacies(1).over().releasing().retrying().following().grants(2).named("no change, claims by twos")},
+		{Config: claimed},
+		{Config: moved},
+		{Config: retried},
 	}
 }
 
-// table1 is the table of the design's protocol (c).
-func table1() []Experiment {
-	c := change.named("change")
+// listed is the table of the design (protocol (c)).
+func listed() []Experiment {
 	return []Experiment{
-		{Config: c, Omit: NoOldMajority, Broke: K2, Short: true},
-		{Config: c, Omit: UnpromisedSnapshots, Broke: K2},
-		{Config: c, Omit: NoUnion, Broke: K2, Short: true},
-		{Config: c, Omit: NoPush, Broke: K2, Short: true},
-		{Config: c, Omit: WriteIfGreater, Broke: K2},
-		{Config: c, Omit: GrantBeforeCAS, Broke: K2},
-		{Config: c, Omit: UnfencedGrants, Broke: K2, Short: true},
-		{Config: c.zombies().named("change, zombies"), Omit: DropBeforeCAS, Broke: K2},
-		{Config: c, Omit: LosePromise, Broke: K2, Short: true},
-		{Config: c, Omit: LoseClaims, Broke: K2, Short: true},
-		{Config: c.following().named("change, followers"), Omit: CopyLeadersSet, Broke: K2},
-		{Config: c, Omit: RingsCohort, Broke: K6},
-		{Config: c, Omit: VoteTwice | CompareEpochAndCohort, Broke: K1, Short: true},
+		{Config: once, Omit: NoOldMajority, Broke: K2, Short: true},
+		{Config: once, Omit: UnpromisedSnapshots, Broke: K2, Short: true},
+		{Config: once, Omit: NoUnion, Broke: K2, Short: true},
+		{Config: once, Omit: NoPush, Broke: K2, Short: true},
+		{Config: plain, Omit: WriteIfGreater, Broke: K2},
+		{Config: plain, Omit: GrantBeforeCAS, Broke: K2},
+		{Config: once, Omit: UnfencedGrants, Broke: K2, Short: true},
+		{Config: change.zombies().named("change, zombies"), Omit: DropBeforeCAS, Broke: K2},
+		{Config: once, Omit: LosePromise, Broke: K2, Short: true},
+		{Config: once, Omit: LoseClaims, Broke: K2, Short: true},
+		{Config: change.following().named("change, followers"), Omit: CopyLeadersSet, Broke: K2},
+		{Config: plain, Omit: RingsCohort, Broke: K6},
+		{Config: still.named("no change"), Omit: VoteTwice | CompareEpochAndCohort, Broke: K1, Short: true},
 	}
 }
 
 // corrections are those of design 5 to 7.
 func corrections() []Experiment {
-	one := change.candidacies(1).completing().named("complete")
-	two := change.completing().named("change, complete")
-	z := change.zombies().named("change, zombies")
-	r := still.over().retrying().releasing().named("retries")
+	complete := one.completing().moving([]int{1}, nil).named("one change, complete")
+	zombies := change.zombies().named("change, zombies")
 	return []Experiment{
-		{Config: one, Omit: NoTerminalFacts, Broke: K7, Short: true},
-		{Config: two, Omit: FactsToLeaderOnly, Broke: K7},
-		{Config: one, Omit: ProposalsNotNamed, Broke: K7, Short: true},
-		{Config: one, Omit: LoseProposals, Broke: K7, Short: true},
-		{Config: two, Omit: LatestProposalOnly, Broke: K7},
-		{Config: one, Omit: StartFromProposed, Broke: K7, Short: true},
-		{Config: z, Omit: DropBelowPromise, Broke: K2, Short: true},
-		{Config: z, Omit: ForgetPromise, Broke: K6},
-		{Config: r, Omit: ReleaseWins, Broke: K6},
-		{Config: r, Omit: StaleIfUnreleased, Broke: K6},
-		{Config: r, Omit: UnfencedReleases, Broke: K6},
+		{Config: thrice, Omit: HighestToken, Broke: K2},
+		{Config: complete, Omit: NoTerminalFacts, Broke: K7, Short: true},
+		{Config: change.completing().moving([]int{1}, []int{1}).named("change and stay, complete"), Omit: FactsToLeaderOnly, Broke: K7},
+		{Config: complete, Omit: ProposalsNotNamed, Broke: K7, Short: true},
+		{Config: complete, Omit: LoseProposals, Broke: K7, Short: true},
+		{Config: moved, Omit: LatestProposalOnly, Broke: K7},
+		{Config: complete, Omit: StartFromProposed, Broke: K7, Short: true},
+		{Config: once.zombies().named("one change, zombies"), Omit: DropBelowPromise, Broke: K2, Short: true},
+		{Config: zombies, Omit: ForgetPromise, Broke: K6},
+		{Config: left, Omit: KeepFactsToYourself, Broke: K7},
+		{Config: left, Omit: HandOverToLeaderOnly, Broke: K7},
+	}
+}
+
+// found are the rules of the design that the model has shown to be too weak,
+// or that were not written down.
+func found() []Experiment {
+	return []Experiment{
+		{Config: left, Omit: HandOverToCohortOnly, Broke: K7},
+		{Config: retried, Omit: ReleaseWins, Broke: K6},
+		{Config: retried, Omit: StaleIfUnreleased, Broke: K6},
+		{Config: retried, Omit: UnfencedReleases, Broke: K6},
+		{Config: thrice, Omit: KnownIsFree, Broke: K6, Grant: true},
+	}
+}
+
+// harmless is what may be left out, as far as the model can see.
+func harmless() []Experiment {
+	never := still.over().releasing().named("releases")
+	return []Experiment{
+		{Config: claimed, Omit: NoNewMajority, Note: "step 7 has the union on a majority of C' before the compare-and-set, which is exact"},
+		{Config: moved, Omit: NoNewMajority, Note: "the same, for facts"},
+		{Config: claimed, Omit: UnfencedPush, Note: "pushes only add"},
+		{Config: plain, Omit: VoteTwice, Note: "the nonce tells the two candidates of an epoch apart"},
+		{Config: plain, Omit: CompareEpochAndCohort, Note: "with one vote per epoch two candidates of it cannot both have a majority"},
+		{
+			Config: never, Omit: ReleaseWins | StaleIfUnreleased | UnfencedReleases,
+			Note: "a claim is handed out in the epoch that granted it only: no leader answers a repeated request with a claim of an earlier epoch",
+		},
 	}
 }

@@ -7,7 +7,7 @@ func (m *machine) facts(s *state) {
 		if v.flags&present == 0 {
 			continue // without the vnode facts are refused
 		}
-		if m.cfg.Complete && v.flags&done == 0 {
+		if m.cfg.Complete && (v.flags&done == 0 || s.named[n] == 0 && m.asked(s)) {
 			m.completes(s, n)
 		}
 		if m.cfg.Zombies {
@@ -23,18 +23,22 @@ func (m *machine) facts(s *state) {
 func (m *machine) completes(s *state, n int) {
 	t := m.fork(s)
 	finish(t, n)
-	if s.flags&acknowledged == 0 {
-		if t.named[n] == 0 {
-			t.named[n] = 1 | m.open(s, n)
-		}
-		if m.quorate(t) {
-			t.flags |= acknowledged
+	if m.asked(s) && t.named[n] == 0 {
+		t.named[n] = 1 | m.open(s, n)
+	}
+	if s.flags&acknowledged == 0 && m.quorate(t) {
+		t.flags |= acknowledged
+		m.noteCommits(t)
+		if !m.asked(t) {
 			t.named = [MaxNodes]uint8{}
-			m.noteCommits(t)
 		}
 	}
 	m.done(step{kFact, uint8(n), 0, 0})
 }
+
+// asked says whether anybody still counts acks: a coordinator, or a zombie that
+// hands over.
+func (m *rules) asked(s *state) bool { return s.flags&acknowledged == 0 || m.cfg.Zombies }
 
 // open are the proposals an ack of n names.
 func (m *rules) open(s *state, n int) uint8 {
@@ -150,22 +154,30 @@ func (m *rules) leftOut(s *state, n int) bool {
 	return false
 }
 
-// handedOver says whether a majority of the cohort n has read holds the
-// completion.
+// handedOver says whether n may delete the completion. Its hand-over is a
+// write like a coordinator's: a quorum of the cohort it has read, and of each
+// open proposal that the acks name, in which its own copy counts for nothing.
 func (m *rules) handedOver(s *state, n, cell int) bool {
-	holders := uint8(0)
+	acked := uint8(0)
 	for i := range m.cfg.Nodes {
-		if s.node[i].flags&done != 0 && i != n {
-			holders |= 1 << i
+		if s.named[i] != 0 && i != n {
+			acked |= 1 << i
 		}
 	}
 	switch {
 	case m.has(KeepFactsToYourself):
 		return true
 	case m.has(HandOverToLeaderOnly):
-		return holders>>s.slot[cell].who&1 != 0
+		return acked>>s.slot[cell].who&1 != 0
+	case m.has(HandOverToCohortOnly):
+		return majority(acked, m.cohort(s, cell))
 	}
-	return majority(holders, m.cohort(s, cell))
+	for set := uint8(1); set < 1<<m.cfg.Nodes; set++ {
+		if set&^acked == 0 && m.enough(s, cell, set) {
+			return true
+		}
+	}
+	return false
 }
 
 // restarts is what an omission makes of a restart. One that loses nothing is

@@ -24,7 +24,8 @@ package model
 const (
 	// plainOmissions only take refusals or knowledge away.
 	plainOmissions = NoNewMajority | NoOldMajority | UnfencedPush | NoTerminalFacts | FactsToLeaderOnly | ProposalsNotNamed |
-		LoseProposals | StartFromProposed | KeepFactsToYourself | HandOverToLeaderOnly
+		LoseProposals | StartFromProposed | KeepFactsToYourself |
+		HandOverToLeaderOnly | HandOverToCohortOnly
 	// With tableOmissions a record may displace another, so that fewer are not
 	// more freedom; lower promises still are.
 	tableOmissions = UnpromisedSnapshots | NoUnion | NoPush | UnfencedGrants | LoseClaims | CopyLeadersSet | RingsCohort |
@@ -109,7 +110,7 @@ func (m *rules) settle(s *state) {
 			c.phase = pushing
 		}
 	}
-	if s.flags&acknowledged != 0 {
+	if !m.asked(s) {
 		for n := range s.node {
 			s.node[n].props = 0
 		}

@@ -34,11 +34,14 @@ const (
 	ForgetPromise
 	KeepFactsToYourself
 	HandOverToLeaderOnly
+	HandOverToCohortOnly
 
 	ReleaseWins
 	StaleIfUnreleased
 	UnfencedReleases
 	KnownIsFree
+
+	lastOmission = KnownIsFree
 )
 
 // Name is one line for tables; "" for what is no single omission.
@@ -80,6 +83,8 @@ func (o Omission) Name() string {
 		return "unclear outcome judged by epoch and cohort"
 	case VoteTwice | CompareEpochAndCohort:
 		return "two votes in one epoch, outcome judged by epoch and cohort"
+	case ReleaseWins | StaleIfUnreleased | UnfencedReleases:
+		return "releases as written, and no claim handed out again in a later epoch"
 	}
 	return o.correction()
 }
@@ -108,6 +113,8 @@ func (o Omission) correction() string {
 		return "a zombie drops facts it handed to nobody"
 	case HandOverToLeaderOnly:
 		return "a zombie hands facts to the leader only"
+	case HandOverToCohortOnly:
+		return "a zombie hands facts to the registered cohort only"
 	case ReleaseWins:
 		return "a release wins over a later epoch's renewal"
 	case StaleIfUnreleased:

@@ -52,8 +52,8 @@ type search struct {
 	lim   Limits
 	perms []perm
 	seen  *visited
-	level []entry // states of this depth, and of the next
-	next  []entry
+	level queue // states of this depth, and of the next
+	next  queue
 	from  uint32 // number of the state being expanded
 	res   Result
 	stop  bool
@@ -66,10 +66,44 @@ type entry struct {
 	id uint32
 }
 
+// queue holds entries in blocks, which go back to be filled again as soon as
+// they have been emptied: the states of a depth are most of a search's memory.
+type queue struct {
+	full [][]entry
+	free [][]entry
+}
+
+const block = 1024
+
+func (q *queue) add(s *state, id uint32) {
+	last := len(q.full) - 1
+	if last < 0 || len(q.full[last]) == block {
+		b := make([]entry, 0, block)
+		if n := len(q.free); n > 0 {
+			b, q.free = q.free[n-1], q.free[:n-1]
+		}
+		q.full, last = append(q.full, b), last+1
+	}
+	q.full[last] = append(q.full[last], entry{*s, id})
+}
+
+// each empties q; its blocks go to next.
+func (q *queue) each(next *queue, do func(*entry) bool) {
+	for i, b := range q.full {
+		for j := range b {
+			if !do(&b[j]) {
+				return
+			}
+		}
+		next.free = append(next.free, b[:0])
+		q.full[i] = nil
+	}
+}
+
 func (f *search) add(s *state, from uint32) {
 	fp := fingerprint(s, f.perms)
 	if id, fresh := f.seen.add(fp, from); fresh {
-		f.next = append(f.next, entry{*s, id})
+		f.next.add(s, id)
 	}
 }
 
@@ -92,16 +126,14 @@ func (f *search) visit(next *state, by step, broke Invariant) {
 }
 
 func (f *search) run() {
-	for len(f.next) > 0 && !f.stop {
-		f.level, f.next = f.next, f.level[:0]
-		for i := range f.level {
-			f.from = f.level[i].id
-			f.m.expand(&f.level[i].s)
-			if f.stop {
-				break
-			}
-		}
-		if len(f.next) > 0 || f.stop {
+	for len(f.next.full) > 0 && !f.stop {
+		f.level.full, f.next.full = f.next.full, nil
+		f.level.each(&f.next, func(e *entry) bool {
+			f.from = e.id
+			f.m.expand(&e.s)
+			return !f.stop
+		})
+		if len(f.next.full) > 0 || f.stop {
 			f.res.Depth++
 		}
 		f.res.States = len(f.seen.fp)
