@@ -1,6 +1,10 @@
 package session
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/proto"
+)
 
 // Bounds of the log lines that a worker keeps in memory: enough to follow what
 // runs. What must last is written as updates of the task.
@@ -8,7 +12,7 @@ const (
 	maxLineBytes  = 4 << 10
 	maxLinesBytes = 4 << 20 // of all tasks together
 	// maxReplyBytes bounds one answer, far below a frame.
-	maxReplyBytes = 256 << 10
+	maxReplyBytes = proto.MaxSessionLineBytes
 )
 
 type line struct {

@@ -17,7 +17,7 @@ type Message struct {
 	Association uint64
 	// Stamp is the worker's mono ns when it sent this; 0 in frames to the worker.
 	Stamp int64
-	Body  Body
+	Body  Body // nil: nothing but the stamp
 }
 
 // Body is what a frame says: one of the types of this file.

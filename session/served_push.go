@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
 )
 
 // maxQuestions bounds the claims of one Notify.
-const maxQuestions = 1_000
+const maxQuestions = proto.MaxSessionQuestions
 
 // credit of a session: how many tasks may be pushed now.
 func (s *session) room() int {

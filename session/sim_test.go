@@ -29,6 +29,7 @@ type world struct {
 	tamper  tamper
 	trace   *strings.Builder // nil: none
 	healed  bool
+	wire    bool // frames are encoded and decoded
 }
 
 // tamper breaks things on purpose, to show that the checks notice.
@@ -371,7 +372,7 @@ func (s *simWorker) freeze(d time.Duration) {
 		// claim meanwhile do nothing more.
 		now := s.clk.at(s.world.now)
 		for _, c := range slices.SortedFunc(maps.Keys(s.runs), Claim.Compare) {
-			if !s.w.Holds(now, c) {
+			if _, ok := s.w.Holds(now, c); !ok {
 				delete(s.runs, c)
 				s.endAgain(c)
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // simCP is a model of the CP path: names are cells with leases, claims are leases on
@@ -164,7 +165,9 @@ func (cp *simCP) serve() {
 				t.token++
 				t.lease = time.Second + w.span(time.Second)
 				t.holder, t.ends = x.want.Instance, w.now+int64(t.lease)
-				all = append(all, Assignment{Claim: t.claim(), Queue: t.queue, Lease: t.lease})
+				all = append(all, Assignment{Claim: t.claim(), Queue: t.queue, Lease: t.lease, Grant: &nornv1.Grant{
+					Task: &nornv1.Task{Id: t.claim().Task.String(), Queue: t.queue}, Token: t.token, LeaseSeconds: t.lease.Seconds(),
+				}})
 				w.tracef("cp: %v granted to w%d", w.name(t.claim()), x.want.Instance[0]-1)
 			}
 		}

@@ -25,6 +25,9 @@ func (t *simNet) toWorker(w *world, n *simNode, m Message) {
 		})
 		return
 	}
+	if w.wire {
+		m = w.overWire(m, true)
+	}
 	t.carry(w, m, func() {
 		m := m
 		if w.tamper.message != nil {
@@ -51,6 +54,9 @@ func (t *simNet) toNode(w *world, s *simWorker, n *simNode, m Message) {
 	life := n.life
 	if w.now < s.cut && !w.healed {
 		return
+	}
+	if w.wire {
+		m = w.overWire(m, false)
 	}
 	t.carry(w, m, func() {
 		if n.life != life {

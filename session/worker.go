@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -16,12 +17,12 @@ import (
 const (
 	// MaxTakes bounds the claims of a worker: all are in each heartbeat, and
 	// renewed as one batch.
-	MaxTakes = 10_000
+	MaxTakes = proto.MaxSessionTakes
 	// MaxQueues bounds the queues of a worker, as those of a claim request.
-	MaxQueues = 1_000
+	MaxQueues = proto.MaxClaimQueues
 	// maxUnacked bounds endings that wait to be acknowledged beyond MaxTakes; past
 	// it nothing new is taken, because the cluster does not keep up.
-	maxUnacked = 10_000
+	maxUnacked = proto.MaxSessionHeld - MaxTakes
 	// maxBars bounds the tasks of which the worker has said that it was not running
 	// them. Past it such questions are left unanswered, and come again.
 	maxBars = 65_536
@@ -83,7 +84,7 @@ type Start struct {
 	Check uint64 // above 0: a health check, see [Worker.CheckPassed]
 	Queue string
 	// Deadline is the mono ns at which the worker will be told to stop unless the
-	// claim is renewed; see [Worker.Deadline].
+	// claim is renewed; see [Worker.Holds].
 	Deadline int64
 	Grant    *nornv1.Grant
 }
@@ -289,7 +290,7 @@ func (w *Worker) send(b Body) {
 	if w.association == 0 {
 		return
 	}
-	w.stamp = max(w.stamp, w.now.Mono)
+	w.stamp = max(w.stamp, w.now.Mono, 1)
 	w.out.Send = append(w.out.Send, Message{Instance: w.cfg.Identity.Instance, Association: w.association, Stamp: w.stamp, Body: b})
 }
 

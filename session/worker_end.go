@@ -81,20 +81,23 @@ func (w *Worker) Kill(now clock.Time, why string) {
 	w.leaveIfDone()
 }
 
-// Holds tells whether the handler of a claim may go on right now. A program asks
-// before each update: the machine may have been frozen since the last one.
-func (w *Worker) Holds(now clock.Time, c Claim) bool {
+// Holds tells whether the handler of a claim may go on right now, and gives the mono
+// ns up to which it may unless the claim is renewed. A program asks before each
+// update: the machine may have been frozen since the last one.
+func (w *Worker) Holds(now clock.Time, c Claim) (deadline int64, ok bool) {
 	h := w.has.all[c]
-	return h != nil && h.phase == running && h.renewable(now.Mono) && w.life.at(now.Mono) != MustDie
+	if h == nil || h.phase != running || !h.renewable(now.Mono) || w.life.at(now.Mono) == MustDie {
+		return 0, false
+	}
+	return h.deadline, true
 }
 
-// Deadline is the mono ns up to which the worker believes in a claim; 0 when it
-// does not hold it.
-func (w *Worker) Deadline(c Claim) int64 {
-	if h := w.has.all[c]; h != nil {
-		return h.deadline
-	}
-	return 0
+// Stamp gives the stamp for a frame that is sent now, also one without messages: the
+// node can hand out tasks by it.
+func (w *Worker) Stamp(now clock.Time) int64 {
+	w.advance(now)
+	w.stamp = max(w.stamp, w.now.Mono, 1)
+	return w.stamp
 }
 
 // WorkerInfo is a worker as its program sees it, as of the last step.

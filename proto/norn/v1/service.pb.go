@@ -52,6 +52,9 @@ const (
 	Method_METHOD_SET_QUEUE   Method = 20
 	Method_METHOD_CLUSTER     Method = 21
 	Method_METHOD_VERIFY      Method = 22
+	Method_METHOD_SESSION     Method = 23
+	Method_METHOD_WORKERS     Method = 24
+	Method_METHOD_SET_WORKER  Method = 25
 )
 
 // Enum value maps for Method.
@@ -80,6 +83,9 @@ var (
 		20: "METHOD_SET_QUEUE",
 		21: "METHOD_CLUSTER",
 		22: "METHOD_VERIFY",
+		23: "METHOD_SESSION",
+		24: "METHOD_WORKERS",
+		25: "METHOD_SET_WORKER",
 	}
 	Method_value = map[string]int32{
 		"METHOD_UNSPECIFIED": 0,
@@ -105,6 +111,9 @@ var (
 		"METHOD_SET_QUEUE":   20,
 		"METHOD_CLUSTER":     21,
 		"METHOD_VERIFY":      22,
+		"METHOD_SESSION":     23,
+		"METHOD_WORKERS":     24,
+		"METHOD_SET_WORKER":  25,
 	}
 )
 
@@ -3843,7 +3852,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\xb7\x03\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\xf6\x03\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -3871,7 +3880,10 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rMETHOD_QUEUES\x10\x13\x12\x14\n" +
 	"\x10METHOD_SET_QUEUE\x10\x14\x12\x12\n" +
 	"\x0eMETHOD_CLUSTER\x10\x15\x12\x11\n" +
-	"\rMETHOD_VERIFY\x10\x16*e\n" +
+	"\rMETHOD_VERIFY\x10\x16\x12\x12\n" +
+	"\x0eMETHOD_SESSION\x10\x17\x12\x12\n" +
+	"\x0eMETHOD_WORKERS\x10\x18\x12\x15\n" +
+	"\x11METHOD_SET_WORKER\x10\x19*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
 	"\x12WRITE_LEVEL_QUORUM\x10\x00\x12\x13\n" +
