@@ -217,7 +217,7 @@ func random(t *rapid.T, tb testing.TB) *Definition {
 // of times, every instant up to the watermark is launched, waiting or skipped,
 // and no other is.
 func TestLife(t *testing.T) {
-	for range 20 { // a hundred lives take some ms
+	for range 5 { // a hundred lives take some ms
 		rapid.Check(t, func(r *rapid.T) { live(t, r) })
 	}
 }

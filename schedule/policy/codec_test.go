@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+func FuzzReadState(f *testing.F) {
+	full := State{
+		Watermark: noon, Shown: -5, Last: Run{Instant: noon - 1, Begun: noon + 1, Status: Failed, Handled: true}, Queued: 1 << 62,
+		Launches: 1<<64 - 1, Gap: Span{1, 2}, Barred: Span{-1 << 63, 1<<63 - 1},
+	}
+	f.Add(State{}.Append(nil))
+	f.Add(full.Append(nil))
+	f.Add([]byte{1, 0, 0, 0x80})
+	f.Add([]byte{2, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := ReadState(b)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) || s != (State{}) {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			return
+		}
+		again, err := ReadState(s.Append(nil))
+		if err != nil || again != s {
+			t.Fatalf("%+v is read as %+v, %v", s, again, err)
+		}
+	})
+}
+
+func TestStateAsBytes(t *testing.T) {
+	s := State{
+		Watermark: noon, Shown: noon / second, Last: Run{Instant: noon, Begun: noon + 1, Status: Open, Handled: true}, Queued: noon + 2,
+		Launches: 300, Gap: Span{noon - 2, noon - 1}, Barred: Span{noon + 3, noon + 4},
+	}
+	b := s.Append([]byte("x"))
+	got, err := ReadState(b[1:])
+	if err != nil || got != s || b[0] != 'x' {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := range len(b) - 1 {
+		if _, err := ReadState(b[1:][:n]); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%d of %d bytes: %v", n, len(b)-1, err)
+		}
+	}
+	if _, err := ReadState(append(bytes.Clone(b[1:]), 0)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a byte more: %v", err)
+	}
+	// What is committed must be readable by later releases.
+	if got := (State{Watermark: 1, Launches: 2}).Append(nil); !bytes.Equal(got, []byte{1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2}) {
+		t.Errorf("the form has changed: %v", got)
+	}
+}
