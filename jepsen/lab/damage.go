@@ -95,7 +95,8 @@ func (n disk) cloned() error {
 	at.started, at.ending = nil, nil
 	at.listen, at.peer, at.http = shifted(p.listen), shifted(p.peer), shifted(p.http)
 	at.advertise = at.peer
-	if err := n.begin(twin); err != nil {
+	twin.may(true)
+	if err := n.attempt(twin); err != nil {
 		return err
 	}
 	defer func() { _ = twin.kill() }()
@@ -153,11 +154,12 @@ func (n disk) damaged(how string, do func(n disk, file string) error) error {
 // reopened starts a node whose directory may be of no use. Where it says so and
 // ends, an operator would wipe it: so does the run.
 func (n disk) reopened(p *process) error {
-	if err := n.begin(p); err != nil {
+	p.may(true)
+	if err := n.attempt(p); err != nil {
 		return err
 	}
-	p.may()
 	if !p.ends(6 * time.Second) {
+		p.may(false)
 		n.does("%s runs with it", p.name)
 		return nil
 	}

@@ -36,7 +36,7 @@ func (l *lab) disks(ctx context.Context, events []*history.Event) error {
 	}
 	acked, sent := tasksOf(events)
 	for _, p := range l.members() {
-		has, err := tasksOn(filepath.Join(p.data, "facts"))
+		has, err := tasksOn(filepath.Join(p.disk(), "facts"))
 		if err != nil {
 			return err
 		}

@@ -169,8 +169,15 @@ func (l *lab) add() (*process, error) {
 	return p, l.volume(l, p)
 }
 
-// begin starts a node that joins the others; it does not wait.
+// begin starts a node that joins the others; it does not wait. That the program
+// ends before it is told to is a finding.
 func (l *lab) begin(p *process) error {
+	p.may(false)
+	return l.attempt(p)
+}
+
+// attempt starts a node that may end by itself, with an error.
+func (l *lab) attempt(p *process) error {
 	var more []string
 	for _, other := range l.nodes {
 		if other != p && !other.gone && other.cmd != nil {

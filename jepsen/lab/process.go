@@ -21,6 +21,8 @@ type process struct {
 	data string
 	log  string // file
 	args []string
+	kept string // where data really is, when a mood is between; else ""
+	mood *mood
 
 	mu     sync.Mutex // guards what follows
 	cmd    *exec.Cmd  // the latest; nil before the first
@@ -47,7 +49,6 @@ func (p *process) start(more ...string) error {
 		"--peer-advertise", p.advertise, "--http-listen", p.http, "--log-format", "json",
 	}, p.args, more)
 	cmd := exec.Command(line[0], line[1:]...)
-	p.mayEnd = false
 	cmd.Stdout, cmd.Stderr = log, log
 	attach(cmd)
 	if err := cmd.Start(); err != nil {
@@ -171,9 +172,17 @@ func (l *lab) hurt(p *process, is bool) {
 	p.hurt, p.since = is, time.Now()
 }
 
-// may lets the program end by itself.
-func (p *process) may() {
+// may says whether the program may end by itself.
+func (p *process) may(end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mayEnd = true
+	p.mayEnd = end
+}
+
+// disk is where the node's files can be read without a mood.
+func (p *process) disk() string {
+	if p.kept != "" {
+		return p.kept
+	}
+	return p.data
 }

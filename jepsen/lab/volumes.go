@@ -85,7 +85,7 @@ func (n *nemesis) filled() error {
 		left = 40 << 20 // under the reserve, over what ends the program
 	}
 	n.hurt(p, true)
-	p.may()
+	p.may(true)
 	defer n.hurt(p, false)
 	n.does("fill the disk of %s but for %d MiB", p.name, left>>20)
 	ballast := filepath.Join(p.data, "ballast")
@@ -101,6 +101,7 @@ func (n *nemesis) filled() error {
 		n.does("%s had ended with status %d; start it", p.name, p.cmd.ProcessState.ExitCode())
 		return n.begin(p)
 	}
+	p.may(false)
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (n *nemesis) unplugged(k int) error {
 	all := n.some(k)
 	n.does("power loss of %s", names(all))
 	for _, p := range all {
-		p.may()
+		p.may(true)
 		if err := powerOff(p.data); err != nil {
 			return err
 		}

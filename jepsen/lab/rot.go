@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// rotten are the faults of a disk that a program writes to, by a file system
+// between it and the disk (F7, F10).
+func rotten() []Fault {
+	fault := func(name, about string, run func(rot) error) Fault {
+		return Fault{Name: name, About: about, needs: fuse, volume: between, run: func(n *nemesis) error { return run(rot{n}) }}
+	}
+	return []Fault{
+		fault("fsync-error", "fsync of one node fails; it must end and not try again (F7)", func(r rot) error { return r.fails("fsync", true) }),
+		fault("write-error", "writes of one node fail (F7)", func(r rot) error { return r.fails("write", true) }),
+		fault("read-error", "some reads of one node fail while it starts and runs (F7)", rot.unreadable),
+		fault("slow-disk", "fsync of one node takes up to two seconds (F10)", rot.slow),
+	}
+}
+
+// mood is what a disk does to those who use it. The zero mood is a good one.
+type mood struct {
+	failed atomic.Int64 // calls that were failed
+
+	mu    sync.Mutex // guards what follows
+	fails string     // fsync, write or read
+	every int        // how many calls there are to one that fails
+	calls int
+	late  time.Duration
+}
+
+// set changes it: one of so many calls of a kind fails, fsync is late.
+func (m *mood) set(fails string, every int, late time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fails, m.every, m.late = fails, every, late
+}
+
+// of is what becomes of a call.
+func (m *mood) of(call string) syscall.Errno {
+	m.mu.Lock()
+	fails, late := m.fails == call, m.late
+	if fails {
+		m.calls++
+		fails = m.calls%m.every == 0
+	}
+	m.mu.Unlock()
+	if fails {
+		m.failed.Add(1)
+		return syscall.EIO
+	}
+	if late > 0 && call == "fsync" {
+		<-time.After(late)
+	}
+	return 0
+}
+
+// between mounts a file system over the directory of a node, which is kept
+// beside it.
+func between(_ *lab, p *process) error {
+	p.kept, p.mood = p.data+".kept", &mood{}
+	if err := os.Mkdir(p.kept, 0o700); err != nil {
+		return err
+	}
+	return mountRot(p.kept, p.data, p.mood)
+}
+
+// rot is the nemesis of disks in use.
+type rot struct{ *nemesis }
+
+// fails: calls of one kind fail for a while. The node must end where it cannot
+// know any more what is on its disk.
+func (n rot) fails(call string, mustEnd bool) error {
+	p := n.one()
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	p.may(true)
+	before := p.mood.failed.Load()
+	n.does("every %s of %s fails", call, p.name)
+	p.mood.set(call, 1, 0)
+	ended := p.ends(time.Duration(5+n.rnd.IntN(6)) * time.Second)
+	if mustEnd && !ended {
+		ended = p.ends(patience)
+	}
+	p.mood.set("", 1, 0)
+	failed := p.mood.failed.Load() - before
+	n.does("%d have failed", failed)
+	if mustEnd && failed > 0 && !ended {
+		n.found("persistence", "%s goes on after %d failed calls of %s", p.name, failed, call) // I17
+	}
+	if !ended {
+		p.may(false)
+		return nil
+	}
+	n.does("%s had ended with status %d (%s); start it", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+	return n.begin(p)
+}
+
+// unreadable: a node starts, and some of what it reads cannot be read. It may
+// end, saying so; it may not take what it cannot read for absent.
+func (n rot) unreadable() error {
+	p, every := n.one(), 2+n.rnd.IntN(30)
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	n.does("kill -9 %s, start it; one of %d reads fails", p.name, every)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	before := p.mood.failed.Load()
+	p.mood.set("read", every, 0)
+	p.may(true)
+	if err := n.attempt(p); err != nil {
+		return err
+	}
+	ended := p.ends(time.Duration(3+n.rnd.IntN(6)) * time.Second)
+	p.mood.set("", 1, 0)
+	n.does("%d have failed", p.mood.failed.Load()-before)
+	if !ended {
+		p.may(false)
+		return nil
+	}
+	n.does("%s had ended with status %d (%s); start it", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+	return n.begin(p)
+}
+
+func (n rot) slow() error {
+	p, late := n.one(), n.upTo(2*time.Second)
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	n.does("every fsync of %s takes %v", p.name, late.Round(time.Millisecond))
+	p.mood.set("", 1, late)
+	n.wait(3*time.Second, 10*time.Second)
+	p.mood.set("", 1, 0)
+	return nil
+}

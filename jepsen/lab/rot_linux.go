@@ -1,0 +1,104 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	fusewire "github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// fuse says why this machine allows no file system of ours; nil when it does.
+func fuse(*Config) error {
+	if err := privileged("umount"); err != nil {
+		return err
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return notRun("needs /dev/fuse")
+	}
+	return nil
+}
+
+// mountRot shows a directory at another one, through a mood. Whoever unmounts it
+// ends it.
+func mountRot(kept, at string, m *mood) error {
+	root, err := fs.NewLoopbackRoot(kept)
+	if err != nil {
+		return err
+	}
+	loopback, ok := root.(*fs.LoopbackNode)
+	if !ok {
+		return notRun("go-fuse has no loopback nodes here")
+	}
+	o := &fs.Options{}
+	o.DirectMountStrict, o.FsName, o.Name = true, "norn-lab", "rot"
+	_, err = fs.Mount(at, &rotNode{loopback, m}, o)
+	return err
+}
+
+// rotNode is a file or directory whose files have a mood.
+type rotNode struct {
+	*fs.LoopbackNode
+	mood *mood
+}
+
+// WrapChild makes what is in a directory of the same kind.
+func (n *rotNode) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedder {
+	if child, ok := ops.(*fs.LoopbackNode); ok {
+		return &rotNode{child, n.mood}
+	}
+	return ops
+}
+
+// Open opens a file.
+func (n *rotNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	f, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
+	return n.wrap(f), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno // no cache: every read is ours
+}
+
+// Create makes a file.
+func (n *rotNode) Create(ctx context.Context, name string, flags, mode uint32, out *fusewire.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	return inode, n.wrap(f), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno
+}
+
+func (n *rotNode) wrap(f fs.FileHandle) fs.FileHandle {
+	if file, ok := f.(*fs.LoopbackFile); ok {
+		return &rotFile{file, n.mood}
+	}
+	return f
+}
+
+// rotFile is an open file with a mood.
+type rotFile struct {
+	*fs.LoopbackFile
+	mood *mood
+}
+
+// PassthroughFd keeps the kernel from going past us.
+func (f *rotFile) PassthroughFd() (int, bool) { return 0, false }
+
+// Read reads, unless the mood is against it.
+func (f *rotFile) Read(ctx context.Context, b []byte, at int64) (fusewire.ReadResult, syscall.Errno) {
+	if errno := f.mood.of("read"); errno != 0 {
+		return nil, errno
+	}
+	return f.LoopbackFile.Read(ctx, b, at)
+}
+
+// Write writes, unless the mood is against it.
+func (f *rotFile) Write(ctx context.Context, b []byte, at int64) (uint32, syscall.Errno) {
+	if errno := f.mood.of("write"); errno != 0 {
+		return 0, errno
+	}
+	return f.LoopbackFile.Write(ctx, b, at)
+}
+
+// Fsync syncs, unless the mood is against it.
+func (f *rotFile) Fsync(ctx context.Context, flags uint32) syscall.Errno {
+	if errno := f.mood.of("fsync"); errno != 0 {
+		return errno
+	}
+	return f.LoopbackFile.Fsync(ctx, flags)
+}
