@@ -32,7 +32,7 @@ type Backlog struct {
 // Backlog looks at the table.
 func (o *Outbox) Backlog(ctx context.Context, db Queryer) (b Backlog, err error) {
 	for aside, n := range []*int{&b.Waiting, &b.Aside} {
-		if err := o.table.one(ctx, db, n, "SELECT COUNT(*) FROM (SELECT 1 FROM TABLE WHERE aside = ? LIMIT ?) AS counted", aside, countMost); err != nil {
+		if err := o.table.one(ctx, db, "SELECT COUNT(*) FROM (SELECT 1 FROM TABLE WHERE aside = ? LIMIT ?) AS counted", []any{aside, countMost}, n); err != nil {
 			return b, fmt.Errorf("outbox: counting rows: %w", err)
 		}
 	}
@@ -43,26 +43,40 @@ func (o *Outbox) Backlog(ctx context.Context, db Queryer) (b Backlog, err error)
 // oldest is when the row with the lowest ID of those that wait was written: IDs
 // are in the order of time but for those of unique keys.
 func (t table) oldest(ctx context.Context, db Queryer) (time.Time, error) {
+	var text string
 	var created int64
-	err := t.one(ctx, db, &created, "SELECT created FROM TABLE WHERE aside = 0 ORDER BY id LIMIT 1")
+	err := t.one(ctx, db, "SELECT id, created FROM TABLE WHERE aside = 0 ORDER BY id LIMIT 1", nil, &text, &created)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return time.Time{}, nil
 	case err != nil:
 		return time.Time{}, fmt.Errorf("outbox: looking for the oldest row: %w", err)
 	}
-	return time.UnixMilli(created).UTC(), nil
+	return written(text, created), nil
 }
 
-// one reads a single value; sql.ErrNoRows when there is none.
-func (t table) one(ctx context.Context, db Queryer, into any, statement string, args ...any) error {
+// written is when a row was written: the time of its ID, which is what the
+// cluster judges too, or the column where the ID does not say. Writers in plain
+// SQL leave the column zero.
+func written(text string, created int64) time.Time {
+	switch task, err := id.Parse(text); {
+	case err == nil && task.Kind() == id.KindTask:
+		return task.Time()
+	case created != 0:
+		return time.UnixMilli(created).UTC()
+	}
+	return time.Time{}
+}
+
+// one reads a single row; sql.ErrNoRows when there is none.
+func (t table) one(ctx context.Context, db Queryer, statement string, args []any, into ...any) error {
 	rows, err := db.QueryContext(ctx, t.sql(statement), args...)
 	if err != nil {
 		return err
 	}
 	err = sql.ErrNoRows
 	if rows.Next() {
-		err = rows.Scan(into)
+		err = rows.Scan(into...)
 	} else if rows.Err() != nil {
 		err = rows.Err()
 	}
@@ -84,7 +98,7 @@ func (o *Outbox) Aside(ctx context.Context, db Queryer, after string, limit int)
 		if err := rows.Scan(&a.ID, &a.Queue, &created, &a.Attempts, &reason); err != nil {
 			return nil, errors.Join(fmt.Errorf("outbox: listing rows: %w", err), rows.Close())
 		}
-		a.Created, a.Reason = time.UnixMilli(created).UTC(), reason.String
+		a.Created, a.Reason = written(a.ID, created), reason.String
 		out = append(out, a)
 	}
 	return out, errors.Join(rows.Err(), rows.Close())
@@ -103,7 +117,7 @@ func (o *Outbox) Retry(ctx context.Context, db Execer, task string) error {
 // is no such row.
 func (o *Outbox) Rename(ctx context.Context, db Queryer, task string) (id.ID, error) {
 	var options sql.NullString
-	err := o.table.one(ctx, db, &options, "SELECT options FROM TABLE WHERE id = ? AND aside = 1", task)
+	err := o.table.one(ctx, db, "SELECT options FROM TABLE WHERE id = ? AND aside = 1", []any{task}, &options)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return id.ID{}, fmt.Errorf("%w: %s", ErrNotAside, task)

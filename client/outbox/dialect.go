@@ -120,24 +120,25 @@ func (t table) schema() []string {
   options  %s, -- JSON: what else there is to say about the task
   created  BIGINT NOT NULL DEFAULT 0, -- ms since 1970
   due      BIGINT NOT NULL DEFAULT 0, -- ms since 1970: not sent before
+  error    TEXT, -- why it was refused last
   attempts INTEGER NOT NULL DEFAULT 0, -- how often the cluster has refused it
-  aside    SMALLINT NOT NULL DEFAULT 0, -- 1: refused for good
-  error    %s -- why it was refused last
+  aside    SMALLINT NOT NULL DEFAULT 0%s -- 1: refused for good
 `
-	index := t.name[strings.LastIndexByte(t.name, '.')+1:] + "_due"
+	plain := t.name[strings.LastIndexByte(t.name, '.')+1:]
+	index := plain + "_due"
+	create := "CREATE TABLE IF NOT EXISTS " + t.name + " (\n"
 	switch t.dialect {
 	case MySQL:
-		return []string{"CREATE TABLE IF NOT EXISTS " + t.name + " (\n" +
-			strings.TrimSuffix(fmt.Sprintf(columns, "CHAR(27) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "LONGBLOB", "MEDIUMTEXT", "TEXT"), "-- why it was refused last\n") +
-			", -- why it was refused last\n  KEY " + index + " (aside, due, id)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n"}
-	case SQLite:
+		return []string{create + fmt.Sprintf(columns, "CHAR(27) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "LONGBLOB", "MEDIUMTEXT", ",") +
+			"  KEY " + index + " (aside, due, id)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n"}
+	case SQLite: // where the schema belongs to the index, not to its table
 		return []string{
-			"CREATE TABLE IF NOT EXISTS " + t.name + " (\n" + fmt.Sprintf(columns, "TEXT NOT NULL", "BLOB", "TEXT", "TEXT") + ");\n",
-			"CREATE INDEX IF NOT EXISTS " + t.name + "_due ON " + index[:len(index)-len("_due")] + " (aside, due, id);\n",
+			create + fmt.Sprintf(columns, "TEXT NOT NULL", "BLOB", "TEXT", "") + ");\n",
+			"CREATE INDEX IF NOT EXISTS " + t.name + "_due ON " + plain + " (aside, due, id);\n",
 		}
 	}
 	return []string{
-		"CREATE TABLE IF NOT EXISTS " + t.name + " (\n" + fmt.Sprintf(columns, `VARCHAR(27) COLLATE "C"`, "BYTEA", "TEXT", "TEXT") + ");\n",
+		create + fmt.Sprintf(columns, `VARCHAR(27) COLLATE "C"`, "BYTEA", "TEXT", "") + ");\n",
 		"CREATE INDEX IF NOT EXISTS " + index + " ON " + t.name + " (aside, due, id);\n",
 	}
 }

@@ -85,7 +85,8 @@ type Aside struct {
 	ID string
 	// Queue is "" in a row that could not be read.
 	Queue string
-	// Created is when the row was written, by the clock of who wrote it.
+	// Created is when the row was written, by the clock of who wrote it; zero where
+	// nothing says so.
 	Created time.Time
 	// Attempts is how often it was sent.
 	Attempts int
@@ -191,7 +192,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			failures++
 			pause = backoff(failures-1, firstPause, longestPause)
 			r.failed(err, failures, pause)
-		case !more:
+		case !more && !r.cfg.ExitWhenEmpty:
 			pause = r.cfg.Poll
 		}
 		if err == nil {

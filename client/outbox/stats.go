@@ -76,7 +76,7 @@ func (r *Relay) settled(t *taken, done int, refused []refusal) {
 		}
 		a := Aside{ID: one.id, Attempts: 1, Reason: short(one.err)}
 		if read := byID[one.id]; read != nil {
-			a.Queue, a.Created, a.Attempts = read.queue, time.UnixMilli(read.created).UTC(), read.attempts+1
+			a.Queue, a.Created, a.Attempts = read.queue, written(one.id, read.created), read.attempts+1
 		}
 		r.log.Error("outbox: row set aside", "task", a.ID, "queue", a.Queue, "written", a.Created, "error", one.err)
 		if r.cfg.OnAside != nil {

@@ -75,7 +75,7 @@ else is tried again, for ever. SIGINT or SIGTERM: what is on its way is finished
 	f.DurationVar(&cfg.Lease, "lease", 0, "with leases: how long the rows of a relay that dies wait (default 30s)")
 	f.DurationVar(&cfg.Timeout, "batch-timeout", outbox.DefaultTimeout, "how long Norn may take for a batch")
 	f.DurationVar(&cfg.Horizon, "gc-grace", outbox.DefaultHorizon, "as the servers have it: warn when a row has waited for half of it")
-	write := f.StringP("write", "w", "quorum", "copies on disk before a row is deleted: one, quorum, all or a `number`")
+	write := f.StringP("write", "w", "quorum", "wait for so many durable `copies` before a row is deleted: one, quorum, all or a number")
 	f.BoolVar(&cfg.ExitWhenEmpty, "exit-when-empty", false, "end once nothing is due")
 	f.StringVar(&listen, "metrics-listen", "", "serve /metrics and /readyz at this `address`")
 	var flags *outboxFlags
