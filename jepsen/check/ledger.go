@@ -26,13 +26,19 @@ type LedgerOptions struct {
 	// anywhere between its request and its answer.
 	Wall, Skew int64
 	// Passing is for how long a ready task may be passed over, ns; 0: for ever.
+	// Healthy are the times, ns, in which that counts, because no fault keeps a
+	// leader from knowing or granting; none: always.
 	Passing int64
+	Healthy []Window
 	// Retention is the least time for which finished tasks are kept, ns; 0: for ever.
 	Retention int64
 	// Search bounds the time of each search for an order of a task's or a cell's
 	// operations; 0: ten seconds.
 	Search time.Duration
 }
+
+// Window is a time of a history, ns.
+type Window struct{ From, To int64 }
 
 // maxViolations is how many of one checker are kept with their text: the first
 // few tell what is wrong, the number tells how often.

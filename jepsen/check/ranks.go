@@ -31,8 +31,8 @@ type waiting struct {
 	// ended. granted is the last time at which its first claim may have been made,
 	// never if it was not claimed by anybody known.
 	from, to, granted int64
-	// first and last are the times between which worse tasks, enqueued well after
-	// it, were surely granted while it waited.
+	// first and last are the times between which clearly worse tasks were surely
+	// granted while it waited.
 	first, last int64
 	g           *grant
 }
@@ -142,9 +142,14 @@ func (l *Ledger) walk(line []*waiting, passed func(better, worse *waiting, lo, h
 	}
 }
 
-// waits (I10): no ready task waits for longer than Passing while others of the
-// same queue and priority that were enqueued at least as much later are
-// granted. Judged are the first grants of tasks.
+// healthy tells whether nothing was wrong from one time to another.
+func (l *Ledger) healthy(from, to int64) bool {
+	return len(l.o.Healthy) == 0 || slices.ContainsFunc(l.o.Healthy, func(w Window) bool { return w.From <= from && to <= w.To })
+}
+
+// waits (I10): no ready task waits for longer than Passing while others of its
+// queue are granted that are of lower priority, or of the same and were
+// enqueued at least as much later. Judged are the first grants of tasks.
 func (l *Ledger) waits() Result {
 	r := Result{Checker: "order"}
 	if l.o.Passing == 0 {
@@ -152,7 +157,7 @@ func (l *Ledger) waits() Result {
 	}
 	for _, line := range l.lines() {
 		l.walk(line, func(x, y *waiting, lo, hi int64) {
-			if x.a.spec.Priority != y.a.spec.Priority || y.a.asked < x.from+l.o.Passing {
+			if x.a.spec.Priority == y.a.spec.Priority && y.a.asked < x.from+l.o.Passing || !l.healthy(x.from, hi) {
 				return
 			}
 			known := x.first != never && x.last-x.first > l.o.Passing
