@@ -76,6 +76,9 @@ type Options struct {
 	Lossy bool
 }
 
+// many tells whether the history is of several nodes.
+func (o *Options) many() bool { return o.Unfenced || o.Elected }
+
 // unfenced are the invariants that hold at any time without fences.
 func unfenced(invariant string) bool {
 	switch invariant {

@@ -148,6 +148,8 @@ func TestCookedBooksAreFound(t *testing.T) {
 }
 
 // What looks like it and is allowed.
+//
+// Long because: it is a table.
 func TestBooksThatOnlyLookCooked(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    LedgerOptions

@@ -9,6 +9,8 @@ import (
 
 // Several nodes with elections: what fences keep is wrong at any time, what
 // only a late reading shows is not, and after settling all counts.
+//
+// Long because: it is a table.
 func TestElected(t *testing.T) {
 	claimed := func(play func(s *script, a id.ID)) func(*script) {
 		return func(s *script) {

@@ -26,9 +26,9 @@ type LedgerOptions struct {
 	// anywhere between its request and its answer.
 	Wall, Skew int64
 	// Passing is for how long a ready task may be passed over, ns; 0: for ever.
-	// Healthy are the times, ns, in which that counts, because no fault keeps a
-	// leader from knowing or granting; none: always.
 	Passing int64
+	// Healthy are the times in which that counts, because no fault keeps a leader
+	// from knowing or granting; none: always.
 	Healthy []Window
 	// Retention is the least time for which finished tasks are kept, ns; 0: for ever.
 	Retention int64

@@ -95,6 +95,13 @@ func newTask(i id.ID, p ring.Partition) *task {
 	}
 }
 
+// binds notes that the task is finished for good, if a majority says so.
+func (t *task) binds(asked *history.Event, now int64) {
+	if !asked.Weak {
+		t.bound.holds(now)
+	}
+}
+
 // hold finds a claim by its token.
 func (t *task) hold(token uint64) *hold {
 	i, ok := slices.BinarySearchFunc(t.holds, token, func(h *hold, token uint64) int { return cmp.Compare(h.token, token) })
@@ -204,10 +211,7 @@ func (c *Checker) maybeFailed(t *task, seen map[*task]bool) bool {
 // unclear tells whether somebody may hold a claim of a queue without having
 // heard of it. Between nodes a grant can get lost while its request is answered
 // without it.
-func (c *Checker) unclear(queue string) bool { return c.many() || c.queue(queue).asking > 0 }
-
-// many tells whether the history is of several nodes.
-func (c *Checker) many() bool { return c.o.Unfenced || c.o.Elected }
+func (c *Checker) unclear(queue string) bool { return c.o.many() || c.queue(queue).asking > 0 }
 
 // maybeBlocked tells whether a dependency may have cancelled the task.
 func (c *Checker) maybeBlocked(t *task, seen map[*task]bool) bool {

@@ -135,10 +135,10 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 	case history.Renew:
 		c.renewed(asked, t, want, got)
 	case history.Complete:
-		c.binds(asked, t)
+		t.binds(asked, c.now)
 		c.known(asked, t, t.completion(want.Token), &t.completed, got, "completion")
 	case history.Cancel:
-		c.binds(asked, t)
+		t.binds(asked, c.now)
 		c.known(asked, t, &t.cancelled, &t.cancelled, got, "cancellation")
 		c.observeState(asked, t, got.State)
 	case history.Update:
@@ -160,13 +160,6 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 	}
 }
 
-// binds notes that a task is finished for good, if a majority says so.
-func (c *Checker) binds(asked *history.Event, t *task) {
-	if !asked.Weak {
-		t.bound.holds(c.now)
-	}
-}
-
 // known holds an acknowledgement of one write against what was known before:
 // what was acknowledged once has existed ever since, and what is said to have
 // existed was asked for before, by this write or another one to the same end.
@@ -174,7 +167,7 @@ func (c *Checker) known(asked *history.Event, t *task, f, end *fact, got *histor
 	switch {
 	case !got.Existed && f.before(asked.At) && !c.forgettable(t, false):
 		c.fail(Lost, t, "its %s was acknowledged before and is new again", what)
-	case got.Existed && !c.many() && end.asked == 1 && end.since == never && end.first == asked.At:
+	case got.Existed && !c.o.many() && end.asked == 1 && end.since == never && end.first == asked.At:
 		c.fail(Phantom, t, "its %s is said to have been there before anybody asked for it", what)
 	}
 	f.holds(c.now)
@@ -244,20 +237,14 @@ func (c *Checker) claimLost(asked *history.Event, t *task, want *history.Item) {
 	}
 	if asked.Func == history.Renew {
 		if h.until > c.now && !h.over && !c.maybeEnded(t, h) {
-			c.taken(t, "the claim %x is refused %.3f s before its worker may give it up", h.token, float64(h.until-c.now)/1e9)
+			fail := c.breach
+			if c.o.Lossy {
+				fail = c.fail // where disks get lost, claims may
+			}
+			fail(Lost, t, "the claim %x is refused %.3f s before its worker may give it up", h.token, float64(h.until-c.now)/1e9)
 		}
 		h.over = true
 	}
-}
-
-// taken keeps the violation that a worker's claim was taken from it. Where
-// disks get lost, claims may.
-func (c *Checker) taken(t *task, format string, args ...any) {
-	if c.o.Lossy {
-		c.fail(Lost, t, format, args...)
-		return
-	}
-	c.breach(Lost, t, format, args...)
 }
 
 // maybeEnded tells whether a claim that its worker believes in may have been
