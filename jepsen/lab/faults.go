@@ -18,11 +18,12 @@ func Faults() []Fault {
 		{Name: "restart", About: "SIGTERM one node, start it again (F13)", run: (*nemesis).restarted},
 		{Name: "rolling", About: "SIGTERM and start each node in turn (F13)", run: (*nemesis).rolling},
 		{Name: "partition", About: "cut one node off and heal, then kill, wipe and rejoin another (F3, F14)", run: (*nemesis).cutAndWiped},
-	}, cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), absent())
+	}, hunts(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), absent())
 }
 
-func (n *nemesis) killed(k int) error {
-	all := n.some(k)
+func (n *nemesis) killed(k int) error { return n.killedThese(n.some(k)) }
+
+func (n *nemesis) killedThese(all []*process) error {
 	n.does("kill -9 %s", names(all))
 	for _, p := range all {
 		if err := p.kill(); err != nil {
@@ -39,8 +40,9 @@ func (n *nemesis) killed(k int) error {
 	return nil
 }
 
-func (n *nemesis) paused(k int) error {
-	all := n.some(k)
+func (n *nemesis) paused(k int) error { return n.pausedThese(n.some(k)) }
+
+func (n *nemesis) pausedThese(all []*process) error {
 	n.does("SIGSTOP %s", names(all))
 	for _, p := range all {
 		if err := p.pause(true); err != nil {
