@@ -87,6 +87,10 @@ func TestBoundsGrowWithAge(t *testing.T) {
 	w := newWorld(2)
 	w.mustExchange(t, 1, ms, 0, ms)
 	before, _ := w.known(1)
+	// The peer's clock was not there yet when the time was read a little earlier.
+	if o := w.p.Offsets(clock.Time{Wall: w.here().Wall - second, Mono: w.here().Mono - second}); o[0].ErrorNs != before.ErrorNs+second/1_000_000*drift {
+		t.Errorf("a second before the sample the error is %d, at it %d", o[0].ErrorNs, before.ErrorNs)
+	}
 	w.now += 5 * second
 	if after, _ := w.known(1); after.ErrorNs-before.ErrorNs != 5*second/1_000_000*drift || after.Age != 5*time.Second {
 		t.Errorf("in 5 s the error grew by %d at %d ppm", after.ErrorNs-before.ErrorNs, drift)
