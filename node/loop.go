@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -18,6 +19,7 @@ type round struct {
 	durable  func() // waits until what was applied is; nil: nothing was
 	replies  []core.Reply
 	sends    []core.Send
+	commit   []register.Request
 	reads    []core.Read
 	snapshot store.Snapshot // for the reads; nil without
 }
@@ -59,7 +61,7 @@ func (n *Node) loop(ctx context.Context) {
 
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
-	r := round{replies: ready.Replies, sends: ready.Send, reads: ready.Reads}
+	r := round{replies: ready.Replies, sends: ready.Send, commit: ready.Commit, reads: ready.Reads}
 	if ready.Persist != nil {
 		r.durable = n.facts.Commit(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -71,15 +73,23 @@ func (n *Node) perform(ready *core.Ready) {
 		view := n.facts.Snapshot()
 		n.running.Go(func() { n.writeArchive(n.ctx, view, &ready.Archives[i]) })
 	}
-	for _, request := range ready.Register {
+	n.ask(ready.Register)
+	for i := range ready.Early {
+		n.members.network.Send(ready.Early[i].To, ready.Early[i].Message)
+	}
+	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 || len(r.commit) > 0 {
+		n.rounds <- r
+	}
+}
+
+// ask gives requests to the register.
+func (n *Node) ask(requests []register.Request) {
+	for _, request := range requests {
 		n.running.Go(func() {
 			n.register.Do(request, func(result registerResult) {
 				n.inbox.post(core.Registered{Result: result})
 			})
 		})
-	}
-	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 {
-		n.rounds <- r
 	}
 }
 
@@ -128,6 +138,7 @@ func (n *Node) syncer() {
 
 // release lets one durable round go.
 func (n *Node) release(r *round) {
+	n.ask(r.commit)
 	for i := range r.sends { // first: others wait for them, too
 		n.members.network.Send(r.sends[i].To, r.sends[i].Message)
 	}

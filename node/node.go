@@ -23,6 +23,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/transport"
+	"github.com/norn-dev/norn/vnode"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -166,7 +167,7 @@ func (n *Node) open() (err error) {
 	_, _ = rand.Read(seed[:])
 	n.core, err = core.Open(core.Config{
 		Self: n.self, Address: n.listener.Addr().String(), Zone: n.cfg.Zone, Cluster: n.cluster,
-		Eta: n.cfg.Eta, Buffer: n.cfg.Buffer, GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
+		Eta: n.cfg.Eta, Buffer: n.cfg.Buffer, Slack: vnode.SlackOf(n.cfg.Buffer), GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
 		Retry: crdt.Retry{
 			MaxAttempts: uint32(n.cfg.MaxAttempts), Initial: n.cfg.RetryInitial, Max: n.cfg.RetryMax,
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // Times of the simulated cluster that do not depend on the seed.
@@ -26,7 +27,7 @@ func (n *node) config() core.Config {
 	c := core.Config{
 		Self: n.self, Address: n.self.Node, Zone: "z1",
 		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.partitions, Replicas: 1},
-		Eta:     s.plan.eta, Buffer: s.plan.eta, GCGrace: s.plan.grace, Lease: s.plan.lease,
+		Eta:     s.plan.eta, Buffer: s.plan.eta, Slack: vnode.SlackOf(s.plan.eta), GCGrace: s.plan.grace, Lease: s.plan.lease,
 		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
 		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: s.plan.maxWaiters, MaxQueues: 100, MaxClaims: s.plan.maxClaims,
 		DiskReserve:     diskReserve,

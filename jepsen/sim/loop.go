@@ -49,7 +49,7 @@ func (n *node) turn() {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
-	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives, sends: ready.Send}
+	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives, sends: ready.Send, commit: ready.Commit}
 	if ready.Persist != nil {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -68,7 +68,13 @@ func (n *node) perform(ready *core.Ready) {
 	for _, q := range ready.Register {
 		n.ask(q)
 	}
-	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends) > 0 {
+	for i := range ready.Early {
+		n.s.fleet.send(n, &ready.Early[i])
+		if n.step() {
+			return
+		}
+	}
+	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends)+len(r.commit) > 0 {
 		n.waiting = append(n.waiting, r)
 	}
 	looking{n}.look(r, ready)
@@ -177,6 +183,9 @@ func (n *node) syncTime() time.Duration {
 
 // release lets a durable round go and tells whether the process died at it.
 func (n *node) release(r *round) bool {
+	for _, q := range r.commit {
+		n.ask(q)
+	}
 	for i := range r.sends {
 		n.s.fleet.send(n, &r.sends[i])
 		if n.step() {

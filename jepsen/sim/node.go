@@ -64,6 +64,7 @@ type round struct {
 	reads    []core.Read
 	archives []core.Archive
 	sends    []core.Send
+	commit   []register.Request
 	snapshot store.Snapshot
 }
 

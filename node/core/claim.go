@@ -27,12 +27,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		old, twice = parked.from, true
 	}
 	if twice {
-		// The two together must not get more than one may have. Mostly the client
-		// has given that connection up, but a frame that was late on its way may
-		// be the one that nobody waits for.
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
-		e.RetryAfter = time.Millisecond
-		c.refuse(old, e)
+		c.twice(old)
 	}
 	if c.repeat(now, w) {
 		return
@@ -55,13 +50,22 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	}
 }
 
+// twice sends a claim request away that came again: the two together must not
+// get more than one may have. Mostly the client has given that connection up, but
+// a frame that was late on its way may be the one that nobody waits for.
+func (c *Core) twice(old Origin) {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
+	e.RetryAfter = time.Millisecond
+	c.refuse(old, e)
+}
+
 // pursue grants what is there, here or elsewhere, or makes a request wait.
 func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.seeks.claim(now, w) {
 		return
 	}
 	if w.until <= now.Mono {
-		c.ready.Replies = append(c.ready.Replies, answer(now, w, nil, nil))
+		c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
 		return
 	}
 	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters || c.desk.bytes+w.bytes > maxWaitBytes {
@@ -130,11 +134,17 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
 	var refs []GrantRef
+	var pledges []*pledge
 	for _, g := range c.desk.granted(w) {
+		if len(grants) == w.max {
+			break
+		}
 		v := c.vnodes[g.Partition]
-		if _, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now); err != nil {
+		r, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now)
+		if err != nil {
 			continue
 		}
+		pledges = append(pledges, c.grants.add(g.Partition, g.Task, &r, false))
 		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{})
 		if !c.check(err) {
 			return true
@@ -145,7 +155,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		return false
 	}
 	c.desk.answered(w.key())
-	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received)}.owe(now)
 	return true
 }
 
@@ -154,6 +164,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 func (c *Core) grant(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
 	var refs []GrantRef
+	var pledges []*pledge
 	size := 0
 	free := c.cfg.MaxClaims - c.claimed()
 	if free <= 0 {
@@ -168,9 +179,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		d, err := v.Grant(c.tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
-			v.Follow() // and be elected again, for a new epoch
-			v.Announce()
-			c.ask(nil)
+			c.elector.unlead(ring.Partition(p)) // and be elected again, for a new epoch
 			continue
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)
@@ -183,6 +192,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		c.desk.remember(ref)
 		g := wireGrant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
+		pledges = append(pledges, c.grants.add(ring.Partition(p), d.Task.ID, r, false))
 		size += gproto.Size(g)
 	}
 	if len(grants) == 0 {
@@ -190,15 +200,16 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	}
 	c.stats.Claimed += uint64(len(grants))
 	c.desk.answered(w.key())
-	c.ready.Replies = append(c.ready.Replies, answer(now, w, grants, refs))
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received)}.owe(now)
 	return true
 }
 
-// answer is the reply to a claim request.
-func answer(now clock.Time, w *waiter, grants []*nornv1.Grant, refs []GrantRef) Reply {
+// answer is the reply to a claim request that was held for so long before it was
+// granted anything.
+func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []GrantRef) Reply {
 	return Reply{
 		To: w.from, Grants: refs,
-		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: time.Duration(now.Mono - w.received).Seconds()},
+		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: waited.Seconds()},
 	}
 }
 
@@ -211,13 +222,6 @@ func (c *Core) undelivered(now clock.Time, grants []GrantRef) {
 		return
 	}
 	for _, g := range grants {
-		// The claim may have ended by other means meanwhile; then there is
-		// nothing to free.
-		if _, err := c.vnodes[g.Partition].Release(c.tx, g.Task, g.Token, now); damaged(err) {
-			c.check(err)
-			return
-		} else if err == nil {
-			c.stats.Undelivered++
-		}
+		c.grants.takeBack(now, g)
 	}
 }

@@ -189,7 +189,7 @@ func TestFactsOfAnotherPartitionAreRefused(t *testing.T) {
 	wrong := (facts.Parts[0].Partition + 1) % partitions
 	bad := facts.Parts[0].Facts[0]
 	bad.Body = append([]byte{}, 0)
-	facts.Parts = []PartFacts{{wrong, facts.Parts[0].Facts}, {partitions, nil}, {facts.Parts[0].Partition, []crdt.Fact{bad}}}
+	facts.Parts = []PartFacts{{Partition: wrong, Facts: facts.Parts[0].Facts}, {Partition: partitions}, {Partition: facts.Parts[0].Partition, Facts: []crdt.Fact{bad}}}
 	r.post = []letter{{0, 1, &facts}}
 	r.deliver(0)
 	answer := r.post[0].message.(*FactsTaken)
@@ -209,6 +209,7 @@ func TestATaskFromAnotherNodeIsKnownHere(t *testing.T) {
 	r.settle()
 	for i := range r.peers {
 		ask := r.send(i, &nornv1.QueuesRequest{})
+		r.settle()
 		if q := r.peers[i].replies[ask].Message.(*nornv1.QueuesReply).Queues; len(q) != 1 || q[0].Count.GetWaiting() != 1 {
 			t.Fatalf("node %d lists %v", i, q)
 		}
@@ -217,6 +218,7 @@ func TestATaskFromAnotherNodeIsKnownHere(t *testing.T) {
 	r.settle()
 	claim := func() []*nornv1.Grant {
 		ask := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5, Worker: "w"})
+		r.settle()
 		return r.peers[0].replies[ask].Message.(*nornv1.ClaimReply).Grants
 	}
 	g := claim()
@@ -238,6 +240,7 @@ func TestTheLeaderHandsOutWhatOthersTookIn(t *testing.T) {
 	r.enqueue(2, task, nil)
 	r.settle()
 	ask := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Worker: "w"})
+	r.settle()
 	grants := r.peers[0].replies[ask].Message.(*nornv1.ClaimReply).Grants
 	if len(grants) != 1 || grants[0].Task.Id != task.String() {
 		t.Fatalf("%v", grants)

@@ -30,6 +30,7 @@ type Config struct {
 
 	Eta      time.Duration // bound on clock difference and delay
 	Buffer   time.Duration // added to a lease before it may lapse; >= Eta
+	Slack    time.Duration // how much later than its own rule says a leader ends a lapsed claim: its followers heard of it later
 	GCGrace  time.Duration // older unknown IDs are refused
 	Lease    time.Duration // default lease
 	Retry    crdt.Retry    // default retry policy
@@ -61,6 +62,9 @@ type Stats struct {
 	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
 	Stale                                           uint64 // times that facts of a task were left with a node outside the cohort: below the horizon and unknown here
+	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
+	Elected, Defeated                               uint64 // candidacies of this node
+	Passed                                          uint64 // grants taken back because they did not reach a majority
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	Waiting                                         int    // requests that wait
 	Claims                                          int    // tasks under a claim
@@ -68,38 +72,41 @@ type Stats struct {
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	cfg     Config
-	tx      *store.Overlay
-	vnodes  []*vnode.Vnode
-	cells   []register.Cell
-	ids     *id.Generator
-	desk    *desk
-	logs    *followers
-	ready   Ready
-	stats   Stats
-	joined  bool   // the register has answered once
-	askAt   int64  // when to ask the register again, mono ns; 0: no need
-	taken   uint64 // requests taken in
-	limited bool   // claims were held back by MaxClaims
-	tag     uint64
-	pending map[uint64]errand
-	links   *links
-	queues  *queues
-	collect *collector
-	writes  *writes
-	repairs *repairs
-	routes  *routes
-	seeks   *seeks
-	fetches *fetches
-	trees   *trees
-	scrubs  *scrubs
-	moves   *moves
-	vcfg    vnode.Config
-	now     clock.Time // of the call under way
-	dropped []GrantRef // grants of ours that nobody will hear of
-	disk    uint64     // free bytes
-	fatal   error
-	sight   sight
+	cfg       Config
+	tx        *store.Overlay
+	vnodes    []*vnode.Vnode
+	cells     []register.Cell
+	ids       *id.Generator
+	desk      *desk
+	logs      *followers
+	ready     Ready
+	stats     Stats
+	joined    bool   // the register has answered once
+	askAt     int64  // when to ask the register again, mono ns; 0: no need
+	taken     uint64 // requests taken in
+	limited   bool   // claims were held back by MaxClaims
+	tag       uint64
+	pending   map[uint64]errand
+	links     *links
+	queues    *queues
+	collect   *collector
+	writes    *writes
+	repairs   *repairs
+	routes    *routes
+	seeks     *seeks
+	fetches   *fetches
+	trees     *trees
+	scrubs    *scrubs
+	moves     *moves
+	grants    *grants
+	elector   *elector
+	acceptors *acceptors
+	vcfg      vnode.Config
+	now       clock.Time // of the call under way
+	dropped   []GrantRef // grants of ours that nobody will hear of
+	disk      uint64     // free bytes
+	fatal     error
+	sight     sight
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -130,10 +137,16 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnFinish: c.links.finished,
 		OnStored: c.writes.stored,
 		Tree:     cfg.Tree,
+		Slack:    cfg.Slack,
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
+	c.grants, c.elector = &grants{c: c}, newElector(c)
+	var err error
+	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
+		return nil, err
+	}
 	for p := range cfg.Cluster.Partitions {
 		open := vnode.Open
 		if vnode.Dropping(view, ring.Partition(p)) {
@@ -175,6 +188,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case ReadDone:
 		c.readDone(e)
 	case Drain:
+		c.elector.retreat()
 		c.drain(stopping())
 	case Dismissed:
 		c.dismissed(now)
@@ -194,6 +208,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.routes.hear(e.Members)
 		c.moves.alive, c.sight.clients = e.Members, e.Clients
 		c.moves.learn(now)
+		c.elector.look()
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -208,8 +223,10 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.collect.work(now)
 	c.links.work(now)
 	c.links.watches.work(now)
+	c.elector.work(now)
 	c.serve(now)
 	c.seeks.work(now)
+	c.grants.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.moves.work(now)
@@ -245,6 +262,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims = c.claimed()
+	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }
 
@@ -292,7 +310,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at)
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next())
 }
 
 // check keeps an error that must stop the node.

@@ -193,6 +193,14 @@ func (d *desk) unheard(g GrantRef) bool {
 	return a.answers <= 0
 }
 
+// forget leaves a grant out that was taken back, whatever became of its claim:
+// the same request again must not get it beside others.
+func (d *desk) forget(g GrantRef) {
+	if a := d.asked[g.Ask]; a != nil {
+		a.grants = slices.DeleteFunc(a.grants, func(o GrantRef) bool { return o == g })
+	}
+}
+
 // granted gives what the same request was granted before and still holds.
 func (d *desk) granted(w *waiter) []GrantRef {
 	if a := d.asked[w.key()]; a != nil && w.key().named() {

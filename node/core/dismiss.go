@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
 )
 
 // dismissed stops what only members do. What is here may be the only copy: it
@@ -16,9 +17,8 @@ func (c *Core) dismissed(now clock.Time) {
 		return
 	}
 	c.moves.dismissed = true
-	for _, v := range c.vnodes {
-		v.Follow()
-		v.Announce()
+	for p := range c.vnodes {
+		c.elector.unlead(ring.Partition(p))
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node)
 	e.RetryAfter = time.Second

@@ -7,11 +7,12 @@
 //     node must stop (a damaged record, lost leadership of the disk).
 //  2. Take Ready.
 //  3. Apply Ready.Persist to the store: it is visible from then on.
-//  4. Start the register requests of Ready.Register; step their results.
+//  4. Start the register requests of Ready.Register; step their results. Send
+//     Ready.Early.
 //  5. Sync the store. Only after that, and only if it succeeded:
 //  6. Run Ready.Reads on a snapshot taken right after 3; their replies may
 //     leave. Reads that wait are stepped as [ReadDone].
-//  7. Send Ready.Send and Ready.Replies. What other nodes say is stepped as
+//  7. Start Ready.Commit, send Ready.Send and Ready.Replies. What other nodes say is stepped as
 //     [FromPeer]. A reply that surely never reached its client is stepped as
 //     [Undelivered] when it carried grants.
 //  8. Read Ready.Archives on a snapshot taken right after 3, write them elsewhere,

@@ -142,9 +142,14 @@ func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.load
 
 // Ready is what the machine wants done; see the package comment for the order.
 type Ready struct {
-	Persist  *store.Batch // nil when there is nothing to write
-	Send     []Send
+	Persist *store.Batch // nil when there is nothing to write
+	Send    []Send
+	// Early may leave at once: it says nothing about what is on this disk.
+	Early    []Send
 	Register []register.Request
+	// Commit are requests to the register that may leave only when what was
+	// persisted with them is durable, like Send.
+	Commit   []register.Request
 	Reads    []Read
 	Replies  []Reply
 	Archives []Archive
@@ -154,5 +159,5 @@ type Ready struct {
 
 // Empty tells whether there is nothing to do but wait.
 func (r *Ready) Empty() bool {
-	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0
+	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0 && len(r.Early) == 0 && len(r.Commit) == 0
 }

@@ -165,7 +165,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		a.facts[m.Facts[i].Key] = true
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &PartFacts{ring.Of(q.task, len(f.c.vnodes)), m.Facts})
+	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.vnodes)), Facts: m.Facts})
 	f.settle(q)
 }
 
@@ -199,7 +199,7 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.ready.Send = append(f.c.ready.Send, Send{To: a.from, Message: &Facts{Parts: []PartFacts{{p, lacks}}}})
+			f.c.ready.Send = append(f.c.ready.Send, Send{To: a.from, Message: &Facts{Parts: []PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
 		}
 	}
 }

@@ -115,6 +115,7 @@ func (r *rig) turn() {
 		if len(ready.Reads) > 0 {
 			snapshot = r.store.Snapshot()
 		}
+		ready.Register = append(ready.Register, ready.Commit...) // the store is synced below, before anybody can crash
 		if r.manual {
 			r.waiting = append(r.waiting, ready.Register...)
 			ready.Register = nil

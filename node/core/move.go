@@ -160,7 +160,11 @@ func (m *moves) work(now clock.Time) {
 		var requests []register.Request
 		requests, m.wake = m.driver.Ready(now)
 		for _, r := range requests {
-			m.c.send(errand{}, r)
+			m.c.elector.want(now, r.Changes)
+			r.Changes = nil
+			if !r.Reads() {
+				m.c.send(errand{}, r)
+			}
 		}
 	}
 	if m.at > now.Mono {
@@ -181,9 +185,7 @@ func (m *moves) work(now clock.Time) {
 			m.hand(now, p, m.out[p])
 		}
 	}
-	if len(asks) > 0 {
-		m.c.send(errand{}, register.Request{Changes: asks})
-	}
+	m.c.elector.want(now, asks)
 }
 
 // bring goes on with a partition that is to be kept here.
@@ -227,7 +229,12 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		}
 	}
 	if have >= quorum.Majority(len(cohort)) && !m.dismissed {
-		m.forget(p)
+		if a := &m.c.acceptors.all[p]; a.MayForget(m.c.cells[p].Epoch) {
+			m.forget(p)
+		} else {
+			m.c.elector.nudge(now, p, a.Promise)
+			m.hold(now, move)
+		}
 		return
 	}
 	for _, o := range cohort {
@@ -295,8 +302,8 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 // forget begins to delete a partition. What is in memory of it goes at once.
 func (m *moves) forget(p ring.Partition) {
 	v := m.c.vnodes[p]
-	v.Follow()
-	v.Announce()
+	m.c.elector.unlead(p)
+	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
 	v.Flush(m.c.tx)
 	vnode.BeginDrop(m.c.tx, p)
 	empty, err := vnode.Blank(p, m.c.vcfg, m.c.tx, m.c.now)

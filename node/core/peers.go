@@ -37,6 +37,7 @@ type Facts struct {
 // PartFacts are facts of one partition.
 type PartFacts struct {
 	Partition ring.Partition
+	Epoch     uint64 // of the cell whose cohort the sender writes to
 	Facts     []crdt.Fact
 }
 
@@ -45,6 +46,15 @@ type PartFacts struct {
 type FactsTaken struct {
 	Write   uint64
 	Refused []ring.Partition // malformed, or not kept here
+	Fences  []Fence
+}
+
+// Fence goes with an ack where the sender may write to a cohort that is, or is
+// about to be, another one: it needs a quorum in each of these too (design 5:
+// acks are fenced by votes, storage is not).
+type Fence struct {
+	Partition ring.Partition
+	Cohorts   [][]register.Member // the newest registered one known, and of all open proposals
 }
 
 func (*Facts) peerMessage()      {}
@@ -83,6 +93,35 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *Dropped:
 		c.undelivered(now, b.Grants)
+	case *Claims:
+		c.grants.asked(now, m.From, b)
+	case *ClaimsTaken:
+		c.grants.taken(now, m.From, b)
+	case *Stuck:
+		c.grants.stuck(m.From, b)
+	case *Unheld:
+		c.grants.unheld(now, b)
+	default:
+		c.elections(now, m)
+	}
+}
+
+// elections takes what belongs to the elections of leaders.
+func (c peers) elections(now clock.Time, m *FromPeer) {
+	v := voter{c.Core}
+	switch b := m.Message.(type) {
+	case *Ballots:
+		v.ballots(now, m.From, b)
+	case *Votes:
+		v.votes(now, m.From, b)
+	case *Pushes:
+		v.pushes(now, m.From, b)
+	case *PushesTaken:
+		for i := range b.Votes {
+			c.elector.runs.Pushed(now, m.From, b.Votes[i])
+		}
+	case *Elect:
+		v.stand(now, b)
 	}
 }
 
@@ -99,6 +138,8 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		}
 		if !all {
 			answer.Refused = append(answer.Refused, part.Partition)
+		} else if f, ok := c.acceptors.fence(part); ok {
+			answer.Fences = append(answer.Fences, f)
 		}
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})

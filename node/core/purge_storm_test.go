@@ -100,7 +100,7 @@ func TestCollectionStorm(t *testing.T) {
 			"grace":  func(*rapid.T) { s.rest(shortGrace + 30*time.Second) },
 			"leader": func(t *rapid.T) {
 				if i, ok := s.up(t); ok {
-					s.lead(i)
+					s.name(i)
 				}
 			},
 			"": func(*rapid.T) { s.look() },

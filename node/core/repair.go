@@ -230,7 +230,8 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 		cohort := r.c.cells[m.Partition].Cohort
 		_, known := r.c.moves.state.Find(from)
 		known = known || slices.Contains(cohort, from)
-		if tree == nil || !known || !slices.Contains(cohort, r.c.cfg.Self) {
+		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.proposed(m.Partition)
+		if tree == nil || !known || !ours {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
@@ -277,7 +278,8 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 	}
 	r.c.collect.purges.ended(r.now, k, ready.Result)
 	r.c.scrubs.suspect(k.partition, ready.Result.Suspects)
-	if r.c.moves.compared(r.now, k, ready.Result) {
+	elected := r.c.elector.compared(k, ready.Result)
+	if r.c.moves.compared(r.now, k, ready.Result) || elected {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}
 }
@@ -312,6 +314,6 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed int) {
-	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{p.p, facts})
+	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts})
 	return changed
 }

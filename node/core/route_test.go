@@ -231,6 +231,7 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	}
 	r.kill(0)
 	r.kill(1)
+	r.tell()
 	o := r.send(2, &nornv1.GetRequest{Id: task.Bytes()})
 	r.pass(fetchTimeout)
 	if reply := r.peers[2].replies[o]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {

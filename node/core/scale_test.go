@@ -80,10 +80,10 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 	for i, c := range l.cores {
 		l.step(i, Changed{State: state})
 		l.step(i, Alive{Members: slices.DeleteFunc(slices.Clone(members), func(m register.Member) bool { return m == c.cfg.Self })})
-		c.ready.Register = nil // nobody has to be elected
-		for p, v := range c.vnodes {
+		c.ready.Register = nil
+		for p, v := range c.vnodes { // nobody has to be elected
 			if state.Cells[p].Leader == c.cfg.Self {
-				v.Lead(1)
+				v.Lead(state.Cells[p].Epoch)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (l *large) run(d time.Duration) {
 				l.stores[i].Apply(ready.Persist)
 				c.Recycle(ready.Persist)
 			}
-			for _, s := range ready.Send {
+			for _, s := range slices.Concat(ready.Early, ready.Send) {
 				l.messages++
 				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &FromPeer{From: c.cfg.Self, Message: s.Message}})
 			}

@@ -106,7 +106,8 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		return
 	}
 	reply := &nornv1.RenewReply{}
-	for _, ref := range m.GetClaims() {
+	pledges := make([]*pledge, len(m.GetClaims()))
+	for i, ref := range m.GetClaims() {
 		res := &nornv1.RenewResult{}
 		reply.Results = append(reply.Results, res)
 		task, bad := taskRef(ref.GetId(), ref.GetToken())
@@ -114,7 +115,8 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 			res.Error = bad.Proto()
 			continue
 		}
-		r, err := c.vnode(task).Renew(c.tx, task, ref.GetToken(), lease, now)
+		v := c.vnode(task)
+		r, err := v.Renew(c.tx, task, ref.GetToken(), lease, now)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
 			res.State = c.stateOf(task)
@@ -122,8 +124,24 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		}
 		c.stats.Renewed++
 		res.Claim, res.LeaseSeconds = wireClaim(&r), r.Lease.Seconds()
+		pledges[i] = c.grants.add(v.Partition, task, &r, false)
 	}
-	c.reply(from, reply)
+	c.grants.owe(now, pledges, func(clock.Time) {
+		for i, pl := range pledges {
+			if res := reply.Results[i]; pl != nil && pl.state == failed {
+				res.Claim, res.LeaseSeconds = nil, 0
+				res.Error = uncommitted(pl).Proto()
+			}
+		}
+		c.reply(from, reply)
+	})
+}
+
+// uncommitted says that a renewal or release has not reached a majority in time.
+func uncommitted(pl *pledge) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "a majority of partition %d has not answered in time; it may have taken effect all the same: ask again with the same token", pl.p)
+	e.Guarantee, e.Effect, e.RetryAfter = "exclusive claims", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
+	return e
 }
 
 func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
@@ -267,7 +285,8 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 		return
 	}
 	reply := &nornv1.WriteReply{}
-	for _, ref := range m.GetClaims() {
+	pledges := make([]*pledge, len(m.GetClaims()))
+	for i, ref := range m.GetClaims() {
 		res := &nornv1.WriteResult{}
 		reply.Results = append(reply.Results, res)
 		task, bad := taskRef(ref.GetId(), ref.GetToken())
@@ -285,7 +304,15 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 			c.stats.Released++
 		}
 		res.Receipt = &nornv1.Receipt{}
-		c.bought(res, task, existed)
+		fillReceipt(res.Receipt, task, v.Partition, existed)
+		pledges[i] = c.grants.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
-	c.reply(from, reply)
+	c.grants.owe(now, pledges, func(clock.Time) {
+		for i, pl := range pledges {
+			if pl != nil && pl.state == failed {
+				reply.Results[i].Receipt, reply.Results[i].Error = nil, uncommitted(pl).Proto()
+			}
+		}
+		c.reply(from, reply)
+	})
 }

@@ -29,6 +29,7 @@ func TestRenewalDuringStartIsUnavailableNotLost(t *testing.T) {
 		}
 	}
 	slow()
+	slow() // the cells are set after a read of them
 	if res := must[*nornv1.RenewReply](r, &nornv1.RenewRequest{Claims: ref}).Results[0]; res.Error != nil {
 		t.Fatalf("the claim is lost after all: %v", res.Error)
 	}
@@ -61,6 +62,7 @@ func TestATaskEnqueuedBeforeTheNodeLeadsDoesNotWait(t *testing.T) {
 	answer() // it knows the cells, and leads nothing yet
 	r.enqueue(after("b", onFailCancel, dep))
 	answer()
+	answer() // the cells are set after a read of them
 	if r.core.Leading() != partitions {
 		t.Fatalf("%d partitions are led", r.core.Leading())
 	}

@@ -98,10 +98,33 @@ func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
 	for i := range r.peers {
 		r.open(i)
 	}
-	if nodes > 3 {
-		r.tell()
-	}
+	r.elect()
 	return r
+}
+
+// elect lets time pass until every partition is led by somebody who is up, and
+// who the register says leads it.
+func (r *trio) elect() {
+	r.t.Helper()
+	for range 100 {
+		r.tell()
+		r.settle()
+		led := 0
+		for p, cell := range r.state().Cells {
+			for _, o := range r.peers {
+				if !o.down && o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch {
+					led++
+				}
+			}
+		}
+		if led == partitions {
+			r.tell()
+			r.settle()
+			return
+		}
+		r.pass(50 * time.Millisecond)
+	}
+	r.t.Fatal("no leaders")
 }
 
 // tell tells everybody what the register says and who is alive.
@@ -170,7 +193,10 @@ func (r *trio) turn(i int) {
 			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
 		}
 		p.store.Sync()
-		for _, s := range ready.Send {
+		for _, req := range ready.Commit {
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+		}
+		for _, s := range slices.Concat(ready.Early, ready.Send) {
 			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
 			r.post = append(r.post, letter{i, to, s.Message})
 		}

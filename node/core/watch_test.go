@@ -46,8 +46,15 @@ func (r *trio) finish(i int, queue string) {
 	}
 }
 
-// lead names a node in all cells.
+// lead has a node lead everything.
 func (r *trio) lead(i int) {
+	r.t.Helper()
+	r.name(i)
+	r.elect()
+}
+
+// name names a node in all cells.
+func (r *trio) name(i int) {
 	r.t.Helper()
 	var changes []register.Change
 	for p, cell := range r.state().Cells {

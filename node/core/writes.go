@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -98,7 +99,10 @@ type write struct {
 type copies struct {
 	hint   bool // this node is not of the cohort
 	facts  []crdt.Fact
+	epoch  uint64 // of the cell that the cohort is of
 	cohort []register.Member
+	others [][]register.Member // cohorts that need a quorum too
+	acks   []register.Member
 	tally  *quorum.Tally[register.Member]
 	left   []register.Member // who has not answered
 }
@@ -106,10 +110,10 @@ type copies struct {
 // cohort is who keeps a partition.
 func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.cells[p].Cohort }
 
-// alone tells whether nobody else keeps the partition.
+// alone tells whether nobody else keeps the partition, or is about to.
 func (w *writes) alone(p ring.Partition) bool {
 	cohort := w.cohort(p)
-	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self
+	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self && len(w.c.acceptors.all[p].Open) == 0
 }
 
 // stored hears of every fact that is written here.
@@ -177,6 +181,7 @@ func (w *writes) work(now clock.Time) {
 		if o.again <= now.Mono {
 			o.again = now.Mono + int64(resendAfter)
 			w.send(o, now.Mono-o.began)
+			w.fenced(now, o)
 		}
 		o.held = slices.DeleteFunc(o.held, func(h *held) bool {
 			over := h.until <= now.Mono || o.complete() // nobody is left who could answer
@@ -213,7 +218,7 @@ func (w *writes) begin(now clock.Time) {
 	w.number++
 	o := &write{number: w.number, parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{facts: w.round[p], cohort: w.cohort(p)}
+		part := &copies{facts: w.round[p], cohort: w.cohort(p), epoch: w.c.cells[p].Epoch}
 		part.tally = quorum.NewTally(part.cohort)
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
@@ -221,12 +226,15 @@ func (w *writes) begin(now clock.Time) {
 		if part.hint = !slices.Contains(part.cohort, w.c.cfg.Self); part.hint {
 			w.c.moves.found(now, p)
 		} else {
-			part.tally.Add(w.c.cfg.Self)
+			part.add(w.c.cfg.Self)
 		}
 		for _, m := range part.cohort {
 			if m != w.c.cfg.Self {
 				part.left = append(part.left, m)
 			}
+		}
+		if f, ok := w.c.acceptors.fence(&PartFacts{Partition: p, Epoch: part.epoch}); ok {
+			part.fence(&f, w.c.cfg.Self) // this node's own copy is an ack as well
 		}
 		o.parts[p] = part
 	}
@@ -252,11 +260,11 @@ func (w *writes) send(o *write, age int64) {
 				to[m] = &Facts{Write: o.number}
 				order = append(order, m)
 			}
-			to[m].Parts = append(to[m].Parts, PartFacts{p, part.facts})
+			to[m].Parts = append(to[m].Parts, PartFacts{p, part.epoch, part.facts})
 		}
 	}
-	for _, m := range order {
-		w.c.ready.Send = append(w.c.ready.Send, Send{To: m, Message: to[m]})
+	for _, m := range order { // a copy is asked for, nothing is promised
+		w.c.ready.Early = append(w.c.ready.Early, Send{To: m, Message: to[m]})
 	}
 }
 
@@ -283,11 +291,69 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 		case slices.Contains(m.Refused, p):
 			part.tally.Refuse(from) // an error is no ack
 		default:
-			part.tally.Add(from)
+			part.add(from)
 		}
 		part.left = slices.Delete(part.left, n, n+1)
 	}
+	w.fence(o, m.Fences)
 	w.settle(o)
+}
+
+// fence has a write reach the cohorts, too, that those who keep it have voted for
+// or know of.
+func (w *writes) fence(o *write, fences []Fence) {
+	more := false
+	for i := range fences {
+		if part := o.parts[fences[i].Partition]; part != nil {
+			more = part.fence(&fences[i], w.c.cfg.Self) || more
+		}
+	}
+	if more {
+		w.send(o, 0)
+	}
+}
+
+// fenced has partitions elected anew whose proposed cohort does not come to be:
+// else every write would have to reach it.
+func (w *writes) fenced(now clock.Time, o *write) {
+	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
+		part := o.parts[p]
+		if len(part.others) > 0 && part.epoch == w.c.cells[p].Epoch {
+			w.c.elector.nudge(now, p, 0)
+		}
+	}
+}
+
+// add counts an ack.
+func (c *copies) add(m register.Member) {
+	c.acks = append(c.acks, m)
+	c.tally.Add(m)
+}
+
+// maxFences bounds the cohorts that one write must reach: more than an acceptor
+// keeps proposals open.
+const maxFences = 2 * election.MaxOpen
+
+// fence adds cohorts that need a quorum too, and tells whether there is somebody
+// new to send the facts to.
+func (c *copies) fence(f *Fence, self register.Member) (more bool) {
+	for _, cohort := range f.Cohorts {
+		known := func(other []register.Member) bool { return election.Same(other, cohort) }
+		if len(cohort) == 0 || known(c.cohort) || slices.ContainsFunc(c.others, known) || len(c.others) >= maxFences {
+			continue
+		}
+		c.others = append(c.others, cohort)
+		for _, m := range cohort {
+			if m != self && !slices.Contains(c.left, m) && !slices.Contains(c.acks, m) {
+				c.left, more = append(c.left, m), true
+			}
+		}
+		c.tally = quorum.NewTally(append([][]register.Member{c.cohort}, c.others...)...)
+		for _, m := range c.acks {
+			c.tally.Add(m)
+		}
+	}
+	return more
 }
 
 // settle lets go the answers that have their copies.

@@ -50,7 +50,7 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 		b := newFacts(m)
 		return nornv1.PeerMethod_PEER_METHOD_FACTS, b, laneOf(b.size), nil
 	case *core.FactsTaken:
-		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, (*takenPacket)(m), Control, nil
+		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, newTaken(m), Control, nil
 	case *core.Repair:
 		if m.Message == nil {
 			break
@@ -86,6 +86,9 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	case *core.Purge:
 		b := (*purgePacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_PURGE, b, laneOf(b.Size()), nil
+	}
+	if method, p, ok := encodeElection(m); ok {
+		return method, p, laneOf(p.size), nil
 	}
 	return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
 }
@@ -134,7 +137,7 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 	case nornv1.PeerMethod_PEER_METHOD_PURGE:
 		m, err = decodePurge(b)
 	default:
-		err = fmt.Errorf("%w: method %d", ErrUnknown, method)
+		m, err = decodeElection(method, b)
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/ring"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // factBytes is the least that a fact takes: ID, kind, two numbers, length.
@@ -33,7 +34,7 @@ func newFacts(m *core.Facts) *factsPacket {
 }
 
 func partSize(part *core.PartFacts, facts int) int {
-	return 3 + protowire.SizeVarint(uint64(part.Partition)) + protowire.SizeVarint(uint64(len(part.Facts))) + protowire.SizeBytes(facts)
+	return 4 + protowire.SizeVarint(uint64(part.Partition)) + protowire.SizeVarint(uint64(len(part.Facts))) + protowire.SizeBytes(facts) + protowire.SizeVarint(part.Epoch)
 }
 
 func (p *factsPacket) Size() int { return p.size }
@@ -46,7 +47,7 @@ func (p *factsPacket) AppendTo(dst []byte) ([]byte, error) {
 		dst = appendVarint(dst, 1, uint64(part.Partition))
 		dst = appendVarint(dst, 2, uint64(len(part.Facts)))
 		dst = appendHead(dst, 3, p.parts[i])
-		dst = appendFacts(dst, part.Facts)
+		dst = appendVarint(appendFacts(dst, part.Facts), 4, part.Epoch)
 	}
 	return dst, nil
 }
@@ -86,6 +87,8 @@ func decodePart(b []byte) (part core.PartFacts, err error) {
 			count = f.value
 		case 3:
 			facts = f.bytes
+		case 4:
+			part.Epoch = f.value
 		}
 		return err
 	})
@@ -156,15 +159,37 @@ func decodeFact(f *crdt.Fact, b []byte) ([]byte, error) {
 	return b[size:], nil
 }
 
-type takenPacket core.FactsTaken
+// takenPacket is a core.FactsTaken with its fences, which are rare.
+type takenPacket struct {
+	*core.FactsTaken
+	fences [][]byte
+}
+
+func newTaken(m *core.FactsTaken) *takenPacket {
+	p := &takenPacket{FactsTaken: m}
+	for _, f := range wireFences(m.Fences) {
+		b, err := gproto.Marshal(f)
+		if err == nil { // names of nodes are text
+			p.fences = append(p.fences, b)
+		}
+	}
+	return p
+}
 
 func (p *takenPacket) Size() int {
-	return 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused)
+	n := 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused)
+	for _, b := range p.fences {
+		n += 1 + protowire.SizeBytes(len(b))
+	}
+	return n
 }
 
 func (p *takenPacket) AppendTo(dst []byte) ([]byte, error) {
-	dst = appendVarint(dst, 1, p.Write)
-	return appendPartitions(dst, 2, p.Refused), nil
+	dst = appendPartitions(appendVarint(dst, 1, p.Write), 2, p.Refused)
+	for _, b := range p.fences {
+		dst = append(appendHead(dst, 3, len(b)), b...)
+	}
+	return dst, nil
 }
 
 func decodeTaken(b []byte) (*core.FactsTaken, error) {
@@ -175,6 +200,11 @@ func decodeTaken(b []byte) (*core.FactsTaken, error) {
 			m.Write = f.value
 		case 2:
 			m.Refused, err = f.partitions(m.Refused)
+		case 3:
+			var fence core.Fence
+			if fence, err = decodeFence(f.bytes); err == nil {
+				m.Fences = append(m.Fences, fence)
+			}
 		}
 		return err
 	})

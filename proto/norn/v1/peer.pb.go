@@ -73,6 +73,24 @@ const (
 	PeerMethod_PEER_METHOD_COMPARED PeerMethod = 44
 	// PeerPurge.
 	PeerMethod_PEER_METHOD_PURGE PeerMethod = 45
+	// PeerBallots.
+	PeerMethod_PEER_METHOD_BALLOTS PeerMethod = 46
+	// PeerVotes.
+	PeerMethod_PEER_METHOD_VOTES PeerMethod = 47
+	// PeerPushes.
+	PeerMethod_PEER_METHOD_PUSHES PeerMethod = 48
+	// PeerPushesTaken.
+	PeerMethod_PEER_METHOD_PUSHES_TAKEN PeerMethod = 49
+	// PeerElect.
+	PeerMethod_PEER_METHOD_ELECT PeerMethod = 50
+	// PeerClaims.
+	PeerMethod_PEER_METHOD_CLAIMS PeerMethod = 51
+	// PeerClaimsTaken.
+	PeerMethod_PEER_METHOD_CLAIMS_TAKEN PeerMethod = 52
+	// PeerClaims: asks a leader about claims that lapsed at the sender long ago.
+	PeerMethod_PEER_METHOD_STUCK PeerMethod = 53
+	// PeerClaims: of these the sender, who leads, holds none.
+	PeerMethod_PEER_METHOD_UNHELD PeerMethod = 54
 )
 
 // Enum value maps for PeerMethod.
@@ -98,28 +116,46 @@ var (
 		43: "PEER_METHOD_OUTCOMES",
 		44: "PEER_METHOD_COMPARED",
 		45: "PEER_METHOD_PURGE",
+		46: "PEER_METHOD_BALLOTS",
+		47: "PEER_METHOD_VOTES",
+		48: "PEER_METHOD_PUSHES",
+		49: "PEER_METHOD_PUSHES_TAKEN",
+		50: "PEER_METHOD_ELECT",
+		51: "PEER_METHOD_CLAIMS",
+		52: "PEER_METHOD_CLAIMS_TAKEN",
+		53: "PEER_METHOD_STUCK",
+		54: "PEER_METHOD_UNHELD",
 	}
 	PeerMethod_value = map[string]int32{
-		"PEER_METHOD_UNSPECIFIED": 0,
-		"PEER_METHOD_HELLO":       1,
-		"PEER_METHOD_ALIVE":       2,
-		"PEER_METHOD_JOIN":        3,
-		"PEER_METHOD_PROBE":       4,
-		"PEER_METHOD_RAFT":        16,
-		"PEER_METHOD_FACTS":       32,
-		"PEER_METHOD_FACTS_TAKEN": 33,
-		"PEER_METHOD_REPAIR":      34,
-		"PEER_METHOD_FORWARD":     35,
-		"PEER_METHOD_FORWARDED":   36,
-		"PEER_METHOD_WITHDRAW":    37,
-		"PEER_METHOD_DROPPED":     38,
-		"PEER_METHOD_FETCH":       39,
-		"PEER_METHOD_FETCHED":     40,
-		"PEER_METHOD_HEADS":       41,
-		"PEER_METHOD_WATCH":       42,
-		"PEER_METHOD_OUTCOMES":    43,
-		"PEER_METHOD_COMPARED":    44,
-		"PEER_METHOD_PURGE":       45,
+		"PEER_METHOD_UNSPECIFIED":  0,
+		"PEER_METHOD_HELLO":        1,
+		"PEER_METHOD_ALIVE":        2,
+		"PEER_METHOD_JOIN":         3,
+		"PEER_METHOD_PROBE":        4,
+		"PEER_METHOD_RAFT":         16,
+		"PEER_METHOD_FACTS":        32,
+		"PEER_METHOD_FACTS_TAKEN":  33,
+		"PEER_METHOD_REPAIR":       34,
+		"PEER_METHOD_FORWARD":      35,
+		"PEER_METHOD_FORWARDED":    36,
+		"PEER_METHOD_WITHDRAW":     37,
+		"PEER_METHOD_DROPPED":      38,
+		"PEER_METHOD_FETCH":        39,
+		"PEER_METHOD_FETCHED":      40,
+		"PEER_METHOD_HEADS":        41,
+		"PEER_METHOD_WATCH":        42,
+		"PEER_METHOD_OUTCOMES":     43,
+		"PEER_METHOD_COMPARED":     44,
+		"PEER_METHOD_PURGE":        45,
+		"PEER_METHOD_BALLOTS":      46,
+		"PEER_METHOD_VOTES":        47,
+		"PEER_METHOD_PUSHES":       48,
+		"PEER_METHOD_PUSHES_TAKEN": 49,
+		"PEER_METHOD_ELECT":        50,
+		"PEER_METHOD_CLAIMS":       51,
+		"PEER_METHOD_CLAIMS_TAKEN": 52,
+		"PEER_METHOD_STUCK":        53,
+		"PEER_METHOD_UNHELD":       54,
 	}
 )
 
@@ -1109,7 +1145,9 @@ type PeerPart struct {
 	// The facts one after the other: 20 bytes of task ID, one byte of kind, the two
 	// numbers of the key and the length of the body as varints, the body in its
 	// canonical form.
-	Facts         []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	Facts []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Epoch of the cell whose cohort the sender writes to.
+	Epoch         uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,13 +1203,22 @@ func (x *PeerPart) GetFacts() []byte {
 	return nil
 }
 
+func (x *PeerPart) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // PeerFactsTaken says that the facts of a write are on the sender's disk.
 type PeerFactsTaken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the write, as it came.
 	Write uint64 `protobuf:"varint,1,opt,name=write,proto3" json:"write,omitempty"`
 	// Partitions of it whose facts were not taken: malformed, or not kept there.
-	Refused       []uint32 `protobuf:"varint,2,rep,packed,name=refused,proto3" json:"refused,omitempty"`
+	Refused []uint32 `protobuf:"varint,2,rep,packed,name=refused,proto3" json:"refused,omitempty"`
+	// Cohorts that the write has to reach beside those that it was sent to.
+	Fences        []*PeerFence `protobuf:"bytes,3,rep,name=fences,proto3" json:"fences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1220,6 +1267,113 @@ func (x *PeerFactsTaken) GetRefused() []uint32 {
 	return nil
 }
 
+func (x *PeerFactsTaken) GetFences() []*PeerFence {
+	if x != nil {
+		return x.Fences
+	}
+	return nil
+}
+
+// PeerFence goes with an ack where the sender of a write may know an older
+// cohort than the one that takes it, or the cohort is about to change: the write
+// needs a quorum in each of these too.
+type PeerFence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Cohorts       []*PeerCohort          `protobuf:"bytes,2,rep,name=cohorts,proto3" json:"cohorts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerFence) Reset() {
+	*x = PeerFence{}
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerFence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerFence) ProtoMessage() {}
+
+func (x *PeerFence) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerFence.ProtoReflect.Descriptor instead.
+func (*PeerFence) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PeerFence) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerFence) GetCohorts() []*PeerCohort {
+	if x != nil {
+		return x.Cohorts
+	}
+	return nil
+}
+
+// PeerCohort is the nodes that hold a partition.
+type PeerCohort struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*PeerNode            `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerCohort) Reset() {
+	*x = PeerCohort{}
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerCohort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerCohort) ProtoMessage() {}
+
+func (x *PeerCohort) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerCohort.ProtoReflect.Descriptor instead.
+func (*PeerCohort) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PeerCohort) GetNodes() []*PeerNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // PeerRepair is a message of anti-entropy about one partition.
 type PeerRepair struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1232,7 +1386,7 @@ type PeerRepair struct {
 
 func (x *PeerRepair) Reset() {
 	*x = PeerRepair{}
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1398,7 @@ func (x *PeerRepair) String() string {
 func (*PeerRepair) ProtoMessage() {}
 
 func (x *PeerRepair) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1411,7 @@ func (x *PeerRepair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRepair.ProtoReflect.Descriptor instead.
 func (*PeerRepair) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PeerRepair) GetPartition() uint32 {
@@ -1294,7 +1448,7 @@ type PeerForward struct {
 
 func (x *PeerForward) Reset() {
 	*x = PeerForward{}
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1460,7 @@ func (x *PeerForward) String() string {
 func (*PeerForward) ProtoMessage() {}
 
 func (x *PeerForward) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1473,7 @@ func (x *PeerForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForward.ProtoReflect.Descriptor instead.
 func (*PeerForward) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PeerForward) GetNumber() uint64 {
@@ -1376,7 +1530,7 @@ type PeerForwarded struct {
 
 func (x *PeerForwarded) Reset() {
 	*x = PeerForwarded{}
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1542,7 @@ func (x *PeerForwarded) String() string {
 func (*PeerForwarded) ProtoMessage() {}
 
 func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1555,7 @@ func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
 func (*PeerForwarded) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PeerForwarded) GetNumber() uint64 {
@@ -1456,7 +1610,7 @@ type PeerGrant struct {
 
 func (x *PeerGrant) Reset() {
 	*x = PeerGrant{}
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1622,7 @@ func (x *PeerGrant) String() string {
 func (*PeerGrant) ProtoMessage() {}
 
 func (x *PeerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1635,7 @@ func (x *PeerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
 func (*PeerGrant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PeerGrant) GetPartition() uint32 {
@@ -1529,7 +1683,7 @@ type PeerWithdraw struct {
 
 func (x *PeerWithdraw) Reset() {
 	*x = PeerWithdraw{}
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1695,7 @@ func (x *PeerWithdraw) String() string {
 func (*PeerWithdraw) ProtoMessage() {}
 
 func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1708,7 @@ func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
 func (*PeerWithdraw) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PeerWithdraw) GetNumber() uint64 {
@@ -1574,7 +1728,7 @@ type PeerDropped struct {
 
 func (x *PeerDropped) Reset() {
 	*x = PeerDropped{}
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1740,7 @@ func (x *PeerDropped) String() string {
 func (*PeerDropped) ProtoMessage() {}
 
 func (x *PeerDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1753,7 @@ func (x *PeerDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
 func (*PeerDropped) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PeerDropped) GetGrants() []*PeerGrant {
@@ -1622,7 +1776,7 @@ type PeerFetch struct {
 
 func (x *PeerFetch) Reset() {
 	*x = PeerFetch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1788,7 @@ func (x *PeerFetch) String() string {
 func (*PeerFetch) ProtoMessage() {}
 
 func (x *PeerFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1801,7 @@ func (x *PeerFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
 func (*PeerFetch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PeerFetch) GetNumber() uint64 {
@@ -1679,7 +1833,7 @@ type PeerFetched struct {
 
 func (x *PeerFetched) Reset() {
 	*x = PeerFetched{}
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1845,7 @@ func (x *PeerFetched) String() string {
 func (*PeerFetched) ProtoMessage() {}
 
 func (x *PeerFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1858,7 @@ func (x *PeerFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
 func (*PeerFetched) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeerFetched) GetNumber() uint64 {
@@ -1739,7 +1893,7 @@ type PeerHeads struct {
 
 func (x *PeerHeads) Reset() {
 	*x = PeerHeads{}
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1905,7 @@ func (x *PeerHeads) String() string {
 func (*PeerHeads) ProtoMessage() {}
 
 func (x *PeerHeads) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1918,7 @@ func (x *PeerHeads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
 func (*PeerHeads) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PeerHeads) GetHeads() []*PeerHead {
@@ -1787,7 +1941,7 @@ type PeerHead struct {
 
 func (x *PeerHead) Reset() {
 	*x = PeerHead{}
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1953,7 @@ func (x *PeerHead) String() string {
 func (*PeerHead) ProtoMessage() {}
 
 func (x *PeerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1966,7 @@ func (x *PeerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
 func (*PeerHead) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PeerHead) GetQueue() string {
@@ -1840,7 +1994,7 @@ type PeerWatch struct {
 
 func (x *PeerWatch) Reset() {
 	*x = PeerWatch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2006,7 @@ func (x *PeerWatch) String() string {
 func (*PeerWatch) ProtoMessage() {}
 
 func (x *PeerWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2019,7 @@ func (x *PeerWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
 func (*PeerWatch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PeerWatch) GetTasks() []byte {
@@ -1887,7 +2041,7 @@ type PeerOutcomes struct {
 
 func (x *PeerOutcomes) Reset() {
 	*x = PeerOutcomes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2053,7 @@ func (x *PeerOutcomes) String() string {
 func (*PeerOutcomes) ProtoMessage() {}
 
 func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2066,7 @@ func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
 func (*PeerOutcomes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerOutcomes) GetOutcomes() []byte {
@@ -1935,7 +2089,7 @@ type PeerCompared struct {
 
 func (x *PeerCompared) Reset() {
 	*x = PeerCompared{}
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2101,7 @@ func (x *PeerCompared) String() string {
 func (*PeerCompared) ProtoMessage() {}
 
 func (x *PeerCompared) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2114,7 @@ func (x *PeerCompared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
 func (*PeerCompared) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeerCompared) GetPartition() uint32 {
@@ -1991,7 +2145,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2157,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2170,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -2038,6 +2192,915 @@ func (x *PeerPurge) GetTasks() []byte {
 		return x.Tasks
 	}
 	return nil
+}
+
+// PeerBallots asks for votes, for all partitions at once.
+type PeerBallots struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ballots       []*PeerBallot          `protobuf:"bytes,1,rep,name=ballots,proto3" json:"ballots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerBallots) Reset() {
+	*x = PeerBallots{}
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerBallots) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerBallots) ProtoMessage() {}
+
+func (x *PeerBallots) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
+func (*PeerBallots) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PeerBallots) GetBallots() []*PeerBallot {
+	if x != nil {
+		return x.Ballots
+	}
+	return nil
+}
+
+// PeerBallot asks for a vote, so that the sender becomes the leader of a
+// partition in an epoch, if the register still says what it starts from.
+type PeerBallot struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Asked for.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Names the candidacy.
+	Nonce uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// Epoch of the register's cell that it starts from.
+	Old uint64 `protobuf:"varint,4,opt,name=old,proto3" json:"old,omitempty"`
+	// Cohort of that cell.
+	From *PeerCohort `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
+	// Cohort to be.
+	To *PeerCohort `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
+	// Asks whether a vote would be given, without changing anything.
+	Pre bool `protobuf:"varint,7,opt,name=pre,proto3" json:"pre,omitempty"`
+	// The present leader is not to be spared.
+	Transfer      bool `protobuf:"varint,8,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerBallot) Reset() {
+	*x = PeerBallot{}
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerBallot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerBallot) ProtoMessage() {}
+
+func (x *PeerBallot) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
+func (*PeerBallot) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PeerBallot) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerBallot) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerBallot) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *PeerBallot) GetOld() uint64 {
+	if x != nil {
+		return x.Old
+	}
+	return 0
+}
+
+func (x *PeerBallot) GetFrom() *PeerCohort {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *PeerBallot) GetTo() *PeerCohort {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *PeerBallot) GetPre() bool {
+	if x != nil {
+		return x.Pre
+	}
+	return false
+}
+
+func (x *PeerBallot) GetTransfer() bool {
+	if x != nil {
+		return x.Transfer
+	}
+	return false
+}
+
+// PeerVotes answers PeerBallots.
+type PeerVotes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Votes         []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerVotes) Reset() {
+	*x = PeerVotes{}
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerVotes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerVotes) ProtoMessage() {}
+
+func (x *PeerVotes) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
+func (*PeerVotes) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PeerVotes) GetVotes() []*PeerVote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+// PeerVote answers a ballot, or a push of claims.
+type PeerVote struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// As asked.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// As asked.
+	Nonce uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// As asked.
+	Pre     bool `protobuf:"varint,4,opt,name=pre,proto3" json:"pre,omitempty"`
+	Granted bool `protobuf:"varint,5,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Of the sender, after it: nothing of a lower epoch is accepted any more.
+	Promise uint64 `protobuf:"varint,6,opt,name=promise,proto3" json:"promise,omitempty"`
+	// With a vote: what the sender knows of the claims, read after its promise.
+	Claims        []byte `protobuf:"bytes,7,opt,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerVote) Reset() {
+	*x = PeerVote{}
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerVote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerVote) ProtoMessage() {}
+
+func (x *PeerVote) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
+func (*PeerVote) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PeerVote) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerVote) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerVote) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *PeerVote) GetPre() bool {
+	if x != nil {
+		return x.Pre
+	}
+	return false
+}
+
+func (x *PeerVote) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
+func (x *PeerVote) GetPromise() uint64 {
+	if x != nil {
+		return x.Promise
+	}
+	return 0
+}
+
+func (x *PeerVote) GetClaims() []byte {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// PeerPushes brings the claims of partitions to a member of their new cohorts.
+type PeerPushes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pushes        []*PeerPush            `protobuf:"bytes,1,rep,name=pushes,proto3" json:"pushes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerPushes) Reset() {
+	*x = PeerPushes{}
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerPushes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerPushes) ProtoMessage() {}
+
+func (x *PeerPushes) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
+func (*PeerPushes) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PeerPushes) GetPushes() []*PeerPush {
+	if x != nil {
+		return x.Pushes
+	}
+	return nil
+}
+
+// PeerPush is what a candidate knows of a partition's claims: the union of what
+// the voters of the old cohort have told it.
+type PeerPush struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Nonce         uint64                 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Claims        []byte                 `protobuf:"bytes,4,opt,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerPush) Reset() {
+	*x = PeerPush{}
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerPush) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerPush) ProtoMessage() {}
+
+func (x *PeerPush) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
+func (*PeerPush) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PeerPush) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerPush) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerPush) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *PeerPush) GetClaims() []byte {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// PeerPushesTaken answers PeerPushes: granted says that the claims are on disk.
+type PeerPushesTaken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Votes         []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerPushesTaken) Reset() {
+	*x = PeerPushesTaken{}
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerPushesTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerPushesTaken) ProtoMessage() {}
+
+func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
+func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PeerPushesTaken) GetVotes() []*PeerVote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+// PeerElect asks a node to stand for the election of partitions.
+type PeerElect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stand         []*PeerStand           `protobuf:"bytes,1,rep,name=stand,proto3" json:"stand,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerElect) Reset() {
+	*x = PeerElect{}
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerElect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerElect) ProtoMessage() {}
+
+func (x *PeerElect) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
+func (*PeerElect) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PeerElect) GetStand() []*PeerStand {
+	if x != nil {
+		return x.Stand
+	}
+	return nil
+}
+
+// PeerStand is one partition of PeerElect.
+type PeerStand struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Epoch of the cell that the change starts from.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Nonce of that cell.
+	Nonce uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// The cohort to be.
+	To *PeerCohort `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Somebody has promised so much: the epoch is to be above it.
+	Floor         uint64 `protobuf:"varint,5,opt,name=floor,proto3" json:"floor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerStand) Reset() {
+	*x = PeerStand{}
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerStand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerStand) ProtoMessage() {}
+
+func (x *PeerStand) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
+func (*PeerStand) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PeerStand) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerStand) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerStand) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *PeerStand) GetTo() *PeerCohort {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *PeerStand) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+// PeerClaims asks a member of cohorts to keep what their leader has granted,
+// renewed and released in a round.
+type PeerClaims struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender's number for it, never used again by its process.
+	Round         uint64            `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Parts         []*PeerClaimsPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerClaims) Reset() {
+	*x = PeerClaims{}
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerClaims) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerClaims) ProtoMessage() {}
+
+func (x *PeerClaims) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
+func (*PeerClaims) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PeerClaims) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *PeerClaims) GetParts() []*PeerClaimsPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// PeerClaimsPart is the claims of one partition.
+type PeerClaimsPart struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// In which the sender leads the partition.
+	Epoch         uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Claims        []byte `protobuf:"bytes,3,opt,name=claims,proto3" json:"claims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerClaimsPart) Reset() {
+	*x = PeerClaimsPart{}
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerClaimsPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerClaimsPart) ProtoMessage() {}
+
+func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
+func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PeerClaimsPart) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerClaimsPart) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerClaimsPart) GetClaims() []byte {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// PeerClaimsTaken answers PeerClaims, once what was accepted is on disk.
+type PeerClaimsTaken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As asked.
+	Round uint64              `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Parts []*PeerClaimsAnswer `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Of refused tasks that are finished.
+	Facts         []*PeerPart `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerClaimsTaken) Reset() {
+	*x = PeerClaimsTaken{}
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerClaimsTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerClaimsTaken) ProtoMessage() {}
+
+func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
+func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *PeerClaimsTaken) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *PeerClaimsTaken) GetParts() []*PeerClaimsAnswer {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *PeerClaimsTaken) GetFacts() []*PeerPart {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// PeerClaimsAnswer is the answer for one partition: all of it is accepted but
+// what is refused.
+type PeerClaimsAnswer struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Nothing of it.
+	No bool `protobuf:"varint,2,opt,name=no,proto3" json:"no,omitempty"`
+	// Of the sender: nothing of a lower epoch is accepted any more.
+	Promise       uint64              `protobuf:"varint,3,opt,name=promise,proto3" json:"promise,omitempty"`
+	Refused       []*PeerClaimRefusal `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerClaimsAnswer) Reset() {
+	*x = PeerClaimsAnswer{}
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerClaimsAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerClaimsAnswer) ProtoMessage() {}
+
+func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
+func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PeerClaimsAnswer) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerClaimsAnswer) GetNo() bool {
+	if x != nil {
+		return x.No
+	}
+	return false
+}
+
+func (x *PeerClaimsAnswer) GetPromise() uint64 {
+	if x != nil {
+		return x.Promise
+	}
+	return 0
+}
+
+func (x *PeerClaimsAnswer) GetRefused() []*PeerClaimRefusal {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// PeerClaimRefusal says why a claim was not accepted, or that its task is not known.
+type PeerClaimRefusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Into the claims of the part.
+	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// 1: it is accepted, but the task is not known there; 2: the task is finished;
+	// 3: another claim holds; 4: a newer claim is known; 5: the clocks differ.
+	Verdict uint32 `protobuf:"varint,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// The claim that is in the way.
+	Claim []byte `protobuf:"bytes,3,opt,name=claim,proto3" json:"claim,omitempty"`
+	// For how long it is, ns.
+	Left          int64 `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerClaimRefusal) Reset() {
+	*x = PeerClaimRefusal{}
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerClaimRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerClaimRefusal) ProtoMessage() {}
+
+func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
+func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *PeerClaimRefusal) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PeerClaimRefusal) GetVerdict() uint32 {
+	if x != nil {
+		return x.Verdict
+	}
+	return 0
+}
+
+func (x *PeerClaimRefusal) GetClaim() []byte {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+func (x *PeerClaimRefusal) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
 }
 
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
@@ -2127,14 +3190,22 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04from\x18\b \x01(\v2\x11.norn.v1.PeerNodeR\x04from\"J\n" +
 	"\tPeerFacts\x12\x14\n" +
 	"\x05write\x18\x01 \x01(\x04R\x05write\x12'\n" +
-	"\x05parts\x18\x02 \x03(\v2\x11.norn.v1.PeerPartR\x05parts\"T\n" +
+	"\x05parts\x18\x02 \x03(\v2\x11.norn.v1.PeerPartR\x05parts\"j\n" +
 	"\bPeerPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
-	"\x05facts\x18\x03 \x01(\fR\x05facts\"@\n" +
+	"\x05facts\x18\x03 \x01(\fR\x05facts\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"l\n" +
 	"\x0ePeerFactsTaken\x12\x14\n" +
 	"\x05write\x18\x01 \x01(\x04R\x05write\x12\x18\n" +
-	"\arefused\x18\x02 \x03(\rR\arefused\"D\n" +
+	"\arefused\x18\x02 \x03(\rR\arefused\x12*\n" +
+	"\x06fences\x18\x03 \x03(\v2\x12.norn.v1.PeerFenceR\x06fences\"X\n" +
+	"\tPeerFence\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12-\n" +
+	"\acohorts\x18\x02 \x03(\v2\x13.norn.v1.PeerCohortR\acohorts\"5\n" +
+	"\n" +
+	"PeerCohort\x12'\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x11.norn.v1.PeerNodeR\x05nodes\"D\n" +
 	"\n" +
 	"PeerRepair\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
@@ -2186,7 +3257,69 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tPeerPurge\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05tasks\x18\x03 \x01(\fR\x05tasks*\xf6\x03\n" +
+	"\x05tasks\x18\x03 \x01(\fR\x05tasks\"<\n" +
+	"\vPeerBallots\x12-\n" +
+	"\aballots\x18\x01 \x03(\v2\x13.norn.v1.PeerBallotR\aballots\"\xe4\x01\n" +
+	"\n" +
+	"PeerBallot\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x10\n" +
+	"\x03old\x18\x04 \x01(\x04R\x03old\x12'\n" +
+	"\x04from\x18\x05 \x01(\v2\x13.norn.v1.PeerCohortR\x04from\x12#\n" +
+	"\x02to\x18\x06 \x01(\v2\x13.norn.v1.PeerCohortR\x02to\x12\x10\n" +
+	"\x03pre\x18\a \x01(\bR\x03pre\x12\x1a\n" +
+	"\btransfer\x18\b \x01(\bR\btransfer\"4\n" +
+	"\tPeerVotes\x12'\n" +
+	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\"\xb2\x01\n" +
+	"\bPeerVote\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x10\n" +
+	"\x03pre\x18\x04 \x01(\bR\x03pre\x12\x18\n" +
+	"\agranted\x18\x05 \x01(\bR\agranted\x12\x18\n" +
+	"\apromise\x18\x06 \x01(\x04R\apromise\x12\x16\n" +
+	"\x06claims\x18\a \x01(\fR\x06claims\"7\n" +
+	"\n" +
+	"PeerPushes\x12)\n" +
+	"\x06pushes\x18\x01 \x03(\v2\x11.norn.v1.PeerPushR\x06pushes\"l\n" +
+	"\bPeerPush\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x16\n" +
+	"\x06claims\x18\x04 \x01(\fR\x06claims\":\n" +
+	"\x0fPeerPushesTaken\x12'\n" +
+	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\"5\n" +
+	"\tPeerElect\x12(\n" +
+	"\x05stand\x18\x01 \x03(\v2\x12.norn.v1.PeerStandR\x05stand\"\x90\x01\n" +
+	"\tPeerStand\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12#\n" +
+	"\x02to\x18\x04 \x01(\v2\x13.norn.v1.PeerCohortR\x02to\x12\x14\n" +
+	"\x05floor\x18\x05 \x01(\x04R\x05floor\"Q\n" +
+	"\n" +
+	"PeerClaims\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12-\n" +
+	"\x05parts\x18\x02 \x03(\v2\x17.norn.v1.PeerClaimsPartR\x05parts\"\\\n" +
+	"\x0ePeerClaimsPart\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06claims\x18\x03 \x01(\fR\x06claims\"\x81\x01\n" +
+	"\x0fPeerClaimsTaken\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12/\n" +
+	"\x05parts\x18\x02 \x03(\v2\x19.norn.v1.PeerClaimsAnswerR\x05parts\x12'\n" +
+	"\x05facts\x18\x03 \x03(\v2\x11.norn.v1.PeerPartR\x05facts\"\x8f\x01\n" +
+	"\x10PeerClaimsAnswer\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
+	"\x02no\x18\x02 \x01(\bR\x02no\x12\x18\n" +
+	"\apromise\x18\x03 \x01(\x04R\apromise\x123\n" +
+	"\arefused\x18\x04 \x03(\v2\x19.norn.v1.PeerClaimRefusalR\arefused\"l\n" +
+	"\x10PeerClaimRefusal\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
+	"\averdict\x18\x02 \x01(\rR\averdict\x12\x14\n" +
+	"\x05claim\x18\x03 \x01(\fR\x05claim\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\x03R\x04left*\xd8\x05\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -2208,7 +3341,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x11PEER_METHOD_WATCH\x10*\x12\x18\n" +
 	"\x14PEER_METHOD_OUTCOMES\x10+\x12\x18\n" +
 	"\x14PEER_METHOD_COMPARED\x10,\x12\x15\n" +
-	"\x11PEER_METHOD_PURGE\x10-*P\n" +
+	"\x11PEER_METHOD_PURGE\x10-\x12\x17\n" +
+	"\x13PEER_METHOD_BALLOTS\x10.\x12\x15\n" +
+	"\x11PEER_METHOD_VOTES\x10/\x12\x16\n" +
+	"\x12PEER_METHOD_PUSHES\x100\x12\x1c\n" +
+	"\x18PEER_METHOD_PUSHES_TAKEN\x101\x12\x15\n" +
+	"\x11PEER_METHOD_ELECT\x102\x12\x16\n" +
+	"\x12PEER_METHOD_CLAIMS\x103\x12\x1c\n" +
+	"\x18PEER_METHOD_CLAIMS_TAKEN\x104\x12\x15\n" +
+	"\x11PEER_METHOD_STUCK\x105\x12\x16\n" +
+	"\x12PEER_METHOD_UNHELD\x106*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -2240,64 +3382,95 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_norn_v1_peer_proto_goTypes = []any{
-	(PeerMethod)(0),        // 0: norn.v1.PeerMethod
-	(PeerLane)(0),          // 1: norn.v1.PeerLane
-	(PeerRefusal)(0),       // 2: norn.v1.PeerRefusal
-	(*PeerNode)(nil),       // 3: norn.v1.PeerNode
-	(*PeerHello)(nil),      // 4: norn.v1.PeerHello
-	(*PeerHelloReply)(nil), // 5: norn.v1.PeerHelloReply
-	(*PeerProbe)(nil),      // 6: norn.v1.PeerProbe
-	(*PeerProbeReply)(nil), // 7: norn.v1.PeerProbeReply
-	(*PeerMember)(nil),     // 8: norn.v1.PeerMember
-	(*PeerJoin)(nil),       // 9: norn.v1.PeerJoin
-	(*PeerJoinReply)(nil),  // 10: norn.v1.PeerJoinReply
-	(*PeerFacts)(nil),      // 11: norn.v1.PeerFacts
-	(*PeerPart)(nil),       // 12: norn.v1.PeerPart
-	(*PeerFactsTaken)(nil), // 13: norn.v1.PeerFactsTaken
-	(*PeerRepair)(nil),     // 14: norn.v1.PeerRepair
-	(*PeerForward)(nil),    // 15: norn.v1.PeerForward
-	(*PeerForwarded)(nil),  // 16: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),      // 17: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),   // 18: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),    // 19: norn.v1.PeerDropped
-	(*PeerFetch)(nil),      // 20: norn.v1.PeerFetch
-	(*PeerFetched)(nil),    // 21: norn.v1.PeerFetched
-	(*PeerHeads)(nil),      // 22: norn.v1.PeerHeads
-	(*PeerHead)(nil),       // 23: norn.v1.PeerHead
-	(*PeerWatch)(nil),      // 24: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),   // 25: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),   // 26: norn.v1.PeerCompared
-	(*PeerPurge)(nil),      // 27: norn.v1.PeerPurge
-	(*Error)(nil),          // 28: norn.v1.Error
+	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
+	(PeerLane)(0),            // 1: norn.v1.PeerLane
+	(PeerRefusal)(0),         // 2: norn.v1.PeerRefusal
+	(*PeerNode)(nil),         // 3: norn.v1.PeerNode
+	(*PeerHello)(nil),        // 4: norn.v1.PeerHello
+	(*PeerHelloReply)(nil),   // 5: norn.v1.PeerHelloReply
+	(*PeerProbe)(nil),        // 6: norn.v1.PeerProbe
+	(*PeerProbeReply)(nil),   // 7: norn.v1.PeerProbeReply
+	(*PeerMember)(nil),       // 8: norn.v1.PeerMember
+	(*PeerJoin)(nil),         // 9: norn.v1.PeerJoin
+	(*PeerJoinReply)(nil),    // 10: norn.v1.PeerJoinReply
+	(*PeerFacts)(nil),        // 11: norn.v1.PeerFacts
+	(*PeerPart)(nil),         // 12: norn.v1.PeerPart
+	(*PeerFactsTaken)(nil),   // 13: norn.v1.PeerFactsTaken
+	(*PeerFence)(nil),        // 14: norn.v1.PeerFence
+	(*PeerCohort)(nil),       // 15: norn.v1.PeerCohort
+	(*PeerRepair)(nil),       // 16: norn.v1.PeerRepair
+	(*PeerForward)(nil),      // 17: norn.v1.PeerForward
+	(*PeerForwarded)(nil),    // 18: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),        // 19: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),     // 20: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),      // 21: norn.v1.PeerDropped
+	(*PeerFetch)(nil),        // 22: norn.v1.PeerFetch
+	(*PeerFetched)(nil),      // 23: norn.v1.PeerFetched
+	(*PeerHeads)(nil),        // 24: norn.v1.PeerHeads
+	(*PeerHead)(nil),         // 25: norn.v1.PeerHead
+	(*PeerWatch)(nil),        // 26: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),     // 27: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),     // 28: norn.v1.PeerCompared
+	(*PeerPurge)(nil),        // 29: norn.v1.PeerPurge
+	(*PeerBallots)(nil),      // 30: norn.v1.PeerBallots
+	(*PeerBallot)(nil),       // 31: norn.v1.PeerBallot
+	(*PeerVotes)(nil),        // 32: norn.v1.PeerVotes
+	(*PeerVote)(nil),         // 33: norn.v1.PeerVote
+	(*PeerPushes)(nil),       // 34: norn.v1.PeerPushes
+	(*PeerPush)(nil),         // 35: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),  // 36: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),        // 37: norn.v1.PeerElect
+	(*PeerStand)(nil),        // 38: norn.v1.PeerStand
+	(*PeerClaims)(nil),       // 39: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),   // 40: norn.v1.PeerClaimsPart
+	(*PeerClaimsTaken)(nil),  // 41: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 42: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 43: norn.v1.PeerClaimRefusal
+	(*Error)(nil),            // 44: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	28, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	44, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	28, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	44, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	28, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	44, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	28, // 16: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	17, // 17: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	17, // 18: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	23, // 19: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	14, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
+	15, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
+	3,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
+	44, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	19, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	19, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	25, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	31, // 23: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	15, // 24: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	15, // 25: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	33, // 26: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	35, // 27: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	33, // 28: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	38, // 29: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	15, // 30: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	40, // 31: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	42, // 32: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	12, // 33: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	43, // 34: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -2312,7 +3485,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

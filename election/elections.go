@@ -1,0 +1,270 @@
+package election
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/ring"
+)
+
+// Cell is what the register says of a partition: a compare-and-set compares
+// epoch and nonce.
+type Cell[M comparable] struct {
+	Epoch, Nonce uint64
+	Cohort       []M
+}
+
+// Patience is how long each phase of a candidacy may take: some round trips and
+// syncs of a busy machine. Less gives up where waiting would do, more lets a lost
+// message cost more.
+const Patience = time.Second
+
+// HandOverPatience is how long the facts may take where the cohort changes;
+// claims of the partition wait for so long.
+const HandOverPatience = 10 * time.Second
+
+// Config is what the candidacies of a node need to know.
+type Config[M comparable] struct {
+	// Self is this node in its incarnation, as cohorts list it.
+	Self M
+	// Rand draws the nonces.
+	Rand *rand.Rand
+}
+
+// phase is how far a candidacy is.
+type phase uint8
+
+const (
+	preparing phase = iota // pre-votes, and a linearizable read of the cell
+	voting
+	handing // facts of the voters go to a majority of the new cohort
+	pushing // so do their claims
+	writing // compare-and-set of the cell
+)
+
+// String is the phase's name in a [Defeat].
+func (p phase) String() string {
+	return [...]string{"pre-vote", "vote", "hand-over of facts", "push of claims", "compare-and-set"}[p]
+}
+
+// candidacy is one ballot of this node under way.
+type candidacy[M comparable] struct {
+	cell   Cell[M]
+	ballot Ballot[M]
+	phase  phase
+	read   bool // the register has confirmed the cell
+	tally  *quorum.Tally[M]
+	voters []M // in From, whose claims were joined
+	until  int64
+	due    bool // this phase's messages have not been handed out yet
+}
+
+// Elections runs the candidacies of one node, at most one per partition. Make
+// one with [New].
+type Elections[M comparable] struct {
+	cfg     Config[M]
+	running map[ring.Partition]*candidacy[M]
+	floor   map[ring.Partition]uint64 // highest promise heard of
+	lost    []Defeat
+	won     []Victory[M]
+}
+
+// New makes the candidacies of a node that has none.
+func New[M comparable](cfg Config[M]) *Elections[M] {
+	return &Elections[M]{cfg: cfg, running: make(map[ring.Partition]*candidacy[M]), floor: make(map[ring.Partition]uint64)}
+}
+
+// Start begins a candidacy: this node wants to lead a partition with the cohort
+// to, from a cell as the register has shown it. promise is that of this node's
+// own acceptor. A candidacy under way for the partition goes on, and false is
+// returned.
+func (e *Elections[M]) Start(now clock.Time, p ring.Partition, cell Cell[M], to []M, transfer bool, promise uint64) bool {
+	if e.running[p] != nil || len(cell.Cohort) == 0 || !slices.Contains(to, e.cfg.Self) {
+		return false
+	}
+	nonce := e.cfg.Rand.Uint64() | 1
+	c := &candidacy[M]{cell: cell, ballot: Ballot[M]{
+		Partition: p, Epoch: max(cell.Epoch, promise, e.floor[p]) + 1, Nonce: nonce, Old: cell.Epoch,
+		From: cell.Cohort, To: to, Pre: true, Transfer: transfer || !Same(cell.Cohort, to),
+	}}
+	e.running[p] = c
+	e.enter(now, c, preparing)
+	return true
+}
+
+// enter begins a phase.
+func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
+	c.phase, c.due = ph, true
+	patience := Patience
+	switch ph {
+	case preparing, voting:
+		c.tally = quorum.NewTally(c.ballot.From, c.ballot.To)
+	case handing:
+		patience = HandOverPatience
+	case pushing:
+		c.tally = quorum.NewTally(c.ballot.To)
+	}
+	c.until = now.Add(patience).Mono
+}
+
+// Running gives the epoch of the candidacy for a partition, if there is one.
+func (e *Elections[M]) Running(p ring.Partition) (epoch uint64, ok bool) {
+	if c := e.running[p]; c != nil {
+		return c.ballot.Epoch, true
+	}
+	return 0, false
+}
+
+// Abort gives a candidacy up: the cell has changed, or this node has promised
+// more to somebody else. After its compare-and-set has left only the register
+// can say what came of it.
+func (e *Elections[M]) Abort(p ring.Partition, why string) {
+	if c := e.running[p]; c != nil && c.phase != writing {
+		e.end(p, c, why)
+	}
+}
+
+func (e *Elections[M]) end(p ring.Partition, c *candidacy[M], why string) {
+	delete(e.running, p)
+	e.lost = append(e.lost, Defeat{Partition: p, Epoch: c.ballot.Epoch, Why: c.phase.String() + ": " + why})
+}
+
+// of finds the candidacy that an answer is about.
+func (e *Elections[M]) of(p ring.Partition, epoch, nonce uint64, ph phase) *candidacy[M] {
+	c := e.running[p]
+	if c == nil || c.phase != ph || c.ballot.Epoch != epoch || c.ballot.Nonce != nonce {
+		return nil
+	}
+	return c
+}
+
+// Heard remembers the highest promise that anybody has made, so that the next
+// candidacy is above it.
+func (e *Elections[M]) Heard(p ring.Partition, promise uint64) {
+	if promise > e.floor[p] {
+		e.floor[p] = promise
+	}
+}
+
+// Vote takes an answer to a ballot. counts says that the claims that came with
+// it are to be joined with this node's, before [Elections.Ready] is called: they
+// are of a member of the old cohort, and exactly these make up what the new
+// leader must know (design 7.2, step 5).
+func (e *Elections[M]) Vote(now clock.Time, from M, v Vote) (counts bool) {
+	e.Heard(v.Partition, v.Promise)
+	ph := voting
+	if v.Pre {
+		ph = preparing
+	}
+	c := e.of(v.Partition, v.Epoch, v.Nonce, ph)
+	if c == nil {
+		return false
+	}
+	if !v.Granted {
+		c.tally.Refuse(from)
+		if c.tally.Lost() {
+			e.end(v.Partition, c, "a majority refuses")
+		}
+		return false
+	}
+	c.tally.Add(from)
+	counts = !v.Pre && slices.Contains(c.ballot.From, from) && !slices.Contains(c.voters, from)
+	if counts {
+		c.voters = append(c.voters, from)
+	}
+	e.advance(now, c)
+	return counts
+}
+
+// advance goes on with a candidacy whose votes may suffice by now.
+func (e *Elections[M]) advance(now clock.Time, c *candidacy[M]) {
+	if !c.tally.Reached() {
+		return
+	}
+	switch {
+	case c.phase == preparing && c.read:
+		c.ballot.Pre = false
+		c.ballot.Epoch = max(c.ballot.Epoch, e.floor[c.ballot.Partition]+1)
+		e.enter(now, c, voting)
+	case c.phase == voting && c.ballot.Changes():
+		e.enter(now, c, handing)
+	case c.phase == voting:
+		e.enter(now, c, pushing)
+	case c.phase == pushing:
+		e.enter(now, c, writing)
+	}
+}
+
+// Read takes what a linearizable read has said of a partition's cell.
+func (e *Elections[M]) Read(now clock.Time, p ring.Partition, cell Cell[M]) {
+	c := e.running[p]
+	if c == nil || c.phase != preparing {
+		return
+	}
+	if cell.Epoch != c.cell.Epoch || cell.Nonce != c.cell.Nonce {
+		e.end(p, c, "the register has another cell by now")
+		return
+	}
+	c.read = true
+	e.advance(now, c)
+}
+
+// HandedOver tells that a majority of the new cohort has every fact of the
+// voters on disk, which [Ready.HandOver] asked for, or that it could not be done.
+func (e *Elections[M]) HandedOver(now clock.Time, p ring.Partition, epoch uint64, done bool) {
+	c := e.running[p]
+	switch {
+	case c == nil || c.phase != handing || c.ballot.Epoch != epoch:
+	case done:
+		e.enter(now, c, pushing)
+	default:
+		e.end(p, c, "not everybody took them")
+	}
+}
+
+// Pushed takes an answer to the claims of a candidacy. Where the answer is no
+// the member has promised more.
+func (e *Elections[M]) Pushed(now clock.Time, from M, v Vote) {
+	e.Heard(v.Partition, v.Promise)
+	c := e.of(v.Partition, v.Epoch, v.Nonce, pushing)
+	if c == nil {
+		return
+	}
+	if v.Granted {
+		c.tally.Add(from)
+		e.advance(now, c)
+		return
+	}
+	c.tally.Refuse(from)
+	if c.tally.Lost() {
+		e.end(v.Partition, c, "a majority has promised more")
+	}
+}
+
+// Written takes what the register says of a cell after a compare-and-set of
+// this node: only the nonce tells who won. known is false when the outcome could
+// not be read; then it is to be read again.
+func (e *Elections[M]) Written(now clock.Time, p ring.Partition, cell Cell[M], known bool) {
+	c := e.running[p]
+	if c == nil || c.phase != writing || c.due {
+		return
+	}
+	switch {
+	case !known: // it will be written again
+	case cell.Epoch == c.ballot.Epoch && cell.Nonce == c.ballot.Nonce:
+		delete(e.running, p)
+		delete(e.floor, p)
+		e.won = append(e.won, Victory[M]{Partition: p, Cell: cell})
+	case cell.Epoch >= c.ballot.Epoch || cell.Epoch != c.cell.Epoch || cell.Nonce != c.cell.Nonce:
+		e.end(p, c, "somebody else has won")
+	}
+}
+
+// order are the partitions with candidacies, ascending.
+func (e *Elections[M]) order() []ring.Partition {
+	return slices.Sorted(maps.Keys(e.running))
+}

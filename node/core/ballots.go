@@ -1,0 +1,196 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+type (
+	// Ballot asks a member for its vote.
+	Ballot = election.Ballot[register.Member]
+	// Vote answers a [Ballot], or a push of claims.
+	Vote = election.Vote
+)
+
+// MaxFence bounds the cohorts of a [Fence].
+const MaxFence = election.MaxOpen + 1
+
+// Ballots asks a node for its votes, for all partitions at once.
+type Ballots struct{ Ballots []Ballot }
+
+// Votes answers [Ballots].
+type Votes struct{ Votes []CastVote }
+
+// CastVote is a vote with what this member knows of the partition's claims,
+// read after its promise (design 7.2, step 3).
+type CastVote struct {
+	Vote
+	Claims []byte // as vnode.AppendHeld writes them; nil unless granted, and not a pre-vote
+}
+
+// Pushes brings the claims of partitions to a member of their new cohorts.
+type Pushes struct{ Pushes []Pushed }
+
+// Pushed is what a candidate knows of a partition's claims: the union of what the
+// voters of the old cohort have told it.
+type Pushed struct {
+	Partition    ring.Partition
+	Epoch, Nonce uint64
+	Claims       []byte
+}
+
+// PushesTaken answers [Pushes]: granted says that the claims are on disk.
+type PushesTaken struct{ Votes []Vote }
+
+// Elect asks a node to stand for the election of partitions: because a cohort is
+// to change, or to take over from who resigns.
+type Elect struct{ Stand []Stand }
+
+// Stand is one partition of [Elect].
+type Stand struct {
+	Partition    ring.Partition
+	Epoch, Nonce uint64 // of the cell that the change starts from
+	To           []register.Member
+	Floor        uint64 // somebody has promised so much: the epoch is to be above it
+}
+
+func (*Ballots) peerMessage()     {}
+func (*Votes) peerMessage()       {}
+func (*Pushes) peerMessage()      {}
+func (*PushesTaken) peerMessage() {}
+func (*Elect) peerMessage()       {}
+
+// maxClaimBytes is how many bytes of claims travel in one message of an election,
+// unless a single partition has more: what fits through a busy connection while
+// nobody loses patience.
+const maxClaimBytes = 1 << 20
+
+// voter answers the candidates of other nodes, and of this one.
+type voter struct{ *Core }
+
+// ballots answers all partitions that a candidate asks for.
+func (c voter) ballots(now clock.Time, from register.Member, m *Ballots) {
+	answer, size := &Votes{}, 0
+	for i := range m.Ballots {
+		if int(m.Ballots[i].Partition) >= len(c.vnodes) {
+			continue
+		}
+		v := c.vote(now, from, &m.Ballots[i])
+		answer.Votes = append(answer.Votes, v)
+		if size += len(v.Claims); size >= maxClaimBytes {
+			c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+			answer, size = &Votes{}, 0
+		}
+	}
+	if len(answer.Votes) > 0 {
+		c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+	}
+}
+
+// vote answers one ballot. A vote that is granted is persisted with the round,
+// and with it leaves what is known of the claims by then: what is accepted later
+// is of this epoch or a later one.
+func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
+	a := &c.acceptors.all[b.Partition]
+	if b.Pre {
+		v := a.Would(b, c.spare(from, b))
+		v.Granted = v.Granted && !c.abstains(b.Partition)
+		return CastVote{Vote: v}
+	}
+	if c.abstains(b.Partition) {
+		return CastVote{Vote: Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
+	}
+	v := a.Vote(b)
+	if !v.Granted {
+		return CastVote{Vote: v}
+	}
+	c.acceptors.save(b.Partition)
+	c.elector.deferTo(now, from, b)
+	return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
+}
+
+// abstains tells whether this node may not vote: it is no member any more.
+func (c voter) abstains(ring.Partition) bool { return c.moves.dismissed }
+
+// spare tells whether a partition has a leader that is well, as far as is known
+// here, so that nobody is to disturb it.
+func (c voter) spare(from register.Member, b *Ballot) bool {
+	m, ok := placement.Leading(&c.cells[b.Partition])
+	if !ok || m == from {
+		return false
+	}
+	if m == c.cfg.Self {
+		return c.vnodes[b.Partition].Leading() != 0
+	}
+	return c.routes.up(m)
+}
+
+// pushes takes in what candidates know of the claims. It is bound to the ballot
+// that this node may have voted for: who has promised more refuses.
+func (c voter) pushes(now clock.Time, from register.Member, m *Pushes) {
+	answer := &PushesTaken{}
+	for i := range m.Pushes {
+		p := &m.Pushes[i]
+		if int(p.Partition) < len(c.vnodes) {
+			answer.Votes = append(answer.Votes, c.push(now, p))
+		}
+	}
+	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+}
+
+func (c voter) push(now clock.Time, m *Pushed) Vote {
+	a := &c.acceptors.all[m.Partition]
+	v := Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}
+	held, err := vnode.DecodeHeld(m.Claims)
+	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
+	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
+		c.elector.yield(m.Partition, m.Epoch)
+		v.Granted = c.check(vnode.Absorb(c.vnodes[m.Partition], c.tx, held, now))
+	}
+	v.Promise = a.Promise
+	return v
+}
+
+// votes counts what others answer.
+func (c voter) votes(now clock.Time, from register.Member, m *Votes) {
+	for i := range m.Votes {
+		if int(m.Votes[i].Partition) < len(c.vnodes) {
+			c.counted(now, from, &m.Votes[i])
+		}
+	}
+}
+
+// counted joins the claims of a vote with those here, if it is of those that
+// make up what the new leader has to know.
+func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
+	var held []vnode.Held
+	if v.Granted && !v.Pre {
+		var err error
+		if held, err = vnode.DecodeHeld(v.Claims); err != nil {
+			return // who does not say what it knows has not voted
+		}
+	}
+	if c.elector.runs.Vote(now, from, v.Vote) {
+		c.check(vnode.Absorb(c.vnodes[v.Partition], c.tx, held, now))
+	}
+}
+
+// stand begins the candidacies that others have asked for.
+func (c voter) stand(now clock.Time, m *Elect) {
+	for i := range m.Stand {
+		s := &m.Stand[i]
+		if int(s.Partition) >= len(c.vnodes) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
+			continue
+		}
+		if cell := &c.cells[s.Partition]; cell.Epoch == s.Epoch && cell.Nonce == s.Nonce {
+			c.elector.runs.Heard(s.Partition, s.Floor)
+			c.elector.start(now, s.Partition, s.To, true)
+		}
+	}
+}

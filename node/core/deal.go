@@ -1,0 +1,86 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// deal is the answer to a claim request, which leaves when a majority of each
+// cohort holds what it grants (K3).
+type deal struct {
+	c       *Core
+	w       *waiter
+	grants  []*nornv1.Grant
+	refs    []GrantRef
+	pledges []*pledge     // of each grant; nil: decided by this node alone
+	waited  time.Duration // from the request to the grant: the lease counts from there
+}
+
+func (d deal) owe(now clock.Time) { d.c.grants.owe(now, d.pledges, d.done) }
+
+// done answers with what has reached its majority. What has not is taken back:
+// nobody has heard of it. With nothing left the request goes on waiting.
+func (d deal) done(now clock.Time) {
+	grants, refs := d.grants[:0:0], d.refs[:0:0]
+	var lost []GrantRef
+	for i, pl := range d.pledges {
+		if pl == nil || pl.state == committed {
+			grants, refs = append(grants, d.grants[i]), append(refs, d.refs[i])
+		} else {
+			lost = append(lost, d.refs[i])
+		}
+	}
+	// Another answer with these grants may be on its way: the same request came
+	// again, and its renewals may have reached a majority.
+	a := d.c.desk.asked[d.w.key()]
+	twice := a != nil && a.answers > 1
+	if !twice {
+		d.c.grants.passed += uint64(len(lost))
+		for _, g := range lost {
+			d.c.grants.takeBack(now, g)
+		}
+	}
+	if len(grants) > 0 {
+		d.c.ready.Replies = append(d.c.ready.Replies, answer(d.w, d.waited, grants, refs))
+		return
+	}
+	if a != nil {
+		a.answers--
+	}
+	if twice {
+		d.c.twice(d.w.from)
+		return
+	}
+	again := *d.w
+	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().named() {
+		d.c.twice(other.from)
+	}
+	d.c.pursue(now, &again)
+}
+
+// takeBack frees a task whose grant surely nobody has heard of. It may have ended
+// by other means meanwhile; then there is nothing to free.
+func (g *grants) takeBack(now clock.Time, ref GrantRef) {
+	if g.release(now, ref) != nil {
+		g.c.stats.Undelivered++
+	}
+	g.c.desk.forget(ref)
+}
+
+// release ends a claim here and, unheard by anybody, with the others. It gives
+// nil when there was nothing to end.
+func (g *grants) release(now clock.Time, ref GrantRef) *claim.Record {
+	existed, err := g.c.vnodes[ref.Partition].Release(g.c.tx, ref.Task, ref.Token, now)
+	if damaged(err) {
+		g.c.check(err)
+	}
+	if err != nil || existed {
+		return nil
+	}
+	r := &claim.Record{Token: ref.Token, Outcome: claim.Released}
+	g.add(ref.Partition, ref.Task, r, true)
+	return r
+}

@@ -1,0 +1,514 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// standAfter is how much later each further member stands for election when a
+	// leader is gone, so that mostly the first one is alone.
+	standAfter = 300 * time.Millisecond
+	// standAgain is the first pause after a defeat. It doubles up to maxStandAgain,
+	// and is drawn from its second half, so that two do not meet for ever.
+	standAgain, maxStandAgain = 50 * time.Millisecond, 2 * time.Second
+	// lonely is for how long a leader may lack a majority of its cohort before it
+	// steps down (K5): nothing commits meanwhile anyway, and a short gap is
+	// cheaper than an election.
+	lonely = 2 * time.Second
+	// nudgeAgain is the pause between two requests for a new epoch of a partition.
+	nudgeAgain = 2 * time.Second
+)
+
+// elector has this node stand for election where it should, and step down where
+// it must (design 7.2). Who leads is decided by package election and the
+// register; this is the policy around it.
+type elector struct {
+	c      *Core
+	runs   *election.Elections[register.Member]
+	pauses map[ring.Partition]pause
+	vacant map[ring.Partition]int64 // since when the leader is not in reach, mono ns
+	alone  map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
+	hands  map[ring.Partition]*handover
+	voted  map[ring.Partition]deference
+	nudged map[ring.Partition]int64 // until when nobody is asked again, mono ns
+	dirty  bool
+	at     int64 // mono ns of the next look
+	wake   int64 // of the candidacies and hand-overs
+	resign bool  // this node is about to stop: others are to lead
+
+	won, lost uint64
+}
+
+// deference is whom this node has voted for, and until when it does not stand
+// itself, mono ns.
+type deference struct {
+	to    register.Member
+	until int64
+}
+
+// pause holds a partition's next candidacy back.
+type pause struct {
+	until int64 // mono ns
+	tries int
+}
+
+func newElector(c *Core) *elector {
+	return &elector{
+		c: c, runs: election.New(election.Config[register.Member]{Self: c.cfg.Self, Rand: c.cfg.Rand}),
+		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), alone: make(map[ring.Partition]int64),
+		hands: make(map[ring.Partition]*handover), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]deference), at: clock.Never, wake: clock.Never,
+	}
+}
+
+// look notes that who is in reach, or what the register says, has changed.
+func (e *elector) look() { e.dirty = true }
+
+// changed takes over the register's cells.
+func (e *elector) changed(now clock.Time) {
+	for p := range e.c.cells {
+		p := ring.Partition(p)
+		cell := &e.c.cells[p]
+		e.runs.Written(now, p, cellOf(cell), true)
+		if cell.Epoch >= e.c.acceptors.all[p].Promise {
+			delete(e.voted, p)
+		}
+		if lead := e.c.vnodes[p].Leading(); lead != 0 && lead != cell.Epoch {
+			e.unlead(p)
+		}
+	}
+	e.look()
+}
+
+func cellOf(c *register.Cell) election.Cell[register.Member] {
+	return election.Cell[register.Member]{Epoch: c.Epoch, Nonce: c.Nonce, Cohort: c.Cohort}
+}
+
+// unlead stops handing out claims of a partition.
+func (e *elector) unlead(p ring.Partition) {
+	v := e.c.vnodes[p]
+	if v.Leading() == 0 {
+		return
+	}
+	v.Follow()
+	v.Announce()
+	e.c.grants.stop(p)
+	delete(e.alone, p)
+	e.look()
+}
+
+// yield has this node neither lead nor stand in an epoch below one that it has
+// promised.
+func (e *elector) yield(p ring.Partition, epoch uint64) {
+	if lead := e.c.vnodes[p].Leading(); lead != 0 && lead < epoch {
+		e.unlead(p)
+	}
+	if own, ok := e.runs.Running(p); ok && own < epoch {
+		e.runs.Abort(p, "somebody else was promised more")
+	}
+}
+
+// deferTo gives somebody whom this node has voted for the time to win.
+func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
+	e.yield(b.Partition, b.Epoch)
+	if from == e.c.cfg.Self {
+		delete(e.voted, b.Partition)
+		return
+	}
+	wait := 2 * election.Patience
+	if b.Changes() {
+		wait += election.HandOverPatience
+	}
+	e.voted[b.Partition] = deference{from, now.Add(wait).Mono}
+}
+
+// start begins a candidacy for the cohort to.
+func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
+	if e.resign || e.c.moves.dismissed || e.c.moves.closed(p) {
+		return
+	}
+	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
+}
+
+// want has a cell changed as placement wants it: by the member that is to lead,
+// through an election.
+func (e *elector) want(now clock.Time, changes []register.Change) {
+	var direct []register.Change
+	to := make(map[register.Member]*Elect)
+	for i := range changes {
+		c := &changes[i]
+		if !e.electable(&c.Old) {
+			direct = append(direct, *c) // nobody could be elected any more, or yet
+			continue
+		}
+		if leader := c.New.Leader; leader != e.c.cfg.Self {
+			if to[leader] == nil {
+				to[leader] = &Elect{}
+			}
+			to[leader].Stand = append(to[leader].Stand, Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
+			continue
+		}
+		if cell := &e.c.cells[c.Partition]; cell.Same(&c.Old) {
+			e.start(now, c.Partition, c.New.Cohort, true)
+		}
+	}
+	for _, m := range membersOf(to) {
+		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+	}
+	if len(direct) > 0 {
+		e.c.ask(direct)
+	}
+}
+
+// nudge has a partition's leader elected anew, with the cohort as it is: somebody
+// has promised more than the register shows, or has voted for a cohort that never
+// came to be. Until a higher epoch is registered the one may not forget, and
+// every write has to reach the other.
+func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
+	cell := &e.c.cells[p]
+	leader, ok := placement.Leading(cell)
+	if !ok || e.nudged[p] > now.Mono {
+		return
+	}
+	e.nudged[p] = now.Mono + int64(nudgeAgain)
+	if leader == e.c.cfg.Self {
+		e.runs.Heard(p, floor)
+		e.start(now, p, cell.Cohort, true)
+		return
+	}
+	s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
+	e.c.ready.Send = append(e.c.ready.Send, Send{To: leader, Message: &Elect{Stand: []Stand{s}}})
+}
+
+// electable tells whether a majority of a cell's cohort may still vote. It may
+// not in a cell that is new, and not where operators have given up so many
+// members that the rest is no majority: then the cell changes by their word, and
+// whoever is to lead it is elected from there.
+func (e *elector) electable(cell *register.Cell) bool {
+	view, left := e.c.moves.driver.View(), 0
+	for _, m := range cell.Cohort {
+		if s := view.Standing(m); !s.Lost && !s.Gone() {
+			left++
+		}
+	}
+	return len(cell.Cohort) > 0 && left >= quorum.Majority(len(cell.Cohort))
+}
+
+// survey looks at every partition: whether this node is to stand, or to step
+// down.
+func (e *elector) survey(now clock.Time) {
+	e.dirty, e.at = false, clock.Never
+	for p := range e.c.cells {
+		p := ring.Partition(p)
+		cell := &e.c.cells[p]
+		if e.c.vnodes[p].Leading() != 0 {
+			e.tend(now, p, cell)
+			continue
+		}
+		leader, ok := placement.Leading(cell)
+		if !ok || !slices.Contains(cell.Cohort, e.c.cfg.Self) {
+			delete(e.vacant, p)
+			continue
+		}
+		if _, runs := e.runs.Running(p); runs {
+			continue
+		}
+		at := e.stands(now, p, cell, leader)
+		if at > now.Mono {
+			e.at = min(e.at, at)
+			continue
+		}
+		e.start(now, p, cell.Cohort, false)
+	}
+}
+
+// tend looks whether a leader still has a majority in reach.
+func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
+	delete(e.vacant, p)
+	if e.reach(cell) >= quorum.Majority(len(cell.Cohort)) {
+		delete(e.alone, p)
+		return
+	}
+	since, known := e.alone[p]
+	if !known {
+		since = now.Mono
+		e.alone[p] = since
+	}
+	if since+int64(lonely) > now.Mono {
+		e.at = min(e.at, since+int64(lonely))
+		return
+	}
+	e.unlead(p)
+}
+
+// reach is how many of a cohort are in reach, this node included.
+func (e *elector) reach(cell *register.Cell) (n int) {
+	for _, m := range cell.Cohort {
+		if e.c.routes.up(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// stands gives when this node is to stand for a partition that it does not lead,
+// mono ns: never while its leader is in reach.
+func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
+	at := now.Mono
+	if v, ok := e.voted[p]; ok && e.c.routes.up(v.to) {
+		at = max(at, v.until)
+	}
+	if leader != e.c.cfg.Self {
+		if e.c.routes.up(leader) {
+			delete(e.vacant, p)
+			return clock.Never
+		}
+		since, known := e.vacant[p]
+		if !known {
+			since = now.Mono
+			e.vacant[p] = since
+		}
+		at = max(at, since+int64(standAfter)*int64(e.rank(p, cell)))
+	}
+	if e.reach(cell) < quorum.Majority(len(cell.Cohort)) && e.pauses[p].tries == 0 {
+		// It is tried all the same after a while: who is in reach is a hint.
+		e.pauses[p] = pause{now.Mono + int64(maxStandAgain), 1}
+	}
+	return max(at, e.pauses[p].until)
+}
+
+// rank is this node's place among the members in reach that may succeed a
+// leader: for each partition another order, so that its partitions spread over
+// all of them.
+func (e *elector) rank(p ring.Partition, cell *register.Cell) (rank int) {
+	own := lot(p, e.c.cfg.Self)
+	for _, m := range cell.Cohort {
+		if m != e.c.cfg.Self && e.c.routes.up(m) && lot(p, m) < own {
+			rank++
+		}
+	}
+	return rank
+}
+
+func lot(p ring.Partition, m register.Member) uint64 {
+	b := append([]byte(m.Node), byte(p>>8), byte(p))
+	return xxhash.Sum64(append(b, m.Incarnation[:]...))
+}
+
+// work goes on with the candidacies of this node.
+func (e *elector) work(now clock.Time) {
+	if !e.c.joined {
+		return
+	}
+	// Votes of this node for itself may end a phase: then the next one begins. There
+	// are no more phases than that.
+	for range 10 {
+		went := e.advance(now) // first: what was won is not stood for again
+		went = e.handOver(now) || went
+		if e.dirty || e.at <= now.Mono {
+			e.survey(now)
+		} else if !went {
+			return
+		}
+	}
+}
+
+// advance does what the candidacies want, and tells whether there was anything.
+func (e *elector) advance(now clock.Time) bool {
+	r := e.runs.Ready(now)
+	e.wake = r.Wake
+	if len(r.Ask)+len(r.Read)+len(r.Hand)+len(r.Push)+len(r.Write)+len(r.Won)+len(r.Lost) == 0 {
+		return false
+	}
+	for i := range r.Won {
+		e.lead(now, &r.Won[i])
+	}
+	for i := range r.Lost {
+		e.defeat(now, &r.Lost[i])
+	}
+	if len(r.Read) > 0 {
+		e.read(r.Read)
+	}
+	for _, h := range r.Hand {
+		e.hands[h.Partition] = e.begin(now, h)
+	}
+	if len(r.Write) > 0 {
+		e.write(r.Write)
+	}
+	e.push(now, r.Push)
+	e.poll(now, r.Ask)
+	return true
+}
+
+// lead begins to hand out the claims of a partition.
+func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
+	p := w.Partition
+	e.won++
+	if cell := &e.c.cells[p]; cell.Epoch != w.Cell.Epoch || e.c.acceptors.all[p].Promise > w.Cell.Epoch {
+		e.look() // it is over already
+		return
+	}
+	delete(e.pauses, p)
+	delete(e.vacant, p)
+	v := e.c.vnodes[p]
+	v.Lead(w.Cell.Epoch)
+	e.c.links.began(p)
+	v.Announce()
+	e.c.routes.seen++
+	e.look()
+}
+
+// defeat has this node wait before it stands again.
+func (e *elector) defeat(now clock.Time, d *election.Defeat) {
+	e.lost++
+	delete(e.hands, d.Partition)
+	if leader, ok := placement.Leading(&e.c.cells[d.Partition]); ok && leader != e.c.cfg.Self {
+		e.nudge(now, d.Partition, d.Epoch) // those who have voted wait for this node
+	}
+	was := e.pauses[d.Partition]
+	d1 := min(standAgain<<min(was.tries, 10), maxStandAgain)
+	wait := d1/2 + time.Duration(e.c.cfg.Rand.Int64N(int64(d1/2)+1))
+	e.pauses[d.Partition] = pause{now.Mono + int64(wait), was.tries + 1}
+	e.look()
+}
+
+// read has the register asked, linearizably, for the cells of candidacies.
+func (e *elector) read(partitions []ring.Partition) {
+	e.c.send(errand{then: func(now clock.Time, r register.Result) {
+		if r.Err != nil {
+			return // they lose patience
+		}
+		for _, p := range partitions {
+			e.runs.Read(now, p, cellOf(&r.State.Cells[p]))
+		}
+	}}, register.Request{})
+}
+
+// write asks for the cells to be set. It leaves once everything is on disk that
+// the change depends on, and only the register knows what came of it.
+func (e *elector) write(writes []election.Write[register.Member]) {
+	var changes []register.Change
+	for i := range writes {
+		w := &writes[i]
+		changes = append(changes, register.Change{
+			Partition: w.Partition,
+			Old:       register.Cell{Epoch: w.Old.Epoch, Nonce: w.Old.Nonce, Cohort: w.Old.Cohort},
+			New:       register.Cell{Epoch: w.New.Epoch, Nonce: w.New.Nonce, Cohort: w.New.Cohort, Leader: e.c.cfg.Self},
+		})
+	}
+	e.c.tag++
+	q := register.Request{Tag: e.c.tag, Changes: changes}
+	e.c.pending[q.Tag] = errand{then: func(now clock.Time, r register.Result) {
+		for i := range changes {
+			p := changes[i].Partition
+			if r.Err != nil {
+				e.runs.Written(now, p, election.Cell[register.Member]{}, false)
+			} else {
+				e.runs.Written(now, p, cellOf(&r.State.Cells[p]), true)
+			}
+		}
+	}}
+	e.c.ready.Commit = append(e.c.ready.Commit, q)
+}
+
+// poll sends the ballots, one message per member, and casts this node's own votes.
+func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) {
+	to := make(map[register.Member]*Ballots)
+	for i := range asks {
+		m := asks[i].To
+		if to[m] == nil {
+			to[m] = &Ballots{}
+		}
+		to[m].Ballots = append(to[m].Ballots, asks[i].Ballot)
+	}
+	for _, m := range membersOf(to) {
+		if m != e.c.cfg.Self {
+			e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+			continue
+		}
+		for i := range to[m].Ballots {
+			v := voter{e.c}.vote(now, m, &to[m].Ballots[i])
+			voter{e.c}.counted(now, m, &v)
+		}
+	}
+}
+
+// push sends the joined claims to the new cohorts.
+func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) {
+	to, sizes := make(map[register.Member]*Pushes), make(map[register.Member]int)
+	for i := range pushes {
+		p := &pushes[i]
+		claims := vnode.AppendHeld(nil, vnode.Snapshot(e.c.vnodes[p.Partition]))
+		for _, m := range p.To {
+			if m == e.c.cfg.Self { // they are in this round's batch
+				ok := e.c.acceptors.accept(p.Partition, p.Epoch)
+				e.runs.Pushed(now, m, election.Vote{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Granted: ok, Promise: e.c.acceptors.all[p.Partition].Promise})
+				continue
+			}
+			if to[m] == nil {
+				to[m] = &Pushes{}
+			}
+			to[m].Pushes = append(to[m].Pushes, Pushed{p.Partition, p.Epoch, p.Nonce, claims})
+			if sizes[m] += len(claims); sizes[m] >= maxClaimBytes {
+				e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+				delete(to, m)
+				sizes[m] = 0
+			}
+		}
+	}
+	for _, m := range membersOf(to) {
+		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+	}
+}
+
+// retreat has others lead what this node leads: it is about to stop.
+func (e *elector) retreat() {
+	e.resign = true
+	to := make(map[register.Member]*Elect)
+	for p, v := range e.c.vnodes {
+		if v.Leading() == 0 {
+			continue
+		}
+		cell := &e.c.cells[p]
+		var heir register.Member
+		for _, m := range cell.Cohort {
+			if m != e.c.cfg.Self && e.c.routes.up(m) && (heir.Node == "" || lot(ring.Partition(p), m) < lot(ring.Partition(p), heir)) {
+				heir = m
+			}
+		}
+		if heir.Node == "" {
+			continue // nobody could
+		}
+		if to[heir] == nil {
+			to[heir] = &Elect{}
+		}
+		to[heir].Stand = append(to[heir].Stand, Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+	}
+	for _, m := range membersOf(to) {
+		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+	}
+}
+
+// next is when something is due, mono ns.
+func (e *elector) next() int64 {
+	if e.dirty {
+		return 0
+	}
+	return min(e.at, e.wake)
+}
+
+// membersOf are the keys of a map in order.
+func membersOf[V any](m map[register.Member]V) []register.Member {
+	return slices.SortedFunc(maps.Keys(m), register.Member.Compare)
+}

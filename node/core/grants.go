@@ -1,0 +1,300 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Claims asks the members of a cohort to keep what its leader has granted,
+// renewed and released in a round (design 7.3): one message per member.
+type Claims struct {
+	Round uint64 // the leader's number for it, never used again by its process
+	Parts []PartClaims
+}
+
+// PartClaims are claims of one partition.
+type PartClaims struct {
+	Partition ring.Partition
+	Epoch     uint64
+	Claims    []byte // as vnode.AppendHeld writes them
+}
+
+// ClaimsTaken answers [Claims], when what was accepted is on disk. All claims of
+// a part are accepted but those that are refused.
+type ClaimsTaken struct {
+	Round uint64
+	Parts []PartTaken
+	Facts []PartFacts // of refused tasks that are finished: the leader learns
+}
+
+// PartTaken is the answer for one partition.
+type PartTaken struct {
+	Partition ring.Partition
+	No        bool   // nothing of it: more was promised, or the partition is not kept here
+	Promise   uint64 // of this acceptor
+	Refused   []Refusal
+}
+
+// Verdict is what a member says to a claim.
+type Verdict = vnode.Verdict
+
+// MaxVerdict is the greatest verdict there is.
+const MaxVerdict = uint32(vnode.SkewedClock)
+
+// Refusal says why a claim was not accepted, or that its task is not known here.
+type Refusal struct {
+	Index   int // into the claims of the part
+	Verdict Verdict
+	Claim   []byte        // that is in the way, as vnode.AppendHeld writes it; nil: none
+	Left    time.Duration // for how long it is, by the acceptor's own rule
+}
+
+func (*Claims) peerMessage()      {}
+func (*ClaimsTaken) peerMessage() {}
+
+// grantTimeout is how long a claim waits for its majority. Then it is released:
+// nobody has heard of it.
+const grantTimeout = 2 * time.Second
+
+// grants brings the claims of this node to a majority of their cohorts before
+// anybody hears of them (K3). All of a round travel together.
+type grants struct {
+	c       *Core
+	fresh   []*pledge // of this round
+	number  uint64
+	open    []*pledged // by number
+	alignAt int64      // mono ns of the next look for claims that are stuck
+	passed  uint64     // grants that were released because they did not reach a majority
+}
+
+// pledge is a grant, renewal or release that waits for its majority.
+type pledge struct {
+	p     ring.Partition
+	held  vnode.Held
+	owner *owed // whose answer waits for it; nil: nobody's
+	state pledgeState
+	epoch uint64
+	twin  *pledge // an earlier one of the round about the same claim; decided with this one
+}
+
+type pledgeState uint8
+
+const (
+	waiting pledgeState = iota
+	committed
+	failed
+)
+
+// owed is an answer that waits for its pledges. Its finish runs once all of them
+// are decided.
+type owed struct {
+	pledges []*pledge
+	left    int
+	finish  func(clock.Time)
+}
+
+// pledged is one round of pledges on its way.
+type pledged struct {
+	number uint64
+	parts  []*pledgedPart
+	until  int64 // mono ns
+}
+
+// pledgedPart counts who has the claims of one partition.
+type pledgedPart struct {
+	p       ring.Partition
+	epoch   uint64
+	cohort  []register.Member
+	pledges []*pledge
+	tally   *quorum.Tally[register.Member]
+	acks    []register.Member
+	refused map[int][]register.Member // by pledge
+	open    int
+}
+
+// shared tells whether others hold claims of a partition too.
+func (g *grants) shared(p ring.Partition) bool { return !g.c.writes.alone(p) }
+
+// add has a claim of this round brought to the others. It gives nil where there
+// are none: then it is decided by this node's own disk.
+func (g *grants) add(p ring.Partition, task id.ID, r *claim.Record, released bool) *pledge {
+	if !g.shared(p) {
+		return nil
+	}
+	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes[p].Leading()}
+	g.fresh = append(g.fresh, pl)
+	return pl
+}
+
+// owe has an answer wait for its pledges; finish is called at once when there is
+// nothing to wait for.
+func (g *grants) owe(now clock.Time, pledges []*pledge, finish func(clock.Time)) {
+	o := &owed{finish: finish}
+	for _, pl := range pledges {
+		if pl == nil {
+			continue
+		}
+		o.pledges = append(o.pledges, pl)
+		pl.owner = o
+		if pl.state == waiting {
+			o.left++
+		}
+	}
+	if o.left == 0 {
+		finish(now)
+	}
+}
+
+// decide ends the waiting of a pledge.
+func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
+	if pl.state != waiting {
+		return
+	}
+	pl.state = to
+	if pl.twin != nil {
+		g.decide(now, pl.twin, to)
+	}
+	if o := pl.owner; o != nil {
+		if o.left--; o.left == 0 {
+			o.finish(now)
+		}
+	}
+}
+
+// work ends a round: its claims are sent, and old ones given up.
+func (g *grants) work(now clock.Time) {
+	if len(g.fresh) > 0 {
+		g.begin(now)
+	}
+	if !g.c.routes.alone {
+		g.align(now)
+	}
+	for len(g.open) > 0 && g.open[0].until <= now.Mono {
+		o := g.open[0]
+		g.open = g.open[1:]
+		for _, part := range o.parts {
+			for _, pl := range part.pledges {
+				g.decide(now, pl, failed)
+			}
+		}
+	}
+}
+
+// begin sends the pledges of the round.
+func (g *grants) begin(now clock.Time) {
+	if g.number == 0 {
+		g.number = g.c.cfg.Rand.Uint64() | 1 // answers to the process before this one match nothing
+	}
+	g.number++
+	fresh := g.fresh
+	g.fresh = nil
+	slices.SortStableFunc(fresh, func(a, b *pledge) int {
+		return cmp.Or(cmp.Compare(a.p, b.p), a.held.Task.Compare(b.held.Task), cmp.Compare(a.held.Record.Token, b.held.Record.Token))
+	})
+	o := &pledged{number: g.number, until: now.Mono + int64(grantTimeout)}
+	to := make(map[register.Member]*Claims)
+	for len(fresh) > 0 {
+		n := 1
+		for n < len(fresh) && fresh[n].p == fresh[0].p {
+			n++
+		}
+		part := g.part(now, fresh[:n])
+		fresh = fresh[n:]
+		if part == nil {
+			continue
+		}
+		o.parts = append(o.parts, part)
+		m := PartClaims{Partition: part.p, Epoch: part.epoch, Claims: vnode.AppendHeld(nil, heldOf(part.pledges))}
+		for _, peer := range part.cohort {
+			if peer == g.c.cfg.Self {
+				continue
+			}
+			if to[peer] == nil {
+				to[peer] = &Claims{Round: g.number}
+			}
+			to[peer].Parts = append(to[peer].Parts, m)
+		}
+	}
+	for _, peer := range membersOf(to) {
+		g.c.ready.Early = append(g.c.ready.Early, Send{To: peer, Message: to[peer]})
+	}
+	if len(o.parts) > 0 {
+		g.open = append(g.open, o)
+	}
+	for _, part := range o.parts {
+		g.settle(now, part) // a cohort of one is its own majority
+	}
+}
+
+// part makes the pledges of one partition ready for their way. Of several about
+// one claim the last says it all; the others are decided with it.
+func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
+	p := all[0].p
+	epoch := g.c.vnodes[p].Leading()
+	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.cells[p].Cohort}
+	for i, pl := range all {
+		switch {
+		case epoch == 0 || pl.epoch != epoch:
+			g.decide(now, pl, failed) // it does not lead any more
+		case i+1 < len(all) && all[i+1].held.Task == pl.held.Task && all[i+1].held.Record.Token == pl.held.Record.Token && all[i+1].epoch == epoch:
+			all[i+1].twin = pl
+		default:
+			part.pledges = append(part.pledges, pl)
+		}
+	}
+	if len(part.pledges) == 0 {
+		return nil
+	}
+	part.tally = quorum.NewTally(part.cohort)
+	part.tally.Add(g.c.cfg.Self) // answers never leave before the sync of their round
+	part.open = len(part.pledges)
+	return part
+}
+
+func heldOf(pledges []*pledge) []vnode.Held {
+	all := make([]vnode.Held, len(pledges))
+	for i, pl := range pledges {
+		all[i] = pl.held
+	}
+	return all
+}
+
+// stop gives up what waits for a partition that this node leads no longer.
+func (g *grants) stop(p ring.Partition) {
+	now := g.c.now
+	for _, pl := range g.fresh {
+		if pl.p == p {
+			g.decide(now, pl, failed)
+		}
+	}
+	for _, o := range g.open {
+		for _, part := range o.parts {
+			if part.p == p {
+				for _, pl := range part.pledges {
+					g.decide(now, pl, failed)
+				}
+			}
+		}
+	}
+}
+
+// next is when something is given up, mono ns.
+func (g *grants) next() int64 {
+	at := clock.Never
+	if !g.c.routes.alone {
+		at = g.alignAt
+	}
+	if len(g.open) > 0 {
+		at = min(at, g.open[0].until)
+	}
+	return at
+}

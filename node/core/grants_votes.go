@@ -1,0 +1,199 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// asked keeps what a leader has granted, as far as this member's own rules allow
+// it (design 7.3). The answer leaves when it is on disk.
+func (g *grants) asked(now clock.Time, from register.Member, m *Claims) {
+	answer := &ClaimsTaken{Round: m.Round}
+	for i := range m.Parts {
+		if int(m.Parts[i].Partition) < len(g.c.vnodes) {
+			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer))
+		}
+	}
+	g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
+}
+
+// keep votes on the claims of one partition.
+func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTaken {
+	p := m.Partition
+	t := PartTaken{Partition: p}
+	cell := &g.c.cells[p]
+	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self)
+	all, err := vnode.DecodeHeld(m.Claims)
+	if err != nil || outside || g.c.moves.dismissed || g.c.moves.closed(p) || !g.c.acceptors.accept(p, m.Epoch) {
+		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
+		return t
+	}
+	g.c.elector.yield(p, m.Epoch)
+	v := g.c.vnodes[p]
+	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2}
+	for i := range all {
+		h := &all[i]
+		if h.Released {
+			g.c.check(vnode.AcceptRelease(v, g.c.tx, h.Task, h.Record.Token, now))
+			continue
+		}
+		verdict, blocker, err := vnode.Accept(v, g.c.tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
+		if !g.c.check(err) {
+			break
+		}
+		if verdict == vnode.Accepted {
+			continue
+		}
+		refusal := Refusal{Index: i, Verdict: verdict}
+		if blocker != nil {
+			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
+		}
+		if verdict == vnode.Finished {
+			facts, err := vnode.Facts(g.c.tx, p, h.Task)
+			g.c.check(err)
+			answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+		}
+		t.Refused = append(t.Refused, refusal)
+	}
+	t.Promise = g.c.acceptors.all[p].Promise
+	return t
+}
+
+// taken counts what a member has accepted.
+func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
+	for i := range m.Facts {
+		if int(m.Facts[i].Partition) < len(g.c.vnodes) {
+			peers{g.c}.keep(now, from, &m.Facts[i])
+		}
+	}
+	at, found := slices.BinarySearchFunc(g.open, m.Round, func(o *pledged, n uint64) int { return int(int64(o.number - n)) })
+	if !found {
+		return // late, or of the process before this one
+	}
+	o := g.open[at]
+	left := false
+	for _, part := range o.parts {
+		for i := range m.Parts {
+			if t := &m.Parts[i]; t.Partition == part.p {
+				g.count(now, from, part, t)
+			}
+		}
+		left = left || part.open > 0
+	}
+	if !left {
+		g.open = slices.Delete(g.open, at, at+1)
+	}
+}
+
+// count takes the answer of one member for one partition.
+func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, t *PartTaken) {
+	if t.No || len(t.Refused) > len(part.pledges) {
+		if t.Promise > part.epoch {
+			g.c.elector.runs.Heard(part.p, t.Promise)
+			g.c.elector.unlead(part.p) // another one has the votes
+		}
+		part.tally.Refuse(from)
+		g.settle(now, part)
+		return
+	}
+	if slices.Contains(part.acks, from) || !slices.Contains(part.cohort, from) {
+		return
+	}
+	for i := range t.Refused {
+		g.refused(now, from, part, &t.Refused[i])
+	}
+	part.acks = append(part.acks, from)
+	part.tally.Add(from)
+	g.settle(now, part)
+}
+
+// refused notes why a member does not hold a claim.
+func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart, r *Refusal) {
+	if r.Index < 0 || r.Index >= len(part.pledges) {
+		return
+	}
+	pl := part.pledges[r.Index]
+	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
+		facts, err := vnode.Facts(g.c.tx, part.p, pl.held.Task)
+		if g.c.check(err) && len(facts) > 0 {
+			g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+		}
+		return
+	}
+	if part.refused == nil {
+		part.refused = make(map[int][]register.Member)
+	}
+	part.refused[r.Index] = append(part.refused[r.Index], from)
+	if r.Verdict == vnode.SkewedClock {
+		g.c.stats.Skewed++
+	}
+	if r.Claim == nil || g.c.vnodes[part.p].Leading() == 0 {
+		return
+	}
+	held, err := vnode.DecodeHeld(r.Claim)
+	if err != nil || len(held) != 1 || held[0].Task != pl.held.Task || r.Left > maxBlock {
+		return
+	}
+	g.inform(from, part, &held[0])
+	g.c.check(vnode.Learn(g.c.vnodes[part.p], g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+}
+
+// inform sends a member what has ended a claim here that it still holds.
+func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
+	facts, released, err := vnode.EndOf(g.c.vnodes[part.p], g.c.tx, h.Task, h.Record.Token)
+	if !g.c.check(err) {
+		return
+	}
+	if len(facts) > 0 {
+		g.c.ready.Send = append(g.c.ready.Send, Send{To: to, Message: &Facts{Parts: []PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+	}
+	if released {
+		g.add(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
+	}
+}
+
+// maxBlock bounds for how long a member may say that another claim is in the way:
+// the longest lease and its buffer.
+const maxBlock = clock.MaxLease + time.Hour
+
+// settle decides what can be decided.
+func (g *grants) settle(now clock.Time, part *pledgedPart) {
+	for i, pl := range part.pledges {
+		if pl.state != waiting {
+			continue
+		}
+		tally := part.tally
+		if no := part.refused[i]; len(no) > 0 {
+			tally = quorum.NewTally(part.cohort)
+			tally.Add(g.c.cfg.Self)
+			for _, m := range no {
+				tally.Refuse(m)
+			}
+			for _, m := range part.acks {
+				if !slices.Contains(no, m) {
+					tally.Add(m)
+				}
+			}
+		}
+		switch {
+		case tally.Reached():
+			g.decide(now, pl, committed)
+		case tally.Lost():
+			g.decide(now, pl, failed)
+		default:
+			continue
+		}
+	}
+	part.open = 0
+	for _, pl := range part.pledges {
+		if pl.state == waiting {
+			part.open++
+		}
+	}
+}

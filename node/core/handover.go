@@ -1,0 +1,129 @@
+package core
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// handover brings the facts of an election's voters to a majority of the new
+// cohort, where that is another one than the old (design 7.2, step 6): this node
+// compares with each voter, and then with members of the new cohort. All of it
+// happens after the promises, so whatever a majority of the old cohort had
+// acknowledged by then is among what the voters have; what is acknowledged later
+// is fenced by the open proposals.
+type handover struct {
+	ask    election.HandOver[register.Member]
+	pull   []register.Member // voters that are still to be compared with
+	tally  *quorum.Tally[register.Member]
+	left   []register.Member // of the new cohort, not compared with since
+	busy   register.Member   // zero: nobody
+	last   register.Member   // compared with last
+	failed int
+}
+
+// maxHandFailures is how many comparisons may go wrong in one hand-over.
+const maxHandFailures = 3
+
+// begin begins a hand-over.
+func (e *elector) begin(_ clock.Time, h election.HandOver[register.Member]) *handover {
+	o := &handover{ask: h, tally: quorum.NewTally(h.To)}
+	others := func(all []register.Member) []register.Member {
+		return slices.DeleteFunc(slices.Clone(all), func(m register.Member) bool { return m == e.c.cfg.Self })
+	}
+	o.pull, o.left = others(h.Voters), others(h.To)
+	o.tally.Add(e.c.cfg.Self) // it has everything once all voters have been compared with
+	return o
+}
+
+// handOver goes on with the hand-overs of this node, and tells whether one had
+// something to go on with.
+func (e *elector) handOver(now clock.Time) (progress bool) {
+	for _, p := range slices.Sorted(maps.Keys(e.hands)) {
+		o := e.hands[p]
+		if epoch, ok := e.runs.Running(p); !ok || epoch != o.ask.Epoch {
+			delete(e.hands, p)
+			continue
+		}
+		if o.busy != (register.Member{}) {
+			continue
+		}
+		progress = true
+		if vnode.Tree(e.c.vnodes[p]) == nil || o.failed > maxHandFailures {
+			e.handed(now, p, o, false)
+			continue
+		}
+		m, ok := o.next(e.c.routes.up)
+		switch {
+		case ok:
+			o.busy = m
+			e.c.repairs.copy(now, pair{p, m})
+		case o.tally.Reached():
+			e.handed(now, p, o, true)
+		default:
+			e.handed(now, p, o, false)
+		}
+	}
+	return progress
+}
+
+func (e *elector) handed(now clock.Time, p ring.Partition, o *handover, done bool) {
+	delete(e.hands, p)
+	e.runs.HandedOver(now, p, o.ask.Epoch, done)
+}
+
+// next gives whom to compare with: first every voter, then members of the new
+// cohort until they are a majority. This node has everything once it has
+// compared with every voter, and so has the one that it has compared with last.
+func (o *handover) next(up func(register.Member) bool) (register.Member, bool) {
+	if len(o.pull) > 0 {
+		return o.pull[0], true
+	}
+	if o.last != (register.Member{}) && slices.Contains(o.left, o.last) {
+		o.took(o.last)
+	}
+	if o.tally.Reached() {
+		return register.Member{}, false
+	}
+	for _, m := range o.left {
+		if up(m) {
+			return m, true
+		}
+	}
+	return register.Member{}, false
+}
+
+func (o *handover) took(m register.Member) {
+	o.left = slices.DeleteFunc(o.left, func(x register.Member) bool { return x == m })
+	o.tally.Add(m)
+}
+
+// compared hears how a comparison has ended, and tells whether it was one of
+// these.
+func (e *elector) compared(k pair, r *antientropy.Result) bool {
+	o := e.hands[k.partition]
+	if o == nil || o.busy != k.peer {
+		return false
+	}
+	o.busy = register.Member{}
+	switch {
+	case !agreed(r):
+		o.failed++
+		if len(o.pull) == 0 { // another one may do
+			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.peer }), k.peer)
+		}
+	case len(o.pull) > 0:
+		o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.peer })
+		o.last = k.peer
+	default:
+		o.took(k.peer)
+	}
+	return true
+}

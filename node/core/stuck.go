@@ -1,0 +1,89 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Stuck asks a leader about claims that lapsed here long ago, and of which
+// nothing has come that ends them: grants that never reached their majority.
+type Stuck struct{ Parts []PartClaims }
+
+// Unheld answers [Stuck] with those that the leader does not hold.
+type Unheld struct{ Parts []PartClaims }
+
+func (*Stuck) peerMessage()  {}
+func (*Unheld) peerMessage() {}
+
+const (
+	// stuckEvery is how often a member looks for claims that are stuck: they block
+	// nothing, but their tasks count as claimed there.
+	stuckEvery = 5 * time.Second
+	// maxStuck bounds the claims of one partition that are asked about at once.
+	maxStuck = 1000
+)
+
+// align brings the claims of this node in line with their leaders' (design 6).
+func (g *grants) align(now clock.Time) {
+	if g.alignAt > now.Mono {
+		return
+	}
+	g.alignAt = now.Mono + int64(stuckEvery)
+	to := make(map[register.Member]*Stuck)
+	for p, v := range g.c.vnodes {
+		leader, ok := placement.Leading(&g.c.cells[p])
+		if v.Leading() != 0 || !ok || leader == g.c.cfg.Self || !g.c.routes.up(leader) {
+			continue
+		}
+		if all := vnode.Stuck(v, now, maxStuck); len(all) > 0 {
+			if to[leader] == nil {
+				to[leader] = &Stuck{}
+			}
+			to[leader].Parts = append(to[leader].Parts, PartClaims{ring.Partition(p), g.c.cells[p].Epoch, vnode.AppendHeld(nil, all)})
+		}
+	}
+	for _, m := range membersOf(to) {
+		g.c.ready.Send = append(g.c.ready.Send, Send{To: m, Message: to[m]})
+	}
+}
+
+// stuck answers a member that asks about claims.
+func (g *grants) stuck(from register.Member, m *Stuck) {
+	answer := &Unheld{}
+	for i := range m.Parts {
+		part := &m.Parts[i]
+		if int(part.Partition) >= len(g.c.vnodes) {
+			continue
+		}
+		v := g.c.vnodes[part.Partition]
+		all, err := vnode.DecodeHeld(part.Claims)
+		if err != nil || v.Leading() == 0 {
+			continue
+		}
+		if others := vnode.Unheld(v, all); len(others) > 0 {
+			answer.Parts = append(answer.Parts, PartClaims{part.Partition, v.Leading(), vnode.AppendHeld(nil, others)})
+		}
+	}
+	if len(answer.Parts) > 0 {
+		g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
+	}
+}
+
+// unheld ends what the leader of the epoch promised here does not hold.
+func (g *grants) unheld(now clock.Time, m *Unheld) {
+	for i := range m.Parts {
+		part := &m.Parts[i]
+		if int(part.Partition) >= len(g.c.vnodes) || g.c.vnodes[part.Partition].Leading() != 0 || g.c.moves.closed(part.Partition) {
+			continue
+		}
+		all, err := vnode.DecodeHeld(part.Claims)
+		if err == nil && g.c.acceptors.accept(part.Partition, part.Epoch) {
+			g.c.check(vnode.Dismiss(g.c.vnodes[part.Partition], g.c.tx, all, now))
+		}
+	}
+}

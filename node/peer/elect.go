@@ -1,0 +1,348 @@
+package peer
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// plain is a message in its generated form: of those that are few, or that
+// carry what matters as bytes.
+type plain struct {
+	m    gproto.Message
+	size int
+}
+
+func newPlain(m gproto.Message) *plain { return &plain{m, gproto.Size(m)} }
+
+func (p *plain) Size() int { return p.size }
+
+func (p *plain) AppendTo(dst []byte) ([]byte, error) {
+	return gproto.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, p.m)
+}
+
+// parse reads a generated message.
+func parse[M gproto.Message](b []byte, m M) (M, error) {
+	if err := gproto.Unmarshal(b, m); err != nil {
+		return m, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return m, nil
+}
+
+// encodeElection gives the method and body of what belongs to elections and
+// claims.
+func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok bool) {
+	switch m := m.(type) {
+	case *core.Ballots:
+		return nornv1.PeerMethod_PEER_METHOD_BALLOTS, newPlain(wireBallots(m)), true
+	case *core.Votes:
+		out := &nornv1.PeerVotes{}
+		for i := range m.Votes {
+			v := wireVote(m.Votes[i].Vote)
+			v.Claims = m.Votes[i].Claims
+			out.Votes = append(out.Votes, v)
+		}
+		return nornv1.PeerMethod_PEER_METHOD_VOTES, newPlain(out), true
+	case *core.Pushes:
+		out := &nornv1.PeerPushes{}
+		for _, x := range m.Pushes {
+			out.Pushes = append(out.Pushes, &nornv1.PeerPush{Partition: uint32(x.Partition), Epoch: x.Epoch, Nonce: x.Nonce, Claims: x.Claims})
+		}
+		return nornv1.PeerMethod_PEER_METHOD_PUSHES, newPlain(out), true
+	case *core.PushesTaken:
+		out := &nornv1.PeerPushesTaken{}
+		for _, v := range m.Votes {
+			out.Votes = append(out.Votes, wireVote(v))
+		}
+		return nornv1.PeerMethod_PEER_METHOD_PUSHES_TAKEN, newPlain(out), true
+	case *core.Elect:
+		out := &nornv1.PeerElect{}
+		for _, s := range m.Stand {
+			out.Stand = append(out.Stand, &nornv1.PeerStand{Partition: uint32(s.Partition), Epoch: s.Epoch, Nonce: s.Nonce, To: wireCohort(s.To), Floor: s.Floor})
+		}
+		return nornv1.PeerMethod_PEER_METHOD_ELECT, newPlain(out), true
+	case *core.Claims:
+		return nornv1.PeerMethod_PEER_METHOD_CLAIMS, newPlain(&nornv1.PeerClaims{Round: m.Round, Parts: wireParts(m.Parts)}), true
+	case *core.Stuck:
+		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
+	case *core.Unheld:
+		return nornv1.PeerMethod_PEER_METHOD_UNHELD, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
+	case *core.ClaimsTaken:
+		return nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN, newPlain(wireClaimsTaken(m)), true
+	}
+	return 0, nil, false
+}
+
+// decodeElection is its inverse.
+func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error) {
+	switch method {
+	case nornv1.PeerMethod_PEER_METHOD_BALLOTS:
+		return decodeBallots(b)
+	case nornv1.PeerMethod_PEER_METHOD_VOTES:
+		return decodeVotes(b)
+	case nornv1.PeerMethod_PEER_METHOD_PUSHES:
+		return decodePushes(b)
+	case nornv1.PeerMethod_PEER_METHOD_PUSHES_TAKEN:
+		return decodePushesTaken(b)
+	case nornv1.PeerMethod_PEER_METHOD_ELECT:
+		return decodeElect(b)
+	case nornv1.PeerMethod_PEER_METHOD_CLAIMS:
+		round, parts, err := decodeClaims(b)
+		return &core.Claims{Round: round, Parts: parts}, err
+	case nornv1.PeerMethod_PEER_METHOD_STUCK:
+		_, parts, err := decodeClaims(b)
+		return &core.Stuck{Parts: parts}, err
+	case nornv1.PeerMethod_PEER_METHOD_UNHELD:
+		_, parts, err := decodeClaims(b)
+		return &core.Unheld{Parts: parts}, err
+	case nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN:
+		return decodeClaimsTaken(b)
+	}
+	return nil, fmt.Errorf("%w: method %d", ErrUnknown, method)
+}
+
+func wireCohort(all []register.Member) *nornv1.PeerCohort {
+	out := &nornv1.PeerCohort{}
+	for i := range all {
+		out.Nodes = append(out.Nodes, &nornv1.PeerNode{Name: all[i].Node, Incarnation: all[i].Incarnation[:]})
+	}
+	return out
+}
+
+func cohortOf(m *nornv1.PeerCohort) (all []register.Member, err error) {
+	if len(m.GetNodes()) > register.MaxCohort {
+		return nil, fmt.Errorf("%w: a cohort of %d nodes", ErrMalformed, len(m.GetNodes()))
+	}
+	for _, n := range m.GetNodes() {
+		o := register.Member{Node: n.GetName()}
+		if err := fill(o.Incarnation[:], n.GetIncarnation()); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func wireVote(v core.Vote) *nornv1.PeerVote {
+	return &nornv1.PeerVote{Partition: uint32(v.Partition), Epoch: v.Epoch, Nonce: v.Nonce, Pre: v.Pre, Granted: v.Granted, Promise: v.Promise}
+}
+
+func voteOf(m *nornv1.PeerVote) (v core.Vote, err error) {
+	p, err := partitionOf(uint64(m.GetPartition()))
+	return core.Vote{Partition: p, Epoch: m.GetEpoch(), Nonce: m.GetNonce(), Pre: m.GetPre(), Granted: m.GetGranted(), Promise: m.GetPromise()}, err
+}
+
+func wireBallots(m *core.Ballots) *nornv1.PeerBallots {
+	out := &nornv1.PeerBallots{}
+	for i := range m.Ballots {
+		b := &m.Ballots[i]
+		out.Ballots = append(out.Ballots, &nornv1.PeerBallot{
+			Partition: uint32(b.Partition), Epoch: b.Epoch, Nonce: b.Nonce, Old: b.Old,
+			From: wireCohort(b.From), To: wireCohort(b.To), Pre: b.Pre, Transfer: b.Transfer,
+		})
+	}
+	return out
+}
+
+func decodeBallots(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerBallots{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Ballots{}
+	if len(in.GetBallots()) > ring.MaxPartitions {
+		return nil, fmt.Errorf("%w: %d ballots", ErrMalformed, len(in.GetBallots()))
+	}
+	for _, x := range in.GetBallots() {
+		o := core.Ballot{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Old: x.GetOld(), Pre: x.GetPre(), Transfer: x.GetTransfer()}
+		if o.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
+			return nil, err
+		}
+		if o.From, err = cohortOf(x.GetFrom()); err != nil {
+			return nil, err
+		}
+		if o.To, err = cohortOf(x.GetTo()); err != nil {
+			return nil, err
+		}
+		m.Ballots = append(m.Ballots, o)
+	}
+	return m, nil
+}
+
+func decodeVotes(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerVotes{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Votes{}
+	for _, x := range in.GetVotes() {
+		v, err := voteOf(x)
+		if err != nil {
+			return nil, err
+		}
+		m.Votes = append(m.Votes, core.CastVote{Vote: v, Claims: x.GetClaims()})
+	}
+	return m, nil
+}
+
+func decodePushes(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerPushes{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Pushes{}
+	for _, x := range in.GetPushes() {
+		p, err := partitionOf(uint64(x.GetPartition()))
+		if err != nil {
+			return nil, err
+		}
+		m.Pushes = append(m.Pushes, core.Pushed{Partition: p, Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Claims: x.GetClaims()})
+	}
+	return m, nil
+}
+
+func decodePushesTaken(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerPushesTaken{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.PushesTaken{}
+	for _, x := range in.GetVotes() {
+		v, err := voteOf(x)
+		if err != nil {
+			return nil, err
+		}
+		m.Votes = append(m.Votes, v)
+	}
+	return m, nil
+}
+
+func decodeElect(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerElect{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Elect{}
+	for _, x := range in.GetStand() {
+		s := core.Stand{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Floor: x.GetFloor()}
+		if s.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
+			return nil, err
+		}
+		if s.To, err = cohortOf(x.GetTo()); err != nil {
+			return nil, err
+		}
+		m.Stand = append(m.Stand, s)
+	}
+	return m, nil
+}
+
+func wireParts(parts []core.PartClaims) (all []*nornv1.PeerClaimsPart) {
+	for _, x := range parts {
+		all = append(all, &nornv1.PeerClaimsPart{Partition: uint32(x.Partition), Epoch: x.Epoch, Claims: x.Claims})
+	}
+	return all
+}
+
+func decodeClaims(b []byte) (round uint64, parts []core.PartClaims, err error) {
+	in, err := parse(b, &nornv1.PeerClaims{})
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, x := range in.GetParts() {
+		p, err := partitionOf(uint64(x.GetPartition()))
+		if err != nil {
+			return 0, nil, err
+		}
+		parts = append(parts, core.PartClaims{Partition: p, Epoch: x.GetEpoch(), Claims: x.GetClaims()})
+	}
+	return in.GetRound(), parts, nil
+}
+
+func wireClaimsTaken(m *core.ClaimsTaken) *nornv1.PeerClaimsTaken {
+	out := &nornv1.PeerClaimsTaken{Round: m.Round}
+	for i := range m.Parts {
+		t := &m.Parts[i]
+		part := &nornv1.PeerClaimsAnswer{Partition: uint32(t.Partition), No: t.No, Promise: t.Promise}
+		for _, r := range t.Refused {
+			part.Refused = append(part.Refused, &nornv1.PeerClaimRefusal{Index: uint32(r.Index), Verdict: uint32(r.Verdict), Claim: r.Claim, Left: int64(r.Left)})
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	for i := range m.Facts {
+		f := &m.Facts[i]
+		out.Facts = append(out.Facts, &nornv1.PeerPart{Partition: uint32(f.Partition), Epoch: f.Epoch, Count: uint32(len(f.Facts)), Facts: appendFacts(nil, f.Facts)})
+	}
+	return out
+}
+
+func decodeClaimsTaken(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerClaimsTaken{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.ClaimsTaken{Round: in.GetRound()}
+	for _, x := range in.GetParts() {
+		t := core.PartTaken{No: x.GetNo(), Promise: x.GetPromise()}
+		if t.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
+			return nil, err
+		}
+		for _, r := range x.GetRefused() {
+			if r.GetVerdict() > core.MaxVerdict {
+				return nil, fmt.Errorf("%w: verdict %d", ErrMalformed, r.GetVerdict())
+			}
+			o := core.Refusal{Index: int(r.GetIndex()), Claim: r.GetClaim(), Left: time.Duration(r.GetLeft())}
+			o.Verdict += core.Verdict(r.GetVerdict())
+			t.Refused = append(t.Refused, o)
+		}
+		m.Parts = append(m.Parts, t)
+	}
+	for _, x := range in.GetFacts() {
+		f := core.PartFacts{Epoch: x.GetEpoch()}
+		if f.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
+			return nil, err
+		}
+		if f.Facts, err = decodeList(uint64(x.GetCount()), x.GetFacts()); err != nil {
+			return nil, err
+		}
+		m.Facts = append(m.Facts, f)
+	}
+	return m, nil
+}
+
+func wireFences(fences []core.Fence) (all []*nornv1.PeerFence) {
+	for _, f := range fences {
+		out := &nornv1.PeerFence{Partition: uint32(f.Partition)}
+		for _, c := range f.Cohorts {
+			out.Cohorts = append(out.Cohorts, wireCohort(c))
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+func decodeFence(b []byte) (f core.Fence, err error) {
+	in, err := parse(b, &nornv1.PeerFence{})
+	if err != nil {
+		return f, err
+	}
+	if f.Partition, err = partitionOf(uint64(in.GetPartition())); err != nil {
+		return f, err
+	}
+	if n := len(in.GetCohorts()); n > core.MaxFence {
+		return f, fmt.Errorf("%w: %d cohorts in a fence", ErrMalformed, n)
+	}
+	for _, c := range in.GetCohorts() {
+		cohort, err := cohortOf(c)
+		if err != nil {
+			return f, err
+		}
+		f.Cohorts = append(f.Cohorts, cohort)
+	}
+	return f, nil
+}

@@ -1,0 +1,115 @@
+package peer
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+func drawMember(t *rapid.T) register.Member {
+	return register.Member{Node: rapid.StringMatching(`[a-z0-9]{1,9}`).Draw(t, "node"), Incarnation: register.Incarnation{rapid.Byte().Draw(t, "incarnation")}}
+}
+
+func drawCohort(t *rapid.T) []register.Member {
+	return rapid.SliceOfN(rapid.Custom(drawMember), 1, register.MaxCohort).Draw(t, "cohort")
+}
+
+func drawBytes(t *rapid.T) []byte { return rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "claims") }
+
+func drawVote(t *rapid.T) core.Vote {
+	return core.Vote{
+		Partition: drawPartition(t), Epoch: rapid.Uint64().Draw(t, "epoch"), Nonce: rapid.Uint64().Draw(t, "nonce"),
+		Pre: rapid.Bool().Draw(t, "pre"), Granted: rapid.Bool().Draw(t, "granted"), Promise: rapid.Uint64().Draw(t, "promise"),
+	}
+}
+
+func drawBallots(t *rapid.T) core.PeerMessage {
+	m := &core.Ballots{}
+	for range rapid.IntRange(1, 4).Draw(t, "ballots") {
+		m.Ballots = append(m.Ballots, core.Ballot{
+			Partition: drawPartition(t), Epoch: rapid.Uint64().Draw(t, "epoch"), Nonce: rapid.Uint64().Draw(t, "nonce"), Old: rapid.Uint64().Draw(t, "old"),
+			From: drawCohort(t), To: drawCohort(t), Pre: rapid.Bool().Draw(t, "pre"), Transfer: rapid.Bool().Draw(t, "transfer"),
+		})
+	}
+	return m
+}
+
+func drawClaimsTaken(t *rapid.T) core.PeerMessage {
+	m := &core.ClaimsTaken{Round: rapid.Uint64().Draw(t, "round")}
+	for range rapid.IntRange(0, 3).Draw(t, "parts") {
+		part := core.PartTaken{Partition: drawPartition(t), No: rapid.Bool().Draw(t, "no"), Promise: rapid.Uint64().Draw(t, "promise")}
+		for i := range rapid.IntRange(0, 3).Draw(t, "refused") {
+			r := core.Refusal{Index: i, Claim: drawBytes(t), Left: time.Duration(rapid.Int64().Draw(t, "left"))}
+			r.Verdict += core.Verdict(rapid.Uint32Range(0, core.MaxVerdict).Draw(t, "verdict"))
+			part.Refused = append(part.Refused, r)
+		}
+		m.Parts = append(m.Parts, part)
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "facts") {
+		m.Facts = append(m.Facts, core.PartFacts{Partition: drawPartition(t), Epoch: rapid.Uint64().Draw(t, "epoch"), Facts: rapid.SliceOfN(rapid.Custom(drawFact), 1, 3).Draw(t, "facts")})
+	}
+	return m
+}
+
+// drawElection draws a message of elections and claims.
+func drawElection(t *rapid.T) core.PeerMessage {
+	number := rapid.Uint64().Draw(t, "number")
+	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
+	switch rapid.IntRange(0, 9).Draw(t, "election") {
+	case 8:
+		return &core.Stuck{Parts: parts}
+	case 9:
+		return &core.Unheld{Parts: parts}
+	case 0:
+		return drawBallots(t)
+	case 1:
+		return &core.Votes{Votes: []core.CastVote{{Vote: drawVote(t), Claims: drawBytes(t)}, {Vote: drawVote(t)}}}
+	case 2:
+		return &core.Pushes{Pushes: []core.Pushed{{Partition: drawPartition(t), Epoch: number, Nonce: number / 3, Claims: drawBytes(t)}}}
+	case 3:
+		return &core.PushesTaken{Votes: []core.Vote{drawVote(t)}}
+	case 4:
+		return &core.Elect{Stand: []core.Stand{{Partition: drawPartition(t), Epoch: number, Nonce: number / 5, To: drawCohort(t), Floor: number / 7}}}
+	case 5:
+		return &core.Claims{Round: number, Parts: parts}
+	case 6:
+		return drawClaimsTaken(t)
+	}
+	return &core.FactsTaken{Write: number, Fences: []core.Fence{{Partition: drawPartition(t), Cohorts: [][]register.Member{drawCohort(t), drawCohort(t)}}}}
+}
+
+// protoOfElection gives the generated message of a method, nil for others.
+func protoOfElection(m nornv1.PeerMethod) gproto.Message {
+	return map[nornv1.PeerMethod]gproto.Message{
+		nornv1.PeerMethod_PEER_METHOD_BALLOTS: &nornv1.PeerBallots{}, nornv1.PeerMethod_PEER_METHOD_VOTES: &nornv1.PeerVotes{},
+		nornv1.PeerMethod_PEER_METHOD_PUSHES: &nornv1.PeerPushes{}, nornv1.PeerMethod_PEER_METHOD_PUSHES_TAKEN: &nornv1.PeerPushesTaken{},
+		nornv1.PeerMethod_PEER_METHOD_ELECT: &nornv1.PeerElect{}, nornv1.PeerMethod_PEER_METHOD_CLAIMS: &nornv1.PeerClaims{},
+		nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN: &nornv1.PeerClaimsTaken{},
+		nornv1.PeerMethod_PEER_METHOD_STUCK:        &nornv1.PeerClaims{}, nornv1.PeerMethod_PEER_METHOD_UNHELD: &nornv1.PeerClaims{},
+	}[m]
+}
+
+// alikeElection compares messages of elections; facts field by field, because a
+// body of none may be nil or empty.
+func alikeElection(a, b core.PeerMessage) bool {
+	x, ok := a.(*core.ClaimsTaken)
+	if !ok {
+		return reflect.DeepEqual(a, b)
+	}
+	y := b.(*core.ClaimsTaken)
+	if len(x.Facts) != len(y.Facts) {
+		return false
+	}
+	for i := range x.Facts {
+		if x.Facts[i].Partition != y.Facts[i].Partition || x.Facts[i].Epoch != y.Facts[i].Epoch || !sameFacts(x.Facts[i].Facts, y.Facts[i].Facts) {
+			return false
+		}
+	}
+	return x.Round == y.Round && reflect.DeepEqual(x.Parts, y.Parts)
+}
