@@ -65,9 +65,17 @@ func Experiments() []Experiment {
 }
 
 var (
-	one     = change.candidacies(1)
-	once    = one.named("one change")
-	plain   = change.named("change")
+	one   = change.candidacies(1)
+	once  = one.named("one change")
+	plain = change.named("change")
+	sizes = Config{Nodes: 4, Cohorts: []uint8{0b0111, 0b1111, 0b0011}, Moves: [][]int{{1, 2}, {2, 0}, {0, 1}}, Candidacies: 2, Grants: 1}
+	all   = Config{
+		Name: "all at once, 3 elections", Nodes: 4,
+		Cohorts: []uint8{0b0111, 0b1110, 0b1101}, Moves: [][]int{{0, 1}, {0, 1, 2}, {0, 2}},
+		Candidacies: 3, Grants: 2, Over: true, Release: true, Retry: true, Complete: true, Zombies: true, Follow: true,
+	}
+	three = Config{Nodes: 4, Cohorts: []uint8{0b0111, 0b1110, 0b1101}, Moves: [][]int{{1}, {2}, {0}}, Candidacies: 2, Grants: 1}.
+		completing().zombies().named("three cohorts, complete, zombies")
 	claimed = change.over().releasing().zombies().named("change, claims")
 	moved   = change.completing().named("change, complete")
 	left    = change.completing().zombies().named("change, complete, zombies")
@@ -85,8 +93,14 @@ func correct() []Experiment {
 		{Config: still.candidacies(1).over().releasing().retrying().following().named("no change, claims"), Short: true},
 		{Config: still.candidacies(1).over().releasing().retrying().following().grants(2).named("no change, claims by twos")},
 		{Config: claimed},
+		{Config: sizes.over().releasing().zombies().named("sizes, claims")},
+		{Config: sizes.candidacies(1).completing().zombies().named("one change of size, complete, zombies")},
 		{Config: moved},
 		{Config: retried},
+		{Config: thrice},
+		{Config: left},
+		{Config: three},
+		{Config: all, Walks: 300000, Seed: 1},
 	}
 }
 

@@ -22,9 +22,9 @@ type walker struct {
 	m    machine
 	seed uint64
 	at   state
-	pick state // one of the successors, all alike likely
+	pick state // one of the successors
 	told string
-	n    uint64
+	n    uint64 // weight of the successors so far
 	tell bool
 	res  Result
 }
@@ -38,11 +38,24 @@ func (w *walker) random() uint64 {
 	return z ^ z>>31
 }
 
-// visit keeps each of n successors with a chance of 1/n, a break always.
+// weight is how likely a step is: elections that begin all at once, and claims
+// that end at once, end most walks before anything has happened.
+func weight(k kind) uint64 {
+	switch k {
+	case kStart, kOver:
+		return 1
+	case kDrop, kRelease:
+		return 4
+	}
+	return 16
+}
+
+// visit keeps one of the successors by weight, one that breaks always.
 func (w *walker) visit(next *state, by step, broke Invariant) {
 	w.res.Steps++
-	w.n++
-	if w.res.Broke != 0 || broke == 0 && w.random()%w.n != 0 {
+	mine := weight(by.kind)
+	w.n += mine
+	if w.res.Broke != 0 || broke == 0 && w.random()%w.n >= mine {
 		return
 	}
 	w.res.Broke = broke
