@@ -26,6 +26,7 @@ type job struct {
 
 	mu      sync.Mutex // guards the fields below
 	until   time.Time  // when claim ends: the deadline less the grace
+	wall    time.Time  // the same on the other clocks
 	boot    time.Duration
 	timer   *time.Timer // ends claim then, whatever the network does
 	settled bool        // what came of the task was told
@@ -50,7 +51,7 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 }
 
 // extend moves the end of the claim; it never comes nearer. Counted from before
-// the request, on the boot clock, so that a suspend in between shows.
+// the request, so that a suspend in between, or a step of the wall clock, shows.
 func (j *job) extend(deadline time.Time, before stamp) {
 	until := deadline.Add(-j.grace)
 	j.mu.Lock()
@@ -58,7 +59,8 @@ func (j *job) extend(deadline time.Time, before stamp) {
 	if !until.After(j.until) {
 		return
 	}
-	j.until, j.boot = until, before.boot+until.Sub(before.at)
+	lasts := until.Sub(before.at)
+	j.until, j.wall, j.boot = until, before.wall.Add(lasts), before.boot+lasts
 	if j.timer == nil {
 		j.timer = time.AfterFunc(time.Until(until), j.expire)
 	} else {
@@ -85,7 +87,7 @@ func (j *job) left() time.Duration {
 	now := j.clock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	left := min(j.until.Sub(now.at), j.boot-now.boot, j.until.Round(0).Sub(now.at.Round(0)))
+	left := min(j.until.Sub(now.at), j.boot-now.boot, j.wall.Sub(now.wall))
 	if left <= 0 {
 		j.lose(ErrClaimLost)
 	}

@@ -142,38 +142,37 @@ func TestRestartedServerIsRenewedAt(t *testing.T) {
 	})
 }
 
-// A suspended machine: only the boot clock has gone on.
-func TestSuspendLosesTheClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(t)
-		q.add(30, 1)
-		var asleep atomic.Int64
-		begin := time.Now()
-		c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(q.node.Dial))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		causes := make(chan error, 1)
-		w := New(c, Config{})
-		w.boot = func() time.Duration { return time.Since(begin) + time.Duration(asleep.Load()) }
-		w.Handle("q", func(ctx context.Context, _ *Task) error {
-			asleep.Store(int64(time.Minute))
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return context.Cause(ctx)
+// A suspended machine: only the boot clock has gone on. Or somebody has set the
+// wall clock: which one is wrong nobody knows.
+func TestTheEarliestClockCounts(t *testing.T) {
+	for name, move := range map[string]func(s *stamp, d time.Duration){
+		"boot": func(s *stamp, d time.Duration) { s.boot += d },
+		"wall": func(s *stamp, d time.Duration) { s.wall = s.wall.Add(d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				q.add(30, 1)
+				var ahead atomic.Int64
+				begin, causes := time.Now(), make(chan error, 1)
+				r := start(t, q, Config{}, func(ctx context.Context, _ *Task) error {
+					ahead.Store(int64(time.Minute))
+					<-ctx.Done()
+					causes <- context.Cause(ctx)
+					return context.Cause(ctx)
+				}, func(w *Worker) {
+					w.stamp = func() stamp { s := readClocks(); move(&s, time.Duration(ahead.Load())); return s }
+				})
+				wantIs(t, <-causes, ErrClaimLost)
+				if took := time.Since(begin); took > 2*time.Second {
+					t.Errorf("noticed after %v", took)
+				}
+				if e := r.ended(); e.Kind != Lost {
+					t.Errorf("got %+v", e)
+				}
+			})
 		})
-		ran := make(chan error)
-		go func() { ran <- w.Run(t.Context()) }()
-		wantIs(t, <-causes, ErrClaimLost)
-		if took := time.Since(begin); took > 2*time.Second {
-			t.Errorf("noticed after %v", took)
-		}
-		w.StopNow()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	})
+	}
 }
 
 // An update that may have arrived keeps its number, and comes first.
@@ -215,6 +214,68 @@ func TestUpdatesStayInOrder(t *testing.T) {
 		want := []string{`update 0 "first" 1@101`, `update 1 "lost" 1@101`, `update 2 "next" 1@101`, `update 3 "last" 1@101`, "complete 1@101"}
 		if !slices.Equal(q.log(), want) || q.done[0].GetSeq() != 4 {
 			t.Errorf("heard %v, completed with %v", q.log(), q.done)
+		}
+	})
+}
+
+// An answer with grants that gets lost with its connection: the same claim is
+// made again, and the task runs at once.
+func TestALostGrantRunsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if m, ok := r.Message.(*nornv1.ClaimRequest); ok && len(q.node.Seen(nornv1.Method_METHOD_CLAIM)) == 1 {
+					q.claim(m)
+					return &fakenode.Answer{Close: true}
+				}
+				return nil
+			}
+		})
+		r := start(t, q, Config{}, func(context.Context, *Task) error { return nil })
+		time.Sleep(time.Second)
+		granted := time.Now()
+		q.add(30, 1)
+		if e := r.ended(); e.Kind != Completed || time.Since(granted) > time.Second {
+			t.Errorf("got %+v after %v", e, time.Since(granted))
+		}
+	})
+}
+
+// One message renews all claims that are held, however many.
+func TestOneRenewalForAThousandClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		q := newQueue(t)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if r.Method == nornv1.Method_METHOD_HELLO { // its limits are low
+					return &fakenode.Answer{Message: &nornv1.HelloReply{
+						Version: proto.MaxVersion, Limits: &nornv1.Limits{MaxFrameBytes: proto.MaxFrame, MaxBatchTasks: proto.MaxBatchTasks, MaxInFlight: 4096},
+						Placement: fakenode.Placement(),
+					}}
+				}
+				return nil
+			}
+		})
+		q.backlog("q", 1, n)
+		r := start(t, q, Config{Slots: n}, func(ctx context.Context, _ *Task) error {
+			time.Sleep(25 * time.Second)
+			return ctx.Err()
+		})
+		for range n {
+			if e := r.ended(); e.Kind != Completed {
+				t.Fatalf("got %+v", e)
+			}
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if len(q.renewed) < 2 || len(q.renewed) > 3 || slices.Min(q.renewed[:2]) != n {
+			t.Errorf("renewals of %v claims in 25 s", q.renewed)
+		}
+		if got := q.node.Seen(nornv1.Method_METHOD_CLAIM); len(got) > 3 {
+			t.Errorf("%d claims", len(got))
 		}
 	})
 }

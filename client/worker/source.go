@@ -60,6 +60,12 @@ type outcome struct {
 
 // stamp is a moment on the clocks of this process.
 type stamp struct {
-	at   time.Time
-	boot time.Duration
+	at   time.Time     // monotonic
+	wall time.Time     // what people set
+	boot time.Duration // goes on while the machine is suspended
+}
+
+func readClocks() stamp {
+	now := time.Now()
+	return stamp{at: now, wall: now.Round(0), boot: bootTime()}
 }

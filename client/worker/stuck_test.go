@@ -29,7 +29,9 @@ func TestAFrozenWorkerLosesTheClaimBeforeItsNextUpdate(t *testing.T) {
 			wantIs(t, err, ErrClaimLost)
 			wantIs(t, context.Cause(ctx), ErrClaimLost)
 			return err
-		}, func(w *Worker) { w.boot = func() time.Duration { return time.Duration(frozen.Load()) } })
+		}, func(w *Worker) {
+			w.stamp = func() stamp { s := readClocks(); s.boot += time.Duration(frozen.Load()); return s }
+		})
 		q.add(30, 1)
 		if e := r.ended(); e.Kind != Lost {
 			t.Errorf("got %+v", e)

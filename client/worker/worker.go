@@ -54,7 +54,7 @@ type Worker struct {
 	cfg    Config
 	tel    *telemetry
 	grace  time.Duration // of the lease, see Config.Grace
-	boot   func() time.Duration
+	stamp  func() stamp
 
 	stopped  context.Context // ended: take nothing new
 	soft     context.CancelFunc
@@ -79,18 +79,16 @@ type Worker struct {
 func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
-		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), boot: bootTime, finished: make(chan struct{}),
+		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), stamp: readClocks, finished: make(chan struct{}),
 		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), retries: make(map[id.ID]struct{}),
 	}
 	w.source = &pull{
-		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: w.stamp, log: cfg.Logger, credit: make(map[string]float64),
+		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger, credit: make(map[string]float64),
 	}
 	w.stopped, w.soft = context.WithCancel(context.Background())
 	w.final, w.endFinal = context.WithCancel(context.Background())
 	return w
 }
-
-func (w *Worker) stamp() stamp { return stamp{at: time.Now(), boot: w.boot()} }
 
 // Handle sets the handler of a queue; "" or "*" means every queue without its
 // own.
