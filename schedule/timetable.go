@@ -26,9 +26,12 @@ type Timetable struct {
 }
 
 // Compile makes the timetable of a schedule: uuid picks the values of `?`, zone
-// is where its clock hangs. A specification that is never due returns
-// ErrSpec.
+// is where its clock hangs, nil for UTC. A specification that is never due
+// returns ErrSpec.
 func (s Spec) Compile(uuid [16]byte, zone *Zone) (*Timetable, error) {
+	if zone == nil {
+		zone = newZone("UTC", time.UTC)
+	}
 	t := &Timetable{every: int64(s.every / time.Second), zone: zone}
 	if t.every > 0 {
 		return t, nil

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ZonesVersion is the release of the tz database in this package. The cluster
-// commits it as a setting: masters with another one do not launch.
+// ZonesVersion is the release of the tz database in this package, for a cluster
+// to commit as a setting: masters with another one would not agree on instants.
 const ZonesVersion = "2025c"
 
 // zoneinfo is lib/time/zoneinfo.zip of Go 1.26: the compiled tz database, which

@@ -8,17 +8,18 @@ type UUID = [16]byte
 // Agenda is a set of schedules with the wall ns at which each wakes. The zero
 // Agenda is empty. One goroutine may use it at a time.
 type Agenda struct {
-	heap []entry
-	at   map[UUID]int // index into heap
+	heap []*entry
+	at   map[UUID]*entry
 }
 
 type entry struct {
-	wake int64
-	uuid UUID
+	wake  int64
+	uuid  UUID
+	index int // in the heap
 }
 
 // before is the order: by time, then by UUID, so that all replicas agree.
-func (e entry) before(o entry) bool {
+func (e *entry) before(o *entry) bool {
 	if e.wake != o.wake {
 		return e.wake < o.wake
 	}
@@ -31,40 +32,42 @@ func (a *Agenda) Len() int { return len(a.heap) }
 // Set puts a schedule where it wakes, whether it is there or not.
 func (a *Agenda) Set(uuid UUID, wake int64) {
 	if a.at == nil {
-		a.at = map[UUID]int{}
+		a.at = map[UUID]*entry{}
 	}
-	i, ok := a.at[uuid]
-	if !ok {
-		i = len(a.heap)
-		a.heap = append(a.heap, entry{})
+	e := a.at[uuid]
+	if e == nil {
+		e = &entry{uuid: uuid, index: len(a.heap)}
+		a.heap = append(a.heap, e)
+		a.at[uuid] = e
 	}
-	a.put(i, entry{wake, uuid})
-	a.move(i)
+	e.wake = wake
+	a.move(e)
 }
 
 // Remove forgets a schedule, and does nothing when it is not there.
 func (a *Agenda) Remove(uuid UUID) {
-	i, ok := a.at[uuid]
-	if !ok {
+	e := a.at[uuid]
+	if e == nil {
 		return
 	}
+	delete(a.at, uuid)
 	last := len(a.heap) - 1
 	moved := a.heap[last]
+	a.heap[last] = nil
 	a.heap = a.heap[:last]
-	delete(a.at, uuid)
-	if i < last {
-		a.put(i, moved)
-		a.move(i)
+	if moved != e {
+		moved.index = e.index
+		a.move(moved)
 	}
 }
 
 // Wake is when a schedule wakes, and whether it is there.
 func (a *Agenda) Wake(uuid UUID) (int64, bool) {
-	i, ok := a.at[uuid]
-	if !ok {
+	e := a.at[uuid]
+	if e == nil {
 		return 0, false
 	}
-	return a.heap[i].wake, true
+	return e.wake, true
 }
 
 // First is the schedule that wakes first, and when; false when there is none.
@@ -75,14 +78,15 @@ func (a *Agenda) First() (UUID, int64, bool) {
 	return a.heap[0].uuid, a.heap[0].wake, true
 }
 
-func (a *Agenda) put(i int, e entry) {
+func (a *Agenda) put(i int, e *entry) {
 	a.heap[i] = e
-	a.at[e.uuid] = i
+	e.index = i
 }
 
-// move brings the entry at i to where it belongs (binary heap; Williams 1964).
-func (a *Agenda) move(i int) {
-	e := a.heap[i]
+// move brings an entry from its index to where it belongs (binary heap;
+// Williams 1964).
+func (a *Agenda) move(e *entry) {
+	i := e.index
 	for i > 0 {
 		up := (i - 1) / 2
 		if !e.before(a.heap[up]) {

@@ -105,14 +105,20 @@ func TestTheClockComesBackTooFar(t *testing.T) {
 // TestWakingAmongBarredInstants sleeps, after the clock came back, until the
 // midst of what was launched while it was ahead.
 func TestWakingAmongBarredInstants(t *testing.T) {
-	m := start(t, everySecond(t, All), noon)
-	m.run(noon, 10)
-	m.run(noon+day, 30)
-	m.run(noon+20*second, 2)
-	n := len(m.launched)
-	m.run(noon+day+10*second, 60) // the master fails what is launched twice
-	if got := m.launched[n:]; len(got) < 30 || got[len(got)-1] != noon+day+69*second {
-		t.Errorf("%d launches", len(got))
+	for o := Allow; o <= Replace; o++ {
+		d := everySecond(t, All)
+		d.Overlap = o
+		m := start(t, d, noon)
+		m.run(noon, 10)
+		m.run(noon+day, 30)
+		m.run(noon+20*second, 2)
+		m.at(noon + 22*second) // and this one runs on
+		n := len(m.launched)
+		m.at(noon + day + 10*second) // the master fails what is launched twice
+		m.run(noon+day+10*second, 60)
+		if got := m.launched[n:]; len(got) < 30 || got[len(got)-1] != noon+day+69*second {
+			t.Errorf("%s: %d launches", o, len(got))
+		}
 	}
 }
 

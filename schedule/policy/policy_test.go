@@ -300,6 +300,7 @@ func TestCatchUp(t *testing.T) {
 		{"latest, out of the window", Definition{CatchUp: Latest}, "0 * * * *", 2*hour - minute, "1h0m0s "},
 		{"latest, later", Definition{CatchUp: Latest, Window: 10 * time.Minute}, "0 * * * *", 2*hour - minute, "[too late 1h0m0s..1h0m0s] "},
 		{"deadline", Definition{CatchUp: All, Count: 99, Deadline: 15 * time.Minute}, "*/10 * * * *", 35 * minute, "20m0s 30m0s [too late 10m0s..10m0s] "},
+		{"a deadline beyond the window", Definition{CatchUp: All, Count: 99, Window: 15 * time.Minute, Deadline: time.Hour}, "*/10 * * * *", 35 * minute, "20m0s 30m0s [too late 10m0s..10m0s] "},
 		{"a failover is no outage", Definition{CatchUp: None}, "*/10 * * * * *", 55 * second, "10s 20s 30s 40s 50s "},
 		{"beyond the grace", Definition{CatchUp: None}, "*/30 * * * * *", 130 * second, "1m30s 2m0s [missed 30s..1m0s] "},
 	} {

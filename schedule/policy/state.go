@@ -14,7 +14,7 @@ const (
 	NoLaunch    Status = iota
 	Open               // begun; whether the task is enqueued is not known
 	Running            // enqueued and not finished, or not known to be
-	Completed          // the task was completed
+	Completed          // the task was completed, or is collected and forgotten
 	Failed             // the task is dead
 	Cancelled          // the task was cancelled
 	NotEnqueued        // the attempt was made and failed (G14, G20)
