@@ -11,11 +11,12 @@ const (
 	NameTake                      // take it from the holder Expect, whom it may replace
 	NameRelease                   // the worker has left
 	NameRevoke                    // the worker is lost: it must not come back
+	NameRead                      // changes nothing: is it still this association's?
 )
 
 // String gives the operation as in traces.
 func (o NameOp) String() string {
-	if names := [...]string{"none", "acquire", "take", "release", "revoke"}; int(o) < len(names) {
+	if names := [...]string{"none", "acquire", "take", "release", "revoke", "read"}; int(o) < len(names) {
 		return names[o]
 	}
 	return "unknown"
@@ -43,11 +44,12 @@ const (
 	NameSuperseded                    // the worker has the name by a later association
 	NameReleased
 	NameRevoked
+	NameStands // read: it is, or is nobody's
 )
 
 // String gives the verdict as in traces.
 func (v NameVerdict) String() string {
-	if names := [...]string{"unknown", "granted", "refused", "dead", "superseded", "released", "revoked"}; int(v) < len(names) {
+	if names := [...]string{"unknown", "granted", "refused", "dead", "superseded", "released", "revoked", "stands"}; int(v) < len(names) {
 		return names[v]
 	}
 	return "invalid"
@@ -101,6 +103,14 @@ func (c Cell) Apply(r NameRequest, lapsed bool) (Cell, NameVerdict) {
 	case NameRevoke:
 		if mine {
 			return Cell{Holder: c.Holder, Association: r.Association, Dead: true}, NameRevoked
+		}
+		return c, NameRefused
+	case NameRead:
+		switch {
+		case mine && c.Dead:
+			return c, NameDead
+		case mine || c.Holder.Instance.IsZero():
+			return c, NameStands
 		}
 		return c, NameRefused
 	}

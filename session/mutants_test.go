@@ -149,20 +149,20 @@ var mutants = map[string]struct {
 
 // foundBy is a seed that finds a mutant; others do too.
 var foundBy = map[string]uint64{
-	"a denied claim is not barred":                   1,
-	"a dispatcher goes by its own time-outs only":    39,
-	"a heartbeat counts from its answer":             8,
-	"a list brings back what has ended":              15,
+	"a denied claim is not barred":                   3,
+	"a dispatcher goes by its own time-outs only":    3,
+	"a heartbeat counts from its answer":             6,
+	"a list brings back what has ended":              20,
 	"a lost answer is taken for a refusal":           0,
 	"a name is believed in for ever":                 0,
-	"a renewal counts from its receipt":              60,
-	"a worker gives up as late as its dispatcher":    36,
+	"a renewal counts from its receipt":              45,
+	"a worker gives up as late as its dispatcher":    48,
 	"an ending is said once":                         0,
 	"an unknown outcome is not asked about":          0,
 	"frames of older associations are taken":         0,
-	"pushes are not remembered":                      1,
-	"the deadline counts from the receipt of a push": 23,
-	"who is not heard is free, wherever it lives on": 49,
+	"pushes are not remembered":                      42,
+	"the deadline counts from the receipt of a push": 4,
+	"who is not heard is free, wherever it lives on": 9,
 }
 
 // associationOf and clockOf look into the process that a frame goes to.

@@ -31,13 +31,13 @@ func TestPairs(t *testing.T) {
 func pair(t *testing.T, a, b, fault string, first uint64) {
 	// More seeds than asked for where the two calls have not met.
 	for seed := first; seed < first+20*uint64(*pairSeeds); seed++ {
-		w := newWorld(seed)
+		w := newWorldOf(seed, 2, 30)
 		w.net.pair = &pairFault{a: a, b: b, fault: fault, share: 0.35}
 		w.net.drop = 0.03 // or there would be nothing to ask about
 		if seed == *simSeed {
 			w.trace = &strings.Builder{}
 		}
-		w.run(6 * time.Second)
+		w.run(5 * time.Second)
 		if w.trace != nil {
 			t.Log("\n" + w.trace.String())
 		}

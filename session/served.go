@@ -26,6 +26,7 @@ type session struct {
 	name     nameState
 	listed   bool // what it runs is known
 	list     retry
+	closed   bool   // the stream of this association has ended
 	draining bool   // the worker takes nothing new
 	drain    bool   // an operator wants that
 	suicide  string // an operator wants it to die

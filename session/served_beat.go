@@ -54,6 +54,9 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	s.beat = m.Stamp
 	s.stamped(m.Stamp)
 	s.draining = b.Draining
+	if s.closed { // it was told too early
+		s.closed, s.name.at = false, d.now.Mono
+	}
 	s.alive(b)
 	s.nameDue()
 	s.reschedule()
@@ -99,7 +102,7 @@ func (s *session) deathNote() string {
 // follow, and what it runs is asked again. What was pushed before and is not in
 // that list will not begin any more, but only the worker can say so.
 func (s *session) associate(n uint64) {
-	s.association = n
+	s.association, s.closed = n, false
 	s.beat, s.stamp = 0, 0
 	s.unwant()
 	s.checks, s.credited, s.checkNo, s.push, s.renewing = nil, 0, 0, 0, nil

@@ -17,6 +17,7 @@ type nameState struct {
 	lease time.Duration
 	// at is when to ask next, or to give up waiting for an answer.
 	at   int64
+	wait time.Duration // before it is read again
 	take Instance
 }
 
@@ -70,6 +71,13 @@ func (s *session) nameDue() {
 		if late || now >= n.at {
 			s.askName(NameRevoke)
 		}
+	case s.closed:
+		// It may be with another node, which is to ask about what is unsure here.
+		if s.book.unsure > 0 && now >= n.at {
+			s.askName(NameRead)
+		} else if s.book.unsure == 0 {
+			n.at = clock.Never
+		}
 	case n.held:
 		// Renewed by heartbeats only: who is silent does not keep a name.
 		n.at = clock.Never
@@ -106,6 +114,10 @@ func (d *Dispatcher) Name(now clock.Time, a NameAnswer) {
 		}
 		delete(d.names, a.No)
 		s.name.no, s.name.at = 0, addNs(d.now.Mono, d.cfg.NameRetry)
+		if a.Verdict == NameStands {
+			s.name.wait = min(max(d.cfg.NameRetry, 2*s.name.wait), nameWait)
+			s.name.at = addNs(d.now.Mono, s.name.wait)
+		}
 	}
 	s.nameAnswer(a)
 	s.reschedule()
@@ -117,6 +129,11 @@ func (s *session) nameAnswer(a NameAnswer) {
 	case NameGranted:
 		if n.op != NameAcquire && n.op != NameTake || s.leaving || s.state == MustDie {
 			return
+		}
+		if o := s.d.sessions[n.take]; o != nil && n.op == NameTake && !o.revoked {
+			o.refused, o.text = RefusedStale, "a later life of this worker, "+s.id.Instance.String()+", has its name"
+			o.replacedBy(s.id)
+			o.reschedule()
 		}
 		first := !n.held
 		n.held, n.at = true, clock.Never

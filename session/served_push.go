@@ -13,7 +13,7 @@ const maxQuestions = proto.MaxSessionQuestions
 
 // credit of a session: how many tasks may be pushed now.
 func (s *session) room() int {
-	if s.state != Healthy || !s.settled() || s.draining || s.drain || s.leaving || s.suicide != "" {
+	if s.state != Healthy || !s.settled() || s.closed || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
 	return max(0, s.capacity.Takes()-len(s.book.all))
@@ -158,7 +158,8 @@ func (d *Dispatcher) Unsent(now clock.Time, instance Instance, c Claim) {
 
 // Closed is called when the stream of an association has ended. It proves nothing
 // about the worker; what was pushed and not answered is unsure at once, and nothing
-// more is asked for until the worker is back.
+// more is asked for until the worker is back. As long as something is unsure the name
+// is looked at: when the worker has it by another node, that one hears of the doubts.
 func (d *Dispatcher) Closed(now clock.Time, instance Instance, association uint64) {
 	d.pass(now)
 	s := d.sessions[instance]
@@ -171,7 +172,8 @@ func (d *Dispatcher) Closed(now clock.Time, instance Instance, association uint6
 			s.book.put(e, unsure, s.d.now.Mono)
 		}
 	}
-	s.draining = true // until a heartbeat says otherwise
+	s.closed, s.name.at = true, d.now.Mono
+	s.nameDue()
 	s.reschedule()
 }
 

@@ -267,6 +267,14 @@ func (s *simWorker) turn() {
 	if s.dead || s.frozen {
 		return
 	}
+	if n, left := s.node, s.w.association; n != nil && left > 0 && s.world.chance(0.7) {
+		life := n.life
+		s.world.after(s.world.span(300*time.Millisecond), func() {
+			if n.life == life {
+				n.do(func(d *Dispatcher, now clock.Time) { d.Closed(now, s.instance(), left) })
+			}
+		})
+	}
 	s.node = s.world.nodes[s.world.rng.IntN(len(s.world.nodes))]
 	s.world.tracef("w%d turns to n%d", s.no, s.node.no)
 	s.do(func(w *Worker, now clock.Time) { w.Turn(now) })

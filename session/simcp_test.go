@@ -99,7 +99,7 @@ func (cp *simCP) heldBy(n *simNode, i Instance) {
 			all = append(all, Question{Claim: t.claim(), Lease: t.lease})
 		}
 	}
-	if len(all) > 0 {
+	if len(all) > 0 && cp.world.chance(0.5) {
 		cp.answer(n, func(d *Dispatcher, now clock.Time) { d.Doubt(now, i, all) })
 	}
 }

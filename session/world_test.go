@@ -49,22 +49,25 @@ func (b shown) String() string {
 	return b.Kind().String()
 }
 
-// newWorld makes nodes, workers and tasks; everything follows from the seed.
-func newWorld(seed uint64) *world {
+// newWorld makes two nodes, three workers and 40 tasks.
+func newWorld(seed uint64) *world { return newWorldOf(seed, 3, 40) }
+
+// newWorldOf makes two nodes, workers and tasks; everything follows from the seed.
+func newWorldOf(seed uint64, workers, tasks int) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), check: newCheck()}
 	w.net.seen = map[Kind]int{}
 	w.cp = &simCP{world: w, names: map[string]*simName{}}
 	for range 2 {
 		w.addNode()
 	}
-	for n := range 3 {
+	for n := range workers {
 		lock := ""
 		if n == 1 {
 			lock = "/run/worker"
 		}
 		w.addWorker(fmt.Sprintf("shard-%d", n), fmt.Sprintf("m%d", n), lock)
 	}
-	w.moreTasks(40)
+	w.moreTasks(tasks)
 	w.every(50*time.Millisecond, w.cp.serve)
 	return w
 }
