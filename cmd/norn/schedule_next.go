@@ -56,6 +56,9 @@ follow elapsed time. -o json prints [{at, local, offset, note}].`,
 	f.IntVarP(&ask.n, "number", "n", 10, "how `many` instants")
 	f.StringVar(&ask.from, "from", "", "from this `time` on: RFC 3339, or a local date or time of the zone (default now)")
 	f.StringVar(&ask.uuid, "uuid", "", "`UUID` of the schedule, which chooses the values of ?")
+	_ = cmd.RegisterFlagCompletionFunc("tz", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeWords(schedule.NewZones().Names()...)(cmd, args, typed) // the names are read when somebody asks
+	})
 	return cmd
 }
 

@@ -61,6 +61,12 @@ func TestScheduleNextPicks(t *testing.T) {
 	}
 }
 
+func TestScheduleNextCompletesZones(t *testing.T) {
+	if r := norn(t, "__completeNoDesc", "schedule", "next", "--tz", "Europe/Ber"); !strings.HasPrefix(r.out, "Europe/Berlin\n:4") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestScheduleNextMistakes(t *testing.T) {
 	r := norn(t, "schedule", "next", "--cron", "0 24 * * *")
 	if r.code != 2 || r.out != "" || r.err != "norn: --cron: schedule: hour field, column 3: \"24\" is not from 0 to 23\nnorn: 0 24 * * *\nnorn:   ^^\n" {
