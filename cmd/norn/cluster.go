@@ -31,7 +31,7 @@ A node joins with ` + "`norn server --join`" + `. It is named by its name, or by
 incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
-	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.leave(), k.remove(), k.replace(), k.rebalance(),
+	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.rebalance(),
 		k.verify(), k.repair(), k.recover(), k.destroy())
 	return cmd
 }
@@ -284,6 +284,49 @@ nothing can be claimed there, are in a row of their own. -o json prints
 			})
 		},
 	}
+}
+
+// clock shows how far the nodes' wall clocks are apart.
+func (k clusterCommands) clock() *cobra.Command {
+	return &cobra.Command{
+		Use: "clock", Short: "Show how far the nodes' clocks are apart", Args: cobra.NoArgs,
+		Long: `Show how far the wall clock of each node is ahead of that of the node that
+answers, with the bound on the error of that. A node that cannot show that its
+clock is within a quarter of eta of a majority leads nothing and does not vote
+for claims; it takes tasks and completions all the same. Exit code 1 says that
+there is such a node.`,
+		Example: "  norn cluster clock\n  norn cluster clock -o json | jq '.[] | select(.fault != \"\")'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
+				list := render.NewList(k.writer(), clockForm,
+					render.Column[*nornv1.NodeStatus]{Head: "node", Cell: (*nornv1.NodeStatus).GetName},
+					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string { return fmt.Sprintf("%+.1fms", n.GetClockOffsetMs()) }},
+					render.Column[*nornv1.NodeStatus]{Head: "at most off by", Cell: func(n *nornv1.NodeStatus) string { return fmt.Sprintf("%.1fms", n.GetClockErrorMs()) }},
+					render.Column[*nornv1.NodeStatus]{Head: "fault", Cell: (*nornv1.NodeStatus).GetClockFault},
+				)
+				bad := 0
+				for _, n := range sortedNodes(s.GetNodes()) {
+					if list.Add(n); n.GetClockFault() != "" {
+						bad++
+					}
+				}
+				if err := list.Close(); err != nil || bad == 0 {
+					return err
+				}
+				return fmt.Errorf("the clocks of %s are off: set them (NTP), or raise --eta on all nodes", count(bad, "node", "nodes"))
+			})
+		},
+	}
+}
+
+// clockForm is what is said of a node's clock.
+func clockForm(n *nornv1.NodeStatus) jsonform.Value {
+	return jsonform.Object(
+		jsonform.Field{Name: "node", Value: jsonform.String(n.GetName())},
+		jsonform.Field{Name: "clock_offset_ms", Value: jsonform.Number(n.GetClockOffsetMs())},
+		jsonform.Field{Name: "clock_error_ms", Value: jsonform.Number(n.GetClockErrorMs())},
+		jsonform.Field{Name: "fault", Value: jsonform.String(n.GetClockFault())},
+	)
 }
 
 // leadership is what a node leads.

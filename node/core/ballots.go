@@ -115,8 +115,9 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
 }
 
-// abstains tells whether this node may not vote: it is no member any more.
-func (c voter) abstains(ring.Partition) bool { return c.moves.dismissed }
+// abstains tells whether this node may not vote: it is no member any more, or its
+// clock is off, so that it would judge leases wrongly.
+func (c voter) abstains(p ring.Partition) bool { return c.moves.dismissed || c.clocks.bad[p] }
 
 // spare tells whether a partition has a leader that is well, as far as is known
 // here, so that nobody is to disturb it.

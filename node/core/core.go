@@ -101,6 +101,7 @@ type Core struct {
 	grants    *grants
 	elector   *elector
 	acceptors *acceptors
+	clocks    *clocks
 	vcfg      vnode.Config
 	now       clock.Time // of the call under way
 	dropped   []GrantRef // grants of ours that nobody will hear of
@@ -142,7 +143,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Random:   cfg.Rand.Float64,
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
-	c.grants, c.elector = &grants{c: c}, newElector(c)
+	c.grants, c.elector, c.clocks = &grants{c: c}, newElector(c), newClocks(c)
 	var err error
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
@@ -223,6 +224,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.collect.work(now)
 	c.links.work(now)
 	c.links.watches.work(now)
+	c.clocks.work(now)
 	c.elector.work(now)
 	c.serve(now)
 	c.seeks.work(now)
@@ -310,7 +312,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next())
+	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at)
 }
 
 // check keeps an error that must stop the node.

@@ -135,7 +135,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
 
 // start begins a candidacy for the cohort to.
 func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || e.c.moves.dismissed || e.c.moves.closed(p) {
+	if e.resign || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] {
 		return
 	}
 	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
@@ -223,6 +223,9 @@ func (e *elector) survey(now clock.Time) {
 		}
 		if _, runs := e.runs.Running(p); runs {
 			continue
+		}
+		if e.c.clocks.bad[p] {
+			continue // looked at again with the next beat
 		}
 		at := e.stands(now, p, cell, leader)
 		if at > now.Mono {
@@ -481,13 +484,8 @@ func (e *elector) retreat() {
 			continue
 		}
 		cell := &e.c.cells[p]
-		var heir register.Member
-		for _, m := range cell.Cohort {
-			if m != e.c.cfg.Self && e.c.routes.up(m) && (heir.Node == "" || lot(ring.Partition(p), m) < lot(ring.Partition(p), heir)) {
-				heir = m
-			}
-		}
-		if heir.Node == "" {
+		heir, ok := e.heir(ring.Partition(p), cell)
+		if !ok {
 			continue // nobody could
 		}
 		if to[heir] == nil {

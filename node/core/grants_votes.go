@@ -30,13 +30,13 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 	cell := &g.c.cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self)
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.moves.dismissed || g.c.moves.closed(p) || !g.c.acceptors.accept(p, m.Epoch) {
+	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || g.c.moves.closed(p) || !g.c.acceptors.accept(p, m.Epoch) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}
 	g.c.elector.yield(p, m.Epoch)
 	v := g.c.vnodes[p]
-	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2}
+	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.clocks.peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
 		h := &all[i]
 		if h.Released {

@@ -122,6 +122,10 @@ func (c peers) elections(now clock.Time, m *FromPeer) {
 		}
 	case *Elect:
 		v.stand(now, b)
+	case *Beat:
+		c.clocks.asked(now, m.From, b)
+	case *Beaten:
+		c.clocks.beaten(now, m.From, b)
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 		if n.GetIncarnation() == self.GetIncarnation() {
 			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
 			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
-			n.ClockOffsetMs, n.ClockErrorMs = self.GetClockOffsetMs(), self.GetClockErrorMs()
+			n.ClockFault = self.GetClockFault()
 		}
 	}
 	for _, p := range part.GetPartitions() {
@@ -115,7 +115,7 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 	return &nornv1.NodeStatus{
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()),
-		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)),
+		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)), ClockFault: c.clocks.why,
 	}
 }
 
@@ -197,7 +197,7 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			named[m] = true
 		}
 	}
-	listed := false
+	listed, offsets := false, c.clocks.peers.Offsets(c.now)
 	for i := range c.moves.state.Nodes {
 		n := &c.moves.state.Nodes[i]
 		if n.Status == register.Removed && !removed && !named[n.Member] && !c.routes.up(n.Member) {
@@ -207,6 +207,7 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			Name: n.Node, Incarnation: n.Incarnation.String(), Zone: n.Zone,
 			Address: c.sight.clients[n.Member], Alive: c.routes.up(n.Member),
 		}
+		s.ClockOffsetMs, s.ClockErrorMs = c.clocks.offsetOf(offsets, n.Member)
 		if n.Member == c.cfg.Self {
 			s, listed = c.aboutSelf(), true
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -69,6 +70,12 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_ELECT, newPlain(out), true
 	case *core.Claims:
 		return nornv1.PeerMethod_PEER_METHOD_CLAIMS, newPlain(&nornv1.PeerClaims{Round: m.Round, Parts: wireParts(m.Parts)}), true
+	case *core.Beat:
+		return nornv1.PeerMethod_PEER_METHOD_BEAT, newPlain(&nornv1.PeerBeat{SentWall: m.Sent.Wall, SentMono: m.Sent.Mono}), true
+	case *core.Beaten:
+		return nornv1.PeerMethod_PEER_METHOD_BEATEN, newPlain(&nornv1.PeerBeaten{
+			SentWall: m.Sent.Wall, SentMono: m.Sent.Mono, Boot: m.Boot, Received: m.Received, Answered: m.Answered,
+		}), true
 	case *core.Stuck:
 		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
 	case *core.Unheld:
@@ -95,6 +102,14 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 	case nornv1.PeerMethod_PEER_METHOD_CLAIMS:
 		round, parts, err := decodeClaims(b)
 		return &core.Claims{Round: round, Parts: parts}, err
+	case nornv1.PeerMethod_PEER_METHOD_BEAT:
+		m, err := parse(b, &nornv1.PeerBeat{})
+		return &core.Beat{Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}}, err
+	case nornv1.PeerMethod_PEER_METHOD_BEATEN:
+		m, err := parse(b, &nornv1.PeerBeaten{})
+		return &core.Beaten{
+			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(),
+		}, err
 	case nornv1.PeerMethod_PEER_METHOD_STUCK:
 		_, parts, err := decodeClaims(b)
 		return &core.Stuck{Parts: parts}, err

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -61,7 +62,11 @@ func drawClaimsTaken(t *rapid.T) core.PeerMessage {
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
-	switch rapid.IntRange(0, 9).Draw(t, "election") {
+	switch rapid.IntRange(0, 11).Draw(t, "election") {
+	case 10:
+		return &core.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}}
+	case 11:
+		return &core.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Answered: rapid.Int64().Draw(t, "answered")}
 	case 8:
 		return &core.Stuck{Parts: parts}
 	case 9:
@@ -92,6 +97,7 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_ELECT: &nornv1.PeerElect{}, nornv1.PeerMethod_PEER_METHOD_CLAIMS: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN: &nornv1.PeerClaimsTaken{},
 		nornv1.PeerMethod_PEER_METHOD_STUCK:        &nornv1.PeerClaims{}, nornv1.PeerMethod_PEER_METHOD_UNHELD: &nornv1.PeerClaims{},
+		nornv1.PeerMethod_PEER_METHOD_BEAT: &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
 	}[m]
 }
 

@@ -198,9 +198,11 @@ type NodeStatus struct {
 	// Partitions it leads.
 	Led uint32 `protobuf:"varint,6,opt,name=led,proto3" json:"led,omitempty"`
 	// Vnodes it holds: partitions whose cohorts name it.
-	Vnodes        uint32  `protobuf:"varint,7,opt,name=vnodes,proto3" json:"vnodes,omitempty"`
+	Vnodes uint32 `protobuf:"varint,7,opt,name=vnodes,proto3" json:"vnodes,omitempty"`
+	// How far its wall clock is ahead of that of the node that answers.
 	ClockOffsetMs float64 `protobuf:"fixed64,8,opt,name=clock_offset_ms,json=clockOffsetMs,proto3" json:"clock_offset_ms,omitempty"`
-	ClockErrorMs  float64 `protobuf:"fixed64,9,opt,name=clock_error_ms,json=clockErrorMs,proto3" json:"clock_error_ms,omitempty"`
+	// Bound on the error of that; 0 when it was not measured.
+	ClockErrorMs float64 `protobuf:"fixed64,9,opt,name=clock_error_ms,json=clockErrorMs,proto3" json:"clock_error_ms,omitempty"`
 	// Where other nodes reach it, the best address first.
 	PeerAddresses []string `protobuf:"bytes,10,rep,name=peer_addresses,json=peerAddresses,proto3" json:"peer_addresses,omitempty"`
 	// Its share of partitions, relative to the others.
@@ -211,6 +213,9 @@ type NodeStatus struct {
 	CopiesLeft uint32 `protobuf:"varint,13,opt,name=copies_left,json=copiesLeft,proto3" json:"copies_left,omitempty"`
 	// Partitions that it keeps for others still, and is to hand over.
 	HandoversLeft uint32 `protobuf:"varint,14,opt,name=handovers_left,json=handoversLeft,proto3" json:"handovers_left,omitempty"`
+	// What is wrong with its clock, as it sees it: it neither leads nor votes for
+	// claims meanwhile. Empty: nothing.
+	ClockFault    string `protobuf:"bytes,15,opt,name=clock_fault,json=clockFault,proto3" json:"clock_fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +346,13 @@ func (x *NodeStatus) GetHandoversLeft() uint32 {
 		return x.HandoversLeft
 	}
 	return 0
+}
+
+func (x *NodeStatus) GetClockFault() string {
+	if x != nil {
+		return x.ClockFault
+	}
+	return ""
 }
 
 // PartitionStatus is one partition.
@@ -1719,7 +1731,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\x9b\x03\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xbc\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1737,7 +1749,9 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x05alive\x18\f \x01(\bR\x05alive\x12\x1f\n" +
 	"\vcopies_left\x18\r \x01(\rR\n" +
 	"copiesLeft\x12%\n" +
-	"\x0ehandovers_left\x18\x0e \x01(\rR\rhandoversLeft\"\xb9\x02\n" +
+	"\x0ehandovers_left\x18\x0e \x01(\rR\rhandoversLeft\x12\x1f\n" +
+	"\vclock_fault\x18\x0f \x01(\tR\n" +
+	"clockFault\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +

@@ -91,6 +91,10 @@ const (
 	PeerMethod_PEER_METHOD_STUCK PeerMethod = 53
 	// PeerClaims: of these the sender, who leads, holds none.
 	PeerMethod_PEER_METHOD_UNHELD PeerMethod = 54
+	// PeerBeat.
+	PeerMethod_PEER_METHOD_BEAT PeerMethod = 55
+	// PeerBeaten.
+	PeerMethod_PEER_METHOD_BEATEN PeerMethod = 56
 )
 
 // Enum value maps for PeerMethod.
@@ -125,6 +129,8 @@ var (
 		52: "PEER_METHOD_CLAIMS_TAKEN",
 		53: "PEER_METHOD_STUCK",
 		54: "PEER_METHOD_UNHELD",
+		55: "PEER_METHOD_BEAT",
+		56: "PEER_METHOD_BEATEN",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -156,6 +162,8 @@ var (
 		"PEER_METHOD_CLAIMS_TAKEN": 52,
 		"PEER_METHOD_STUCK":        53,
 		"PEER_METHOD_UNHELD":       54,
+		"PEER_METHOD_BEAT":         55,
+		"PEER_METHOD_BEATEN":       56,
 	}
 )
 
@@ -3103,6 +3111,143 @@ func (x *PeerClaimRefusal) GetLeft() int64 {
 	return 0
 }
 
+// PeerBeat asks a member what its wall clock says.
+type PeerBeat struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Wall clock of the sender, ns.
+	SentWall int64 `protobuf:"varint,1,opt,name=sent_wall,json=sentWall,proto3" json:"sent_wall,omitempty"`
+	// Its monotonic clock, ns.
+	SentMono      int64 `protobuf:"varint,2,opt,name=sent_mono,json=sentMono,proto3" json:"sent_mono,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerBeat) Reset() {
+	*x = PeerBeat{}
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerBeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerBeat) ProtoMessage() {}
+
+func (x *PeerBeat) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
+func (*PeerBeat) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *PeerBeat) GetSentWall() int64 {
+	if x != nil {
+		return x.SentWall
+	}
+	return 0
+}
+
+func (x *PeerBeat) GetSentMono() int64 {
+	if x != nil {
+		return x.SentMono
+	}
+	return 0
+}
+
+// PeerBeaten answers PeerBeat.
+type PeerBeaten struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it came.
+	SentWall int64 `protobuf:"varint,1,opt,name=sent_wall,json=sentWall,proto3" json:"sent_wall,omitempty"`
+	// As it came.
+	SentMono int64 `protobuf:"varint,2,opt,name=sent_mono,json=sentMono,proto3" json:"sent_mono,omitempty"`
+	// Names the process that answers.
+	Boot uint64 `protobuf:"fixed64,3,opt,name=boot,proto3" json:"boot,omitempty"`
+	// Wall clock of who answers when the question came, ns.
+	Received int64 `protobuf:"varint,4,opt,name=received,proto3" json:"received,omitempty"`
+	// And when it answered, ns.
+	Answered      int64 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerBeaten) Reset() {
+	*x = PeerBeaten{}
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerBeaten) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerBeaten) ProtoMessage() {}
+
+func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
+func (*PeerBeaten) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *PeerBeaten) GetSentWall() int64 {
+	if x != nil {
+		return x.SentWall
+	}
+	return 0
+}
+
+func (x *PeerBeaten) GetSentMono() int64 {
+	if x != nil {
+		return x.SentMono
+	}
+	return 0
+}
+
+func (x *PeerBeaten) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *PeerBeaten) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *PeerBeaten) GetAnswered() int64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
 
 const file_norn_v1_peer_proto_rawDesc = "" +
@@ -3319,7 +3464,17 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\rR\averdict\x12\x14\n" +
 	"\x05claim\x18\x03 \x01(\fR\x05claim\x12\x12\n" +
-	"\x04left\x18\x04 \x01(\x03R\x04left*\xd8\x05\n" +
+	"\x04left\x18\x04 \x01(\x03R\x04left\"D\n" +
+	"\bPeerBeat\x12\x1b\n" +
+	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
+	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\"\x92\x01\n" +
+	"\n" +
+	"PeerBeaten\x12\x1b\n" +
+	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
+	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\x12\x12\n" +
+	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1a\n" +
+	"\breceived\x18\x04 \x01(\x03R\breceived\x12\x1a\n" +
+	"\banswered\x18\x05 \x01(\x03R\banswered*\x86\x06\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3350,7 +3505,9 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x12PEER_METHOD_CLAIMS\x103\x12\x1c\n" +
 	"\x18PEER_METHOD_CLAIMS_TAKEN\x104\x12\x15\n" +
 	"\x11PEER_METHOD_STUCK\x105\x12\x16\n" +
-	"\x12PEER_METHOD_UNHELD\x106*P\n" +
+	"\x12PEER_METHOD_UNHELD\x106\x12\x14\n" +
+	"\x10PEER_METHOD_BEAT\x107\x12\x16\n" +
+	"\x12PEER_METHOD_BEATEN\x108*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -3382,7 +3539,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -3428,29 +3585,31 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerClaimsTaken)(nil),  // 41: norn.v1.PeerClaimsTaken
 	(*PeerClaimsAnswer)(nil), // 42: norn.v1.PeerClaimsAnswer
 	(*PeerClaimRefusal)(nil), // 43: norn.v1.PeerClaimRefusal
-	(*Error)(nil),            // 44: norn.v1.Error
+	(*PeerBeat)(nil),         // 44: norn.v1.PeerBeat
+	(*PeerBeaten)(nil),       // 45: norn.v1.PeerBeaten
+	(*Error)(nil),            // 46: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	44, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	46, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	44, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	46, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	44, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	46, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
 	14, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
 	15, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
 	3,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	44, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	46, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	19, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	19, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	25, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
@@ -3485,7 +3644,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,201 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/clock/offset"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Beat asks a member what its wall clock says.
+type Beat struct{ Sent clock.Time }
+
+// Beaten answers a [Beat].
+type Beaten struct {
+	Sent               clock.Time // as it came
+	Boot               uint64     // names the process that answers
+	Received, Answered int64      // wall ns of who answers
+}
+
+func (*Beat) peerMessage()   {}
+func (*Beaten) peerMessage() {}
+
+const (
+	// beatEvery is how often clocks are compared. The bound on an offset grows by
+	// the drift between two comparisons, and by the round trip.
+	beatEvery = time.Second
+	// unsure is for how long a node goes on that cannot show how good its clock is,
+	// because the others do not answer, or late: it has a majority then, or grants
+	// nothing. A clock that is known to be off is not waited for.
+	unsure = 10 * time.Second
+)
+
+// clocks measures how far other clocks are from this node's, and keeps it from
+// leading and voting for claims where it cannot show that it is within a quarter
+// of eta of a majority (design 7.3). Facts are taken in all the same.
+type clocks struct {
+	c     *Core
+	peers *offset.Peers
+	boot  uint64
+	at    int64                   // mono ns of the next beat
+	since map[string]int64        // by cohort: since when it is unsure, mono ns
+	bad   map[ring.Partition]bool // not to be led, nor voted for
+	why   string                  // of one of them
+}
+
+func newClocks(c *Core) *clocks {
+	return &clocks{
+		c: c, peers: offset.New(offset.Config{Self: c.cfg.Self.Incarnation.ID()}), boot: c.cfg.Rand.Uint64(),
+		since: make(map[string]int64), bad: make(map[ring.Partition]bool),
+	}
+}
+
+// company are the members that share a cohort with this node, in order.
+func (k *clocks) company() []register.Member {
+	all := make(map[register.Member]bool)
+	for p := range k.c.cells {
+		cohort := k.c.cells[p].Cohort
+		if !slices.Contains(cohort, k.c.cfg.Self) {
+			continue
+		}
+		for _, m := range cohort {
+			if m != k.c.cfg.Self {
+				all[m] = true
+			}
+		}
+	}
+	return membersOf(all)
+}
+
+// work asks the others for their time, and judges this node's own.
+func (k *clocks) work(now clock.Time) {
+	if k.c.routes.alone && len(k.bad) == 0 {
+		k.at = clock.Never
+		return
+	}
+	if k.at != clock.Never && k.at > now.Mono {
+		return
+	}
+	k.at = now.Mono + int64(beatEvery)
+	for _, m := range k.company() {
+		if k.c.routes.up(m) {
+			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
+		}
+	}
+	k.judge(now)
+}
+
+// asked answers a beat.
+func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
+	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall}})
+}
+
+// beaten takes an answer.
+func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
+	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
+		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
+	})
+}
+
+// judge finds the partitions that this node is no good for by its clock, gives
+// up those of them that it leads, and tells the vnodes whether the wall clock is
+// confirmed.
+func (k *clocks) judge(now clock.Time) {
+	verdicts := make(map[string]bool)
+	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
+	k.why = ""
+	for p := range k.c.cells {
+		p := ring.Partition(p)
+		cohort := k.c.cells[p].Cohort
+		vnode.Confirm(k.c.vnodes[p], confirmed)
+		if len(cohort) < 2 || !slices.Contains(cohort, k.c.cfg.Self) {
+			delete(k.bad, p)
+			continue
+		}
+		key := cohortKey(cohort)
+		bad, done := verdicts[key]
+		if !done {
+			bad = k.isBad(now, key, cohort)
+			verdicts[key] = bad
+		}
+		if !bad {
+			delete(k.bad, p)
+			continue
+		}
+		k.bad[p] = true
+		if leader, ok := placement.Leading(&k.c.cells[p]); ok && leader == k.c.cfg.Self {
+			k.c.elector.pass(p) // again and again, until another one leads
+		}
+	}
+}
+
+func cohortKey(cohort []register.Member) string {
+	var b strings.Builder
+	for _, m := range cohort {
+		b.WriteString(m.Node)
+		b.Write(m.Incarnation[:])
+	}
+	return b.String()
+}
+
+// isBad judges this node's clock for one cohort.
+func (k *clocks) isBad(now clock.Time, key string, cohort []register.Member) bool {
+	ids := make([]uint64, len(cohort))
+	for i, m := range cohort {
+		ids[i] = m.Incarnation.ID()
+	}
+	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
+	if v.OK {
+		delete(k.since, key)
+		return false
+	}
+	if v.Reason == offset.Unmeasured || v.Reason == offset.Imprecise {
+		since, known := k.since[key]
+		if !known {
+			since = now.Mono
+			k.since[key] = since
+		}
+		if now.Mono-since < int64(unsure) {
+			return false
+		}
+	}
+	k.why = v.String()
+	return true
+}
+
+// pass has another member lead a partition: this node is no good for it.
+func (e *elector) pass(p ring.Partition) {
+	e.unlead(p)
+	cell := &e.c.cells[p]
+	if heir, ok := e.heir(p, cell); ok {
+		s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
+		e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{s}}})
+	}
+}
+
+// heir is the member in reach that is to lead a partition after this node.
+func (e *elector) heir(p ring.Partition, cell *register.Cell) (heir register.Member, ok bool) {
+	for _, m := range cell.Cohort {
+		if m != e.c.cfg.Self && e.c.routes.up(m) && (!ok || lot(p, m) < lot(p, heir)) {
+			heir, ok = m, true
+		}
+	}
+	return heir, ok
+}
+
+// offsetOf is how far another node's wall clock is ahead of this one's, and the
+// bound on that, ms.
+func (k *clocks) offsetOf(all []offset.Offset, m register.Member) (ms, within float64) {
+	for _, o := range all {
+		if o.Peer == m.Incarnation.ID() {
+			return float64(o.OffsetNs) / 1e6, float64(o.ErrorNs) / 1e6
+		}
+	}
+	return 0, 0
+}
