@@ -74,6 +74,7 @@ var (
 		Cohorts: []uint8{0b0111, 0b1110, 0b1101}, Moves: [][]int{{0, 1}, {0, 1, 2}, {0, 2}},
 		Candidacies: 3, Grants: 2, Over: true, Release: true, Retry: true, Complete: true, Zombies: true, Follow: true,
 	}
+	back  = left.moving([]int{1}, []int{0}).named("there and back, complete, zombies")
 	three = Config{Nodes: 4, Cohorts: []uint8{0b0111, 0b1110, 0b1101}, Moves: [][]int{{1}, {2}, {0}}, Candidacies: 2, Grants: 1}.
 		completing().zombies().named("three cohorts, complete, zombies")
 	claimed = change.over().releasing().zombies().named("change, claims")
@@ -86,9 +87,10 @@ var (
 // correct are the clusters in which nothing may be found.
 func correct() []Experiment {
 	return []Experiment{
-		{Config: plain, Short: true},
+		{Config: change.moving([]int{1}, []int{0, 1}).named("change, always first"), Short: true},
+		{Config: plain},
 		{Config: plain.full().named("change, in full")},
-		{Config: one.completing().zombies().named("one change, complete, zombies"), Short: true},
+		{Config: one.moving([]int{1}, nil).completing().zombies().named("one change, complete, zombies"), Short: true},
 		{Config: one.over().releasing().retrying().following().named("one change, claims")},
 		{Config: still.candidacies(1).over().releasing().retrying().following().named("no change, claims"), Short: true},
 		{Config: still.candidacies(1).over().releasing().retrying().following().grants(2).named("no change, claims by twos")},
@@ -132,13 +134,13 @@ func corrections() []Experiment {
 		{Config: complete, Omit: NoTerminalFacts, Broke: K7, Short: true},
 		{Config: change.completing().moving([]int{1}, []int{1}).named("change and stay, complete"), Omit: FactsToLeaderOnly, Broke: K7},
 		{Config: complete, Omit: ProposalsNotNamed, Broke: K7, Short: true},
-		{Config: complete, Omit: LoseProposals, Broke: K7, Short: true},
+		{Config: complete, Omit: LoseProposals, Broke: K7},
 		{Config: moved, Omit: LatestProposalOnly, Broke: K7},
 		{Config: complete, Omit: StartFromProposed, Broke: K7, Short: true},
 		{Config: once.zombies().named("one change, zombies"), Omit: DropBelowPromise, Broke: K2, Short: true},
 		{Config: zombies, Omit: ForgetPromise, Broke: K6},
-		{Config: left, Omit: KeepFactsToYourself, Broke: K7},
-		{Config: left, Omit: HandOverToLeaderOnly, Broke: K7},
+		{Config: back, Omit: KeepFactsToYourself, Broke: K7},
+		{Config: back, Omit: HandOverToLeaderOnly, Broke: K7},
 	}
 }
 
@@ -146,7 +148,7 @@ func corrections() []Experiment {
 // or that were not written down.
 func found() []Experiment {
 	return []Experiment{
-		{Config: left, Omit: HandOverToCohortOnly, Broke: K7},
+		{Config: back, Omit: HandOverToCohortOnly, Broke: K7},
 		{Config: retried, Omit: ReleaseWins, Broke: K6},
 		{Config: retried, Omit: StaleIfUnreleased, Broke: K6},
 		{Config: retried, Omit: UnfencedReleases, Broke: K6},
