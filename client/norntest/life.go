@@ -167,8 +167,10 @@ func (l *life) perform(ready *core.Ready) error {
 		l.s.facts.Commit(ready.Persist)()
 		l.core.Recycle(ready.Persist)
 	}
-	for _, r := range ready.Register {
-		l.register.Do(r, func(result register.Result) { l.post(core.Registered{Result: result}) })
+	for _, requests := range [][]register.Request{ready.Register, ready.Commit} { // what was persisted is durable by now
+		for _, r := range requests {
+			l.register.Do(r, func(result register.Result) { l.post(core.Registered{Result: result}) })
+		}
 	}
 	if len(ready.Reads) > 0 {
 		view := l.s.facts.Snapshot()

@@ -20,6 +20,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/transport"
+	"github.com/norn-dev/norn/vnode"
 )
 
 const (
@@ -119,7 +120,7 @@ func leaveTheMillennium() {
 // config is what a core is made with.
 func (s *Server) config() core.Config {
 	return core.Config{
-		Self: self, Address: self.Node, Cluster: cluster, Eta: eta, Buffer: eta, GCGrace: forever, Lease: proto.DefaultLease,
+		Self: self, Address: self.Node, Cluster: cluster, Eta: eta, Buffer: eta, Slack: vnode.SlackOf(eta), GCGrace: forever, Lease: proto.DefaultLease,
 		Retry:    crdt.Retry{MaxAttempts: uint32(s.opts.MaxAttempts), Initial: s.opts.RetryInitial, Max: time.Hour, Multiplier: 2000, Jitter: 200},
 		HeadSize: 256, MaxPayload: proto.MaxPayload, MaxWaiters: maxWaiters, MaxQueues: maxQueues, MaxClaims: maxClaims,
 		Retention: core.Retention{What: nornv1.Retention_RETENTION_DELETE, After: 24 * time.Hour}, CollectInterval: time.Minute,
