@@ -78,7 +78,7 @@ func (r *Relay) settled(t *taken, done int, refused []refusal) {
 		if read := byID[one.id]; read != nil {
 			a.Queue, a.Created, a.Attempts = read.queue, written(one.id, read.created), read.attempts+1
 		}
-		r.log.Error("outbox: row set aside", "task", a.ID, "queue", a.Queue, "written", a.Created, "error", one.err)
+		r.log.Error("outbox: row set aside", "task", a.ID, "queue", a.Queue, "attempts", a.Attempts, "error", one.err)
 		if r.cfg.OnAside != nil {
 			r.cfg.OnAside(a)
 		}

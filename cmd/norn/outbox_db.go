@@ -134,26 +134,24 @@ func (f *outboxFlags) open(ctx context.Context) (*sql.DB, *outbox.Outbox, error)
 		return nil, nil, usage("--db: %w", err)
 	}
 	if _, err := box.Backlog(ctx, db); err != nil {
-		return nil, nil, errors.Join(tableMissing(d, f.table, err), db.Close())
+		return nil, nil, errors.Join(&databaseError{d: d, err: err}, db.Close())
 	}
 	return db, box, nil
 }
 
-// tableMissing says what to do when the table cannot be read, the first time.
-func tableMissing(d database, table string, err error) error {
-	return &databaseError{d: d, table: table, err: err}
-}
-
 // databaseError is one line about a database that cannot be used.
 type databaseError struct {
-	d     database
-	table string
-	err   error
+	d   database
+	err error
 }
 
 func (e *databaseError) Error() string {
-	return "database " + e.d.shown + ": " + strings.ReplaceAll(e.err.Error(), "\n", "; ") +
-		" (if the table is missing: `norn outbox schema " + string(e.d.dialect) + "` prints what makes it)"
+	text := strings.ReplaceAll(e.err.Error(), "\n", "; ")
+	hint := "if the table is missing: `norn outbox schema " + string(e.d.dialect) + "` prints what makes it"
+	if strings.Contains(text, "SSL is not enabled") {
+		hint = "if the connection may be in the clear, put sslmode=disable behind the ? of the URL"
+	}
+	return "database " + e.d.shown + ": " + text + " (" + hint + ")"
 }
 
 func (e *databaseError) Unwrap() error { return e.err }

@@ -163,7 +163,12 @@ func asideList(w *render.Writer) *render.List[outbox.Aside] {
 	},
 		column{Head: "id", Cell: func(r outbox.Aside) string { return render.Text([]byte(r.ID), 40) }},
 		column{Head: "queue", Cell: func(r outbox.Aside) string { return render.Text([]byte(r.Queue), 40) }},
-		column{Head: "written", Cell: func(r outbox.Aside) string { return r.Created.Format(time.RFC3339) }},
+		column{Head: "written", Cell: func(r outbox.Aside) string {
+			if r.Created.IsZero() {
+				return "" // nothing says so
+			}
+			return r.Created.Format(time.RFC3339)
+		}},
 		column{Head: "error", Cell: func(r outbox.Aside) string { return render.Text([]byte(r.Reason), 120) }},
 	)
 }

@@ -69,7 +69,7 @@ func TestNobodyWaitsForASlowRelay(t *testing.T) {
 func TestDatabaseRestart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if w.daemon == nil {
-			t.Skip("SQLite has no server")
+			return // SQLite has no server to restart
 		}
 		c := newCluster()
 		r := w.relay(t, c, outbox.Config{Batch: 50})
