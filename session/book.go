@@ -33,11 +33,12 @@ type entry struct {
 
 // book is what a dispatcher believes to be running on one worker.
 //
-// Invariant: perQueue and unsure count the entries.
+// Invariant: perQueue, unsure and cancels count the entries.
 type book struct {
 	all      map[Claim]*entry
 	perQueue map[string]int
 	unsure   int
+	cancels  int   // entries that are to stop
 	doubtAt  int64 // the first sent one becomes unsure; may be too early
 	seq      uint64
 	ask      retry
@@ -79,9 +80,19 @@ func (b *book) count(e *entry, n int) {
 	if e.state == unsure {
 		b.unsure += n
 	}
+	if e.cancel != CauseNone {
+		b.cancels += n
+	}
 	if b.perQueue[e.queue] += n; b.perQueue[e.queue] == 0 {
 		delete(b.perQueue, e.queue)
 	}
+}
+
+// cancel marks an entry as one that is to stop.
+func (b *book) cancel(e *entry, cause Cause) {
+	b.count(e, -1)
+	e.cancel = cause
+	b.count(e, 1)
 }
 
 // doubt makes those unsure that were not answered in time.
@@ -117,6 +128,9 @@ func (b *book) question() *Notify {
 
 // stops gives the claims that are to stop: told again in every answer.
 func (b *book) stops() []Stop {
+	if b.cancels == 0 {
+		return nil // nearly always, and each answer to a heartbeat asks
+	}
 	var all []Stop
 	for _, c := range b.sorted() {
 		if cause := b.all[c].cancel; cause != CauseNone {

@@ -174,6 +174,7 @@ type Dispatcher struct {
 	// of workers without a session: they are facts, whoever passes them on.
 	settling map[settleKey]uint64 // the association that will hear of it
 	numbers  uint64
+	left     departed
 	set      SetVersion
 }
 
@@ -215,6 +216,7 @@ func (d *Dispatcher) Step(now clock.Time, m Message) {
 		}
 	case *Leave:
 		d.out.Send = append(d.out.Send, Message{Instance: m.Instance, Association: m.Association, Body: &LeaveAck{}})
+		d.left.add(m.Instance)
 		if s != nil {
 			s.judge()
 			s.leave()

@@ -279,3 +279,95 @@ func TestNoRoomToRemember(t *testing.T) {
 		t.Errorf("it says %v", out[0].Body.Kind())
 	}
 }
+
+// TestLeftIsLeft: a heartbeat that was overtaken by the word of leaving begins no
+// session, and takes no name.
+func TestLeftIsLeft(t *testing.T) {
+	r := newRig(t, aWorker(t, 1), DispatcherConfig{})
+	r.now = r.now.Add(time.Second)
+	r.w.Tick(r.now)
+	late := r.w.Ready().Send[0]
+	if late.Body.Kind() != KindHeartbeat {
+		t.Fatalf("it says %v", late.Body.Kind())
+	}
+	r.d.Step(r.now, Message{Instance: Instance{1}, Association: 1, Stamp: late.Stamp + 1, Body: &Leave{}})
+	for _, n := range r.d.Ready().Names {
+		r.d.Name(r.now, NameAnswer{No: n.No, Instance: n.Identity.Instance, Verdict: NameReleased})
+	}
+	r.d.Step(r.now, late)
+	if out := r.d.Ready(); len(out.Names)+len(out.Send) != 0 || len(r.d.Sessions(r.now)) != 0 {
+		t.Errorf("it is back: %+v", r.d.Sessions(r.now))
+	}
+	for n := range 2 * maxDeparted {
+		r.d.left.add(Instance{2, byte(n), byte(n >> 8)})
+	}
+	if len(r.d.left.all) != maxDeparted || len(r.d.left.order) != maxDeparted || r.d.left.has(Instance{1}) {
+		t.Errorf("%d that have left are remembered", len(r.d.left.all))
+	}
+}
+
+// TestTheLostMakeRoom: a full node forgets a worker that is lost before it turns a
+// living one away.
+func TestTheLostMakeRoom(t *testing.T) {
+	r := newRig(t, aWorker(t, 1), DispatcherConfig{MaxSessions: 1})
+	r.now = r.now.Add(2 * time.Minute) // nobody beats
+	r.d.Tick(r.now)
+	for _, n := range r.d.Ready().Names {
+		r.d.Name(r.now, NameAnswer{No: n.No, Instance: n.Identity.Instance, Verdict: NameRevoked})
+	}
+	r.d.Step(r.now, Message{Instance: Instance{9}, Association: 1, Stamp: 5, Body: &Heartbeat{
+		Identity: Identity{Name: "x", Instance: Instance{9}}, MinVersion: 1, MaxVersion: 1, Capacity: r.w.cfg.Capacity,
+	}})
+	if all := r.d.Sessions(r.now); len(all) != 1 || all[0].Identity.Name != "x" {
+		t.Errorf("sessions: %+v", all)
+	}
+}
+
+// TestSlowHandlersAreRefused: a node that would have to wait longer for a lost
+// worker than it does says so.
+func TestSlowHandlersAreRefused(t *testing.T) {
+	w, err := NewWorker(WorkerConfig{
+		Identity: Identity{Name: "w", Instance: Instance{1}}, Capacity: Capacity{Slots: 1, Queues: []QueueSlots{{"q", 0, 0}}},
+		Stop: DefaultTimeouts.LoseAfter/2 + 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, w, DispatcherConfig{})
+	if i := r.w.Info(); i.Refused != RefusedInvalid || i.State != New || !strings.Contains(i.Text, "stop") {
+		t.Errorf("%+v", i)
+	}
+}
+
+// TestCells: whatever is asked of a name in whatever order, it goes from one holder
+// to another only by what the rules say, and an instance that was revoked does not
+// get it back from itself.
+func TestCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Cell
+		for range rapid.IntRange(1, 40).Draw(t, "requests") {
+			r := NameRequest{
+				Op:          NameOp(rapid.Uint8Range(uint8(NameAcquire), uint8(NameRead)).Draw(t, "op")),
+				Identity:    Identity{Instance: Instance{rapid.Uint8Range(1, 3).Draw(t, "who")}},
+				Association: rapid.Uint64Range(1, 4).Draw(t, "association"),
+				Expect:      Instance{rapid.Uint8Range(1, 3).Draw(t, "expected")},
+			}
+			lapsed := rapid.IntRange(0, 9).Draw(t, "lapsed") == 0
+			next, v := c.Apply(r, lapsed)
+			mine := c.Holder.Instance == r.Identity.Instance
+			switch {
+			case mine && r.Association < c.Association && (v != NameSuperseded || next != c):
+				t.Fatalf("%+v by an older association of %+v: %v", r, c, v)
+			case mine && c.Dead && next != c && v != NameRevoked:
+				t.Fatalf("the dead %+v did %v and got %v", c, r.Op, v)
+			case !mine && next != c && !c.Dead && !lapsed && !c.Holder.Instance.IsZero() && (r.Op != NameTake || r.Expect != c.Holder.Instance):
+				t.Fatalf("%v took the name of %+v", r, c)
+			case v == NameGranted && (next.Holder != r.Identity || next.Association != r.Association || next.Dead):
+				t.Fatalf("granted to %+v, and the cell has %+v", r, next)
+			case (v == NameRefused || v == NameStands || v == NameDead || v == NameSuperseded) && next != c:
+				t.Fatalf("%v, and yet %+v became %+v", v, c, next)
+			}
+			c = next
+		}
+	})
+}

@@ -28,7 +28,9 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	case version == 0:
 		refuse(RefusedVersion, "the worker speaks versions %d to %d, this node %d to %d: update one of them", b.MinVersion, b.MaxVersion, MinVersion, MaxVersion)
 		return
-	case s == nil && len(d.sessions) >= d.cfg.MaxSessions:
+	case s == nil && d.left.has(m.Instance):
+		return // it has left, and said this before
+	case s == nil && len(d.sessions) >= d.cfg.MaxSessions && !d.evict():
 		refuse(RefusedBacklog, "this node has %d workers already: turn to another", len(d.sessions))
 		return
 	case b.Identity.Instance != m.Instance || b.Identity.Name == "" || b.Capacity.Slots < 1 || b.Capacity.Takes() > MaxTakes || len(b.Capacity.Queues) > MaxQueues || m.Association == 0:
@@ -60,6 +62,22 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	s.alive(b)
 	s.nameDue()
 	s.reschedule()
+}
+
+// evict makes room by forgetting the lost worker that was heard longest ago; false
+// when there is none. It costs a look at every session, when the node is full.
+func (d *Dispatcher) evict() bool {
+	var oldest *session
+	for _, s := range d.order {
+		if s.revoked && (oldest == nil || s.received < oldest.received) {
+			oldest = s
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	d.drop(oldest)
+	return true
 }
 
 // alive counts a heartbeat, and answers it.
@@ -170,7 +188,7 @@ func (s *session) runningTasks(b *RunningTasks) {
 			s.book.remove(e)
 		}
 		if !gone && !h.Ended { // whose end it tells until that is acknowledged
-			s.book.add(h.Claim, h.Queue, h.Lease, knownRunning).cancel = cancel
+			s.book.cancel(s.book.add(h.Claim, h.Queue, h.Lease, knownRunning), cancel)
 		}
 	}
 	s.early = nil

@@ -94,6 +94,37 @@ func (s *session) leave() {
 	s.askName(NameRelease)
 }
 
+// departed remembers the newest instances that have left. A heartbeat that their
+// word of leaving has overtaken would begin a session that nobody is behind, and
+// hold the name for the time it takes to lose it.
+type departed struct {
+	all   map[Instance]struct{}
+	order []Instance
+}
+
+// maxDeparted bounds them: requests overtake each other by milliseconds.
+const maxDeparted = 4096
+
+func (l *departed) add(i Instance) {
+	if _, ok := l.all[i]; ok {
+		return
+	}
+	if l.all == nil {
+		l.all = make(map[Instance]struct{})
+	}
+	if len(l.order) == maxDeparted {
+		delete(l.all, l.order[0])
+		l.order = l.order[1:]
+	}
+	l.all[i] = struct{}{}
+	l.order = append(l.order, i)
+}
+
+func (l *departed) has(i Instance) bool {
+	_, ok := l.all[i]
+	return ok
+}
+
 // Renewed takes renewals of the claims of one heartbeat. It may be called several
 // times, as leaders answer; done says that no more will come.
 func (d *Dispatcher) Renewed(now clock.Time, instance Instance, association uint64, echo int64, items []Renewal, done bool) {
@@ -122,7 +153,7 @@ func (d *Dispatcher) Cancel(now clock.Time, instance Instance, c Claim, cause Ca
 		return false
 	}
 	e := s.book.all[c]
-	e.cancel = cause
+	s.book.cancel(e, cause)
 	s.send(&KillTask{Claim: c, Lease: e.lease, Cause: cause})
 	return true
 }

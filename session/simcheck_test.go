@@ -134,14 +134,17 @@ func (c *simCheck) named(w *world, to Identity) {
 }
 
 func (c *simCheck) sums(w *world, s *session) {
-	unsureNow, perQueue := 0, map[string]int{}
+	unsureNow, cancels, perQueue := 0, 0, map[string]int{}
 	for _, e := range s.book.all {
 		perQueue[e.queue]++
+		if e.cancel != CauseNone {
+			cancels++
+		}
 		if e.state == unsure {
 			unsureNow++
 		}
 	}
-	if !maps.Equal(perQueue, s.book.perQueue) || unsureNow != s.book.unsure {
+	if !maps.Equal(perQueue, s.book.perQueue) || unsureNow != s.book.unsure || cancels != s.book.cancels {
 		c.fail(w, "a session counts %v running and %d unsure, and has %v and %d", s.book.perQueue, s.book.unsure, perQueue, unsureNow)
 	}
 }
