@@ -139,6 +139,7 @@ func TestNotes(t *testing.T) {
 		{"America/New_York", "30 * * * *", "2026-11-01T06:00:00Z", "2026-11-01T01:30:00-05:00", "the offset was -04:00 before; 01:30 comes twice; this is the second"},
 		{"Pacific/Apia", "0 0 * * *", "2011-12-30T00:00:00Z", "2011-12-31T00:00:00+14:00", "the zone has no 2011-12-30, so that date has no launch; the offset was -10:00 before"},
 		{"Pacific/Apia", "0 12 * * *", "2011-12-30T00:00:00Z", "2011-12-31T12:00:00+14:00", "the zone has no 2011-12-30, so that date has no launch; the offset was -10:00 before"},
+		{"America/New_York", "0 1 * * *", "2026-03-08T00:00:00Z", "2026-03-08T01:00:00-05:00", ""}, // an hour before the jump
 		{"Europe/Berlin", "15 3 * * *", "2026-06-01T00:00:00Z", "2026-06-01T03:15:00+02:00", ""},
 		{"Europe/Berlin", "@every 1h", "2026-06-01T00:00:00Z", "2026-06-01T03:00:00+02:00", ""},
 	} {

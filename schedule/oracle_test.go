@@ -322,3 +322,41 @@ func drawField(t *rapid.T, k kind) string {
 	}
 	return out
 }
+
+// TestAnotherDatabase changes the rules of a zone between two instants, by
+// taking another zone's: no local time is launched a second time, nor one
+// before it, and nothing goes back in time.
+func TestAnotherDatabase(t *testing.T) {
+	z := zones(t)
+	names := z.Names()
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		spec, err := Parse(randomSpec(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2020+r.IntN(60), time.Month(1+r.IntN(12)), 1+r.IntN(28), r.IntN(24), r.IntN(60), 0, 0, time.UTC).UnixNano()
+		shown, last := int64(0), int64(0)
+		for range 6 {
+			zone, err := z.Load(names[r.IntN(len(names))])
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt, err := spec.Compile(noUUID, zone)
+			if err != nil || tt.Elapsed() {
+				return
+			}
+			for range r.IntN(40) {
+				next, ok := tt.NextUnshown(at, shown)
+				if !ok {
+					return
+				}
+				wanted := tt.Describe(next).Wanted
+				if next <= at || wanted <= last || wanted <= shown {
+					t.Fatalf("%s in %s: %s is launched after %s, at %s", spec, zone.Name(), civil(wanted), civil(last), time.Unix(0, next).UTC())
+				}
+				at, last, shown = next, wanted, max(shown, tt.Shown(next))
+			}
+		}
+	})
+}

@@ -234,6 +234,34 @@ func TestZones(t *testing.T) {
 	}
 }
 
+func TestLoadZone(t *testing.T) {
+	for _, tc := range []struct{ text, tz, want, marks string }{
+		{"@daily", "", "UTC", ""},
+		{"@daily", "Asia/Tokyo", "Asia/Tokyo", ""},
+		{"TZ=Asia/Tokyo @daily", "", "Asia/Tokyo", ""},
+		{"TZ=Asia/Tokyo @daily", "Asia/Tokyo", "Asia/Tokyo", ""},
+		{"TZ=Asia/Tokyo @daily", "UTC", "a schedule has one", "^^^^^^^^^^^^^"},
+		{" CRON_TZ=Asia/Tokio @daily", "", "did you mean Asia/Tokyo?", " ^^^^^^^^^^^^^^^^^^"},
+		{"@daily", "Asia/Tokio", "did you mean Asia/Tokyo?", ""},
+	} {
+		s, err := Parse(tc.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, err := s.LoadZone(zones(t), tc.tz)
+		var bad *SpecError
+		switch {
+		case err == nil && zone.Name() == tc.want:
+		case err == nil || !strings.Contains(err.Error(), tc.want):
+			t.Errorf("%q in %q: %v", tc.text, tc.tz, err)
+		case errors.As(err, &bad) != (tc.marks != "") || bad != nil && !strings.HasSuffix(bad.Pointer(), "\n"+tc.marks):
+			t.Errorf("%q in %q: %#v", tc.text, tc.tz, err)
+		case strings.Contains(tc.want, "Tokyo") && !errors.Is(err, ErrZone):
+			t.Errorf("%q in %q is no ErrZone: %v", tc.text, tc.tz, err)
+		}
+	}
+}
+
 // FuzzParse wants no panic, errors that point into the text, and instants that
 // are what they should be: after, matching, found again from behind.
 func FuzzParse(f *testing.F) {

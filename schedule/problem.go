@@ -25,6 +25,8 @@ type SpecError struct {
 	Column, Width int
 	// Reason says what is wrong and what would be right.
 	Reason string
+	// Cause is ErrZone when it is about the time zone, else nil.
+	Cause error
 }
 
 // Error is one line: field, column and reason.
@@ -36,8 +38,13 @@ func (e *SpecError) Error() string {
 	return "schedule: " + where + ": " + e.Reason
 }
 
-// Unwrap is ErrSpec.
-func (e *SpecError) Unwrap() error { return ErrSpec }
+// Unwrap is ErrSpec, and the cause when there is one.
+func (e *SpecError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrSpec}
+	}
+	return []error{ErrSpec, e.Cause}
+}
 
 // Pointer is the specification and, on a second line, marks below the mistake.
 func (e *SpecError) Pointer() string {
@@ -52,7 +59,7 @@ func (e *SpecError) Pointer() string {
 }
 
 // fault makes a SpecError about text[from:to], in bytes.
-func fault(text, field string, from, to int, format string, args ...any) error {
+func fault(text, field string, from, to int, format string, args ...any) *SpecError {
 	from = min(from, len(text))
 	to = max(min(to, len(text)), from)
 	return &SpecError{

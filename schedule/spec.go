@@ -34,6 +34,26 @@ func (s Spec) ZoneName() string { return s.zone }
 // Every is the period of an @every specification, 0 of others.
 func (s Spec) Every() time.Duration { return s.every }
 
+// LoadZone gives the zone of a schedule: the one that CRON_TZ= names, else tz,
+// else UTC. Both may name the same; two zones, and an unknown one in CRON_TZ=,
+// are a [*SpecError]. An unknown tz returns ErrZone.
+func (s Spec) LoadZone(z *Zones, tz string) (*Zone, error) {
+	if s.zone == "" {
+		return z.Load(tz)
+	}
+	w := split(s.text)[0]
+	if tz != "" && tz != s.zone {
+		return nil, fault(s.text, "", w.from, w.to, "the schedule's time zone is %s already; a schedule has one", quoted(tz))
+	}
+	zone, err := z.Load(s.zone)
+	if err == nil {
+		return zone, nil
+	}
+	bad := fault(s.text, "", w.from, w.to, "%s", strings.TrimPrefix(err.Error(), "schedule: "))
+	bad.Cause = ErrZone
+	return nil, bad
+}
+
 // Picks tells whether the specification has a `?`, so that its instants depend
 // on the UUID of its schedule.
 func (s Spec) Picks() bool {

@@ -108,13 +108,12 @@ func timetableOf(ask upcoming, uuid [16]byte) (schedule.Spec, *schedule.Timetabl
 	if err != nil {
 		return spec, nil, specError(err)
 	}
-	name := spec.ZoneName()
-	if name != "" && ask.zone != "" && name != ask.zone {
-		return spec, nil, usage("--tz %s and CRON_TZ=%s: a schedule has one zone", ask.zone, name)
-	}
-	zone, err := schedule.NewZones().Load(max(name, ask.zone))
-	if err != nil {
+	zone, err := spec.LoadZone(schedule.NewZones(), ask.zone)
+	if err != nil && !errors.Is(err, schedule.ErrSpec) {
 		return spec, nil, usage("--tz: %w", err)
+	}
+	if err != nil {
+		return spec, nil, specError(err)
 	}
 	table, err := spec.Compile(uuid, zone)
 	if err != nil {

@@ -79,7 +79,14 @@ func TestScheduleNextMistakes(t *testing.T) {
 	refused(t, 2, "not kept by the cluster yet", "schedule", "next", "nightly")
 	refused(t, 2, "quote the specification", "schedule", "next", "--cron", "0", "0")
 	refused(t, 2, "did you mean Europe/Berlin?", "schedule", "next", "--cron", "@daily", "--tz", "Europe/Berln")
-	refused(t, 2, "a schedule has one zone", "schedule", "next", "--cron", "TZ=UTC @daily", "--tz", "Europe/Berlin")
+	for _, tc := range []struct{ spec, tz, want string }{
+		{"TZ=UTC @daily", "Europe/Berlin", "a schedule has one\nnorn: TZ=UTC @daily\nnorn: ^^^^^^\n"},
+		{"TZ=Europe/Berln @daily", "", "did you mean Europe/Berlin?\nnorn: TZ=Europe/Berln @daily\nnorn: ^^^^^^^^^^^^^^^\n"},
+	} {
+		if r := norn(t, "schedule", "next", "--cron", tc.spec, "--tz", tc.tz); r.code != 2 || !strings.HasSuffix(r.err, tc.want) {
+			t.Errorf("%s: %+v", tc.spec, r)
+		}
+	}
 	refused(t, 2, "is not from 1 to 10080", "schedule", "next", "--cron", "@daily", "-n", "0")
 	refused(t, 2, "is not from 1 to 10080", "schedule", "next", "--cron", "@daily", "-n", "10081")
 	refused(t, 2, "is not a time such as", "schedule", "next", "--cron", "@daily", "--from", "noon")
