@@ -53,3 +53,37 @@ func TestStateAsBytes(t *testing.T) {
 		t.Errorf("the form has changed: %v", got)
 	}
 }
+
+// FuzzDecide decides about any state at any time: it ends, and says nothing
+// that cannot be.
+func FuzzDecide(f *testing.F) {
+	var defs []*Definition
+	for _, spec := range []string{"* * * * * *", "30 2 * * *", "@every 1h"} {
+		for o := Allow; o <= Replace; o++ {
+			d := each(f, spec)
+			d.Table = table(f, spec, "America/New_York")
+			d.Overlap, d.CatchUp, d.Jitter, d.UUID = o, CatchUp(o%3), 600e9, [16]byte{byte(o)}
+			defs = append(defs, d)
+		}
+	}
+	f.Add(State{Watermark: noon}.Append(nil), noon+hour)
+	f.Add(State{Watermark: -1 << 63, Queued: 1<<63 - 1}.Append(nil), int64(1<<63-1))
+	f.Add(State{Watermark: 1<<63 - 1, Gap: Span{-1 << 63, 1<<63 - 1}, Barred: Span{1<<63 - 1, -1 << 63}}.Append(nil), int64(-1<<63))
+	f.Fuzz(func(t *testing.T, b []byte, now int64) {
+		s, err := ReadState(b)
+		if err != nil {
+			return
+		}
+		for _, d := range defs {
+			out := Decide(d, s, now)
+			if out.Ahead < 0 || len(out.Skips) > 5 || out.Changed != (out.After != s) || out.Launch && out.Conclude {
+				t.Fatalf("%+v", out)
+			}
+			if out.Launch && (out.Instant > now || out.Late < 0) {
+				t.Fatalf("launched before its time: %+v", out)
+			}
+			Edit(d, defs[0], s, now)
+			Restore(d, s, now)
+		}
+	})
+}
