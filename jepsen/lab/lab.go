@@ -27,6 +27,7 @@ type Config struct {
 	Fenced   bool          // the program has elections: claims are judged too
 	Proxy    bool          // nodes on loopback behind a proxy, also where namespaces are allowed
 	Dir      string        // for all files; "": a temporary one, removed in the end
+	Logs     string        // where the logs of nodes go when a run does not pass; "": nowhere
 	Progress io.Writer     // hears of every step; nil: nobody
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -48,4 +49,17 @@ func (p *process) lastWords() string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	last := lines[len(lines)-1]
 	return last[:min(len(last), 300)]
+}
+
+// saveLogs keeps the logs of all nodes.
+func (l *lab) saveLogs() error {
+	if l.cfg.Logs == "" {
+		return nil
+	}
+	all := []error{os.MkdirAll(l.cfg.Logs, 0o755)}
+	for _, p := range l.nodes {
+		b, err := os.ReadFile(p.log)
+		all = append(all, err, os.WriteFile(filepath.Join(l.cfg.Logs, p.name+".log"), b, 0o644))
+	}
+	return errors.Join(all...)
 }

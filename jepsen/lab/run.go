@@ -82,9 +82,13 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 		err = l.end(ctx, c, w)
 	}
 	if err != nil && !errors.Is(err, errStuck) {
-		return nil, err
+		return nil, errors.Join(err, l.saveLogs())
 	}
-	return l.judge(w, err)
+	r, err := l.judge(w, err)
+	if err == nil && r.Verdict != Passed {
+		err = l.saveLogs()
+	}
+	return r, err
 }
 
 // end brings the cluster to rest and reads everything.

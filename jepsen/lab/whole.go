@@ -31,9 +31,10 @@ func (l *lab) whole(ctx context.Context, limit time.Duration) error {
 	for _, p := range l.members() {
 		missing := "nobody was asked"
 		for tick := time.Tick(200 * time.Millisecond); missing != ""; {
-			if s, err := l.status(ctx, p); err == nil {
+			switch s, err := l.status(ctx, p); {
+			case err == nil:
 				missing = lacks(s, len(l.members()))
-			} else {
+			case ctx.Err() == nil: // else what was missing before tells more
 				missing = err.Error()
 			}
 			if missing == "" {

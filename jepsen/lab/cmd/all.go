@@ -24,6 +24,7 @@ func all(ctx context.Context, cfg lab.Config, out string) int {
 		}
 		cfg.Fault = f.Name
 		fmt.Fprintf(os.Stderr, "== %s\n", f.Name)
+		cfg.Logs = name(out, cfg) + "-logs"
 		r, err := lab.Run(ctx, cfg)
 		var not *lab.NotRun
 		switch {

@@ -50,6 +50,7 @@ func run() int {
 	if each {
 		return all(ctx, cfg, out)
 	}
+	cfg.Logs = name(out, cfg) + "-logs"
 	r, err := lab.Run(ctx, cfg)
 	var not *lab.NotRun
 	switch {
@@ -81,9 +82,14 @@ func show() int {
 	return 0
 }
 
+// name is that of the files of a run, without an ending.
+func name(dir string, c lab.Config) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d", c.Fault, c.Workload, c.Seed))
+}
+
 // save writes the report and the history into files named after the run.
 func save(dir string, r *lab.Result) error {
-	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%d", r.Config.Fault, r.Config.Workload, r.Config.Seed))
+	name := name(dir, r.Config)
 	report, err := os.Create(name + ".md")
 	if err != nil {
 		return err
