@@ -72,8 +72,18 @@ func newWorldOf(seed uint64, workers, tasks int) *world {
 	return w
 }
 
-// badNet loses 5 % of the frames, doubles 10 %, and delays 10 %.
-func (w *world) badNet() { w.net.drop, w.net.double, w.net.late = 0.05, 0.1, 0.1 }
+// badNet loses 5 % of the frames, doubles 10 %, and delays 10 %; every fourth network
+// is much worse, and every fourth only slow.
+func (w *world) badNet() {
+	switch w.rng.IntN(4) {
+	case 0:
+		w.net.drop, w.net.double, w.net.late = 0.3, 0.3, 0.3
+	case 1:
+		w.net.late = 0.5
+	default:
+		w.net.drop, w.net.double, w.net.late = 0.05, 0.1, 0.1
+	}
+}
 
 // moreTasks adds tasks, at most 256 in all.
 func (w *world) moreTasks(n int) {
@@ -149,7 +159,7 @@ func (w *world) run(length time.Duration) {
 	// Who gave up waits for its name, which may be held for a while. Then there is
 	// time for what goes by time-outs, and no more than that.
 	w.until(w.now + int64(12*time.Second))
-	for n := 0; n < 30 && !w.cp.finished(); n++ {
+	for n := 0; n < 300 && !w.cp.finished(); n++ {
 		w.until(w.now + int64(time.Second))
 	}
 	w.until(w.now + int64(3*time.Second))
