@@ -111,7 +111,7 @@ func (m *membership) addresses(who register.Member) []string {
 
 // outdatedAfter is how long this process is told that another one runs on its
 // data directory before it believes it. Peers miss a connection that has ended
-// without a word after 6 seconds.
+// without a word after 2.5 seconds.
 const outdatedAfter = 10 * time.Second
 
 // outdated hears that a peer takes another process for this node.

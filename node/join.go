@@ -162,6 +162,7 @@ func (h neighbours) connected(who register.Member, up bool) {
 	h.m.count()
 	if g := h.m.group.Load(); !up && g != nil {
 		g.Unreachable(who)
+		g.Lost(who)
 	}
 }
 

@@ -214,10 +214,39 @@ func (n *Node) serve() {
 	}
 }
 
+// handOff is how long a node that stops waits for others to lead what it led:
+// an election, and some more.
+const handOff = 2 * time.Second
+
+// handLeadership waits until others lead what this node led: the core has asked
+// them to. Alone it has nothing to wait for.
+func (n *Node) handLeadership(ctx context.Context) {
+	n.members.mu.Lock()
+	alone := len(n.members.up) == 0
+	n.members.mu.Unlock()
+	if alone {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOff)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for n.metrics.leading.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
 // Stop ends the node: waiting requests are sent away, replies on their way are
 // delivered, the stores are closed. When ctx ends first, connections are cut.
 func (n *Node) Stop(ctx context.Context) error {
 	n.inbox.post(core.Drain{})
+	n.handLeadership(ctx)
 	err := n.server.Shutdown(ctx)
 	n.members.leave()
 	n.cancel()

@@ -100,7 +100,11 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 // hear takes what another node knows.
 func (w *watches) hear(m *Outcomes) {
 	for _, o := range m.Outcomes {
-		if o.State.Finished() && !w.l.holds(o.Task) {
+		switch {
+		case !o.State.Finished():
+		case w.l.holds(o.Task): // by now: what is here says how it ended
+			w.l.hear(o.Task, crdt.StateUnknown)
+		default:
 			w.l.hear(o.Task, o.State)
 		}
 	}
@@ -111,6 +115,13 @@ func (w *watches) work(now clock.Time) {
 	c := w.l.c
 	switch {
 	case c.routes.holder:
+		if w.at != clock.Never { // this node keeps everything now: no answer is waited for any more
+			for _, v := range c.vnodes {
+				if v.Leading() != 0 {
+					w.l.began(v.Partition)
+				}
+			}
+		}
 		w.at = clock.Never
 	case w.at == clock.Never:
 		w.at = now.Mono + int64(watchEvery)

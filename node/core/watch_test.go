@@ -3,6 +3,7 @@ package core
 import (
 	"testing"
 
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -147,4 +148,33 @@ func TestANewLeaderReleasesWhatItsPredecessorRetried(t *testing.T) {
 	r.lead(1)
 	r.settle()
 	r.finish(1, "b")
+}
+
+// TestAnAnswerAboutATaskThatIsKeptHereByNow: who asked about a dependency that
+// others kept, and keeps it itself when the answer comes, goes by what is here
+// (track record, simulator of clusters, seed 17).
+func TestAnAnswerAboutATaskThatIsKeptHereByNow(t *testing.T) {
+	r := newTrio(t)
+	first, second := r.in(0), r.in(1)
+	r.add(0, first, spec("a"))
+	r.add(0, second, after("b", onFailCancel, first))
+	r.settle()
+	leader := r.peers[0].core
+	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
+	v := leader.vnodes[1]
+	epoch := v.Leading()
+	v.Follow() // while the dependency ends, nobody here may act on it
+	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
+	ask[*nornv1.WriteReply](r, 1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
+	v.Lead(epoch)
+	if s := r.stateOf(0, second); s != nornv1.State_STATE_WAITING {
+		t.Fatalf("it is %v before anything has come", s)
+	}
+	answer := &Outcomes{Outcomes: []Outcome{{Task: first, State: crdt.StateCompleted}}}
+	r.check(leader.Step(r.now, &FromPeer{From: r.peers[2].self, Message: answer}))
+	r.turn(0)
+	r.settle()
+	if s := r.stateOf(0, second); s != nornv1.State_STATE_READY {
+		t.Errorf("it is %v after the answer", s)
+	}
 }

@@ -116,8 +116,8 @@ type Limits struct {
 
 // Timing are the time-outs of a [Network]. A zero field is its default.
 type Timing struct {
-	Alive      time.Duration // between signs of life on each connection; default 1 s
-	Idle       time.Duration // without any byte a connection ends; default 6 s
+	Alive      time.Duration // between signs of life on each connection; default 500 ms
+	Idle       time.Duration // without any byte a connection ends; default 2.5 s
 	Dial       time.Duration // to connect to one address, TLS included; default 3 s
 	Hello      time.Duration // for the first frame; default 5 s
 	Frame      time.Duration // first to last byte of a frame; default 60 s
@@ -153,8 +153,8 @@ func (t Timing) withDefaults() Timing {
 		v *time.Duration
 		d time.Duration
 	}{
-		{&t.Alive, time.Second},
-		{&t.Idle, 6 * time.Second},
+		{&t.Alive, 500 * time.Millisecond},
+		{&t.Idle, 2500 * time.Millisecond},
 		{&t.Dial, 3 * time.Second},
 		{&t.Hello, 5 * time.Second},
 		{&t.Frame, time.Minute},

@@ -14,7 +14,7 @@ import (
 )
 
 // Event is what a machine is told. The kinds are [Received], [Asked], [Tick],
-// [Unreachable] and [Campaign].
+// [Unreachable], [Lost] and [Campaign].
 type Event interface{ event() }
 
 type (
@@ -26,6 +26,10 @@ type (
 	Tick struct{}
 	// Unreachable says that messages to a peer were not delivered.
 	Unreachable struct{ Peer register.Member }
+	// Lost says that a member has gone as far as connections tell: if it leads, the
+	// others need not wait until they miss it. Where that was wrong, those who
+	// still hear the leader see to it that nothing happens.
+	Lost struct{ Peer register.Member }
 	// Campaign makes the member stand for election, if it may.
 	Campaign struct{}
 )
@@ -33,6 +37,7 @@ type (
 func (Received) event()    {}
 func (Asked) event()       {}
 func (Tick) event()        {}
+func (Lost) event()        {}
 func (Unreachable) event() {}
 func (Campaign) event()    {}
 
@@ -180,6 +185,8 @@ func (m *Machine) Step(now clock.Time, ev Event) error {
 			m.node.ReportUnreachable(ev.Peer.Incarnation.ID())
 			return nil
 		})
+	case Lost:
+		m.timers.lost(m, ev.Peer.Incarnation.ID())
 	case Campaign:
 		m.campaign()
 	case Tick:

@@ -28,6 +28,16 @@ func (t *timers) draw(m *Machine) {
 	t.campaignAt = t.forgetAt + m.rand.Int64N(m.cfg.patience())
 }
 
+// lost has another leader elected soon, if a member leads that has gone. The
+// short random part keeps two from standing at once.
+func (t *timers) lost(m *Machine, peer uint64) {
+	if t.role == raft.StateLeader || t.lead != peer || peer == raft.None {
+		return
+	}
+	t.forgetAt = m.now
+	t.campaignAt = min(t.campaignAt, m.now+m.rand.Int64N(m.cfg.patience()/8))
+}
+
 func (t *timers) init(m *Machine) {
 	t.draw(m)
 	st := m.node.BasicStatus()

@@ -165,6 +165,10 @@ func (n *Node) Status() group.Status { return *n.status.Load() }
 // Unreachable says that messages to a peer were not delivered.
 func (n *Node) Unreachable(peer register.Member) { n.post(group.Unreachable{Peer: peer}) }
 
+// Lost tells the group that the connection to a peer has ended, and that there is
+// no other.
+func (n *Node) Lost(peer register.Member) { n.post(group.Lost{Peer: peer}) }
+
 // Close ends the member and waits for its goroutine. Requests under way get
 // ErrClosed: their outcome is not known.
 func (n *Node) Close() error {
