@@ -27,6 +27,9 @@ const (
 	// MaxSessionStop bounds what handlers may need to stop: no node waits longer for
 	// a worker that is lost.
 	MaxSessionStop = time.Hour
+	// MaxSessionTimeout bounds each time-out: what a worker says it goes by, its node
+	// waits for, and the name with it.
+	MaxSessionTimeout = time.Hour
 	// MaxReasonBytes bounds the reason of an operator.
 	MaxReasonBytes = 1 << 10
 )
@@ -121,8 +124,8 @@ func checkHeartbeat(h *nornv1.SessionHeartbeat) *Error {
 	}
 	t := h.GetTimeouts()
 	for _, s := range []float64{t.GetPeriodSeconds(), t.GetHeartbeatGapSeconds(), t.GetCheckGapSeconds(), t.GetLoseAfterSeconds()} {
-		if !within(s, clock.MaxLease) {
-			return Invalid("a time-out of %v seconds is outside 0 to %v", s, clock.MaxLease)
+		if !within(s, MaxSessionTimeout) {
+			return Invalid("a time-out of %v seconds is outside 0 to %v", s, MaxSessionTimeout)
 		}
 	}
 	if !within(h.GetStopSeconds(), MaxSessionStop) {

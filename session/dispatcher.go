@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -70,6 +71,9 @@ func (c DispatcherConfig) withDefaults() (DispatcherConfig, error) {
 	t := c.Timeouts
 	if t.Period <= 0 || t.HeartbeatGap < 2*t.Period {
 		bad("a heartbeat gap of %v does not hold two periods of %v", t.HeartbeatGap, t.Period)
+	}
+	if max(t.HeartbeatGap, t.CheckGap, t.LoseAfter) > proto.MaxSessionTimeout {
+		bad("a time-out is over %v, which no other node takes", proto.MaxSessionTimeout)
 	}
 	if t.CheckGap < 2*c.CheckPeriod+t.Period {
 		bad("a check gap of %v does not hold two check periods of %v and a heartbeat", t.CheckGap, c.CheckPeriod)

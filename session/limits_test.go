@@ -235,7 +235,7 @@ func TestDeadlineOfAPush(t *testing.T) {
 	r.d.Granted(r.now, r.out.Want[0].No, asked, []Assignment{{Claim: c, Queue: "q", Lease: 10 * time.Second}})
 	r.flow()
 	waited := time.Duration(asked - received)
-	want := clock.WorkerDeadline(stamp, waited, 10*time.Second, clock.Margin(10*time.Second+waited, 2*time.Second))
+	want := clock.WorkerDeadline(stamp, waited, 10*time.Second, clock.Margin(10*time.Second, 2*time.Second+waited/1000+1))
 	got, ok := w.Holds(r.now, c)
 	if !ok || got != want || waited != 3*time.Second {
 		t.Fatalf("the deadline is %v, not %v", time.Duration(got), time.Duration(want))
@@ -246,6 +246,51 @@ func TestDeadlineOfAPush(t *testing.T) {
 	}
 	if w.Tick(r.now); len(w.Ready().Stop) != 1 {
 		t.Error("it is not stopped at its deadline")
+	}
+}
+
+// TestUnhealthyGivesBack: what waits for a slot is released when the worker is cut
+// off; what runs goes on.
+func TestUnhealthyGivesBack(t *testing.T) {
+	w, err := NewWorker(WorkerConfig{Identity: Identity{Name: "w", Instance: Instance{1}}, Capacity: Capacity{Slots: 1, Prefetch: 1, Queues: []QueueSlots{{"q", 0, 0}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, w, DispatcherConfig{})
+	a, b := Claim{simTask(1), 1}, Claim{simTask(2), 1}
+	r.d.Granted(r.now, r.out.Want[0].No, r.now.Mono, []Assignment{{Claim: a, Queue: "q", Lease: time.Hour}, {Claim: b, Queue: "q", Lease: time.Hour}})
+	r.flow()
+	if i := w.Info(); i.State != Healthy || len(i.Running) != 2 {
+		t.Fatalf("%+v", i)
+	}
+	r.now = r.now.Add(20 * time.Second)
+	w.Tick(r.now)
+	if i := w.Info(); i.State != Unhealthy || len(i.Running) != 1 || i.Running[0] != a || i.Unacked != 1 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// TestNoBusyLoop: nothing that a node says makes a worker beat without a pause.
+func TestNoBusyLoop(t *testing.T) {
+	w := aWorker(t, 1)
+	now := clock.Time{Mono: 1e9}
+	w.Turn(now)
+	to := DefaultTimeouts
+	to.Period = 0
+	w.Step(now, Message{Instance: Instance{1}, Association: 1, Body: &HeartbeatReply{Echo: w.stamp, Version: 1, Good: true, Timeouts: to}})
+	c := Claim{simTask(1), 1}
+	w.has.add(&held{claim: c, queue: "q", lease: time.Second, deadline: clock.Never})
+	w.Step(now, Message{Instance: Instance{1}, Association: 1, Body: &Renewed{Echo: w.stamp, Items: []Renewal{{Claim: c}}}})
+	for range 10 {
+		out := w.Ready()
+		if out.WakeAt < now.Mono+int64(minBeat)-1e6 && out.WakeAt > now.Mono {
+			t.Fatalf("it wakes after %v", time.Duration(out.WakeAt-now.Mono))
+		}
+		now.Mono = max(now.Mono, out.WakeAt)
+		w.Tick(now)
+	}
+	if now.Mono < 1e9+5*int64(minBeat) {
+		t.Errorf("ten wake-ups take %v", time.Duration(now.Mono-1e9))
 	}
 }
 

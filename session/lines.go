@@ -77,3 +77,14 @@ func (l *lines) after(c Claim, n uint64, limit int) (first uint64, texts []strin
 	}
 	return first, texts
 }
+
+// answer gives the lines that are asked for; h is the claim where it is held. It
+// reads, so it may be lost and repeated.
+func (l *lines) answer(q *GetLogLines, h *held) *LogLines {
+	first, texts := l.after(q.Claim, q.After, q.Limit)
+	_, known := l.last[q.Claim]
+	return &LogLines{
+		Request: q.Request, Claim: q.Claim, First: first, Lines: texts,
+		Known: known || h != nil, Ended: h == nil || h.phase == ended,
+	}
+}

@@ -87,7 +87,7 @@ func (g gen) claims(name string) (all []Claim) {
 }
 
 func (g gen) timeouts() Timeouts {
-	return Timeouts{1 + g.span("period")/2, g.span("gap"), g.span("check gap"), g.span("lose")}
+	return Timeouts{1 + g.span("period")/48, g.span("gap") / 24, g.span("check gap") / 24, g.span("lose") / 24}
 }
 
 func (g gen) fromWorker() Body {

@@ -196,7 +196,7 @@ func (w *Worker) Step(now clock.Time, m Message) {
 	case *Suicide:
 		w.die("told to: " + b.Reason)
 	case *GetLogLines:
-		w.getLogLines(b)
+		w.send(w.lines.answer(b, w.has.all[b.Claim]))
 	case *LeaveAck:
 		w.left = w.leave.at != 0
 	}
@@ -243,6 +243,9 @@ func (w *Worker) judge() {
 	if next == MustDie && w.life.state != MustDie {
 		w.die("no dispatcher has confirmed it in time")
 		return
+	}
+	if next == Unhealthy && w.life.state == Healthy {
+		w.giveBack() // others can run it now
 	}
 	w.life.state = next
 }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/norn-dev/norn/clock"
 )
 
@@ -19,7 +21,7 @@ func (w *Worker) beat() {
 	for _, c := range w.has.sorted() {
 		if h := w.has.all[c]; h.renewable(w.now.Mono) {
 			claims = append(claims, c)
-			next = min(next, h.lease/3)
+			next = min(next, third(h.lease))
 		}
 	}
 	w.stamp++ // each heartbeat has a stamp of its own
@@ -28,8 +30,14 @@ func (w *Worker) beat() {
 		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Settled: w.life.stamps.Settled, Draining: w.draining,
 		Checked: w.life.passed(), Set: w.set, Claims: claims,
 	})
-	w.beatAt = addNs(w.now.Mono, next)
+	w.beatAt = addNs(w.now.Mono, max(next, minBeat))
 }
+
+// minBeat bounds how often heartbeats are sent, whatever a node says.
+const minBeat = 100 * time.Millisecond
+
+// third is when to renew a lease.
+func third(lease time.Duration) time.Duration { return max(lease/3, minBeat) }
 
 // heartbeatReply takes the answer to a heartbeat.
 //
@@ -104,7 +112,7 @@ func (w *Worker) renewed(b *Renewed) {
 	for _, r := range b.Items {
 		h := w.has.all[r.Claim]
 		switch {
-		case h == nil:
+		case h == nil, r.Lost == CauseNone && r.Lease <= 0:
 		case r.Lost != CauseNone:
 			if h.phase != ended {
 				w.stop(h, r.Lost)
@@ -113,7 +121,7 @@ func (w *Worker) renewed(b *Renewed) {
 			h.lease = r.Lease
 			h.deadline = max(h.deadline, clock.WorkerDeadline(b.Echo, 0, r.Lease, clock.Margin(r.Lease, w.cfg.Stop)))
 			// A short lease cannot wait for the next heartbeat as planned.
-			w.beatAt = min(w.beatAt, addNs(w.now.Mono, r.Lease/3))
+			w.beatAt = min(w.beatAt, addNs(w.now.Mono, third(r.Lease)))
 		}
 	}
 }
@@ -165,6 +173,11 @@ func (w *Worker) drain() {
 		return
 	}
 	w.draining = true
+	w.giveBack()
+}
+
+// giveBack releases what has not begun.
+func (w *Worker) giveBack() {
 	for len(w.has.queued) > 0 {
 		w.stop(w.has.queued[0], CauseShutdown)
 	}

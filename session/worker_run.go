@@ -47,7 +47,8 @@ func (w *Worker) runTask(b *RunTask) {
 		w.runCheck(b)
 		return
 	}
-	deadline := clock.WorkerDeadline(b.Echo, b.Waited, b.Lease, clock.Margin(b.Lease+max(b.Waited, 0), w.cfg.Stop))
+	drift := max(b.Waited, 0)/1000 + 1 // of the node's clock while it waited
+	deadline := clock.WorkerDeadline(b.Echo, b.Waited, b.Lease, clock.Margin(b.Lease, w.cfg.Stop+drift))
 	why := w.refusalOf(b, deadline)
 	w.send(&RunReply{Push: b.Push, Claim: b.Claim, Refused: why})
 	if why != Accepted {
@@ -55,7 +56,7 @@ func (w *Worker) runTask(b *RunTask) {
 	}
 	w.has.add(&held{claim: b.Claim, queue: b.Queue, grant: b.Grant, lease: b.Lease, deadline: deadline})
 	w.wake = min(w.wake, deadline)
-	w.beatAt = min(w.beatAt, addNs(w.now.Mono, b.Lease/3))
+	w.beatAt = min(w.beatAt, addNs(w.now.Mono, third(b.Lease)))
 	w.startWaiting()
 }
 
@@ -194,15 +195,4 @@ func (w *Worker) stop(h *held, cause Cause) {
 	}
 	h.stopped = cause
 	w.out.Stop = append(w.out.Stop, Stop{Claim: h.claim, Cause: cause})
-}
-
-// getLogLines reads; see [LogLines].
-func (w *Worker) getLogLines(b *GetLogLines) {
-	first, texts := w.lines.after(b.Claim, b.After, b.Limit)
-	h := w.has.all[b.Claim]
-	_, known := w.lines.last[b.Claim]
-	w.send(&LogLines{
-		Request: b.Request, Claim: b.Claim, First: first, Lines: texts,
-		Known: known || h != nil, Ended: h == nil || h.phase == ended,
-	})
 }
