@@ -14,7 +14,7 @@ import (
 // Two relays share the rows: each is sent once, by one of them.
 func TestTwoRelaysAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		const n = 1500
+		const n = 800
 		w.put(t, n)
 		c := newCluster()
 		one, two := w.relay(t, c, outbox.Config{Batch: 20}), w.relay(t, c, outbox.Config{Batch: 20})
