@@ -40,8 +40,11 @@ func Inject(ctx context.Context, t *client.Task) {
 
 // telemetry is what OpenTelemetry hears of a worker. Names are those of its
 // conventions for messaging where there are any.
+//
+// Attributes cost more than a small task, so without a provider none are made.
 type telemetry struct {
-	tracer trace.Tracer
+	traces, meters bool
+	tracer         trace.Tracer
 
 	tasks    metric.Int64Counter
 	renewals metric.Int64Counter
@@ -53,6 +56,7 @@ type telemetry struct {
 }
 
 func newTelemetry(tp trace.TracerProvider, mp metric.MeterProvider, log *slog.Logger) *telemetry {
+	t := &telemetry{traces: tp != nil, meters: mp != nil}
 	if tp == nil {
 		tp = tracenoop.NewTracerProvider()
 	}
@@ -60,7 +64,7 @@ func newTelemetry(tp trace.TracerProvider, mp metric.MeterProvider, log *slog.Lo
 		mp = metricnoop.NewMeterProvider()
 	}
 	m := mp.Meter(scope)
-	t := &telemetry{tracer: tp.Tracer(scope)}
+	t.tracer = tp.Tracer(scope)
 	var errs [7]error
 	t.tasks, errs[0] = m.Int64Counter("norn.worker.tasks", metric.WithUnit("{task}"), metric.WithDescription("what came of tasks, by queue and outcome"))
 	t.renewals, errs[1] = m.Int64Counter("norn.worker.renewals", metric.WithUnit("{claim}"), metric.WithDescription("renewals of claims, by result"))
@@ -83,14 +87,19 @@ func queueAttribute(queue string) attribute.KeyValue {
 
 // begin makes the span of a handler, and the context it gets.
 func (t *telemetry) begin(ctx context.Context, task *Task, now time.Time) (context.Context, trace.Span) {
-	queue := metric.WithAttributes(queueAttribute(task.Queue()))
-	t.running.Add(ctx, 1, queue)
-	ready := task.CreatedAt()
-	if at := task.Grant().GetTask().GetNotBefore(); at != nil && at.AsTime().After(ready) {
-		ready = at.AsTime()
+	if t.meters {
+		queue := metric.WithAttributes(queueAttribute(task.Queue()))
+		t.running.Add(ctx, 1, queue)
+		ready := task.CreatedAt()
+		if at := task.Grant().GetTask().GetNotBefore(); at != nil && at.AsTime().After(ready) {
+			ready = at.AsTime()
+		}
+		// Clocks of two machines: what is below zero is their difference.
+		t.delay.Record(ctx, max(now.Sub(ready).Seconds(), 0), queue)
 	}
-	// Clocks of two machines: what is below zero is their difference.
-	t.delay.Record(ctx, max(now.Sub(ready).Seconds(), 0), queue)
+	if !t.traces {
+		return ctx, trace.SpanFromContext(ctx)
+	}
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(now), trace.WithAttributes(
 			attribute.String("messaging.system", "norn"),
@@ -111,7 +120,12 @@ func (t *telemetry) begin(ctx context.Context, task *Task, now time.Time) (conte
 
 // returned ends the span of a handler.
 func (t *telemetry) returned(ctx context.Context, span trace.Span, task *Task, err, cause error) {
-	t.running.Add(ctx, -1, metric.WithAttributes(queueAttribute(task.Queue())))
+	if t.meters {
+		t.running.Add(ctx, -1, metric.WithAttributes(queueAttribute(task.Queue())))
+	}
+	if !t.traces {
+		return // the span, if any, is not ours
+	}
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, firstLine(err.Error()))
@@ -124,6 +138,9 @@ func (t *telemetry) returned(ctx context.Context, span trace.Span, task *Task, e
 
 // settling makes the span of a report.
 func (t *telemetry) settling(ctx context.Context, process trace.Span, task *Task) (context.Context, trace.Span) {
+	if !t.traces {
+		return ctx, tracenoop.Span{}
+	}
 	return t.tracer.Start(trace.ContextWithSpan(ctx, process), "settle "+task.Queue(), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("messaging.system", "norn"),
 		attribute.String("messaging.operation.name", "settle"),
@@ -135,10 +152,10 @@ func (t *telemetry) settling(ctx context.Context, process trace.Span, task *Task
 
 // happened counts an event.
 func (t *telemetry) happened(e Event) {
-	ctx, queue := context.Background(), queueAttribute(e.Task.Queue())
-	if e.Kind == Started {
+	if e.Kind == Started || !t.meters {
 		return
 	}
+	ctx, queue := context.Background(), queueAttribute(e.Task.Queue())
 	if e.Kind == Stuck {
 		t.stuck.Add(ctx, 1, metric.WithAttributes(queue))
 		return
@@ -151,11 +168,17 @@ func (t *telemetry) happened(e Event) {
 }
 
 func (t *telemetry) unstuck(queue string) {
+	if !t.meters {
+		return
+	}
 	t.stuck.Add(context.Background(), -1, metric.WithAttributes(queueAttribute(queue)))
 }
 
 // holds counts claims that are held from now on, or no more.
 func (t *telemetry) holds(queue string, n int64) {
+	if !t.meters {
+		return
+	}
 	t.claims.Add(context.Background(), n, metric.WithAttributes(queueAttribute(queue)))
 }
 
