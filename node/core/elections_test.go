@@ -1,0 +1,342 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/store/memstore"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// at gives the ID of a task of a partition.
+func (r *trio) at(p ring.Partition) id.ID {
+	for {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == p {
+			return task
+		}
+	}
+}
+
+// put enqueues a task of a partition through a node.
+func (r *trio) put(i int, p ring.Partition) id.ID {
+	r.t.Helper()
+	task := r.at(p)
+	from := r.enqueue(i, task, nil)
+	r.settle()
+	if res := r.result(i, from); res.GetReceipt() == nil {
+		r.t.Fatalf("not enqueued: %v", res)
+	}
+	return task
+}
+
+// leader is the node that leads a partition.
+func (r *trio) leader(p ring.Partition) int {
+	r.t.Helper()
+	cell := r.state().Cells[p]
+	i := slices.IndexFunc(r.peers, func(o *peer) bool {
+		return !o.down && o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch
+	})
+	if i < 0 {
+		r.t.Fatalf("nobody leads partition %d", p)
+	}
+	return i
+}
+
+// settleBut delivers everything but what gets lost.
+func (r *trio) settleBut(lost func(letter) bool) {
+	for len(r.post) > 0 {
+		if lost(r.post[0]) {
+			r.post = r.post[1:]
+		} else {
+			r.deliver(0)
+		}
+	}
+}
+
+// live lets time pass in steps, with everything delivered but what gets lost.
+func (r *trio) live(d, step time.Duration, lost func(letter) bool) {
+	for end := r.now.Add(d).Mono; r.now.Mono < end; {
+		r.pass(step)
+		r.settleBut(lost)
+		r.tell()
+		r.settleBut(lost)
+	}
+}
+
+func nothing(letter) bool { return false }
+
+// say hands a node a message as if another had sent it.
+func (r *trio) say(from, to int, m PeerMessage) {
+	r.t.Helper()
+	r.check(r.peers[to].core.Step(r.now, &FromPeer{From: r.peers[from].self, Message: m}))
+	r.turn(to)
+}
+
+func claimUpTo(n uint32) *nornv1.ClaimRequest {
+	return &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: n, Worker: "w", LeaseSeconds: lease.Seconds()}
+}
+
+func refOf(task id.ID, token uint64) []*nornv1.ClaimRef {
+	return []*nornv1.ClaimRef{{Id: task.Bytes(), Token: token}}
+}
+
+// TestClaimsSurviveTheDeathOfTheirLeader: whoever leads after it knows them. A
+// task is not handed out again before its lease and the buffer are over, the
+// worker goes on through the new leader, and tokens rise.
+func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
+	r := newTrio(t)
+	renewed, left := r.put(0, 1), r.put(1, 2)
+	first := map[string]uint64{}
+	for _, g := range ask[*nornv1.ClaimReply](r, 0, claimUpTo(10)).Grants {
+		first[g.Task.Id] = g.Token
+	}
+	if len(first) != 2 {
+		t.Fatalf("%d tasks were granted of 2", len(first))
+	}
+	until := map[string]int64{left.String(): r.now.Mono + int64(lease+eta)}
+	dead := r.leader(1)
+	r.kill(dead)
+	r.elect()
+	other := (dead + 1) % 3
+	r.live(10*time.Second, time.Second, nothing)
+	until[renewed.String()] = r.now.Mono + int64(lease+eta)
+	res := ask[*nornv1.RenewReply](r, other, &nornv1.RenewRequest{Claims: refOf(renewed, first[renewed.String()]), LeaseSeconds: lease.Seconds()}).Results[0]
+	if res.Error != nil {
+		t.Fatalf("the worker lost its claim with the leader: %v", res.Error)
+	}
+	again := map[string]bool{}
+	for range 120 {
+		for _, g := range ask[*nornv1.ClaimReply](r, other, claimUpTo(10)).Grants {
+			if r.now.Mono < until[g.Task.Id] {
+				t.Errorf("%s was handed out again %v too early", g.Task.Id, time.Duration(until[g.Task.Id]-r.now.Mono))
+			}
+			if g.Token <= first[g.Task.Id] {
+				t.Errorf("token %d after %d", g.Token, first[g.Task.Id])
+			}
+			again[g.Task.Id] = true
+		}
+		if len(again) == 2 {
+			r.audit()
+			return
+		}
+		r.live(time.Second, time.Second, nothing)
+	}
+	t.Fatalf("only %v were handed out again", again)
+}
+
+// TestAMinorityLeaderStepsDown: it grants nothing that anybody hears of, and what
+// the others have granted since stays theirs.
+func TestAMinorityLeaderStepsDown(t *testing.T) {
+	r := newTrio(t)
+	task, old := r.put(0, 1), r.leader(1)
+	others := []int{(old + 1) % 3, (old + 2) % 3}
+	for _, o := range others {
+		r.cut[[2]int{old, o}], r.cut[[2]int{o, old}] = true, true
+	}
+	r.peers[old].deaf = true
+	wait := claimUpTo(1)
+	wait.WaitSeconds = 30
+	from := r.send(old, wait)
+	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	if n := r.peers[old].core.Leading(); n != 0 {
+		t.Fatalf("it still leads %d partitions", n)
+	}
+	r.elect()
+	grants := ask[*nornv1.ClaimReply](r, others[0], claimUpTo(1)).Grants
+	if len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+		t.Fatalf("the majority grants %v", grants)
+	}
+	clear(r.cut)
+	r.peers[old].deaf = false
+	epochs := r.epochs()
+	r.live(20*time.Second, 500*time.Millisecond, nothing)
+	if now := r.epochs(); !slices.Equal(now, epochs) {
+		t.Errorf("epochs went from %v to %v because a node was cut off", epochs, now)
+	}
+	if reply := r.peers[old].replies[from]; reply.Message != nil && len(reply.Message.(*nornv1.ClaimReply).Grants) != 0 {
+		t.Fatalf("both sides granted the task: %v", reply.Message)
+	}
+	r.audit()
+}
+
+func (r *trio) epochs() (all []uint64) {
+	for _, cell := range r.state().Cells {
+		all = append(all, cell.Epoch)
+	}
+	return all
+}
+
+// TestAPromiseSurvivesACrash: with the proposals that are open, and before the
+// vote is sent.
+func TestAPromiseSurvivesACrash(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	cell, c := r.state().Cells[0], r.peers[1].core
+	to := []register.Member{cell.Cohort[0], cell.Cohort[1], r.peers[4].self}
+	b := Ballot{Partition: 0, Epoch: 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}
+	r.check(c.Step(r.now, &FromPeer{From: r.peers[2].self, Message: &Ballots{Ballots: []Ballot{b}}}))
+	ready, err := c.Ready(r.now)
+	r.check(err)
+	voted := func(all []Send) bool {
+		return slices.ContainsFunc(all, func(s Send) bool { _, ok := s.Message.(*Votes); return ok })
+	}
+	if ready.Persist == nil || !voted(ready.Send) || voted(ready.Early) {
+		t.Fatal("the vote does not wait for the disk")
+	}
+	r.peers[1].store.Apply(ready.Persist)
+	r.peers[1].store.Sync()
+	r.kill(1)
+	r.open(1)
+	a := &r.peers[1].core.acceptors.all[0]
+	if a.Promise != 40 || a.Nonce != 9 || len(a.Open) != 1 || a.Open[0].Old != cell.Epoch || a.Open[0].Epoch != 40 || !slices.Equal(a.Open[0].To, to) {
+		t.Fatalf("after the crash: %+v", a)
+	}
+	for _, c := range []struct {
+		epoch, nonce uint64
+		granted      bool
+	}{{39, 8, false}, {40, 8, false}, {40, 9, true}, {41, 8, true}} {
+		r.post = nil
+		b.Epoch, b.Nonce = c.epoch, c.nonce
+		r.say(2, 1, &Ballots{Ballots: []Ballot{b}})
+		votes := r.post[slices.IndexFunc(r.post, func(l letter) bool { _, ok := l.message.(*Votes); return ok })].message.(*Votes).Votes
+		if len(votes) != 1 || votes[0].Granted != c.granted {
+			t.Errorf("epoch %d of %d: %+v", c.epoch, c.nonce, votes)
+		}
+	}
+}
+
+// TestADamagedPromiseStopsTheNode: it is not taken for one that was never made.
+func TestADamagedPromiseStopsTheNode(t *testing.T) {
+	r := newTrio(t)
+	cfg := r.peers[1].core.cfg
+	good := vnode.Ballot(r.peers[1].store, 2)
+	if len(good) == 0 {
+		t.Fatal("nothing was promised")
+	}
+	open := func(b []byte) error {
+		tx := store.NewOverlay(r.peers[1].store)
+		vnode.SetBallot(tx, 2, b)
+		r.peers[1].store.Apply(tx.Take())
+		r.peers[1].store.Sync()
+		r.peers[1].store = r.peers[1].store.Crash(0)
+		cfg.Rand = rand.New(rand.NewPCG(1, 1))
+		_, err := Open(cfg, r.peers[1].store, r.now)
+		return err
+	}
+	for name, b := range map[string][]byte{ // Any order: each for itself.
+		"empty": {}, "cut off": good[:len(good)-1], "longer": append(slices.Clone(good), 0),
+		"another version": append([]byte{acceptorVersion + 1}, good[1:]...),
+	} {
+		if err := open(b); !errors.Is(err, vnode.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := open(good); err != nil {
+		t.Fatalf("undamaged: %v", err)
+	}
+}
+
+// TestALeaderThatStopsHandsOver: another one leads before any time has passed.
+func TestALeaderThatStopsHandsOver(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 0)
+	grant := ask[*nornv1.ClaimReply](r, 1, claimUpTo(1)).Grants[0]
+	old, now := r.leader(0), r.now
+	r.check(r.peers[old].core.Step(r.now, Drain{}))
+	r.turn(old)
+	for range 3 {
+		r.settle()
+		r.tell()
+	}
+	r.settle()
+	heirs := map[int]bool{}
+	for p := range ring.Partition(partitions) {
+		i := r.leader(p)
+		heirs[i] = true
+		if i == old {
+			t.Errorf("partition %d is led as before", p)
+		}
+	}
+	if r.now != now || r.peers[old].core.Leading() != 0 {
+		t.Fatalf("it leads %d partitions after %v", r.peers[old].core.Leading(), time.Duration(r.now.Mono-now.Mono))
+	}
+	if len(heirs) != 2 {
+		t.Errorf("all partitions went to one node")
+	}
+	task := parse(t, grant.Task.Id)
+	if res := ask[*nornv1.RenewReply](r, (old+1)%3, &nornv1.RenewRequest{Claims: refOf(task, grant.Token)}).Results[0]; res.Error != nil {
+		t.Fatalf("the claim is lost: %v", res.Error)
+	}
+}
+
+// TestManyPartitionsAreElectedAtOnce: with one message per member and phase.
+func TestManyPartitionsAreElectedAtOnce(t *testing.T) {
+	const wide = 1024
+	r := newWide(t, wide)
+	ballots, pushes := map[[2]int][]int{}, map[[2]int]int{}
+	led := func() int { return r.peers[0].core.Leading() }
+	for range 100 {
+		if led() == wide {
+			break
+		}
+		r.pass(50 * time.Millisecond)
+		r.tell()
+		for len(r.post) > 0 {
+			l := r.post[0]
+			switch m := l.message.(type) {
+			case *Ballots:
+				ballots[[2]int{l.from, l.to}] = append(ballots[[2]int{l.from, l.to}], len(m.Ballots))
+			case *Pushes:
+				pushes[[2]int{l.from, l.to}]++
+			}
+			r.deliver(0)
+		}
+	}
+	if led() != wide {
+		t.Fatalf("%d partitions are led", led())
+	}
+	for _, to := range []int{1, 2} {
+		way := [2]int{0, to}
+		if !slices.Equal(ballots[way], []int{wide, wide}) || pushes[way] != 1 {
+			t.Errorf("to node %d: ballots for %v partitions, %d pushes", to+1, ballots[way], pushes[way])
+		}
+	}
+	if len(ballots) != 2 {
+		t.Errorf("others stood too: %v", ballots)
+	}
+}
+
+// newWide is a trio with more partitions, which nobody leads yet.
+func newWide(t *testing.T, wide int) *trio {
+	r := &trio{leads: -1, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+	r.ids = id.NewGenerator(7, r.rand.Uint64)
+	var all []register.Member
+	for i := range 3 {
+		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
+		all = append(all, m)
+		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+	}
+	cells := memstore.New()
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: wide, Replicas: 3}, all[0]))
+	var err error
+	r.register, err = register.OpenLocal(cells)
+	r.check(err)
+	var changes []register.Change
+	for p, cell := range r.state().Cells {
+		changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: register.Cell{Epoch: 1, Cohort: all, Nonce: 1}})
+	}
+	r.register.Do(register.Request{Changes: changes}, func(res register.Result) { r.check(res.Err) })
+	for i := range r.peers {
+		r.open(i)
+	}
+	return r
+}

@@ -1,0 +1,274 @@
+package core
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// holders is the number of nodes with a claim on their disks.
+func (r *trio) holders(task id.ID, token uint64) (n int) {
+	r.t.Helper()
+	for _, o := range r.peers {
+		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, partitions), task, vnode.ReadOptions{})
+		r.check(err)
+		for i := range d.Claims {
+			if d.Claims[i].Token == token && d.Claims[i].Outcome == claim.Active {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// granted gives what a request was granted, ok when it was answered.
+func (r *trio) granted(i int, from Origin) (grants []*nornv1.Grant, ok bool) {
+	reply, ok := r.peers[i].replies[from]
+	if !ok || reply.Err != nil {
+		return nil, ok
+	}
+	return reply.Message.(*nornv1.ClaimReply).Grants, true
+}
+
+func everything(letter) bool { return true }
+
+func isFacts(l letter) bool { _, ok := l.message.(*Facts); return ok }
+
+// TestAGrantWaitsForAMajority: nobody hears of it before.
+func TestAGrantWaitsForAMajority(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := r.send(i, claimUpTo(1))
+	if _, ok := r.granted(i, from); ok || len(r.post) != 2 {
+		t.Fatalf("answered: %v, %d messages", ok, len(r.post))
+	}
+	r.deliver(0)
+	if _, ok := r.granted(i, from); ok {
+		t.Fatal("answered before anybody has said that it holds the claim")
+	}
+	r.deliver(len(r.post) - 1)
+	grants, _ := r.granted(i, from)
+	if len(grants) != 1 || r.holders(task, grants[0].Token) != 2 {
+		t.Fatalf("%v", grants)
+	}
+}
+
+// TestAGrantWithoutAMajorityIsFreeAgain: it is never handed out, and the task is
+// granted once the others answer.
+func TestAGrantWithoutAMajorityIsFreeAgain(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := r.send(i, claimUpTo(1))
+	r.live(5*time.Second, 100*time.Millisecond, everything)
+	if grants, _ := r.granted(i, from); len(grants) != 0 {
+		t.Fatalf("granted by one of three: %v", grants)
+	}
+	if r.peers[i].core.Stats().Passed == 0 {
+		t.Fatal("nothing was taken back")
+	}
+	r.live(5*time.Second, 100*time.Millisecond, nothing)
+	grants, ok := r.granted(i, from)
+	if !ok {
+		t.Fatal("never answered")
+	}
+	if len(grants) == 0 { // it had been sent away: the next one gets the task
+		grants = ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants
+	}
+	if len(grants) != 1 || parse(t, grants[0].Task.Id) != task || r.holders(task, grants[0].Token) < 2 {
+		t.Fatalf("%v", grants)
+	}
+	for _, o := range r.peers {
+		if n := o.core.claimed(); n > 1 {
+			t.Errorf("%s counts %d claims", o.self.Node, n)
+		}
+	}
+	r.audit()
+}
+
+// ended gives the error that a renewal or release was answered with, ok when it
+// was answered.
+func (r *trio) ended(i int, from Origin) (e *nornv1.Error, ok bool) {
+	r.t.Helper()
+	reply, ok := r.peers[i].replies[from]
+	if !ok {
+		return nil, false
+	}
+	if reply.Err != nil {
+		r.t.Fatal(reply.Err)
+	}
+	switch m := reply.Message.(type) {
+	case *nornv1.RenewReply:
+		return m.Results[0].Error, true
+	case *nornv1.WriteReply:
+		return m.Results[0].Error, true
+	}
+	r.t.Fatalf("%T", reply.Message)
+	return nil, false
+}
+
+// TestRenewalsAndReleasesWaitForAMajority: and without one it is not known what
+// came of them.
+func TestRenewalsAndReleasesWaitForAMajority(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	claims := refOf(task, ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token)
+	for _, m := range []gproto.Message{&nornv1.RenewRequest{Claims: claims}, &nornv1.ReleaseRequest{Claims: claims}} {
+		r.settle()
+		from := r.send(i, m)
+		r.live(grantTimeout+time.Second, 100*time.Millisecond, everything)
+		if e, ok := r.ended(i, from); !ok || e.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
+			t.Fatalf("%T without a majority: %v, %v", m, e, ok)
+		}
+		from = r.send(i, m)
+		if _, ok := r.ended(i, from); ok || len(r.post) != 2 {
+			t.Fatalf("%T: answered: %v, with %d messages", m, ok, len(r.post))
+		}
+		r.deliver(0)
+		if _, ok := r.ended(i, from); ok {
+			t.Fatalf("%T was answered before anybody else", m)
+		}
+		r.deliver(len(r.post) - 1)
+		if e, ok := r.ended(i, from); !ok || e != nil {
+			t.Fatalf("%T with a majority: %v, %v", m, e, ok)
+		}
+	}
+	if grants := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants; len(grants) != 1 {
+		t.Fatalf("released, and %v is granted", grants)
+	}
+}
+
+// TestARequestThatComesOverAnotherNodeGetsTheSame: while what it was granted is on
+// its way it gets that, and never more than it may have.
+func TestARequestThatComesOverAnotherNodeGetsTheSame(t *testing.T) {
+	for seed := range uint64(40) {
+		r := newTrio(t)
+		chance := rand.New(rand.NewPCG(seed, 4))
+		for range 5 {
+			r.put(0, 1)
+		}
+		m := claimUpTo(2)
+		m.Session, m.RequestNo, m.WaitSeconds = make([]byte, 16), 3, 5
+		m.Session[0] = 1
+		froms := map[int]Origin{r.leader(1): r.send(r.leader(1), m)}
+		for k := range 400 {
+			if i := chance.IntN(3); k < 12 && froms[i] == (Origin{}) {
+				froms[i] = r.send(i, m)
+			}
+			switch {
+			case len(r.post) == 0:
+			case chance.IntN(12) == 0:
+				r.post = r.post[1:]
+			default:
+				r.deliver(chance.IntN(len(r.post)))
+			}
+		}
+		r.live(10*time.Second, 250*time.Millisecond, nothing)
+		got, answers := map[string]uint64{}, 0
+		for i, from := range froms {
+			grants, ok := r.granted(i, from)
+			if !ok {
+				t.Errorf("seed %d: no answer through node %d", seed, i+1)
+			}
+			if len(grants) > 0 {
+				answers++
+			}
+			for _, g := range grants {
+				if token, twice := got[g.Task.Id]; twice && token != g.Token {
+					t.Errorf("seed %d: %s was granted twice", seed, g.Task.Id)
+				}
+				got[g.Task.Id] = g.Token
+			}
+		}
+		if len(got) > 2 || answers == 0 && r.peers[r.leader(1)].core.claimed() > 0 {
+			t.Errorf("seed %d: %d answers with %v, %d claims are held", seed, answers, got, r.peers[r.leader(1)].core.claimed())
+		}
+		r.audit()
+	}
+}
+
+// TestWhatIsCompletedIsNotGrantedAgain: a leader that has not heard of a
+// completion which a majority has on disk learns of it from those who refuse.
+func TestWhatIsCompletedIsNotGrantedAgain(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		r := newTrio(t)
+		task := r.put(0, 1)
+		i := r.leader(1)
+		token := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token
+		toLeader := func(l letter) bool { return l.to == i && isFacts(l) }
+		from := r.send((i+1)%3, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token, AutoSeq: true}}})
+		r.settleBut(toLeader)
+		if e, ok := r.ended((i+1)%3, from); !ok || e != nil {
+			t.Fatalf("not completed: %v, %v", e, ok)
+		}
+		through := i
+		if dies {
+			r.kill(i)
+			r.elect()
+			through = (i + 2) % 3
+		}
+		for range 60 {
+			r.live(time.Second, 250*time.Millisecond, toLeader)
+			from := r.send(through, claimUpTo(1))
+			r.settleBut(toLeader)
+			r.live(500*time.Millisecond, 250*time.Millisecond, toLeader)
+			if grants, _ := r.granted(through, from); len(grants) != 0 {
+				t.Fatalf("a completed task was granted: %v", grants)
+			}
+		}
+		if !dies && r.peers[i].core.Stats().Passed == 0 {
+			t.Error("the leader has not tried")
+		}
+		if got := ask[*nornv1.GetReply](r, through, &nornv1.GetRequest{Id: task.Bytes()}).Task; got.State != nornv1.State_STATE_COMPLETED {
+			t.Errorf("it is %v", got.State)
+		}
+		r.audit()
+	}
+}
+
+// TestAClaimThatTheLeaderDoesNotHoldEnds: a member that holds one which never
+// reached its majority asks when it has lapsed there.
+func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	j, epoch := (i+1)%3, r.state().Cells[1].Epoch
+	held := vnode.Held{Task: task, Record: claim.Record{
+		Token: epoch<<32 | 7777, Worker: "w", Start: r.now.Wall, End: r.now.Wall + int64(lease), Lease: lease, Outcome: claim.Active,
+	}}
+	r.say(i, j, &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
+	r.settle()
+	claims := func() int { return r.peers[j].core.vnodes[1].Claimed() }
+	if claims() != 1 {
+		t.Fatal("the claim was not kept")
+	}
+	asked := 0
+	r.live(90*time.Second, time.Second, func(l letter) bool {
+		_, ok := l.message.(*Stuck)
+		if ok {
+			asked++
+			if r.now.Wall < held.Record.End {
+				t.Error("it asks before the claim has lapsed")
+			}
+		}
+		return ok
+	})
+	if claims() != 1 || asked == 0 {
+		t.Fatalf("%d claims after %d questions that got lost", claims(), asked)
+	}
+	r.live(3*stuckEvery, time.Second, nothing)
+	if claims() != 0 {
+		t.Fatal("the claim stays for ever")
+	}
+	r.audit()
+}
