@@ -13,7 +13,7 @@ import (
 
 // status asks a node for its view of the cluster.
 func (l *lab) status(ctx context.Context, p *process) (*nornv1.StatusReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := client.Dial(ctx, []string{p.dial})
 	if err != nil {

@@ -202,9 +202,13 @@ func (j *job) release() {
 	j.rec.end(asked, err, history.Event{Items: results(asked, got)})
 }
 
-// drain has workers finish everything.
+// standstill is for how long a cluster without faults may finish nothing.
+const standstill = time.Minute
+
+// drain has workers finish everything. However long that takes, something must
+// be finished in every minute.
 func (l *lab) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, rest)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &crew{lab: l, ctx: ctx}
 	for range 8 {
@@ -220,22 +224,7 @@ func (l *lab) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h := &hand{crew: c, process: l.rec.process(), client: dialled, node: l.members()[0]}
-	left := "nobody counts"
-	for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil; <-tick {
-		n, err := h.client.Count(ctx, "")
-		if err != nil {
-			left = err.Error()
-			continue
-		}
-		t := n.GetTotal()
-		if open := t.GetWaiting() + t.GetScheduled() + t.GetReady() + t.GetClaimed(); open > 0 {
-			left = fmt.Sprintf("%d waiting, %d scheduled, %d ready, %d claimed", t.GetWaiting(), t.GetScheduled(), t.GetReady(), t.GetClaimed())
-			continue
-		}
-		left = ""
-		break
-	}
+	left := stillOpen(ctx, dialled)
 	cancel()
 	c.work.Wait()
 	if left != "" {
@@ -244,6 +233,29 @@ func (l *lab) drain(ctx context.Context) error {
 	}
 	l.say("everything is done")
 	return nil
+}
+
+// stillOpen waits until no task is open; else it says which were, when none has
+// been finished for too long.
+func stillOpen(ctx context.Context, counting *client.Client) (left string) {
+	last, least := time.Now(), uint64(1<<63)
+	left = "nobody has counted"
+	for tick := time.Tick(500 * time.Millisecond); time.Since(last) < standstill && ctx.Err() == nil; <-tick {
+		n, err := counting.Count(ctx, "")
+		if err != nil {
+			continue // what was open before tells more
+		}
+		t := n.GetTotal()
+		open := t.GetWaiting() + t.GetScheduled() + t.GetReady() + t.GetClaimed()
+		if open == 0 {
+			return ""
+		}
+		left = fmt.Sprintf("%d waiting, %d scheduled, %d ready, %d claimed", t.GetWaiting(), t.GetScheduled(), t.GetReady(), t.GetClaimed())
+		if open < least {
+			last, least = time.Now(), open
+		}
+	}
+	return left
 }
 
 // unfinished are those of some tasks that are to be ended.
