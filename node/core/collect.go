@@ -162,6 +162,9 @@ func (k *collector) next() int64 {
 }
 
 func (k *collector) collect(now clock.Time, d vnode.Due) bool {
+	if d.At > k.purges.agreedSince(now, k.c.vnode(d.Task).Partition) {
+		return false // somebody may know more of it
+	}
 	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
 	if !k.c.check(err) || !gone {
 		return false

@@ -62,6 +62,7 @@ type round struct {
 // it has, and has had for some time. A newer such time waits until that is so.
 type mark struct {
 	proven, waiting int64
+	latest          int64 // mono ns: what was at either side then is at both
 	known, waits    bool
 	since           int64 // mono ns from which on waiting is known
 }
@@ -157,6 +158,7 @@ func (p *purges) mark(now clock.Time, k pair, o round) {
 		m = &mark{}
 		p.marks[k] = m
 	}
+	m.latest = max(m.latest, o.began-p.margin())
 	m.ripen(now, p.hold())
 	if !m.waits {
 		m.waits, m.waiting, m.since = true, o.began-p.margin(), now.Mono
@@ -233,6 +235,29 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 		upTo = min(upTo, m.proven)
 	}
 	return upTo, true
+}
+
+// agreedSince is the wall ns up to which whatever any member of the cohort was
+// told of a partition is here, and the other way round: tasks that were finished
+// before may be collected, because nobody knows anything else of them (design 6).
+// It is far in the past while a member has not been compared with.
+func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
+	if p.c.writes.alone(at) {
+		return math.MaxInt64
+	}
+	p.follow(at)
+	oldest := int64(math.MaxInt64)
+	for _, o := range p.c.cells[at].Cohort {
+		if o == p.c.cfg.Self {
+			continue
+		}
+		m := p.marks[pair{at, o}]
+		if m == nil {
+			return math.MinInt64
+		}
+		oldest = min(oldest, m.latest)
+	}
+	return now.Wall - (now.Mono - oldest)
 }
 
 // over is the wall ns up to which tasks were collected whose tombstones may go,

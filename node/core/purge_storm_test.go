@@ -110,7 +110,7 @@ func TestCollectionStorm(t *testing.T) {
 				s.open(i)
 			}
 		}
-		s.tell()
+		s.elect()
 		bare := func(p *peer) bool { stones, _ := p.have(); return stones == 0 }
 		if took, ok := s.until(4*shortGrace, func() bool { return s.every(bare) && s.differs() == "" }, s.look); !ok {
 			rt.Fatalf("after %v there are still tombstones, or %s", took, s.differs())

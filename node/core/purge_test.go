@@ -546,3 +546,40 @@ func TestAKeyMovesOnEverywhere(t *testing.T) {
 		t.Fatalf("%d records are left", records())
 	}
 }
+
+// TestALeaderThatMissedACompletionCollectsNothing: a task that looks cancelled to
+// a leader that was cut off was completed on a majority meanwhile. Only what all
+// members agree on is collected (track record, simulator of clusters, seed 49).
+func TestALeaderThatMissedACompletionCollectsNothing(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.elect()
+	tasks := r.stock(0, 4)
+	leads := func(task id.ID) int {
+		for i, p := range r.peers {
+			if p.core.vnode(task).Leading() != 0 {
+				return i
+			}
+		}
+		t.Fatal("no leader")
+		return -1
+	}
+	alone := leads(tasks[0])
+	for i := range r.peers {
+		r.cut[[2]int{i, alone}], r.cut[[2]int{alone, i}] = true, true
+	}
+	r.done((alone+1)%3, tasks[0])
+	from := r.send(alone, &nornv1.CancelRequest{Ids: [][]byte{tasks[0].Bytes()}})
+	if _, ok := r.until(20*time.Second, func() bool { stones, _ := r.peers[alone].have(); return stones > 0 }); ok {
+		t.Fatalf("a leader that is cut off has collected a task, after %v", r.peers[alone].replies[from])
+	}
+	clear(r.cut)
+	r.elect()
+	if _, ok := r.until(30*time.Second, func() bool { return r.every(func(p *peer) bool { stones, _ := p.have(); return stones == 1 }) }); !ok {
+		t.Fatal("it is not collected after healing")
+	}
+	for i := range r.peers {
+		if s := r.stateOf(i, tasks[0]); s != nornv1.State_STATE_COMPLETED {
+			t.Errorf("node %d says that it is %v", i+1, s)
+		}
+	}
+}
