@@ -69,7 +69,9 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 	}
 	c.last++
 	number, method := c.last, methodOf(m)
-	k := &call{asked: invocation(m), stamp: s.now, weak: s.weak(m), done: done}
+	asked := invocation(m)
+	asked.Weak = one(m)
+	k := &call{asked: asked, stamp: s.now, weak: s.weak(m), done: done}
 	k.asked.Process = c.process
 	s.invoke(k.asked)
 	c.open[number] = k

@@ -44,7 +44,7 @@ func runCluster(seed uint64, m Mutant, trace bool) *Result {
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
-		Unfenced: true, Lossy: s.plan.cluster.lossy(),
+		Elected: true, Lossy: s.plan.cluster.lossy(),
 	}
 	if s.plan.collect > 0 {
 		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)

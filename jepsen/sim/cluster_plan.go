@@ -128,9 +128,11 @@ func (s *sim) consistency() *nornv1.Consistency {
 // weak tells whether what is acknowledged to a request may be lost all the
 // same: with one copy of it on a disk, in a run in which disks get lost.
 func (s *sim) weak(m any) bool {
-	if s.fleet == nil || !s.fleet.lossy {
-		return false
-	}
+	return s.fleet != nil && s.fleet.lossy && one(m)
+}
+
+// one tells whether a write asks for a single copy.
+func one(m any) bool {
 	w, ok := m.(interface{ GetDurability() *nornv1.Durability })
 	return ok && w.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
 }

@@ -21,7 +21,7 @@
 // member of the register's group: they join, crash, are split, lose disks, find
 // them older or rotten, leave and are removed. In the end the cluster has to
 // come to rest: full cohorts, equal replicas, every acknowledged task on all of
-// them, nobody else with data, the same answers everywhere. Until there are
-// elections, claims across leaders are not judged (check.Options.Unfenced). A
+// them, nobody else with data, the same answers everywhere. Claims are exclusive
+// all the time, whoever leads (check.Options.Elected). A
 // run without a repair, a movement and a crash does not count.
 package sim

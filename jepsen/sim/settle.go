@@ -73,7 +73,7 @@ func (f ending) quiet() {
 	s := f.s
 	s.note(check.Settled)
 	before, repaired, copied := f.alive()[0].peers.state(), s.stats[Repaired], s.stats[Copied]
-	s.after(quietFor, func() {
+	s.after(f.still(), func() {
 		after := f.alive()[0].peers.state()
 		moved := churn(&before, &after)
 		switch why := f.unsettled(); {
@@ -88,6 +88,16 @@ func (f ending) quiet() {
 			f.readBack(0, nil)
 		}
 	})
+}
+
+// still is for how long nothing may move: until everything that is to be
+// collected is, for which all members have to be compared first.
+func (f ending) still() time.Duration {
+	p := &f.s.plan
+	if p.collect == 0 {
+		return quietFor
+	}
+	return quietFor + p.retention + 2*p.collect + 3*p.cluster.repair + p.steps()
 }
 
 // churn tells what should not have changed between two states of a cluster at
