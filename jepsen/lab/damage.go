@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -158,16 +159,31 @@ func (n disk) reopened(p *process) error {
 	if err := n.attempt(p); err != nil {
 		return err
 	}
-	if !p.ends(6 * time.Second) {
+	if !n.givesUp(p) {
 		p.may(false)
 		n.does("%s runs with it", p.name)
 		return nil
 	}
 	n.does("%s ended with status %d (%s) and is wiped", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+	n.wiped(p) // with what it has taken since it was started
 	if err := p.wipe(); err != nil {
 		return err
 	}
 	return n.begin(p)
+}
+
+// givesUp waits until a node either ends or is a good member. Others may have to
+// refuse it for some time before it gives up.
+func (n disk) givesUp(p *process) bool {
+	for range int(patience / time.Second) {
+		if p.ends(time.Second) {
+			return true
+		}
+		if s, err := n.status(context.Background(), p); err == nil && lacks(s, len(n.members())) == "" {
+			return false
+		}
+	}
+	return false
 }
 
 // file draws one that is not empty.
