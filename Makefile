@@ -74,7 +74,7 @@ cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (
 
 MODEL ?=
 .PHONY: model
-model: ## every reachable state of small clusters, and what is found when a rule is left out (MODEL=words of some searches): 5 GB, an hour
+model: ## every reachable state of small clusters, and what is found when a rule is left out (MODEL=words of some searches); 3 GB
 	NORN_TEST_MODEL=1 NORN_TEST_MODEL_ONLY='$(MODEL)' go test -count=1 ./election/model -run '^TestExperiments$$' -v -timeout 6h
 
 SEED    ?= 1
