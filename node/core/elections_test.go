@@ -90,48 +90,64 @@ func refOf(task id.ID, token uint64) []*nornv1.ClaimRef {
 	return []*nornv1.ClaimRef{{Id: task.Bytes(), Token: token}}
 }
 
-// TestClaimsSurviveTheDeathOfTheirLeader: whoever leads after it knows them. A
-// task is not handed out again before its lease and the buffer are over, the
-// worker goes on through the new leader, and tokens rise.
+// TestClaimsSurviveTheDeathOfTheirLeader: whoever leads after it knows them,
+// also one whom they had not reached. A task is not handed out again before its
+// lease and the buffer are over, the worker goes on through the new leader, and
+// tokens rise.
 func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
-	r := newTrio(t)
-	renewed, left := r.put(0, 1), r.put(1, 2)
-	first := map[string]uint64{}
-	for _, g := range ask[*nornv1.ClaimReply](r, 0, claimUpTo(10)).Grants {
-		first[g.Task.Id] = g.Token
+	for lacking := 1; lacking <= 2; lacking++ {
+		r := newTrio(t)
+		dead := r.leader(1)
+		without, other := (dead+lacking)%3, (dead+3-lacking)%3
+		first, until := map[string]uint64{}, map[string]int64{}
+		for p := range ring.Partition(partitions) {
+			r.put(0, p)
+		}
+		from := r.send(dead, claimUpTo(10))
+		r.settleBut(func(l letter) bool { _, ok := l.message.(*Claims); return ok && l.to == without })
+		grants, _ := r.granted(dead, from)
+		for _, g := range grants {
+			first[g.Task.Id], until[g.Task.Id] = g.Token, r.now.Mono+int64(lease+eta)
+		}
+		if len(first) != partitions || r.holders(parse(t, grants[0].Task.Id), grants[0].Token) != 2 {
+			t.Fatalf("%d tasks were granted of %d", len(first), partitions)
+		}
+		r.kill(dead)
+		r.elect()
+		r.live(10*time.Second, time.Second, nothing)
+		for _, g := range grants[:2] {
+			until[g.Task.Id] = r.now.Mono + int64(lease+eta)
+			res := ask[*nornv1.RenewReply](r, other, &nornv1.RenewRequest{Claims: refOf(parse(t, g.Task.Id), g.Token), LeaseSeconds: lease.Seconds()}).Results[0]
+			if res.Error != nil {
+				t.Fatalf("the worker lost its claim with the leader: %v", res.Error)
+			}
+		}
+		r.handedOutAgain(without, first, until)
 	}
-	if len(first) != 2 {
-		t.Fatalf("%d tasks were granted of 2", len(first))
-	}
-	until := map[string]int64{left.String(): r.now.Mono + int64(lease+eta)}
-	dead := r.leader(1)
-	r.kill(dead)
-	r.elect()
-	other := (dead + 1) % 3
-	r.live(10*time.Second, time.Second, nothing)
-	until[renewed.String()] = r.now.Mono + int64(lease+eta)
-	res := ask[*nornv1.RenewReply](r, other, &nornv1.RenewRequest{Claims: refOf(renewed, first[renewed.String()]), LeaseSeconds: lease.Seconds()}).Results[0]
-	if res.Error != nil {
-		t.Fatalf("the worker lost its claim with the leader: %v", res.Error)
-	}
+}
+
+// handedOutAgain claims through a node until all tasks were granted again, none
+// of them before its time, and each with a higher token.
+func (r *trio) handedOutAgain(through int, first map[string]uint64, until map[string]int64) {
+	r.t.Helper()
 	again := map[string]bool{}
 	for range 120 {
-		for _, g := range ask[*nornv1.ClaimReply](r, other, claimUpTo(10)).Grants {
+		for _, g := range ask[*nornv1.ClaimReply](r, through, claimUpTo(10)).Grants {
 			if r.now.Mono < until[g.Task.Id] {
-				t.Errorf("%s was handed out again %v too early", g.Task.Id, time.Duration(until[g.Task.Id]-r.now.Mono))
+				r.t.Errorf("%s was handed out again %v too early", g.Task.Id, time.Duration(until[g.Task.Id]-r.now.Mono))
 			}
 			if g.Token <= first[g.Task.Id] {
-				t.Errorf("token %d after %d", g.Token, first[g.Task.Id])
+				r.t.Errorf("token %d after %d", g.Token, first[g.Task.Id])
 			}
 			again[g.Task.Id] = true
 		}
-		if len(again) == 2 {
+		if len(again) == len(first) {
 			r.audit()
 			return
 		}
 		r.live(time.Second, time.Second, nothing)
 	}
-	t.Fatalf("only %v were handed out again", again)
+	r.t.Fatalf("only %v were handed out again", again)
 }
 
 // TestAMinorityLeaderStepsDown: it grants nothing that anybody hears of, and what
@@ -166,6 +182,35 @@ func TestAMinorityLeaderStepsDown(t *testing.T) {
 	if reply := r.peers[old].replies[from]; reply.Message != nil && len(reply.Message.(*nornv1.ClaimReply).Grants) != 0 {
 		t.Fatalf("both sides granted the task: %v", reply.Message)
 	}
+	r.audit()
+}
+
+// TestALeaderThatIsRefusedIsElectedAnew: a majority has promised more to somebody
+// who is gone; it steps down, and leads again above that.
+func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(0, 1), r.leader(1)
+	cell := r.state().Cells[1]
+	b := Ballot{Partition: 1, Epoch: 50, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	for _, j := range []int{(i + 1) % 3, (i + 2) % 3} {
+		r.say((i+1)%3, j, &Ballots{Ballots: []Ballot{b}})
+	}
+	r.post = nil
+	m := claimUpTo(1)
+	m.WaitSeconds = 60
+	from := r.send(i, m)
+	for n := 0; len(r.post) > 0 && n < 200; n++ {
+		r.deliver(0)
+	}
+	if n := r.peers[i].core.vnodes[1].Leading(); n == cell.Epoch {
+		t.Fatalf("it leads in epoch %d, though all the others have promised 50", n)
+	}
+	r.live(lease+2*eta, 250*time.Millisecond, nothing) // nobody can free what its old epoch has granted
+	grants, _ := r.granted(i, from)
+	if len(grants) != 1 || parse(t, grants[0].Task.Id) != task || grants[0].Token>>32 <= 50 {
+		t.Fatalf("granted: %v", grants)
+	}
+	r.leader(1)
 	r.audit()
 }
 
