@@ -166,6 +166,20 @@ func (t *Task) Attempts() int {
 	return n
 }
 
+// EachEnd calls fn for each claim of which the facts say how it ended: with a
+// failure that counts, by lapsing, or with the completion.
+func (t *Task) EachEnd(fn func(token uint64, by Kind)) {
+	for _, token := range t.counted {
+		fn(token, KindFailed)
+	}
+	for _, token := range t.expired {
+		fn(token, KindExpired)
+	}
+	if t.completion != nil {
+		fn(t.completion.Token, KindCompleted)
+	}
+}
+
 // NotBefore is the wall ns before which the task may not be claimed: what the
 // client asked for, or the back-off of the newest failure of the present
 // generation where that is later; 0 for none.

@@ -1,9 +1,11 @@
 package vnode
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -139,7 +141,25 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 	}
 	held = len(d.Claims) > ended
 	d.State = stateOf(view, t, p, held)
+	if !o.NoClaims {
+		d.recall()
+	}
 	return d, nil
+}
+
+// recall brings the claims into their order, and adds those of which this
+// replica has not heard, as far as the task's facts speak of them: a majority has
+// each, not everybody.
+func (d *Detail) recall() {
+	outcomes := map[crdt.Kind]claim.Outcome{crdt.KindFailed: claim.Failed, crdt.KindExpired: claim.Expired, crdt.KindCompleted: claim.Completed}
+	d.Task.EachEnd(func(token uint64, by crdt.Kind) {
+		known := func(r claim.Record) bool { return r.Token == token }
+		if token != 0 && !slices.ContainsFunc(d.Claims, known) {
+			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
+		}
+	})
+	// An older claim may be held here that a newer one has outlived elsewhere.
+	slices.SortFunc(d.Claims, func(a, b claim.Record) int { return cmp.Compare(a.Token, b.Token) })
 }
 
 func readClaims(view store.View, table byte, p ring.Partition, task id.ID, to []claim.Record) ([]claim.Record, error) {
