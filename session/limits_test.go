@@ -416,3 +416,48 @@ func TestCells(t *testing.T) {
 		}
 	})
 }
+
+// TestFirstWordLost: no answer that says good arrives until long after the first
+// check has passed, and later no check passes any more. The worker counts from the
+// first good answer, so the node must not count from less. (It counted from the
+// check, and believed a living worker lost; found by TestMutants, whose rules were
+// all in place.)
+func TestFirstWordLost(t *testing.T) {
+	w := aWorker(t, 1)
+	d, err := NewDispatcher(DispatcherConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.Time{Mono: 1e9}
+	w.Turn(now)
+	for ; now.Mono < int64(200*time.Second); now = now.Add(100 * time.Millisecond) {
+		w.Tick(now)
+		d.Tick(now)
+		if i, ok := d.Info(now, Instance{1}); ok && i.State == MustDie && w.life.at(now.Mono) != MustDie {
+			t.Fatalf("at %v the node believes it lost, and it is %v", time.Duration(now.Mono), w.life.at(now.Mono))
+		}
+		for range 5 {
+			up := w.Ready()
+			for _, s := range up.Start {
+				if now.Mono < int64(10*time.Second) {
+					w.CheckPassed(now, s.Check)
+				}
+			}
+			for _, m := range up.Send {
+				d.Step(now, m)
+			}
+			out := d.Ready()
+			for _, n := range out.Names {
+				d.Name(now, NameAnswer{No: n.No, Instance: n.Identity.Instance, Verdict: NameGranted})
+			}
+			for _, m := range out.Send {
+				if r, ok := m.Body.(*HeartbeatReply); !ok || !r.Good || now.Mono > int64(60*time.Second) {
+					w.Step(now, m)
+				}
+			}
+		}
+	}
+	if w.Info().State != MustDie {
+		t.Errorf("it is %v without a check for so long", w.Info().State)
+	}
+}

@@ -93,9 +93,10 @@ func (s *session) alive(b *Heartbeat) {
 		return
 	}
 	s.stamps.Heartbeat = s.d.now.Mono
-	if !s.settled() || !s.stamps.Checked && !b.Settled {
-		// Whoever waits for us is not late with a check. The worker counts from the
-		// first answer that counts, which may be any until it says that it got one.
+	if !s.settled() || !b.Settled {
+		// Whoever waits for us is not late with a check. A worker that was never told
+		// that it has its name counts from the first answer that says so, which may be
+		// the one to this heartbeat, though a check of it was credited long ago.
 		s.stamps.Check = s.d.now.Mono
 	}
 	for _, c := range b.Claims {

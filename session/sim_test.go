@@ -275,7 +275,11 @@ func (s *simWorker) turn() {
 			}
 		})
 	}
-	s.node = s.world.nodes[s.world.rng.IntN(len(s.world.nodes))]
+	s.turnTo(s.world.nodes[s.world.rng.IntN(len(s.world.nodes))])
+}
+
+func (s *simWorker) turnTo(n *simNode) {
+	s.node = n
 	s.world.tracef("w%d turns to n%d", s.no, s.node.no)
 	s.do(func(w *Worker, now clock.Time) { w.Turn(now) })
 }

@@ -15,6 +15,9 @@ type simCP struct {
 	names map[string]*simName
 	tasks []*simTask1
 	wants []*simWant
+	// lease is the shortest one. Long ones outlast the worker, so that what stops a
+	// task is that the worker gives itself up.
+	lease time.Duration
 }
 
 type simName struct {
@@ -163,7 +166,7 @@ func (cp *simCP) serve() {
 				}
 				n--
 				t.token++
-				t.lease = time.Second + w.span(time.Second)
+				t.lease = cp.lease + w.span(time.Second)
 				t.holder, t.ends = x.want.Instance, w.now+int64(t.lease)
 				all = append(all, Assignment{Claim: t.claim(), Queue: t.queue, Lease: t.lease, Grant: &nornv1.Grant{
 					Task: &nornv1.Task{Id: t.claim().Task.String(), Queue: t.queue}, Token: t.token, LeaseSeconds: t.lease.Seconds(),

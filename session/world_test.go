@@ -56,7 +56,10 @@ func newWorld(seed uint64) *world { return newWorldOf(seed, 3, 40) }
 func newWorldOf(seed uint64, workers, tasks int) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), check: newCheck()}
 	w.net.seen = map[Kind]int{}
-	w.cp = &simCP{world: w, names: map[string]*simName{}}
+	w.cp = &simCP{world: w, names: map[string]*simName{}, lease: time.Second}
+	if w.chance(0.3) {
+		w.cp.lease = 20 * time.Second
+	}
 	for range 2 {
 		w.addNode()
 	}
@@ -109,7 +112,7 @@ func (w *world) trouble() {
 	if w.healed || s.dead {
 		return
 	}
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(17) {
 	case 0:
 		s.freeze(w.span(7 * time.Second))
 	case 1:
@@ -142,6 +145,10 @@ func (w *world) trouble() {
 	case 10:
 		n := w.nodes[w.rng.IntN(len(w.nodes))]
 		n.apart = max(n.apart, w.now+int64(w.span(10*time.Second)))
+	case 12: // nobody is heard
+		for _, o := range w.workers {
+			o.cut = w.now + int64(w.span(6*time.Second))
+		}
 	case 11: // somebody else wants its name
 		if len(w.workers) < 12 {
 			w.addWorker(s.name, s.machine+"°", "")
