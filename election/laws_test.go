@@ -91,8 +91,9 @@ var someCohorts = func() (all [][]string) {
 // broken runs random messages against a voter and gives the first law that does
 // not hold: "" when all do. next draws from 0 to n-1.
 func broken(v voter, steps int, next func(n int) int) string {
-	given := map[uint64]uint64{} // epoch to the nonce that has its vote
-	var open []Proposal[string]  // voted for, and not overtaken by what was seen
+	given := map[uint64]uint64{}             // epoch to the nonce that has its vote
+	var open []Proposal[string]              // voted for, and not overtaken by what was seen
+	asked := map[[2]uint64]*Ballot[string]{} // by epoch and nonce: a candidacy asks for one thing
 	seen := uint64(0)
 	for range steps {
 		before := *v.kept()
@@ -102,6 +103,10 @@ func broken(v voter, steps int, next func(n int) int) string {
 		switch next(4) {
 		default:
 			b := &Ballot[string]{Epoch: epoch, Nonce: uint64(next(3)), Old: uint64(max(0, int(seen)+next(3)-1)), To: someCohorts[next(len(someCohorts))]}
+			if same := asked[[2]uint64{b.Epoch, b.Nonce}]; same != nil {
+				b = same
+			}
+			asked[[2]uint64{b.Epoch, b.Nonce}] = b
 			answer := v.vote(b)
 			said = answer.Granted
 			if answer.Promise != v.kept().Promise {
