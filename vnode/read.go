@@ -153,9 +153,13 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 func (d *Detail) recall() {
 	outcomes := map[crdt.Kind]claim.Outcome{crdt.KindFailed: claim.Failed, crdt.KindExpired: claim.Expired, crdt.KindCompleted: claim.Completed}
 	d.Task.EachEnd(func(token uint64, by crdt.Kind) {
-		known := func(r claim.Record) bool { return r.Token == token }
-		if token != 0 && !slices.ContainsFunc(d.Claims, known) {
+		i := slices.IndexFunc(d.Claims, func(r claim.Record) bool { return r.Token == token })
+		switch {
+		case token == 0:
+		case i < 0:
 			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
+		case d.Claims[i].Outcome != claim.Active && by != crdt.KindCompleted: // it may have ended otherwise here
+			d.Claims[i].Outcome = outcomes[by]
 		}
 	})
 	// An older claim may be held here that a newer one has outlived elsewhere.
