@@ -79,8 +79,8 @@ func (a *Acceptor[M]) Would(b *Ballot[M], spare bool) Vote {
 // its answer may have been lost.
 func (a *Acceptor[M]) Vote(b *Ballot[M]) Vote {
 	v := Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce}
-	again := b.Epoch == a.Promise && b.Nonce == a.Nonce && b.Nonce != 0
-	if again || b.Epoch > a.Promise && b.Old >= a.Seen && a.room(b) {
+	again := b.Epoch == a.Promise && b.Nonce == a.Nonce && b.Nonce != 0 && (!b.Changes() || a.find(b) >= 0)
+	if b.Old >= a.Seen && (again || b.Epoch > a.Promise && a.room(b)) {
 		v.Granted = true
 		a.Promise, a.Nonce = b.Epoch, b.Nonce
 		a.propose(b)
@@ -93,12 +93,18 @@ func (a *Acceptor[M]) find(b *Ballot[M]) int {
 	return slices.IndexFunc(a.Open, func(p Proposal[M]) bool { return p.Old == b.Old && Same(p.To, b.To) })
 }
 
-// room tells whether the ballot's proposal can be kept.
-func (a *Acceptor[M]) room(b *Ballot[M]) bool { return len(a.Open) < MaxOpen || a.find(b) >= 0 }
+// room tells whether the ballot's proposal can be kept, if it has to be.
+func (a *Acceptor[M]) room(b *Ballot[M]) bool {
+	return !b.Changes() || len(a.Open) < MaxOpen || a.find(b) >= 0
+}
 
 // propose keeps the ballot's proposal. Of several for the same cohort from the
-// same cell one is enough: they ask the same of whoever writes.
+// same cell one is enough: they ask the same of whoever writes. One that keeps
+// the cohort asks nothing: whoever writes starts from it anyway.
 func (a *Acceptor[M]) propose(b *Ballot[M]) {
+	if !b.Changes() {
+		return
+	}
 	if i := a.find(b); i >= 0 {
 		a.Open[i].Epoch = max(a.Open[i].Epoch, b.Epoch)
 		return

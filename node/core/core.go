@@ -221,11 +221,11 @@ func (c *Core) Step(now clock.Time, event any) error {
 func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.now = now
 	c.tick(now)
+	c.clocks.work(now)
+	c.elector.work(now)
 	c.collect.work(now)
 	c.links.work(now)
 	c.links.watches.work(now)
-	c.clocks.work(now)
-	c.elector.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.grants.work(now)

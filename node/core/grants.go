@@ -73,6 +73,7 @@ type grants struct {
 	number  uint64
 	open    []*pledged // by number
 	alignAt int64      // mono ns of the next look for claims that are stuck
+	later   []later    // claim requests whose grants reached no majority
 	passed  uint64     // grants that were released because they did not reach a majority
 }
 
@@ -177,6 +178,11 @@ func (g *grants) work(now clock.Time) {
 	}
 	if !g.c.routes.alone {
 		g.align(now)
+	}
+	for len(g.later) > 0 && g.later[0].at <= now.Mono {
+		w := g.later[0].w
+		g.later = g.later[1:]
+		g.c.pursue(now, w)
 	}
 	for len(g.open) > 0 && g.open[0].until <= now.Mono {
 		o := g.open[0]
@@ -296,5 +302,18 @@ func (g *grants) next() int64 {
 	if len(g.open) > 0 {
 		at = min(at, g.open[0].until)
 	}
+	if len(g.later) > 0 {
+		at = min(at, g.later[0].at)
+	}
 	return at
 }
+
+// later is a claim request that is looked at again: what it would have been
+// granted did not reach a majority. Without a pause a member that refuses would
+// be asked as fast as it can answer.
+type later struct {
+	at int64 // mono ns
+	w  *waiter
+}
+
+const laterAfter = 50 * time.Millisecond

@@ -272,3 +272,26 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestARefusedGrantIsNotTriedWithoutEnd: members that refuse without a reason that
+// passes are not asked as fast as they answer.
+func TestARefusedGrantIsNotTriedWithoutEnd(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	i := r.leader(1)
+	r.send(i, claimUpTo(1))
+	now, n := r.now, 0
+	for k := 0; len(r.post) > 0 && k < 3000; k++ {
+		if _, ok := r.post[0].message.(*Claims); ok {
+			n++
+		}
+		if r.post[0].to != i {
+			r.now.Wall += int64(time.Minute)
+		}
+		r.deliver(0)
+		r.now = now
+	}
+	if n > 20 {
+		t.Fatalf("%d messages in no time", n)
+	}
+}

@@ -108,7 +108,7 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 
 // elections takes what belongs to the elections of leaders.
 func (c peers) elections(now clock.Time, m *FromPeer) {
-	v := voter{c.Core}
+	v := voter(c)
 	switch b := m.Message.(type) {
 	case *Ballots:
 		v.ballots(now, m.From, b)
