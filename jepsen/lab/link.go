@@ -24,12 +24,6 @@ type link struct {
 // cut is a link that carries nothing.
 func cut() link { return link{cutTCP: true, cutUDP: true} }
 
-// shaped tells whether it takes a proxy to make the link: packet filters can
-// drop and nothing else.
-func (l link) shaped() bool {
-	return l.duplicate > 0 || l.reorder > 0 || l.delay > 0 || l.jitter > 0 || l.rate > 0
-}
-
 // String names what is wrong with the link.
 func (l link) String() string {
 	var all []string
