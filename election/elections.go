@@ -23,6 +23,10 @@ type Cell[M comparable] struct {
 // message cost more.
 const Patience = time.Second
 
+// resendAfter is after what time of a phase whoever has not answered is asked
+// again: the message may be lost, and asking again is of no effect else.
+const resendAfter = Patience / 4
+
 // HandOverPatience is how long the facts may take where the cohort changes;
 // claims of the partition wait for so long.
 const HandOverPatience = 10 * time.Second
@@ -59,8 +63,10 @@ type candidacy[M comparable] struct {
 	read   bool // the register has confirmed the cell
 	tally  *quorum.Tally[M]
 	voters []M // in From, whose claims were joined
+	heard  []M // who has answered in this phase
 	until  int64
-	due    bool // this phase's messages have not been handed out yet
+	again  int64 // mono ns at which who has not answered is asked again
+	due    bool  // this phase's messages have not been handed out yet
 }
 
 // Elections runs the candidacies of one node, at most one per partition. Make
@@ -98,7 +104,8 @@ func (e *Elections[M]) Start(now clock.Time, p ring.Partition, cell Cell[M], to 
 
 // enter begins a phase.
 func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
-	c.phase, c.due = ph, true
+	c.phase, c.due, c.heard = ph, true, nil
+	c.again = now.Add(resendAfter).Mono
 	patience := Patience
 	switch ph {
 	case preparing, voting:
@@ -164,6 +171,7 @@ func (e *Elections[M]) Vote(now clock.Time, from M, v Vote) (counts bool) {
 	if c == nil {
 		return false
 	}
+	c.heard = append(c.heard, from)
 	if !v.Granted {
 		c.tally.Refuse(from)
 		if c.tally.Lost() {
@@ -234,6 +242,7 @@ func (e *Elections[M]) Pushed(now clock.Time, from M, v Vote) {
 	if c == nil {
 		return
 	}
+	c.heard = append(c.heard, from)
 	if v.Granted {
 		c.tally.Add(from)
 		e.advance(now, c)

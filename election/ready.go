@@ -1,6 +1,8 @@
 package election
 
 import (
+	"slices"
+
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/ring"
 )
@@ -73,7 +75,11 @@ func (e *Elections[M]) Ready(now clock.Time) Ready[M] {
 	order := e.order()
 	for _, p := range order {
 		switch c := e.running[p]; {
-		case c.due || now.Mono < c.until:
+		case c.due:
+		case now.Mono < c.until:
+			if c.again <= now.Mono && (c.phase == preparing || c.phase == voting || c.phase == pushing) {
+				c.due, c.again = true, now.Add(resendAfter).Mono
+			}
 		case c.phase == writing:
 			// Only the register knows, and the request may be lost: the same again
 			// can win only once.
@@ -89,6 +95,9 @@ func (e *Elections[M]) Ready(now clock.Time) Ready[M] {
 			continue
 		}
 		r.Wake = min(r.Wake, c.until)
+		if c.phase == preparing || c.phase == voting || c.phase == pushing {
+			r.Wake = min(r.Wake, c.again)
+		}
 		if c.due {
 			c.due = false
 			e.hand(&r, c)
@@ -105,15 +114,23 @@ func (e *Elections[M]) hand(r *Ready[M], c *candidacy[M]) {
 	switch c.phase {
 	case preparing, voting:
 		for _, m := range union(b.From, b.To) {
-			r.Ask = append(r.Ask, Asking[M]{To: m, Ballot: *b})
+			if !slices.Contains(c.heard, m) {
+				r.Ask = append(r.Ask, Asking[M]{To: m, Ballot: *b})
+			}
 		}
-		if c.phase == preparing {
+		if c.phase == preparing && !c.read {
 			r.Read = append(r.Read, b.Partition)
 		}
 	case handing:
 		r.Hand = append(r.Hand, HandOver[M]{Partition: b.Partition, Epoch: b.Epoch, Voters: c.voters, To: b.To})
 	case pushing:
-		r.Push = append(r.Push, Push[M]{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, To: b.To})
+		var to []M
+		for _, m := range b.To {
+			if !slices.Contains(c.heard, m) {
+				to = append(to, m)
+			}
+		}
+		r.Push = append(r.Push, Push[M]{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, To: to})
 	case writing:
 		r.Write = append(r.Write, Write[M]{Partition: b.Partition, Old: c.cell, New: Cell[M]{Epoch: b.Epoch, Nonce: b.Nonce, Cohort: b.To}})
 	}

@@ -61,7 +61,10 @@ func (w *world) drawCluster() plan {
 	p.maxClaims, p.maxWaiters = 10_000, 1000
 	// What is forgotten: tombstones stay.
 	p.what, p.grace = nornv1.Retention_RETENTION_DELETE, 24*time.Hour
-	p.clock = clockPlan{drift: p.clock.drift}
+	// Somebody keeps the clocks: in the ten minutes of a run none gets so far from
+	// another one that its node has to give up what it leads.
+	kept := int64(p.eta) / 8 * 1_000_000 / 2 / int64(10*time.Minute)
+	p.clock = clockPlan{drift: min(p.clock.drift, kept)}
 	p.disk.full = 0
 	p.net.delay = pick(w, []time.Duration{200 * time.Microsecond, 2 * time.Millisecond, 10 * time.Millisecond})
 	p.disk.sync = pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond, 30 * time.Millisecond})

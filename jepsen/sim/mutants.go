@@ -28,7 +28,7 @@ func lossy() []Mutant {
 		{Name: "acknowledges cancellations and does nothing", Event: swallow[*nornv1.CancelRequest](acknowledge), Breaks: []string{check.Undone, check.Lost, check.StateRule}},
 		{Name: "acknowledges updates and does nothing", Event: swallow[*nornv1.UpdateRequest](acknowledge), Breaks: []string{check.Lost}},
 		{Name: "collects too early", Config: func(c *core.Config) { c.Retention.After, c.CollectInterval = time.Millisecond, 10*time.Millisecond },
-			Breaks: []string{check.Collected, check.Counting, check.Lost, check.StateRule}},
+			Breaks: []string{check.Collected, check.Content, check.Counting, check.Lost, check.StateRule}},
 		{Name: "never answers some claims", Reply: silence, Breaks: []string{"replies", "wake-up"}},
 		{Name: "leaves claims lying", Event: swallow[*nornv1.ClaimRequest](nil), Breaks: []string{"replies", "wake-up"}},
 	}

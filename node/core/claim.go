@@ -140,6 +140,9 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			break
 		}
 		v := c.vnodes[g.Partition]
+		if c.grants.shared(g.Partition) && g.Token>>32 != v.Leading() {
+			continue // another leader may have taken it back meanwhile (docs/model.md)
+		}
 		r, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {
 			continue

@@ -23,6 +23,9 @@ const (
 	// moveRetry is the pause after a comparison that went wrong, and after a
 	// request to the register of which nothing was seen.
 	moveRetry = time.Second
+	// moveTimeout is when a message of such a comparison is sent again: claims of
+	// the partition may wait for it.
+	moveTimeout = time.Second
 	// maxMoveRetry is how long it becomes while nothing comes of it.
 	maxMoveRetry = 5 * time.Minute
 	// dropStep is how many records are deleted in one round of the loop.
@@ -56,12 +59,14 @@ type moves struct {
 
 // move is one partition on its way.
 type move struct {
-	cell  register.Cell   // that it is about; another one begins it anew
-	met   []met           // compared with, and nothing was left
-	busy  register.Member // compared with now; zero: nobody
-	since int64           // when that has begun, mono ns
-	tries int             // comparisons in a row after which something was left
-	pause int64           // mono ns until which nothing is tried
+	cell  register.Cell     // that it is about; another one begins it anew
+	met   []met             // compared with, and nothing was left
+	busy  register.Member   // compared with now; zero: nobody
+	since int64             // when that has begun, mono ns
+	probe uint64            // asks whether the cohort is about to change; 0: not asked
+	clear []register.Member // who has answered that it is not
+	tries int               // comparisons in a row after which something was left
+	pause int64             // mono ns until which nothing is tried
 }
 
 func newMoves(c *Core) *moves {
@@ -149,7 +154,7 @@ func (m *moves) keep(old *move, p ring.Partition) *move {
 	}
 	if !old.cell.Same(&m.c.cells[p]) {
 		// Who was compared with still has everything it had then.
-		old.cell = m.c.cells[p]
+		old.cell, old.probe, old.clear = m.c.cells[p], 0, nil
 	}
 	return old
 }
@@ -229,11 +234,11 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		}
 	}
 	if have >= quorum.Majority(len(cohort)) && !m.dismissed {
-		if a := &m.c.acceptors.all[p]; a.MayForget(m.c.cells[p].Epoch) {
-			m.forget(p)
-		} else {
+		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.cells[p].Epoch) {
 			m.c.elector.nudge(now, p, a.Promise)
 			m.hold(now, move)
+		} else if m.sure(now, p, move) {
+			m.forget(p)
 		}
 		return
 	}
@@ -243,6 +248,51 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 			return
 		}
 	}
+}
+
+// sure tells whether a majority of the cohort has said, after it was compared
+// with, that it has voted for no other cohort. Without that a candidate of a
+// cohort that this node was of may have its votes from before an acknowledgement
+// that counted on what is here (docs/model.md, the first of its findings).
+func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
+	cohort := m.c.cells[p].Cohort
+	if len(move.clear) >= quorum.Majority(len(cohort)) {
+		return true
+	}
+	move.probe, move.clear = m.c.cfg.Rand.Uint64()|1, nil
+	ask := &Facts{Write: move.probe, Parts: []PartFacts{{Partition: p, Epoch: m.c.cells[p].Epoch}}}
+	for _, o := range cohort {
+		if o != m.c.cfg.Self {
+			m.c.ready.Send = append(m.c.ready.Send, Send{To: o, Message: ask})
+		}
+	}
+	m.hold(now, move)
+	return false
+}
+
+// answered hears what a member says to such a question, and tells whether it was
+// one.
+func (m *moves) answered(now clock.Time, from register.Member, answer *FactsTaken) bool {
+	for p, move := range m.out { // Any order: at most one has asked this.
+		if move.probe == 0 || move.probe != answer.Write {
+			continue
+		}
+		about := func(f Fence) bool { return f.Partition == p }
+		switch {
+		case slices.Contains(answer.Refused, p):
+		case slices.ContainsFunc(answer.Fences, about): // the cohort is about to change, or has
+			m.c.elector.nudge(now, p, 0)
+			move.probe, move.clear = 0, nil
+		case slices.Contains(m.c.cells[p].Cohort, from) && !slices.Contains(move.clear, from):
+			move.clear = append(move.clear, from)
+			if len(move.clear) >= quorum.Majority(len(m.c.cells[p].Cohort)) {
+				move.pause = 0
+				m.at = min(m.at, now.Mono)
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // wait tells whether a move has to wait, and sees to it that it is looked at

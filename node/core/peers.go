@@ -68,7 +68,9 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 	case *Facts:
 		c.facts(now, m.From, b)
 	case *FactsTaken:
-		c.writes.taken(m.From, b)
+		if !c.moves.answered(now, m.From, b) {
+			c.writes.taken(m.From, b)
+		}
 	case *Repair:
 		c.repairs.take(now, m.From, b)
 	case *Forward:

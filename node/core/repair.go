@@ -74,7 +74,7 @@ func newRepairs(c *Core) *repairs {
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
 			Bucket: antientropy.NewBucket(repairRate, repairBurst),
 		},
-		moving: antientropy.Config{MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
+		moving: antientropy.Config{Timeout: moveTimeout, MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
 		ours:   make(map[pair]*antientropy.Initiator),
 		theirs: make(map[pair]*antientropy.Responder),
 		wake:   make(map[pair]int64),
