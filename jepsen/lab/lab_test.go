@@ -95,6 +95,9 @@ func run(t *testing.T, cfg Config) *Result {
 // count say the same through every node; the node that was cut off took tasks
 // all the time.
 func TestOneIsCutOffAnotherWiped(t *testing.T) {
+	if os.Getenv("NORN_TEST_CLUSTER") == "" {
+		t.Skip("takes long; `make cluster` runs it")
+	}
 	if why := namespaces(); why != nil && !testing.Short() {
 		t.Skip(why)
 	}
