@@ -114,6 +114,9 @@ func TestOneIsCutOffAnotherWiped(t *testing.T) {
 // proxy, links that are late, lossy, slow and cut one way, and a node that is
 // killed while another is cut off.
 func TestMixWithoutRoot(t *testing.T) {
+	if os.Getenv("NORN_TEST_CLUSTER") == "" {
+		t.Skip("takes long; `make cluster` runs it")
+	}
 	r := run(t, Config{Fault: "bad-links,cut-and-kill", Duration: 5 * time.Second, Seed: 2, Proxy: true, Think: 300 * time.Millisecond})
 	if len(r.Windows) < 2 {
 		t.Errorf("faults were %+v", r.Windows)

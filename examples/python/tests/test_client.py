@@ -328,16 +328,16 @@ class Programs(Case):
     def test_cancel_ends_the_whole_group(self):
         with tempfile.TemporaryDirectory() as home:
             task = self.client.enqueue(self.q).id
-            self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
+            self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; echo $$ > shell; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
             self.eventually(lambda: self.content(home, "pid"))
-            pid = int(self.content(home, "pid"))
+            pids = [int(self.content(home, name)) for name in ("pid", "shell")]
             self.client.cancel([task])
 
-            def gone():
+            def gone(pid):
                 stat = self.content("/proc/%d" % pid, "stat")
                 return not stat or ") Z " in stat
 
-            self.eventually(gone)
+            self.eventually(lambda: all(gone(pid) for pid in pids))  # the shell only when it is killed
             self.assertTrue(os.path.exists(os.path.join(home, "asked")))
 
     def test_second_signal_gives_the_task_back(self):
