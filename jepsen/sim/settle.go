@@ -48,9 +48,10 @@ func (f ending) await(until int64) {
 	})
 }
 
-// unfinished tells whether some node has a task that can be worked on.
+// unfinished tells whether some node has a task that can be worked on, or may
+// bring one when it is back: a write may have asked for its copy alone.
 func (f ending) unfinished() bool {
-	return slices.ContainsFunc(f.nodes, func(n *node) bool { return n.up && n.unfinished() })
+	return slices.ContainsFunc(f.nodes, func(n *node) bool { return !n.away && (!n.up || n.unfinished()) })
 }
 
 // whenWhole waits until every partition has all its replicas, all of them equal
