@@ -21,11 +21,15 @@ type Cell[M comparable] struct {
 // Patience is how long each phase of a candidacy may take: some round trips and
 // syncs of a busy machine. Less gives up where waiting would do, more lets a lost
 // message cost more.
-const Patience = time.Second
+const Patience = 3 * time.Second
 
 // resendAfter is after what time of a phase whoever has not answered is asked
 // again: the message may be lost, and asking again is of no effect else.
-const resendAfter = Patience / 4
+const resendAfter = 250 * time.Millisecond
+
+// writeAgain is after what time the register is asked again whose answer has not
+// come.
+const writeAgain = time.Second
 
 // HandOverPatience is how long the facts may take where the cohort changes;
 // claims of the partition wait for so long.
@@ -112,6 +116,8 @@ func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
 		c.tally = quorum.NewTally(c.ballot.From, c.ballot.To)
 	case handing:
 		patience = HandOverPatience
+	case writing:
+		patience = writeAgain
 	case pushing:
 		c.tally = quorum.NewTally(c.ballot.To)
 	}

@@ -83,7 +83,7 @@ func (e *Elections[M]) Ready(now clock.Time) Ready[M] {
 		case c.phase == writing:
 			// Only the register knows, and the request may be lost: the same again
 			// can win only once.
-			c.due, c.until = true, now.Add(Patience).Mono
+			c.due, c.until = true, now.Add(writeAgain).Mono
 		default:
 			e.end(p, c, "it took too long")
 		}
