@@ -5,14 +5,23 @@
 // skip, and totals. With -v it prints all output as it comes. It exits 1 when
 // anything failed or nothing ran.
 //
-//	go test -json ./... | go run .ci/report.go [-v]
+// With -again FILE it writes there, a line each, the package and name of the
+// failed tests that may be run once more: where processes and real time are
+// involved, a slow machine can fail a test that says nothing of the code. The
+// file stays empty when one of the failures is of a kind that no second run
+// takes back: a race, a panic, a time limit of a whole package, a broken
+// promise found by a judge, or a property that does not hold.
+//
+//	go test -json ./... | go run .ci/report.go [-v] [-again FILE]
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -24,10 +33,18 @@ type event struct {
 
 type tally struct{ passed, failed, skipped, packages, failedPackages int }
 
+// final is what the output of a failure says that a second run cannot take
+// back.
+var final = regexp.MustCompile(`DATA RACE|race detected|panic:|fatal error:|timed out|problems, the first|iolation|\[rapid\]`)
+
 func main() {
-	verbose := len(os.Args) > 1 && os.Args[1] == "-v"
+	verb := flag.Bool("v", false, "print all output as it comes")
+	again := flag.String("again", "", "`file` for the failed tests that may be run once more")
+	flag.Parse()
+	verbose := *verb
 	output := map[string][]string{} // package and test -> what it printed
 	var n tally
+	var once retries
 	var skips []string
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 16<<20)
@@ -51,6 +68,7 @@ func main() {
 				skips = append(skips, why)
 			}
 			if e.Action == "fail" {
+				once.add(e, output[key])
 				show(verbose, output[key])
 			} else if e.Test == "" && e.Action == "pass" && !verbose {
 				fmt.Printf("ok    %s (%.1f s)\n", e.Package, e.Elapsed)
@@ -65,9 +83,51 @@ func main() {
 	if err := in.Err(); err != nil {
 		fmt.Println("reading the output of go test:", err)
 	}
+	if *again != "" && in.Err() == nil {
+		if err := os.WriteFile(*again, []byte(once.list()), 0o600); err != nil {
+			fmt.Println(err)
+		}
+	}
 	if n.failed+n.failedPackages > 0 || n.passed == 0 || in.Err() != nil {
 		os.Exit(1)
 	}
+}
+
+// retries are the failures of a run.
+type retries struct {
+	tests    []string        // "package test", tests of the top level
+	packages map[string]bool // that have one
+	never    bool            // one of them is final
+	failed   map[string]bool // packages that failed
+}
+
+func (r *retries) add(e event, output []string) {
+	if r.packages == nil {
+		r.packages, r.failed = map[string]bool{}, map[string]bool{}
+	}
+	if final.MatchString(strings.Join(output, "")) {
+		r.never = true
+	}
+	switch {
+	case e.Test == "":
+		r.failed[e.Package] = true
+	case !strings.Contains(e.Test, "/"):
+		r.tests = append(r.tests, e.Package+" "+e.Test)
+		r.packages[e.Package] = true
+	}
+}
+
+// list is what may be run again: nothing unless that would settle everything.
+func (r *retries) list() string {
+	if r.never || len(r.failed) == 0 {
+		return ""
+	}
+	for p := range r.failed {
+		if !r.packages[p] {
+			return "" // it did not build, or ended before its tests did
+		}
+	}
+	return strings.Join(r.tests, "\n") + "\n"
 }
 
 // count adds an end of a test or package; for a skipped test it gives the
