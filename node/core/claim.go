@@ -191,7 +191,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 			return true
 		}
 		r := &d.Claims[len(d.Claims)-1]
-		ref := GrantRef{ring.Partition(p), d.Task.ID, r.Token, w.key()}
+		ref := GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.desk.remember(ref)
 		g := wireGrant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)

@@ -143,7 +143,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Random:   cfg.Rand.Float64,
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
-	c.grants, c.elector, c.clocks = &grants{c: c}, newElector(c), newClocks(c)
+	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
 	var err error
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := AskKey{r.Session, r.Request}
-			c.desk.remember(GrantRef{ring.Partition(p), task, r.Token, key})
+			c.desk.remember(GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
 			c.desk.answered(key) // by the process before this one, for all we know
 		})
 	}

@@ -62,10 +62,13 @@ func (d deal) done(now clock.Time) {
 }
 
 // takeBack frees a task whose grant surely nobody has heard of. It may have ended
-// by other means meanwhile; then there is nothing to free.
+// by other means meanwhile; then there is nothing to free. Only a leader can: one
+// that was deposed since has the one after it do it.
 func (g *grants) takeBack(now clock.Time, ref GrantRef) {
 	if g.release(now, ref) != nil {
 		g.c.stats.Undelivered++
+	} else if g.c.vnodes[ref.Partition].Leading() == 0 {
+		g.frees.add(now, ref)
 	}
 	g.c.desk.forget(ref)
 }

@@ -101,6 +101,8 @@ type GrantRef struct {
 	Task      id.ID
 	Token     uint64
 	Ask       AskKey // the request it was granted to
+
+	by register.Member // who granted it; zero: this node
 }
 
 // Reply is an answer to one request: a message or an error.

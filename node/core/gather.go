@@ -109,7 +109,12 @@ func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
 		r.lose(p, reply.Err)
 	} else {
 		p.g.join.take(p.idx, reply.Message)
-		p.g.grants = append(p.g.grants, reply.Grants...)
+		for _, g := range reply.Grants {
+			if from != r.c.cfg.Self {
+				g.by = from
+			}
+			p.g.grants = append(p.g.grants, g)
+		}
 		r.settle(p)
 	}
 	r.finish(p.g)
@@ -145,7 +150,8 @@ func (r *routes) forget(g *gather) {
 	delete(r.of, g.from)
 }
 
-// drop tells the leaders of grants that nobody will hear of them.
+// drop tells who has granted something that nobody will hear of it: only that
+// node knows whether another answer has the same grants.
 func (r *routes) drop(from register.Member, grants []GrantRef) {
 	if len(grants) == 0 {
 		return
@@ -165,8 +171,8 @@ func (r *routes) undelivered(grants []GrantRef) (ours []GrantRef) {
 	}
 	theirs := make(map[register.Member][]GrantRef)
 	for _, g := range grants {
-		if m, _ := r.leader(g.Partition); m != r.c.cfg.Self {
-			theirs[m] = append(theirs[m], g)
+		if g.by != (register.Member{}) {
+			theirs[g.by] = append(theirs[g.by], g)
 		} else {
 			ours = append(ours, g)
 		}

@@ -74,7 +74,12 @@ type grants struct {
 	open    []*pledged // by number
 	alignAt int64      // mono ns of the next look for claims that are stuck
 	later   []later    // claim requests whose grants reached no majority
+	frees   frees      // grants that others have to take back
 	passed  uint64     // grants that were released because they did not reach a majority
+}
+
+func newGrants(c *Core) *grants {
+	return &grants{c: c, frees: frees{c: c, has: make(map[GrantRef]bool)}}
 }
 
 // pledge is a grant, renewal or release that waits for its majority.
@@ -173,6 +178,7 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 
 // work ends a round: its claims are sent, and old ones given up.
 func (g *grants) work(now clock.Time) {
+	g.frees.work(now)
 	if len(g.fresh) > 0 {
 		g.begin(now)
 	}
@@ -305,7 +311,7 @@ func (g *grants) next() int64 {
 	if len(g.later) > 0 {
 		at = min(at, g.later[0].at)
 	}
-	return at
+	return min(at, g.frees.next())
 }
 
 // later is a claim request that is looked at again: what it would have been

@@ -103,6 +103,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.grants.stuck(m.From, b)
 	case *Unheld:
 		c.grants.unheld(now, b)
+	case *TakenBack:
+		c.grants.frees.take(now, b)
 	default:
 		c.elections(now, m)
 	}

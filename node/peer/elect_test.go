@@ -62,7 +62,9 @@ func drawClaimsTaken(t *rapid.T) core.PeerMessage {
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
-	switch rapid.IntRange(0, 11).Draw(t, "election") {
+	switch rapid.IntRange(0, 12).Draw(t, "election") {
+	case 12:
+		return &core.TakenBack{Parts: parts}
 	case 10:
 		return &core.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}}
 	case 11:
@@ -97,7 +99,8 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_ELECT: &nornv1.PeerElect{}, nornv1.PeerMethod_PEER_METHOD_CLAIMS: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN: &nornv1.PeerClaimsTaken{},
 		nornv1.PeerMethod_PEER_METHOD_STUCK:        &nornv1.PeerClaims{}, nornv1.PeerMethod_PEER_METHOD_UNHELD: &nornv1.PeerClaims{},
-		nornv1.PeerMethod_PEER_METHOD_BEAT: &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
+		nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK: &nornv1.PeerClaims{},
+		nornv1.PeerMethod_PEER_METHOD_BEAT:       &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
 	}[m]
 }
 

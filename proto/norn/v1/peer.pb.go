@@ -95,6 +95,9 @@ const (
 	PeerMethod_PEER_METHOD_BEAT PeerMethod = 55
 	// PeerBeaten.
 	PeerMethod_PEER_METHOD_BEATEN PeerMethod = 56
+	// PeerClaims: the sender granted these while it led, and surely nobody has
+	// heard of them; the leader after it is to release them.
+	PeerMethod_PEER_METHOD_TAKEN_BACK PeerMethod = 60
 )
 
 // Enum value maps for PeerMethod.
@@ -131,6 +134,7 @@ var (
 		54: "PEER_METHOD_UNHELD",
 		55: "PEER_METHOD_BEAT",
 		56: "PEER_METHOD_BEATEN",
+		60: "PEER_METHOD_TAKEN_BACK",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -164,6 +168,7 @@ var (
 		"PEER_METHOD_UNHELD":       54,
 		"PEER_METHOD_BEAT":         55,
 		"PEER_METHOD_BEATEN":       56,
+		"PEER_METHOD_TAKEN_BACK":   60,
 	}
 )
 
@@ -3474,7 +3479,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\x12\x12\n" +
 	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\x03R\breceived\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\x03R\banswered*\x86\x06\n" +
+	"\banswered\x18\x05 \x01(\x03R\banswered*\xa2\x06\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3507,7 +3512,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x11PEER_METHOD_STUCK\x105\x12\x16\n" +
 	"\x12PEER_METHOD_UNHELD\x106\x12\x14\n" +
 	"\x10PEER_METHOD_BEAT\x107\x12\x16\n" +
-	"\x12PEER_METHOD_BEATEN\x108*P\n" +
+	"\x12PEER_METHOD_BEATEN\x108\x12\x1a\n" +
+	"\x16PEER_METHOD_TAKEN_BACK\x10<*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +

@@ -1,0 +1,137 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TakenBack tells a leader of claims that a leader before it has granted and that
+// surely nobody has heard of: it releases them.
+type TakenBack struct{ Parts []PartClaims }
+
+func (*TakenBack) peerMessage() {}
+
+const (
+	// freeAgain is the pause between two requests to free the same claims.
+	freeAgain = 500 * time.Millisecond
+	// maxFrees bounds the claims that are to be freed. Past it their tasks wait for
+	// lease and buffer, as they would without.
+	maxFrees = 10000
+)
+
+// frees are grants of this node that it could not take back when it found that
+// nobody would hear of them, because it led no longer. Whoever leads now may have
+// them from a vote and would keep their tasks for lease and buffer. It is told
+// until the claims are gone here too. They are in memory only: a restart forgets
+// who has heard of what.
+type frees struct {
+	c   *Core
+	all []GrantRef // in the order in which they came
+	has map[GrantRef]bool
+	at  int64 // mono ns of the next look
+}
+
+// add notes a grant that nobody will hear of, if it is held here.
+func (f *frees) add(now clock.Time, g GrantRef) {
+	if len(f.all) < maxFrees && f.held(g) && !f.has[g] {
+		f.all, f.has[g] = append(f.all, g), true
+		f.at = now.Mono
+	}
+}
+
+func (f *frees) held(g GrantRef) bool {
+	return len(vnode.Unheld(f.c.vnodes[g.Partition], heldAs([]GrantRef{g}))) == 0
+}
+
+// heldAs gives claims as releases.
+func heldAs(all []GrantRef) (held []vnode.Held) {
+	for _, g := range all {
+		h := vnode.Held{Task: g.Task, Released: true}
+		h.Record.Token = g.Token
+		held = append(held, h)
+	}
+	return vnode.Join(held)
+}
+
+// work frees what this node leads again, and tells the leaders of the rest.
+func (f *frees) work(now clock.Time) {
+	if len(f.all) == 0 || f.at > now.Mono {
+		return
+	}
+	f.at = now.Mono + int64(freeAgain)
+	to := make(map[register.Member]map[ring.Partition][]GrantRef)
+	left := f.all[:0]
+	for _, g := range f.all {
+		if !f.held(g) { // its leader has ended it
+			delete(f.has, g)
+			continue
+		}
+		if f.c.vnodes[g.Partition].Leading() != 0 {
+			delete(f.has, g)
+			f.c.grants.takeBack(now, g)
+			continue
+		}
+		left = append(left, g)
+		leader, ok := placement.Leading(&f.c.cells[g.Partition])
+		if !ok || leader == f.c.cfg.Self || !f.c.routes.up(leader) {
+			continue
+		}
+		if to[leader] == nil {
+			to[leader] = make(map[ring.Partition][]GrantRef)
+		}
+		to[leader][g.Partition] = append(to[leader][g.Partition], g)
+	}
+	clear(f.all[len(left):])
+	f.all = left
+	for _, m := range membersOf(to) {
+		word := &TakenBack{}
+		for p := range f.c.cells { // in order
+			p := ring.Partition(p)
+			if all := to[m][p]; len(all) > 0 {
+				word.Parts = append(word.Parts, PartClaims{p, f.c.cells[p].Epoch, vnode.AppendHeld(nil, heldAs(all))})
+			}
+		}
+		f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: word})
+	}
+}
+
+// take frees what another node has granted under an epoch before this leader's.
+// A claim that is not known here may still come from a member that holds it: it
+// is noted as released.
+func (f *frees) take(now clock.Time, m *TakenBack) {
+	for i := range m.Parts {
+		part := &m.Parts[i]
+		if int(part.Partition) >= len(f.c.vnodes) {
+			continue
+		}
+		v := f.c.vnodes[part.Partition]
+		all, err := vnode.DecodeHeld(part.Claims)
+		if err != nil || v.Leading() == 0 {
+			continue // it is asked again, or somebody else
+		}
+		for i := range all {
+			h := &all[i]
+			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.vnodes)) != part.Partition {
+				continue
+			}
+			if !f.c.check(vnode.AcceptRelease(v, f.c.tx, h.Task, h.Record.Token, now)) {
+				return
+			}
+			f.c.grants.add(part.Partition, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
+		}
+	}
+}
+
+// next is when something is due, mono ns.
+func (f *frees) next() int64 {
+	if len(f.all) == 0 {
+		return clock.Never
+	}
+	return f.at
+}

@@ -1,0 +1,130 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce: the members that hold it have
+// told the new leader, but nobody has heard of it: the task does not wait for
+// lease and buffer.
+func TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce(t *testing.T) {
+	for _, holds := range []bool{true, false} { // whether another member has it too
+		r := newTrio(t)
+		task, old := r.put(0, 1), r.leader(1)
+		keeps, heir := (old+1)%3, (old+2)%3
+		m := claimUpTo(1)
+		from := r.send(old, m)
+		r.settleBut(func(l letter) bool {
+			_, asks := l.message.(*Claims)
+			_, answers := l.message.(*ClaimsTaken)
+			return asks && (l.to == heir || !holds) || answers
+		})
+		r.depose(1, old, heir)
+		if r.leader(1) != heir {
+			t.Fatalf("node %d leads", r.leader(1)+1)
+		}
+		r.live(3*time.Second, 50*time.Millisecond, nothing)
+		grants := ask[*nornv1.ClaimReply](r, keeps, claimUpTo(1)).Grants
+		if early, ok := r.granted(old, from); ok && len(early) > 0 {
+			grants = early // the request that waited has it
+		}
+		if len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+			t.Fatalf("another member has it %t: granted %v", holds, grants)
+		}
+		for i, p := range r.peers {
+			if n := len(p.core.grants.frees.all); n != 0 {
+				t.Errorf("node %d would free %d claims for ever", i+1, n)
+			}
+		}
+		r.audit()
+	}
+}
+
+// depose has another node lead a partition.
+func (r *trio) depose(p ring.Partition, old, heir int) {
+	r.t.Helper()
+	cell := r.state().Cells[p]
+	r.say(old, heir, &Elect{Stand: []Stand{{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+	r.settle()
+	r.tell()
+	r.settle()
+}
+
+// TestAGrantThatMayHaveBeenHeardIsNotFreed: the same request came again, and its
+// answer has left, before a lost reply is reported over another node; whoever
+// leads by then must not believe that nobody has heard of it.
+func TestAGrantThatMayHaveBeenHeardIsNotFreed(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	old := r.leader(1)
+	via, heir := (old+1)%3, (old+2)%3
+	m := claimUpTo(1)
+	m.Session, m.RequestNo = []byte("0123456789abcdef"), 7
+	lost := r.send(via, m)
+	r.settle()
+	reply := r.peers[via].replies[lost]
+	if len(reply.Grants) != 1 {
+		t.Fatalf("through another node: %+v", reply)
+	}
+	again := ask[*nornv1.ClaimReply](r, old, m).Grants
+	if len(again) != 1 {
+		t.Fatalf("the same request again: %v", again)
+	}
+	r.depose(1, old, heir)
+	r.check(r.peers[via].core.Step(r.now, Undelivered{reply.Grants}))
+	r.turn(via)
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	if grants := ask[*nornv1.ClaimReply](r, heir, claimUpTo(1)).Grants; len(grants) != 0 {
+		t.Fatalf("a task whose worker has heard of its claim is granted again: %v", grants)
+	}
+	r.audit()
+}
+
+// TestWhatIsToBeFreedIsBounded: more than that waits for its lease.
+func TestWhatIsToBeFreedIsBounded(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	old := r.leader(1)
+	grant := ask[*nornv1.ClaimReply](r, old, claimUpTo(1)).Grants[0]
+	f := &r.peers[old].core.grants.frees
+	g := GrantRef{Partition: 1, Task: parse(t, grant.Task.Id), Token: grant.Token}
+	f.add(r.now, g)
+	f.add(r.now, g)
+	if len(f.all) != 1 || f.next() == clock.Never {
+		t.Fatalf("%d of one", len(f.all))
+	}
+	f.all = make([]GrantRef, maxFrees)
+	delete(f.has, g)
+	f.add(r.now, g)
+	if len(f.all) != maxFrees {
+		t.Fatalf("%d are to be freed", len(f.all))
+	}
+	f.all = nil
+}
+
+// TestOnlyClaimsOfEarlierEpochsAreTakenBack: a leader knows better of its own.
+func TestOnlyClaimsOfEarlierEpochsAreTakenBack(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	i := r.leader(1)
+	grant := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0]
+	task := parse(t, grant.Task.Id)
+	word := &TakenBack{}
+	for _, p := range []ring.Partition{1, 2, 9999} {
+		word.Parts = append(word.Parts, PartClaims{p, 1, vnode.AppendHeld(nil, heldAs([]GrantRef{{Task: task, Token: grant.Token}}))})
+	}
+	word.Parts = append(word.Parts, PartClaims{1, 1, []byte("no claims")})
+	for j := range r.peers {
+		r.say((i+1)%3, j, word)
+		r.settle()
+	}
+	if n := r.holders(task, grant.Token); n < 2 {
+		t.Fatalf("%d hold the claim", n)
+	}
+}
