@@ -157,8 +157,8 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	if len(grants) == 0 {
 		return false
 	}
-	c.desk.answered(w.key())
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received)}.owe(now)
+	number := c.desk.answered(w.key(), refs)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number}.owe(now)
 	return true
 }
 
@@ -202,8 +202,8 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		return false
 	}
 	c.stats.Claimed += uint64(len(grants))
-	c.desk.answered(w.key())
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received)}.owe(now)
+	number := c.desk.answered(w.key(), refs)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number}.owe(now)
 	return true
 }
 

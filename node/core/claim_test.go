@@ -147,6 +147,42 @@ func TestDroppedAnswerOfAnEndedClaimFreesNothing(t *testing.T) {
 	r.audit()
 }
 
+// What says that an answer was dropped may come twice: it is one answer less all
+// the same, and another may have been heard.
+func TestAnAnswerIsDroppedOnce(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"))
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	dropped := r.ask(ask)
+	r.ask(ask) // heard
+	r.step(Undelivered{dropped.Grants})
+	r.step(Undelivered{dropped.Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 0 {
+		t.Fatalf("granted to another worker while the first holds it: %v", g)
+	}
+	r.audit()
+}
+
+// A process counts its answers, not those of the one before it: what says that
+// one of those was dropped frees nothing.
+func TestADroppedAnswerOfTheProcessBefore(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"))
+	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
+	ask.Session[0] = 1
+	dropped := r.ask(ask)
+	r.ask(ask) // heard
+	r.crash(0)
+	r.step(Undelivered{dropped.Grants})
+	r.turn()
+	if g := r.claim("q", 1); len(g) != 0 {
+		t.Fatalf("granted to another worker while the first holds it: %v", g)
+	}
+	r.audit()
+}
+
 // The simulator's seed 834: one copy of a request waited, another was granted at
 // once, and then the waiting one was granted too.
 func TestCopiesOfARequestGetNoMoreThanItAsksFor(t *testing.T) {

@@ -165,7 +165,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := AskKey{r.Session, r.Request}
 			c.desk.remember(GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
-			c.desk.answered(key) // by the process before this one, for all we know
+			c.desk.answeredBefore(key)
 		})
 	}
 	c.links.recover()

@@ -17,6 +17,7 @@ type deal struct {
 	refs    []GrantRef
 	pledges []*pledge     // of each grant; nil: decided by this node alone
 	waited  time.Duration // from the request to the grant: the lease counts from there
+	number  uint64        // of the answer
 }
 
 func (d deal) owe(now clock.Time) { d.c.grants.owe(now, d.pledges, d.done) }
@@ -36,7 +37,7 @@ func (d deal) done(now clock.Time) {
 	// Another answer with these grants may be on its way: the same request came
 	// again, and its renewals may have reached a majority.
 	a := d.c.desk.asked[d.w.key()]
-	twice := a != nil && a.answers > 1
+	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		d.c.grants.passed += uint64(len(lost))
 		for _, g := range lost {
@@ -48,7 +49,7 @@ func (d deal) done(now clock.Time) {
 		return
 	}
 	if a != nil {
-		a.answers--
+		a.dropped(d.number)
 	}
 	if twice {
 		d.c.twice(d.w.from)

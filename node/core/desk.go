@@ -27,6 +27,7 @@ type desk struct {
 	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
 	filled func(string)    // hears of a queue that may have work now
+	number uint64          // of the last answer to a claim request
 }
 
 func newDesk() *desk {
@@ -85,10 +86,10 @@ func (k AskKey) named() bool { return k.Session != [16]byte{} }
 type asked struct {
 	grants []GrantRef
 	live   int
-	// answers counts the replies with these grants that are not known to have
-	// been dropped: only when the last of them surely never left, nobody can
-	// have heard of the grants.
-	answers int
+	// answers are the replies with these grants that are not known to have been
+	// dropped: only when the last of them surely never left, nobody can have
+	// heard of the grants.
+	answers []uint64
 }
 
 func (d *desk) queue(name string) *queue {
@@ -172,10 +173,24 @@ func (d *desk) remember(g GrantRef) {
 	a.live++
 }
 
-// answered notes a reply with the grants of a request.
-func (d *desk) answered(key AskKey) {
+// answered numbers a reply with these grants of a request, and notes it.
+func (d *desk) answered(key AskKey, refs []GrantRef) uint64 {
+	d.number++
+	for i := range refs {
+		refs[i].Answer = d.number
+	}
 	if a := d.asked[key]; a != nil {
-		a.answers++
+		a.answers = append(a.answers, d.number)
+	}
+	return d.number
+}
+
+// answeredBefore notes that the process before this one may have replied to a
+// request. That answer has a number of none of this process's: it counts for ever
+// as heard, whatever is said of it.
+func (d *desk) answeredBefore(key AskKey) {
+	if a := d.asked[key]; a != nil && len(a.answers) == 0 {
+		a.answers = append(a.answers, 0)
 	}
 }
 
@@ -183,21 +198,31 @@ func (d *desk) answered(key AskKey) {
 // surely nobody has heard of what its request was granted.
 func (d *desk) unheard(g GrantRef) bool {
 	a := d.asked[g.Ask]
-	if a == nil {
+	switch {
+	case a == nil:
 		return true // not named, or it has ended and there is nothing to free
-	}
-	if !slices.Contains(a.grants, g) {
+	case !slices.ContainsFunc(a.grants, g.is):
 		return false // what it carried has ended; the request came again since, and was granted anew
 	}
-	a.answers--
-	return a.answers <= 0
+	return a.dropped(g.Answer) && len(a.answers) == 0
+}
+
+// dropped notes that a reply will not be heard. It is false for one that was
+// dropped before: then it says nothing new.
+func (a *asked) dropped(answer uint64) bool {
+	i := slices.Index(a.answers, answer)
+	if i < 0 {
+		return false
+	}
+	a.answers = slices.Delete(a.answers, i, i+1)
+	return true
 }
 
 // forget leaves a grant out that was taken back, whatever became of its claim:
 // the same request again must not get it beside others.
 func (d *desk) forget(g GrantRef) {
 	if a := d.asked[g.Ask]; a != nil {
-		a.grants = slices.DeleteFunc(a.grants, func(o GrantRef) bool { return o == g })
+		a.grants = slices.DeleteFunc(a.grants, g.is)
 	}
 }
 

@@ -101,8 +101,18 @@ type GrantRef struct {
 	Task      id.ID
 	Token     uint64
 	Ask       AskKey // the request it was granted to
+	// Answer is the number of the answer that carries it. A request that came twice
+	// is answered twice, and what says that one of them was dropped may come twice
+	// too.
+	Answer uint64
 
 	by register.Member // who granted it; zero: this node
+}
+
+// is tells whether two name the same claim, whatever answer carries it.
+func (g GrantRef) is(o GrantRef) bool {
+	o.Answer, o.by = g.Answer, g.by
+	return g == o
 }
 
 // Reply is an answer to one request: a message or an error.

@@ -39,7 +39,7 @@ func drawTask(t *rapid.T) id.ID {
 }
 
 func drawGrant(t *rapid.T) core.GrantRef {
-	g := core.GrantRef{Partition: drawPartition(t), Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token")}
+	g := core.GrantRef{Partition: drawPartition(t), Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token"), Answer: rapid.Uint64().Draw(t, "answer")}
 	g.Ask.Request = rapid.Uint64().Draw(t, "request")
 	copy(g.Ask.Session[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "session"))
 	return g

@@ -271,8 +271,8 @@ func decodeForwarded(b []byte) (*core.Forwarded, error) {
 }
 
 func grantSize(g *core.GrantRef) int {
-	return 5 + protowire.SizeVarint(uint64(g.Partition)) + protowire.SizeBytes(id.Size) + protowire.SizeVarint(g.Token) +
-		protowire.SizeBytes(len(g.Ask.Session)) + protowire.SizeVarint(g.Ask.Request)
+	return 6 + protowire.SizeVarint(uint64(g.Partition)) + protowire.SizeBytes(id.Size) + protowire.SizeVarint(g.Token) +
+		protowire.SizeBytes(len(g.Ask.Session)) + protowire.SizeVarint(g.Ask.Request) + protowire.SizeVarint(g.Answer)
 }
 
 func appendGrants(dst []byte, number protowire.Number, all []core.GrantRef) []byte {
@@ -283,6 +283,7 @@ func appendGrants(dst []byte, number protowire.Number, all []core.GrantRef) []by
 		dst = appendVarint(dst, 3, g.Token)
 		dst = append(appendHead(dst, 4, len(g.Ask.Session)), g.Ask.Session[:]...)
 		dst = appendVarint(dst, 5, g.Ask.Request)
+		dst = appendVarint(dst, 6, g.Answer)
 	}
 	return dst
 }
@@ -303,6 +304,8 @@ func decodeGrant(to []core.GrantRef, b []byte) ([]core.GrantRef, error) {
 			session = f.bytes
 		case 5:
 			g.Ask.Request = f.value
+		case 6:
+			g.Answer = f.value
 		}
 		return err
 	})

@@ -1615,8 +1615,10 @@ type PeerGrant struct {
 	Token uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
 	// The claim request it was granted to: 16 bytes of the client's process, and its
 	// number.
-	Session       []byte `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
-	Request       uint64 `protobuf:"varint,5,opt,name=request,proto3" json:"request,omitempty"`
+	Session []byte `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	Request uint64 `protobuf:"varint,5,opt,name=request,proto3" json:"request,omitempty"`
+	// The number of the leader's answer that carries it.
+	Answer        uint64 `protobuf:"varint,6,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,6 +1684,13 @@ func (x *PeerGrant) GetSession() []byte {
 func (x *PeerGrant) GetRequest() uint64 {
 	if x != nil {
 		return x.Request
+	}
+	return 0
+}
+
+func (x *PeerGrant) GetAnswer() uint64 {
+	if x != nil {
+		return x.Answer
 	}
 	return 0
 }
@@ -3374,13 +3383,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x14\n" +
 	"\x05reply\x18\x03 \x01(\fR\x05reply\x12$\n" +
 	"\x05error\x18\x04 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12*\n" +
-	"\x06grants\x18\x05 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"\x87\x01\n" +
+	"\x06grants\x18\x05 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"\x9f\x01\n" +
 	"\tPeerGrant\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\x04R\x05token\x12\x18\n" +
 	"\asession\x18\x04 \x01(\fR\asession\x12\x18\n" +
-	"\arequest\x18\x05 \x01(\x04R\arequest\"&\n" +
+	"\arequest\x18\x05 \x01(\x04R\arequest\x12\x16\n" +
+	"\x06answer\x18\x06 \x01(\x04R\x06answer\"&\n" +
 	"\fPeerWithdraw\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"9\n" +
 	"\vPeerDropped\x12*\n" +
