@@ -2,8 +2,9 @@
 
 // Report reads the output of `go test -json` and prints what a person wants to
 // see: one line per package, all output of what failed, the reason of every
-// skip, and totals. With -v it prints all output as it comes. It exits 1 when
-// anything failed or nothing ran.
+// skip, and totals. With -v it prints all output as it comes. With -failures it
+// appends what failed, and the end of what that printed, to a file. It exits 1
+// when anything failed or nothing ran.
 //
 // With -again FILE it writes there, a line each, the package and name of the
 // failed tests that may be run once more: where processes and real time are
@@ -12,7 +13,7 @@
 // takes back: a race, a panic, a time limit of a whole package, a broken
 // promise found by a judge, or a property that does not hold.
 //
-//	go test -json ./... | go run .ci/report.go [-v] [-again FILE]
+//	go test -json ./... | go run .ci/report.go [-v] [-failures FILE] [-again FILE]
 package main
 
 import (
@@ -40,8 +41,9 @@ var final = regexp.MustCompile(`DATA RACE|race detected|panic:|fatal error:|time
 func main() {
 	verb := flag.Bool("v", false, "print all output as it comes")
 	again := flag.String("again", "", "`file` for the failed tests that may be run once more")
+	failures := flag.String("failures", "", "`file` to append what failed to")
 	flag.Parse()
-	verbose := *verb
+	verbose, broken := *verb, open(*failures)
 	output := map[string][]string{} // package and test -> what it printed
 	var n tally
 	var once retries
@@ -63,6 +65,7 @@ func main() {
 			output[key] = append(output[key], e.Output)
 		case "build-fail":
 			show(verbose, output[key])
+			repeat(broken, e, output[key])
 		case "pass", "fail", "skip":
 			if why := n.count(e, output[key]); why != "" {
 				skips = append(skips, why)
@@ -70,6 +73,7 @@ func main() {
 			if e.Action == "fail" {
 				once.add(e, output[key])
 				show(verbose, output[key])
+				repeat(broken, e, output[key])
 			} else if e.Test == "" && e.Action == "pass" && !verbose {
 				fmt.Printf("ok    %s (%.1f s)\n", e.Package, e.Elapsed)
 			}
@@ -158,6 +162,28 @@ func reason(output []string) string {
 		}
 	}
 	return "no reason given"
+}
+
+// open opens a file to append to; none without a name.
+func open(name string) *os.File {
+	if name == "" {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	return f
+}
+
+// repeat writes down a failure with the last lines of what it printed.
+func repeat(to *os.File, e event, output []string) {
+	if to == nil {
+		return
+	}
+	const lines = 60
+	_, _ = fmt.Fprintf(to, "FAILED: %s%s %s\n%s", e.Package, e.ImportPath, e.Test, strings.Join(output[max(0, len(output)-lines):], ""))
 }
 
 func show(verbose bool, lines []string) {

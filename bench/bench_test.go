@@ -29,7 +29,7 @@ func cluster(t testing.TB) Dial {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		if err := n.Stop(ctx); err != nil {
 			t.Error(err)

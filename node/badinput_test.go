@@ -381,7 +381,7 @@ func TestBadConnectionsHarmNobody(t *testing.T) {
 			if _, err := nc.Write(append(frameOf(t, 1, nornv1.Method_METHOD_HELLO, hello), tc.raw...)); err != nil {
 				t.Fatal(err)
 			}
-			if err := nc.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			if err := nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
 				t.Fatal(err)
 			}
 			f := readFrame(t, nc)
@@ -392,7 +392,7 @@ func TestBadConnectionsHarmNobody(t *testing.T) {
 			if err := gproto.Unmarshal(f.Body, &e); err != nil || f.Flags&transport.FlagError == 0 || e.Kind != tc.kind || e.Message == "" {
 				t.Errorf("got %+v %v, %v; want an error of kind %v", f, &e, err, tc.kind)
 			}
-			if rest := until(nc); len(rest) > 0 {
+			if rest, _ := until(nc); len(rest) > 0 {
 				t.Errorf("then came %x", rest)
 			}
 			other.unharmed(t)

@@ -26,7 +26,7 @@ func joinConfig(t testing.TB, name string, seeds ...*Node) *config.Config {
 // eventually asks until something is so.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for tick := time.Tick(20 * time.Millisecond); !so(); {
 		select {

@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience is how long anything may take on a busy machine.
+const patience = 60 * time.Second
+
 // testConfig is a configuration on free ports and a directory of the test's.
 func testConfig(t testing.TB) *config.Config {
 	c := config.Default()
@@ -43,7 +46,7 @@ func start(t testing.TB, c *config.Config, o Options) *Node {
 
 func stop(t testing.TB, n *Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		t.Error(err)
@@ -210,7 +213,7 @@ func TestGrantsOfAClosedConnectionAreFreed(t *testing.T) {
 	cancel()
 	<-ended
 	id := p.enqueue(&nornv1.TaskSpec{Queue: "q"})[0]
-	if g := p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 5}); len(g) != 1 || g[0].Task.Id != id {
+	if g := p.claim(&nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 30}); len(g) != 1 || g[0].Task.Id != id {
 		t.Fatalf("the task went to a closed connection: %v", g)
 	}
 }
@@ -290,7 +293,7 @@ func TestFullDiskStopsTheNode(t *testing.T) {
 	if err := <-failed; !errors.Is(err, ErrDiskFull) {
 		t.Fatalf("fatal: %v, want ErrDiskFull", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		t.Fatal(err)

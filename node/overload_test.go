@@ -354,9 +354,9 @@ func renewal(t testing.TB, g *nornv1.Grant) *nornv1.RenewRequest {
 }
 
 // flood sends batches of enqueues from many connections, more than there is
-// room for, and never waits as it is told to. stop ends it and gives the tasks
-// that were taken and the requests that were refused.
-func flood(t *testing.T, n *Node) (stop func() (taken, refused int64)) {
+// room for, and never waits as it is told to. so gives the tasks that were taken
+// and the requests that were refused; stop ends it.
+func flood(t *testing.T, n *Node) (so func() (taken, refused int64), stop func()) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	var taken, refused atomic.Int64
@@ -384,10 +384,9 @@ func flood(t *testing.T, n *Node) (stop func() (taken, refused int64)) {
 			})
 		}
 	}
-	return func() (int64, int64) {
+	return func() (int64, int64) { return taken.Load(), refused.Load() }, func() {
 		end()
 		left.Wait()
-		return taken.Load(), refused.Load()
 	}
 }
 
@@ -401,9 +400,10 @@ func TestFlood(t *testing.T) {
 	defer stop(t, n)
 	worker := connect(t, n)
 	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
-	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 30})[0] // a busy machine is slow
+	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 600})[0] // a busy machine is slow
 
-	end := flood(t, n)
+	so, end := flood(t, n)
+	soon(t, "there is a flood", func() bool { taken, refused := so(); return taken > 0 && refused > 0 })
 	var slowest time.Duration
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -419,10 +419,11 @@ func TestFlood(t *testing.T) {
 	if err := worker.call(nornv1.Method_METHOD_COMPLETE, completion(t, held), reply); err != nil || reply.Results[0].Error != nil {
 		t.Fatalf("a completion during the flood: %v, %v", err, reply)
 	}
-	taken, refused := end()
+	end()
+	taken, refused := so()
 	t.Logf("%d tasks taken, %d requests refused; slowest renewal %v", taken, refused, slowest)
-	if taken == 0 || refused == 0 || slowest > 5*time.Second {
-		t.Error("that was no flood, or the worker felt it")
+	if slowest > patience {
+		t.Error("the worker felt it")
 	}
 	// No request is left: what comes now finds an idle node.
 	p := connect(t, n)
@@ -477,7 +478,7 @@ func TestCancelFollowsItsRequest(t *testing.T) {
 	if _, err := nc.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	seen := make(map[uint64]bool)

@@ -63,7 +63,7 @@ func greet(t testing.TB, nc net.Conn) net.Conn {
 // that what is not read is felt soon.
 func socket(t testing.TB, n *Node) *net.TCPConn {
 	t.Helper()
-	nc, err := net.DialTimeout("tcp", n.Addr().String(), 10*time.Second)
+	nc, err := net.DialTimeout("tcp", n.Addr().String(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func soon(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(patience)
 	for !holds() {
 		select {
 		case <-tick.C:

@@ -7,8 +7,10 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"math/big"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -22,11 +24,11 @@ import (
 func diligent(t *testing.T, p *caller) (stop func()) {
 	t.Helper()
 	p.enqueue(&nornv1.TaskSpec{Queue: "diligent"})
-	held := p.claim(&nornv1.ClaimRequest{Queues: []string{"diligent"}})[0]
+	held := p.claim(&nornv1.ClaimRequest{Queues: []string{"diligent"}, LeaseSeconds: 600})[0] // a busy machine is slow
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
-		for ctx.Err() == nil {
+		for tick := time.Tick(10 * time.Millisecond); ctx.Err() == nil; <-tick { // it leaves the processor to others
 			p.enqueue(&nornv1.TaskSpec{Queue: "passing"})
 			g := p.claim(&nornv1.ClaimRequest{Queues: []string{"passing"}})
 			if len(g) != 1 {
@@ -58,9 +60,10 @@ func diligent(t *testing.T, p *caller) (stop func()) {
 }
 
 // TestSlowConnectionsAreCut: connections that are silent, slow or half open
-// are closed by the time-outs, over real sockets, while others work.
+// are closed by the time-outs, over real sockets, while others work. The limits
+// hold for those others too: they must be long for a busy machine.
 func TestSlowConnectionsAreCut(t *testing.T) {
-	const limit = 300 * time.Millisecond
+	const limit = 3 * time.Second
 	long := frameOf(t, 2, nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "slow", Payload: make([]byte, 100_000)}}})
 	for name, tc := range map[string]struct {
 		greets bool          // says hello first
@@ -93,11 +96,11 @@ func TestSlowConnectionsAreCut(t *testing.T) {
 			n := start(t, c, o)
 			defer stop(t, n)
 			stopWork := diligent(t, connectTLS(t, n, secure))
+			began := time.Now() // before the server's time can begin
 			nc := socket(t, n)
-			began := time.Now()
 			if tc.greets {
-				greet(t, nc)
 				began = time.Now()
+				greet(t, nc)
 			}
 			if _, err := nc.Write(tc.sent); err != nil {
 				t.Fatal(err)
@@ -112,14 +115,15 @@ func TestSlowConnectionsAreCut(t *testing.T) {
 					}
 				}
 			}()
-			if err := nc.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			if err := nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
 				t.Fatal(err)
 			}
-			if answer := until(nc); len(answer) > 200 {
+			answer, err := until(nc)
+			if len(answer) > 200 {
 				t.Errorf("%d bytes came", len(answer))
 			}
-			if took := time.Since(began); took < limit*9/10 || took > 10*time.Second {
-				t.Errorf("the connection lasted %v, the limit is %v", took, limit)
+			if took := time.Since(began); took < limit*9/10 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the connection lasted %v, the limit is %v: %v", took, limit, err)
 			}
 			stopWork()
 			soon(t, "only the worker is left", func() bool { return n.server.Conns() == 1 })
@@ -128,13 +132,14 @@ func TestSlowConnectionsAreCut(t *testing.T) {
 }
 
 // until reads to the end of a connection, however it comes.
-func until(nc net.Conn) (all []byte) {
+func until(nc net.Conn) (all []byte, err error) {
 	b := make([]byte, 4096)
 	for {
-		n, err := nc.Read(b)
+		var n int
+		n, err = nc.Read(b)
 		all = append(all, b[:n]...)
 		if err != nil {
-			return all
+			return all, err
 		}
 	}
 }
@@ -143,7 +148,7 @@ func until(nc net.Conn) (all []byte) {
 // and a task that was granted behind all that is free at once.
 func TestClientThatDoesNotRead(t *testing.T) {
 	c := testConfig(t)
-	c.WriteTimeout = 1500 * time.Millisecond
+	c.WriteTimeout = 5 * time.Second // what is below must have begun by then
 	n := start(t, c, Options{})
 	defer stop(t, n)
 	p := connect(t, n)
@@ -163,7 +168,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	soon(t, "the answers are on their way", func() bool { return n.queued.Load() == 0 })
 	p.enqueue(&nornv1.TaskSpec{Queue: "later"})
 	soon(t, "the connection is cut", func() bool { return n.server.Conns() == 1 })
-	if g := p.claim(&nornv1.ClaimRequest{Queues: []string{"later"}, WaitSeconds: 10}); len(g) != 1 {
+	if g := p.claim(&nornv1.ClaimRequest{Queues: []string{"later"}, WaitSeconds: 30}); len(g) != 1 {
 		t.Error("the task that was claimed for the lost connection is not free")
 	}
 	stopWork()

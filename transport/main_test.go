@@ -151,7 +151,7 @@ func within[T any](t testing.TB, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("nothing came")
 		panic("not reached")
 	}

@@ -62,7 +62,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("TLS state %+v", state)
 	}
 	// A graceful end works through TLS too.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Error(err)

@@ -64,22 +64,26 @@ func Run(outer context.Context, o Options) (v *Verdict, err error) {
 	if err := t.say("1. Walking over every .go file of %s", t.sourceName()); err != nil {
 		return nil, err
 	}
+	// What ended the context says more than what noticed.
+	cause := func(err error) error {
+		if outer.Err() != nil {
+			return fmt.Errorf("demo: %w", outer.Err())
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
 	files, err := t.files(ctx)
 	if err != nil {
-		return nil, err
+		return nil, cause(err)
 	}
 	if t.dir, err = os.MkdirTemp("", "norn-demo-"); err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.cleanUp(err)) }()
 	if err := t.run(ctx, files); err != nil {
-		// What ended the context says more than what noticed.
-		if cause := context.Cause(ctx); outer.Err() != nil {
-			err = fmt.Errorf("demo: %w", outer.Err())
-		} else if cause != nil {
-			err = cause
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	return &t.verdict, t.verdict.Check()
 }

@@ -29,7 +29,7 @@ func startNode(t *testing.T, dir, listen string) *node.Node {
 
 func stopNode(t *testing.T, n *node.Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		t.Error(err)

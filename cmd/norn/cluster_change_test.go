@@ -36,7 +36,7 @@ func TestTheLastNodeCannotGo(t *testing.T) {
 }
 
 func TestNothingToRebalanceOrRecover(t *testing.T) {
-	if r := decode[changeJSON](t, "cluster", "rebalance", "--wait", "1m"); r.Changed || r.Copies != 0 {
+	if r := decode[changeJSON](t, "cluster", "rebalance", "--wait", "2m"); r.Changed || r.Copies != 0 {
 		t.Errorf("got %+v", r)
 	}
 	refused(t, 2, "moves nearly every copy", "cluster", "rebalance", "--fresh")

@@ -10,6 +10,7 @@ import (
 // wiped and joins again under its name, and another does not answer for a while.
 // In the end every task is on every node. NORN_TEST_TASKS says how many.
 func TestClusterSurvives(t *testing.T) {
+	thorough(t)
 	tasks := number("NORN_TEST_TASKS", 6000)
 	began := time.Now()
 	step := func(what string) { t.Logf("%5.1fs %s", time.Since(began).Seconds(), what) }

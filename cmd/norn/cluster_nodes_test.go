@@ -62,13 +62,13 @@ func TestOperators(t *testing.T) {
 	d := startDev(t, "--nodes", "4", "--data", dir, "--base-port", fmt.Sprint(base), "--partitions", "8").ready(t)
 	o := operator{t, to(d.rows[0][1])}
 	eventually(t, "all are members", func() bool { return o.state("n2")+o.state("n3")+o.state("n4") == "upupup" })
-	o.run(0, "rebalance", "--wait", "1m") // nothing to do but to wait
+	o.run(0, "rebalance", "--wait", "2m") // nothing to do but to wait
 	if r := nornWith(t, strings.Repeat("x\n", 100), to(d.rows[1][1]), "task", "enqueue", "-q", "q", "--lines", "-"); r.code != 0 {
 		t.Fatalf("got %+v", r)
 	}
 	o.whole(24)
 
-	o.run(0, "leave", "n4", "--wait", "1m")
+	o.run(0, "leave", "n4", "--wait", "2m")
 	if s := o.state("n4"); s != "removed" && s != "" {
 		t.Errorf("n4 is %s", s)
 	}
@@ -83,7 +83,7 @@ func TestOperators(t *testing.T) {
 	o.run(4, "repair")
 	o.run(5, "leave", "n3")
 	o.run(5, "replace", "n3", "n4")
-	o.run(0, "remove", "n3", "--wait", "1m")
+	o.run(0, "remove", "n3", "--wait", "2m")
 	o.whole(16)
 
 	o.run(0, "destroy", "--yes")

@@ -24,8 +24,12 @@ import (
 
 // The tests run the program itself: what scripts see is what is tested.
 
-// patience is how long anything may take on a busy machine.
-const patience = 60 * time.Second
+// patience is how long anything may take on a busy machine; commands that wait
+// themselves have longer.
+const (
+	patience       = 60 * time.Second
+	patientCommand = 3 * patience
+)
 
 // built is where TestMain puts the program, and the server most tests share.
 type built struct {
@@ -196,7 +200,7 @@ func norn(t *testing.T, args ...string) result { return nornWith(t, "", nil, arg
 // nornWith has standard input, and more environment.
 func nornWith(t *testing.T, in string, env []string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patientCommand)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, the.norn, args...)
 	cmd.Env = environment(append([]string{"NORN_ADDR=" + the.server.addr}, env...)...)

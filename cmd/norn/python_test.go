@@ -80,9 +80,9 @@ func TestPython(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".py")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, python, "-W", "error", "-m", "unittest", "-v", name)
+			cmd := exec.CommandContext(ctx, python, "-W", "error::ResourceWarning", "-m", "unittest", "-v", name)
 			cmd.Env, cmd.WaitDelay = env, time.Second
 			out, err := cmd.CombinedOutput()
 			if err != nil || !regexp.MustCompile(`(?m)^Ran [1-9]\d* tests? in `).Match(out) {

@@ -132,7 +132,7 @@ func TestTwoSignals(t *testing.T) {
 // TestStopLetsWaitersGo stops a server while a claim waits on it.
 func TestStopLetsWaitersGo(t *testing.T) {
 	s := ownServer(t, t.TempDir())
-	c, err := client.Dial(t.Context(), []string{s.addr}, client.WithTimeout(time.Second))
+	c, err := client.Dial(t.Context(), []string{s.addr}, client.WithTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +150,12 @@ func TestStopLetsWaitersGo(t *testing.T) {
 		return strings.Contains(metrics(t, s), "norn_requests_waiting 1\n")
 	})
 	began := time.Now()
-	if code, err := s.end(syscall.SIGINT); code != 0 || err != nil || time.Since(began) > 8*time.Second {
-		t.Errorf("exit %d, %v, after %s:\n%s", code, err, time.Since(began), s.log.String())
+	if code, err := s.end(syscall.SIGINT); code != 0 || err != nil {
+		t.Errorf("exit %d, %v:\n%s", code, err, s.log.String())
+	}
+	// Those that do not go are cut off after ten seconds.
+	if took := time.Since(began); timed() && took > 8*time.Second {
+		t.Errorf("it took %v:\n%s", took, s.log.String())
 	}
 	cancel()
 	<-waited
@@ -212,7 +216,7 @@ func certificate(t *testing.T) (cert, key string) {
 func TestTLS(t *testing.T) {
 	cert, key := certificate(t)
 	s := ownServer(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert)
-	env := []string{"NORN_ADDR=" + s.addr, "NORN_TIMEOUT=2s", "NORN_TLS_CA=" + cert}
+	env := []string{"NORN_ADDR=" + s.addr, "NORN_TLS_CA=" + cert}
 	if r := nornWith(t, "", env, "task", "count", "-o", "jsonl", "--tls-cert", cert, "--tls-key", key); r.code != 0 {
 		t.Errorf("with a certificate: %+v", r)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/client"
 )
@@ -52,7 +53,7 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 		}
 	}
 	const n = 100
-	before := countSyncs(out.String())
+	before, began := countSyncs(out.String()), time.Now()
 	for range n {
 		enqueue()
 	}
@@ -60,8 +61,8 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 	<-ended
 	got := countSyncs(out.String()) - before
 	// An enqueue must not share its sync with the next one, for that one is not
-	// sent yet.
-	if got < n || got > n+10 {
+	// sent yet. The node itself may have something to write now and then.
+	if got < n || got > n+10+int(5*time.Since(began).Seconds()) {
 		t.Fatalf("%d syncs for %d sequential enqueues:\n%s", got, n, tail(out.String()))
 	}
 	t.Logf("%d syncs for %d sequential enqueues", got, n)

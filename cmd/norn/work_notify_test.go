@@ -21,7 +21,12 @@ type manager struct {
 
 func newManager(t *testing.T) *manager {
 	t.Helper()
-	m := &manager{path: filepath.Join(t.TempDir(), "notify"), said: make(chan string, 1000)}
+	dir, err := os.MkdirTemp("", "n") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m := &manager{path: filepath.Join(dir, "s"), said: make(chan string, 1000)}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)

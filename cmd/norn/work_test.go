@@ -68,7 +68,7 @@ func startWork(t *testing.T, queue, script string) (cmd *exec.Cmd, out *buffer, 
 	id = enqueue(t, "-q", queue, "x")
 	running := filepath.Join(t.TempDir(), "running")
 	out = &buffer{}
-	cmd = exec.Command(the.norn, "work", "-q", queue, "--lease", "4s", "--", "sh", "-c", "touch "+running+"; "+script)
+	cmd = exec.Command(the.norn, "work", "-q", queue, "--lease", "20s", "--", "sh", "-c", "touch "+running+"; "+script)
 	cmd.Env = environment("NORN_ADDR=" + the.server.addr)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {

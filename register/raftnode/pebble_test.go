@@ -38,7 +38,7 @@ func (d *onDisk) openStore(i int) store.Store {
 
 func (d *onDisk) start(i int) {
 	n, err := raftnode.Open(raftnode.Config{
-		Group: group.Config{Self: d.self(i), Heartbeat: 20 * time.Millisecond, Stable: 50 * time.Millisecond},
+		Group: group.Config{Self: d.self(i), Heartbeat: 100 * time.Millisecond, Stable: 50 * time.Millisecond},
 		Store: d.stores[i], Network: d.net.Port(d.self(i).Node),
 	})
 	if err != nil {

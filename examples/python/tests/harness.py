@@ -11,7 +11,7 @@ from norn import errors, pb, wire
 
 ADDR = os.environ["NORN_ADDR"]
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PATIENCE = 30  # seconds that anything may take on a busy machine
+PATIENCE = 60  # seconds that anything may take on a busy machine
 
 _queues = iter(range(1, 1 << 30))
 

@@ -32,7 +32,7 @@ class Flow(Case):
         start = time.monotonic()
         waits.cancel()
         self.fails("CANCELLED", waits.result)
-        self.assertLess(time.monotonic(), start + 10)
+        self.assertLess(time.monotonic(), start + PATIENCE)
         self.client.enqueue(self.q)
         self.one()  # nobody else took it
 
@@ -73,8 +73,8 @@ class Flow(Case):
 
     def test_deadline(self):
         start = time.monotonic()
-        self.assertEqual(self.client.claim([self.q], wait=PATIENCE, timeout=0.4), [])  # the wait makes room for the answer
-        self.assertLess(time.monotonic(), start + 10)
+        self.assertEqual(self.client.claim([self.q], wait=PATIENCE, timeout=3), [])  # the wait makes room for the answer
+        self.assertLess(time.monotonic(), start + PATIENCE)
         r = Raw(self)
         r.send(struct.pack(">IQHI", 14, 7, wire.DEADLINE | pb.METHOD_COUNT, 0))
         request, method, e = r.error()
@@ -83,7 +83,7 @@ class Flow(Case):
 
     def test_nobody_waits_for_ever(self):
         connection = self.client.connection()
-        pending = connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE), norn.clock() + 0.3)
+        pending = connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE), norn.clock() + 2)
         self.taken_up()
         kept, wire._GRACE = wire._GRACE, PATIENCE
         try:
@@ -162,20 +162,20 @@ class Reconnect(Case):
         proxy = Proxy(self, pb.METHOD_ENQUEUE, times=1000)
         # The end may come before an attempt or in it; the outcome is unknown either way.
         kinds = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
-        e = self.fails(kinds, self.make(proxy.addr).enqueue, self.q, timeout=0.5, unknown=True)
+        e = self.fails(kinds, self.make(proxy.addr).enqueue, self.q, timeout=5, unknown=True)
         self.assertIn("unknown", str(e))
         self.assertEqual(self.client.count(self.q).total.total, 1)
 
     def test_silence(self):
         proxy = Proxy(self, pb.METHOD_ENQUEUE, times=1000, silent=True)
-        self.fails("DEADLINE_EXCEEDED", self.make(proxy.addr).enqueue, self.q, timeout=0.3, unknown=True)
+        self.fails("DEADLINE_EXCEEDED", self.make(proxy.addr).enqueue, self.q, timeout=3, unknown=True)
         reads = Proxy(self, pb.METHOD_COUNT, times=1000, silent=True)
-        self.fails("DEADLINE_EXCEEDED", self.make(reads.addr, timeout=0.3).count, self.q)
+        self.fails("DEADLINE_EXCEEDED", self.make(reads.addr, timeout=2).count, self.q)
 
     def test_a_dead_node_is_passed_over(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:
             dead = "127.0.0.1:%d" % closed.getsockname()[1]
-        self.fails("UNAVAILABLE", self.make(dead, timeout=0.3).count, self.q)
+        self.fails("UNAVAILABLE", self.make(dead, timeout=2).count, self.q)
         client = self.make(dead, ADDR)
         client.enqueue(self.q)
         self.assertEqual(client.count(self.q).total.total, 1)
@@ -183,7 +183,7 @@ class Reconnect(Case):
     def test_a_silent_connection_is_asked(self):
         kept = wire._IDLE
         try:
-            wire._IDLE = 0.2
+            wire._IDLE = 2
             client = self.make()
             connection = client.connection()
             self.eventually(lambda: next(connection._numbers) > 3)  # pings have been sent
@@ -200,7 +200,7 @@ class Secured(Case):
     """A server with TLS and a token."""
 
     def make(self, **options):
-        options = {"tls": ssl.create_default_context(cafile=os.environ["NORN_TLS_CA"]), "auth_token": os.environ["NORN_AUTH_TOKEN"], "timeout": 10, **options}
+        options = {"tls": ssl.create_default_context(cafile=os.environ["NORN_TLS_CA"]), "auth_token": os.environ["NORN_AUTH_TOKEN"], "timeout": PATIENCE, **options}
         return super().make(os.environ["NORN_TLS_ADDR"], **options)
 
     def test_it_works(self):
@@ -217,8 +217,8 @@ class Secured(Case):
     def test_strangers(self):
         self.fails("UNAUTHENTICATED", self.make(auth_token="wrong").status)
         self.fails("UNAUTHENTICATED", self.make(auth_token="").status)
-        self.fails("UNAVAILABLE", self.make(tls=None, timeout=0.5).status)
-        self.fails("UNAVAILABLE", self.make(tls=ssl.create_default_context(), timeout=0.5).status)
+        self.fails("UNAVAILABLE", self.make(tls=None, timeout=3).status)
+        self.fails("UNAVAILABLE", self.make(tls=ssl.create_default_context(), timeout=3).status)
 
 
 class Programs(Case):
@@ -276,7 +276,7 @@ class Programs(Case):
 
     def test_renewal_and_loss(self):
         long = self.client.enqueue(self.q).id
-        p = self.worker("--lease", "1", "--", "sleep", "1.5")
+        p = self.worker("--lease", "4", "--", "sleep", "6")
         self.eventually(lambda: self.state(long) == tasks.STATE_COMPLETED)
         self.assertEqual(len(self.client.get(long).claims), 1)  # it held its claim all the time
         doomed = self.client.enqueue(self.q)
@@ -300,9 +300,9 @@ class Programs(Case):
     def test_one_renewal_for_all(self):
         proxy = Proxy(self, pb.METHOD_RENEW, times=0)
         ids = [self.client.enqueue(self.q).id for _ in range(8)]
-        self.worker("--addr", proxy.addr, "--lease", "1", "--slots", "8", "--", "sleep", "1.5")
+        self.worker("--addr", proxy.addr, "--lease", "4", "--slots", "8", "--", "sleep", "6")
         self.eventually(lambda: all(self.state(i) == tasks.STATE_COMPLETED for i in ids))
-        # Eight claims for 1.5 s with renewals every 0.3 s or so; each by itself would be forty.
+        # Eight claims for 6 s with renewals every 1.2 s or so; each by itself would be forty.
         self.assertTrue(1 <= proxy.seen <= 10, proxy.seen)
         self.assertEqual([len(self.client.get(i).claims) for i in ids], [1] * 8)
 
@@ -310,7 +310,7 @@ class Programs(Case):
         with tempfile.TemporaryDirectory() as home:
             task = self.client.enqueue(self.q).id
             # The shell is not frozen with its worker: it prints on.
-            p = self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch ended; exit 1' TERM; while :; do echo x; sleep 0.02; done" % home)
+            p = self.worker("--lease", "4", "--", "sh", "-c", "cd %s; trap 'touch ended; exit 1' TERM; while :; do echo x; sleep 0.02; done" % home)
             self.eventually(lambda: len(self.lines(task)) > 2)
             p.send_signal(signal.SIGSTOP)
             try:
@@ -328,7 +328,7 @@ class Programs(Case):
     def test_cancel_ends_the_whole_group(self):
         with tempfile.TemporaryDirectory() as home:
             task = self.client.enqueue(self.q).id
-            self.worker("--lease", "1", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; echo $$ > shell; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
+            self.worker("--lease", "4", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; echo $$ > shell; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
             self.eventually(lambda: self.content(home, "pid"))
             pids = [int(self.content(home, name)) for name in ("pid", "shell")]
             self.client.cancel([task])
@@ -345,7 +345,7 @@ class Programs(Case):
         p = self.worker("--", "sleep", "60")
         self.eventually(lambda: self.state(task) == tasks.STATE_CLAIMED)
         p.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        time.sleep(2)
         self.assertEqual(self.state(task), tasks.STATE_CLAIMED)  # the first one lets it finish
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(PATIENCE), 0)

@@ -242,7 +242,7 @@ class Queues(Control):
         self.assertEqual(self.client.get(self.add()).max_attempts, 3)
         self.assertEqual(self.one().lease, 7)
         self.add()
-        self.fails("OVERLOADED", self.client.enqueue, self.q, timeout=0.2)
+        self.fails("OVERLOADED", self.client.enqueue, self.q, timeout=3)
         second = self.client.set_queue(self.q, max_tasks=0, if_version=first.version)
         self.assertGreater(second.version, first.version)
         self.assertEqual((second.settings.lease_seconds, second.settings.max_tasks, second.count.total), (7, 0, 2))

@@ -79,7 +79,7 @@ class Tasks(Case):
                 ("level", pb.METHOD_ENQUEUE, pb.EnqueueRequest(tasks=[tasks.TaskSpec(queue=self.q)], durability=pb.Durability(level=9)))):
             with self.subTest(name):
                 self.fails("INVALID_ARGUMENT", call, method, message)
-        e = self.fails("UNAVAILABLE", self.client.enqueue, self.q, timeout=0.2, durability=pb.Durability(level=pb.WRITE_LEVEL_COUNT, copies=2))
+        e = self.fails("UNAVAILABLE", self.client.enqueue, self.q, timeout=3, durability=pb.Durability(level=pb.WRITE_LEVEL_COUNT, copies=2))
         self.assertEqual(e.guarantee, "durable copies")
         self.fails("NOT_FOUND", self.client.get, self.client.new_id())
         self.fails("NOT_FOUND", self.client.log, self.client.new_id())
@@ -97,11 +97,11 @@ class Tasks(Case):
 
     def test_later(self):
         start = time.time()
-        task = self.client.get(self.client.enqueue(self.q, delay=0.4).id)
+        task = self.client.get(self.client.enqueue(self.q, delay=5).id)
         self.assertEqual(task.state, tasks.STATE_SCHEDULED)
         self.assertEqual(self.client.claim([self.q]), [])
-        self.assertEqual(self.one(wait=10).task.id, task.id)
-        self.assertGreaterEqual(time.time(), start + 0.4)
+        self.assertEqual(self.one(wait=PATIENCE).task.id, task.id)
+        self.assertGreaterEqual(time.time(), start + 5)
 
     def test_reading(self):
         specs = [self.client.spec(self.q, b"%d" % i) for i in range(25)]
@@ -223,7 +223,7 @@ class Claims(Case):
         self.assertEqual((task.state, task.result, [u.seq for u in task.updates]), (tasks.STATE_COMPLETED, b"result", [0, 1, 2, 3, 4]))
 
     def test_fail(self):
-        self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=2, initial_seconds=0.1, jitter=0.001))
+        self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=2, initial_seconds=3, jitter=0.001))
         first = self.one()
         self.assertEqual(self.client.fail(first, "boom"), tasks.STATE_SCHEDULED)
         self.assertEqual(self.client.fail(first, "boom"), self.client.get(first.id).state)  # a repetition
