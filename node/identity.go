@@ -64,6 +64,7 @@ type directory struct {
 	self     register.Member
 	cluster  register.Cluster // zero before it has joined
 	boot     uint64           // starts, this one included
+	restored *restored        // nil: it was not made from a snapshot at this start
 }
 
 // joins tells whether the directory waits to be let into a cluster; then it has
@@ -91,6 +92,9 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 	}
 	if len(cfg.Join) > 0 {
 		return openJoining(cfg, path)
+	}
+	if cfg.RestoreFrom != "" {
+		return restore(cfg, open)
 	}
 	var cluster register.Cluster
 	_, _ = rand.Read(cluster.ID[:])

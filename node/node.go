@@ -80,6 +80,7 @@ type Node struct {
 	running   sync.WaitGroup // everything but loop and syncer
 	pipeline  sync.WaitGroup // loop and syncer
 	joining   sync.WaitGroup // the wait to be let into a cluster
+	copying   sync.WaitGroup // snapshots of the register
 	failed    chan struct{}  // closed by the first fatal error
 	failOnce  sync.Once
 	failure   error
@@ -125,6 +126,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if err := n.force(); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close(), n.dir.close())
 	}
+	n.sayRestored()
 	n.members = newMembership(n)
 	if !n.dir.joins() {
 		if err := n.begin(n.ctx); err != nil {
@@ -150,6 +152,9 @@ func (n *Node) begin(ctx context.Context) error {
 	n.members.begin()
 	n.pipeline.Go(func() { n.loop(ctx) })
 	n.pipeline.Go(n.syncer)
+	if n.cfg.SnapshotEvery > 0 {
+		n.copying.Go(func() { n.copyRegister(ctx) })
+	}
 	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
 		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data)
 	return nil
@@ -252,6 +257,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.cancel()
 	n.joining.Wait()
 	n.pipeline.Wait()
+	n.copying.Wait()
 	err = errors.Join(err, n.members.close())
 	n.running.Wait()
 	if n.Alive() == nil { // a failed store is not touched again

@@ -98,38 +98,3 @@ func First(c Cluster, self Node) State {
 	}
 	return s
 }
-
-// EpochJump is what a restore or a forced restart adds to every epoch, so that
-// nothing of the life before, known here or not, is ahead (design 7.1).
-const EpochJump = 1 << 20
-
-// Restored is the state with which a cluster goes on after its register was
-// restored from a backup or forced to restart without its majority: a new
-// generation, every epoch far ahead and led by nobody, and self alone. The
-// other nodes count as removed: what they bring back joins as a zombie's.
-func (s State) Restored(self Node) State {
-	s.Generation++
-	s.Revision++
-	s.Cells = slices.Clone(s.Cells)
-	for i := range s.Cells {
-		c := &s.Cells[i]
-		c.Epoch += EpochJump
-		c.Leader, c.Nonce = Member{}, 0
-	}
-	s.Nodes = slices.Clone(s.Nodes)
-	at, found := s.node(self.Member)
-	if found {
-		self.Version = s.Nodes[at].Version
-		s.Nodes = slices.Delete(s.Nodes, at, at+1)
-	}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Status != Removed {
-			n.Status, n.Version, n.Changed = Removed, n.Version+1, s.Revision
-		}
-	}
-	at, _ = s.node(self.Member)
-	self.Version, self.Changed, self.Status = self.Version+1, s.Revision, Active
-	s.Nodes = slices.Insert(s.Nodes, at, self)
-	s.Members = members(s.Nodes)
-	return s
-}

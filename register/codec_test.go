@@ -130,7 +130,11 @@ func TestRestoredLeavesNothingAhead(t *testing.T) {
 		if old, _ := n.Find(b); old.Status != Removed {
 			t.Fatalf("the other node is %v", old.Status)
 		}
-		if s.Generation != 0 || s.Cells[1].Epoch != 7 || s.Nodes[1].Status != Active {
+		r := s.Rebuilt(Node{Member: self}, 4)
+		if r.Generation != 4 || r.Cells[1].Epoch != 7+4<<20 || !reflect.DeepEqual(r.Cells[1].Cohort, []Member{self}) || r.Cells[1].Leader != (Member{}) {
+			t.Fatalf("rebuilt: generation %d, cell %+v", r.Generation, r.Cells[1])
+		}
+		if s.Generation != 0 || s.Cells[1].Epoch != 7 || len(s.Cells[1].Cohort) != 2 || s.Nodes[1].Status != Active {
 			t.Fatal("the state before was written")
 		}
 	}

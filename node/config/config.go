@@ -87,6 +87,25 @@ type Config struct {
 	// Default none: no queue can ask for it. Nodes may share one.
 	ArchiveDir string
 
+	// SnapshotTo is a second place for snapshots of the register (queue settings,
+	// schedules, members): a directory, better one on another machine, or
+	// s3://BUCKET/PREFIX (docs/backup.md). The register's leader writes there, so it
+	// is to be the same on all nodes. Default none: then losing all nodes loses the
+	// settings and schedules too.
+	SnapshotTo string
+	// SnapshotEvery is between two snapshots of a register that has changed, in
+	// SnapshotTo and in the data directory. Default 5m: what was set since is lost
+	// with all nodes. 0: none are made.
+	SnapshotEvery time.Duration
+	// SnapshotKeep is how many stay in SnapshotTo. Default 288: a day at 5m.
+	SnapshotKeep int
+	// RestoreFrom is where a node with an empty data directory finds the snapshot
+	// from which it begins the cluster anew: what SnapshotTo was, or one snapshot in
+	// it. Default none. It does nothing where there is a directory already. Danger:
+	// only when all nodes are lost, and for one node; the others join it. The tasks
+	// are not in it: they are where the old nodes' disks are.
+	RestoreFrom string
+
 	// MaxPayload is the largest payload in bytes. Default 1 MiB, at most 16 MiB.
 	// Memory: a node may hold MaxInbox of them at once. Better: store large
 	// things elsewhere and enqueue a reference.
@@ -219,6 +238,7 @@ func Default() *Config {
 		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713", Weight: 100,
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
+		SnapshotEvery: 5 * time.Minute, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,

@@ -323,3 +323,27 @@ func FuzzYAML(f *testing.F) {
 		}
 	})
 }
+
+// TestSnapshots checks where snapshots go and come from.
+func TestSnapshots(t *testing.T) {
+	_, err := Load(Sources{Flags: map[string]string{
+		"snapshot-to": "s3://key:secret@bucket", "restore-from": "ftp://x", "join": "n1:7712", "snapshot-every": "100ms", "snapshot-keep": "0",
+	}})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"snapshot-to: objects: not an address", "restore-from: objects: not an address", "restore-from, join: a restore begins a cluster anew",
+		"snapshot-every: 100ms is not between 1s and 24h", "snapshot-keep: 0 is not between",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing: %s\nin: %v", want, err)
+		}
+	}
+	if _, err = Load(Sources{Flags: map[string]string{"snapshot-to": "s3://bucket/prefix", "snapshot-every": "0s"}}); err == nil || !strings.Contains(err.Error(), "nothing is ever written") {
+		t.Errorf("a place and no interval: %v", err)
+	}
+	if _, err = Load(Sources{Flags: map[string]string{"snapshot-to": "/mnt/backup", "restore-from": "s3://bucket"}}); err != nil {
+		t.Error(err)
+	}
+}

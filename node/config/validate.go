@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 )
@@ -48,6 +49,7 @@ func (c *Config) Validate() error {
 	lasts(&p, "dead-retention", c.DeadRetention, 0, longestRetention)
 	p.add(c.CollectInterval != 0 && (c.CollectInterval < time.Second || c.CollectInterval > 24*time.Hour), "collect-interval: %s is not between 1s and 24h, nor 0", formatDuration(c.CollectInterval))
 	p.add(c.RetentionPolicy == "archive" && c.ArchiveDir == "", "retention-policy: archive needs archive-dir")
+	c.checkSnapshots(&p)
 	c.checkLimits(&p)
 	c.checkTimes(&p)
 	p.add(c.DiskStop < 0 || c.DiskReserve < c.DiskStop, "disk-reserve: %s is less than disk-stop (%s); the server would stop before it refuses", c.DiskReserve, c.DiskStop)
@@ -64,6 +66,23 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(p...)
+}
+
+// checkSnapshots checks where snapshots go and come from.
+func (c *Config) checkSnapshots(p *problems) {
+	for _, a := range []struct{ name, address string }{{"snapshot-to", c.SnapshotTo}, {"restore-from", c.RestoreFrom}} {
+		if a.address != "" {
+			s, err := objects.Open(a.address)
+			p.add(err != nil, "%s: %w", a.name, err)
+			if err == nil {
+				_ = s.Close() // it has done nothing yet
+			}
+		}
+	}
+	p.add(c.SnapshotEvery != 0 && (c.SnapshotEvery < time.Second || c.SnapshotEvery > 24*time.Hour), "snapshot-every: %s is not between 1s and 24h, nor 0", formatDuration(c.SnapshotEvery))
+	p.add(c.SnapshotTo != "" && c.SnapshotEvery == 0, "snapshot-to: nothing is ever written there with snapshot-every 0")
+	between(p, "snapshot-keep", c.SnapshotKeep, 1, 100_000)
+	p.add(c.RestoreFrom != "" && len(c.Join) > 0, "restore-from, join: a restore begins a cluster anew, and joining enters one that is there; give restore-from to one node and have the others join it")
 }
 
 func (c *Config) checkAddresses(p *problems) {

@@ -73,8 +73,7 @@ func write(b store.Writer, s register.State, self register.Member, index, term, 
 }
 
 // Export gives the register as the member in v has it, with everything in its
-// log, committed or not: what a backup holds, and what a forced restart goes
-// on from. It returns ErrNotFormatted when there is none.
+// log, committed or not: what a forced restart goes on from. It returns ErrNotFormatted when there is none.
 func Export(v store.View) (register.State, error) {
 	_, _, p, err := replayed(v)
 	return p.state, err
@@ -95,12 +94,11 @@ func replayed(v store.View) (meta, *disk, replica, error) {
 	return m, d, p, nil
 }
 
-// Restore writes the beginning of a group of one from a backed-up state, as
-// cluster id: epochs jump, the generation rises and self is the only member
-// (design 7.1). It returns ErrFormatted when the view holds a group.
-func Restore(v store.View, b store.Writer, s register.State, id register.UUID, self register.Node) error {
-	s.Cluster.ID = id
-	return Begin(v, b, s.Restored(self), self.Member)
+// Restore writes the beginning of a group of one from a backed-up state, in a
+// generation that there never was: see register.State.Rebuilt. It returns
+// ErrFormatted when the view holds a group.
+func Restore(v store.View, b store.Writer, s register.State, generation uint64, self register.Node) error {
+	return Begin(v, b, s.Rebuilt(self, generation), self.Member)
 }
 
 // Force makes the member in v a group of one, with what its own log holds: the

@@ -240,13 +240,13 @@ func TestARestoredBackupIsAnotherLife(t *testing.T) {
 	s = newSim(t, 19)
 	other := s.add(s.name(2))
 	var b storeBatch
-	if err := Restore(other.store, &b, state, register.UUID{9}, register.Node{Member: other.self}); err != nil {
+	if err := Restore(other.store, &b, state, 3, register.Node{Member: other.self}); err != nil {
 		t.Fatal(err)
 	}
 	other.store.Commit(&b)()
 	other.start()
 	got := s.do(other, register.Request{}).State
-	if got.Cluster.ID != (register.UUID{9}) || got.Generation != 1 || got.Cells[0].Epoch != register.EpochJump || got.Values["v"].Version != 1 {
+	if got.Cluster.ID != state.Cluster.ID || got.Generation != 3 || got.Cells[0].Epoch != 3*register.EpochJump || got.Values["v"].Version != 1 {
 		t.Fatalf("restored %+v", got)
 	}
 	s.do(other, value("v", 1, nil))

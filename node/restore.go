@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/internal/objects"
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/raftnode"
+	"github.com/norn-dev/norn/register/snapshots"
+)
+
+// restoreTime bounds the reading of a snapshot: 512 MiB at 5 MB/s.
+const restoreTime = 2 * time.Minute
+
+// restored is what a directory was made from.
+type restored struct {
+	from       snapshots.Header
+	generation uint64
+	passed     []error // newer snapshots that are damaged
+}
+
+// restore makes a directory from a snapshot of the register: the beginning of the
+// cluster's next generation, with this node alone (design 10).
+func restore(cfg *config.Config, open openStore) (*directory, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
+	defer cancel()
+	place, name := snapshots.Split(cfg.RestoreFrom)
+	in, err := objects.Open(place)
+	if err != nil {
+		return nil, fmt.Errorf("restore-from: %w", err)
+	}
+	defer func() { _ = in.Close() }() // what was read counts
+	s, passed, err := snapshots.Latest(ctx, in, name)
+	if err != nil {
+		return nil, fmt.Errorf("restore-from: %s: %w", cfg.RestoreFrom, err)
+	}
+	if core.Destroyed(&s.State) {
+		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
+	}
+	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
+	_, _ = rand.Read(d.self.Incarnation[:])
+	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)
+	}
+	d.restored = &restored{s.Header, generation, passed}
+	err = d.format(cfg, open, func() error {
+		return raftnode.Restore(d.register, s.State, generation, record(cfg, d.self, cfg.PeerListen))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// sayRestored logs what the directory was made from.
+func (n *Node) sayRestored() {
+	r := n.dir.restored
+	if r == nil {
+		if n.cfg.RestoreFrom != "" && !n.dir.joins() {
+			n.log.Info("restore.ignored", "data", n.cfg.Data, "meaning", "the data directory is in use already: nothing is restored")
+		}
+		return
+	}
+	for _, err := range r.passed {
+		n.log.Warn("restore.passed_over", "error", err, "meaning", "a newer snapshot is damaged: what was set since the one before is lost")
+	}
+	n.log.Warn("restore.done", "snapshot", r.from.Name(), "taken_at", r.from.TakenAt, "age", time.Since(r.from.TakenAt).Round(time.Second), "generation", r.generation,
+		"meaning", "the cluster begins anew with its settings of then and without tasks; start the other nodes with --join to this one, those with their old disks too: they hand over the tasks they have")
+}

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/internal/objects"
+	"github.com/norn-dev/norn/internal/objects/objectstest"
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/snapshots"
+)
+
+// openPlace opens where a test keeps snapshots.
+func openPlace(t *testing.T, address string) objects.Store {
+	t.Helper()
+	in, err := objects.Open(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() })
+	return in
+}
+
+// backedUp waits until a place has a snapshot of all that a node knows.
+func backedUp(t *testing.T, n *Node, address string) {
+	t.Helper()
+	in := openPlace(t, address)
+	eventually(t, "a snapshot of the newest state", func() bool {
+		all, err := snapshots.List(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := n.members.group.Load().State()
+		return len(all) > 0 && all[len(all)-1].Revision == state.Revision && all[len(all)-1].Generation == state.Generation
+	})
+}
+
+// backupConfig is of a node that makes snapshots all the time.
+func backupConfig(t *testing.T, name, address string, seeds ...*Node) *config.Config {
+	c := joinConfig(t, name, seeds...)
+	c.Partitions, c.SnapshotTo, c.SnapshotEvery = 4, address, 20*time.Millisecond
+	return c
+}
+
+// restoreConfig is of a node that begins from a snapshot.
+func restoreConfig(t *testing.T, name, address string) *config.Config {
+	c := joinConfig(t, name)
+	c.RestoreFrom = address
+	return c
+}
+
+func setNote(t *testing.T, n *Node, queue, note string) {
+	t.Helper()
+	through(t, n, nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: queue, Fields: []string{"note"}, Settings: &nornv1.QueueSettings{Note: note}}, &nornv1.QueuesReply{})
+}
+
+func noteOf(t *testing.T, n *Node, queue string) string {
+	t.Helper()
+	for _, q := range through(t, n, nornv1.Method_METHOD_QUEUES, &nornv1.QueuesRequest{}, &nornv1.QueuesReply{}).Queues {
+		if q.Name == queue {
+			return q.Settings.GetNote()
+		}
+	}
+	return ""
+}
+
+// tokenOf runs one task of a queue to its claim.
+func tokenOf(t *testing.T, n *Node, queue string) uint64 {
+	t.Helper()
+	through(t, n, nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: queue}}}, &nornv1.EnqueueReply{})
+	var grants []*nornv1.Grant
+	eventually(t, "a claim", func() bool {
+		grants = through(t, n, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{queue}, MaxTasks: 1}, &nornv1.ClaimReply{}).Grants
+		return len(grants) > 0
+	})
+	return grants[0].Token
+}
+
+// TestAClusterBeginsAnewFromASnapshot: the only node is lost; an empty directory
+// that is told where snapshots are has the settings again by itself, takes tasks
+// and hands them out under higher tokens, lets others join, and writes snapshots
+// of its own. Told the same at its next start it restores nothing, and a second
+// restore is another generation.
+func TestAClusterBeginsAnewFromASnapshot(t *testing.T) {
+	objectstest.Login(t)
+	for name, address := range map[string]string{"directory": filepath.Join(t.TempDir(), "snapshots"), "s3": objectstest.Serve(t).Address("norn")} {
+		t.Run(name, func(t *testing.T) {
+			lost := start(t, backupConfig(t, "n1", address), Options{})
+			setNote(t, lost, "mail", "of before")
+			before := tokenOf(t, lost, "mail")
+			backedUp(t, lost, address)
+			cluster := lost.cluster.ID
+			backedUp(t, lost, filepath.Join(lost.cfg.Data, snapshotsDir))
+			stop(t, lost)
+
+			c := restoreConfig(t, "r1", address)
+			c.SnapshotTo, c.SnapshotEvery = address, 20*time.Millisecond
+			for range 2 {
+				n := start(t, c, Options{})
+				if n.cluster.ID != cluster || n.cluster.Partitions != 4 {
+					t.Errorf("cluster %v of %d partitions, want %v of 4", n.cluster.ID, n.cluster.Partitions, cluster)
+				}
+				if got := noteOf(t, n, "mail"); got != "of before" {
+					t.Errorf("the settings of the queue are %q", got)
+				}
+				if after := tokenOf(t, n, "other"); after>>32 < before>>32+register.EpochJump {
+					t.Errorf("token %x after %x", after, before)
+				}
+				if g := n.members.generation(); g != 1 {
+					t.Errorf("generation %d", g)
+				}
+				backedUp(t, n, address)
+				stop(t, n)
+			}
+			again := start(t, restoreConfig(t, "r2", address), Options{})
+			second := start(t, joinConfig(t, "r3", again), Options{})
+			full(t, second, 2)
+			if got := noteOf(t, second, "mail"); got != "of before" {
+				t.Errorf("through a node that has joined the settings are %q", got)
+			}
+			if g := second.members.generation(); g != 2 {
+				t.Errorf("the second restore is generation %d", g)
+			}
+			stop(t, second)
+			stop(t, again)
+		})
+	}
+}
+
+// TestRestoreRefuses: what cannot be restored from is no reason to begin with
+// nothing.
+func TestRestoreRefuses(t *testing.T) {
+	full := filepath.Join(t.TempDir(), "full")
+	n := start(t, backupConfig(t, "n1", full), Options{})
+	backedUp(t, n, full)
+	stop(t, n)
+	all, err := snapshots.List(t.Context(), openPlace(t, full))
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	newest := all[len(all)-1].Name
+	refused := func(what, from, says string) {
+		t.Helper()
+		c := restoreConfig(t, "r", from)
+		r, err := Start(c, Options{})
+		if err == nil {
+			stop(t, r)
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", what, err, says)
+		}
+		if exists(filepath.Join(c.Data, identityFile)) {
+			t.Errorf("%s: a directory was made", what)
+		}
+	}
+	refused("an empty place", t.TempDir(), "no snapshot")
+	refused("a place that is not there", filepath.Join(full, "x"), "no snapshot")
+	refused("a snapshot that is not there", filepath.Join(full, strings.Replace(newest, "-r0", "-r1", 1)), "not found")
+
+	destroyed := t.TempDir()
+	s, _, err := snapshots.Latest(t.Context(), openPlace(t, full), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.State.Values = map[string]register.Value{"cluster.destroy": {Version: 1, Data: s.State.Cluster.ID[:]}}
+	if !core.Destroyed(&s.State) {
+		t.Fatal("the test knows another value")
+	}
+	h, b, err := snapshots.Encode(&s.State, time.Now(), "n1")
+	if err == nil {
+		err = snapshots.Save(t.Context(), openPlace(t, destroyed), h, b, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("a cluster that was destroyed", destroyed, "was destroyed")
+
+	if err := os.WriteFile(filepath.Join(full, newest), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("a damaged snapshot that is named", filepath.Join(full, newest), "damaged")
+	for _, l := range all {
+		if err := os.WriteFile(filepath.Join(full, l.Name), []byte("half"), 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	refused("damaged snapshots", full, "none of")
+}

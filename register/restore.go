@@ -1,0 +1,59 @@
+package register
+
+import "slices"
+
+// EpochJump is what each generation after a restore or a forced restart adds to
+// every epoch, so that nothing of the life before, known here or not, is ahead
+// (design 7.1).
+const EpochJump = 1 << 20
+
+// MaxGeneration bounds the generations of a register: an epoch is 32 bits of a
+// token, and most of them are left to elections.
+const MaxGeneration = 2048
+
+// Restored is the state with which a cluster goes on after its register was
+// forced to restart without its majority: a new generation, every epoch far
+// ahead and led by nobody, and self alone. The other nodes count as removed:
+// what they bring back joins as a zombie's.
+func (s State) Restored(self Node) State { return s.next(self, s.Generation+1) }
+
+// Rebuilt is the state with which a cluster begins anew from a backup of its
+// register, all its nodes being lost: as Restored, in the generation given,
+// which is to be one that there never was, and with self as the whole cohort of
+// every partition, since nobody else is left to be asked.
+func (s State) Rebuilt(self Node, generation uint64) State {
+	s = s.next(self, generation)
+	for i := range s.Cells {
+		s.Cells[i].Cohort = []Member{self.Member}
+	}
+	return s
+}
+
+func (s State) next(self Node, generation uint64) State {
+	jump := EpochJump * (generation - s.Generation)
+	s.Generation = generation
+	s.Revision++
+	s.Cells = slices.Clone(s.Cells)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.Epoch += jump
+		c.Leader, c.Nonce = Member{}, 0
+	}
+	s.Nodes = slices.Clone(s.Nodes)
+	at, found := s.node(self.Member)
+	if found {
+		self.Version = s.Nodes[at].Version
+		s.Nodes = slices.Delete(s.Nodes, at, at+1)
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Status != Removed {
+			n.Status, n.Version, n.Changed = Removed, n.Version+1, s.Revision
+		}
+	}
+	at, _ = s.node(self.Member)
+	self.Version, self.Changed, self.Status = self.Version+1, s.Revision, Active
+	s.Nodes = slices.Insert(s.Nodes, at, self)
+	s.forget()
+	s.Members = members(s.Nodes)
+	return s
+}
