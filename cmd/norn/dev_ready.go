@@ -90,8 +90,8 @@ func (k *devChecks) close() {
 	}
 }
 
-// wait asks until every node answers and sees a leader for every partition,
-// then sends what people should know about it.
+// wait asks until every node answers and sees a leader and all copies of every
+// partition, so that the first death stops nothing; then it sends what people should know about it.
 func (k *devChecks) wait(ctx context.Context, ready chan<- []string) {
 	tick := time.NewTicker(devPoll)
 	defer tick.Stop()
@@ -154,16 +154,45 @@ func (k *devChecks) ask(ctx context.Context) (missing, clusters []string) {
 	return missing, clusters
 }
 
-// lacking says what a node's picture of the cluster lacks.
+// devVoters is how many members of the register vote at most.
+const devVoters = 5
+
+// lacking says what a node's picture of the cluster lacks until any one of three
+// nodes may die and the others go on: leaders, copies, voters.
 func lacking(s *nornv1.StatusReply) string {
-	led := 0
+	members := 0
+	for _, n := range s.GetNodes() {
+		switch n.GetState() {
+		case "up", "down":
+			members++
+		case "joining":
+			return n.GetName() + " is joining"
+		}
+	}
+	copies := min(max(members, 1), int(s.GetReplicas()))
+	led, whole, served := 0, 0, 0
 	for _, p := range s.GetPartitions() {
 		if p.GetLeader() != "" {
 			led++
 		}
+		if len(p.GetCohort()) >= copies {
+			whole++
+		}
+		if p.GetEnqueueAvailable() && p.GetClaimAvailable() {
+			served++
+		}
 	}
-	if all := len(s.GetPartitions()); led < all || all == 0 {
+	voters := min(members, devVoters)
+	voters -= (voters + 1) % 2 // an even one would help nobody
+	switch all := len(s.GetPartitions()); {
+	case led < all || all == 0:
 		return fmt.Sprintf("%d of %d partitions have a leader", led, all)
+	case whole < all:
+		return fmt.Sprintf("%d of %d partitions have %d copies", whole, all, copies)
+	case served < all:
+		return fmt.Sprintf("%d of %d partitions take and give out tasks", served, all)
+	case len(s.GetVoters()) < voters:
+		return fmt.Sprintf("%d of %d members of the register vote", len(s.GetVoters()), voters)
 	}
 	return ""
 }

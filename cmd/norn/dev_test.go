@@ -416,14 +416,45 @@ func TestDevTexts(t *testing.T) {
 		t.Errorf("kept %q, %v", kept, err)
 	}
 	_ = also.Close()
-	led := func(leaders ...string) *nornv1.StatusReply {
-		s := &nornv1.StatusReply{}
-		for _, l := range leaders {
-			s.Partitions = append(s.Partitions, &nornv1.PartitionStatus{Leader: l})
+}
+
+// TestDevIsReadyWhenANodeMayDie: a cluster that has only leaders would stop at the
+// first kill.
+func TestDevIsReadyWhenANodeMayDie(t *testing.T) {
+	whole := func() *nornv1.StatusReply {
+		s := &nornv1.StatusReply{Replicas: 3, Voters: []string{"n1", "n2", "n3"}}
+		for _, name := range s.Voters {
+			s.Nodes = append(s.Nodes, &nornv1.NodeStatus{Name: name, State: "up"})
+		}
+		for range 2 {
+			s.Partitions = append(s.Partitions, &nornv1.PartitionStatus{Leader: "n1", Cohort: s.Voters, EnqueueAvailable: true, ClaimAvailable: true})
 		}
 		return s
 	}
-	if got := lacking(led("a", "")); got != "1 of 2 partitions have a leader" || lacking(led("a", "b")) != "" || lacking(led()) == "" {
-		t.Errorf("got %q", got)
+	if got := lacking(whole()); got != "" {
+		t.Errorf("nothing is missing: %s", got)
+	}
+	for want, spoil := range map[string]func(*nornv1.StatusReply){ // Any order: each for itself.
+		"1 of 2 partitions have a leader":           func(s *nornv1.StatusReply) { s.Partitions[1].Leader = "" },
+		"0 of 0 partitions have a leader":           func(s *nornv1.StatusReply) { s.Partitions = nil },
+		"1 of 2 partitions have 3 copies":           func(s *nornv1.StatusReply) { s.Partitions[0].Cohort = []string{"n1", "n2"} },
+		"1 of 2 partitions take and give out tasks": func(s *nornv1.StatusReply) { s.Partitions[0].ClaimAvailable = false },
+		"0 of 2 partitions take and give out tasks": func(s *nornv1.StatusReply) {
+			s.Partitions[0].EnqueueAvailable, s.Partitions[1].EnqueueAvailable = false, false
+		},
+		"1 of 3 members of the register vote": func(s *nornv1.StatusReply) { s.Voters = s.Voters[:1] },
+		"n2 is joining":                       func(s *nornv1.StatusReply) { s.Nodes[1].State = "joining" },
+	} {
+		s := whole()
+		spoil(s)
+		if got := lacking(s); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	alone := whole()
+	alone.Nodes, alone.Voters = alone.Nodes[:1], alone.Voters[:1]
+	alone.Partitions[0].Cohort, alone.Partitions[1].Cohort = alone.Voters, alone.Voters
+	if got := lacking(alone); got != "" {
+		t.Errorf("a node alone lacks: %s", got)
 	}
 }

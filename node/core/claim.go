@@ -32,9 +32,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	if c.repeat(now, w) {
 		return
 	}
-	if c.Leading() == 0 && (c.routes.alone || w.routed) {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
-		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+	if e := c.unled(w); e != nil {
 		c.refuse(r.From, e)
 		return
 	}
@@ -65,7 +63,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		return
 	}
 	if w.until <= now.Mono {
-		c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
+		c.giveUp(now, w)
 		return
 	}
 	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters || c.desk.bytes+w.bytes > maxWaitBytes {
@@ -77,6 +75,32 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	again := *w // the queues may still list it as one that was sent elsewhere
 	again.tried, again.done = nil, false
 	c.desk.park(&again)
+}
+
+// unled refuses a claim request when nobody in reach hands out any: that there is
+// nothing to do would be the wrong answer. It gives nil when somebody does.
+func (c *Core) unled(w *waiter) *proto.Error {
+	switch {
+	case c.Leading() != 0 || !c.routes.alone && !w.routed && c.routes.led():
+		return nil
+	case c.routes.alone || w.routed:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
+		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+		return e
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+		"no leader of any partition is in reach, and this node may lead none without a majority of its cohort: nothing is handed out, enqueues are taken all the same; try again, or look at `norn cluster status`")
+	e.Guarantee, e.RetryAfter = "exclusive claims", 200*time.Millisecond
+	return e
+}
+
+// giveUp answers a claim request whose wait is over without anything.
+func (c *Core) giveUp(now clock.Time, w *waiter) {
+	if e := c.unled(w); e != nil && !w.routed {
+		c.refuse(w.from, e)
+		return
+	}
+	c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
 
 // What requests that wait may take in memory: each about so much, and all

@@ -385,3 +385,41 @@ func newWide(t *testing.T, wide int) *trio {
 	}
 	return r
 }
+
+// TestALoneNodeSaysThatItHandsOutNothing: of three, with the others dead. That
+// there is nothing to do would be the wrong answer, also to who has waited; tasks
+// are taken all the same, and handed out when another one is back.
+func TestALoneNodeSaysThatItHandsOutNothing(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	r.kill((i + 1) % 3)
+	r.kill((i + 2) % 3)
+	patient := claimUpTo(1)
+	patient.WaitSeconds = 8
+	waits := r.send(i, patient) // while it leads, as far as it knows
+	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	refused := func(from Origin) {
+		t.Helper()
+		reply, ok := r.peers[i].replies[from]
+		if !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.Guarantee != "exclusive claims" || reply.Err.RetryAfter <= 0 {
+			t.Fatalf("a claim is answered (%v): %+v", ok, reply)
+		}
+	}
+	refused(r.send(i, claimUpTo(1)))
+	long := claimUpTo(1)
+	long.WaitSeconds = 30
+	refused(r.send(i, long))
+	r.live(8*time.Second, 200*time.Millisecond, nothing)
+	refused(waits)
+	task := r.at(1)
+	from := r.enqueue(i, task, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+	r.live(time.Second, 100*time.Millisecond, nothing)
+	if res := r.result(i, from); res.GetReceipt() == nil {
+		t.Fatalf("a task is not taken: %v", res)
+	}
+	r.open((i + 1) % 3)
+	r.elect()
+	if grants := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants; len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+		t.Fatalf("two of three grant %v", grants)
+	}
+}

@@ -110,6 +110,16 @@ func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 	return m, ok && r.up(m)
 }
 
+// led tells whether some partition has a leader in reach.
+func (r *routes) led() bool {
+	for p := range r.c.cells {
+		if m, ok := r.leader(ring.Partition(p)); ok && (m != r.c.cfg.Self || r.c.vnodes[p].Leading() != 0) {
+			return true
+		}
+	}
+	return false
+}
+
 // keeper is who writes a partition's facts: this node if it keeps them.
 func (r *routes) keeper(p ring.Partition) (register.Member, bool) {
 	if slices.Contains(r.c.cells[p].Cohort, r.c.cfg.Self) {

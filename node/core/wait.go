@@ -36,7 +36,7 @@ func (c *Core) serve(now clock.Time) {
 func (c *Core) timeouts(now clock.Time) {
 	for w := c.desk.due(now); w != nil; w = c.desk.due(now) {
 		c.desk.drop(w)
-		c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
+		c.giveUp(now, w)
 	}
 	c.ready.Reads = append(c.ready.Reads, c.logs.timeouts(now)...)
 }
