@@ -141,9 +141,18 @@ func (e *Elections[M]) Abort(p ring.Partition, why string) {
 	}
 }
 
+// Spare gives a candidacy up that spares the leader and has not asked for votes
+// yet, because the leader is well after all. Who goes on asking for pre-votes
+// would find a majority at last that was wrong about the leader at some time each.
+func (e *Elections[M]) Spare(p ring.Partition) {
+	if c := e.running[p]; c != nil && c.phase == preparing && !c.ballot.Transfer {
+		e.end(p, c, "the leader is in reach")
+	}
+}
+
 func (e *Elections[M]) end(p ring.Partition, c *candidacy[M], why string) {
 	delete(e.running, p)
-	e.lost = append(e.lost, Defeat{Partition: p, Epoch: c.ballot.Epoch, Why: c.phase.String() + ": " + why})
+	e.lost = append(e.lost, Defeat{Partition: p, Epoch: c.ballot.Epoch, Voted: c.phase != preparing, Why: c.phase.String() + ": " + why})
 }
 
 // of finds the candidacy that an answer is about.

@@ -46,7 +46,10 @@ type Victory[M comparable] struct {
 type Defeat struct {
 	Partition ring.Partition
 	Epoch     uint64
-	Why       string
+	// Voted says that votes were asked for: who gave one waits for this epoch. A
+	// candidacy that ends with its pre-votes leaves nothing behind.
+	Voted bool
+	Why   string
 }
 
 // Ready is what the candidacies want done, once what this node has promised is

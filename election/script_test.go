@@ -73,6 +73,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.runs.Written(s.now, scripted, Cell[string]{Epoch: number(t, d, "epoch", 0), Nonce: s.nonce(t, d), Cohort: s.last.To}, !d.HasArg("unknown"))
 	case "abort":
 		s.runs.Abort(scripted, "somebody else was promised more")
+	case "spare":
+		s.runs.Spare(scripted)
 	case "heard":
 		s.runs.Heard(scripted, number(t, d, "promise", 0))
 	case "pass":

@@ -222,6 +222,9 @@ func (e *elector) survey(now clock.Time) {
 			continue
 		}
 		if _, runs := e.runs.Running(p); runs {
+			if leader != e.c.cfg.Self && e.c.routes.up(leader) {
+				e.runs.Spare(p)
+			}
 			continue
 		}
 		if e.c.clocks.bad[p] {
@@ -376,7 +379,8 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 func (e *elector) defeat(now clock.Time, d *election.Defeat) {
 	e.lost++
 	delete(e.hands, d.Partition)
-	if leader, ok := placement.Leading(&e.c.cells[d.Partition]); ok && leader != e.c.cfg.Self {
+	cell := &e.c.cells[d.Partition]
+	if leader, ok := placement.Leading(cell); ok && leader != e.c.cfg.Self && d.Voted && d.Epoch > cell.Epoch {
 		e.nudge(now, d.Partition, d.Epoch) // those who have voted wait for this node
 	}
 	was := e.pauses[d.Partition]

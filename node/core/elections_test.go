@@ -185,6 +185,27 @@ func TestAMinorityLeaderStepsDown(t *testing.T) {
 	r.audit()
 }
 
+// TestAWrongHintDisturbsNoLeader: the simulator of clusters, seed 13. A follower
+// that takes the leader for dead for a moment loses its pre-vote, and nothing
+// comes of that: no new epoch, and no answer is late.
+func TestAWrongHintDisturbsNoLeader(t *testing.T) {
+	r := newTrio(t)
+	epochs := r.epochs()
+	for range 20 {
+		for i, p := range r.peers {
+			r.check(p.core.Step(r.now, Alive{Members: []register.Member{r.peers[(i+2)%3].self}}))
+			r.turn(i)
+			r.settle()
+			r.tell() // and knows better
+			r.live(500*time.Millisecond, 100*time.Millisecond, nothing)
+		}
+	}
+	if now := r.epochs(); !slices.Equal(now, epochs) {
+		t.Errorf("epochs went from %v to %v, and nothing was wrong", epochs, now)
+	}
+	r.audit()
+}
+
 // TestALeaderThatIsRefusedIsElectedAnew: a majority has promised more to somebody
 // who is gone; it steps down, and leads again above that.
 func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
