@@ -16,6 +16,7 @@ import (
 
 // round is what one turn of the loop hands to the syncer.
 type round struct {
+	number   uint64
 	durable  func() // waits until what was applied is; nil: nothing was
 	replies  []core.Reply
 	sends    []core.Send
@@ -61,7 +62,7 @@ func (n *Node) loop(ctx context.Context) {
 
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
-	r := round{replies: ready.Replies, sends: ready.Send, commit: ready.Commit, reads: ready.Reads}
+	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
 	if ready.Persist != nil {
 		r.durable = n.facts.Commit(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -77,6 +78,7 @@ func (n *Node) perform(ready *core.Ready) {
 	for i := range ready.Early {
 		n.members.network.Send(ready.Early[i].To, ready.Early[i].Message)
 	}
+	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 || len(r.commit) > 0 {
 		n.rounds <- r
 	}
@@ -129,11 +131,36 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 func (n *Node) syncer() {
 	for r := range n.rounds {
 		if r.durable != nil {
+			r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
 			r.durable()
 			n.metrics.syncs.Add(1)
 		}
+		n.synced.Store(r.number)
 		n.release(&r)
 	}
+}
+
+// letGo sends what waits for no later round than the last one that is durable,
+// and gives the rest: what others have acknowledged depends on what was written
+// here when they were asked, not on what is being written now.
+func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]core.Send, []core.Reply) {
+	due := func(after uint64) bool { return after != 0 && after <= synced }
+	keptSends, keptReplies := sends[:0], replies[:0]
+	for i := range sends {
+		if s := sends[i]; due(s.After) {
+			n.members.network.Send(s.To, s.Message)
+		} else {
+			keptSends = append(keptSends, s)
+		}
+	}
+	for i := range replies {
+		if r := replies[i]; due(r.After) {
+			n.send(&r)
+		} else {
+			keptReplies = append(keptReplies, r)
+		}
+	}
+	return keptSends, keptReplies
 }
 
 // release lets one durable round go.

@@ -67,6 +67,7 @@ type Node struct {
 	core     *core.Core      // the loop's alone
 	inbox    *inbox
 	rounds   chan round
+	synced   atomic.Uint64 // the last round of which the syncer says that it is durable
 	reading  chan struct{} // one token per read under way
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn

@@ -49,7 +49,7 @@ func (n *node) turn() {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
-	r := &round{replies: ready.Replies, reads: ready.Reads, archives: ready.Archives, sends: ready.Send, commit: ready.Commit}
+	r := &round{number: ready.Round, reads: ready.Reads, archives: ready.Archives, commit: ready.Commit}
 	if ready.Persist != nil {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -74,6 +74,9 @@ func (n *node) perform(ready *core.Ready) {
 			return
 		}
 	}
+	if n.letGo(r, ready) {
+		return
+	}
 	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends)+len(r.commit) > 0 {
 		n.waiting = append(n.waiting, r)
 	}
@@ -83,6 +86,27 @@ func (n *node) perform(ready *core.Ready) {
 	if len(n.first)+len(n.rest) > 0 {
 		n.poke()
 	}
+}
+
+// letGo sends what waits for no round that is not durable yet, keeps the rest
+// for the round, and tells whether the process died at it.
+func (n *node) letGo(r *round, ready *core.Ready) bool {
+	due := func(after uint64) bool { return after != 0 && after <= n.synced }
+	for i := range ready.Send {
+		if !due(ready.Send[i].After) {
+			r.sends = append(r.sends, ready.Send[i])
+		} else if n.s.fleet.send(n, &ready.Send[i]); n.step() {
+			return true
+		}
+	}
+	for _, reply := range ready.Replies {
+		if !due(reply.After) {
+			r.replies = append(r.replies, reply)
+		} else if n.send(reply); n.step() {
+			return true
+		}
+	}
+	return false
 }
 
 // wakeAt makes the loop look around at a true time, a little late at times.
@@ -158,6 +182,7 @@ func (n *node) sync() {
 		if n.step() {
 			return
 		}
+		n.synced = rounds[len(rounds)-1].number
 		for _, r := range rounds {
 			if n.release(r) {
 				return

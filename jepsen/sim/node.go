@@ -38,6 +38,7 @@ type node struct {
 	waiting     []*round // applied, for the next sync
 	flying      []*round // under the present sync
 	syncing     bool
+	synced      uint64 // the last round that is durable
 
 	steps    int             // steps of the contract until the crash; 0: none is set
 	armed    bool            // the crash comes a few steps after the next write
@@ -58,6 +59,7 @@ type question struct {
 
 // round is what one turn of the loop hands to the syncer.
 type round struct {
+	number   uint64
 	dirty    bool
 	mark     uint64 // batches applied up to and with this round
 	replies  []core.Reply
@@ -84,7 +86,7 @@ func (n *node) start() {
 	n.clock.drift = s.drift()
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
 	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
-	n.turning, n.syncing, n.draining, n.wake = false, false, false, never
+	n.turning, n.syncing, n.draining, n.wake, n.synced = false, false, false, never, 0
 	if err := n.open(); err != nil {
 		if s.fleet != nil && (nemesis{s.fleet}).expected(n, err) {
 			return

@@ -182,7 +182,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		return false
 	}
 	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number}.owe(now)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.this()}.owe(now)
 	return true
 }
 
@@ -227,7 +227,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	}
 	c.stats.Claimed += uint64(len(grants))
 	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number}.owe(now)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.this()}.owe(now)
 	return true
 }
 

@@ -43,6 +43,36 @@ func TestAnEnqueueWaitsForAMajority(t *testing.T) {
 	}
 }
 
+// TestAnAnswerWaitsForNoLaterRound: what a majority has acknowledged need not
+// wait for the disk again, and what is written in this very round must.
+func TestAnAnswerWaitsForNoLaterRound(t *testing.T) {
+	r := newTrio(t)
+	before := uint64(r.peers[1].core.round)
+	first := r.enqueue(1, r.ids.Next(r.now.Wall), nil)
+	wrote := uint64(r.peers[1].core.round)
+	for range 3 { // rounds of others come between
+		r.enqueue(1, r.ids.Next(r.now.Wall), nil)
+	}
+	r.settle()
+	if after := r.peers[1].replies[first].After; after <= before || after > wrote {
+		t.Errorf("the answer waits for round %d; what it tells of was written after %d and by %d", after, before, wrote)
+	}
+	one := r.enqueue(1, r.ids.Next(r.now.Wall), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+	if reply, ok := r.peers[1].replies[one]; !ok || reply.After != 0 {
+		t.Errorf("the answer %v waits for round %d and not for its own", reply.Message, reply.After)
+	}
+	for i := range 3 { // of a leader, and through another node
+		claim := r.send(i, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Session: make([]byte, 16), RequestNo: uint64(i)})
+		granted := uint64(r.peers[i].core.round)
+		r.pass(0)
+		r.settle()
+		reply := r.peers[i].replies[claim]
+		if n := len(reply.Message.(*nornv1.ClaimReply).Grants); n != 1 || reply.After == 0 || reply.After > granted {
+			t.Errorf("node %d: %d grants, after round %d of %d", i+1, n, reply.After, granted)
+		}
+	}
+}
+
 func TestWriteLevels(t *testing.T) {
 	for _, c := range []struct {
 		need   *nornv1.Durability

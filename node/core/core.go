@@ -84,6 +84,7 @@ type Core struct {
 	joined    bool   // the register has answered once
 	askAt     int64  // when to ask the register again, mono ns; 0: no need
 	taken     uint64 // requests taken in
+	round     rounds // the last Ready
 	limited   bool   // claims were held back by MaxClaims
 	tag       uint64
 	pending   map[uint64]errand
@@ -253,6 +254,8 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 		r.Persist = c.tx.Take()
 	}
 	r.WakeWall, r.WakeMono = c.wake()
+	c.round++
+	r.Round = uint64(c.round)
 	return r, nil
 }
 

@@ -18,6 +18,7 @@ type deal struct {
 	pledges []*pledge     // of each grant; nil: decided by this node alone
 	waited  time.Duration // from the request to the grant: the lease counts from there
 	number  uint64        // of the answer
+	round   uint64        // in which it was granted
 }
 
 func (d deal) owe(now clock.Time) { d.c.grants.owe(now, d.pledges, d.done) }
@@ -45,7 +46,11 @@ func (d deal) done(now clock.Time) {
 		}
 	}
 	if len(grants) > 0 {
-		d.c.ready.Replies = append(d.c.ready.Replies, answer(d.w, d.waited, grants, refs))
+		reply := answer(d.w, d.waited, grants, refs)
+		if len(lost) == 0 {
+			reply.After = d.c.round.after(d.round)
+		}
+		d.c.ready.Replies = append(d.c.ready.Replies, reply)
 		return
 	}
 	if a != nil {

@@ -10,6 +10,8 @@
 //  4. Start the register requests of Ready.Register; step their results. Send
 //     Ready.Early.
 //  5. Sync the store. Only after that, and only if it succeeded:
+//     An answer or message that says it waits for an earlier round ([Reply.After])
+//     may leave as soon as that one is synced.
 //  6. Run Ready.Reads on a snapshot taken right after 3; their replies may
 //     leave. Reads that wait are stepped as [ReadDone].
 //  7. Start Ready.Commit, send Ready.Send and Ready.Replies. What other nodes say is stepped as
@@ -20,9 +22,9 @@
 //  9. Step a [Tick] no later than Ready.WakeWall and Ready.WakeMono.
 //
 // Steps 1 to 3 of the next round may run while step 5 waits for the disk: that
-// is how batches form by themselves. Replies leave in the order of their
-// rounds, so an answer that depends on a record of an earlier round cannot
-// overtake that round's sync (design 5, last rule).
+// is how batches form by themselves. Rounds are synced in their order, so an
+// answer that depends on a record of an earlier round cannot overtake that
+// round's sync (design 5, last rule).
 //
 // Time comes in with every call, randomness as a seeded source, and maps are
 // walked in sorted order wherever the order can be seen: the same events give

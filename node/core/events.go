@@ -122,6 +122,9 @@ type Reply struct {
 	Err     *proto.Error
 	// Grants are undone if the reply surely never leaves.
 	Grants []GrantRef
+	// After is the round whose sync the reply waits for, an earlier one; 0: the
+	// one that it is in.
+	After uint64
 }
 
 // Read is a read that runs beside the machine, on a snapshot.
@@ -154,6 +157,8 @@ func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.load
 
 // Ready is what the machine wants done; see the package comment for the order.
 type Ready struct {
+	// Round is its number, from 1: see [Reply.After].
+	Round   uint64
 	Persist *store.Batch // nil when there is nothing to write
 	Send    []Send
 	// Early may leave at once: it says nothing about what is on this disk.
@@ -167,6 +172,21 @@ type Ready struct {
 	Archives []Archive
 	WakeWall int64 // wall ns, math.MaxInt64 for never
 	WakeMono int64 // mono ns, clock.Never for never
+}
+
+// rounds is the number of the last Ready.
+type rounds uint64
+
+// this is the number of the next one, to which belongs what is written now.
+func (r rounds) this() uint64 { return uint64(r) + 1 }
+
+// after is the [Reply.After] of an answer that depends on nothing that was
+// written here later than in a round; 0: in none.
+func (r rounds) after(round uint64) uint64 {
+	if round >= r.this() {
+		return 0
+	}
+	return max(round, 1)
 }
 
 // Empty tells whether there is nothing to do but wait.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -26,6 +27,7 @@ type gather struct {
 	left   map[uint64]*part
 	grants []GrantRef    // that are in the answer so far
 	then   func(*gather) // takes the answer instead of the client; nil: nobody
+	round  uint64        // in which this node has last written something for it; 0: in none
 }
 
 // part is what one node answers of a request.
@@ -76,7 +78,8 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 		})
 		return
 	}
-	r.c.ready.Send = append(r.c.ready.Send, Send{To: to, Message: &Forward{
+	// It says nothing about what is on this disk.
+	r.c.ready.Early = append(r.c.ready.Early, Send{To: to, Message: &Forward{
 		Number: p.number, Method: g.from.Method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body,
 	}})
 }
@@ -117,6 +120,9 @@ func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
 		}
 		r.settle(p)
 	}
+	if from == r.c.cfg.Self {
+		p.g.round = max(p.g.round, cmp.Or(reply.After, r.c.round.this()))
+	}
 	r.finish(p.g)
 }
 
@@ -142,7 +148,7 @@ func (r *routes) finish(g *gather) {
 		return
 	}
 	m, err := g.join.answer()
-	r.c.ready.Replies = append(r.c.ready.Replies, Reply{To: g.from, Message: m, Err: err, Grants: g.grants})
+	r.c.ready.Replies = append(r.c.ready.Replies, Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.after(g.round)})
 }
 
 func (r *routes) forget(g *gather) {
@@ -199,7 +205,7 @@ func (r *routes) work(now clock.Time) {
 // withdraw tells a node that an answer is no longer wanted.
 func (r *routes) withdraw(p *part) {
 	if p.at != r.c.cfg.Self {
-		r.c.ready.Send = append(r.c.ready.Send, Send{To: p.at, Message: &Withdraw{p.number}})
+		r.c.ready.Early = append(r.c.ready.Early, Send{To: p.at, Message: &Withdraw{p.number}})
 		return
 	}
 	r.c.cancel(Origin{Conn: partConn, Request: p.number, Method: p.g.from.Method})
@@ -293,7 +299,7 @@ func (r *routes) deliver() {
 				r.answered(a.To.Request, r.c.cfg.Self, a)
 			default:
 				to := r.peers[a.To.Conn&^peerConns]
-				r.c.ready.Send = append(r.c.ready.Send, Send{To: to, Message: &Forwarded{
+				r.c.ready.Send = append(r.c.ready.Send, Send{To: to, After: a.After, Message: &Forwarded{
 					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants,
 				}})
 			}

@@ -16,6 +16,7 @@ import (
 type Send struct {
 	To      register.Member
 	Message PeerMessage
+	After   uint64 // as [Reply.After], in [Ready.Send]
 }
 
 // FromPeer is a message from another node.

@@ -184,7 +184,7 @@ func (k *seeking) came(g *gather) {
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants})
+	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
 	for _, name := range k.w.names { // where there was something, others may go too
 		if k.s.of(k.to, name).ready {
 			k.s.send(k.s.c.now, k.to, name)
@@ -292,7 +292,7 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		}
 		s.hungry[name][to] = true
 	}
-	s.c.ready.Send = append(s.c.ready.Send, Send{To: to, Message: news})
+	s.c.ready.Early = append(s.c.ready.Early, Send{To: to, Message: news})
 }
 
 func (s *seeks) head(name string) Head {
@@ -333,6 +333,6 @@ func (s *seeks) feed() {
 	}
 	s.fed = s.fed[:0]
 	for _, m := range slices.SortedFunc(maps.Keys(news), register.Member.Compare) {
-		s.c.ready.Send = append(s.c.ready.Send, Send{To: m, Message: news[m]})
+		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news[m]})
 	}
 }

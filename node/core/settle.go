@@ -126,6 +126,7 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		res.Claim, res.LeaseSeconds = wireClaim(&r), r.Lease.Seconds()
 		pledges[i] = c.grants.add(v.Partition, task, &r, false)
 	}
+	round := c.round.this()
 	c.grants.owe(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if res := reply.Results[i]; pl != nil && pl.state == failed {
@@ -133,7 +134,7 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 				res.Error = uncommitted(pl).Proto()
 			}
 		}
-		c.reply(from, reply)
+		c.ready.Replies = append(c.ready.Replies, Reply{To: from, Message: reply, After: c.round.after(round)})
 	})
 }
 
@@ -307,12 +308,13 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 		fillReceipt(res.Receipt, task, v.Partition, existed)
 		pledges[i] = c.grants.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
+	round := c.round.this()
 	c.grants.owe(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if pl != nil && pl.state == failed {
 				reply.Results[i].Receipt, reply.Results[i].Error = nil, uncommitted(pl).Proto()
 			}
 		}
-		c.reply(from, reply)
+		c.ready.Replies = append(c.ready.Replies, Reply{To: from, Message: reply, After: c.round.after(round)})
 	})
 }

@@ -218,6 +218,9 @@ func (r *trio) turn(i int) {
 			if _, twice := p.replies[reply.To]; twice {
 				r.t.Fatalf("two replies to %v", reply.To)
 			}
+			if reply.After >= ready.Round {
+				r.t.Fatalf("a reply of round %d waits for round %d", ready.Round, reply.After)
+			}
 			p.replies[reply.To] = reply
 		}
 	}

@@ -87,6 +87,7 @@ type held struct {
 // write is the facts of one round.
 type write struct {
 	number uint64
+	round  uint64 // that wrote the facts here
 	parts  map[ring.Partition]*copies
 	held   []*held
 	bytes  int
@@ -216,7 +217,7 @@ func (w *writes) begin(now clock.Time) {
 		w.number = w.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
 	}
 	w.number++
-	o := &write{number: w.number, parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
+	o := &write{number: w.number, round: w.c.round.this(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
 		part := &copies{facts: w.round[p], cohort: w.cohort(p), epoch: w.c.cells[p].Epoch}
 		part.tally = quorum.NewTally(part.cohort)
@@ -367,6 +368,7 @@ func (w *writes) settle(o *write) {
 		for _, it := range h.items {
 			it.count(o)
 		}
+		h.reply.After = w.c.round.after(o.round)
 		w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
 		return true
 	})
