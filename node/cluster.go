@@ -158,7 +158,7 @@ func (m *membership) ingest(c net.Conn) {
 func (m *membership) open(ctx context.Context) error {
 	n := m.n
 	g, err := raftnode.Open(raftnode.Config{
-		Group: group.Config{Self: n.self, Cluster: n.cluster.ID, Stable: time.Second}, Store: n.dir.register, Network: m.network.Raft(),
+		Group: group.Config{Self: n.self, Cluster: n.cluster.ID, Stable: time.Second}, Store: timedStore{n.dir.register, &n.stall}, Network: m.network.Raft(),
 		Now: n.clock.now, Failed: n.fatal, Log: n.log, Seen: m.seen,
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func (n *Node) loop(ctx context.Context) {
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
 	if ready.Persist != nil {
-		r.durable = n.facts.Commit(ready.Persist)
+		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
 		n.core.Recycle(ready.Persist)
 	}
 	if len(r.reads) > 0 {
@@ -132,7 +132,7 @@ func (n *Node) syncer() {
 	for r := range n.rounds {
 		if r.durable != nil {
 			r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
-			r.durable()
+			n.stall.wait(factsSync, r.durable)
 			n.metrics.syncs.Add(1)
 		}
 		n.synced.Store(r.number)

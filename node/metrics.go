@@ -17,6 +17,7 @@ type metrics struct {
 	connections prometheus.Gauge
 	diskFree    prometheus.Gauge
 	crowded     prometheus.Counter
+	stalls      prometheus.Counter
 	registry    *prometheus.Registry
 
 	snapshots, snapshotFailures prometheus.Counter
@@ -29,10 +30,11 @@ func newMetrics() *metrics {
 	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
 	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
 	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_peer_messages_dropped_total", Help: "Messages of other nodes for which there was no room; they are sent again."})
+	m.stalls = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_disk_stalls_total", Help: "Times that the disk kept this node waiting for longer than disk-stall."})
 	m.snapshots = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_total", Help: "Snapshots of the register that this node has written to snapshot-to."})
 	m.snapshotFailures = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_failed_total", Help: "Snapshots of the register that could not be written."})
 	m.snapshotTime = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_register_snapshot_timestamp_seconds", Help: "When the last snapshot that this node has written to snapshot-to was taken, Unix time; 0: none since it started."})
-	m.registry.MustRegister(m.connections, m.diskFree, m.crowded, m.snapshots, m.snapshotFailures, m.snapshotTime, prometheus.NewCounterFunc(
+	m.registry.MustRegister(m.connections, m.diskFree, m.crowded, m.stalls, m.snapshots, m.snapshotFailures, m.snapshotTime, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
 		func() float64 { return float64(m.syncs.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {

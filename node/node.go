@@ -46,6 +46,8 @@ type Options struct {
 	Fatal func(error)
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
 	FreeBytes func(dir string) (uint64, error)
+
+	slowDisk func(what int) // tests hold a write up here; nil: nothing
 }
 
 // Node is a running node. Make one with [Start].
@@ -72,6 +74,7 @@ type Node struct {
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
 	metrics  *metrics
+	stall    diskWatch
 
 	listener  net.Listener
 	server    *transport.Server
@@ -110,6 +113,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
+	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -198,6 +202,7 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 // serve starts what needs no cluster: the ports, and the look at the disk.
 func (n *Node) serve() {
 	n.running.Go(func() { n.watchDisk(n.ctx) })
+	n.running.Go(func() { n.watchStall(n.ctx) })
 	n.running.Go(func() {
 		if err := n.members.network.Serve(n.ports.tcp); err != nil && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("peer port: %w", err))
@@ -296,7 +301,8 @@ func (n *Node) PeerAddr() net.Addr { return n.ports.tcp.Addr() }
 // Ready tells whether the node can take enqueues, and hand out claims.
 func (n *Node) Ready() (enqueue, claim bool) {
 	a := n.available.Load()
-	return a.Enqueue, a.Claim
+	well := !n.stall.is.Load()
+	return a.Enqueue && well, a.Claim && well
 }
 
 // fatal stops the node for good: what is on disk stays, nothing more is said.

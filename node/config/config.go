@@ -181,6 +181,11 @@ type Config struct {
 	// DiskCheckInterval is between two looks at the free space. Default 5s: the
 	// reserve must hold what is written meanwhile.
 	DiskCheckInterval time.Duration
+	// DiskStall is how long a write may wait for the disk before this node stops
+	// leading and lets go of the other nodes, until the disk answers. Default 5s;
+	// 0: never. Shorter: partitions are led elsewhere sooner. Danger: shorter than
+	// the pauses your disk makes under load, and leaders change for nothing.
+	DiskStall time.Duration
 	// CacheSize of the store's blocks. Default 8 MiB. Larger: faster reads of
 	// old tasks; claims do not need it.
 	CacheSize Size
@@ -244,7 +249,7 @@ func Default() *Config {
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
-		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second,
+		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}

@@ -88,6 +88,7 @@ func (c *Config) Settings() []Setting {
 		{"disk-reserve", "free space below which enqueues are refused", &c.DiskReserve},
 		{"disk-stop", "free space below which the server stops", &c.DiskStop},
 		{"disk-check-interval", "between two looks at the free space", duration(&c.DiskCheckInterval)},
+		{"disk-stall", "how long a write may wait for the disk before others lead (0: for ever)", duration(&c.DiskStall)},
 		{"cache-size", "cache of the store's blocks", &c.CacheSize},
 		{"memtable-size", "memtable of the store", &c.MemTableSize},
 		{"head-size", "ready tasks in memory per queue and partition", integer(&c.HeadSize)},

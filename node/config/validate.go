@@ -155,6 +155,7 @@ func (c *Config) checkTimes(p *problems) {
 	lasts(p, "gossip-interval", c.GossipInterval, soon, time.Minute)
 	lasts(p, "default-lease", c.DefaultLease, minLease, maxLease)
 	lasts(p, "disk-check-interval", c.DiskCheckInterval, soon, time.Minute)
+	p.add(c.DiskStall != 0 && (c.DiskStall < soon || c.DiskStall > time.Hour), "disk-stall: %s is not from %s to %s, and not 0", c.DiskStall, soon, time.Hour)
 	lasts(p, "retry-initial", c.RetryInitial, time.Millisecond, longestRetry)
 	lasts(p, "retry-max", c.RetryMax, time.Millisecond, longestRetry)
 	p.add(c.RetryMax < c.RetryInitial, "retry-max: %s is less than retry-initial (%s)", formatDuration(c.RetryMax), formatDuration(c.RetryInitial))

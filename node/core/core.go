@@ -194,6 +194,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.drain(stopping())
 	case Dismissed:
 		c.dismissed(now)
+	case DiskStalled:
+		c.elector.stall(e.Is)
 	case DiskSpace:
 		c.disk = e.Free
 	case Registered:

@@ -47,6 +47,7 @@ type elector struct {
 	at     int64 // mono ns of the next look
 	wake   int64 // of the candidacies and hand-overs
 	resign bool  // this node is about to stop: others are to lead
+	stuck  bool  // the disk does not answer: others are to lead
 
 	won, lost uint64
 }
@@ -135,7 +136,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
 
 // start begins a candidacy for the cohort to.
 func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] {
+	if e.resign || e.stuck && !e.c.routes.alone || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] {
 		return
 	}
 	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
@@ -227,8 +228,8 @@ func (e *elector) survey(now clock.Time) {
 			}
 			continue
 		}
-		if e.c.clocks.bad[p] {
-			continue // looked at again with the next beat
+		if e.c.clocks.bad[p] || e.stuck {
+			continue // looked at again with the next beat, or when the disk answers
 		}
 		at := e.stands(now, p, cell, leader)
 		if at > now.Mono {
@@ -500,6 +501,19 @@ func (e *elector) retreat() {
 	for _, m := range membersOf(to) {
 		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
 	}
+}
+
+// stall has this node lead nothing while its disk does not answer. Nobody is
+// asked to lead instead, because nothing leaves before what is on its way to the
+// disk: the others see that this node's connections end. Alone it goes on.
+func (e *elector) stall(is bool) {
+	e.stuck = is
+	for p := range e.c.vnodes {
+		if is && !e.c.routes.alone {
+			e.unlead(ring.Partition(p))
+		}
+	}
+	e.look()
 }
 
 // next is when something is due, mono ns.

@@ -444,3 +444,25 @@ func TestALoneNodeSaysThatItHandsOutNothing(t *testing.T) {
 		t.Fatalf("two of three grant %v", grants)
 	}
 }
+
+// TestALeaderWhoseDiskStallsLeadsNothing: and stands for nothing, until it answers.
+func TestALeaderWhoseDiskStallsLeadsNothing(t *testing.T) {
+	r := newTrio(t)
+	r.check(r.peers[0].core.Step(r.now, DiskStalled{Is: true}))
+	r.turn(0)
+	if n := r.peers[0].core.Leading(); n != 0 {
+		t.Fatalf("it leads %d partitions", n)
+	}
+	r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}], r.cut[[2]int{1, 0}], r.cut[[2]int{2, 0}] = true, true, true, true
+	r.elect()
+	if n := r.peers[0].core.Leading(); n != 0 {
+		t.Fatalf("it was elected for %d partitions", n)
+	}
+	clear(r.cut)
+	r.check(r.peers[0].core.Step(r.now, DiskStalled{}))
+	r.kill(1)
+	r.elect()
+	if r.peers[0].core.Leading() == 0 {
+		t.Fatal("it never leads again")
+	}
+}

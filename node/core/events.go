@@ -58,6 +58,10 @@ type Drain struct{}
 // anything from then on.
 type Dismissed struct{}
 
+// DiskStalled tells whether the disk keeps this node waiting for longer than it
+// may: then others are to lead.
+type DiskStalled struct{ Is bool }
+
 // DiskSpace tells how many bytes are free on the data disk.
 type DiskSpace struct{ Free uint64 }
 

@@ -72,6 +72,9 @@ func (n *Network) judge(h *Hello) *Refusal {
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OTHER_NODE,
 			"node %q of incarnation %s was meant, and at this address is node %q of incarnation %s: it was formatted anew or replaced, or the address is out of date", h.To.Node, h.To.Incarnation, self.Node, self.Incarnation)
 	}
+	if r := n.quiet(); r != nil {
+		return r
+	}
 	if n.cfg.Admit != nil {
 		if err := n.cfg.Admit(*h); err != nil {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)

@@ -187,6 +187,9 @@ func (l *lane) connect(addr string) (up bool, err error) {
 	if l.n.Cluster() == (register.UUID{}) {
 		return false, refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY, "this node is not a member of a cluster yet")
 	}
+	if r := l.n.quiet(); r != nil {
+		return false, r
+	}
 	nc, err := l.n.dialer().connect(l.ctx, addr)
 	if err != nil {
 		return false, err
@@ -210,6 +213,9 @@ func (l *lane) connect(addr string) (up bool, err error) {
 func (l *lane) connected(link *transport.Link, addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r := l.n.quiet(); r != nil { // since it was dialled
+		link.Close(r)
+	}
 	l.state, l.link, l.address, l.err = laneUp, link, addr, nil
 	for _, o := range l.pending {
 		if link.Send(transport.Frame{Method: uint16(o.method)}, o) != nil {

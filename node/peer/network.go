@@ -34,6 +34,7 @@ type Network struct {
 	joins   chan struct{} // a token per request to join that is being decided
 	journal journal
 	counts  counts
+	hushed  atomic.Bool // no connections, for a while
 
 	mu        sync.Mutex // guards the fields below
 	closing   bool
