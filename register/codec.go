@@ -127,8 +127,9 @@ func readNode(r *wire.Reader) (n Node) {
 }
 
 // stateVersion is the first byte of a state. It goes up when the fields change
-// in a way that an older reader would misread.
-const stateVersion = 1
+// in a way that an older reader would misread. A state of version 1 has no
+// schedules.
+const stateVersion = 2
 
 // AppendState writes a state. Equal states give equal bytes.
 func AppendState(w *wire.Writer, s *State) {
@@ -161,13 +162,15 @@ func AppendState(w *wire.Writer, s *State) {
 		body.Uint(s.Values[name].Version)
 		body.Bytes(s.Values[name].Data)
 	}
+	appendSchedules(&body, s)
 	w.Byte(stateVersion)
 	t.put(w, body.B)
 }
 
 // ReadState reads what [AppendState] wrote. The reader fails on anything else.
 func ReadState(r *wire.Reader) (s State) {
-	if r.Byte() != stateVersion {
+	version := r.Byte()
+	if version == 0 || version > stateVersion {
 		r.Fail()
 	}
 	t := readTable(r)
@@ -206,6 +209,9 @@ func ReadState(r *wire.Reader) (s State) {
 			s.Values[name] = Value{Version: r.Uint(), Data: r.Bytes(MaxData)}
 		}
 	}
+	if version > 1 {
+		readSchedules(r, &s)
+	}
 	return s
 }
 
@@ -219,8 +225,11 @@ func named(r *wire.Reader, last *string, before int) string {
 	return name
 }
 
-// requestVersion is the first byte of a request.
-const requestVersion = 1
+// The first byte of a request: whether it is about schedules, too.
+const (
+	requestVersion   = 1
+	requestSchedules = 2
+)
 
 // AppendRequest writes a request but for its tag, which is the asker's own. Of
 // an old cell it writes what is compared.
@@ -257,14 +266,20 @@ func AppendRequest(w *wire.Writer, q *Request) {
 		body.Uint(q.Plan.Old)
 		body.Bytes(q.Plan.Data)
 	}
-	w.Byte(requestVersion)
+	version := byte(requestVersion)
+	if q.schedules() {
+		version = requestSchedules
+		appendScheduleChanges(&body, q)
+	}
+	w.Byte(version)
 	t.put(w, body.B)
 }
 
 // ReadRequest reads what [AppendRequest] wrote. The reader fails on anything
 // else.
 func ReadRequest(r *wire.Reader) (q Request) {
-	if r.Byte() != requestVersion {
+	version := r.Byte()
+	if version != requestVersion && version != requestSchedules {
 		r.Fail()
 	}
 	t := readTable(r)
@@ -289,6 +304,9 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	}
 	if r.Bool() {
 		q.Plan = &PlanChange{Old: r.Uint(), Data: r.Bytes(MaxPlan)}
+	}
+	if version == requestSchedules {
+		readScheduleChanges(r, &q)
 	}
 	return q
 }

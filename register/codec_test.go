@@ -37,6 +37,7 @@ func drawRequest(t *rapid.T) (q Request) {
 		q.Values = []ValueChange{{Name: "gc-grace", Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte("1h")}}
 		q.Plan = &PlanChange{Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte{1}}
 	}
+	drawSchedules(t, &q)
 	return q
 }
 
@@ -52,6 +53,7 @@ func encoded(s *State) []byte {
 func TestApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := First(Cluster{ID: UUID{1}, Partitions: 4, Replicas: 3}, Node{Member: Member{Node: "n1", Incarnation: Incarnation{1}}, Weight: 1})
+		model := map[string]*Schedule{}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			q := drawRequest(t)
 			var w wire.Writer
@@ -66,6 +68,7 @@ func TestApply(t *testing.T) {
 				t.Fatal("a state changed under its holder")
 			}
 			lawful(t, &s, &next, &q, &res, changed)
+			lawfulSchedules(t, model, &s, &next, &q, &res)
 			b := encoded(&next)
 			r = wire.NewReader(b)
 			if back := ReadState(r); r.End() != nil || !bytes.Equal(encoded(&back), b) || !reflect.DeepEqual(back.Members, next.Members) {

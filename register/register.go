@@ -80,6 +80,9 @@ type State struct {
 	Plan Value
 	// Values are what must be equal on all nodes, by name.
 	Values map[string]Value
+	// Schedules are all schedules, Master is who launches them.
+	Schedules Schedules
+	Master    Mastership
 }
 
 // Queue is what operators have set for one queue. The register does not look
@@ -118,12 +121,21 @@ type Request struct {
 	Values []ValueChange
 	// Plan likewise; nil asks for nothing.
 	Plan *PlanChange
+	// Master likewise; nil asks for nothing. It is decided before Schedules.
+	Master *MasterChange
+	// Schedules likewise. With a Nonce they are decided only while the mastership
+	// has it: what a master asks for that is none any more changes nothing.
+	Schedules []ScheduleChange
+	Nonce     uint64
 }
 
 // Reads says that the request asks for no change.
 func (r *Request) Reads() bool {
-	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && r.Plan == nil
+	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && r.Plan == nil && !r.schedules()
 }
+
+// schedules says that the request is about schedules.
+func (r *Request) schedules() bool { return r.Master != nil || len(r.Schedules) > 0 }
 
 // Result answers a request.
 type Result struct {
@@ -132,8 +144,10 @@ type Result struct {
 	Won []bool
 	// QueuesWon, NodesWon and ValuesWon likewise.
 	QueuesWon, NodesWon, ValuesWon []bool
-	// PlanWon likewise.
-	PlanWon bool
+	// PlanWon and MasterWon likewise.
+	PlanWon, MasterWon bool
+	// SchedulesWon likewise.
+	SchedulesWon []bool
 	// State is the register after the request, by a linearizable read. It may
 	// hold later changes too.
 	State State

@@ -311,6 +311,10 @@ func (m *Machine) commit(e *pb.Entry) error {
 	return fmt.Errorf("%w: entry %d of kind %v", ErrBroken, e.GetIndex(), e.GetType())
 }
 
+// snapshotPerEntry is how many bytes of a snapshot one entry of the log may
+// cost.
+const snapshotPerEntry = 4 << 10
+
 // snapshot is what is applied, as raft wants it.
 func (m *Machine) snapshot() *pb.Snapshot {
 	return &pb.Snapshot{Data: m.rep.encode(), Metadata: &pb.SnapshotMetadata{
@@ -318,9 +322,13 @@ func (m *Machine) snapshot() *pb.Snapshot {
 	}}
 }
 
-// compact writes a snapshot when the log behind the last one is long.
+// compact writes a snapshot when the log behind the last one is long: the
+// longer, the larger that one was, so that what is written of snapshots stays in
+// proportion to what is written of the log, however many schedules there are.
 func (m *Machine) compact() error {
-	if int(m.applied-m.disk.snap.GetIndex()) < m.cfg.Entries && m.disk.size < m.cfg.Bytes || m.applied == m.disk.snap.GetIndex() {
+	last := m.disk.pieces * chunkSize
+	entries, bytes := max(m.cfg.Entries, last/snapshotPerEntry), max(m.cfg.Bytes, last/2)
+	if int(m.applied-m.disk.snap.GetIndex()) < entries && m.disk.size < bytes || m.applied == m.disk.snap.GetIndex() {
 		return nil
 	}
 	return m.disk.compact(m.batch, m.snapshot(), uint64(m.cfg.Keep))
