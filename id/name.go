@@ -48,3 +48,12 @@ func named(wall int64, k Kind, fields []byte) ID {
 	copy(i[8:], hash[:])
 	return i
 }
+
+// Derived is one of the tasks that follow from another ID, which is of kind 0 as
+// well: its time, and 96 bits of SHA-256 over it and the number, so that a
+// request that makes many tasks and is repeated makes the same ones.
+func Derived(seed ID, number uint64) ID {
+	h := appendField(nil, seed[:])
+	h = appendField(h, binary.BigEndian.AppendUint64([]byte{'d'}, number))
+	return named(seed.Nanos(), KindTask, h)
+}

@@ -165,7 +165,7 @@ func (m *moment) decided(upTo int64) {
 func (m *moment) launch(instant int64) {
 	m.out.Launch, m.out.Instant = true, instant
 	m.out.Late = time.Duration(m.due - instant)
-	if m.s.Last.Status.live() && m.d.Overlap == Replace {
+	if m.s.Last.Status.Live() && m.d.Overlap == Replace {
 		m.out.Replace, m.out.Replaced = true, m.s.Last.Instant
 	}
 	m.s.Last = Run{Instant: instant, Begun: m.now, Status: Open}
@@ -182,7 +182,7 @@ func (m *moment) dropQueued(r Reason) {
 
 // waiting looks at the instant that waits, and tells whether it is launched.
 func (m *moment) waiting() bool {
-	queued, live := m.s.Queued, m.s.Last.Status.live()
+	queued, live := m.s.Queued, m.s.Last.Status.Live()
 	switch {
 	case queued == 0 || queued > m.due:
 	case queued < minus(m.due, m.d.limit()):
@@ -212,7 +212,7 @@ func (m *moment) fresh() bool {
 		m.decided(newest)
 		return false
 	}
-	if !m.s.Last.Status.live() || m.d.Overlap == Allow {
+	if !m.s.Last.Status.Live() || m.d.Overlap == Allow {
 		m.decided(from)
 		m.launch(from)
 		return true

@@ -144,9 +144,9 @@ func (m *master) check(d *Decision) {
 		m.t.Fatalf("launch %d of %d", len(m.launched)+1, m.d.MaxLaunches)
 	case m.d.Paused:
 		m.t.Fatalf("launched while it is paused")
-	case m.s.Last.Status.live() && m.d.Overlap != Allow && !(m.d.Overlap == Replace && d.Replace && d.Replaced == m.s.Last.Instant):
+	case m.s.Last.Status.Live() && m.d.Overlap != Allow && !(m.d.Overlap == Replace && d.Replace && d.Replaced == m.s.Last.Instant):
 		m.t.Fatalf("launched beside %+v", m.s.Last)
-	case !m.s.Last.Status.live() && d.Replace, m.d.Overlap != Replace && d.Replace:
+	case !m.s.Last.Status.Live() && d.Replace, m.d.Overlap != Replace && d.Replace:
 		m.t.Fatalf("replaces %+v", m.s.Last)
 	}
 }

@@ -20,8 +20,8 @@ const (
 	NotEnqueued        // the attempt was made and failed (G14, G20)
 )
 
-// live tells whether the task may be there and unfinished.
-func (s Status) live() bool { return s == Open || s == Running }
+// Live tells whether the task may be there and unfinished.
+func (s Status) Live() bool { return s == Open || s == Running }
 
 // Run is the last launch of a schedule.
 type Run struct {
@@ -75,7 +75,7 @@ func Create(table *schedule.Timetable, now, predecessor int64) State {
 // instant: the end of an open one, or the fate of its task. What is older than
 // the last launch, or less than is known, changes nothing.
 func (s State) Conclude(instant int64, status Status) State {
-	if s.Last.Instant == instant && s.Last.Status.live() && status > s.Last.Status {
+	if s.Last.Instant == instant && s.Last.Status.Live() && status > s.Last.Status {
 		s.Last.Status = status
 	}
 	return s

@@ -29,32 +29,36 @@ const (
 type Method int32
 
 const (
-	Method_METHOD_UNSPECIFIED Method = 0
-	Method_METHOD_HELLO       Method = 1
-	Method_METHOD_PING        Method = 2
-	Method_METHOD_ENQUEUE     Method = 3
-	Method_METHOD_CLAIM       Method = 4
-	Method_METHOD_RENEW       Method = 5
-	Method_METHOD_UPDATE      Method = 6
-	Method_METHOD_COMPLETE    Method = 7
-	Method_METHOD_FAIL        Method = 8
-	Method_METHOD_RELEASE     Method = 9
-	Method_METHOD_GET         Method = 10
-	Method_METHOD_LIST        Method = 11
-	Method_METHOD_COUNT       Method = 12
-	Method_METHOD_LOG         Method = 13
-	Method_METHOD_STATUS      Method = 14
-	Method_METHOD_CANCEL      Method = 15
-	Method_METHOD_RETRY       Method = 16
-	Method_METHOD_EXPLAIN     Method = 17
-	Method_METHOD_KEY         Method = 18
-	Method_METHOD_QUEUES      Method = 19
-	Method_METHOD_SET_QUEUE   Method = 20
-	Method_METHOD_CLUSTER     Method = 21
-	Method_METHOD_VERIFY      Method = 22
-	Method_METHOD_SESSION     Method = 23
-	Method_METHOD_WORKERS     Method = 24
-	Method_METHOD_SET_WORKER  Method = 25
+	Method_METHOD_UNSPECIFIED      Method = 0
+	Method_METHOD_HELLO            Method = 1
+	Method_METHOD_PING             Method = 2
+	Method_METHOD_ENQUEUE          Method = 3
+	Method_METHOD_CLAIM            Method = 4
+	Method_METHOD_RENEW            Method = 5
+	Method_METHOD_UPDATE           Method = 6
+	Method_METHOD_COMPLETE         Method = 7
+	Method_METHOD_FAIL             Method = 8
+	Method_METHOD_RELEASE          Method = 9
+	Method_METHOD_GET              Method = 10
+	Method_METHOD_LIST             Method = 11
+	Method_METHOD_COUNT            Method = 12
+	Method_METHOD_LOG              Method = 13
+	Method_METHOD_STATUS           Method = 14
+	Method_METHOD_CANCEL           Method = 15
+	Method_METHOD_RETRY            Method = 16
+	Method_METHOD_EXPLAIN          Method = 17
+	Method_METHOD_KEY              Method = 18
+	Method_METHOD_QUEUES           Method = 19
+	Method_METHOD_SET_QUEUE        Method = 20
+	Method_METHOD_CLUSTER          Method = 21
+	Method_METHOD_VERIFY           Method = 22
+	Method_METHOD_SESSION          Method = 23
+	Method_METHOD_WORKERS          Method = 24
+	Method_METHOD_SET_WORKER       Method = 25
+	Method_METHOD_SCHEDULES        Method = 32
+	Method_METHOD_CHANGE_SCHEDULES Method = 33
+	// Between nodes only.
+	Method_METHOD_LAUNCH Method = 34
 )
 
 // Enum value maps for Method.
@@ -86,34 +90,40 @@ var (
 		23: "METHOD_SESSION",
 		24: "METHOD_WORKERS",
 		25: "METHOD_SET_WORKER",
+		32: "METHOD_SCHEDULES",
+		33: "METHOD_CHANGE_SCHEDULES",
+		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
-		"METHOD_UNSPECIFIED": 0,
-		"METHOD_HELLO":       1,
-		"METHOD_PING":        2,
-		"METHOD_ENQUEUE":     3,
-		"METHOD_CLAIM":       4,
-		"METHOD_RENEW":       5,
-		"METHOD_UPDATE":      6,
-		"METHOD_COMPLETE":    7,
-		"METHOD_FAIL":        8,
-		"METHOD_RELEASE":     9,
-		"METHOD_GET":         10,
-		"METHOD_LIST":        11,
-		"METHOD_COUNT":       12,
-		"METHOD_LOG":         13,
-		"METHOD_STATUS":      14,
-		"METHOD_CANCEL":      15,
-		"METHOD_RETRY":       16,
-		"METHOD_EXPLAIN":     17,
-		"METHOD_KEY":         18,
-		"METHOD_QUEUES":      19,
-		"METHOD_SET_QUEUE":   20,
-		"METHOD_CLUSTER":     21,
-		"METHOD_VERIFY":      22,
-		"METHOD_SESSION":     23,
-		"METHOD_WORKERS":     24,
-		"METHOD_SET_WORKER":  25,
+		"METHOD_UNSPECIFIED":      0,
+		"METHOD_HELLO":            1,
+		"METHOD_PING":             2,
+		"METHOD_ENQUEUE":          3,
+		"METHOD_CLAIM":            4,
+		"METHOD_RENEW":            5,
+		"METHOD_UPDATE":           6,
+		"METHOD_COMPLETE":         7,
+		"METHOD_FAIL":             8,
+		"METHOD_RELEASE":          9,
+		"METHOD_GET":              10,
+		"METHOD_LIST":             11,
+		"METHOD_COUNT":            12,
+		"METHOD_LOG":              13,
+		"METHOD_STATUS":           14,
+		"METHOD_CANCEL":           15,
+		"METHOD_RETRY":            16,
+		"METHOD_EXPLAIN":          17,
+		"METHOD_KEY":              18,
+		"METHOD_QUEUES":           19,
+		"METHOD_SET_QUEUE":        20,
+		"METHOD_CLUSTER":          21,
+		"METHOD_VERIFY":           22,
+		"METHOD_SESSION":          23,
+		"METHOD_WORKERS":          24,
+		"METHOD_SET_WORKER":       25,
+		"METHOD_SCHEDULES":        32,
+		"METHOD_CHANGE_SCHEDULES": 33,
+		"METHOD_LAUNCH":           34,
 	}
 )
 
@@ -3852,7 +3862,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\xf6\x03\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\xbc\x04\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -3883,7 +3893,10 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rMETHOD_VERIFY\x10\x16\x12\x12\n" +
 	"\x0eMETHOD_SESSION\x10\x17\x12\x12\n" +
 	"\x0eMETHOD_WORKERS\x10\x18\x12\x15\n" +
-	"\x11METHOD_SET_WORKER\x10\x19*e\n" +
+	"\x11METHOD_SET_WORKER\x10\x19\x12\x14\n" +
+	"\x10METHOD_SCHEDULES\x10 \x12\x1b\n" +
+	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x11\n" +
+	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
 	"\x12WRITE_LEVEL_QUORUM\x10\x00\x12\x13\n" +
