@@ -157,6 +157,10 @@ func newAdminRequest(m nornv1.Method) gproto.Message {
 		return &nornv1.QueuesRequest{}
 	case nornv1.Method_METHOD_SET_QUEUE:
 		return &nornv1.SetQueueRequest{}
+	case nornv1.Method_METHOD_SCHEDULES:
+		return &nornv1.SchedulesRequest{}
+	case nornv1.Method_METHOD_CHANGE_SCHEDULES:
+		return &nornv1.ChangeSchedulesRequest{}
 	case nornv1.Method_METHOD_CLUSTER:
 		return &nornv1.ClusterRequest{}
 	case nornv1.Method_METHOD_VERIFY:

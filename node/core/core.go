@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -68,6 +69,7 @@ type Stats struct {
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	Waiting                                         int    // requests that wait
 	Claims                                          int    // tasks under a claim
+	Cron                                            cron.Stats
 }
 
 // Core is one node as a pure machine. It is used from one goroutine.
@@ -103,6 +105,7 @@ type Core struct {
 	elector   *elector
 	acceptors *acceptors
 	clocks    *clocks
+	crons     *crons
 	vcfg      vnode.Config
 	now       clock.Time // of the call under way
 	dropped   []GrantRef // grants of ours that nobody will hear of
@@ -145,6 +148,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
+	c.crons = newCrons(c)
 	var err error
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
@@ -229,6 +233,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.collect.work(now)
 	c.links.work(now)
 	c.links.watches.work(now)
+	c.crons.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.grants.work(now)
@@ -269,6 +274,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims = c.claimed()
+	s.Cron = c.crons.m.Stats(c.now)
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }
@@ -317,7 +323,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return wall, min(mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at)
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at)
 }
 
 // check keeps an error that must stop the node.
@@ -371,6 +377,8 @@ func (c *Core) handle(now clock.Time, r *Request) {
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		enqueuing{c}.enqueue(now, r.From, m)
+	case *nornv1.LaunchRequest:
+		enqueuing{c}.launch(now, r, m)
 	case *nornv1.ClaimRequest:
 		c.claim(now, r, m)
 	case *nornv1.RenewRequest:
@@ -420,6 +428,10 @@ func (c *Core) other(now clock.Time, r *Request) {
 		c.queues.list(now, r, m)
 	case *nornv1.SetQueueRequest:
 		c.queues.change(r.From, m)
+	case *nornv1.SchedulesRequest:
+		scheduling{c}.list(r, m)
+	case *nornv1.ChangeSchedulesRequest:
+		scheduling{c}.change(r, m)
 	default:
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}

@@ -95,6 +95,7 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 		l.done = append(l.done, task)
 	}
 	l.watches.finished(task)
+	l.c.crons.ended(task)
 	edges := l.c.vnodes[p].Edges
 	if edges.Any(l.c.tx, task) {
 		edges.Announce(l.c.tx, task)

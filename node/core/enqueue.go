@@ -36,22 +36,53 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 		return
 	}
 	if c.disk < c.cfg.DiskReserve {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of this node is nearly full: enqueues are refused, completions are taken; free space or add a node")
-		e.RetryAfter = diskRetry
-		c.refuse(from, e)
+		c.refuse(from, c.full())
 		return
 	}
 	if err := c.writes.check(m.GetDurability()); err != nil {
 		c.refuse(from, err)
 		return
 	}
+	c.all(now, from, m.GetTasks(), nil)
+}
+
+// launch enqueues what a cron master has launched.
+func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 	n := len(m.GetTasks())
+	switch err := c.writes.check(m.GetDurability()); {
+	case !r.routed: // a client
+		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
+		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
+	case c.disk < c.cfg.DiskReserve:
+		c.refuse(r.From, c.full())
+	case err != nil:
+		c.refuse(r.From, err)
+	default:
+		c.all(now, r.From, m.GetTasks(), m.GetBegun())
+	}
+}
+
+// full says that the disk has no room for new tasks.
+func (c enqueuing) full() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of this node is nearly full: enqueues are refused, completions are taken; free space or add a node")
+	e.RetryAfter = diskRetry
+	return e
+}
+
+// all enqueues tasks; begun is when each launch was, nil for others.
+func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, begun []int64) {
+	n := len(tasks)
 	results := make([]nornv1.EnqueueResult, n)
 	receipts := make([]nornv1.Receipt, n)
 	reply := &nornv1.EnqueueReply{Results: make([]*nornv1.EnqueueResult, n)}
-	for i, t := range m.GetTasks() {
+	for i, t := range tasks {
 		reply.Results[i] = &results[i]
-		if err := c.enqueueOne(now, t, &results[i], &receipts[i]); err != nil {
+		name := c.name
+		if begun != nil {
+			name = func(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) { return c.launched(now, t, begun[i]) }
+		}
+		if err := c.enqueueOne(now, t, name, &results[i], &receipts[i]); err != nil {
 			c.stats.Refused++
 			results[i].Error = err.Proto()
 		}
@@ -59,11 +90,11 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 	c.reply(from, reply)
 }
 
-func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
+func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(clock.Time, *nornv1.TaskSpec) (holder, *proto.Error), res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
 	if err := proto.CheckSpec(t, c.cfg.MaxPayload); err != nil {
 		return err
 	}
-	h, err := c.name(now, t)
+	h, err := name(now, t)
 	if err != nil {
 		return err
 	}
@@ -77,8 +108,11 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, res *nornv1.En
 		return proto.Invalid("task %s depends on itself", task)
 	}
 	spec := newSpec(t, c.queues.retry(t.GetQueue()))
-	if task.Kind() == id.KindKey {
+	switch task.Kind() {
+	case id.KindKey:
 		spec.Admission = now.Wall
+	case id.KindLaunch:
+		spec.Admission = h.begun
 	}
 	if bad := c.admit(now, t.GetQueue(), spec.Dependencies, p, task); bad != nil {
 		return bad
@@ -120,6 +154,19 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
 	return holder{task: task}, err
+}
+
+// launched is the ID of a launch, which was begun at a wall ns.
+func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun int64) (holder, *proto.Error) {
+	if len(t.GetId()) != id.Size || id.ID(t.GetId()).Kind() != id.KindLaunch || begun <= 0 {
+		return holder{}, proto.Invalid("this is no launch")
+	}
+	task := id.ID(t.GetId())
+	if now.Wall-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {
+		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten", task, c.cfg.GCGrace)
+	}
+	return holder{task: task, begun: begun}, nil
 }
 
 // admit judges a task by its queue and by what it depends on. What is there

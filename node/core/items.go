@@ -31,12 +31,7 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 			some: func(idx []int) gproto.Message {
 				return &nornv1.EnqueueRequest{Tasks: pick(all, idx), Durability: m.GetDurability()}
 			},
-			join: &results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]{
-				all:    make([]*nornv1.EnqueueResult, len(all)),
-				of:     (*nornv1.EnqueueReply).GetResults,
-				failed: func(e *nornv1.Error) *nornv1.EnqueueResult { return &nornv1.EnqueueResult{Error: e} },
-				reply:  func(r []*nornv1.EnqueueResult) *nornv1.EnqueueReply { return &nornv1.EnqueueReply{Results: r} },
-			},
+			join: enqueueResults(len(all)),
 		}, true
 	case *nornv1.RenewRequest:
 		all := m.GetClaims()
@@ -54,6 +49,16 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 		}, true
 	}
 	return writesOf(m)
+}
+
+// enqueueResults are the answers to so many tasks that are enqueued.
+func enqueueResults(n int) *results[*nornv1.EnqueueReply, *nornv1.EnqueueResult] {
+	return &results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]{
+		all:    make([]*nornv1.EnqueueResult, n),
+		of:     (*nornv1.EnqueueReply).GetResults,
+		failed: func(e *nornv1.Error) *nornv1.EnqueueResult { return &nornv1.EnqueueResult{Error: e} },
+		reply:  func(r []*nornv1.EnqueueResult) *nornv1.EnqueueReply { return &nornv1.EnqueueReply{Results: r} },
+	}
 }
 
 // writesOf are the lists that are answered by a WriteReply.

@@ -21,6 +21,7 @@ type holder struct {
 	state crdt.State // unknown: the key is free
 	first id.ID      // of generation 0: names the record; zero with a window
 	next  uint64     // generation to be remembered once the task is there; 0: none
+	begun int64      // of a launch, wall ns
 }
 
 // look finds the ID that a task with this key has now.

@@ -63,6 +63,7 @@ func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
 	c.sight.voters, c.sight.majority = e.Voters, e.Majority
 	c.learn(now, &e.State)
+	c.crons.m.Lead(now, e.Leads)
 }
 
 // learn takes over what the register says. States may come out of order.
@@ -91,6 +92,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.scrubs.changed(now)
 	c.repairs.changed(now)
 	c.moves.learn(now)
+	c.crons.m.Observe(now, s)
 	if bad := c.queues.load(s.Queues); bad != nil {
 		c.check(bad)
 		return false

@@ -33,6 +33,8 @@ func exchangeOf(m nornv1.Method) *exchange {
 	switch m {
 	case nornv1.Method_METHOD_ENQUEUE:
 		return &exchange{&nornv1.EnqueueRequest{}, &nornv1.EnqueueReply{}}
+	case nornv1.Method_METHOD_LAUNCH:
+		return &exchange{&nornv1.LaunchRequest{}, &nornv1.EnqueueReply{}}
 	case nornv1.Method_METHOD_CLAIM:
 		return &exchange{&nornv1.ClaimRequest{}, &nornv1.ClaimReply{}}
 	case nornv1.Method_METHOD_RENEW:

@@ -1,0 +1,176 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// cronConn is the connection of what the cron master asks for.
+const cronConn = partConn + 1
+
+// crons connects the cron master of this node with the register, which keeps
+// what it decides, and with the tasks that it launches.
+type crons struct {
+	c *Core
+	m *cron.Machine
+	// wall and mono are when it wants to be looked at.
+	wall, mono int64
+	number     uint64 // of the last request it has made
+}
+
+func newCrons(c *Core) *crons {
+	return &crons{c: c, wall: clock.Never, mono: clock.Never, m: cron.New(cron.Config{
+		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID),
+		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) },
+	})}
+}
+
+// work does what is due.
+func (k *crons) work(now clock.Time) {
+	if k.c.closed != nil { // the successor goes on
+		k.wall, k.mono = clock.Never, clock.Never
+		return
+	}
+	out := k.m.Work(now)
+	for i := range out.Commits {
+		commit := &out.Commits[i]
+		k.c.send(errand{then: func(now clock.Time, r register.Result) { k.m.Committed(now, commit, r) }}, commit.Request)
+	}
+	for i := range out.Launches {
+		k.launch(now, &out.Launches[i])
+	}
+	for i := range out.Cancels {
+		k.cancel(now, &out.Cancels[i])
+	}
+	for _, task := range out.Ask {
+		k.ask(now, task)
+	}
+	k.wall, k.mono = k.m.Next(now)
+}
+
+// origin names a request of the master.
+func (k *crons) origin(m nornv1.Method) Origin {
+	k.number++
+	return Origin{Conn: cronConn, Request: k.number, Method: uint16(m)}
+}
+
+// launch has tasks enqueued where they belong.
+func (k *crons) launch(now clock.Time, l *cron.Launches) {
+	n := len(l.Request.GetTasks())
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_LAUNCH), launchItems(l.Request), l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
+		for _, task := range k.m.Launched(now, l.Tag, enqueueErrors(n, m, err)) {
+			k.ask(now, task)
+		}
+	})
+}
+
+// enqueueErrors are the errors of an enqueue of n tasks, nil where there is none.
+func enqueueErrors(n int, m gproto.Message, err *proto.Error) []*proto.Error {
+	all := make([]*proto.Error, n)
+	results := []*nornv1.EnqueueResult(nil)
+	if reply, ok := m.(*nornv1.EnqueueReply); ok {
+		results = reply.GetResults()
+	}
+	for i := range all {
+		switch {
+		case err != nil:
+			all[i] = err
+		case i >= len(results):
+			all[i] = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "there is no answer for the task")
+		case results[i].GetError() != nil:
+			all[i] = proto.FromProto(results[i].GetError())
+		}
+	}
+	return all
+}
+
+// launchItems are the tasks of a launch request, each for itself.
+func launchItems(m *nornv1.LaunchRequest) items {
+	all := m.GetTasks()
+	return items{
+		n: len(all), task: func(i int) []byte { return all[i].GetId() },
+		some: func(idx []int) gproto.Message {
+			return &nornv1.LaunchRequest{Tasks: pick(all, idx), Begun: pick(m.GetBegun(), idx), Durability: m.GetDurability()}
+		},
+		join: enqueueResults(len(all)),
+	}
+}
+
+// cancel ends the tasks that others take the place of.
+func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
+	m := &nornv1.CancelRequest{Reason: "replaced by the next launch of its schedule"}
+	for _, task := range l.Tasks {
+		m.Ids = append(m.Ids, task.Bytes())
+	}
+	list, _ := writesOf(m)
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(clock.Time, gproto.Message, *proto.Error) { k.m.Cancelled(l.Tag) })
+}
+
+// ask has the end of a task told to the master, by itself or by who keeps it.
+func (k *crons) ask(now clock.Time, task id.ID) {
+	c := k.c
+	if !c.links.holds(task) {
+		c.links.watches.ask(task)
+		return
+	}
+	p := ring.Of(task, len(c.vnodes))
+	outcome, err := vnode.Outcome(c.tx, p, task)
+	switch {
+	case !c.check(err):
+	case outcome != crdt.StateUnknown:
+		k.m.Finished(now, task, outcome)
+	case now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && c.routes.holder && !vnode.Known(c.tx, p, task):
+		k.m.Finished(now, task, crdt.StateCompleted) // it is finished and forgotten
+	}
+}
+
+// ended hears from a vnode, or from another node, that a task is finished.
+func (k *crons) ended(task id.ID) {
+	if !k.m.Watches(task) {
+		return
+	}
+	outcome, err := vnode.Outcome(k.c.tx, ring.Of(task, len(k.c.vnodes)), task)
+	if k.c.check(err) && outcome != crdt.StateUnknown {
+		k.m.Finished(k.c.now, task, outcome)
+	}
+}
+
+// do has a list handled wherever its items belong, and hears the answer.
+func (r *routes) do(now clock.Time, from Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
+	if len(r.byTime) >= maxGathers {
+		then(now, nil, crowded())
+		return
+	}
+	g := r.gather(now, &Request{From: from, Body: body}, list.join, 0)
+	g.then = func(g *gather) {
+		m, err := g.join.answer()
+		then(r.c.now, m, err)
+	}
+	groups := newGroups()
+	for i := range list.n {
+		p, ok := r.partition(list.task(i))
+		to, found := r.keeper(p)
+		if !ok || !found {
+			list.join.fail([]int{i}, unreachable(p))
+			continue
+		}
+		groups.add(to, i)
+	}
+	for _, to := range groups.order {
+		idx, part := groups.of[to], body
+		if len(idx) < list.n {
+			part = list.some(idx)
+		}
+		r.forward(now, g, to, idx, part, nil)
+	}
+	r.finish(g)
+}

@@ -1,0 +1,164 @@
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/policy"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Limits and defaults of schedules, beside those of packages schedule and
+// policy.
+const (
+	// MaxPayload is the longest payload of a schedule's task in bytes: it is in
+	// the register, on every node.
+	MaxPayload = 128 << 10
+	// DefaultCount is how many missed instants are caught up.
+	DefaultCount = 10
+	// DefaultHistory and MaxHistory are how many entries a history keeps.
+	DefaultHistory = 20
+	MaxHistory     = 500
+)
+
+// Names of the headers that each task of a schedule gets.
+const (
+	HeaderSchedule = "norn-schedule"
+	HeaderInstant  = "norn-instant"
+)
+
+// ErrDamaged is returned when a record of the register is not one of a
+// schedule.
+var ErrDamaged = errors.New("cron: damaged record of a schedule")
+
+// loaded is a definition that was read and compiled.
+type loaded struct {
+	wire   *nornv1.ScheduleDefinition
+	policy policy.Definition
+}
+
+// load reads a definition from the register.
+func load(zones *schedule.Zones, b []byte) (loaded, error) {
+	d := &nornv1.ScheduleDefinition{}
+	if err := gproto.Unmarshal(b, d); err != nil || len(d.GetUuid()) != 16 || d.GetSpec() == nil {
+		return loaded{}, ErrDamaged
+	}
+	p, err := compile(zones, d)
+	return loaded{d, p}, err
+}
+
+// compile makes what decides of a definition.
+func compile(zones *schedule.Zones, d *nornv1.ScheduleDefinition) (policy.Definition, error) {
+	s := d.GetSpec()
+	p := policy.Definition{
+		UUID: [16]byte(d.GetUuid()), Version: d.GetVersion(),
+		Overlap: policy.Overlap(s.GetOverlap()), CatchUp: policy.CatchUp(s.GetCatchUp()),
+		Window: proto.Seconds(s.GetCatchUpWindowSeconds()), Count: int(s.GetCatchUpCount()),
+		Jitter: proto.Seconds(s.GetJitterSeconds()), Deadline: proto.Seconds(s.GetDeadlineSeconds()),
+		MaxLaunches: s.GetMaxLaunches(), Paused: s.GetPaused(), PauseOnFailure: s.GetPauseOnFailure(),
+	}
+	if p.Window == 0 {
+		p.Window = policy.DefaultWindow
+	}
+	if p.Count == 0 {
+		p.Count = DefaultCount
+	}
+	var err error
+	if p.Start, err = wall("start", s.GetStart()); err != nil {
+		return p, err
+	}
+	if p.End, err = wall("end", s.GetEnd()); err != nil {
+		return p, err
+	}
+	spec, err := schedule.Parse(s.GetCron())
+	if err != nil {
+		return p, fmt.Errorf("cron: %w", err)
+	}
+	zone, err := spec.LoadZone(zones, s.GetTimeZone())
+	if err != nil {
+		return p, fmt.Errorf("time_zone: %w", err)
+	}
+	if p.Table, err = spec.Compile(p.UUID, zone); err != nil {
+		return p, fmt.Errorf("cron: %w", err)
+	}
+	return p, p.Check()
+}
+
+// wall is a bound of instants in wall ns, 0 for none.
+func wall(name string, t *timestamppb.Timestamp) (int64, error) {
+	if t == nil {
+		return 0, nil
+	}
+	if !t.IsValid() || t.Seconds <= 0 || t.Seconds > math.MaxInt64/int64(time.Second)-1 {
+		return 0, fmt.Errorf("%s is not a time between 1970 and 2262", name)
+	}
+	return t.AsTime().UnixNano(), nil
+}
+
+// seconds says whether a duration on the wire can be one.
+func seconds(name string, v float64, most time.Duration) error {
+	if !(v >= 0 && v <= most.Seconds()) {
+		return fmt.Errorf("%s of %v s is not from 0 to %s", name, v, most)
+	}
+	return nil
+}
+
+// check judges what a user wants, but for what compile finds. maxPayload is the
+// server's limit in bytes.
+func check(s *nornv1.ScheduleSpec, maxPayload int) error {
+	t := s.GetTask()
+	switch {
+	case s == nil:
+		return errors.New("there is no specification")
+	case t == nil || t.GetQueue() == "":
+		return errors.New("the task needs a queue")
+	case len(t.GetId()) > 0, t.GetKey() != "", t.GetNotBefore() != nil, len(t.GetDependencies()) > 0, t.GetKeyWindowSeconds() != 0:
+		return errors.New("a task of a schedule has no id, key, not_before or dependencies of its own")
+	case t.GetHeaders()[HeaderSchedule] != "" || t.GetHeaders()[HeaderInstant] != "":
+		return fmt.Errorf("the headers %s and %s are set for each launch", HeaderSchedule, HeaderInstant)
+	case len(s.GetNote()) > proto.MaxNoteBytes:
+		return fmt.Errorf("the note has %d bytes, over the limit of %d", len(s.GetNote()), proto.MaxNoteBytes)
+	case s.GetHistory() > MaxHistory:
+		return fmt.Errorf("a history of %d entries is over the limit of %d", s.GetHistory(), MaxHistory)
+	case s.GetOverlap() < 0 || s.GetOverlap() > nornv1.Overlap_OVERLAP_REPLACE:
+		return fmt.Errorf("overlap has the unknown value %d", s.GetOverlap())
+	case s.GetCatchUp() < 0 || s.GetCatchUp() > nornv1.CatchUp_CATCH_UP_ALL:
+		return fmt.Errorf("catch_up has the unknown value %d", s.GetCatchUp())
+	}
+	full := gproto.CloneOf(t)
+	dress(full, "", 0)
+	if err := proto.CheckSpec(full, min(maxPayload, MaxPayload)); err != nil {
+		return errors.New(err.Message)
+	}
+	return errors.Join(
+		seconds("catch_up_window", s.GetCatchUpWindowSeconds(), policy.MaxWindow),
+		seconds("jitter", s.GetJitterSeconds(), policy.MaxJitter),
+		seconds("deadline", s.GetDeadlineSeconds(), policy.MaxWindow),
+	)
+}
+
+// dress gives a task of a schedule its headers.
+func dress(t *nornv1.TaskSpec, name string, instant int64) {
+	if t.Headers == nil {
+		t.Headers = make(map[string]string, 2)
+	}
+	t.Headers[HeaderSchedule] = name
+	t.Headers[HeaderInstant] = time.Unix(0, instant).UTC().Format(time.RFC3339)
+}
+
+// pack writes a definition for the register. Equal ones give equal bytes.
+func pack(d *nornv1.ScheduleDefinition) ([]byte, error) {
+	b, err := gproto.MarshalOptions{Deterministic: true}.Marshal(d)
+	if err == nil && len(b) > register.MaxDefinition {
+		err = fmt.Errorf("the schedule takes %d bytes, over the limit of %d; store the payload elsewhere", len(b), register.MaxDefinition)
+	}
+	return b, err
+}

@@ -1,0 +1,378 @@
+package cron
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/policy"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Work does what is due, and gives what others are to do.
+func (m *Machine) Work(now clock.Time) (out Ready) {
+	m.refresh(now)
+	if !m.leads || m.seen.Len() == 0 {
+		return out
+	}
+	if m.nonce == 0 {
+		m.take(now, &out)
+		return out
+	}
+	m.due(now, &out)
+	m.flush(now, &out)
+	out.Ask = append(out.Ask, m.watch.ask(now)...)
+	return out
+}
+
+// take asks for the mastership.
+func (m *Machine) take(now clock.Time, out *Ready) {
+	if m.taking != 0 || now.Mono < m.takeAt {
+		return
+	}
+	m.tag++
+	m.taking = m.tag
+	out.Commits = append(out.Commits, Commit{m.tag, register.Request{Master: &register.MasterChange{
+		Old: m.master.Nonce, New: register.Mastership{Nonce: m.cfg.Nonce(), Member: m.cfg.Self, Zones: schedule.ZonesVersion},
+	}}})
+}
+
+// taken hears what came of it.
+func (m *Machine) taken(now clock.Time, nonce uint64, r *register.Result) {
+	m.taking = 0
+	switch {
+	case r.Err == nil && m.leads && m.master.Nonce == nonce:
+		m.nonce = nonce
+		m.stats.Takeovers++
+	default: // unclear, or somebody else was first: with what is seen by then
+		m.takeAt = now.Mono + int64(askAgain)
+	}
+}
+
+// room tells whether more may be begun: what has come due waits in the list
+// until then, where it costs nothing.
+func (m *Machine) room() bool {
+	return len(m.commits) < maxCommits && len(m.changes) < maxBatch && len(m.toLaunch)+len(m.launches)*maxBatch < maxLaunches*maxBatch
+}
+
+// due decides about the schedules that wake.
+func (m *Machine) due(now clock.Time, out *Ready) {
+	for m.room() {
+		uuid, at, ok := m.agenda.First()
+		if !ok || at > now.Wall {
+			return
+		}
+		it := m.byUUID[uuid]
+		m.agenda.Remove(uuid)
+		m.consider(now, it, out)
+	}
+}
+
+// consider does the next thing about a schedule of which nothing is under way.
+func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
+	if it.rec == nil || m.nonce == 0 {
+		return
+	}
+	if len(it.rec.Definition) == 0 {
+		m.forget(now, it)
+		return
+	}
+	r, err := decode(it.rec.State)
+	if err != nil || it.def.Table == nil {
+		return // it is shown with its problem
+	}
+	it.tally = nil
+	changed, d := m.learn(now, it, &r), policy.Decision{}
+	if r.policy.Last.Status != policy.Open {
+		d = m.decide(now, it, &r)
+		changed = changed || d.Changed || d.Pause
+	}
+	switch {
+	case changed:
+		m.change(now, it, &r, &d)
+	case r.policy.Last.Status == policy.Open:
+		m.launch(now, it, &r, out)
+	default:
+		m.agenda.Set(it.def.UUID, max(d.Wake, now.Wall+int64(time.Millisecond)))
+	}
+}
+
+// learn brings into a record what is known and not committed.
+func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
+	if r.generation != m.generation {
+		after, skips := policy.Restore(&it.def, r.policy, now.Wall)
+		for i := range r.history { // what was open is in doubt
+			if e := &r.history[i]; e.status == policy.Open {
+				e.status, e.note = policy.NotEnqueued, "in doubt: the register was restored"
+			}
+		}
+		r.policy, r.generation, r.replaced = after, m.generation, 0
+		m.skips(it, r, skips)
+		changed = true
+	}
+	for i := range it.facts {
+		f := &it.facts[i]
+		if !r.conclude(f) {
+			continue
+		}
+		changed = true
+		switch f.status {
+		case policy.NotEnqueued:
+			it.counted().NotEnqueued++
+		case policy.Failed:
+			it.counted().Failed++
+		}
+	}
+	it.facts = nil
+	return changed
+}
+
+func (m *Machine) skips(it *item, r *record, all []policy.Skipped) {
+	for _, s := range all {
+		r.skip(it.def.Table, s, it.keep)
+		it.counted().Skipped[s.Reason]++
+	}
+}
+
+// decide asks the policy, and records what it says.
+func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
+	d := policy.Decide(&it.def, r.policy, now.Wall)
+	r.policy = d.After
+	m.skips(it, r, d.Skips)
+	if d.Launch {
+		r.begin(d.Instant, now.Wall, d.Late, it.keep)
+		r.replaced = 0
+		if d.Replace {
+			r.replaced = d.Replaced
+			it.counted().Replaced++
+		}
+		it.counted().Launched++
+		it.tally.LateSeconds += d.Late.Seconds()
+	}
+	return d
+}
+
+// change has a record committed.
+func (m *Machine) change(now clock.Time, it *item, r *record, d *policy.Decision) {
+	it.phase = committing
+	it.change = &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
+	if d.Pause {
+		it.change.Definition = m.paused(now, it, r)
+	}
+	m.changes = append(m.changes, it)
+}
+
+// paused is the definition with a pause because a task has failed.
+func (m *Machine) paused(now clock.Time, it *item, r *record) []byte {
+	l, err := load(m.Zones(), it.rec.Definition)
+	if err != nil {
+		return nil
+	}
+	task := id.Launch(m.cfg.Cluster, it.def.UUID, r.policy.Last.Instant)
+	l.wire.Version++
+	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
+	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
+	b, err := pack(l.wire)
+	if err != nil {
+		return nil // it cannot have grown so much
+	}
+	return b
+}
+
+// forget removes what is left of a deleted schedule.
+func (m *Machine) forget(now clock.Time, it *item) {
+	r, err := decode(it.rec.State)
+	if at := r.policy.Watermark + int64(forget); err == nil && at > now.Wall {
+		m.agenda.Set(it.def.UUID, at)
+		return
+	}
+	it.phase = committing
+	it.change = &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, Remove: true}
+	m.changes = append(m.changes, it)
+}
+
+// flush commits the changes that wait, and has tasks enqueued.
+func (m *Machine) flush(now clock.Time, out *Ready) {
+	for len(m.changes) > 0 && len(m.commits) < maxCommits {
+		req, w, size := register.Request{Nonce: m.nonce}, &work{}, 0
+		for len(m.changes) > 0 && len(w.items) < maxBatch && size < maxBatchBytes {
+			it := m.changes[0]
+			m.changes = m.changes[1:]
+			if it.phase != committing || it.change == nil {
+				continue // it has gone meanwhile
+			}
+			req.Schedules = append(req.Schedules, *it.change)
+			w.items = append(w.items, it)
+			size += len(it.change.State) + len(it.change.Definition) + len(it.name) + 32
+		}
+		if len(w.items) > 0 {
+			m.tag++
+			m.commits[m.tag] = w
+			out.Commits = append(out.Commits, Commit{m.tag, req})
+		}
+	}
+	for len(m.toLaunch) > 0 && len(m.launches) < maxLaunches {
+		m.enqueue(now, out)
+	}
+}
+
+// Committed tells what came of a commit. The state in it is observed.
+func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
+	if r.Err == nil {
+		m.Observe(now, &r.State)
+	}
+	if c.Tag == m.taking && c.Request.Master != nil {
+		m.taken(now, c.Request.Master.New.Nonce, &r)
+		return
+	}
+	w := m.commits[c.Tag]
+	if w == nil {
+		return // of a mastership that has ended
+	}
+	delete(m.commits, c.Tag)
+	for i, it := range w.items {
+		if it.rec == nil || it.phase != committing {
+			continue // removed
+		}
+		old, tally := it.change.Old, it.tally
+		it.phase, it.change, it.tally = idle, nil, nil
+		m.read(now, it.name)
+		if it.rec == nil {
+			continue
+		}
+		m.place(now, it)
+		switch {
+		case r.Err == nil && i < len(r.SchedulesWon) && r.SchedulesWon[i]:
+			m.stats.add(tally)
+		case it.rec.Revision == old: // not known, or refused for good: the register is full
+			m.agenda.Set(it.def.UUID, now.Wall+int64(askAgain))
+		}
+	}
+}
+
+// launch enqueues the task of an open launch, or first has the task before
+// cancelled.
+func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
+	if it.tried == 0 {
+		it.tried = now.Mono
+		if r.replaced != 0 {
+			it.phase = cancelling
+			m.tag++
+			m.cancels[m.tag] = &work{items: []*item{it}}
+			out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.def.UUID, r.replaced)}})
+			return
+		}
+	}
+	it.phase = launching
+	m.toLaunch = append(m.toLaunch, it)
+}
+
+// Cancelled tells that the tasks of a request were cancelled, or that it did not
+// come to that: then they go on beside.
+func (m *Machine) Cancelled(tag uint64) {
+	w := m.cancels[tag]
+	if w == nil {
+		return
+	}
+	delete(m.cancels, tag)
+	for _, it := range w.items {
+		if it.phase == cancelling {
+			it.phase = launching
+			m.toLaunch = append(m.toLaunch, it)
+		}
+	}
+}
+
+// enqueue makes one request of the tasks that wait.
+func (m *Machine) enqueue(now clock.Time, out *Ready) {
+	req, w, size := &nornv1.LaunchRequest{}, &work{}, 0
+	for len(m.toLaunch) > 0 && len(w.items) < maxBatch && size < maxBatchBytes {
+		it := m.toLaunch[0]
+		m.toLaunch = m.toLaunch[1:]
+		if it.phase != launching || it.rec == nil {
+			continue
+		}
+		r, err := decode(it.rec.State)
+		t, bad := m.task(it, r.policy.Last.Instant)
+		if err != nil || bad != nil || r.policy.Last.Status != policy.Open {
+			it.phase = idle // it was edited meanwhile
+			m.place(now, it)
+			continue
+		}
+		req.Tasks, req.Begun = append(req.Tasks, t), append(req.Begun, r.policy.Last.Begun)
+		w.items, w.instants = append(w.items, it), append(w.instants, r.policy.Last.Instant)
+		size += len(t.GetPayload()) + 256
+	}
+	if len(w.items) > 0 {
+		m.tag++
+		m.launches[m.tag] = w
+		out.Launches = append(out.Launches, Launches{m.tag, req})
+	}
+}
+
+// task is the task of a launch.
+func (m *Machine) task(it *item, instant int64) (*nornv1.TaskSpec, error) {
+	d := &nornv1.ScheduleDefinition{}
+	if err := gproto.Unmarshal(it.rec.Definition, d); err != nil || d.GetSpec().GetTask() == nil {
+		return nil, ErrDamaged
+	}
+	t := d.GetSpec().GetTask()
+	dress(t, it.name, instant)
+	t.Id = id.Launch(m.cfg.Cluster, it.def.UUID, instant).Bytes()
+	return t, nil
+}
+
+// Launched tells what came of a request, task by task: nil is enqueued.
+func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask []id.ID) {
+	w := m.launches[tag]
+	if w == nil {
+		return nil
+	}
+	delete(m.launches, tag)
+	for i, it := range w.items {
+		if it.phase != launching || it.rec == nil {
+			continue
+		}
+		it.phase = idle
+		var bad *proto.Error
+		if i < len(errs) {
+			bad = errs[i]
+		}
+		f := fact{instant: w.instants[i], at: now.Wall}
+		switch final := finalOf(bad); {
+		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
+			f.status = policy.Running
+			ask = append(ask, id.Launch(m.cfg.Cluster, it.def.UUID, f.instant))
+		case final || now.Mono-it.tried >= int64(patience):
+			f.status, f.note = policy.NotEnqueued, bad.Message
+			if bad.Effect == nornv1.Effect_EFFECT_UNKNOWN {
+				f.note = "in doubt: " + f.note
+			}
+		default:
+			it.pause = min(max(2*it.pause, retryFirst), retryMost)
+			m.agenda.Set(it.def.UUID, now.Wall+int64(it.pause))
+			continue
+		}
+		it.tried, it.pause = 0, 0
+		it.facts = append(it.facts, f)
+		m.agenda.Set(it.def.UUID, math.MinInt64)
+	}
+	return ask
+}
+
+// finalOf tells whether trying again is no use.
+func finalOf(e *proto.Error) bool {
+	return e != nil && e.Effect == nornv1.Effect_EFFECT_NONE && slices.Contains([]nornv1.ErrorKind{
+		nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+		nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED,
+	}, e.Kind)
+}

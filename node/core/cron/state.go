@@ -1,0 +1,290 @@
+package cron
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
+	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/policy"
+)
+
+// kind is what an entry of the history is about: a nornv1.LaunchKind.
+type kind byte
+
+const (
+	launched   = kind(nornv1.LaunchKind_LAUNCH_KIND_LAUNCH)
+	skipped    = kind(nornv1.LaunchKind_LAUNCH_KIND_SKIP)
+	triggered  = kind(nornv1.LaunchKind_LAUNCH_KIND_TRIGGER)
+	backfilled = kind(nornv1.LaunchKind_LAUNCH_KIND_BACKFILL)
+)
+
+// entry is one of the history. Times are wall ns, 0 for none.
+type entry struct {
+	kind     kind
+	status   policy.Status
+	reason   policy.Reason
+	instant  int64 // of a skip: the first
+	to       int64 // of a skip: the last
+	count    uint64
+	begun    int64
+	enqueued int64
+	finished int64
+	late     int64 // ns
+	task     id.ID // of kind 0; that of a launch follows from its instant
+	note     string
+}
+
+// live tells whether its task may be there and unfinished.
+func (e *entry) live() bool {
+	return e.kind != skipped && (e.status == policy.Open || e.status == policy.Running)
+}
+
+// record is what is committed about a schedule beside its definition.
+type record struct {
+	policy policy.State
+	// generation of the register that the state was decided in. Whoever finds
+	// another one has a register that was restored: see policy.Restore.
+	generation uint64
+	// replaced is the launch whose task is cancelled before the open one is
+	// enqueued, 0 for none.
+	replaced int64
+	skipped  uint64 // instants
+	failed   uint64 // launches whose task failed or was not enqueued
+	history  []entry
+}
+
+const recordVersion = 1
+
+// Flags of an entry: which of its fields are not 0.
+const (
+	hasSkip = 1 << iota
+	hasBegun
+	hasEnqueued
+	hasFinished
+	hasTask
+	hasNote
+)
+
+// maxNote bounds the note of an entry in bytes.
+const maxNote = 200
+
+// encode writes a record for the register.
+func (r *record) encode() []byte {
+	var w wire.Writer
+	w.Byte(recordVersion)
+	w.Bytes(r.policy.Append(nil))
+	w.Uint(r.generation)
+	signed(&w, r.replaced)
+	w.Uint(r.skipped)
+	w.Uint(r.failed)
+	w.Uint(uint64(len(r.history)))
+	last := int64(0)
+	for i := range r.history {
+		r.history[i].encode(&w, last)
+		last = r.history[i].instant
+	}
+	return w.B
+}
+
+// signed writes a number that may be negative: zigzag, as protobuf does.
+func signed(w *wire.Writer, v int64) { w.Uint(uint64(v)<<1 ^ uint64(v>>63)) }
+
+func readSigned(r *wire.Reader) int64 {
+	v := r.Uint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// encode writes an entry; last is the instant of the one before, because they
+// are near each other.
+func (e *entry) encode(w *wire.Writer, last int64) {
+	flags := byte(0)
+	for i, has := range []bool{e.kind == skipped, e.begun != 0, e.enqueued != 0, e.finished != 0, e.task != id.ID{}, e.note != ""} {
+		if has {
+			flags |= 1 << i
+		}
+	}
+	w.Byte(byte(e.kind))
+	w.Byte(flags)
+	signed(w, e.instant-last)
+	if flags&hasSkip != 0 {
+		w.Byte(byte(e.reason))
+		signed(w, e.to-e.instant)
+		w.Uint(e.count)
+	} else {
+		w.Byte(byte(e.status))
+	}
+	if flags&hasBegun != 0 {
+		signed(w, e.begun-e.instant)
+		signed(w, e.late)
+	}
+	if flags&hasEnqueued != 0 {
+		signed(w, e.enqueued-e.begun)
+	}
+	if flags&hasFinished != 0 {
+		signed(w, e.finished-e.begun)
+	}
+	if flags&hasTask != 0 {
+		w.Fixed(e.task[:])
+	}
+	if flags&hasNote != 0 {
+		w.String(e.note)
+	}
+}
+
+func readEntry(r *wire.Reader, last int64) (e entry) {
+	e.kind = kind(r.Byte())
+	flags := r.Byte()
+	e.instant = last + readSigned(r)
+	if flags&hasSkip != 0 {
+		e.reason = policy.Reason(r.Byte())
+		e.to = e.instant + readSigned(r)
+		e.count = r.Uint()
+	} else if e.status = policy.Status(r.Byte()); e.status > policy.NotEnqueued {
+		r.Fail()
+	}
+	if flags&hasBegun != 0 {
+		e.begun = e.instant + readSigned(r)
+		e.late = readSigned(r)
+	}
+	if flags&hasEnqueued != 0 {
+		e.enqueued = e.begun + readSigned(r)
+	}
+	if flags&hasFinished != 0 {
+		e.finished = e.begun + readSigned(r)
+	}
+	if flags&hasTask != 0 {
+		r.Fixed(e.task[:])
+	}
+	if flags&hasNote != 0 {
+		e.note = r.String(maxNote)
+	}
+	if e.kind < launched || e.kind > backfilled || (e.kind == skipped) != (flags&hasSkip != 0) || e.reason > policy.Limit {
+		r.Fail()
+	}
+	return e
+}
+
+// decode reads what encode has written, and returns ErrDamaged for anything
+// else.
+func decode(b []byte) (r record, err error) {
+	rd := wire.NewReader(b)
+	if rd.Byte() != recordVersion {
+		return record{}, ErrDamaged
+	}
+	if r.policy, err = policy.ReadState(rd.Bytes(register.MaxScheduleState)); err != nil {
+		return record{}, ErrDamaged
+	}
+	r.generation, r.replaced = rd.Uint(), readSigned(rd)
+	r.skipped, r.failed = rd.Uint(), rd.Uint()
+	n := rd.Count(MaxHistory)
+	if n > 0 {
+		r.history = make([]entry, 0, n+1)
+	}
+	last := int64(0)
+	for range n {
+		e := readEntry(rd, last)
+		r.history, last = append(r.history, e), e.instant
+	}
+	if rd.End() != nil {
+		return record{}, ErrDamaged
+	}
+	return r, nil
+}
+
+// add appends an entry and forgets the oldest beyond keep.
+func (r *record) add(e entry, keep int) {
+	r.history = append(r.history, e)
+	if over := len(r.history) - keep; over > 0 {
+		r.history = slices.Delete(r.history, 0, over)
+	}
+}
+
+// keep is how many entries a schedule keeps.
+func keep(s *nornv1.ScheduleSpec) int {
+	if n := int(s.GetHistory()); n > 0 {
+		return n
+	}
+	return DefaultHistory
+}
+
+// maxCounted bounds the instants of one skip that are counted: a year of
+// seconds is a skip as well.
+const maxCounted = 1000
+
+// skip records instants that are not launched. What continues the last entry is
+// added to it, so that a long wait does not push the launches out.
+func (r *record) skip(t *schedule.Timetable, s policy.Skipped, keep int) {
+	n := uint64(1)
+	for at := s.From; at < s.To && n < maxCounted; n++ {
+		next, ok := t.Next(at)
+		if !ok || next > s.To {
+			break
+		}
+		at = next
+	}
+	r.skipped += n
+	if k := len(r.history) - 1; k >= 0 && r.history[k].kind == skipped && r.history[k].reason == s.Reason && r.history[k].to < s.From {
+		r.history[k].to, r.history[k].count = s.To, min(r.history[k].count+n, math.MaxUint32)
+		return
+	}
+	r.add(entry{kind: skipped, reason: s.Reason, instant: s.From, to: s.To, count: n}, keep)
+}
+
+// begin records a launch that is committed with this record.
+func (r *record) begin(instant, now int64, late time.Duration, keep int) {
+	r.add(entry{kind: launched, status: policy.Open, instant: instant, begun: now, late: int64(late)}, keep)
+}
+
+// fact is something that became known of a launch.
+type fact struct {
+	instant int64 // of a launch
+	task    id.ID // of a trigger or a backfill
+	status  policy.Status
+	at      int64 // wall ns
+	note    string
+}
+
+// conclude takes in a fact, and tells whether it says anything new.
+func (r *record) conclude(f *fact) (changed bool) {
+	if f.task == (id.ID{}) {
+		after := r.policy.Conclude(f.instant, f.status)
+		changed = after != r.policy
+		r.policy = after
+		if changed && f.status != policy.Open {
+			r.replaced = 0
+		}
+	}
+	for i := range r.history {
+		e := &r.history[i]
+		if e.kind == skipped || e.task != f.task || f.task == (id.ID{}) && (e.kind != launched || e.instant != f.instant) || !e.live() || f.status <= e.status {
+			continue
+		}
+		e.status, changed = f.status, true
+		if f.status == policy.Running {
+			e.enqueued = f.at
+		} else {
+			e.finished = f.at
+		}
+		if f.note != "" {
+			e.note = cut(f.note)
+		}
+	}
+	if changed && (f.status == policy.Failed || f.status == policy.NotEnqueued) {
+		r.failed++
+	}
+	return changed
+}
+
+// cut shortens a note, at a character.
+func cut(s string) string {
+	if len(s) > maxNote {
+		s = s[:maxNote]
+	}
+	return strings.ToValidUTF8(s, "")
+}

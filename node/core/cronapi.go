@@ -1,0 +1,332 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/schedule"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Limits of requests about schedules.
+const (
+	pageSchedules   = 100
+	maxSchedules    = 1000    // in an answer; in a request to change them, too
+	maxHistories    = 100     // in an answer
+	maxSchedulePage = 4 << 20 // bytes of an answer, about
+	// maxScheduleCommit bounds what one commit changes, bytes.
+	maxScheduleCommit = 512 << 10
+	// maxScheduleTries is how often a change is worked out anew because somebody
+	// else was first: a schedule of each second is written thrice a second.
+	maxScheduleTries = 30
+)
+
+// scheduling does what users ask about schedules, on any node. The register
+// decides: each change is worked out from what it says now, and written if
+// nobody was faster.
+type scheduling struct{ *Core }
+
+// list answers with schedules, by a linearizable read.
+func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
+	for _, name := range m.GetNames() {
+		if err := proto.CheckQueue(name); err != nil {
+			c.refuse(r.From, proto.Invalid("schedule: %s", err.Message))
+			return
+		}
+	}
+	if len(m.GetNames()) > maxSchedules {
+		c.refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
+		return
+	}
+	c.send(errand{then: func(now clock.Time, res register.Result) {
+		if res.Err != nil {
+			c.refuse(r.From, noSchedules(res.Err, nornv1.Effect_EFFECT_NONE))
+			return
+		}
+		c.answer(now, r, m, &res.State)
+	}}, register.Request{})
+}
+
+func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesRequest, s *register.State) {
+	names := m.GetNames()
+	if len(names) == 0 {
+		for x := range s.Schedules.All() {
+			if x.Name > m.GetAfter() && len(x.Definition) > 0 {
+				names = append(names, x.Name)
+			}
+		}
+		slices.Sort(names)
+	}
+	limit := int(m.GetLimit())
+	if limit == 0 {
+		limit = max(pageSchedules, len(m.GetNames()))
+	}
+	if limit = min(limit, maxSchedules); m.GetHistory() {
+		limit = min(limit, maxHistories)
+	}
+	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
+		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
+	}}
+	for x := range s.Schedules.All() {
+		if len(x.Definition) > 0 {
+			reply.Status.Schedules++
+		}
+	}
+	size := 0
+	for _, name := range names {
+		if len(reply.Schedules) >= limit || size > maxSchedulePage {
+			reply.More = true
+			break
+		}
+		x := s.Schedules.Get(name)
+		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, now.Wall, m.GetHistory())
+		if shown == nil {
+			c.refuse(r.From, noSchedule(name))
+			return
+		}
+		size += len(x.Definition) + 4*len(x.State)
+		reply.Schedules = append(reply.Schedules, shown)
+	}
+	c.reply(r.From, reply)
+}
+
+func noSchedule(name string) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no schedule %s; `norn schedule list` shows them", name)
+}
+
+// noSchedules says that the register has no majority.
+func noSchedules(err error, effect nornv1.Effect) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; schedules need a majority of its voters", err)
+	e.Effect, e.Guarantee = effect, "linearizable schedules"
+	return e
+}
+
+// editing is a request for changes that is being worked on.
+type editing struct {
+	from    Origin
+	m       *nornv1.ChangeSchedulesRequest
+	results []*nornv1.ScheduleResult
+	left    []int // changes that are not decided
+	tries   int   // in vain
+}
+
+// change takes a request for changes.
+func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
+	n := len(m.GetChanges())
+	byHand := slices.ContainsFunc(m.GetChanges(), func(x *nornv1.ScheduleChange) bool {
+		return x.GetTrigger() != nil || x.GetBackfill() != nil
+	})
+	switch {
+	case n == 0 || n > maxSchedules:
+		c.refuse(r.From, proto.Invalid("%d changes are not from 1 to %d", n, maxSchedules))
+		return
+	case byHand && n > 1:
+		c.refuse(r.From, proto.Invalid("a trigger or a backfill is alone in its request"))
+		return
+	}
+	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
+	for i, x := range m.GetChanges() {
+		if err := proto.CheckQueue(x.GetName()); err != nil {
+			k.results[i] = &nornv1.ScheduleResult{Error: proto.Invalid("schedule: %s", err.Message).Proto()}
+			continue
+		}
+		k.left = append(k.left, i)
+	}
+	c.send(errand{then: func(now clock.Time, res register.Result) {
+		switch {
+		case res.Err != nil:
+			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_NONE))
+		case byHand && len(k.left) > 0:
+			c.byHand(now, k, &res.State)
+		default:
+			c.attempt(now, k, &res.State)
+		}
+	}}, register.Request{})
+}
+
+// editor works out changes of a state.
+func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
+	return &cron.Editor{
+		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: now.Wall, MaxPayload: c.cfg.MaxPayload,
+		UUID: func() (u [16]byte) {
+			binary.BigEndian.PutUint64(u[:8], c.cfg.Rand.Uint64())
+			binary.BigEndian.PutUint64(u[8:], c.cfg.Rand.Uint64())
+			u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // version 4 (RFC 9562)
+			return u
+		},
+	}
+}
+
+// attempt works out the changes that are left, as many as fit into one commit,
+// and asks the register for them.
+func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
+	e, size := c.editor(now, s), 0
+	var req register.Request
+	var asked, later []int
+	for _, i := range k.left {
+		if size > maxScheduleCommit {
+			later = append(later, i)
+			continue
+		}
+		edit, dry, err := c.edit(e, k.m.GetChanges()[i], s)
+		if err != nil {
+			k.results[i] = &nornv1.ScheduleResult{Error: c.scheduleError(k.m.GetChanges()[i].GetName(), err).Proto()}
+			continue
+		}
+		k.results[i] = &nornv1.ScheduleResult{
+			Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, now.Wall, false),
+			Changed:  edit.Change != nil, Created: edit.Created, Before: edit.Before,
+		}
+		if edit.Change == nil || dry {
+			continue
+		}
+		size += len(edit.Change.Definition) + len(edit.Change.State) + len(edit.Change.Name)
+		req.Schedules, asked = append(req.Schedules, *edit.Change), append(asked, i)
+	}
+	if k.left = later; len(asked) == 0 {
+		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		return
+	}
+	c.send(errand{then: func(now clock.Time, res register.Result) {
+		if res.Err != nil {
+			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			return
+		}
+		c.decided(now, k, asked, &res)
+	}}, req)
+}
+
+// decided hears which changes were made. Those that came too late are worked out
+// anew.
+func (c scheduling) decided(now clock.Time, k *editing, asked []int, res *register.Result) {
+	lost := 0
+	for j, i := range asked {
+		if j < len(res.SchedulesWon) && res.SchedulesWon[j] {
+			continue
+		}
+		lost++
+		k.left = append(k.left, i)
+	}
+	if lost > 0 {
+		k.tries++
+	}
+	if k.tries > maxScheduleTries {
+		for _, i := range k.left {
+			k.results[i] = &nornv1.ScheduleResult{Error: proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+				"schedule %s keeps editing, or there is no room for it (%d schedules); ask again", k.m.GetChanges()[i].GetName(), res.State.Schedules.Len()).Proto()}
+		}
+		k.left = nil
+	}
+	slices.Sort(k.left)
+	c.attempt(now, k, &res.State)
+}
+
+// edit works out one change, and tells whether it is a dry run.
+func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.State) (cron.Edit, bool, error) {
+	name, rec, version := x.GetName(), s.Schedules.Get(x.GetName()), x.GetIfVersion()
+	switch a := x.GetAction().(type) {
+	case *nornv1.ScheduleChange_Put:
+		edit, err := e.Put(name, rec, version, a.Put)
+		return edit, a.Put.GetDryRun(), err
+	case *nornv1.ScheduleChange_Pause:
+		edit, err := e.Pause(name, rec, version, a.Pause)
+		return edit, false, err
+	case *nornv1.ScheduleChange_Delete:
+		edit, err := e.Delete(name, rec, version)
+		return edit, false, err
+	}
+	return cron.Edit{}, false, cron.ErrInvalid
+}
+
+func (c scheduling) scheduleError(name string, err error) *proto.Error {
+	kind := nornv1.ErrorKind_ERROR_KIND_INTERNAL
+	switch {
+	case errors.Is(err, cron.ErrNotFound):
+		return noSchedule(name)
+	case errors.Is(err, cron.ErrExists):
+		kind = nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS
+	case errors.Is(err, cron.ErrVersion):
+		kind = nornv1.ErrorKind_ERROR_KIND_CONFLICT
+	case errors.Is(err, cron.ErrInvalid):
+		kind = nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
+	}
+	return proto.Refused(kind, "schedule %s: %v", name, err)
+}
+
+// byHand enqueues what a trigger or a backfill asks for, and records it. The
+// client has made the IDs: a repeated request enqueues nothing twice.
+func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
+	x := k.m.GetChanges()[0]
+	e, rec := c.editor(now, s), s.Schedules.Get(x.GetName())
+	var hand cron.ByHand
+	var err error
+	dry := x.GetBackfill().GetDryRun()
+	if x.GetTrigger() != nil {
+		if len(x.GetTrigger().GetTaskId()) != id.Size {
+			c.refuse(k.from, proto.Invalid("a trigger brings the ID of its task, of %d bytes", id.Size))
+			return
+		}
+		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(x.GetTrigger().GetTaskId()))
+	} else {
+		hand, err = e.Backfill(x.GetName(), rec, x.GetIfVersion(), x.GetBackfill())
+	}
+	if err != nil {
+		c.refuse(k.from, c.scheduleError(x.GetName(), err))
+		return
+	}
+	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, now.Wall, false)}
+	for _, t := range hand.Tasks {
+		result.TaskIds = append(result.TaskIds, id.ID(t.GetId()).String())
+	}
+	k.results[0] = result
+	if !result.Changed {
+		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		return
+	}
+	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
+	list, _ := itemsOf(c.Core, now, ask)
+	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(now clock.Time, m gproto.Message, bad *proto.Error) {
+		c.launchedByHand(now, k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
+	})
+}
+
+// launchedByHand records what was enqueued. What is not known to be, the client
+// has to ask for again.
+func (c scheduling) launchedByHand(now clock.Time, k *editing, hand *cron.ByHand, errs []*proto.Error) {
+	all := make([]error, len(errs))
+	for i, e := range errs {
+		if e == nil {
+			continue
+		}
+		if e.Effect != nornv1.Effect_EFFECT_NONE || len(errs) == 1 {
+			c.refuse(k.from, e)
+			return
+		}
+		all[i] = e
+	}
+	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, all, res) }}, register.Request{})
+}
+
+// note writes the history.
+func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, errs []error, res register.Result) {
+	name := k.m.GetChanges()[0].GetName()
+	if res.Err != nil {
+		c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+		return
+	}
+	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand, errs)
+	if change == nil || k.tries > maxScheduleTries { // it is there, or the schedule has gone
+		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		return
+	}
+	k.tries++
+	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, errs, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
+}
