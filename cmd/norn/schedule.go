@@ -1,20 +1,182 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
 
 // scheduleCommands are about schedules.
 type scheduleCommands struct{ *app }
 
 func (s scheduleCommands) commands() *cobra.Command {
 	cmd := group(&cobra.Command{
-		Use: "schedule", Short: "Show when schedules are due", Aliases: []string{"schedules"},
-		Long: `Show when schedules are due. A specification has five fields, minute hour
+		Use: "schedule", Short: "Launch tasks at instants", Aliases: []string{"schedules"},
+		Long: `Launch tasks at instants. A specification has five fields, minute hour
 day-of-month month day-of-week, or six with seconds first; or it is @daily,
 @every 90s and the like. In it, ? is any value, chosen by the schedule's UUID, so
 that schedules of many teams do not all run at the same minute. It does NOT mean
 * as it does elsewhere. docs/schedules.md has all of it.`,
-		Example: "  norn schedule next --cron '30 2 * * *' --tz America/New_York",
+		Example: "  norn schedule set nightly --cron '30 2 * * *' --tz America/New_York -q reports\n  norn schedule apply -f schedules.yaml --dry-run\n  norn schedule history nightly",
 	})
-	cmd.AddCommand(s.next())
+	cmd.AddCommand(s.apply(), s.set(), s.list(), s.get(), s.next(), s.history(), s.trigger(), s.pause(), s.resume(), s.deletion(), s.backfill())
+	return cmd
+}
+
+// about checks the name of a schedule and dials.
+func (s scheduleCommands) about(ctx context.Context, name string, do func(*client.Client) error) error {
+	if err := proto.CheckQueue(name); err != nil {
+		return usage("schedule: %q is not a name: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", name)
+	}
+	return s.with(ctx, do)
+}
+
+// complete offers the names of schedules.
+func (s scheduleCommands) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || s.prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	var names []string
+	_ = s.with(ctx, func(c *client.Client) error { // names are a help, nothing depends on them
+		for found, err := range c.Schedules().List(ctx) {
+			if err != nil {
+				return err
+			}
+			names = append(names, found.GetName())
+		}
+		return nil
+	})
+	return lastOf(names, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// one completes a command about one schedule, which it shows in the end.
+func (s scheduleCommands) one(cmd *cobra.Command, do func(context.Context, *client.Client, string) (*nornv1.Schedule, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), s.complete
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return s.about(cmd.Context(), args[0], func(c *client.Client) error {
+			found, err := do(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return s.writer().Object(jsonform.Of(found), func(w io.Writer) { scheduleSheet(w, found) })
+		})
+	}
+	return cmd
+}
+
+func (s scheduleCommands) get() *cobra.Command {
+	return s.one(&cobra.Command{
+		Use: "get NAME", Short: "Show a schedule with its last launches", Aliases: []string{"show"},
+		Example: "  norn schedule get nightly\n  norn schedule get nightly -o json | jq '{last, next, overdue_seconds}'",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Schedule, error) {
+		return c.Schedules().Get(ctx, name)
+	})
+}
+
+func (s scheduleCommands) pause() *cobra.Command {
+	var note string
+	cmd := s.one(&cobra.Command{
+		Use: "pause NAME", Short: "Launch nothing until it is resumed",
+		Long:    "Launch nothing until it is resumed. What comes due meanwhile is skipped; what runs\ngoes on.",
+		Example: "  norn schedule pause nightly --note 'the warehouse moves, see incident 12'",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Schedule, error) {
+		return c.Schedules().Pause(ctx, name, note)
+	})
+	cmd.Flags().StringVar(&note, "note", "", "why, for other people")
+	return cmd
+}
+
+func (s scheduleCommands) resume() *cobra.Command {
+	return s.one(&cobra.Command{
+		Use: "resume NAME", Short: "End the pause of a schedule",
+		Long: "End the pause of a schedule, and take the note away. What came due meanwhile is\nskipped; `norn schedule backfill` launches it.", Example: "  norn schedule resume nightly",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Schedule, error) {
+		return c.Schedules().Resume(ctx, name)
+	})
+}
+
+func (s scheduleCommands) deletion() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME…", Short: "Forget schedules and their histories", Aliases: []string{"rm"}, Args: cobra.MinimumNArgs(1), ValidArgsFunction: s.complete,
+		Long:    "Forget schedules and their histories. Tasks that were launched stay.",
+		Example: "  norn schedule delete nightly",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				err := s.about(cmd.Context(), name, func(c *client.Client) error { return c.Schedules().Delete(cmd.Context(), name) })
+				if err != nil {
+					return err
+				}
+			}
+			return s.writer().Object(jsonform.Object(), func(io.Writer) {})
+		},
+	}
+}
+
+func (s scheduleCommands) trigger() *cobra.Command {
+	return &cobra.Command{
+		Use: "trigger NAME", Short: "Launch a task now", Args: cobra.ExactArgs(1), ValidArgsFunction: s.complete,
+		Long:    "Launch a task of a schedule now, whatever its policies say, and print its ID. The\ninstants of the schedule stay as they are.",
+		Example: "  norn task wait $(norn schedule trigger nightly)",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.about(cmd.Context(), args[0], func(c *client.Client) error {
+				res, err := c.Schedules().Trigger(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return s.printTasks(res.GetTaskIds())
+			})
+		},
+	}
+}
+
+func (s scheduleCommands) backfill() *cobra.Command {
+	var from, to string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "backfill NAME --from TIME --to TIME", Short: "Launch a task for each instant of the past", Args: cobra.ExactArgs(1), ValidArgsFunction: s.complete,
+		Long: `Launch a task for each instant of a schedule from one time up to another, not
+included, whatever its policies say, and print their IDs: at most 1,000. Each task
+has its instant in the header norn-instant. Times are RFC 3339, or local ones of
+the schedule's zone.`,
+		Example: "  norn schedule backfill nightly --from 2026-06-01 --to 2026-07-01 --dry-run\n  norn schedule backfill hourly --from 2026-06-01T00:00:00Z --to 2026-06-01T06:00:00Z",
+	}
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "", "first `time`")
+	f.StringVar(&to, "to", "", "first `time` that no longer counts")
+	f.BoolVar(&dryRun, "dry-run", false, "say how many there are, and launch nothing")
+	_, _ = cmd.MarkFlagRequired("from"), cmd.MarkFlagRequired("to")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return s.about(cmd.Context(), args[0], func(c *client.Client) error {
+			found, err := c.Schedules().Get(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			_, table, err := timetableOf(upcomingOf(found))
+			if err != nil {
+				return err
+			}
+			first, last, err := span(from, to, table.Zone().Location())
+			if err != nil {
+				return err
+			}
+			res, err := c.Schedules().Backfill(cmd.Context(), args[0], first, last, dryRun)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				s.note("%d instants; nothing is launched", len(res.GetTaskIds()))
+				return nil
+			}
+			return s.printTasks(res.GetTaskIds())
+		})
+	}
 	return cmd
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/schedule"
 )
 
@@ -24,26 +26,39 @@ const localTime = "2006-01-02T15:04:05"
 type upcoming struct {
 	cron, zone, from, uuid string
 	n                      int
+	spec                   *nornv1.ScheduleSpec // of a schedule of the cluster
 }
 
 func (s scheduleCommands) next() *cobra.Command {
 	var ask upcoming
 	cmd := &cobra.Command{
-		Use: "next --cron SPEC", Short: "Print when a specification is due next", Args: cobra.MaximumNArgs(1),
-		Long: `Print when a specification is due next: as an instant in UTC, as the local time of
-the zone with its offset, and with a note where the clock changes. No server is
-needed.
+		Use: "next NAME | --cron SPEC", Short: "Print when a schedule or a specification is due next", Args: cobra.MaximumNArgs(1), ValidArgsFunction: s.complete,
+		Long: `Print when a schedule or a specification is due next: as an instant in UTC, as the
+local time of the zone with its offset, and with a note where the clock changes. A
+specification needs no server. A schedule launches later than its instants by its
+jitter.
 
 A fixed time of the day runs once per day: one that the clock leaves out in spring
 at the jump, one that comes twice in autumn the first time. Hours written with *
 follow elapsed time. -o json prints [{at, local, offset, note}].`,
-		Example: `  norn schedule next --cron '30 2 * * *' --tz America/New_York --from 2026-03-06 -n 3
+		Example: `  norn schedule next nightly -n 3
+  norn schedule next --cron '30 2 * * *' --tz America/New_York --from 2026-03-06 -n 3
   norn schedule next --cron '? ?(0-7) * * *' --uuid 0f9e8d7c-6b5a-4938-8776-655443322110
   norn schedule next --cron '@every 90s' -o json | jq -r '.[].at'`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case len(args) > 0 && ask.cron == "" && (ask.zone != "" || ask.uuid != ""):
+				return usage("--tz and --uuid are for a specification; a schedule has its own")
 			case len(args) > 0 && ask.cron == "":
-				return usage("schedules are not kept by the cluster yet; give the specification with --cron")
+				return s.about(cmd.Context(), args[0], func(c *client.Client) error {
+					found, err := c.Schedules().Get(cmd.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					kept, _ := upcomingOf(found)
+					kept.from, kept.n, kept.spec = ask.from, ask.n, found.GetSpec()
+					return s.printNext(kept)
+				})
 			case len(args) > 0:
 				return usage("a specification in --cron has no name; %q is too much (quote the specification)", args[0])
 			}
@@ -87,8 +102,15 @@ func (s scheduleCommands) printNext(ask upcoming) error {
 	}
 	list := occurrenceList(s.writer())
 	at := from - 1
+	if t := ask.spec.GetStart(); t != nil {
+		at = max(at, t.AsTime().UnixNano()-1)
+	}
 	for list.Len() < ask.n {
 		next, ok := table.Next(at)
+		if end := ask.spec.GetEnd(); ok && end != nil && next >= end.AsTime().UnixNano() {
+			s.note("the schedule ends at %s", end.AsTime().Format(time.RFC3339))
+			break
+		}
 		if !ok {
 			s.note("there is nothing more within 40 years")
 			break

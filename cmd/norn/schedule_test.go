@@ -76,7 +76,8 @@ func TestScheduleNextMistakes(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	refused(t, 2, "a specification is missing", "schedule", "next")
-	refused(t, 2, "not kept by the cluster yet", "schedule", "next", "nightly")
+	refused(t, 3, "there is no schedule nobody", "schedule", "next", "nobody")
+	refused(t, 2, "a schedule has its own", "schedule", "next", "nobody", "--tz", "UTC")
 	refused(t, 2, "quote the specification", "schedule", "next", "--cron", "0", "0")
 	refused(t, 2, "did you mean Europe/Berlin?", "schedule", "next", "--cron", "@daily", "--tz", "Europe/Berln")
 	for _, tc := range []struct{ spec, tz, want string }{

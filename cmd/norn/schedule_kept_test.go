@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+type launchJSON struct {
+	Kind, Status, Reason, Note string
+	TaskID                     string `json:"task_id"`
+	Instant                    time.Time
+	Count                      int
+}
+
+type scheduleJSON struct {
+	Name, UUID, Version, Launches, Skipped, Failed string
+	Spec                                           struct {
+		Cron, Overlap, Note string
+		TimeZone            string `json:"time_zone"`
+		Paused              bool
+		Task                struct{ Queue, Payload string }
+	}
+	Last    *launchJSON
+	Next    *time.Time
+	History []launchJSON
+	Running int
+}
+
+// becomes asks about a schedule until it is as it is to be.
+func becomes(t *testing.T, name string, is func(*scheduleJSON) bool) scheduleJSON {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for {
+		s := decode[scheduleJSON](t, "schedule", "get", name)
+		if is(&s) {
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it never comes to that: %+v", s)
+		}
+	}
+}
+
+// TestScheduleLaunches: a schedule that is made launches tasks that a worker
+// takes, and its history says what became of them.
+func TestScheduleLaunches(t *testing.T) {
+	name, queue := "kept/launches", "kept-launches"
+	made := decode[scheduleJSON](t, "schedule", "set", name, "--cron", "* * * * * *", "-q", queue, "hello", "--history", "100")
+	if made.Version != "1" || made.Spec.Task.Queue != queue || made.Next == nil {
+		t.Fatalf("%+v", made)
+	}
+	becomes(t, name, func(s *scheduleJSON) bool { return s.Launches >= "2" })
+	task := decode[[]struct {
+		Task struct {
+			ID      string
+			Headers map[string]string
+		}
+		Token string
+	}](t, "task", "claim", "-q", queue, "--wait", "10s")[0]
+	if task.Task.Headers["norn-schedule"] != name || task.Task.Headers["norn-instant"] == "" {
+		t.Errorf("%+v", task)
+	}
+	ok(t, "task", "complete", task.Task.ID, task.Token)
+	done := becomes(t, name, func(s *scheduleJSON) bool {
+		for _, l := range s.History {
+			if l.TaskID == task.Task.ID && l.Status == "completed" {
+				return true
+			}
+		}
+		return false
+	})
+	seen := map[time.Time]bool{}
+	for _, l := range done.History {
+		if l.Kind == "launch" && seen[l.Instant] {
+			t.Errorf("%s is there twice", l.Instant)
+		}
+		seen[l.Instant] = true
+	}
+	if table := ok(t, "schedule", "list"); !strings.Contains(table, name) {
+		t.Errorf("the list: %s", table)
+	}
+	if sheet := ok(t, "schedule", "get", name); !strings.Contains(sheet, "completed") || !strings.Contains(sheet, task.Task.ID) {
+		t.Errorf("the sheet: %s", sheet)
+	}
+	paused := decode[scheduleJSON](t, "schedule", "pause", name, "--note", "for lunch")
+	if !paused.Spec.Paused || paused.Spec.Note != "for lunch" || paused.Next != nil {
+		t.Errorf("%+v", paused)
+	}
+	ok(t, "schedule", "delete", name)
+	refused(t, 3, "there is no schedule", "schedule", "get", name)
+	refused(t, 3, "there is no schedule", "schedule", "delete", name)
+}
+
+// TestScheduleByHand: set changes what is said, trigger and backfill make tasks.
+func TestScheduleByHand(t *testing.T) {
+	name := "kept-by-hand"
+	ok(t, "schedule", "set", name, "--cron", "0 12 1 1 *", "--tz", "Europe/Berlin", "-q", "kept-by-hand", "one")
+	s := decode[scheduleJSON](t, "schedule", "set", name, "--overlap", "queue-one")
+	if s.Version != "2" || s.Spec.Cron != "0 12 1 1 *" || s.Spec.TimeZone != "Europe/Berlin" || s.Spec.Overlap != "queue_one" {
+		t.Errorf("%+v", s)
+	}
+	refused(t, 5, "there already", "schedule", "set", name, "--cron", "@daily", "-q", "q", "--create")
+	if dry := ok(t, "schedule", "set", name, "--cron", "@daily", "--dry-run"); !strings.Contains(dry, "+ cron: @daily") {
+		t.Errorf("a dry run: %s", dry)
+	}
+	task := strings.TrimSpace(ok(t, "schedule", "trigger", name))
+	if r := norn(t, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2026-01-02", "--dry-run"); r.code != 0 || !strings.Contains(r.err, "3 instants") {
+		t.Errorf("%+v", r)
+	}
+	if filled := strings.Fields(ok(t, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2026-01-02")); len(filled) != 3 {
+		t.Errorf("%q", filled)
+	}
+	history := decode[[]launchJSON](t, "schedule", "history", name)
+	if len(history) != 4 || history[3].Kind != "trigger" || history[3].TaskID != task || history[0].Kind != "backfill" || history[0].Instant.Year() != 2026 {
+		t.Errorf("%+v", history)
+	}
+	if got := decode[[]occurrenceJSON](t, "schedule", "next", name, "--from", "2026-06-01", "-n", "1"); len(got) != 1 || got[0].Local != "2027-01-01T12:00:00" {
+		t.Errorf("%+v", got)
+	}
+	ok(t, "schedule", "delete", name)
+}
+
+// TestScheduleApply: a file is applied as a whole, tells what differs, and does
+// not resume what somebody has paused.
+func TestScheduleApply(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("schedules:\n  - name: kept-a\n    cron: '0 3 * * *'\n    tz: Europe/Berlin\n    queue: kept\n    payload: '{\"a\":1}'\n    headers: {team: x}\n  - name: kept-b\n    cron: '@hourly'\n    queue: kept\n    catch_up: all\n")
+	if dry := ok(t, "schedule", "apply", "-f", file, "--dry-run"); !strings.Contains(dry, "created (dry run)") {
+		t.Errorf("%s", dry)
+	}
+	refused(t, 3, "there is no schedule", "schedule", "get", "kept-a")
+	type resultJSON struct {
+		Name, Result string
+		Diff         []string
+	}
+	got := decode[[]resultJSON](t, "schedule", "apply", "-f", file)
+	if len(got) != 2 || got[0].Result != "created" || got[1].Result != "created" {
+		t.Fatalf("%+v", got)
+	}
+	ok(t, "schedule", "pause", "kept-a", "--note", "wait")
+	write("name: kept-a\ncron: '0 4 * * *'\ntz: Europe/Berlin\nqueue: kept\npayload: '{\"a\":1}'\nheaders: {team: x}\n---\nname: kept-b\ncron: '@hourly'\nqueue: kept\ncatch-up: all\n")
+	got = decode[[]resultJSON](t, "schedule", "apply", "-f", file)
+	if got[0].Result != "changed" || strings.Join(got[0].Diff, "|") != "- cron: 0 3 * * *|+ cron: 0 4 * * *" || got[1].Result != "unchanged" {
+		t.Errorf("%+v", got)
+	}
+	if s := decode[scheduleJSON](t, "schedule", "get", "kept-a"); !s.Spec.Paused || s.Spec.Note != "wait" {
+		t.Errorf("it is resumed: %+v", s)
+	}
+	for text, want := range map[string]string{
+		"name: kept-a\ncron: '61 * * * *'\nqueue: kept\n":                "minute field",
+		"name: kept-a\ncron: '@daily'\n":                                 "has no queue",
+		"name: kept-a\nqueue: kept\n":                                    "has no cron",
+		"- name: kept-a\n  cron: '@daily'\n  queue: kept\n  que: x\n":    "unknown key \"que\"",
+		"- name: kept-a\n  cron: '@daily'\n  queue: kept\n  jitter: x\n": "not a duration",
+		"schedules: 5\n": "expected a list",
+		"":               "no schedule in it",
+		"- {name: x, cron: '@daily', queue: q}\n- {name: x, cron: '@daily', queue: q}\n": "there already, in line 1",
+	} {
+		write(text)
+		refused(t, 2, want, "schedule", "apply", "-f", file)
+	}
+	ok(t, "schedule", "delete", "kept-a", "kept-b")
+}

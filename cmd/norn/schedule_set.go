@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+func (s scheduleCommands) set() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "set NAME --cron SPEC -q QUEUE [PAYLOAD]", Short: "Make a schedule, or change some of one", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: s.complete,
+		Long: `Make a schedule, or change some of one: what is not said stays as it is, and
+--FLAG='' goes back to the default. An edit takes effect from now on: it launches
+nothing of the past, and nothing twice.`,
+		Example: "  norn schedule set nightly --cron '30 2 * * *' --tz America/New_York -q reports '{\"day\":\"yesterday\"}'\n" +
+			"  norn schedule set sync --cron '? * * * *' -q sync --overlap skip --catch-up none\n" +
+			"  norn schedule set nightly --deadline 2h --pause-on-failure",
+	}
+	f, fields := cmd.Flags(), terms.ScheduleFields()
+	for i := range fields {
+		switch x := &fields[i]; {
+		case x.Name == "payload":
+		case x.Name == "queue":
+			f.StringP(x.Name, "q", "", x.Help)
+		case x.Bool:
+			f.Bool(x.Name, false, x.Help)
+		default:
+			f.String(x.Name, "", x.Help)
+		}
+	}
+	file := f.String("file", "", "payload from this `file` (-: standard input)")
+	headers := f.StringArray("header", nil, "a header of the tasks, `name=value`; repeat it for more")
+	create := f.Bool("create", false, "refuse if there is one of the name")
+	dryRun := f.Bool("dry-run", false, "say what would change, and change nothing")
+	_ = cmd.RegisterFlagCompletionFunc("overlap", completeWords("allow", "skip", "queue-one", "replace"))
+	_ = cmd.RegisterFlagCompletionFunc("catch-up", completeWords("latest", "none", "all"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		change := func(spec *nornv1.ScheduleSpec) error {
+			for i := range fields {
+				if flag := f.Lookup(fields[i].Name); flag != nil && flag.Changed {
+					if err := fields[i].Set(spec, flag.Value.String()); err != nil {
+						return usage("--%w", err)
+					}
+				}
+			}
+			for _, h := range *headers {
+				if err := terms.SetHeader(spec, h); err != nil {
+					return usage("--%w", err)
+				}
+			}
+			return s.payload(spec, args[1:], *file)
+		}
+		return s.about(cmd.Context(), args[0], func(c *client.Client) error {
+			return s.put(cmd.Context(), c, args[0], change, client.PutOptions{Create: *create, DryRun: *dryRun})
+		})
+	}
+	return cmd
+}
+
+// payload takes the payload from the command line or a file.
+func (s scheduleCommands) payload(spec *nornv1.ScheduleSpec, args []string, file string) (err error) {
+	if spec.Task == nil {
+		spec.Task = &nornv1.TaskSpec{}
+	}
+	switch {
+	case len(args) > 0 && file != "":
+		return usage("give one of PAYLOAD and --file")
+	case len(args) > 0:
+		spec.Task.Payload = []byte(args[0])
+	case file == "-":
+		spec.Task.Payload, err = io.ReadAll(io.LimitReader(s.in, 1<<20))
+	case file != "":
+		spec.Task.Payload, err = os.ReadFile(file)
+	}
+	return err
+}
+
+// put changes a schedule, from what it is by then.
+func (s scheduleCommands) put(ctx context.Context, c *client.Client, name string, change func(*nornv1.ScheduleSpec) error, o client.PutOptions) error {
+	found, err := c.Schedules().Get(ctx, name)
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		found = nil
+	case err != nil:
+		return err
+	}
+	spec := &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{}}
+	if found != nil && !o.Create {
+		spec, o.IfVersion = gproto.CloneOf(found.GetSpec()), found.GetVersion()
+	}
+	if err := change(spec); err != nil {
+		return err
+	}
+	terms.TidySchedule(spec)
+	if err := checkSpec(spec); err != nil {
+		return err
+	}
+	res, err := c.Schedules().Put(ctx, name, spec, o)
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		return s.results([]terms.FileSchedule{{Name: name, Spec: spec}}, []*nornv1.ScheduleResult{res}, true)
+	}
+	return s.writer().Object(jsonform.Of(res.GetSchedule()), func(w io.Writer) { scheduleSheet(w, res.GetSchedule()) })
+}
+
+// checkSpec finds what is wrong with a specification before it is sent, to point
+// at it.
+func checkSpec(spec *nornv1.ScheduleSpec) error {
+	if spec.GetTask().GetQueue() == "" {
+		return usage("-q: a new schedule needs the queue of its tasks")
+	}
+	_, _, err := timetableOf(upcoming{cron: spec.GetCron(), zone: spec.GetTimeZone()}, [16]byte{})
+	return err
+}
+
+func (s scheduleCommands) apply() *cobra.Command {
+	var files []string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "apply -f FILE", Short: "Make schedules what a file says", Args: cobra.NoArgs,
+		Long: `Make schedules what a file says, and print what has changed. The file is YAML or
+JSON: schedules in a list, or one per document. What a schedule does not say is the
+default; one that is paused stays so unless the file says paused. Schedules that
+the file does not name are left alone. All of a file is checked before anything
+is changed.
+
+  schedules:
+    - name: nightly
+      cron: 30 2 * * *
+      tz: America/New_York
+      queue: reports
+      payload: '{"day":"yesterday"}'
+      headers: {team: finance}
+      overlap: skip           # allow, skip, queue-one, replace
+      catch-up: latest        # latest, none, all (with catch-up-count)
+      catch-up-window: 6h
+
+Other keys are the flags of ` + "`norn schedule set`.",
+		Example: "  norn schedule apply -f schedules.yaml --dry-run\n  kustomize build . | norn schedule apply -f -",
+	}
+	f := cmd.Flags()
+	f.StringSliceVarP(&files, "file", "f", nil, "the `file`s (-: standard input)")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
+	_ = cmd.MarkFlagRequired("file")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		all, err := s.read(files)
+		if err != nil {
+			return err
+		}
+		return s.with(cmd.Context(), func(c *client.Client) error {
+			var named []client.NamedSpec
+			for _, x := range all {
+				named = append(named, client.NamedSpec{Name: x.Name, Spec: x.Spec, Options: client.PutOptions{KeepPaused: !x.Paused, DryRun: true}})
+			}
+			results, err := c.Schedules().PutMany(cmd.Context(), named) // nothing is changed unless all of it is right
+			if err == nil && !dryRun && !refusedOne(results) {
+				for i := range named {
+					named[i].Options.DryRun = false
+				}
+				results, err = c.Schedules().PutMany(cmd.Context(), named)
+			}
+			return errors.Join(s.results(all, results, dryRun), err)
+		})
+	}
+	return cmd
+}
+
+func refusedOne(results []*nornv1.ScheduleResult) bool {
+	for _, r := range results {
+		if r.GetError() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads files of schedules, and finds what is wrong with them.
+func (s scheduleCommands) read(files []string) (all []terms.FileSchedule, err error) {
+	var problems []error
+	where := make(map[string]string)
+	for _, file := range files {
+		var b []byte
+		if file == "-" {
+			b, err = io.ReadAll(io.LimitReader(s.in, 64<<20))
+		} else {
+			b, err = os.ReadFile(file)
+		}
+		if err != nil {
+			return nil, usage("-f: %w", err)
+		}
+		found, err := terms.ScheduleFile(file, b)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		for _, x := range found {
+			at := fmt.Sprintf("%s:%d", file, x.Line)
+			if other := where[x.Name]; other != "" {
+				problems = append(problems, fmt.Errorf("%s: schedule %s is in %s already", at, x.Name, other))
+			}
+			where[x.Name] = at
+			if err := checkSpec(x.Spec); err != nil {
+				first, _, _ := strings.Cut(err.Error(), "\n") // the rest points at it, which takes a line of its own
+				problems = append(problems, fmt.Errorf("%s: schedule %s: %s", at, x.Name, strings.TrimPrefix(first, "--")))
+			}
+		}
+		all = append(all, found...)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, usageError{err}
+	}
+	return all, nil
+}
+
+// results says what has changed, or would.
+func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.ScheduleResult, dryRun bool) error {
+	type line struct {
+		name, what string
+		diff       []string
+		res        *nornv1.ScheduleResult
+	}
+	list := render.NewList(s.writer(), func(l line) jsonform.Value {
+		var diff []jsonform.Value
+		for _, d := range l.diff {
+			diff = append(diff, jsonform.String(d))
+		}
+		return jsonform.Object(jsonform.Field{Name: "name", Value: jsonform.String(l.name)}, jsonform.Field{Name: "result", Value: jsonform.String(l.what)},
+			jsonform.Field{Name: "diff", Value: jsonform.List(diff...)}, jsonform.Field{Name: "schedule", Value: jsonform.Of(l.res.GetSchedule())})
+	}, render.Column[line]{Head: "schedule", Cell: func(l line) string { return l.name }},
+		render.Column[line]{Head: "result", Cell: func(l line) string { return l.what }},
+		render.Column[line]{Head: "difference", Cell: func(l line) string { return strings.Join(l.diff, "; ") }})
+	bad := 0
+	for i, r := range results {
+		l := line{name: all[i].Name, res: r}
+		switch {
+		case r.GetError() != nil:
+			l.what, l.diff = "refused", []string{r.GetError().GetMessage()}
+			bad++
+		case r.GetCreated():
+			l.what = "created"
+		case r.GetChanged():
+			l.what = "changed"
+		default:
+			l.what = "unchanged"
+		}
+		if r.GetError() == nil && r.GetChanged() {
+			l.diff = terms.ScheduleDiff(r.GetBefore(), r.GetSchedule().GetSpec())
+		}
+		if dryRun && l.what != "unchanged" && l.what != "refused" {
+			l.what += " (dry run)"
+		}
+		list.Add(l)
+	}
+	if err := list.Close(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		s.note("%d of %d schedules were refused; nothing was changed of them", bad, len(results))
+		return reported{exitFailed}
+	}
+	return nil
+}
+
+// upcomingOf is what `next` shows of a schedule.
+func upcomingOf(s *nornv1.Schedule) (upcoming, [16]byte) {
+	uuid, _ := uuidOf(s.GetUuid())
+	return upcoming{cron: s.GetSpec().GetCron(), zone: s.GetSpec().GetTimeZone(), uuid: s.GetUuid()}, uuid
+}
+
+// span reads the ends of a stretch of time.
+func span(from, to string, loc *time.Location) (a, b time.Time, err error) {
+	first, err := startOf(from, loc)
+	if err != nil {
+		return a, b, err
+	}
+	last, err := startOf(to, loc)
+	if err != nil {
+		return a, b, usage("--to: %w", err)
+	}
+	return time.Unix(0, first), time.Unix(0, last), nil
+}
