@@ -34,7 +34,7 @@ func newBystander(t *testing.T, n *Node) *bystander {
 	t.Helper()
 	b := &bystander{caller: connect(t, n)}
 	b.enqueue(&nornv1.TaskSpec{Queue: "held"})
-	b.held = b.claim(&nornv1.ClaimRequest{Queues: []string{"held"}})[0]
+	b.held = b.claim(&nornv1.ClaimRequest{Queues: []string{"held"}, LeaseSeconds: 600})[0]
 	return b
 }
 
@@ -353,7 +353,7 @@ func TestBadConnectionsHarmNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.enqueue(&nornv1.TaskSpec{Queue: "held"})
-	other := &bystander{p, p.claim(&nornv1.ClaimRequest{Queues: []string{"held"}})[0]}
+	other := &bystander{p, p.claim(&nornv1.ClaimRequest{Queues: []string{"held"}, LeaseSeconds: 600})[0]}
 	other.unharmed(t)
 	for name, tc := range map[string]struct {
 		hello *nornv1.Hello

@@ -71,8 +71,20 @@ func dial(t testing.TB, n *Node, hello *nornv1.Hello) (*caller, *nornv1.HelloRep
 	return p, reply, p.call(nornv1.Method_METHOD_HELLO, hello, reply)
 }
 
+// ready waits until the node leads what it has: a claim before that is answered
+// with what there is to hand out by then.
+func ready(t testing.TB, n *Node) {
+	t.Helper()
+	soon(t, "the node is ready", func() bool {
+		enqueue, claim := n.Ready()
+		return enqueue && claim
+	})
+}
+
+// connect is a client of a node that is ready.
 func connect(t testing.TB, n *Node) *caller {
 	t.Helper()
+	ready(t, n)
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -310,7 +310,7 @@ func TestRenewalsGoAhead(t *testing.T) {
 	defer stop(t, n)
 	worker := connect(t, n)
 	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
-	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}})[0]
+	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 600})[0]
 
 	const producers, each = 3, takeEvents
 	var answered, failed atomic.Int64

@@ -197,6 +197,7 @@ func TestVanishedPeer(t *testing.T) {
 // connectTLS is connect over TLS, or plain with nil.
 func connectTLS(t *testing.T, n *Node, secure *tls.Config) *caller {
 	t.Helper()
+	ready(t, n)
 	c, err := transport.Dial(t.Context(), n.Addr().String(), transport.ClientConfig{TLS: secure})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,9 @@ const (
 	retrySoon = time.Minute
 	// afterError is the pause after a source failed altogether.
 	afterError = time.Second
+	// unled is how long ExitWhenEmpty waits for tasks that are ready and that
+	// nobody hands out: a new leader needs less.
+	unled = 15 * time.Second
 )
 
 // fetch takes tasks while there is room, until the worker stops. The error is
@@ -30,6 +33,7 @@ func (w *Worker) fetch(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(w.stopped, cancel)()
 	defer func() { w.source.close(ctx) }()
+	var empty time.Time // since when nothing was handed out
 	for !w.isStopping() {
 		held, _ := w.room.left()
 		d, freed, opened := w.room.demand(w.patience(held == 0))
@@ -47,9 +51,18 @@ func (w *Worker) fetch(ctx context.Context) error {
 		for _, g := range got {
 			w.accept(ctx, g)
 		}
+		nothing := err == nil && len(got) == 0 && held == 0 && w.cfg.ExitWhenEmpty
+		if !nothing {
+			empty = time.Time{}
+		} else if empty.IsZero() {
+			empty = time.Now()
+		}
 		switch {
-		case err == nil && len(got) == 0 && held == 0 && w.cfg.ExitWhenEmpty && !w.retriesDue(asking):
-			return nil
+		case nothing && !w.retriesDue(asking):
+			if time.Since(empty) >= unled || !w.tasksReady(asking) {
+				return nil
+			}
+			w.nap(emptyPoll)
 		case err == nil, w.isStopping():
 		case errors.Is(err, errReopened):
 		case hopeless(err):
@@ -138,6 +151,18 @@ func hopeless(err error) bool {
 		client.ErrInvalid, client.ErrUnauthenticated, client.ErrPermissionDenied, client.ErrUnimplemented, client.ErrIncompatible, client.ErrClosed,
 	} {
 		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// tasksReady tells whether there are tasks to hand out: while a partition has no
+// leader, what it has is not.
+func (w *Worker) tasksReady(ctx context.Context) bool {
+	for _, name := range w.room.order {
+		q, err := w.client.Queues().Get(ctx, name)
+		if err == nil && q.GetCount().GetReady() > 0 && !q.GetEffective().GetPaused() && !q.GetSettings().GetPaused() {
 			return true
 		}
 	}

@@ -38,6 +38,8 @@ type queue struct {
 	override func(fakenode.Request) *fakenode.Answer // instead of all this
 	state    nornv1.State                            // after a failure
 	retry    *timestamppb.Timestamp                  // of a scheduled task
+	unled    uint64                                  // tasks that are ready and not handed out
+	paused   bool
 }
 
 func newQueue(t testing.TB) *queue {
@@ -115,6 +117,12 @@ func (q *queue) answer(r fakenode.Request) fakenode.Answer {
 		for _, ref := range m.GetClaims() {
 			note("release", ref.GetId(), ref.GetToken())
 		}
+	case *nornv1.QueuesRequest:
+		reply := &nornv1.QueuesReply{}
+		for _, name := range m.GetNames() {
+			reply.Queues = append(reply.Queues, &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{Paused: q.paused}, Count: &nornv1.Count{Queue: name, Ready: q.unled}})
+		}
+		return fakenode.Answer{Message: reply}
 	case *nornv1.GetRequest:
 		return fakenode.Answer{Message: &nornv1.GetReply{Task: &nornv1.Task{State: q.state, NotBefore: q.retry}}}
 	default:

@@ -166,6 +166,38 @@ func TestExitWhenEmpty(t *testing.T) {
 	})
 }
 
+// A partition that has no leader for a moment hands out nothing: that is not
+// empty. A queue that is paused is, and so is one whose tasks never come.
+func TestExitWhenEmptyWaitsForALeader(t *testing.T) {
+	for name, tt := range map[string]struct {
+		paused, comes bool
+		after         time.Duration
+		done          int
+	}{
+		"a leader comes": {comes: true, after: 5 * time.Second, done: 1},
+		"none comes":     {after: unled},
+		"paused":         {paused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				q.unled, q.paused = 1, tt.paused
+				if tt.comes {
+					time.AfterFunc(5*time.Second, func() { q.set(func(q *queue) { q.unled = 0 }); q.add(30, 1) })
+				}
+				r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return nil })
+				began := time.Now()
+				if err := <-r.ran; err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took < tt.after || took > tt.after+3*time.Second || len(q.done) != tt.done {
+					t.Errorf("%d tasks done after %v, want %d after %v", len(q.done), took, tt.done, tt.after)
+				}
+			})
+		})
+	}
+}
+
 // A retry that is far off is not waited for.
 func TestExitWhenEmptyBeforeFarRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

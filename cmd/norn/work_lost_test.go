@@ -82,11 +82,11 @@ func TestWorkFrozenBeyondItsLease(t *testing.T) {
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "frozen", "x")
 	frozen := startWorker(t, "frozen", "frozen",
-		`trap 'echo ended > `+dir+`/ended; exit 1' TERM; i=0; while :; do i=$((i+1)); echo $i; echo $i > `+dir+`/printed; sleep 0.02; done`)
+		`cd "`+dir+`"; trap 'echo ended > ended; exit 1' TERM; i=0; while :; do i=$((i+1)); echo $i; echo $i > printed; sleep 0.02; done`)
 	eventually(t, "its lines are updates", func() bool { return len(decode[ranTask](t, "task", "get", id).lines("frozen")) >= 3 })
 	frozen.signal(t, syscall.SIGSTOP)
 	before := len(decode[ranTask](t, "task", "get", id).lines("frozen"))
-	heir := startWorker(t, "frozen", "heir", `echo mine; while ! test -e `+dir+`/gate; do sleep 0.05; done`)
+	heir := startWorker(t, "frozen", "heir", `echo mine; while ! test -e "`+dir+`/gate"; do sleep 0.05; done`)
 	eventually(t, "another worker has it", func() bool { return len(decode[ranTask](t, "task", "get", id).lines("heir")) == 1 })
 	printed := contentOf(dir + "/printed")
 	eventually(t, "the command prints on", func() bool { return contentOf(dir+"/printed") != printed })
@@ -117,13 +117,13 @@ func TestWorkFrozenBeyondItsLease(t *testing.T) {
 func TestWorkKilled(t *testing.T) {
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "killed", "x")
-	victim := startWorker(t, "killed", "victim", `echo $$ > `+dir+`/pid; exec sleep 1000`)
+	victim := startWorker(t, "killed", "victim", `echo $$ > "`+dir+`/pid"; exec sleep 1000`)
 	eventually(t, "its command runs", func() bool { return contentOf(dir+"/pid") != "" })
 	pid, err := strconv.Atoi(contentOf(dir + "/pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	startWorker(t, "killed", "heir", `touch `+dir+`/heir; exec sleep 1000`)
+	startWorker(t, "killed", "heir", `touch "`+dir+`/heir"; exec sleep 1000`)
 	victim.signal(t, syscall.SIGKILL)
 	killed := time.Now()
 	eventually(t, "its command is killed too", func() bool {
@@ -149,7 +149,7 @@ func TestWorkKilled(t *testing.T) {
 func TestWorkCancelled(t *testing.T) {
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "cancelled", "x")
-	w := startWorker(t, "cancelled", "w", `trap 'echo asked > `+dir+`/asked' TERM; sleep 1000 & echo $! > `+dir+`/pid; while :; do sleep 0.05; done`)
+	w := startWorker(t, "cancelled", "w", `cd "`+dir+`"; trap 'echo asked > asked' TERM; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done`)
 	eventually(t, "its command runs", func() bool { return contentOf(dir+"/pid") != "" })
 	if r := norn(t, "task", "cancel", id); r.code != 0 {
 		t.Fatalf("got %+v", r)

@@ -50,7 +50,7 @@ func TestWorkExitStatus(t *testing.T) {
 	dir := t.TempDir()
 	again := enqueue(t, "-q", "again", "75", "--max-attempts", "1")
 	r = norn(t, "work", "-q", "again", "--exit-when-empty", "-o", "jsonl", "--", "sh", "-c",
-		`if test -e `+dir+`/ran; then cat "$NORN_CHECKPOINT_FILE" > `+dir+`/checkpoint; exit 0; fi; touch `+dir+`/ran; echo first; echo second; exit 75`)
+		`cd "`+dir+`"; if test -e ran; then cat "$NORN_CHECKPOINT_FILE" > checkpoint; exit 0; fi; touch ran; echo first; echo second; exit 75`)
 	if r.code != 0 || !strings.HasPrefix(r.out, `{"completed":"1","failed":"0","snoozed":"1",`) {
 		t.Errorf("got %+v", r)
 	}
@@ -68,7 +68,7 @@ func startWork(t *testing.T, queue, script string) (cmd *exec.Cmd, out *buffer, 
 	id = enqueue(t, "-q", queue, "x")
 	running := filepath.Join(t.TempDir(), "running")
 	out = &buffer{}
-	cmd = exec.Command(the.norn, "work", "-q", queue, "--lease", "20s", "--", "sh", "-c", "touch "+running+"; "+script)
+	cmd = exec.Command(the.norn, "work", "-q", queue, "--lease", "20s", "--", "sh", "-c", "touch '"+running+"'; "+script)
 	cmd.Env = environment("NORN_ADDR=" + the.server.addr)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -85,7 +85,7 @@ func startWork(t *testing.T, queue, script string) (cmd *exec.Cmd, out *buffer, 
 // TestWorkFinishesOnTheFirstSignal lets what runs finish.
 func TestWorkFinishesOnTheFirstSignal(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
-	cmd, out, id := startWork(t, "soft", "while ! test -e "+gate+"; do sleep 0.05; done; echo done")
+	cmd, out, id := startWork(t, "soft", "while ! test -e '"+gate+"'; do sleep 0.05; done; echo done")
 	next := enqueue(t, "-q", "soft", "y")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func TestKill(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	o, e := runShell(t, Config{Grace: 200 * time.Millisecond}, `
 		trap '' TERM
-		sleep 1000 & echo $! > `+pidFile+`
+		sleep 1000 & echo $! > "`+pidFile+`"
 		echo ready >&2
 		while :; do sleep 0.05; done`, (*worker.Worker).StopNow)
 	if e.Kind != worker.Released || o.failure != nil {

@@ -310,7 +310,7 @@ class Programs(Case):
         with tempfile.TemporaryDirectory() as home:
             task = self.client.enqueue(self.q).id
             # The shell is not frozen with its worker: it prints on.
-            p = self.worker("--lease", "4", "--", "sh", "-c", "cd %s; trap 'touch ended; exit 1' TERM; while :; do echo x; sleep 0.02; done" % home)
+            p = self.worker("--lease", "4", "--", "sh", "-c", "cd '%s'; trap 'touch ended; exit 1' TERM; while :; do echo x; sleep 0.02; done" % home)
             self.eventually(lambda: len(self.lines(task)) > 2)
             p.send_signal(signal.SIGSTOP)
             try:
@@ -328,7 +328,7 @@ class Programs(Case):
     def test_cancel_ends_the_whole_group(self):
         with tempfile.TemporaryDirectory() as home:
             task = self.client.enqueue(self.q).id
-            self.worker("--lease", "4", "--", "sh", "-c", "cd %s; trap 'touch asked' TERM; echo $$ > shell; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
+            self.worker("--lease", "4", "--", "sh", "-c", "cd '%s'; trap 'touch asked' TERM; echo $$ > shell; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done" % home)
             self.eventually(lambda: self.content(home, "pid"))
             pids = [int(self.content(home, name)) for name in ("pid", "shell")]
             self.client.cancel([task])
