@@ -78,7 +78,7 @@ func newMembership(n *Node) *membership {
 	}
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
-		Generation: m.generation, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
+		Generation: m.generation, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
 	})
 	return m
@@ -139,7 +139,11 @@ func (m *membership) admit(h peer.Hello) error {
 	if len(state.Nodes) == 0 {
 		return nil // a joiner hears from whoever fills it
 	}
-	if _, known := state.Find(h.From); !known {
+	have, known := state.Find(h.From)
+	if rebuilt, _ := state.LastRebuilt(); h.Generation < rebuilt && (!known || have.Status == register.Removed) {
+		return fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
+	}
+	if !known {
 		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
 	}
 	return nil

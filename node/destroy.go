@@ -30,7 +30,7 @@ func Erase(data string) error {
 		return fmt.Errorf("erase: %w", err)
 	}
 	var err error
-	for _, name := range []string{identityFile, joiningFile, registerDir, factsDir, snapshotsDir} {
+	for _, name := range []string{identityFile, joiningFile, registerDir, factsDir, snapshotsDir, oldLifeFile, beforeDir} {
 		err = errors.Join(err, os.RemoveAll(path(name)))
 	}
 	if err == nil { // last, for without it half of a directory is damage

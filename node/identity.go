@@ -65,6 +65,7 @@ type directory struct {
 	cluster  register.Cluster // zero before it has joined
 	boot     uint64           // starts, this one included
 	restored *restored        // nil: it was not made from a snapshot at this start
+	old      *identity        // of a life before, whose facts it joins with; nil: none
 }
 
 // joins tells whether the directory waits to be let into a cluster; then it has
@@ -80,6 +81,12 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
+	if old, err := readOldLife(path); err != nil || old != nil {
+		if err != nil {
+			return nil, err
+		}
+		return openOldLife(cfg, old, path)
+	}
 	_, formatting := os.Stat(path(formattingFile))
 	b, err := os.ReadFile(path(identityFile))
 	switch {
@@ -129,10 +136,15 @@ func openJoining(cfg *config.Config, path func(string) string) (*directory, erro
 
 // enter formats a directory that was let into a cluster.
 func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open openStore) error {
+	if err := d.mayEnter(&cluster); err != nil {
+		return err
+	}
 	d.cluster = cluster
 	err := d.format(cfg, open, func() error { return raftnode.Join(d.register, cluster.ID, d.self) })
-	if err == nil {
-		err = os.Remove(filepath.Join(cfg.Data, joiningFile))
+	for _, name := range []string{oldLifeFile, joiningFile} {
+		if err == nil && (name == joiningFile || d.old != nil) {
+			err = os.Remove(filepath.Join(cfg.Data, name))
+		}
 	}
 	return err
 }
@@ -215,14 +227,17 @@ func record(cfg *config.Config, self register.Member, at string) register.Node {
 	return register.Node{Member: self, Addresses: []string{cmp.Or(cfg.PeerAdvertise, at)}, Zone: cfg.Zone, Weight: uint32(cfg.Weight)}
 }
 
-// format makes a new directory. The identity file comes last: until it is
-// there, nothing in the directory counts.
+// format makes a new directory; one of a life before keeps its facts. The
+// identity file comes last: until it is there, nothing in the directory counts.
 func (d *directory) format(cfg *config.Config, open openStore, register func() error) error {
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
 	if err := writeFile(path(formattingFile), nil); err != nil {
 		return err
 	}
 	for _, dir := range []string{factsDir, registerDir} {
+		if dir == factsDir && d.old != nil {
+			continue
+		}
 		if err := os.RemoveAll(path(dir)); err != nil {
 			return fmt.Errorf("format: %w", err)
 		}

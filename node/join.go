@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,13 @@ const (
 // join asks to be let into a cluster until somebody says yes: a joiner waits,
 // it does not give up (design 4). Then the node begins.
 func (n *Node) join(ctx context.Context) {
+	ask := peer.JoinRequest{Node: n.record()}
+	if n.dir.old != nil {
+		ask.Cluster = n.dir.oldCluster()
+	}
 	said := ""
 	for pause := joinPause; ; pause = min(2*pause, maxJoinPause) {
-		reply, err := n.members.network.Dialer().Join(ctx, n.cfg.Join, peer.JoinRequest{Node: n.record()})
+		reply, err := n.members.network.Dialer().Join(ctx, n.cfg.Join, ask)
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,23 +67,57 @@ func (n *Node) enter(ctx context.Context, reply peer.JoinReply) error {
 	return n.begin(ctx)
 }
 
+// seedPause is between two looks at those seeds that have not answered yet,
+// doubling up to maxSeedPause.
+const (
+	seedPause    = time.Second
+	maxSeedPause = time.Minute
+)
+
 // checkSeeds looks whether the nodes at the addresses to join are of this node's
 // cluster: whoever started a node without them first has made a cluster of one,
-// and is to hear so.
+// and is to hear so; and where they have begun anew from a backup, this node is of
+// the life before. Who does not answer is asked again.
 func (n *Node) checkSeeds(ctx context.Context) {
-	for _, addr := range n.cfg.Join {
-		who, err := n.members.network.Dialer().Probe(ctx, addr)
-		if err != nil || who.Cluster == (register.UUID{}) || who.Cluster == n.cluster.ID {
-			continue // not now; gossip goes on trying
-		}
-		err = fmt.Errorf("%w: %s belongs to cluster %s, and node %s at %s to another cluster, %s; a node joins one with an empty data directory only",
-			ErrDirectory, n.cfg.Data, n.cluster.ID, who.Member.Node, addr, who.Cluster)
-		if len(n.members.group.Load().State().Nodes) == 1 {
-			n.fatal(err)
+	left := slices.Clone(n.cfg.Join)
+	for first, pause := true, seedPause; ; first, pause = false, min(2*pause, maxSeedPause) {
+		left = slices.DeleteFunc(left, func(addr string) bool {
+			who, err := n.members.network.Dialer().Probe(ctx, addr)
+			return err == nil && n.checkSeed(addr, &who, first)
+		})
+		if len(left) == 0 || n.Alive() != nil {
 			return
 		}
-		n.log.Error("join.other_cluster", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
 	}
+}
+
+// checkSeed judges one answer, and tells whether that was all there is to know.
+func (n *Node) checkSeed(addr string, who *peer.Identity, first bool) bool {
+	state := n.members.group.Load().State()
+	switch {
+	case who.Cluster == (register.UUID{}):
+		return false
+	case who.Cluster == n.cluster.ID && len(state.Nodes) > 0 && state.Generation < who.Rebuilt:
+		if err := (oldLife{n}).renounce(who); err != nil {
+			n.fatal(err)
+		} else {
+			n.giveWay()
+		}
+	case who.Cluster != n.cluster.ID:
+		err := fmt.Errorf("%w: %s belongs to cluster %s, and node %s at %s to another cluster, %s; a node joins one with an empty data directory only",
+			ErrDirectory, n.cfg.Data, n.cluster.ID, who.Member.Node, addr, who.Cluster)
+		if first && len(state.Nodes) == 1 {
+			n.fatal(err)
+		} else {
+			n.log.Error("join.other_cluster", "error", err)
+		}
+	}
+	return true
 }
 
 // neighbours takes what other nodes say.

@@ -131,7 +131,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if err := n.force(); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close(), n.dir.close())
 	}
-	n.sayRestored()
+	n.dir.sayRestored(n.cfg, n.log)
 	n.members = newMembership(n)
 	if !n.dir.joins() {
 		if err := n.begin(n.ctx); err != nil {
@@ -158,7 +158,7 @@ func (n *Node) begin(ctx context.Context) error {
 	n.pipeline.Go(func() { n.loop(ctx) })
 	n.pipeline.Go(n.syncer)
 	if n.cfg.SnapshotEvery > 0 {
-		n.copying.Go(func() { n.copyRegister(ctx) })
+		n.copying.Go(func() { copier{n}.run(ctx) })
 	}
 	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
 		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data)
@@ -266,7 +266,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.copying.Wait()
 	err = errors.Join(err, n.members.close())
 	n.running.Wait()
-	if n.Alive() == nil { // a failed store is not touched again
+	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
 		err = errors.Join(err, n.dir.close())
 	}
 	n.log.Info("node.stopped", "node", n.self.Node)
@@ -303,6 +303,15 @@ func (n *Node) Ready() (enqueue, claim bool) {
 	a := n.available.Load()
 	well := !n.stall.is.Load()
 	return a.Enqueue && well, a.Claim && well
+}
+
+// giveWay says that the node has to be stopped and started again; nothing is wrong
+// with it.
+func (n *Node) giveWay() {
+	n.failOnce.Do(func() {
+		n.failure = ErrStartAgain
+		close(n.failed)
+	})
 }
 
 // fatal stops the node for good: what is on disk stays, nothing more is said.

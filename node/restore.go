@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
@@ -44,13 +45,14 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 	}
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
 	_, _ = rand.Read(d.self.Incarnation[:])
-	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, time.Now())
+	now := time.Now()
+	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, now)
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)
 	}
 	d.restored = &restored{s.Header, generation, passed}
 	err = d.format(cfg, open, func() error {
-		return raftnode.Restore(d.register, s.State, generation, record(cfg, d.self, cfg.PeerListen))
+		return raftnode.Restore(d.register, s.State, generation, now.UnixNano(), record(cfg, d.self, cfg.PeerListen))
 	})
 	if err != nil {
 		return nil, err
@@ -59,17 +61,17 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 }
 
 // sayRestored logs what the directory was made from.
-func (n *Node) sayRestored() {
-	r := n.dir.restored
+func (d *directory) sayRestored(cfg *config.Config, log *slog.Logger) {
+	r := d.restored
 	if r == nil {
-		if n.cfg.RestoreFrom != "" && !n.dir.joins() {
-			n.log.Info("restore.ignored", "data", n.cfg.Data, "meaning", "the data directory is in use already: nothing is restored")
+		if cfg.RestoreFrom != "" && !d.joins() {
+			log.Info("restore.ignored", "data", cfg.Data, "meaning", "the data directory is in use already: nothing is restored")
 		}
 		return
 	}
 	for _, err := range r.passed {
-		n.log.Warn("restore.passed_over", "error", err, "meaning", "a newer snapshot is damaged: what was set since the one before is lost")
+		log.Warn("restore.passed_over", "error", err, "meaning", "a newer snapshot is damaged: what was set since the one before is lost")
 	}
-	n.log.Warn("restore.done", "snapshot", r.from.Name(), "taken_at", r.from.TakenAt, "age", time.Since(r.from.TakenAt).Round(time.Second), "generation", r.generation,
+	log.Warn("restore.done", "snapshot", r.from.Name(), "taken_at", r.from.TakenAt, "age", time.Since(r.from.TakenAt).Round(time.Second), "generation", r.generation,
 		"meaning", "the cluster begins anew with its settings of then and without tasks; start the other nodes with --join to this one, those with their old disks too: they hand over the tasks they have")
 }

@@ -40,9 +40,12 @@ func (c *copying) written(s *register.State) bool {
 	return c.generation == s.Generation && c.revision == s.Revision
 }
 
-// copyRegister writes snapshots of the register at an interval: each node to its own
+// copier writes snapshots of the register of a node.
+type copier struct{ *Node }
+
+// run writes snapshots of the register at an interval: each node to its own
 // directory, and the register's leader to the second place.
-func (n *Node) copyRegister(ctx context.Context) {
+func (n copier) run(ctx context.Context) {
 	local, _ := objects.Open(filepath.Join(n.cfg.Data, snapshotsDir)) // a path cannot be wrong
 	places := []*copying{{name: snapshotsDir, store: local, keep: localSnapshots}}
 	if n.cfg.SnapshotTo != "" {
@@ -72,7 +75,7 @@ func (n *Node) copyRegister(ctx context.Context) {
 			if i > 0 && status.Leader != n.self || i == 0 && first || p.written(&state) || core.Destroyed(&state) {
 				continue
 			}
-			if !n.copyTo(ctx, p, &state) {
+			if !n.write(ctx, p, &state) {
 				pause = min(pause, snapshotRetry)
 			}
 		}
@@ -80,8 +83,8 @@ func (n *Node) copyRegister(ctx context.Context) {
 	}
 }
 
-// copyTo writes one snapshot, and tells whether that went well.
-func (n *Node) copyTo(ctx context.Context, p *copying, state *register.State) bool {
+// write writes one snapshot, and tells whether that went well.
+func (n copier) write(ctx context.Context, p *copying, state *register.State) bool {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTime)
 	defer cancel()
 	h, b, err := snapshots.Encode(state, time.Now(), n.self.Node)

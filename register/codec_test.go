@@ -133,7 +133,7 @@ func TestRestoredLeavesNothingAhead(t *testing.T) {
 		if old, _ := n.Find(b); old.Status != Removed {
 			t.Fatalf("the other node is %v", old.Status)
 		}
-		r := s.Rebuilt(Node{Member: self}, 4)
+		r := s.Rebuilt(Node{Member: self}, 4, 0)
 		if r.Generation != 4 || r.Cells[1].Epoch != 7+4<<20 || !reflect.DeepEqual(r.Cells[1].Cohort, []Member{self}) || r.Cells[1].Leader != (Member{}) {
 			t.Fatalf("rebuilt: generation %d, cell %+v", r.Generation, r.Cells[1])
 		}

@@ -1,6 +1,10 @@
 package register
 
-import "slices"
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+)
 
 // EpochJump is what each generation after a restore or a forced restart adds to
 // every epoch, so that nothing of the life before, known here or not, is ahead
@@ -17,16 +21,39 @@ const MaxGeneration = 2048
 // what they bring back joins as a zombie's.
 func (s State) Restored(self Node) State { return s.next(self, s.Generation+1) }
 
+// RebuiltValue is the name of the register's value that says when the cluster began
+// anew from a backup.
+const RebuiltValue = "register.rebuilt"
+
 // Rebuilt is the state with which a cluster begins anew from a backup of its
 // register, all its nodes being lost: as Restored, in the generation given,
 // which is to be one that there never was, and with self as the whole cohort of
-// every partition, since nobody else is left to be asked.
-func (s State) Rebuilt(self Node, generation uint64) State {
+// every partition, since nobody else is left to be asked. at is the time, wall
+// ns.
+func (s State) Rebuilt(self Node, generation uint64, at int64) State {
 	s = s.next(self, generation)
 	for i := range s.Cells {
 		s.Cells[i].Cohort = []Member{self.Member}
 	}
+	s.Values = maps.Clone(s.Values)
+	if s.Values == nil {
+		s.Values = make(map[string]Value)
+	}
+	data := binary.AppendVarint(binary.AppendUvarint(nil, generation), at)
+	s.Values[RebuiltValue] = Value{Version: s.Values[RebuiltValue].Version + 1, Data: data}
 	return s
+}
+
+// LastRebuilt is the generation that began from a backup last, and when, wall ns.
+// Nodes of earlier ones count in no cohort. It is 0 where there was none.
+func (s *State) LastRebuilt() (generation uint64, at int64) {
+	data := s.Values[RebuiltValue].Data
+	generation, n := binary.Uvarint(data)
+	if n <= 0 {
+		return 0, 0
+	}
+	at, _ = binary.Varint(data[n:])
+	return generation, at
 }
 
 func (s State) next(self Node, generation uint64) State {

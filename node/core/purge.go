@@ -375,5 +375,11 @@ func (p *purges) tooOld(now clock.Time, from register.Member, at ring.Partition,
 			}
 		}
 	}
+	// A cluster that began anew from a backup has lost its tasks, not collected
+	// them. What it has collected since has its tombstone for as long as this holds.
+	_, rebuilt := p.c.moves.state.LastRebuilt()
+	if admitted < rebuilt && now.Wall-rebuilt <= int64(p.c.cfg.GCGrace) {
+		return false
+	}
 	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.tx, at, task)
 }

@@ -37,6 +37,7 @@ type Identity struct {
 	MinVersion, MaxVersion uint32        // of the peer protocol
 	Cluster                register.UUID // zero: it is no member yet
 	Generation             uint64
+	Rebuilt                uint64 // the generation that last began from a backup; 0: none
 	Build                  string
 }
 
@@ -59,6 +60,7 @@ func (s *session) probe(f transport.Frame) error {
 	return s.last(f, &nornv1.PeerProbeReply{
 		MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(n.cfg.Self),
 		Cluster: cluster(n.Cluster()), Generation: n.cfg.Generation(), Build: n.cfg.Build,
+		Rebuilt: n.cfg.Rebuilt(),
 	})
 }
 
@@ -217,7 +219,7 @@ func (d Dialer) Probe(ctx context.Context, addr string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	i := Identity{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Build: build(p.GetBuild())}
+	i := Identity{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Rebuilt: p.GetRebuilt(), Build: build(p.GetBuild())}
 	if i.Member, err = member(p.GetFrom()); err != nil {
 		return Identity{}, err
 	}

@@ -94,11 +94,12 @@ func replayed(v store.View) (meta, *disk, replica, error) {
 	return m, d, p, nil
 }
 
-// Restore writes the beginning of a group of one from a backed-up state, in a
-// generation that there never was: see register.State.Rebuilt. It returns
+// Restore writes the beginning of a group of one from a backed-up state, at a
+// time (wall ns) and in a generation that there never was: see
+// register.State.Rebuilt. It returns
 // ErrFormatted when the view holds a group.
-func Restore(v store.View, b store.Writer, s register.State, generation uint64, self register.Node) error {
-	return Begin(v, b, s.Rebuilt(self, generation), self.Member)
+func Restore(v store.View, b store.Writer, s register.State, generation uint64, at int64, self register.Node) error {
+	return Begin(v, b, s.Rebuilt(self, generation, at), self.Member)
 }
 
 // Force makes the member in v a group of one, with what its own log holds: the

@@ -240,7 +240,7 @@ func TestARestoredBackupIsAnotherLife(t *testing.T) {
 	s = newSim(t, 19)
 	other := s.add(s.name(2))
 	var b storeBatch
-	if err := Restore(other.store, &b, state, 3, register.Node{Member: other.self}); err != nil {
+	if err := Restore(other.store, &b, state, 3, 42, register.Node{Member: other.self}); err != nil {
 		t.Fatal(err)
 	}
 	other.store.Commit(&b)()
@@ -248,6 +248,9 @@ func TestARestoredBackupIsAnotherLife(t *testing.T) {
 	got := s.do(other, register.Request{}).State
 	if got.Cluster.ID != state.Cluster.ID || got.Generation != 3 || got.Cells[0].Epoch != 3*register.EpochJump || got.Values["v"].Version != 1 {
 		t.Fatalf("restored %+v", got)
+	}
+	if g, at := got.LastRebuilt(); g != 3 || at != 42 {
+		t.Errorf("rebuilt as generation %d at %d", g, at)
 	}
 	s.do(other, value("v", 1, nil))
 }

@@ -44,10 +44,10 @@ func Adopt(s store.Store, self register.Node) error {
 	})
 }
 
-// Restore makes a register from a backed-up state, in a generation that there
-// never was: see register.State.Rebuilt.
-func Restore(s store.Store, state register.State, generation uint64, self register.Node) error {
-	return durably(s, func(b *store.Batch) error { return group.Restore(s, b, state, generation, self) })
+// Restore makes a register from a backed-up state, at a time (wall ns) and in
+// a generation that there never was: see register.State.Rebuilt.
+func Restore(s store.Store, state register.State, generation uint64, at int64, self register.Node) error {
+	return durably(s, func(b *store.Batch) error { return group.Restore(s, b, state, generation, at, self) })
 }
 
 // Force makes the member in s a group of one, when the majority is lost for

@@ -55,8 +55,21 @@ const gcPercent = 50
 // not Go's, which lets them have ten milliseconds.
 const spareProcs = 2
 
-// Run runs a server until ctx ends, which stops it, or it fails.
+// Run runs a server until ctx ends, which stops it, or it fails. A node that has
+// to be started again, is.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	for {
+		err := run(ctx, cfg, o)
+		if !errors.Is(err, node.ErrStartAgain) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil // told to stop meanwhile: the next start does it
+		}
+	}
+}
+
+func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -722,9 +722,12 @@ type PeerProbeReply struct {
 	MaxVersion uint32    `protobuf:"varint,4,opt,name=max_version,json=maxVersion,proto3" json:"max_version,omitempty"`
 	From       *PeerNode `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
 	// 16 bytes; empty: the node is no member of a cluster yet.
-	Cluster       []byte `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Generation    uint64 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
-	Build         string `protobuf:"bytes,8,opt,name=build,proto3" json:"build,omitempty"`
+	Cluster    []byte `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Generation uint64 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	Build      string `protobuf:"bytes,8,opt,name=build,proto3" json:"build,omitempty"`
+	// The generation that last began from a backup, all nodes being lost; 0: none.
+	// A node whose directory is of an earlier one joins anew, with its tasks.
+	Rebuilt       uint64 `protobuf:"varint,9,opt,name=rebuilt,proto3" json:"rebuilt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +816,13 @@ func (x *PeerProbeReply) GetBuild() string {
 		return x.Build
 	}
 	return ""
+}
+
+func (x *PeerProbeReply) GetRebuilt() uint64 {
+	if x != nil {
+		return x.Rebuilt
+	}
+	return 0
 }
 
 // PeerMember is what the register says of a node.
@@ -3304,7 +3314,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"minVersion\x12\x1f\n" +
 	"\vmax_version\x18\x02 \x01(\rR\n" +
 	"maxVersion\x12\x16\n" +
-	"\x06secret\x18\x03 \x01(\fR\x06secret\"\x9f\x02\n" +
+	"\x06secret\x18\x03 \x01(\fR\x06secret\"\xb9\x02\n" +
 	"\x0ePeerProbeReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x1f\n" +
@@ -3317,7 +3327,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\a \x01(\x04R\n" +
 	"generation\x12\x14\n" +
-	"\x05build\x18\b \x01(\tR\x05build\"\x95\x01\n" +
+	"\x05build\x18\b \x01(\tR\x05build\x12\x18\n" +
+	"\arebuilt\x18\t \x01(\x04R\arebuilt\"\x95\x01\n" +
 	"\n" +
 	"PeerMember\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.norn.v1.PeerNodeR\x04node\x12\x1c\n" +
