@@ -22,6 +22,9 @@ func drawEntry(t *rapid.T) entry {
 	if rapid.Bool().Draw(t, "begun") {
 		e.begun, e.late = e.instant+1+rapid.Int64Range(0, 1<<40).Draw(t, "b"), rapid.Int64Range(-5, 1<<40).Draw(t, "late")
 	}
+	if e.begun == 0 { // it may come to be 0 by chance
+		e.late = 0
+	}
 	if rapid.Bool().Draw(t, "ended") {
 		e.enqueued, e.finished = e.begun+rapid.Int64Range(1, 1<<40).Draw(t, "e"), e.begun+rapid.Int64Range(1, 1<<40).Draw(t, "f")
 	}
