@@ -149,13 +149,29 @@ func (d *desk) heat() {
 	}
 }
 
-// onEnd hears from the vnodes that a claim has ended.
-func (d *desk) onEnd(_ id.ID, r *claim.Record) {
+// onEnd hears from the vnodes that a claim has ended. A request that came twice
+// may have been granted something by another leader too, whose claims are kept
+// here as well: the end of those says nothing of what was granted here.
+func (d *desk) onEnd(task id.ID, r *claim.Record) {
 	key := AskKey{r.Session, r.Request}
-	if a := d.asked[key]; a != nil {
-		if a.live--; a.live == 0 {
-			delete(d.asked, key)
+	a := d.asked[key]
+	if a == nil {
+		return
+	}
+	for i := range a.grants {
+		if g := &a.grants[i]; g.Task == task && g.Token == r.Token && !g.over {
+			g.over = true
+			d.ended(key, a, 1)
+			return
 		}
+	}
+}
+
+// ended counts claims of a request that are over, and forgets one that has none
+// left.
+func (d *desk) ended(key AskKey, a *asked, n int) {
+	if a.live -= n; a.live <= 0 {
+		delete(d.asked, key)
 	}
 }
 
@@ -221,9 +237,19 @@ func (a *asked) dropped(answer uint64) bool {
 // forget leaves a grant out that was taken back, whatever became of its claim:
 // the same request again must not get it beside others.
 func (d *desk) forget(g GrantRef) {
-	if a := d.asked[g.Ask]; a != nil {
-		a.grants = slices.DeleteFunc(a.grants, g.is)
+	a := d.asked[g.Ask]
+	if a == nil {
+		return
 	}
+	n := 0
+	a.grants = slices.DeleteFunc(a.grants, func(o GrantRef) bool {
+		is := g.is(o)
+		if is && !o.over {
+			n++
+		}
+		return is
+	})
+	d.ended(g.Ask, a, n)
 }
 
 // granted gives what the same request was granted before and still holds.

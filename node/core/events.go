@@ -110,12 +110,13 @@ type GrantRef struct {
 	// too.
 	Answer uint64
 
-	by register.Member // who granted it; zero: this node
+	by   register.Member // who granted it; zero: this node
+	over bool            // the claim has ended, of one that a desk remembers
 }
 
 // is tells whether two name the same claim, whatever answer carries it.
 func (g GrantRef) is(o GrantRef) bool {
-	o.Answer, o.by = g.Answer, g.by
+	o.Answer, o.by, o.over = g.Answer, g.by, g.over
 	return g == o
 }
 

@@ -1,0 +1,55 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// A claim request came twice. One copy was granted something by another leader,
+// whose claims are kept here too; the other one something by this leader, twice:
+// one of the answers was heard. That the other leader's claim ends must not make
+// the second answer the last one.
+func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
+	d := newDesk()
+	ask := AskKey{[16]byte{1}, 8}
+	ours := GrantRef{Partition: 1, Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}
+	d.remember(ours)
+	dropped, heard := []GrantRef{ours}, []GrantRef{ours}
+	d.answered(ask, dropped)
+	d.answered(ask, heard)
+	d.onEnd(id.ID{2}, &claim.Record{Token: 16<<32 | 2, Session: ask.Session, Request: ask.Request})
+	if d.unheard(dropped[0]) {
+		t.Fatal("the claim is taken back, and a worker has heard of it")
+	}
+	if got := d.granted(&waiter{ask: vnode.Ask{Session: ask.Session, Request: ask.Request}}); len(got) != 1 {
+		t.Fatalf("the request gets %v when it comes again, not the claim that holds", got)
+	}
+	d.onEnd(ours.Task, &claim.Record{Token: ours.Token, Session: ask.Session, Request: ask.Request})
+	if len(d.asked) != 0 {
+		t.Fatal("what is over is remembered")
+	}
+}
+
+// What was taken back before it has ended here is forgotten, and ends nothing
+// else of its request.
+func TestWhatWasTakenBackIsForgotten(t *testing.T) {
+	d := newDesk()
+	ask := AskKey{[16]byte{1}, 8}
+	a, b := GrantRef{Task: id.ID{1}, Token: 1, Ask: ask}, GrantRef{Task: id.ID{2}, Token: 2, Ask: ask}
+	d.remember(a)
+	d.remember(b)
+	b.by, a.Answer = register.Member{Node: "n2"}, 7 // as it comes back
+	d.forget(a)
+	d.onEnd(a.Task, &claim.Record{Token: a.Token, Session: ask.Session, Request: ask.Request})
+	if len(d.asked) != 1 {
+		t.Fatal("the other grant was forgotten too")
+	}
+	d.forget(b)
+	if len(d.asked) != 0 {
+		t.Fatal("it is remembered for ever")
+	}
+}
