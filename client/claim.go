@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -96,6 +97,9 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 // believe is the deadline of a lease that was granted or renewed in answer to a
 // frame sent at stamp. Origin of the monotonic time is the stamp itself.
 func believe(stamp time.Time, waited, lease time.Duration) time.Time {
+	if mutant.DeadlineReceipt.On() {
+		stamp, waited = time.Now(), 0
+	}
 	return stamp.Add(time.Duration(clock.WorkerDeadline(0, waited, lease, clock.Margin(lease, 0))))
 }
 

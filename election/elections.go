@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
 )
@@ -114,6 +115,9 @@ func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
 	switch ph {
 	case preparing, voting:
 		c.tally = quorum.NewTally(c.ballot.From, c.ballot.To)
+		if mutant.NoOldMajority.On() {
+			c.tally = quorum.NewTally(c.ballot.To)
+		}
 	case handing:
 		patience = HandOverPatience
 	case writing:
@@ -213,13 +217,22 @@ func (e *Elections[M]) advance(now clock.Time, c *candidacy[M]) {
 		c.ballot.Pre = false
 		c.ballot.Epoch = max(c.ballot.Epoch, e.floor[c.ballot.Partition]+1)
 		e.enter(now, c, voting)
-	case c.phase == voting && c.ballot.Changes():
+	case c.phase == voting && c.ballot.Changes() && !mutant.NoHandOver.On():
 		e.enter(now, c, handing)
 	case c.phase == voting:
-		e.enter(now, c, pushing)
+		e.push(now, c)
 	case c.phase == pushing:
 		e.enter(now, c, writing)
 	}
+}
+
+// push goes on with bringing the claims to the new cohort.
+func (e *Elections[M]) push(now clock.Time, c *candidacy[M]) {
+	if mutant.NoPush.On() {
+		e.enter(now, c, writing)
+		return
+	}
+	e.enter(now, c, pushing)
 }
 
 // Read takes what a linearizable read has said of a partition's cell.
@@ -243,7 +256,7 @@ func (e *Elections[M]) HandedOver(now clock.Time, p ring.Partition, epoch uint64
 	switch {
 	case c == nil || c.phase != handing || c.ballot.Epoch != epoch:
 	case done:
-		e.enter(now, c, pushing)
+		e.push(now, c)
 	default:
 		e.end(p, c, "not everybody took them")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -132,7 +133,11 @@ func (n *Node) syncer() {
 	for r := range n.rounds {
 		if r.durable != nil {
 			r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
-			n.stall.wait(factsSync, r.durable)
+			if mutant.AckBeforeSync.On() {
+				n.running.Go(r.durable)
+			} else {
+				n.stall.wait(factsSync, r.durable)
+			}
 			n.metrics.syncs.Add(1)
 		}
 		n.synced.Store(r.number)

@@ -3,6 +3,8 @@ package register
 import (
 	"maps"
 	"slices"
+
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // Apply decides a request against a state. The state it was called on does not
@@ -66,7 +68,7 @@ func (s *State) setCell(c *Change) bool {
 		return false
 	}
 	cell := &s.Cells[c.Partition]
-	if !cell.Same(&c.Old) || c.New.Epoch <= cell.Epoch {
+	if !cell.Same(&c.Old) && !mutant.CASIfGreater.On() || c.New.Epoch <= cell.Epoch {
 		return false
 	}
 	*cell = c.New

@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // ErrLocked is returned when another process, or another store of this one,
@@ -92,6 +94,9 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 func (o PebbleOptions) complete() PebbleOptions {
 	if o.FS == nil {
 		o.FS = vfs.Default
+	}
+	if mutant.FsyncRetried.On() {
+		o.FS = retrying{o.FS}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

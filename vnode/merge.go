@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -60,10 +61,22 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		}
 	}
 	fresh, m := g.news(facts)
+	if mutant.LargerWins.On() && g.larger(task, len(facts)) {
+		return Merged{Known: len(facts)}, nil
+	}
 	if len(fresh) == 0 {
 		return m, nil
 	}
 	return m, g.take(task, fresh)
+}
+
+// larger tells whether more facts of a task are here than were sent, for a mutant.
+func (v merging) larger(task id.ID, n int) bool {
+	prefix := appendTask(nil, tableFacts, v.Partition, task)
+	for range v.tx.Scan(prefix, after(prefix)) {
+		n--
+	}
+	return n <= 0
 }
 
 // bare tells, without a read, whether surely no fact of the task is here. A

@@ -4,6 +4,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -35,7 +36,7 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 		if old != nil { // before Set, which may reuse its space
 			s.tree.Remove(crdt.Fact{Task: f.Task, Key: f.Key, Body: old})
 		}
-		s.tree.Add(f)
+		s.count(tx, f)
 		if s.whole && !s.noted {
 			s.noted = true
 			tx.Set(appendPrefix(nil, tableGrown, s.p), nil)
@@ -43,6 +44,14 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 	}
 	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
 	s.stored(s.p, f)
+}
+
+// count takes a fact into the tree.
+func (s *shelf) count(tx store.Tx, f crdt.Fact) {
+	if mutant.LocalHash.On() {
+		f.Body = append([]byte{byte(s.tree.Root(tx).Count % 7)}, f.Body...) // the order of arrival
+	}
+	s.tree.Add(f)
 }
 
 // drop deletes every fact of a task.

@@ -55,6 +55,9 @@ func (n *node) send(reply core.Reply) {
 		n.s.violation("replies", "request %v was answered twice, or nobody asked it: %v %v", reply.To, reply.Message, reply.Err)
 		return
 	}
+	if q := n.asked[reply.To]; q != nil && n.s.fleet != nil && n.s.fleet.witness != nil {
+		n.s.fleet.witness.granted(q.body.Body, &reply)
+	}
 	delete(n.asked, reply.To)
 	n.remember(reply.Message)
 	if c == nil {

@@ -135,6 +135,9 @@ func (c *caller) answered(reply core.Reply) {
 	}
 	a.end = c.ending(k, reply.Message)
 	c.s.record(a.end)
+	if c.s.fleet != nil && c.s.fleet.witness != nil {
+		c.s.fleet.witness.acknowledged(k, a.end)
+	}
 	k.done(a)
 }
 

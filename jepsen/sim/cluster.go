@@ -23,6 +23,8 @@ type fleet struct {
 	cells []register.Cell
 
 	forming bool // the cluster is not whole for the first time yet
+
+	witness *witness // nil: disks get lost
 }
 
 // Cluster runs one seed of a cluster.
@@ -35,12 +37,17 @@ type fleet struct {
 func Cluster(seed uint64) *Result { return ClusterMutant(seed, Mutant{}) }
 
 // ClusterMutant runs one seed of a cluster of mutants.
-func ClusterMutant(seed uint64, m Mutant) *Result { return runCluster(seed, m, false) }
+func ClusterMutant(seed uint64, m Mutant) *Result {
+	return runCluster(seed, Many{Mutant: m, Cluster: true})
+}
 
-func runCluster(seed uint64, m Mutant, trace bool) *Result {
-	s := newSim(seed, m)
-	s.tracing = trace
+func runCluster(seed uint64, m Many) *Result {
+	s := newSim(seed, m.Mutant)
+	s.tracing, s.stop = m.Trace, m.Stop
 	s.plan = s.drawCluster()
+	if m.Fierce {
+		s.fierce()
+	}
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
@@ -53,6 +60,9 @@ func runCluster(seed uint64, m Mutant, trace bool) *Result {
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
 	f := &fleet{s: s, forming: true, lossy: s.plan.cluster.lossy()}
 	s.fleet = f
+	if m.Fierce {
+		f.witness = newWitness(f)
+	}
 	for range s.plan.cluster.nodes {
 		f.add()
 	}

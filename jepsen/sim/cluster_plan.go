@@ -96,6 +96,26 @@ func (w *world) drawCluster() plan {
 	return p
 }
 
+// fierce makes the plan one in which leaders and cohorts change all the time, and
+// no disk gets lost. Unique keys stay away: see the open row in docs/testing.md.
+func (s *sim) fierce() {
+	p := &s.plan
+	p.partitions, p.lease, p.storm = pick(&s.world, []int{2, 4}), 2*time.Second, 40*time.Second
+	p.tasks, p.workers, p.readers = 300, 5, 1
+	p.net.delay = pick(&s.world, []time.Duration{time.Millisecond, 10 * time.Millisecond})
+	p.crash = crashPlan{every: 4 * time.Second, down: pick(&s.world, []time.Duration{500 * time.Millisecond, 4 * time.Second}), steps: s.chance(0.5), drained: 0.1}
+	p.work.keyed, p.work.dies, p.work.fails = 0, 0.05, 0.1
+	if p.collect = 0; s.chance(0.5) {
+		p.collect, p.retention, p.deadRetention = 200*time.Millisecond, 3*time.Second, 3*time.Second
+	}
+	c := &p.cluster
+	c.nodes, c.zones = pick(&s.world, []int{4, 5}), 1
+	c.dead, c.repair, c.one = 3*time.Second, pick(&s.world, []time.Duration{2 * time.Second, 10 * time.Second}), pick(&s.world, []float64{0, 0.2})
+	c.loss, c.disorder, c.mistakes, c.hints = pick(&s.world, []float64{0.02, 0.1}), true, 0.05, 200*time.Millisecond
+	c.wipe, c.restore, c.flip = 0, 0, 0
+	c.split, c.slow, c.apart, c.members = 6*time.Second, 15*time.Second, 3*time.Second, 5*time.Second
+}
+
 // calm takes all trouble away.
 func (c *clusterPlan) calm() {
 	c.loss, c.again, c.disorder, c.mistakes = 0, 0, false, 0

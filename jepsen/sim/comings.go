@@ -64,7 +64,9 @@ func (f nemesis) farewell(n *node) {
 		}
 		for p := range s.plan.partitions {
 			p := ring.Partition(p)
-			out = out && !vnode.Dropping(n.disk, p) && vnode.Empty(n.disk, p)
+			// What came too late to be handed over stays on its disk (K8): it is to be
+			// elsewhere, too.
+			out = out && !vnode.Dropping(n.disk, p) && (vnode.Empty(n.disk, p) || f.spare(n))
 		}
 		if !out {
 			f.farewell(n)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -312,5 +313,8 @@ func tally(n *nornv1.Count) history.Tally {
 // answers a call: the rule of package clock, on the worker's own clock.
 func (c *caller) believe(k *call, waited, lease float64) int64 {
 	w, l := proto.Seconds(waited), proto.Seconds(lease)
+	if mutant.DeadlineReceipt.On() {
+		return c.clock.whenMono(clock.WorkerDeadline(c.clock.mono(c.s.now), 0, l, clock.Margin(l, time.Millisecond)))
+	}
 	return c.clock.whenMono(clock.WorkerDeadline(c.clock.mono(k.stamp), w, l, clock.Margin(l, time.Millisecond)))
 }

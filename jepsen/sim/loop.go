@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
 )
@@ -60,6 +61,9 @@ func (n *node) perform(ready *core.Ready) {
 		if n.step() {
 			return
 		}
+	}
+	if n.s.fleet != nil && n.s.fleet.witness != nil {
+		n.s.fleet.witness.formed(n, ready.Send)
 	}
 	r.mark = n.disk.applied
 	if len(r.reads)+len(r.archives) > 0 {
@@ -132,6 +136,9 @@ func (n *node) wakeAt(at int64) {
 // with nothing but doubt.
 func (n *node) ask(q register.Request) {
 	if n.peers != nil {
+		if n.s.fleet.witness != nil {
+			n.s.fleet.witness.asks(&q)
+		}
 		n.peers.do(q, func(r register.Result) { n.put(core.Registered{Result: r}, true) })
 		return
 	}
@@ -166,7 +173,7 @@ func (n *node) sync() {
 	for _, r := range rounds {
 		dirty = dirty || r.dirty
 	}
-	if n.s.mutant.NoSync {
+	if n.s.mutant.NoSync || mutant.AckBeforeSync.On() {
 		dirty = false
 	}
 	n.syncing = true

@@ -14,6 +14,12 @@ type Many struct {
 	Mutant  Mutant
 	// Cluster runs seeds of clusters, not of one node.
 	Cluster bool
+	// Fierce has clusters change leaders and cohorts all the time, with disks that
+	// lose nothing, and looks at all of their messages and disks meanwhile.
+	Fierce bool
+	// Stop is asked now and then, from any goroutine: true gives up the runs that
+	// are under way, with what was found until then; nil: never.
+	Stop func() bool
 	// Trace adds notes to the histories of clusters.
 	Trace bool
 	// Progress hears of every run that has ended, from any goroutine but one at
@@ -68,9 +74,9 @@ func (m Many) Run() (t Total) {
 // One runs one seed.
 func (m Many) One(seed uint64) *Result {
 	if m.Cluster {
-		return runCluster(seed, m.Mutant, m.Trace)
+		return runCluster(seed, m)
 	}
-	return RunMutant(seed, m.Mutant)
+	return runOne(seed, m)
 }
 
 func (t *Total) add(r *Result) {

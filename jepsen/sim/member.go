@@ -159,7 +159,9 @@ func (m *member) finish(ready *group.Ready) bool {
 	changed := st.Leader != m.leader
 	m.leader = st.Leader
 	if k := len(ready.Changes); k > 0 {
-		n.s.fleet.learned(n, &ready.Changes[k-1])
+		for i := range ready.Changes {
+			n.s.fleet.learned(n, &ready.Changes[i])
+		}
 		m.tell(ready.Changes[k-1])
 	} else if changed {
 		m.tell(m.machine.State())

@@ -248,6 +248,9 @@ func (n *node) receive(c *conn, r *core.Request, urgent bool) {
 	case *nornv1.LogRequest:
 		wait = time.Duration(m.GetWaitSeconds() * 1e9)
 	}
+	if n.s.fleet != nil && n.s.fleet.witness != nil {
+		n.s.fleet.witness.received(r.Body)
+	}
 	n.asked[r.From] = &question{at: n.s.now, body: r, limit: n.s.now + int64(wait) + int64(n.patience())}
 	n.put(r, urgent)
 }

@@ -316,6 +316,9 @@ func (f *fleet) learned(n *node, state *register.State) {
 	if len(f.cells) == len(state.Cells) {
 		for p := range state.Cells {
 			f.changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
+			if f.witness != nil {
+				f.witness.changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
+			}
 		}
 	}
 	f.cells = state.Cells

@@ -70,8 +70,11 @@ type Result struct {
 func Run(seed uint64) *Result { return RunMutant(seed, Mutant{}) }
 
 // RunMutant runs one seed against a mutant.
-func RunMutant(seed uint64, m Mutant) *Result {
-	s := newSim(seed, m)
+func RunMutant(seed uint64, m Mutant) *Result { return runOne(seed, Many{Mutant: m}) }
+
+func runOne(seed uint64, m Many) *Result {
+	s := newSim(seed, m.Mutant)
+	s.stop = m.Stop
 	s.plan = s.draw()
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps())}

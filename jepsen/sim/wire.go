@@ -76,6 +76,9 @@ func (f *fleet) send(from *node, m *core.Send) {
 		return
 	}
 	f.note(from, m)
+	if f.witness != nil {
+		f.witness.said(from, m)
+	}
 	f.post(from, m.To, again(msg), func(to *node) {
 		to.put(&core.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
 	})

@@ -14,6 +14,8 @@ type world struct {
 	seq   uint64
 	rnd   *rand.Rand
 	ended bool
+	stop  func() bool // asked now and then: true gives the run up; nil: never
+	spent int         // what has happened
 }
 
 func newWorld(seed uint64) world {
@@ -55,6 +57,9 @@ func (w *world) after(d time.Duration, fn func()) { w.at(w.now+int64(d), fn) }
 // run lets time pass until nothing is left to happen or the world has ended.
 func (w *world) run() {
 	for len(w.next) > 0 && !w.ended {
+		if w.spent++; w.spent%1000 == 0 && w.stop != nil && w.stop() {
+			return
+		}
 		t := heap.Pop(&w.next).(timer)
 		w.now = t.at
 		t.fn()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
 	"github.com/norn-dev/norn/ring"
@@ -43,6 +44,9 @@ func openAcceptors(c *Core, partitions int, view store.View) (*acceptors, error)
 
 // save writes an acceptor that has changed.
 func (a *acceptors) save(p ring.Partition) {
+	if mutant.PromiseInMemory.On() {
+		return
+	}
 	vnode.SetBallot(a.c.tx, p, appendAcceptor(nil, &a.all[p]))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -101,6 +102,9 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	if b.Pre {
 		v := a.Would(b, c.spare(from, b))
 		v.Granted = v.Granted && !c.abstains(b.Partition)
+		if mutant.UnpromisedVotes.On() && v.Granted {
+			return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
+		}
 		return CastVote{Vote: v}
 	}
 	if c.abstains(b.Partition) {
@@ -112,6 +116,12 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	}
 	c.acceptors.save(b.Partition)
 	c.elector.deferTo(now, from, b)
+	if mutant.UnpromisedVotes.On() {
+		return CastVote{v, vnode.AppendHeld(nil, nil)}
+	}
+	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
+		defer c.moves.forget(b.Partition)
+	}
 	return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
 }
 
@@ -171,13 +181,13 @@ func (c voter) votes(now clock.Time, from register.Member, m *Votes) {
 // make up what the new leader has to know.
 func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 	var held []vnode.Held
-	if v.Granted && !v.Pre {
+	if v.Granted && (!v.Pre || mutant.UnpromisedVotes.On()) {
 		var err error
 		if held, err = vnode.DecodeHeld(v.Claims); err != nil {
 			return // who does not say what it knows has not voted
 		}
 	}
-	if c.elector.runs.Vote(now, from, v.Vote) {
+	if c.elector.runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
 		c.check(vnode.Absorb(c.vnodes[v.Partition], c.tx, held, now))
 	}
 }

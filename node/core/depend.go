@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -271,7 +272,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			return
 		}
 		switch {
-		case outcome == crdt.StateCompleted:
+		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(l.c.tx, at.Partition, dependency):
 			continue
 		case outcome != crdt.StateUnknown && spec.OnDepFailure == crdt.DepFailureRun:
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -85,7 +86,7 @@ func (e *elector) changed(now clock.Time) {
 		if cell.Epoch >= e.c.acceptors.all[p].Promise {
 			delete(e.voted, p)
 		}
-		if lead := e.c.vnodes[p].Leading(); lead != 0 && lead != cell.Epoch {
+		if lead := e.c.vnodes[p].Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
 			e.unlead(p)
 		}
 	}
@@ -409,6 +410,10 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 	var changes []register.Change
 	for i := range writes {
 		w := &writes[i]
+		if mutant.GrantBeforeCAS.On() {
+			e.c.vnodes[w.Partition].Lead(w.New.Epoch)
+			e.c.vnodes[w.Partition].Announce()
+		}
 		changes = append(changes, register.Change{
 			Partition: w.Partition,
 			Old:       register.Cell{Epoch: w.Old.Epoch, Nonce: w.Old.Nonce, Cohort: w.Old.Cohort},

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -253,6 +254,9 @@ func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	p := all[0].p
 	epoch := g.c.vnodes[p].Leading()
 	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.cells[p].Cohort}
+	if mutant.PlannedCohort.On() {
+		part.cohort = g.planned(p)
+	}
 	for i, pl := range all {
 		switch {
 		case epoch == 0 || pl.epoch != epoch:
@@ -270,6 +274,14 @@ func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	part.tally.Add(g.c.cfg.Self) // answers never leave before the sync of their round
 	part.open = len(part.pledges)
 	return part
+}
+
+// planned gives the cohort that a partition is planned to have, for a mutant.
+func (g *grants) planned(p ring.Partition) []register.Member {
+	if planned := g.c.moves.driver.View().Planned(p); len(planned) > 0 {
+		return planned
+	}
+	return g.c.cells[p].Cohort
 }
 
 func heldOf(pledges []*pledge) []vnode.Held {
@@ -292,6 +304,10 @@ func (g *grants) stop(p ring.Partition) {
 		for _, part := range o.parts {
 			if part.p == p {
 				for _, pl := range part.pledges {
+					if mutant.StaleLeader.On() {
+						g.decide(now, pl, committed)
+						continue
+					}
 					g.decide(now, pl, failed)
 				}
 			}

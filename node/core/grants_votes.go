@@ -6,8 +6,10 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -28,9 +30,9 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 	p := m.Partition
 	t := PartTaken{Partition: p}
 	cell := &g.c.cells[p]
-	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self)
+	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || g.c.moves.closed(p) || !g.c.acceptors.accept(p, m.Epoch) {
+	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || g.c.moves.closed(p) || !g.promised(p, m.Epoch, all) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}
@@ -63,6 +65,15 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 	}
 	t.Promise = g.c.acceptors.all[p].Promise
 	return t
+}
+
+// promised tells whether claims of an epoch may be taken here.
+func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool {
+	renewal := func(h vnode.Held) bool { return h.Record.End-h.Record.Start != int64(h.Record.Lease) }
+	if mutant.UnpromisedGrant.On() || mutant.UnfencedRenewal.On() && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
+		return true
+	}
+	return g.c.acceptors.accept(p, epoch)
 }
 
 // taken counts what a member has accepted.

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -217,7 +218,7 @@ func (p *purges) forget(at ring.Partition) {
 // the whole cohort; ok is false when that is not known.
 func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool) {
 	upTo = math.MaxInt64
-	if p.c.writes.alone(at) {
+	if p.c.writes.alone(at) || mutant.PurgeByTime.On() {
 		return upTo, true
 	}
 	p.follow(at)
@@ -242,7 +243,7 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 // before may be collected, because nobody knows anything else of them (design 6).
 // It is far in the past while a member has not been compared with.
 func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
-	if p.c.writes.alone(at) {
+	if p.c.writes.alone(at) || mutant.PurgeByTime.On() {
 		return math.MaxInt64
 	}
 	p.follow(at)

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -125,6 +126,9 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		c.stats.Renewed++
 		res.Claim, res.LeaseSeconds = wireClaim(&r), r.Lease.Seconds()
 		pledges[i] = c.grants.add(v.Partition, task, &r, false)
+		if mutant.UnfencedRenewal.On() {
+			pledges[i] = nil
+		}
 	}
 	round := c.round.this()
 	c.grants.owe(now, pledges, func(clock.Time) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -35,6 +36,9 @@ func (g *grants) align(now clock.Time) {
 	}
 	g.alignAt = now.Mono + int64(stuckEvery)
 	to := make(map[register.Member]*Stuck)
+	if mutant.UngatedClaims.On() {
+		g.alignAll(now, to)
+	}
 	for p, v := range g.c.vnodes {
 		leader, ok := placement.Leading(&g.c.cells[p])
 		if v.Leading() != 0 || !ok || leader == g.c.cfg.Self || !g.c.routes.up(leader) {
@@ -52,6 +56,22 @@ func (g *grants) align(now clock.Time) {
 	}
 }
 
+// alignAll asks everybody about every claim, for a mutant.
+func (g *grants) alignAll(now clock.Time, to map[register.Member]*Stuck) {
+	for p, v := range g.c.vnodes {
+		for _, m := range g.c.cells[p].Cohort {
+			all := vnode.Stuck(v, now.Add(2*clock.MaxLease), maxStuck)
+			if m == g.c.cfg.Self || len(all) == 0 || v.Leading() != 0 {
+				continue
+			}
+			if to[m] == nil {
+				to[m] = &Stuck{}
+			}
+			to[m].Parts = append(to[m].Parts, PartClaims{ring.Partition(p), g.c.cells[p].Epoch, vnode.AppendHeld(nil, all)})
+		}
+	}
+}
+
 // stuck answers a member that asks about claims.
 func (g *grants) stuck(from register.Member, m *Stuck) {
 	answer := &Unheld{}
@@ -62,7 +82,7 @@ func (g *grants) stuck(from register.Member, m *Stuck) {
 		}
 		v := g.c.vnodes[part.Partition]
 		all, err := vnode.DecodeHeld(part.Claims)
-		if err != nil || v.Leading() == 0 {
+		if err != nil || v.Leading() == 0 && !mutant.UngatedClaims.On() {
 			continue
 		}
 		if others := vnode.Unheld(v, all); len(others) > 0 {
@@ -82,7 +102,7 @@ func (g *grants) unheld(now clock.Time, m *Unheld) {
 			continue
 		}
 		all, err := vnode.DecodeHeld(part.Claims)
-		if err == nil && g.c.acceptors.accept(part.Partition, part.Epoch) {
+		if err == nil && (mutant.UngatedClaims.On() || g.c.acceptors.accept(part.Partition, part.Epoch)) {
 			g.c.check(vnode.Dismiss(g.c.vnodes[part.Partition], g.c.tx, all, now))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -226,6 +227,9 @@ func (w *writes) begin(now clock.Time) {
 		}
 		if part.hint = !slices.Contains(part.cohort, w.c.cfg.Self); part.hint {
 			w.c.moves.found(now, p)
+			if mutant.OutsiderCounts.On() {
+				part.add(w.c.cfg.Self)
+			}
 		} else {
 			part.add(w.c.cfg.Self)
 		}
@@ -329,6 +333,9 @@ func (w *writes) fenced(now clock.Time, o *write) {
 func (c *copies) add(m register.Member) {
 	c.acks = append(c.acks, m)
 	c.tally.Add(m)
+	if mutant.OutsiderCounts.On() && !slices.Contains(c.cohort, m) {
+		c.tally.Add(c.cohort[0])
+	}
 }
 
 // maxFences bounds the cohorts that one write must reach: more than an acceptor
@@ -407,6 +414,9 @@ func (w *writes) giveUp(o *write, h *held) {
 			"%d of %d copies of partition %d are on disk, %d were asked for; the rest did not answer in time. It may be kept all the same: ask again with the same ID, or for fewer copies",
 			part.tally.Count(), len(part.cohort), it.partition, level(h.need, len(part.cohort)))
 		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+		if mutant.TimeoutFailed.On() {
+			e.Effect = nornv1.Effect_EFFECT_NONE
+		}
 		it.fail(e)
 	}
 	w.c.ready.Replies = append(w.c.ready.Replies, h.reply)

@@ -1,0 +1,135 @@
+package hunt
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim"
+)
+
+// Ground is where a mistake is looked for.
+type Ground struct {
+	Name string
+	// Walk looks once, with one seed, and gives what it has found, or nil.
+	// Once stop says so the walk may end early.
+	Walk func(seed uint64, stop func() bool) *check.Violation
+}
+
+// The grounds of the simulator.
+var (
+	OneNode = Ground{"simulator, one node", func(seed uint64, stop func() bool) *check.Violation {
+		return guarded(seed, sim.Many{Stop: stop})
+	}}
+	Clusters = Ground{"simulator, clusters", func(seed uint64, stop func() bool) *check.Violation {
+		return guarded(seed, sim.Many{Cluster: true, Fierce: true, Stop: stop})
+	}}
+)
+
+// guarded takes a panic for what it is: a process that dies of a mistake (I18).
+func guarded(seed uint64, many sim.Many) (v *check.Violation) {
+	defer func() { v = fallen(recover(), v) }()
+	return many.One(seed).Violation
+}
+
+// fallen is the violation that a panic is; without one it is v.
+func fallen(p any, v *check.Violation) *check.Violation {
+	if p == nil {
+		return v
+	}
+	where := ""
+	for _, line := range strings.Split(string(debug.Stack()), "\n") {
+		if strings.HasPrefix(line, "github.com/norn-dev/norn/") && !strings.Contains(line, "jepsen") {
+			where = " in " + strings.TrimPrefix(line, "github.com/norn-dev/norn/")
+			break
+		}
+	}
+	return &check.Violation{Invariant: check.Internal, Text: fmt.Sprintf("panic: %v%s", p, where)}
+}
+
+// Quarry is a mistake and where it is looked for.
+type Quarry struct {
+	Mistake mutant.ID
+	Ground  Ground
+}
+
+// Unmade are mistakes that cannot be made yet: nothing launches schedules.
+func Unmade() []mutant.ID { return []mutant.ID{mutant.LaunchAtNow} }
+
+// Quarries gives every mistake that can be made with the ground on which it shows.
+func Quarries() (all []Quarry) {
+	for _, m := range mutant.All() {
+		if !slices.Contains(Unmade(), m) {
+			all = append(all, Quarry{m, groundOf(m)})
+		}
+	}
+	return all
+}
+
+func groundOf(m mutant.ID) Ground {
+	switch m {
+	case mutant.AckBeforeSync, mutant.AbsentIsDone, mutant.DeadlineReceipt, mutant.GapShown:
+		return OneNode
+	case mutant.FsyncRetried:
+		return FailingDisk
+	}
+	return Clusters
+}
+
+// Trophy is what came of a hunt.
+type Trophy struct {
+	Quarry
+	// Found is nil when the mistake was not found.
+	Found *check.Violation
+	Seed  uint64 // that found it
+	Seeds uint64 // that were walked
+	Took  time.Duration
+}
+
+// Hunt looks for a mistake until it is found, with seeds from 1 on, for as long
+// as it may take, with so many walks at once. Without a mistake it looks on the
+// same ground for what must not be there.
+func Hunt(q Quarry, workers int, limit time.Duration, seeds uint64) Trophy {
+	mutant.Choose(q.Mistake)
+	defer mutant.Choose(mutant.None)
+	t := Trophy{Quarry: q}
+	began := time.Now()
+	var mu sync.Mutex // guards t and next
+	next := uint64(1)
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return t.Found != nil || time.Since(began) > limit
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				mu.Unlock()
+				if over() || seeds > 0 && seed > seeds {
+					return
+				}
+				v := q.Ground.Walk(seed, over)
+				mu.Lock()
+				t.Seeds++
+				if v != nil && t.Found == nil {
+					t.Found, t.Seed, t.Took = v, seed, time.Since(began)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if t.Found == nil {
+		t.Took = time.Since(began)
+	}
+	return t
+}
