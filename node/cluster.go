@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -79,7 +81,7 @@ func newMembership(n *Node) *membership {
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
-		Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
+		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
 	})
 	return m
 }
@@ -170,7 +172,7 @@ func (m *membership) open(ctx context.Context) error {
 	}
 	m.group.Store(g)
 	m.network.SetCluster(n.cluster.ID)
-	keys, err := gossipKeys(n.cfg.GossipKeyFile)
+	keys, err := m.gossipKeys()
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
@@ -187,15 +189,23 @@ func (m *membership) open(ctx context.Context) error {
 	return nil
 }
 
-func gossipKeys(file string) ([][]byte, error) {
-	if file == "" {
-		return nil, nil
+// gossipKeys are those of the file, or one that follows from the secret of the
+// nodes, which who can send a packet need not know.
+func (m *membership) gossipKeys() ([][]byte, error) {
+	n := m.n
+	switch {
+	case n.cfg.GossipKeyFile != "":
+		b, err := os.ReadFile(n.cfg.GossipKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("gossip-key-file: %w", err)
+		}
+		return gossip.ParseKeys(string(b))
+	case n.opts.Peers.Secret != "":
+		h := hmac.New(sha256.New, []byte(n.opts.Peers.Secret))
+		h.Write([]byte("norn gossip " + n.cluster.ID.String()))
+		return [][]byte{h.Sum(nil)}, nil
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("gossip-key-file: %w", err)
-	}
-	return gossip.ParseKeys(string(b))
+	return nil, nil
 }
 
 // begin tells the core what the register says, from now on each time it changes.

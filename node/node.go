@@ -18,6 +18,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -40,6 +41,9 @@ type Options struct {
 	AuthToken string
 	// TLS of the client port; nil: plain.
 	TLS *tls.Config
+	// Peers is how nodes prove to each other that they are of one cluster; zero:
+	// not at all.
+	Peers peer.Security
 	// Fatal is called when the node must not go on: a failed sync, a damaged
 	// record, a disk without its last bytes. It must not return to the caller
 	// in production; nil logs and exits with status 70.

@@ -27,8 +27,8 @@ type Config struct {
 	// everything, unless there is an auth token or a client CA.
 	Listen string
 	// PeerListen is the address of the port for other nodes, TCP and UDP. Default
-	// 127.0.0.1:7712. Danger: who reaches it can pass for a node; keep it in a
-	// network of your own.
+	// 127.0.0.1:7712. Danger: who reaches it can pass for a node, unless there
+	// is PeerTLSCert; keep it in a network of your own.
 	PeerListen string
 	// PeerAdvertise is where other nodes reach PeerListen, host:port; a name is
 	// looked up by those who dial it. Default PeerListen; required where that is
@@ -211,10 +211,30 @@ type Config struct {
 	// TLSClientCA: clients must show a certificate signed by one of these, PEM.
 	// Default none. With TLSCert only.
 	TLSClientCA string
+	// TLSReload is after how long certificates and their authorities are read again
+	// when somebody connects. Default 30s. What cannot be read then leaves those of
+	// before in use.
+	TLSReload time.Duration
+	// PeerTLSCert is the certificate chain that this node shows to others and to
+	// those that dial it, PEM. Default none: nodes talk in plain. With PeerTLSKey and
+	// PeerTLSCA only, and on all nodes at once: a node with and one without do not
+	// talk to each other.
+	PeerTLSCert string
+	// PeerTLSKey is the private key of PeerTLSCert, PEM.
+	PeerTLSKey string
+	// PeerTLSCA: other nodes must show a certificate signed by one of these, PEM.
+	// Danger: whoever has such a certificate is a node, whatever name is in it; have
+	// an authority for nothing else.
+	PeerTLSCA string
+	// PeerSecretFile holds a secret that all nodes must know, the same on all; white
+	// space around it is cut off. Default none. It keeps nodes of different clusters
+	// apart, and is what gossip is encrypted with where there is no GossipKeyFile.
+	// Danger: without PeerTLSCert it travels in plain.
+	PeerSecretFile string
 	// GossipKeyFile holds the keys that gossip is encrypted with, the same on all
 	// nodes: one per line, 16, 24 or 32 bytes in base64. The first one encrypts,
-	// all decrypt. Default none: a key that follows from the cluster's UUID.
-	// Danger: without one, who knows the UUID and reaches the peer port can spread
+	// all decrypt. Default none: a key that follows from the nodes' secret, or from
+	// the cluster's UUID where there is none. Danger: with neither, who knows the UUID and reaches the peer port can spread
 	// false hints of who is alive (never false data).
 	GossipKeyFile string
 
@@ -243,7 +263,7 @@ func Default() *Config {
 		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713", Weight: 100,
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
-		SnapshotEvery: 5 * time.Minute, SnapshotKeep: 288,
+		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,

@@ -56,6 +56,14 @@ func (c *Config) Validate() error {
 	p.add(c.CacheSize < 1<<20, "cache-size: %s is less than 1MiB", c.CacheSize)
 	between(&p, "memtable-size", c.MemTableSize, minMemTable, maxMemTable)
 	p.add((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert, tls-key: one is useless without the other")
+	peerTLS := 0
+	for _, file := range []string{c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA} {
+		if file != "" {
+			peerTLS++
+		}
+	}
+	p.add(peerTLS != 0 && peerTLS != 3, "peer-tls-cert, peer-tls-key, peer-tls-ca: all three or none; nodes show each other certificates, and know by whom they must be signed")
+	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	for _, s := range c.Settings() {
 		// A struct that was filled in by hand can hold what no text would set.

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,46 +9,60 @@ import (
 	"strings"
 
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/peer"
 )
 
 // readToken gives the token that clients must send; "" when they need none.
 func readToken(cfg *config.Config) (string, error) {
-	if cfg.AuthTokenFile == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(cfg.AuthTokenFile)
-	if err != nil {
-		return "", fmt.Errorf("auth-token-file: %w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", fmt.Errorf("auth-token-file: %s is empty; everybody would get in", cfg.AuthTokenFile)
-	}
-	return token, nil
+	return readSecret("auth-token-file", cfg.AuthTokenFile, "everybody would get in")
 }
 
+// readSecret gives what a file holds, without white space around it; "" without a
+// file.
+func readSecret(name, file, otherwise string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	secret := strings.TrimSpace(string(b))
+	if secret == "" {
+		return "", fmt.Errorf("%s: %s is empty; %s", name, file, otherwise)
+	}
+	if len(secret) > maxSecret {
+		return "", fmt.Errorf("%s: %s holds %d bytes, over %d", name, file, len(secret), maxSecret)
+	}
+	return secret, nil
+}
+
+// maxSecret bounds a secret in bytes: it travels in each hello.
+const maxSecret = 4 << 10
+
 // readTLS gives the TLS of the client port, nil when it is plain.
-func readTLS(cfg *config.Config) (*tls.Config, error) {
+func readTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("tls-cert, tls-key: %w", err)
+	m := &material{name: "tls", cert: cfg.TLSCert, key: cfg.TLSKey, ca: cfg.TLSClientCA, caName: "tls-client-ca", every: cfg.TLSReload, log: log}
+	if err := m.open(); err != nil {
+		return nil, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if cfg.TLSClientCA != "" {
-		pem, err := os.ReadFile(cfg.TLSClientCA)
-		if err != nil {
-			return nil, fmt.Errorf("tls-client-ca: %w", err)
-		}
-		c.ClientCAs = x509.NewCertPool()
-		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls-client-ca: %s holds no certificate in PEM form", cfg.TLSClientCA)
-		}
-		c.ClientAuth = tls.RequireAndVerifyClientCert
+	return m.clients(), nil
+}
+
+// readPeers gives what nodes must have in common.
+func readPeers(cfg *config.Config, log *slog.Logger) (s peer.Security, err error) {
+	if s.Secret, err = readSecret("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
+		return s, err
 	}
-	return c, nil
+	m := &material{name: "peer-tls", cert: cfg.PeerTLSCert, key: cfg.PeerTLSKey, ca: cfg.PeerTLSCA, caName: "peer-tls-ca", every: cfg.TLSReload, log: log}
+	if err := m.open(); err != nil {
+		return s, err
+	}
+	s.TLS = m.peers()
+	return s, nil
 }
 
 // NewLogger makes the log that a configuration asks for.

@@ -81,7 +81,11 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	secure, err := readTLS(cfg)
+	secure, err := readTLS(cfg, o.Logger)
+	if err != nil {
+		return err
+	}
+	peers, err := readPeers(cfg, o.Logger)
 	if err != nil {
 		return err
 	}
@@ -89,12 +93,15 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
-	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure})
+	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if exposed(cfg.Listen) && token == "" && cfg.TLSClientCA == "" {
 		o.Logger.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
+	}
+	if exposed(cfg.PeerListen) && peers.TLS == nil {
+		o.Logger.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
 	}
 	pages := web.NewServer(backend{n}, web.Options{Logger: o.Logger, Pprof: cfg.Pprof})
 	var running sync.WaitGroup
