@@ -128,6 +128,8 @@ func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
 		return &nornv1.FailRequest{}, true
 	case nornv1.Method_METHOD_RELEASE:
 		return &nornv1.ReleaseRequest{}, true
+	case nornv1.Method_METHOD_SESSION:
+		return &nornv1.SessionRequest{}, true
 	case nornv1.Method_METHOD_GET:
 		return &nornv1.GetRequest{}, false
 	case nornv1.Method_METHOD_LIST:
@@ -165,6 +167,10 @@ func newAdminRequest(m nornv1.Method) gproto.Message {
 		return &nornv1.ClusterRequest{}
 	case nornv1.Method_METHOD_VERIFY:
 		return &nornv1.VerifyRequest{}
+	case nornv1.Method_METHOD_WORKERS:
+		return &nornv1.WorkersRequest{}
+	case nornv1.Method_METHOD_SET_WORKER:
+		return &nornv1.SetWorkerRequest{}
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ const (
 	MaxBatchTasks = 10_000
 	// MaxBatchBytes bounds the payload bytes of one enqueue request.
 	MaxBatchBytes = 16 << 20
+	// MaxRetryDelay bounds how far ahead a failure may put the next attempt.
+	MaxRetryDelay = 365 * 24 * time.Hour
 	// MaxDependencies bounds the dependencies of one task.
 	MaxDependencies = 1_000
 	// MaxBatchDependencies bounds those of all tasks of one request: each is a

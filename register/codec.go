@@ -128,8 +128,8 @@ func readNode(r *wire.Reader) (n Node) {
 
 // stateVersion is the first byte of a state. It goes up when the fields change
 // in a way that an older reader would misread. A state of version 1 has no
-// schedules.
-const stateVersion = 2
+// schedules, one of version 2 no names.
+const stateVersion = 3
 
 // AppendState writes a state. Equal states give equal bytes.
 func AppendState(w *wire.Writer, s *State) {
@@ -163,11 +163,13 @@ func AppendState(w *wire.Writer, s *State) {
 		body.Bytes(s.Values[name].Data)
 	}
 	appendSchedules(&body, s)
+	appendNames(&body, s)
 	w.Byte(stateVersion)
 	t.put(w, body.B)
 }
 
-// ReadState reads what [AppendState] wrote. The reader fails on anything else.
+// ReadState reads what [AppendState] wrote, now or in an earlier version. The
+// reader fails on anything else.
 func ReadState(r *wire.Reader) (s State) {
 	version := r.Byte()
 	if version == 0 || version > stateVersion {
@@ -212,6 +214,9 @@ func ReadState(r *wire.Reader) (s State) {
 	if version > 1 {
 		readSchedules(r, &s)
 	}
+	if version > 2 {
+		readNames(r, &s)
+	}
 	return s
 }
 
@@ -225,10 +230,11 @@ func named(r *wire.Reader, last *string, before int) string {
 	return name
 }
 
-// The first byte of a request: whether it is about schedules, too.
+// The first byte of a request, above 1: what it is about beside what every build knows.
 const (
 	requestVersion   = 1
-	requestSchedules = 2
+	requestSchedules = 1 // added for schedules
+	requestNames     = 2 // and for names
 )
 
 // AppendRequest writes a request but for its tag, which is the asker's own. Of
@@ -267,19 +273,23 @@ func AppendRequest(w *wire.Writer, q *Request) {
 		body.Bytes(q.Plan.Data)
 	}
 	version := byte(requestVersion)
+	if len(q.Names) > 0 {
+		version += requestNames
+		appendNameChanges(&body, q)
+	}
 	if q.schedules() {
-		version = requestSchedules
+		version += requestSchedules
 		appendScheduleChanges(&body, q)
 	}
 	w.Byte(version)
 	t.put(w, body.B)
 }
 
-// ReadRequest reads what [AppendRequest] wrote. The reader fails on anything
-// else.
+// ReadRequest reads what [AppendRequest] wrote, now or in an earlier version. The
+// reader fails on anything else.
 func ReadRequest(r *wire.Reader) (q Request) {
 	version := r.Byte()
-	if version != requestVersion && version != requestSchedules {
+	if version < requestVersion || version > requestVersion+requestSchedules+requestNames {
 		r.Fail()
 	}
 	t := readTable(r)
@@ -305,7 +315,11 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	if r.Bool() {
 		q.Plan = &PlanChange{Old: r.Uint(), Data: r.Bytes(MaxPlan)}
 	}
-	if version == requestSchedules {
+	more := version - requestVersion
+	if more&requestNames != 0 {
+		readNameChanges(r, &q)
+	}
+	if more&requestSchedules != 0 {
 		readScheduleChanges(r, &q)
 	}
 	return q

@@ -33,6 +33,13 @@ func drawRequest(t *rapid.T) (q Request) {
 			Member: drawMember(t), Addresses: []string{"a:1"}, Zone: "z", Weight: 3, Status: NodeStatus(rapid.IntRange(1, 4).Draw(t, "status")),
 		}})
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "names") {
+		c := NameChange{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"), Old: rapid.Uint64Range(0, 9).Draw(t, "old"), Other: rapid.Bool().Draw(t, "other")}
+		if rapid.Bool().Draw(t, "held") {
+			c.Data = []byte("h")
+		}
+		q.Names = append(q.Names, c)
+	}
 	if rapid.Bool().Draw(t, "more") {
 		q.Values = []ValueChange{{Name: "gc-grace", Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte("1h")}}
 		q.Plan = &PlanChange{Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte{1}}

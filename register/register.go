@@ -83,6 +83,11 @@ type State struct {
 	// Schedules are all schedules, Master is who launches them.
 	Schedules Schedules
 	Master    Mastership
+	// Names are those that somebody holds.
+	Names map[string]Name
+	// NamesAt is the newest revision that wrote a name, HoldersAt the newest one that
+	// changed who holds one.
+	NamesAt, HoldersAt uint64
 }
 
 // Queue is what operators have set for one queue. The register does not look
@@ -119,6 +124,8 @@ type Request struct {
 	Nodes []NodeChange
 	// Values likewise.
 	Values []ValueChange
+	// Names likewise.
+	Names []NameChange
 	// Plan likewise; nil asks for nothing.
 	Plan *PlanChange
 	// Master likewise; nil asks for nothing. It is decided before Schedules.
@@ -131,7 +138,7 @@ type Request struct {
 
 // Reads says that the request asks for no change.
 func (r *Request) Reads() bool {
-	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && r.Plan == nil && !r.schedules()
+	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && len(r.Names) == 0 && r.Plan == nil && !r.schedules()
 }
 
 // schedules says that the request is about schedules.
@@ -142,8 +149,8 @@ type Result struct {
 	Tag uint64
 	// Won says for each change whether it was written.
 	Won []bool
-	// QueuesWon, NodesWon and ValuesWon likewise.
-	QueuesWon, NodesWon, ValuesWon []bool
+	// QueuesWon, NodesWon, ValuesWon and NamesWon likewise.
+	QueuesWon, NodesWon, ValuesWon, NamesWon []bool
 	// PlanWon and MasterWon likewise.
 	PlanWon, MasterWon bool
 	// SchedulesWon likewise.

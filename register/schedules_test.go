@@ -159,15 +159,18 @@ func TestLimitsOfSchedules(t *testing.T) {
 	}
 }
 
-// TestAStateWithoutSchedulesIsRead: what was written before there were any.
-func TestAStateWithoutSchedulesIsRead(t *testing.T) {
+// TestAStateOfBeforeIsRead: what was written before there were schedules, or names.
+func TestAStateOfBeforeIsRead(t *testing.T) {
 	s := First(Cluster{ID: UUID{1}, Partitions: 2, Replicas: 3}, Node{Member: Member{Node: "n1", Incarnation: Incarnation{1}}})
 	b := encoded(&s)
 	tail := wire.Writer{}
+	appendNames(&tail, &s)
+	names := len(tail.B)
 	appendSchedules(&tail, &s)
-	old := append([]byte{1}, b[1:len(b)-len(tail.B)]...)
-	r := wire.NewReader(old)
-	if back := ReadState(r); r.End() != nil || !bytes.Equal(encoded(&back), b) {
-		t.Errorf("%+v", back)
+	for version, cut := range map[byte]int{1: len(tail.B), 2: names} {
+		r := wire.NewReader(append([]byte{version}, b[1:len(b)-cut]...))
+		if back := ReadState(r); r.End() != nil || !bytes.Equal(encoded(&back), b) {
+			t.Errorf("version %d: %+v", version, back)
+		}
 	}
 }

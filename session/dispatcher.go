@@ -94,6 +94,10 @@ type Want struct {
 	Name     string       // the worker's, for the claims
 	Max      int          // tasks: its credit
 	Queues   []QueueSlots // that have room, in the worker's order; Slots: the most of each
+	Lease    time.Duration
+	// Association of the worker: with the number of the want it names a request of
+	// the cluster for ever, also across restarts of the dispatcher.
+	Association uint64
 }
 
 // Assignment is a claim that was granted for a want.
@@ -142,6 +146,7 @@ type Settle struct {
 	Claim    Claim
 	Why      Why
 	End      End
+	Stop     time.Duration // lost: what its handlers needed to end, as it said
 }
 
 // Doubt lists claims of a worker that has turned to another dispatcher. Whoever

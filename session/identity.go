@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/hex"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/id"
 )
@@ -61,6 +62,7 @@ type Capacity struct {
 	Slots    int // tasks that run at a time
 	Prefetch int // tasks beyond that which wait in the worker, under their claims
 	Queues   []QueueSlots
+	Lease    time.Duration // of the claims; 0: as their queue says
 }
 
 // Takes is the most tasks that the worker holds without having ended them.

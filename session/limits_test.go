@@ -54,7 +54,7 @@ func (r *rig) flow() {
 			r.d.Name(r.now, NameAnswer{No: n.No, Instance: n.Identity.Instance, Verdict: NameGranted})
 		}
 		for _, s := range out.Settle {
-			r.d.Settled(r.now, s.Instance, s.Claim, true)
+			r.d.Settled(r.now, s.Instance, s.Claim, Outcome{Done: true})
 		}
 		for _, m := range out.Send {
 			r.w.Step(r.now, m)

@@ -241,7 +241,11 @@ type UpdateStatus struct {
 }
 
 // StatusAck acknowledges an UpdateStatus: it is written, or can never be.
-type StatusAck struct{ Claim Claim }
+type StatusAck struct {
+	Claim Claim
+	Lost  bool         // the claim was over before: the end changed nothing
+	State nornv1.State // of the task, where that is known
+}
 
 // Cause is why a worker has to stop a task. Append-only.
 type Cause uint8
@@ -272,8 +276,12 @@ type KillTask struct {
 	Cause Cause
 }
 
-// Suicide tells the instance in the frame to die.
-type Suicide struct{ Reason string }
+// Suicide tells the instance in the frame to die. Final: an operator wants it, and
+// the program is not to begin anew.
+type Suicide struct {
+	Reason string
+	Final  bool
+}
 
 // GetLogLines asks for log lines of a task that runs, or has.
 type GetLogLines struct {

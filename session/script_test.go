@@ -273,7 +273,9 @@ func (s *script) node(n *scriptNode, f func(d *Dispatcher)) {
 	r := n.d.Ready()
 	for _, x := range r.Settle {
 		s.say("%s settles %v: %v", n.name, named(x.Claim), x.Why)
-		s.queue = append(s.queue, func() { s.node(n, func(d *Dispatcher) { d.Settled(s.time(), x.Instance, x.Claim, true) }) })
+		s.queue = append(s.queue, func() {
+			s.node(n, func(d *Dispatcher) { d.Settled(s.time(), x.Instance, x.Claim, Outcome{Done: true}) })
+		})
 	}
 	for _, x := range r.Doubt {
 		for _, q := range x.Claims {

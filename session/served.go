@@ -2,6 +2,7 @@ package session
 
 import (
 	"container/heap"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 )
@@ -14,6 +15,7 @@ type session struct {
 	version     uint32
 	capacity    Capacity
 	set         SetVersion
+	stop        time.Duration // its handlers need so long to end
 
 	state    State
 	timeouts Timeouts // the longer of ours and the worker's

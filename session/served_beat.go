@@ -52,7 +52,7 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	if m.Association > s.association {
 		s.associate(m.Association)
 	}
-	s.version, s.capacity, s.set, s.met = version, b.Capacity, b.Set, b.Settled
+	s.version, s.capacity, s.set, s.met, s.stop = version, b.Capacity, b.Set, b.Settled, b.Stop
 	s.beat = m.Stamp
 	s.stamped(m.Stamp)
 	s.draining = b.Draining
@@ -83,7 +83,7 @@ func (d *Dispatcher) evict() bool {
 // alive counts a heartbeat, and answers it.
 func (s *session) alive(b *Heartbeat) {
 	if s.state == MustDie || s.suicide != "" {
-		s.send(&Suicide{Reason: s.deathNote()})
+		s.send(&Suicide{Reason: s.deathNote(), Final: s.suicide != ""})
 	}
 	if s.state == MustDie {
 		if s.refused == Accepted {

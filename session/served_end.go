@@ -7,10 +7,15 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
-	d.out.Settle = append(d.out.Settle, Settle{Instance: instance, Claim: c, Why: why, End: end})
+	x := Settle{Instance: instance, Claim: c, Why: why, End: end}
+	if s := d.sessions[instance]; s != nil && why == WhyLost {
+		x.Stop = s.stop
+	}
+	d.out.Settle = append(d.out.Settle, x)
 }
 
 // updateStatus takes the end of a claim, or the word that it was not running.
@@ -54,10 +59,17 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 	d.settle(m.Instance, b.Claim, why, b.End)
 }
 
-// Settled takes the answer to a Settle with WhyEnded or WhyNotRunning. done says
-// that it is written, or surely never can be: then the worker may forget the claim.
-// Otherwise the worker's next repetition is tried.
-func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, done bool) {
+// Outcome is what became of a [Settle]. Done says that it is written, or surely
+// never can be: then the worker may forget the claim. Otherwise the worker's next
+// repetition is tried.
+type Outcome struct {
+	Done  bool
+	Lost  bool         // the claim was over before
+	State nornv1.State // of the task, where that is known
+}
+
+// Settled takes the answer to a Settle with WhyEnded or WhyNotRunning.
+func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, o Outcome) {
 	d.pass(now)
 	key := settleKey{instance, c}
 	association, ok := d.settling[key]
@@ -65,13 +77,13 @@ func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, done bo
 		return
 	}
 	delete(d.settling, key)
-	if !done {
+	if !o.Done {
 		return
 	}
 	if s := d.sessions[instance]; s != nil {
 		association = max(association, s.association)
 	}
-	d.out.Send = append(d.out.Send, Message{Instance: instance, Association: association, Body: &StatusAck{Claim: c}})
+	d.out.Send = append(d.out.Send, Message{Instance: instance, Association: association, Body: &StatusAck{Claim: c, Lost: o.Lost, State: o.State}})
 }
 
 // leave ends a session whose worker runs nothing and never starts anything again.
@@ -182,7 +194,7 @@ func (d *Dispatcher) Kill(now clock.Time, instance Instance, reason string) bool
 		return false
 	}
 	s.suicide = reason
-	s.send(&Suicide{Reason: reason})
+	s.send(&Suicide{Reason: reason, Final: true})
 	s.reschedule()
 	return true
 }
@@ -242,6 +254,9 @@ func (s *session) info(now clock.Time) Info {
 	}
 	return i
 }
+
+// Knows tells whether there is a session of an instance.
+func (d *Dispatcher) Knows(instance Instance) bool { return d.sessions[instance] != nil }
 
 // Info gives one session; ok is false when there is none.
 func (d *Dispatcher) Info(now clock.Time, instance Instance) (Info, bool) {

@@ -41,7 +41,7 @@ func (s *session) wantTasks() {
 		return
 	}
 	s.unwant()
-	w := Want{No: s.d.number(), Instance: s.id.Instance, Name: s.id.Name, Max: room}
+	w := Want{No: s.d.number(), Instance: s.id.Instance, Name: s.id.Name, Max: room, Lease: s.capacity.Lease, Association: s.association}
 	var names []string
 	for _, q := range s.capacity.Queues {
 		if n := s.roomFor(q); n > 0 {

@@ -210,7 +210,7 @@ func (cp *simCP) settle(n *simNode, s Settle) {
 	w.after(cp.delay(), func() {
 		if w.chance(0.05) && !w.healed {
 			if s.Why == WhyEnded || s.Why == WhyNotRunning {
-				cp.answer(n, func(d *Dispatcher, now clock.Time) { d.Settled(now, s.Instance, s.Claim, false) })
+				cp.answer(n, func(d *Dispatcher, now clock.Time) { d.Settled(now, s.Instance, s.Claim, Outcome{}) })
 			}
 			return
 		}
@@ -221,7 +221,7 @@ func (cp *simCP) settle(n *simNode, s Settle) {
 			t.holder = Instance{}
 			w.after(0, cp.serve)
 		}
-		cp.answer(n, func(d *Dispatcher, now clock.Time) { d.Settled(now, s.Instance, s.Claim, true) })
+		cp.answer(n, func(d *Dispatcher, now clock.Time) { d.Settled(now, s.Instance, s.Claim, Outcome{Done: true}) })
 	})
 }
 

@@ -26,17 +26,37 @@ const maxFrameBytes = 8 << 20
 func Fit(all []Message) int {
 	size := 0
 	for n, m := range all {
-		switch b := m.Body.(type) {
-		case *UpdateStatus:
-			size += len(b.End.Result) + len(b.End.Error)
-		case *RunTask:
-			size += gproto.Size(b.Grant)
-		}
-		if size += 64; n > 0 && (size > maxFrameBytes || n == proto.MaxSessionMessages) {
+		if size += Size(m); n > 0 && (size > maxFrameBytes || n == proto.MaxSessionMessages) {
 			return n
 		}
 	}
 	return len(all)
+}
+
+// Size is about how many bytes a message takes in a frame.
+func Size(m Message) int {
+	const some, claim = 64, 48
+	switch b := m.Body.(type) {
+	case *UpdateStatus:
+		return some + len(b.End.Result) + len(b.End.Error)
+	case *RunTask:
+		return some + gproto.Size(b.Grant)
+	case *Renewed:
+		return some + claim*len(b.Items)
+	case *HeartbeatReply:
+		return some + len(b.Text) + claim*len(b.Cancelled)
+	case *Heartbeat:
+		return some + claim*len(b.Claims)
+	case *RunningTasks:
+		return some + 2*claim*len(b.Held)
+	case *LogLines:
+		size := some
+		for _, l := range b.Lines {
+			size += len(l) + 4
+		}
+		return size
+	}
+	return some
 }
 
 // Bundle gives the frame that carries messages of a worker, all of one association,

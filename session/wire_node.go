@@ -37,9 +37,9 @@ func dispatcherToWire(body Body) *nornv1.DispatcherMessage {
 			Claim: claimToWire(b.Claim), LeaseSeconds: b.Lease.Seconds(), Cause: nornv1.SessionCause(b.Cause),
 		}}
 	case *StatusAck:
-		w.Body = &nornv1.DispatcherMessage_StatusAck{StatusAck: &nornv1.SessionStatusAck{Claim: claimToWire(b.Claim)}}
+		w.Body = &nornv1.DispatcherMessage_StatusAck{StatusAck: &nornv1.SessionStatusAck{Claim: claimToWire(b.Claim), Lost: b.Lost, State: b.State}}
 	case *Suicide:
-		w.Body = &nornv1.DispatcherMessage_Suicide{Suicide: &nornv1.SessionSuicide{Reason: text(b.Reason)}}
+		w.Body = &nornv1.DispatcherMessage_Suicide{Suicide: &nornv1.SessionSuicide{Reason: text(b.Reason), Final: b.Final}}
 	case *GetLogLines:
 		w.Body = &nornv1.DispatcherMessage_GetLogLines{GetLogLines: &nornv1.SessionGetLogLines{
 			Request: b.Request, Claim: claimToWire(b.Claim), After: b.After, Limit: uint32(max(0, b.Limit)),
@@ -99,9 +99,9 @@ func dispatcherFromWire(w *nornv1.DispatcherMessage) (Body, error) {
 		k := b.KillTask
 		body = &KillTask{Claim: claim(k.GetClaim()), Lease: seconds(k.GetLeaseSeconds()), Cause: Cause(enum(k.GetCause()))}
 	case *nornv1.DispatcherMessage_StatusAck:
-		body = &StatusAck{Claim: claim(b.StatusAck.GetClaim())}
+		body = &StatusAck{Claim: claim(b.StatusAck.GetClaim()), Lost: b.StatusAck.GetLost(), State: b.StatusAck.GetState()}
 	case *nornv1.DispatcherMessage_Suicide:
-		body = &Suicide{Reason: b.Suicide.GetReason()}
+		body = &Suicide{Reason: b.Suicide.GetReason(), Final: b.Suicide.GetFinal()}
 	case *nornv1.DispatcherMessage_GetLogLines:
 		q := b.GetLogLines
 		body = &GetLogLines{Request: q.GetRequest(), Claim: claim(q.GetClaim()), After: q.GetAfter(), Limit: int(min(q.GetLimit(), 1<<20))}

@@ -96,7 +96,7 @@ func (g gen) fromWorker() Body {
 		return &Heartbeat{
 			Identity:   Identity{Name: "n" + g.text("name"), Machine: g.text("machine"), Lock: g.text("lock"), Started: int64(g.num("started") >> 1)},
 			MinVersion: 1, MaxVersion: uint32(rapid.Uint32Range(1, 9).Draw(g.T, "version")),
-			Capacity: Capacity{Slots: 1 + rapid.IntRange(0, 99).Draw(g.T, "slots"), Prefetch: rapid.IntRange(0, 99).Draw(g.T, "prefetch"), Queues: []QueueSlots{{"q", 3, 0}, {"r", 0, 7}}},
+			Capacity: Capacity{Slots: 1 + rapid.IntRange(0, 99).Draw(g.T, "slots"), Prefetch: rapid.IntRange(0, 99).Draw(g.T, "prefetch"), Queues: []QueueSlots{{"q", 3, 0}, {"r", 0, 7}}, Lease: time.Second + g.span("lease")/2},
 			Timeouts: g.timeouts(), Stop: g.span("stop") / 24, Settled: g.flag("settled"), Draining: g.flag("draining"),
 			Checked: g.num("checked"), Set: SetVersion{g.num("set"), g.num("hash")}, Claims: g.claims("claims"),
 		}
@@ -141,11 +141,11 @@ func (g gen) fromDispatcher() Body {
 	case 6:
 		return &KillTask{Claim: g.claim("claim"), Lease: g.span("lease"), Cause: CauseKilled}
 	case 7:
-		return &StatusAck{Claim: g.claim("claim")}
+		return &StatusAck{Claim: g.claim("claim"), Lost: g.flag("lost"), State: nornv1.State(g.num("state") % 7)}
 	case 8:
 		return &GetLogLines{Request: g.num("request"), Claim: g.claim("claim"), After: g.num("after"), Limit: 5}
 	}
-	return &Suicide{Reason: g.text("reason")}
+	return &Suicide{Reason: g.text("reason"), Final: g.flag("final")}
 }
 
 // TestWireRoundTrip: what one side says is what the other hears, to the nanosecond.
@@ -245,7 +245,7 @@ func TestBundles(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	some := Claim{simTask(1), 5}
 	for _, m := range []Message{
-		{Body: &Heartbeat{Identity: Identity{Name: "n"}, MinVersion: 1, MaxVersion: 1, Capacity: Capacity{1, 1, []QueueSlots{{"q", 0, 0}}}, Claims: []Claim{some}}},
+		{Body: &Heartbeat{Identity: Identity{Name: "n"}, MinVersion: 1, MaxVersion: 1, Capacity: Capacity{Slots: 1, Prefetch: 1, Queues: []QueueSlots{{"q", 0, 0}}}, Claims: []Claim{some}}},
 		{Body: &UpdateStatus{Claim: some, End: End{Kind: EndCompleted}}},
 		{Body: &Leave{}},
 	} {

@@ -71,7 +71,7 @@ func heartbeatToWire(stamp int64, b *Heartbeat) *nornv1.SessionHeartbeat {
 		StartedAt: timeToWire(b.Identity.Started), MinVersion: b.MinVersion, MaxVersion: b.MaxVersion,
 		Slots: uint32(b.Capacity.Slots), Prefetch: uint32(b.Capacity.Prefetch), Queues: queuesToWire(b.Capacity.Queues),
 		Timeouts: timeoutsToWire(b.Timeouts), StopSeconds: b.Stop.Seconds(), Settled: b.Settled, Draining: b.Draining,
-		Checked: b.Checked, Set: setToWire(b.Set), Claims: claimsToWire(b.Claims),
+		Checked: b.Checked, Set: setToWire(b.Set), Claims: claimsToWire(b.Claims), LeaseSeconds: b.Capacity.Lease.Seconds(),
 	}
 }
 
@@ -81,7 +81,7 @@ func heartbeatFromWire(h *nornv1.SessionHeartbeat) *Heartbeat {
 			Name: h.GetName(), Machine: h.GetMachine(), Lock: h.GetLock(), Started: timeFromWire(h.GetStartedAt()),
 		},
 		MinVersion: h.GetMinVersion(), MaxVersion: h.GetMaxVersion(),
-		Capacity: Capacity{Slots: int(h.GetSlots()), Prefetch: int(h.GetPrefetch()), Queues: queuesFromWire(h.GetQueues())},
+		Capacity: Capacity{Slots: int(h.GetSlots()), Prefetch: int(h.GetPrefetch()), Queues: queuesFromWire(h.GetQueues()), Lease: seconds(h.GetLeaseSeconds())},
 		Timeouts: timeoutsFromWire(h.GetTimeouts()), Stop: seconds(h.GetStopSeconds()),
 		Settled: h.GetSettled(), Draining: h.GetDraining(), Checked: h.GetChecked(), Set: setFromWire(h.GetSet()),
 		Claims: claimsFromWire(h.GetClaims()),

@@ -99,6 +99,7 @@ type Stop struct {
 type WorkerReady struct {
 	Stop   []Stop
 	Start  []Start
+	Acked  []StatusAck // of claims that are over: nothing holds them any more
 	Send   []Message
 	WakeAt int64 // mono ns; clock.Never when nothing is due
 }
@@ -140,6 +141,7 @@ type Worker struct {
 	leave    retry
 	left     bool
 	why      string // it must die
+	final    bool   // an operator wants that
 }
 
 type bar struct {
@@ -194,6 +196,7 @@ func (w *Worker) Step(now clock.Time, m Message) {
 	case *StatusAck:
 		w.statusAck(b)
 	case *Suicide:
+		w.final = w.final || b.Final
 		w.die("told to: " + b.Reason)
 	case *GetLogLines:
 		w.send(w.lines.answer(b, w.has.all[b.Claim]))

@@ -7,14 +7,18 @@ import (
 )
 
 // Ended is called when the handler of a claim has returned, or was killed. It is
-// reported until that is acknowledged; until then the claim is held and renewed.
-func (w *Worker) Ended(now clock.Time, c Claim, end End) {
+// reported until that is acknowledged; until then the claim is held and renewed. It
+// is false when no such claim runs.
+func (w *Worker) Ended(now clock.Time, c Claim, end End) bool {
 	w.advance(now)
-	if h := w.has.all[c]; h != nil && h.phase == running {
+	h := w.has.all[c]
+	runs := h != nil && h.phase == running
+	if runs {
 		w.finish(h, end)
 		w.startWaiting()
 	}
 	w.leaveIfDone()
+	return runs
 }
 
 // finish makes a held claim an ended one, and reports it.
@@ -41,6 +45,7 @@ func (w *Worker) report(h *held) {
 func (w *Worker) statusAck(b *StatusAck) {
 	if h := w.has.all[b.Claim]; h != nil && h.phase == ended {
 		delete(w.has.all, b.Claim)
+		w.out.Acked = append(w.out.Acked, *b)
 		w.lines.forget(b.Claim)
 	}
 	delete(w.denied, b.Claim)
@@ -104,6 +109,7 @@ func (w *Worker) Stamp(now clock.Time) int64 {
 type WorkerInfo struct {
 	State       State
 	Why         string // it must die; empty: it need not
+	Final       bool   // an operator wants it to die
 	Association uint64 // number of the present stream; 0 before the first Turn
 	Joined      bool   // the dispatcher has its name
 	Version     uint32 // of the protocol
@@ -125,7 +131,7 @@ type WorkerInfo struct {
 // Info gives the worker as it stands.
 func (w *Worker) Info() WorkerInfo {
 	return WorkerInfo{
-		State: w.life.state, Why: w.why, Association: w.association, Joined: w.joined, Version: w.version,
+		State: w.life.state, Why: w.why, Final: w.final, Association: w.association, Joined: w.joined, Version: w.version,
 		Refused: w.refused, Text: w.refusal, Heard: w.heard, Period: w.life.timeouts.Period, Draining: w.draining,
 		Left: w.left, Running: w.has.live(), Unacked: len(w.has.all) - len(w.has.byTask) + len(w.denied),
 	}

@@ -108,6 +108,9 @@ type Failure struct {
 	RetryAt int64 // wall ns; 0: the task's policy decides
 	Counted bool  // uses up an attempt
 	Discard bool  // dead at once
+	// AtLeast is how long the next attempt waits at least, whatever the policy says,
+	// where RetryAt does not.
+	AtLeast time.Duration
 }
 
 // Fail ends the claim with a failure and lets the retry policy decide what
@@ -142,6 +145,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 			return 0, false, err
 		}
 		fact.RetryAt = now.Wall + int64(t.Enqueued.Retry.Delay(max(1, int(attempts)), v.cfg.Random))
+		fact.RetryAt = max(fact.RetryAt, now.Wall+int64(f.AtLeast))
 	}
 	reason := f.Error
 	if !f.Discard {

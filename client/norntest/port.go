@@ -95,6 +95,12 @@ func (s *Server) translate(m gproto.Message) {
 		for _, t := range m.GetTasks() {
 			t.NotBefore = move(t.GetNotBefore())
 		}
+	case *nornv1.SessionRequest:
+		for _, w := range m.GetMessages() {
+			if u := w.GetUpdateStatus(); u != nil {
+				u.RetryAt = move(u.GetRetryAt())
+			}
+		}
 	case *nornv1.FailRequest:
 		for _, f := range m.GetFailures() {
 			f.RetryAt = move(f.GetRetryAt())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -39,7 +40,9 @@ type Config struct {
 	// Prefetch is how many claims may be held beyond Slots, so that the next task
 	// is there when one ends. It suits tasks of milliseconds.
 	Prefetch int
-	// Name is shown in the claims; "": host name and process.
+	// Name is shown in the claims, and exclusive in the cluster: of several workers
+	// with one name the first has the session, the others wait. "": host name, process
+	// and four random digits.
 	Name string
 	// Lease is the length of the claims, 1 s to 24 h; 0: 30 s.
 	Lease time.Duration
@@ -58,6 +61,11 @@ type Config struct {
 	// ExitWhenEmpty makes Run return once nothing is ready, nothing runs here, and
 	// no retry of what ran here is due within a minute.
 	ExitWhenEmpty bool
+	// Pull asks any node for tasks, again and again, instead of keeping a session with
+	// one: the worker is not in `norn worker list`, its name need not be its own, and
+	// cancellations reach it with the next renewal. So it is with ExitWhenEmpty, and
+	// where no node keeps sessions.
+	Pull bool
 	// Logger; nil: nothing is logged.
 	Logger *slog.Logger
 	// TracerProvider of OpenTelemetry: a span for each run of a handler, linked to
@@ -103,7 +111,7 @@ func (c Config) complete() Config {
 	}
 	if c.Name == "" {
 		host, _ := os.Hostname() // a name for people; without one the process must do
-		c.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
+		c.Name = fmt.Sprintf("%s-%d-%04x", host, os.Getpid(), rand.N(1<<16))
 	}
 	return c
 }

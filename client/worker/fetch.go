@@ -32,7 +32,7 @@ func (w *Worker) fetch(ctx context.Context) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.stopped, cancel)()
-	defer func() { w.source.close(ctx) }()
+	defer func() { w.from().close(ctx) }()
 	var empty time.Time // since when nothing was handed out
 	for !w.isStopping() {
 		held, _ := w.room.left()
@@ -65,6 +65,10 @@ func (w *Worker) fetch(ctx context.Context) error {
 			w.nap(emptyPoll)
 		case err == nil, w.isStopping():
 		case errors.Is(err, errReopened):
+		case errors.Is(err, errDrained):
+			return nil
+		case errors.Is(err, errNoSessions):
+			w.ask()
 		case hopeless(err):
 			w.cfg.Logger.Error("cannot take tasks", "error", err)
 			return err
@@ -84,7 +88,7 @@ var errReopened = errors.New("a queue has room again")
 // must not wait for those of others.
 func (w *Worker) take(ctx context.Context, d demand, opened <-chan struct{}) ([]granted, error) {
 	if opened == nil {
-		return w.source.take(ctx, d)
+		return w.from().take(ctx, d)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,7 +101,7 @@ func (w *Worker) take(ctx context.Context, d demand, opened <-chan struct{}) ([]
 		case <-done:
 		}
 	}()
-	got, err := w.source.take(ctx, d)
+	got, err := w.from().take(ctx, d)
 	if err != nil && context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
 	}
@@ -112,7 +116,7 @@ func (w *Worker) accept(ctx context.Context, g granted) {
 		w.cfg.Logger.Warn("a task was granted that was not asked for", "task", g.ID, "queue", queue)
 		ctx, cancel := context.WithTimeout(ctx, giveBackFor)
 		defer cancel()
-		if err := w.source.release(ctx, g.Ref()); err != nil {
+		if err := w.from().release(ctx, g.Ref()); err != nil {
 			w.cfg.Logger.Warn("a claim could not be released and will lapse", "task", g.ID, "error", err)
 		}
 		return
@@ -148,7 +152,7 @@ func (w *Worker) nap(d time.Duration) {
 // hopeless lists the errors that no retry changes.
 func hopeless(err error) bool {
 	for _, e := range []error{
-		client.ErrInvalid, client.ErrUnauthenticated, client.ErrPermissionDenied, client.ErrUnimplemented, client.ErrIncompatible, client.ErrClosed,
+		client.ErrInvalid, client.ErrUnauthenticated, client.ErrPermissionDenied, client.ErrUnimplemented, client.ErrIncompatible, client.ErrClosed, ErrKilled,
 	} {
 		if errors.Is(err, e) {
 			return true

@@ -41,7 +41,7 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 	j.extend(g.Deadline, g.before)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.jobs[j] = struct{}{}
+	w.jobs[j], w.byClaim[g.Ref()] = struct{}{}, j
 	w.tel.holds(j.task.Queue(), 1)
 	delete(w.retries, g.ID)
 	if w.killed {
@@ -122,7 +122,11 @@ func (w *Worker) drop(j *job) {
 	j.lose(nil)
 	w.mu.Lock()
 	delete(w.jobs, j)
+	if w.byClaim[j.task.claim.Ref()] == j {
+		delete(w.byClaim, j.task.claim.Ref())
+	}
 	w.mu.Unlock()
+	w.from().over(j.task.claim.Ref())
 	w.tel.holds(j.task.Queue(), -1)
 	w.room.give(j.task.Queue())
 }

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
 )
 
 // giveBackFor bounds what is done about claims that nothing is begun with.
@@ -28,7 +28,7 @@ type pull struct {
 
 	// Of take alone.
 	unsure *client.ClaimRequest // may have been granted tasks that we have not seen
-	credit map[string]float64   // by queue, what its weight has earned it: see split
+	shares session.Shares
 }
 
 // take repeats first what has an unknown outcome: under the same number it gets
@@ -51,7 +51,7 @@ func (p *pull) take(ctx context.Context, d demand) ([]granted, error) {
 func (p *pull) request(room int, wait time.Duration, queues ...appetite) client.ClaimRequest {
 	r := client.ClaimRequest{Max: room, Wait: wait, Lease: p.lease, Worker: p.name, Number: p.client.NextClaim()}
 	for _, q := range queues {
-		r.Queues = append(r.Queues, q.queue)
+		r.Queues = append(r.Queues, q.Queue)
 	}
 	return r
 }
@@ -83,14 +83,14 @@ func (p *pull) ask(ctx context.Context, r client.ClaimRequest) ([]granted, error
 // The first task that comes then decides nothing: so one is asked for.
 func (p *pull) takeShares(ctx context.Context, d demand) (all []granted, err error) {
 	left, empty := d.room, make([]bool, len(d.queues))
-	for round, divide := range []func([]appetite, []bool, int) []int{p.split, p.leftover} {
+	for round, divide := range []func([]appetite, []bool, int) []int{p.shares.Split, p.shares.Leftover} {
 		for i, share := range divide(d.queues, empty, left) {
 			if share == 0 {
 				continue
 			}
 			q := &d.queues[i]
 			got, err := p.ask(ctx, p.request(share, 0, *q))
-			all, left, q.room = append(all, got...), left-len(got), q.room-len(got)
+			all, left, q.Room = append(all, got...), left-len(got), q.Room-len(got)
 			if err != nil {
 				if len(all) > 0 {
 					return all, nil // the next call will say
@@ -98,10 +98,10 @@ func (p *pull) takeShares(ctx context.Context, d demand) (all []granted, err err
 				return nil, err
 			}
 			if round == 0 { // what others do not need costs nothing
-				p.credit[q.queue] -= float64(len(got))
+				p.shares.Took(q.Queue, len(got))
 			}
 			if empty[i] = len(got) < share; empty[i] {
-				p.credit[q.queue] = 0 // who has no need does not save up
+				p.shares.Empty(q.Queue)
 			}
 		}
 		if left == 0 || !slices.Contains(empty, true) {
@@ -112,63 +112,6 @@ func (p *pull) takeShares(ctx context.Context, d demand) (all []granted, err err
 		return all, nil
 	}
 	return p.ask(ctx, p.request(1, d.wait, d.queues...))
-}
-
-// split shares room by weight: deficit round robin (Shreedhar and Varghese,
-// SIGCOMM 1995) with tasks as the unit. What a share falls short of by rounding
-// or by a queue's slots is kept as credit, up to one round's.
-func (p *pull) split(queues []appetite, empty []bool, room int) []int {
-	weights := 0
-	for i := range queues {
-		if !empty[i] {
-			weights += queues[i].weight
-		}
-	}
-	for i, q := range queues {
-		if !empty[i] {
-			earned := float64(room*q.weight) / float64(weights)
-			p.credit[q.queue] = min(p.credit[q.queue]+earned, earned+1)
-		}
-	}
-	order := p.byCredit(queues)
-	shares := make([]int, len(queues))
-	for _, i := range order {
-		if !empty[i] {
-			shares[i] = max(min(int(p.credit[queues[i].queue]), queues[i].room, room), 0)
-			room -= shares[i]
-		}
-	}
-	for _, i := range order { // of what rounding has left one each, first to whom most is owed
-		if !empty[i] && room > 0 && shares[i] < queues[i].room {
-			shares[i]++
-			room--
-		}
-	}
-	return shares
-}
-
-// leftover offers what is left to the queues that gave all they were asked for.
-func (p *pull) leftover(queues []appetite, empty []bool, room int) []int {
-	shares := make([]int, len(queues))
-	for _, i := range p.byCredit(queues) {
-		if !empty[i] {
-			shares[i] = min(queues[i].room, room)
-			room -= shares[i]
-		}
-	}
-	return shares
-}
-
-// byCredit are the indices of queues, the one that most is owed to first.
-func (p *pull) byCredit(queues []appetite) []int {
-	order := make([]int, len(queues))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(p.credit[queues[b].queue], p.credit[queues[a].queue])
-	})
-	return order
 }
 
 func (p *pull) renew(ctx context.Context, claims []client.Ref) ([]client.RenewResult, stamp, error) {
@@ -226,3 +169,9 @@ func (p *pull) close(ctx context.Context) {
 	}
 	p.giveBack(ctx, claims)
 }
+
+// over has nothing to do: a claim that nobody renews lapses.
+func (p *pull) over(client.Ref) {}
+
+// end has nothing to do.
+func (p *pull) end(context.Context) {}

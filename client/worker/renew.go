@@ -32,14 +32,15 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
 	jobs := w.current()
-	if len(jobs) == 0 {
+	source, ours := w.from().(renewer)
+	if len(jobs) == 0 || !ours {
 		return
 	}
 	refs := make([]client.Ref, len(jobs))
 	for i, j := range jobs {
 		refs[i] = j.task.claim.Ref()
 	}
-	results, before, err := w.source.renew(ctx, refs)
+	results, before, err := source.renew(ctx, refs)
 	if err != nil {
 		w.tel.renewed("failed", len(refs))
 		w.cfg.Logger.Warn("claims could not be renewed", "claims", len(refs), "error", err)
@@ -96,3 +97,45 @@ func (w *Worker) watch(ctx context.Context) {
 		}
 	}
 }
+
+// keeping is what a session says of the claims that run here.
+type keeping struct{ w *Worker }
+
+func (k keeping) job(c client.Ref) *job {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	return k.w.byClaim[c]
+}
+
+// extend moves the end of a claim.
+func (k keeping) extend(c client.Ref, deadline time.Time, before stamp) {
+	if j := k.job(c); j != nil {
+		j.extend(deadline, before)
+	}
+}
+
+// stop ends a task: at once where its claim is over, otherwise with time for a last
+// checkpoint.
+func (k keeping) stop(c client.Ref, cause error) {
+	j := k.job(c)
+	switch {
+	case j == nil:
+	case errors.Is(cause, ErrShutdown):
+		j.end(cause)
+	default:
+		j.lose(cause)
+	}
+}
+
+// held lists the claims that may still hold.
+func (k keeping) held() []client.Ref {
+	jobs := k.w.current()
+	refs := make([]client.Ref, len(jobs))
+	for i, j := range jobs {
+		refs[i] = j.task.claim.Ref()
+	}
+	return refs
+}
+
+// counted hears what became of renewals.
+func (k keeping) counted(result string, n int) { k.w.tel.renewed(result, n) }

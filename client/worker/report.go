@@ -48,7 +48,7 @@ func (w *Worker) failed(j *job, err error, took time.Duration) {
 	}
 	ctx, cancel := w.reporting(j)
 	defer cancel()
-	state, told := w.source.report(ctx, j.task.claim.Ref(), outcome{failed: &o})
+	state, told := w.from().report(ctx, j.task.claim.Ref(), outcome{failed: &o})
 	if told == nil && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
 		w.mu.Lock()
 		w.retries[j.task.ID()] = struct{}{}
@@ -80,7 +80,7 @@ func (w *Worker) complete(j *job, took time.Duration) {
 	if r := j.task.result.Load(); r != nil {
 		o.done.Result = *r
 	}
-	_, err := w.source.report(ctx, j.task.claim.Ref(), o)
+	_, err := w.from().report(ctx, j.task.claim.Ref(), o)
 	w.reported(j, Completed, nil, err, took)
 }
 
@@ -88,7 +88,7 @@ func (w *Worker) complete(j *job, took time.Duration) {
 func (w *Worker) release(j *job, why error, took time.Duration) {
 	ctx, cancel := w.reporting(j)
 	defer cancel()
-	w.reported(j, Released, why, w.source.release(ctx, j.task.claim.Ref()), took)
+	w.reported(j, Released, why, w.from().release(ctx, j.task.claim.Ref()), took)
 }
 
 // reported tells of a report that was made or failed.

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/id"
@@ -144,50 +142,10 @@ func TestAWaitThatIsBrokenOffLosesNothing(t *testing.T) {
 	})
 }
 
-// Shares never exceed the room, give all of it while there is need for it, and
-// over time are those of the weights.
-func TestSplit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 5).Draw(t, "queues")
-		p, queues, sum := &pull{credit: map[string]float64{}}, make([]appetite, n), 0
-		for i := range queues {
-			queues[i] = appetite{queue: string(rune('a' + i)), weight: rapid.IntRange(1, 20).Draw(t, "weight")}
-			sum += queues[i].weight
-		}
-		got, total := map[string]int{}, 0
-		for range 200 {
-			room := rapid.IntRange(1, 20).Draw(t, "room")
-			for i := range queues {
-				queues[i].room = room
-			}
-			shares := p.split(queues, make([]bool, n), room)
-			all := 0
-			for i, s := range shares {
-				if s < 0 || s > room {
-					t.Fatalf("share %d of room %d", s, room)
-				}
-				all += s
-				got[queues[i].queue] += s
-				p.credit[queues[i].queue] -= float64(s)
-			}
-			if all != room {
-				t.Fatalf("shares %v of room %d", shares, room)
-			}
-			total += room
-		}
-		for _, q := range queues {
-			want := float64(total*q.weight) / float64(sum)
-			if d := float64(got[q.queue]) - want; d > 2*float64(n) || d < -2*float64(n) {
-				t.Fatalf("%s with weight %d of %d got %d of %d", q.queue, q.weight, sum, got[q.queue], total)
-			}
-		}
-	})
-}
-
 func TestLedger(t *testing.T) {
 	l := newLedger(Config{Slots: 3, Prefetch: 1, PerQueue: map[string]QueueConfig{"a": {Slots: 1}, "b": {Weight: 7}}}, []string{"b", "a"})
 	d, freed, opened := l.demand(time.Second)
-	want := []appetite{{queue: "b", room: 4, weight: 7}, {queue: "a", room: 1, weight: 1}}
+	want := []appetite{{Queue: "b", Room: 4, Weight: 7}, {Queue: "a", Room: 1, Weight: 1}}
 	if d.room != 4 || d.wait != time.Second || !slices.Equal(d.queues, want) {
 		t.Errorf("demand %+v", d)
 	}

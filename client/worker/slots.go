@@ -47,7 +47,7 @@ func (l *ledger) demand(wait time.Duration) (d demand, freed, opened <-chan stru
 	for _, q := range l.order {
 		ln := l.queues[q]
 		if room := min(ln.limit-ln.held, d.room); room > 0 {
-			d.queues = append(d.queues, appetite{queue: q, room: room, weight: ln.weight})
+			d.queues = append(d.queues, appetite{Queue: q, Room: room, Weight: ln.weight})
 		}
 	}
 	return d, l.freed, l.opened

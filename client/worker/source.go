@@ -6,11 +6,12 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
 )
 
-// source hands tasks to the worker and keeps their claims. [pull] is one: it
-// asks any node, again and again. What runs the tasks knows nothing of how they
-// came.
+// source hands tasks to the worker and keeps their claims: [pushed] by a session
+// with one node, [pull] by asking any node, again and again. What runs the tasks
+// knows nothing of how they came.
 //
 // take and close are called by one goroutine, the others by any.
 type source interface {
@@ -19,17 +20,25 @@ type source interface {
 	// it fails are its own affair: it hands them over the next time, or gives them
 	// back in close.
 	take(ctx context.Context, d demand) ([]granted, error)
-	// renew renews claims, all in one message, and has a result for each, in their
-	// order. before is the time at which the message was made, or earlier. The
-	// error means that nothing is known of any of them.
-	renew(ctx context.Context, claims []client.Ref) (results []client.RenewResult, before stamp, err error)
 	// report says what came of a task, and repeats that until it is acknowledged,
 	// refused, or ctx ends.
 	report(ctx context.Context, claim client.Ref, o outcome) (nornv1.State, error)
 	// release gives claims back that nothing came of, as report does.
 	release(ctx context.Context, claims ...client.Ref) error
-	// close ends the source: nothing is taken any more.
+	// close ends the taking: nothing is taken any more.
 	close(ctx context.Context)
+	// over hears that nothing will be reported of a claim any more.
+	over(claim client.Ref)
+	// end ends the source, once all jobs have.
+	end(ctx context.Context)
+}
+
+// renewer is a source whose claims are renewed by whoever took them.
+type renewer interface {
+	// renew renews claims, all in one message, and has a result for each, in their
+	// order. before is the time at which the message was made, or earlier. The
+	// error means that nothing is known of any of them.
+	renew(ctx context.Context, claims []client.Ref) (results []client.RenewResult, before stamp, err error)
 }
 
 // demand is the room there is for tasks: the credit a worker gives.
@@ -40,11 +49,7 @@ type demand struct {
 }
 
 // appetite is the room for the tasks of one queue.
-type appetite struct {
-	queue  string
-	room   int // at least 1, at most the demand's
-	weight int // at least 1
-}
+type appetite = session.Appetite
 
 // granted is a claim that was handed out, and the time before it was asked for.
 type granted struct {

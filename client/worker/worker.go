@@ -50,7 +50,7 @@ var (
 // [Worker.Run].
 type Worker struct {
 	client *client.Client
-	source source
+	direct *pull // asks for tasks, and reports what no session does
 	cfg    Config
 	tel    *telemetry
 	grace  time.Duration // of the lease, see Config.Grace
@@ -71,7 +71,9 @@ type Worker struct {
 	ending   *time.Timer // from StopNow to the end of final
 	handlers map[string]Handler
 	wrap     []func(Handler) Handler
+	source   source
 	jobs     map[*job]struct{}
+	byClaim  map[client.Ref]*job
 	retries  map[id.ID]struct{} // tasks that ran here and will again
 }
 
@@ -80,11 +82,12 @@ func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
 		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), stamp: readClocks, finished: make(chan struct{}),
-		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), retries: make(map[id.ID]struct{}),
+		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), retries: make(map[id.ID]struct{}),
 	}
-	w.source = &pull{
-		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger, credit: make(map[string]float64),
+	w.direct = &pull{
+		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger,
 	}
+	w.source = w.direct
 	w.stopped, w.soft = context.WithCancel(context.Background())
 	w.final, w.endFinal = context.WithCancel(context.Background())
 	return w
@@ -173,11 +176,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	keepers.Go(func() { w.watch(keeping) })
 	keepers.Go(w.dispatch)
 
-	err := w.fetch(ctx)
+	err := w.open(ctx)
+	if err == nil {
+		err = w.fetch(ctx)
+	}
 	close(w.queue)
 	if left := w.drain(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d", ErrAbandoned, left))
 	}
+	w.from().end(w.final)
 	quiet()
 	keepers.Wait()
 	w.mu.Lock()
@@ -187,6 +194,37 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.endFinal()
 	return err
+}
+
+// open begins a session, unless tasks are to be asked for.
+func (w *Worker) open(ctx context.Context) error {
+	if w.cfg.Pull || w.cfg.ExitWhenEmpty {
+		return nil
+	}
+	p := newPushed(w.client, w.cfg, w.grace, keeping{w}, func() stamp { return w.stamp() }, w.direct)
+	if err := p.start(ctx, w.cfg, w.room.order); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRunnable, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.source = p
+	return nil
+}
+
+// from is where tasks come from.
+func (w *Worker) from() source {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.source
+}
+
+// ask gives up the session: no node keeps one with this worker. Nothing came by it.
+func (w *Worker) ask() {
+	w.cfg.Logger.Warn("no node keeps a session with this worker, asking for tasks instead")
+	w.from().end(w.final)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.source = w.direct
 }
 
 // drain waits for the jobs, and gives the number of those abandoned.

@@ -57,13 +57,14 @@ start are bridged.`,
 	f.SetInterspersed(false) // what follows the command is the command's
 	queues := f.StringSliceP("queue", "q", nil, "from these `queues` (repeatable)")
 	slots := f.Int("slots", 1, "run so many at once")
-	name := f.String("name", "", "`name` shown in the tasks' claims (default: host and process)")
+	name := f.String("name", "", "`name` of the worker, exclusive in the cluster (default: host, process and four digits)")
 	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
+	pull := f.Bool("pull", false, "ask for tasks instead of keeping a session with a node")
 	empty := f.Bool("exit-when-empty", false, "end once nothing is ready and nothing runs")
 	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit}
+		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit, Pull: *pull}
 		if err := checkWork(cfg, *grace, args); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/session"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
 
@@ -49,6 +50,8 @@ type Config struct {
 
 	Tree   bool          // keep the trees that replicas compare from the first fact on, not from the second node on
 	Repair time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
+
+	Sessions session.DispatcherConfig // of workers; the zero value has defaults
 
 	DeadAfter time.Duration // for how long a leader is not alive before others lead; 0: 10 s
 
@@ -106,6 +109,7 @@ type Core struct {
 	acceptors *acceptors
 	clocks    *clocks
 	crons     *crons
+	sessions  *sessions
 	vcfg      vnode.Config
 	now       clock.Time // of the call under way
 	dropped   []GrantRef // grants of ours that nobody will hear of
@@ -137,7 +141,11 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.collect.archives = archives{k: c.collect, at: clock.Never}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
-		OnHead: c.desk.onHead, OnEnd: c.desk.onEnd,
+		OnHead: c.desk.onHead,
+		OnEnd: func(task id.ID, r *claim.Record) {
+			c.desk.onEnd(task, r)
+			c.sessions.known.ended(task, r)
+		},
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
 		OnStored: c.writes.stored,
@@ -150,6 +158,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
 	c.crons = newCrons(c)
 	var err error
+	if c.sessions, err = newSessions(c); err != nil {
+		return nil, fmt.Errorf("core: %w", err)
+	}
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
 	}
@@ -190,7 +201,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case Gone:
 		c.gone(e.Conn)
 	case Undelivered:
-		c.undelivered(now, e.Grants)
+		c.undelivered(now, c.sessions.unsent(now, e.Grants))
 	case ReadDone:
 		c.readDone(e)
 	case Drain:
@@ -234,6 +245,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.links.work(now)
 	c.links.watches.work(now)
 	c.crons.work(now)
+	c.sessions.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.grants.work(now)
@@ -245,6 +257,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
+	c.sessions.late(now)
 	if dropped := c.dropped; len(dropped) > 0 {
 		c.dropped = nil
 		c.undelivered(now, dropped)
@@ -323,7 +336,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at)
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.
@@ -432,6 +445,12 @@ func (c *Core) other(now clock.Time, r *Request) {
 		scheduling{c}.list(r, m)
 	case *nornv1.ChangeSchedulesRequest:
 		scheduling{c}.change(r, m)
+	case *nornv1.SessionRequest:
+		c.sessions.request(now, r, m)
+	case *nornv1.WorkersRequest:
+		workers{c.sessions}.list(now, r, m)
+	case *nornv1.SetWorkerRequest:
+		workers{c.sessions}.set(now, r, m)
 	default:
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}

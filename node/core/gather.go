@@ -295,6 +295,8 @@ func (r *routes) deliver() {
 			switch a := &in[i]; {
 			case !a.To.Internal():
 				out = append(out, *a)
+			case a.To.Conn == workConn:
+				r.c.sessions.asks.answers = append(r.c.sessions.asks.answers, *a)
 			case a.To.Conn < peerConns:
 				r.answered(a.To.Request, r.c.cfg.Self, a)
 			default:

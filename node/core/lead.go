@@ -93,6 +93,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.repairs.changed(now)
 	c.moves.learn(now)
 	c.crons.m.Observe(now, s)
+	c.sessions.names.learn(now, s)
 	if bad := c.queues.load(s.Queues); bad != nil {
 		c.check(bad)
 		return false

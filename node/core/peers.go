@@ -104,6 +104,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.grants.stuck(m.From, b)
 	case *Unheld:
 		c.grants.unheld(now, b)
+	case *Work:
+		c.sessions.known.take(now, m.From, b)
 	case *TakenBack:
 		c.grants.frees.take(now, b)
 	default:

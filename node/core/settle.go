@@ -267,6 +267,9 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		}
 		what.RetryAt = ts.AsTime().UnixNano()
 	}
+	if what.AtLeast = proto.Seconds(f.GetAtLeastSeconds()); what.AtLeast < 0 || what.AtLeast > proto.MaxRetryDelay {
+		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
+	}
 	v := c.vnode(task)
 	state, existed, err := v.Fail(c.tx, task, what, now)
 	if err != nil {

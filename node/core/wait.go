@@ -45,6 +45,7 @@ func (c *Core) timeouts(now clock.Time) {
 // exactly one reply.
 func (c *Core) cancel(from Origin) {
 	c.routes.cancel(from)
+	c.sessions.cancel(from)
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
@@ -60,6 +61,7 @@ func (c *Core) cancel(from Origin) {
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
+	c.sessions.gone(c.now, conn)
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)
 	}
@@ -82,6 +84,7 @@ func (c *Core) drain(why *proto.Error) {
 			c.refuse(w.from, why)
 		}
 	}
+	c.sessions.drain(why)
 }
 
 func cancelled() *proto.Error {

@@ -92,9 +92,11 @@ func drawForwarded(t *rapid.T) core.PeerMessage {
 
 func drawMessage(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
-	switch rapid.IntRange(0, 18).Draw(t, "type") {
+	switch rapid.IntRange(0, 19).Draw(t, "type") {
 	case 14, 15, 16, 17, 18:
 		return drawElection(t)
+	case 19:
+		return drawWork(t)
 	case 11:
 		return &core.Compared{Partition: drawPartition(t), Session: number}
 	case 12:

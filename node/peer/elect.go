@@ -80,6 +80,8 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
 	case *core.Unheld:
 		return nornv1.PeerMethod_PEER_METHOD_UNHELD, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
+	case *core.Work:
+		return nornv1.PeerMethod_PEER_METHOD_WORK, newPlain(wireWork(m)), true
 	case *core.TakenBack:
 		return nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
 	case *core.ClaimsTaken:
@@ -118,6 +120,8 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 	case nornv1.PeerMethod_PEER_METHOD_UNHELD:
 		_, parts, err := decodeClaims(b)
 		return &core.Unheld{Parts: parts}, err
+	case nornv1.PeerMethod_PEER_METHOD_WORK:
+		return decodeWork(b)
 	case nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK:
 		_, parts, err := decodeClaims(b)
 		return &core.TakenBack{Parts: parts}, err

@@ -58,6 +58,18 @@ func drawClaimsTaken(t *rapid.T) core.PeerMessage {
 	return m
 }
 
+func drawWork(t *rapid.T) core.PeerMessage {
+	m := &core.Work{}
+	for range rapid.IntRange(0, 3).Draw(t, "items") {
+		x := core.WorkItem{Kind: core.WorkKind(rapid.Byte().Draw(t, "kind")), Instance: [16]byte{1, rapid.Byte().Draw(t, "instance")}, Association: rapid.Uint64().Draw(t, "association")}
+		for range rapid.IntRange(0, 3).Draw(t, "claims") {
+			x.Claims = append(x.Claims, core.WorkClaim{Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token"), Lease: time.Duration(rapid.Int64Min(0).Draw(t, "lease")), Cause: rapid.Byte().Draw(t, "cause")})
+		}
+		m.Items = append(m.Items, x)
+	}
+	return m
+}
+
 // drawElection draws a message of elections and claims.
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
@@ -99,6 +111,7 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_ELECT: &nornv1.PeerElect{}, nornv1.PeerMethod_PEER_METHOD_CLAIMS: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN: &nornv1.PeerClaimsTaken{},
 		nornv1.PeerMethod_PEER_METHOD_STUCK:        &nornv1.PeerClaims{}, nornv1.PeerMethod_PEER_METHOD_UNHELD: &nornv1.PeerClaims{},
+		nornv1.PeerMethod_PEER_METHOD_WORK:       &nornv1.PeerWork{},
 		nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_BEAT:       &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
 	}[m]

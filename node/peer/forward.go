@@ -78,6 +78,10 @@ func readsOf(m nornv1.Method) *exchange {
 		return &exchange{&nornv1.SetQueueRequest{}, &nornv1.QueuesReply{}}
 	case nornv1.Method_METHOD_CLUSTER: // a repair at once
 		return &exchange{&nornv1.ClusterRequest{}, &nornv1.ClusterReply{}}
+	case nornv1.Method_METHOD_WORKERS:
+		return &exchange{&nornv1.WorkersRequest{}, &nornv1.WorkersReply{}}
+	case nornv1.Method_METHOD_SET_WORKER:
+		return &exchange{&nornv1.SetWorkerRequest{}, &nornv1.WorkersReply{}}
 	case nornv1.Method_METHOD_VERIFY:
 		return &exchange{&nornv1.VerifyRequest{}, &nornv1.VerifyReply{}}
 	}

@@ -126,7 +126,7 @@ func (p *replica) evict() {
 
 // winsOf and resultOf turn a result into one list and back.
 func winsOf(r *register.Result) []bool {
-	return append(slices.Concat(r.Won, r.QueuesWon, r.NodesWon, r.ValuesWon, r.SchedulesWon), r.PlanWon, r.MasterWon)
+	return append(slices.Concat(r.Won, r.QueuesWon, r.NodesWon, r.ValuesWon, r.SchedulesWon, r.NamesWon), r.PlanWon, r.MasterWon)
 }
 
 func resultOf(q *register.Request, wins []bool, s register.State) register.Result {
@@ -134,7 +134,7 @@ func resultOf(q *register.Request, wins []bool, s register.State) register.Resul
 	for _, part := range []struct {
 		to *[]bool
 		n  int
-	}{{&r.Won, len(q.Changes)}, {&r.QueuesWon, len(q.Queues)}, {&r.NodesWon, len(q.Nodes)}, {&r.ValuesWon, len(q.Values)}, {&r.SchedulesWon, len(q.Schedules)}} {
+	}{{&r.Won, len(q.Changes)}, {&r.QueuesWon, len(q.Queues)}, {&r.NodesWon, len(q.Nodes)}, {&r.ValuesWon, len(q.Values)}, {&r.SchedulesWon, len(q.Schedules)}, {&r.NamesWon, len(q.Names)}} {
 		*part.to = make([]bool, part.n)
 		wins = wins[copy(*part.to, wins):]
 	}

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t testing.TB) Cluster) {
 		{"CompareAndSet", (*suite).compareAndSet},
 		{"Batches", (*suite).batches},
 		{"Kinds", (*suite).kinds},
+		{"Names", (*suite).names},
 		{"LinearizableReads", (*suite).linearizableReads},
 		{"Rivals", (*suite).rivals},
 		{"Subscribe", (*suite).subscribe},
@@ -191,6 +192,34 @@ func (s *suite) kinds() {
 	res = s.once(0, register.Request{Queues: r.Queues[:1], Values: r.Values, Plan: r.Plan})
 	if res.Err != nil || res.QueuesWon[0] || res.ValuesWon[0] || res.PlanWon {
 		s.Fatalf("the second time, from versions that are gone: %+v", res)
+	}
+}
+
+// names: each has one holder, and a compare-and-set from a version that a later
+// holder has not got fails, also when the name was given up in between.
+func (s *suite) names() {
+	put := func(old uint64, data string) register.Result {
+		c := register.NameChange{Name: "w", Old: old, Other: true}
+		if data != "" {
+			c.Data = []byte(data)
+		}
+		return s.once(0, register.Request{Names: []register.NameChange{c, {Name: "w", Old: old, Data: []byte("second")}}})
+	}
+	first := put(0, "a")
+	if first.Err != nil || !first.NamesWon[0] || first.NamesWon[1] || string(first.State.Names["w"].Data) != "a" || first.State.HoldersAt != first.State.Revision {
+		s.Fatalf("the first holder: %+v", first)
+	}
+	v := first.State.Names["w"].Version
+	gone := s.once(0, register.Request{Names: []register.NameChange{{Name: "w", Old: v, Other: true}}})
+	if _, held := gone.State.Names["w"]; gone.Err != nil || !gone.NamesWon[0] || held {
+		s.Fatalf("given up: %+v", gone)
+	}
+	again := put(0, "b")
+	if again.Err != nil || !again.NamesWon[0] || again.State.Names["w"].Version <= v {
+		s.Fatalf("the second holder: %+v", again)
+	}
+	if late := s.once(0, register.Request{Names: []register.NameChange{{Name: "w", Old: v, Data: []byte("a")}}}); late.Err != nil || late.NamesWon[0] {
+		s.Fatalf("the first one again: %+v", late)
 	}
 }
 

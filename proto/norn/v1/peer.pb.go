@@ -95,6 +95,8 @@ const (
 	PeerMethod_PEER_METHOD_BEAT PeerMethod = 55
 	// PeerBeaten.
 	PeerMethod_PEER_METHOD_BEATEN PeerMethod = 56
+	// PeerWork.
+	PeerMethod_PEER_METHOD_WORK PeerMethod = 57
 	// PeerClaims: the sender granted these while it led, and surely nobody has
 	// heard of them; the leader after it is to release them.
 	PeerMethod_PEER_METHOD_TAKEN_BACK PeerMethod = 60
@@ -134,6 +136,7 @@ var (
 		54: "PEER_METHOD_UNHELD",
 		55: "PEER_METHOD_BEAT",
 		56: "PEER_METHOD_BEATEN",
+		57: "PEER_METHOD_WORK",
 		60: "PEER_METHOD_TAKEN_BACK",
 	}
 	PeerMethod_value = map[string]int32{
@@ -168,6 +171,7 @@ var (
 		"PEER_METHOD_UNHELD":       54,
 		"PEER_METHOD_BEAT":         55,
 		"PEER_METHOD_BEATEN":       56,
+		"PEER_METHOD_WORK":         57,
 		"PEER_METHOD_TAKEN_BACK":   60,
 	}
 )
@@ -336,6 +340,62 @@ func (x PeerRefusal) Number() protoreflect.EnumNumber {
 // Deprecated: Use PeerRefusal.Descriptor instead.
 func (PeerRefusal) EnumDescriptor() ([]byte, []int) {
 	return file_norn_v1_peer_proto_rawDescGZIP(), []int{2}
+}
+
+// PeerWorkKind is what is said of the claims of a worker. Append-only.
+type PeerWorkKind int32
+
+const (
+	PeerWorkKind_PEER_WORK_KIND_UNSPECIFIED PeerWorkKind = 0
+	// The worker may hold them: its dispatcher is to ask it.
+	PeerWorkKind_PEER_WORK_KIND_DOUBT PeerWorkKind = 1
+	// They are to stop: its dispatcher is to tell it.
+	PeerWorkKind_PEER_WORK_KIND_STOP PeerWorkKind = 2
+	// Which ones has it? A leader answers with doubts.
+	PeerWorkKind_PEER_WORK_KIND_ASK PeerWorkKind = 3
+)
+
+// Enum value maps for PeerWorkKind.
+var (
+	PeerWorkKind_name = map[int32]string{
+		0: "PEER_WORK_KIND_UNSPECIFIED",
+		1: "PEER_WORK_KIND_DOUBT",
+		2: "PEER_WORK_KIND_STOP",
+		3: "PEER_WORK_KIND_ASK",
+	}
+	PeerWorkKind_value = map[string]int32{
+		"PEER_WORK_KIND_UNSPECIFIED": 0,
+		"PEER_WORK_KIND_DOUBT":       1,
+		"PEER_WORK_KIND_STOP":        2,
+		"PEER_WORK_KIND_ASK":         3,
+	}
+)
+
+func (x PeerWorkKind) Enum() *PeerWorkKind {
+	p := new(PeerWorkKind)
+	*p = x
+	return p
+}
+
+func (x PeerWorkKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PeerWorkKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_norn_v1_peer_proto_enumTypes[3].Descriptor()
+}
+
+func (PeerWorkKind) Type() protoreflect.EnumType {
+	return &file_norn_v1_peer_proto_enumTypes[3]
+}
+
+func (x PeerWorkKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PeerWorkKind.Descriptor instead.
+func (PeerWorkKind) EnumDescriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{3}
 }
 
 // PeerNode names a node in one incarnation of its data directory.
@@ -3272,6 +3332,195 @@ func (x *PeerBeaten) GetAnswered() int64 {
 	return 0
 }
 
+// PeerWork is news of workers between leaders and dispatchers. All of it is a hint
+// that makes something happen sooner.
+type PeerWork struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*PeerWorkItem        `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerWork) Reset() {
+	*x = PeerWork{}
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerWork) ProtoMessage() {}
+
+func (x *PeerWork) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
+func (*PeerWork) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PeerWork) GetItems() []*PeerWorkItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// PeerWorkItem is about one worker.
+type PeerWorkItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  PeerWorkKind           `protobuf:"varint,1,opt,name=kind,proto3,enum=norn.v1.PeerWorkKind" json:"kind,omitempty"`
+	// 16 bytes.
+	Instance []byte           `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	Claims   []*PeerWorkClaim `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	// With a question: what was granted in this association is left out.
+	Association   uint64 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerWorkItem) Reset() {
+	*x = PeerWorkItem{}
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerWorkItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerWorkItem) ProtoMessage() {}
+
+func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
+func (*PeerWorkItem) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PeerWorkItem) GetKind() PeerWorkKind {
+	if x != nil {
+		return x.Kind
+	}
+	return PeerWorkKind_PEER_WORK_KIND_UNSPECIFIED
+}
+
+func (x *PeerWorkItem) GetInstance() []byte {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *PeerWorkItem) GetClaims() []*PeerWorkClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+func (x *PeerWorkItem) GetAssociation() uint64 {
+	if x != nil {
+		return x.Association
+	}
+	return 0
+}
+
+// PeerWorkClaim is one of its claims.
+type PeerWorkClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 20 bytes.
+	Task  []byte `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Token uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// Its lease, ns.
+	Lease int64 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Of a stop: as in SessionCause.
+	Cause         uint32 `protobuf:"varint,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerWorkClaim) Reset() {
+	*x = PeerWorkClaim{}
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerWorkClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerWorkClaim) ProtoMessage() {}
+
+func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
+func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *PeerWorkClaim) GetTask() []byte {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *PeerWorkClaim) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *PeerWorkClaim) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *PeerWorkClaim) GetCause() uint32 {
+	if x != nil {
+		return x.Cause
+	}
+	return 0
+}
+
 var File_norn_v1_peer_proto protoreflect.FileDescriptor
 
 const file_norn_v1_peer_proto_rawDesc = "" +
@@ -3500,7 +3749,19 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\x12\x12\n" +
 	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\x03R\breceived\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\x03R\banswered*\xa2\x06\n" +
+	"\banswered\x18\x05 \x01(\x03R\banswered\"7\n" +
+	"\bPeerWork\x12+\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.norn.v1.PeerWorkItemR\x05items\"\xa7\x01\n" +
+	"\fPeerWorkItem\x12)\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x15.norn.v1.PeerWorkKindR\x04kind\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\fR\binstance\x12.\n" +
+	"\x06claims\x18\x03 \x03(\v2\x16.norn.v1.PeerWorkClaimR\x06claims\x12 \n" +
+	"\vassociation\x18\x04 \x01(\x04R\vassociation\"e\n" +
+	"\rPeerWorkClaim\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
+	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\xb8\x06\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3533,7 +3794,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x11PEER_METHOD_STUCK\x105\x12\x16\n" +
 	"\x12PEER_METHOD_UNHELD\x106\x12\x14\n" +
 	"\x10PEER_METHOD_BEAT\x107\x12\x16\n" +
-	"\x12PEER_METHOD_BEATEN\x108\x12\x1a\n" +
+	"\x12PEER_METHOD_BEATEN\x108\x12\x14\n" +
+	"\x10PEER_METHOD_WORK\x109\x12\x1a\n" +
 	"\x16PEER_METHOD_TAKEN_BACK\x10<*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3551,7 +3813,12 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x16PEER_REFUSAL_NOT_READY\x10\b\x12\x15\n" +
 	"\x11PEER_REFUSAL_BUSY\x10\t\x12\x1a\n" +
 	"\x16PEER_REFUSAL_MALFORMED\x10\n" +
-	"B/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
+	"*y\n" +
+	"\fPeerWorkKind\x12\x1e\n" +
+	"\x1aPEER_WORK_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14PEER_WORK_KIND_DOUBT\x10\x01\x12\x17\n" +
+	"\x13PEER_WORK_KIND_STOP\x10\x02\x12\x16\n" +
+	"\x12PEER_WORK_KIND_ASK\x10\x03B/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
 
 var (
 	file_norn_v1_peer_proto_rawDescOnce sync.Once
@@ -3565,98 +3832,105 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 	return file_norn_v1_peer_proto_rawDescData
 }
 
-var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
 	(PeerRefusal)(0),         // 2: norn.v1.PeerRefusal
-	(*PeerNode)(nil),         // 3: norn.v1.PeerNode
-	(*PeerHello)(nil),        // 4: norn.v1.PeerHello
-	(*PeerHelloReply)(nil),   // 5: norn.v1.PeerHelloReply
-	(*PeerProbe)(nil),        // 6: norn.v1.PeerProbe
-	(*PeerProbeReply)(nil),   // 7: norn.v1.PeerProbeReply
-	(*PeerMember)(nil),       // 8: norn.v1.PeerMember
-	(*PeerJoin)(nil),         // 9: norn.v1.PeerJoin
-	(*PeerJoinReply)(nil),    // 10: norn.v1.PeerJoinReply
-	(*PeerFacts)(nil),        // 11: norn.v1.PeerFacts
-	(*PeerPart)(nil),         // 12: norn.v1.PeerPart
-	(*PeerFactsTaken)(nil),   // 13: norn.v1.PeerFactsTaken
-	(*PeerFence)(nil),        // 14: norn.v1.PeerFence
-	(*PeerCohort)(nil),       // 15: norn.v1.PeerCohort
-	(*PeerRepair)(nil),       // 16: norn.v1.PeerRepair
-	(*PeerForward)(nil),      // 17: norn.v1.PeerForward
-	(*PeerForwarded)(nil),    // 18: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),        // 19: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),     // 20: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),      // 21: norn.v1.PeerDropped
-	(*PeerFetch)(nil),        // 22: norn.v1.PeerFetch
-	(*PeerFetched)(nil),      // 23: norn.v1.PeerFetched
-	(*PeerHeads)(nil),        // 24: norn.v1.PeerHeads
-	(*PeerHead)(nil),         // 25: norn.v1.PeerHead
-	(*PeerWatch)(nil),        // 26: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),     // 27: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),     // 28: norn.v1.PeerCompared
-	(*PeerPurge)(nil),        // 29: norn.v1.PeerPurge
-	(*PeerBallots)(nil),      // 30: norn.v1.PeerBallots
-	(*PeerBallot)(nil),       // 31: norn.v1.PeerBallot
-	(*PeerVotes)(nil),        // 32: norn.v1.PeerVotes
-	(*PeerVote)(nil),         // 33: norn.v1.PeerVote
-	(*PeerPushes)(nil),       // 34: norn.v1.PeerPushes
-	(*PeerPush)(nil),         // 35: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),  // 36: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),        // 37: norn.v1.PeerElect
-	(*PeerStand)(nil),        // 38: norn.v1.PeerStand
-	(*PeerClaims)(nil),       // 39: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),   // 40: norn.v1.PeerClaimsPart
-	(*PeerClaimsTaken)(nil),  // 41: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 42: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 43: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 44: norn.v1.PeerBeat
-	(*PeerBeaten)(nil),       // 45: norn.v1.PeerBeaten
-	(*Error)(nil),            // 46: norn.v1.Error
+	(PeerWorkKind)(0),        // 3: norn.v1.PeerWorkKind
+	(*PeerNode)(nil),         // 4: norn.v1.PeerNode
+	(*PeerHello)(nil),        // 5: norn.v1.PeerHello
+	(*PeerHelloReply)(nil),   // 6: norn.v1.PeerHelloReply
+	(*PeerProbe)(nil),        // 7: norn.v1.PeerProbe
+	(*PeerProbeReply)(nil),   // 8: norn.v1.PeerProbeReply
+	(*PeerMember)(nil),       // 9: norn.v1.PeerMember
+	(*PeerJoin)(nil),         // 10: norn.v1.PeerJoin
+	(*PeerJoinReply)(nil),    // 11: norn.v1.PeerJoinReply
+	(*PeerFacts)(nil),        // 12: norn.v1.PeerFacts
+	(*PeerPart)(nil),         // 13: norn.v1.PeerPart
+	(*PeerFactsTaken)(nil),   // 14: norn.v1.PeerFactsTaken
+	(*PeerFence)(nil),        // 15: norn.v1.PeerFence
+	(*PeerCohort)(nil),       // 16: norn.v1.PeerCohort
+	(*PeerRepair)(nil),       // 17: norn.v1.PeerRepair
+	(*PeerForward)(nil),      // 18: norn.v1.PeerForward
+	(*PeerForwarded)(nil),    // 19: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),        // 20: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),     // 21: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),      // 22: norn.v1.PeerDropped
+	(*PeerFetch)(nil),        // 23: norn.v1.PeerFetch
+	(*PeerFetched)(nil),      // 24: norn.v1.PeerFetched
+	(*PeerHeads)(nil),        // 25: norn.v1.PeerHeads
+	(*PeerHead)(nil),         // 26: norn.v1.PeerHead
+	(*PeerWatch)(nil),        // 27: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),     // 28: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),     // 29: norn.v1.PeerCompared
+	(*PeerPurge)(nil),        // 30: norn.v1.PeerPurge
+	(*PeerBallots)(nil),      // 31: norn.v1.PeerBallots
+	(*PeerBallot)(nil),       // 32: norn.v1.PeerBallot
+	(*PeerVotes)(nil),        // 33: norn.v1.PeerVotes
+	(*PeerVote)(nil),         // 34: norn.v1.PeerVote
+	(*PeerPushes)(nil),       // 35: norn.v1.PeerPushes
+	(*PeerPush)(nil),         // 36: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),  // 37: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),        // 38: norn.v1.PeerElect
+	(*PeerStand)(nil),        // 39: norn.v1.PeerStand
+	(*PeerClaims)(nil),       // 40: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),   // 41: norn.v1.PeerClaimsPart
+	(*PeerClaimsTaken)(nil),  // 42: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 43: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 44: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),         // 45: norn.v1.PeerBeat
+	(*PeerBeaten)(nil),       // 46: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 47: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 48: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 49: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 50: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
-	3,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
-	3,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
+	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
+	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	46, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
-	3,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
+	50, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	46, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
-	3,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
-	3,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
-	8,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
+	50, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	4,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
+	4,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
+	9,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	46, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
-	8,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
-	3,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
-	12, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	14, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
-	15, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
-	3,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	46, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	19, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	19, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	25, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	31, // 23: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	15, // 24: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	15, // 25: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	33, // 26: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	35, // 27: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	33, // 28: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	38, // 29: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	15, // 30: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	40, // 31: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	42, // 32: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	12, // 33: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	43, // 34: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	50, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	9,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
+	4,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
+	13, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
+	15, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
+	16, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
+	4,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
+	50, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	20, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	20, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	26, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	32, // 23: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	16, // 24: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	16, // 25: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	34, // 26: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	36, // 27: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	34, // 28: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	39, // 29: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	16, // 30: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	41, // 31: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	43, // 32: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	13, // 33: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	44, // 34: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	48, // 35: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 36: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	49, // 37: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -3670,8 +3944,8 @@ func file_norn_v1_peer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   43,
+			NumEnums:      4,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1794,9 +1794,12 @@ type Failure struct {
 	// Do not count this attempt.
 	Uncounted bool `protobuf:"varint,5,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	// Straight to dead, whatever attempts are left.
-	Discard       bool `protobuf:"varint,6,opt,name=discard,proto3" json:"discard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Discard bool `protobuf:"varint,6,opt,name=discard,proto3" json:"discard,omitempty"`
+	// Without retry_at: the next attempt comes no sooner than so many seconds from
+	// now, whatever the policy says.
+	AtLeastSeconds float64 `protobuf:"fixed64,7,opt,name=at_least_seconds,json=atLeastSeconds,proto3" json:"at_least_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Failure) Reset() {
@@ -1869,6 +1872,13 @@ func (x *Failure) GetDiscard() bool {
 		return x.Discard
 	}
 	return false
+}
+
+func (x *Failure) GetAtLeastSeconds() float64 {
+	if x != nil {
+		return x.AtLeastSeconds
+	}
+	return 0
 }
 
 // ReleaseRequest gives tasks back at once, without using an attempt.
@@ -3721,14 +3731,15 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bauto_seq\x18\x04 \x01(\bR\aautoSeq\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\fR\x06result\";\n" +
 	"\vFailRequest\x12,\n" +
-	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xb4\x01\n" +
+	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xde\x01\n" +
 	"\aFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x125\n" +
 	"\bretry_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x1c\n" +
 	"\tuncounted\x18\x05 \x01(\bR\tuncounted\x12\x18\n" +
-	"\adiscard\x18\x06 \x01(\bR\adiscard\";\n" +
+	"\adiscard\x18\x06 \x01(\bR\adiscard\x12(\n" +
+	"\x10at_least_seconds\x18\a \x01(\x01R\x0eatLeastSeconds\";\n" +
 	"\x0eReleaseRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"<\n" +
 	"\n" +

@@ -1118,7 +1118,9 @@ type SessionHeartbeat struct {
 	// Newest set of sessions that it was told.
 	Set *SessionSet `protobuf:"bytes,16,opt,name=set,proto3" json:"set,omitempty"`
 	// Claims to renew, at most 10,000.
-	Claims        []*ClaimRef `protobuf:"bytes,17,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []*ClaimRef `protobuf:"bytes,17,rep,name=claims,proto3" json:"claims,omitempty"`
+	// Length of the leases that it wants, 1 s to 24 h; 0: as the queue says.
+	LeaseSeconds  float64 `protobuf:"fixed64,18,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1270,6 +1272,13 @@ func (x *SessionHeartbeat) GetClaims() []*ClaimRef {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *SessionHeartbeat) GetLeaseSeconds() float64 {
+	if x != nil {
+		return x.LeaseSeconds
+	}
+	return 0
 }
 
 // SessionHeartbeatReply answers a heartbeat at once; it comes unasked when
@@ -2190,8 +2199,12 @@ func (x *SessionUpdateStatus) GetDiscard() bool {
 
 // SessionStatusAck acknowledges SessionUpdateStatus: it is durable, or can never be.
 type SessionStatusAck struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Claim         *ClaimRef              `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Claim *ClaimRef              `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// The claim was over before: what was reported changed nothing.
+	Lost bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Of the task, where that is known.
+	State         State `protobuf:"varint,3,opt,name=state,proto3,enum=norn.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2231,6 +2244,20 @@ func (x *SessionStatusAck) GetClaim() *ClaimRef {
 		return x.Claim
 	}
 	return nil
+}
+
+func (x *SessionStatusAck) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *SessionStatusAck) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
 }
 
 // SessionKillTask stops one claim. Its end is reported as always. Before its
@@ -2299,8 +2326,10 @@ func (x *SessionKillTask) GetCause() SessionCause {
 // SessionSuicide tells this instance to stop everything and leave. It means nothing
 // to a later one.
 type SessionSuicide struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// An operator wants it: the program is not to begin anew.
+	Final         bool `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2340,6 +2369,13 @@ func (x *SessionSuicide) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *SessionSuicide) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
 }
 
 // SessionGetLogLines asks for the lines that a task has put out, as far as the
@@ -2587,6 +2623,118 @@ func (*SessionLeaveAck) Descriptor() ([]byte, []int) {
 	return file_norn_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
+// SessionName is what the register keeps of the name of a worker.
+type SessionName struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Instance    []byte                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Machine     string                 `protobuf:"bytes,2,opt,name=machine,proto3" json:"machine,omitempty"`
+	Lock        string                 `protobuf:"bytes,3,opt,name=lock,proto3" json:"lock,omitempty"`
+	StartedAt   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	Association uint64                 `protobuf:"varint,5,opt,name=association,proto3" json:"association,omitempty"`
+	// The holder was lost, and may not have the name again.
+	Dead bool `protobuf:"varint,6,opt,name=dead,proto3" json:"dead,omitempty"`
+	// For how long it is granted, from when it was written.
+	LeaseSeconds float64 `protobuf:"fixed64,7,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	// Node and incarnation of the dispatcher.
+	Node          string `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
+	Incarnation   []byte `protobuf:"bytes,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionName) Reset() {
+	*x = SessionName{}
+	mi := &file_norn_v1_session_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionName) ProtoMessage() {}
+
+func (x *SessionName) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_session_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionName.ProtoReflect.Descriptor instead.
+func (*SessionName) Descriptor() ([]byte, []int) {
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SessionName) GetInstance() []byte {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *SessionName) GetMachine() string {
+	if x != nil {
+		return x.Machine
+	}
+	return ""
+}
+
+func (x *SessionName) GetLock() string {
+	if x != nil {
+		return x.Lock
+	}
+	return ""
+}
+
+func (x *SessionName) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *SessionName) GetAssociation() uint64 {
+	if x != nil {
+		return x.Association
+	}
+	return 0
+}
+
+func (x *SessionName) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *SessionName) GetLeaseSeconds() float64 {
+	if x != nil {
+		return x.LeaseSeconds
+	}
+	return 0
+}
+
+func (x *SessionName) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SessionName) GetIncarnation() []byte {
+	if x != nil {
+		return x.Incarnation
+	}
+	return nil
+}
+
 // WorkersRequest (METHOD_WORKERS) asks for sessions, on all nodes that are up.
 type WorkersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2598,7 +2746,7 @@ type WorkersRequest struct {
 
 func (x *WorkersRequest) Reset() {
 	*x = WorkersRequest{}
-	mi := &file_norn_v1_session_proto_msgTypes[28]
+	mi := &file_norn_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2758,7 @@ func (x *WorkersRequest) String() string {
 func (*WorkersRequest) ProtoMessage() {}
 
 func (x *WorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_session_proto_msgTypes[28]
+	mi := &file_norn_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2771,7 @@ func (x *WorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersRequest.ProtoReflect.Descriptor instead.
 func (*WorkersRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WorkersRequest) GetNames() []string {
@@ -2645,7 +2793,7 @@ type WorkersReply struct {
 
 func (x *WorkersReply) Reset() {
 	*x = WorkersReply{}
-	mi := &file_norn_v1_session_proto_msgTypes[29]
+	mi := &file_norn_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +2805,7 @@ func (x *WorkersReply) String() string {
 func (*WorkersReply) ProtoMessage() {}
 
 func (x *WorkersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_session_proto_msgTypes[29]
+	mi := &file_norn_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +2818,7 @@ func (x *WorkersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersReply.ProtoReflect.Descriptor instead.
 func (*WorkersReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WorkersReply) GetWorkers() []*Worker {
@@ -2715,13 +2863,15 @@ type Worker struct {
 	Set *SessionSet `protobuf:"bytes,16,opt,name=set,proto3" json:"set,omitempty"`
 	// Since its newest message.
 	SilentSeconds float64 `protobuf:"fixed64,17,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
+	// Of the stream that its dispatcher knows.
+	Association   uint64 `protobuf:"varint,18,opt,name=association,proto3" json:"association,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_norn_v1_session_proto_msgTypes[30]
+	mi := &file_norn_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2883,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_session_proto_msgTypes[30]
+	mi := &file_norn_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2896,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_norn_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Worker) GetName() string {
@@ -2868,6 +3018,13 @@ func (x *Worker) GetSilentSeconds() float64 {
 	return 0
 }
 
+func (x *Worker) GetAssociation() uint64 {
+	if x != nil {
+		return x.Association
+	}
+	return 0
+}
+
 // WorkerClaim is a claim as an operator sees it.
 type WorkerClaim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2880,7 +3037,7 @@ type WorkerClaim struct {
 
 func (x *WorkerClaim) Reset() {
 	*x = WorkerClaim{}
-	mi := &file_norn_v1_session_proto_msgTypes[31]
+	mi := &file_norn_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3049,7 @@ func (x *WorkerClaim) String() string {
 func (*WorkerClaim) ProtoMessage() {}
 
 func (x *WorkerClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_session_proto_msgTypes[31]
+	mi := &file_norn_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3062,7 @@ func (x *WorkerClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerClaim.ProtoReflect.Descriptor instead.
 func (*WorkerClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WorkerClaim) GetId() string {
@@ -2939,7 +3096,7 @@ type SetWorkerRequest struct {
 
 func (x *SetWorkerRequest) Reset() {
 	*x = SetWorkerRequest{}
-	mi := &file_norn_v1_session_proto_msgTypes[32]
+	mi := &file_norn_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3108,7 @@ func (x *SetWorkerRequest) String() string {
 func (*SetWorkerRequest) ProtoMessage() {}
 
 func (x *SetWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_session_proto_msgTypes[32]
+	mi := &file_norn_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3121,7 @@ func (x *SetWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWorkerRequest.ProtoReflect.Descriptor instead.
 func (*SetWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetWorkerRequest) GetName() string {
@@ -3044,7 +3201,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"SessionSet\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\xc3\x04\n" +
+	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\xe8\x04\n" +
 	"\x10SessionHeartbeat\x12\x14\n" +
 	"\x05stamp\x18\x01 \x01(\x03R\x05stamp\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -3066,7 +3223,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\bdraining\x18\x0e \x01(\bR\bdraining\x12\x18\n" +
 	"\achecked\x18\x0f \x01(\x04R\achecked\x12%\n" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12)\n" +
-	"\x06claims\x18\x11 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"\xd7\x02\n" +
+	"\x06claims\x18\x11 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\x12#\n" +
+	"\rlease_seconds\x18\x12 \x01(\x01R\fleaseSeconds\"\xd7\x02\n" +
 	"\x15SessionHeartbeatReply\x12\x12\n" +
 	"\x04echo\x18\x01 \x01(\x03R\x04echo\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x121\n" +
@@ -3129,15 +3287,18 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\bretry_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x1c\n" +
 	"\tuncounted\x18\t \x01(\bR\tuncounted\x12\x18\n" +
 	"\adiscard\x18\n" +
-	" \x01(\bR\adiscard\";\n" +
+	" \x01(\bR\adiscard\"u\n" +
 	"\x10SessionStatusAck\x12'\n" +
-	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\"\x8c\x01\n" +
+	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\x12$\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x8c\x01\n" +
 	"\x0fSessionKillTask\x12'\n" +
 	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\x12+\n" +
-	"\x05cause\x18\x03 \x01(\x0e2\x15.norn.v1.SessionCauseR\x05cause\"(\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x15.norn.v1.SessionCauseR\x05cause\">\n" +
 	"\x0eSessionSuicide\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x83\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05final\x18\x02 \x01(\bR\x05final\"\x83\x01\n" +
 	"\x12SessionGetLogLines\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12'\n" +
 	"\x05claim\x18\x02 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x14\n" +
@@ -3152,12 +3313,23 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x05ended\x18\x06 \x01(\bR\x05ended\"$\n" +
 	"\fSessionLeave\x12\x14\n" +
 	"\x05dying\x18\x01 \x01(\bR\x05dying\"\x11\n" +
-	"\x0fSessionLeaveAck\"&\n" +
+	"\x0fSessionLeaveAck\"\xa3\x02\n" +
+	"\vSessionName\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\fR\binstance\x12\x18\n" +
+	"\amachine\x18\x02 \x01(\tR\amachine\x12\x12\n" +
+	"\x04lock\x18\x03 \x01(\tR\x04lock\x129\n" +
+	"\n" +
+	"started_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12 \n" +
+	"\vassociation\x18\x05 \x01(\x04R\vassociation\x12\x12\n" +
+	"\x04dead\x18\x06 \x01(\bR\x04dead\x12#\n" +
+	"\rlease_seconds\x18\a \x01(\x01R\fleaseSeconds\x12\x12\n" +
+	"\x04node\x18\b \x01(\tR\x04node\x12 \n" +
+	"\vincarnation\x18\t \x01(\fR\vincarnation\"&\n" +
 	"\x0eWorkersRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"`\n" +
 	"\fWorkersReply\x12)\n" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
-	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\"\xbe\x04\n" +
+	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\"\xe0\x04\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +
@@ -3177,7 +3349,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\arunning\x18\x0e \x03(\v2\x14.norn.v1.WorkerClaimR\arunning\x12\x16\n" +
 	"\x06unsure\x18\x0f \x01(\rR\x06unsure\x12%\n" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12%\n" +
-	"\x0esilent_seconds\x18\x11 \x01(\x01R\rsilentSeconds\"3\n" +
+	"\x0esilent_seconds\x18\x11 \x01(\x01R\rsilentSeconds\x12 \n" +
+	"\vassociation\x18\x12 \x01(\x04R\vassociation\"3\n" +
 	"\vWorkerClaim\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\"\x89\x01\n" +
@@ -3240,7 +3413,7 @@ func file_norn_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_norn_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_norn_v1_session_proto_goTypes = []any{
 	(SessionRefusal)(0),            // 0: norn.v1.SessionRefusal
 	(SessionCause)(0),              // 1: norn.v1.SessionCause
@@ -3275,14 +3448,16 @@ var file_norn_v1_session_proto_goTypes = []any{
 	(*SessionLogLines)(nil),        // 30: norn.v1.SessionLogLines
 	(*SessionLeave)(nil),           // 31: norn.v1.SessionLeave
 	(*SessionLeaveAck)(nil),        // 32: norn.v1.SessionLeaveAck
-	(*WorkersRequest)(nil),         // 33: norn.v1.WorkersRequest
-	(*WorkersReply)(nil),           // 34: norn.v1.WorkersReply
-	(*Worker)(nil),                 // 35: norn.v1.Worker
-	(*WorkerClaim)(nil),            // 36: norn.v1.WorkerClaim
-	(*SetWorkerRequest)(nil),       // 37: norn.v1.SetWorkerRequest
-	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
-	(*ClaimRef)(nil),               // 39: norn.v1.ClaimRef
-	(*Grant)(nil),                  // 40: norn.v1.Grant
+	(*SessionName)(nil),            // 33: norn.v1.SessionName
+	(*WorkersRequest)(nil),         // 34: norn.v1.WorkersRequest
+	(*WorkersReply)(nil),           // 35: norn.v1.WorkersReply
+	(*Worker)(nil),                 // 36: norn.v1.Worker
+	(*WorkerClaim)(nil),            // 37: norn.v1.WorkerClaim
+	(*SetWorkerRequest)(nil),       // 38: norn.v1.SetWorkerRequest
+	(*timestamppb.Timestamp)(nil),  // 39: google.protobuf.Timestamp
+	(*ClaimRef)(nil),               // 40: norn.v1.ClaimRef
+	(*Grant)(nil),                  // 41: norn.v1.Grant
+	(State)(0),                     // 42: norn.v1.State
 }
 var file_norn_v1_session_proto_depIdxs = []int32{
 	7,  // 0: norn.v1.SessionRequest.messages:type_name -> norn.v1.WorkerMessage
@@ -3304,50 +3479,52 @@ var file_norn_v1_session_proto_depIdxs = []int32{
 	28, // 16: norn.v1.DispatcherMessage.suicide:type_name -> norn.v1.SessionSuicide
 	29, // 17: norn.v1.DispatcherMessage.get_log_lines:type_name -> norn.v1.SessionGetLogLines
 	32, // 18: norn.v1.DispatcherMessage.leave_ack:type_name -> norn.v1.SessionLeaveAck
-	38, // 19: norn.v1.SessionHeartbeat.started_at:type_name -> google.protobuf.Timestamp
+	39, // 19: norn.v1.SessionHeartbeat.started_at:type_name -> google.protobuf.Timestamp
 	9,  // 20: norn.v1.SessionHeartbeat.queues:type_name -> norn.v1.SessionQueue
 	10, // 21: norn.v1.SessionHeartbeat.timeouts:type_name -> norn.v1.SessionTimeouts
 	11, // 22: norn.v1.SessionHeartbeat.set:type_name -> norn.v1.SessionSet
-	39, // 23: norn.v1.SessionHeartbeat.claims:type_name -> norn.v1.ClaimRef
+	40, // 23: norn.v1.SessionHeartbeat.claims:type_name -> norn.v1.ClaimRef
 	0,  // 24: norn.v1.SessionHeartbeatReply.refused:type_name -> norn.v1.SessionRefusal
 	10, // 25: norn.v1.SessionHeartbeatReply.timeouts:type_name -> norn.v1.SessionTimeouts
 	11, // 26: norn.v1.SessionHeartbeatReply.set:type_name -> norn.v1.SessionSet
 	14, // 27: norn.v1.SessionHeartbeatReply.stop:type_name -> norn.v1.SessionStop
-	39, // 28: norn.v1.SessionStop.claim:type_name -> norn.v1.ClaimRef
+	40, // 28: norn.v1.SessionStop.claim:type_name -> norn.v1.ClaimRef
 	1,  // 29: norn.v1.SessionStop.cause:type_name -> norn.v1.SessionCause
 	16, // 30: norn.v1.SessionRenewed.renewals:type_name -> norn.v1.SessionRenewal
-	39, // 31: norn.v1.SessionRenewal.claim:type_name -> norn.v1.ClaimRef
+	40, // 31: norn.v1.SessionRenewal.claim:type_name -> norn.v1.ClaimRef
 	1,  // 32: norn.v1.SessionRenewal.lost:type_name -> norn.v1.SessionCause
 	19, // 33: norn.v1.SessionRunningTasks.held:type_name -> norn.v1.SessionHeld
-	39, // 34: norn.v1.SessionHeld.claim:type_name -> norn.v1.ClaimRef
-	40, // 35: norn.v1.SessionRunTask.grant:type_name -> norn.v1.Grant
-	39, // 36: norn.v1.SessionRunReply.claim:type_name -> norn.v1.ClaimRef
+	40, // 34: norn.v1.SessionHeld.claim:type_name -> norn.v1.ClaimRef
+	41, // 35: norn.v1.SessionRunTask.grant:type_name -> norn.v1.Grant
+	40, // 36: norn.v1.SessionRunReply.claim:type_name -> norn.v1.ClaimRef
 	0,  // 37: norn.v1.SessionRunReply.refused:type_name -> norn.v1.SessionRefusal
 	23, // 38: norn.v1.SessionNotify.claims:type_name -> norn.v1.SessionQuestion
-	39, // 39: norn.v1.SessionQuestion.claim:type_name -> norn.v1.ClaimRef
-	39, // 40: norn.v1.SessionNotifyReply.ended:type_name -> norn.v1.ClaimRef
-	39, // 41: norn.v1.SessionUpdateStatus.claim:type_name -> norn.v1.ClaimRef
+	40, // 39: norn.v1.SessionQuestion.claim:type_name -> norn.v1.ClaimRef
+	40, // 40: norn.v1.SessionNotifyReply.ended:type_name -> norn.v1.ClaimRef
+	40, // 41: norn.v1.SessionUpdateStatus.claim:type_name -> norn.v1.ClaimRef
 	2,  // 42: norn.v1.SessionUpdateStatus.kind:type_name -> norn.v1.SessionEndKind
-	38, // 43: norn.v1.SessionUpdateStatus.retry_at:type_name -> google.protobuf.Timestamp
-	39, // 44: norn.v1.SessionStatusAck.claim:type_name -> norn.v1.ClaimRef
-	39, // 45: norn.v1.SessionKillTask.claim:type_name -> norn.v1.ClaimRef
-	1,  // 46: norn.v1.SessionKillTask.cause:type_name -> norn.v1.SessionCause
-	39, // 47: norn.v1.SessionGetLogLines.claim:type_name -> norn.v1.ClaimRef
-	39, // 48: norn.v1.SessionLogLines.claim:type_name -> norn.v1.ClaimRef
-	35, // 49: norn.v1.WorkersReply.workers:type_name -> norn.v1.Worker
-	11, // 50: norn.v1.WorkersReply.set:type_name -> norn.v1.SessionSet
-	38, // 51: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
-	3,  // 52: norn.v1.Worker.state:type_name -> norn.v1.SessionState
-	0,  // 53: norn.v1.Worker.refused:type_name -> norn.v1.SessionRefusal
-	9,  // 54: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
-	36, // 55: norn.v1.Worker.running:type_name -> norn.v1.WorkerClaim
-	11, // 56: norn.v1.Worker.set:type_name -> norn.v1.SessionSet
-	4,  // 57: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	39, // 43: norn.v1.SessionUpdateStatus.retry_at:type_name -> google.protobuf.Timestamp
+	40, // 44: norn.v1.SessionStatusAck.claim:type_name -> norn.v1.ClaimRef
+	42, // 45: norn.v1.SessionStatusAck.state:type_name -> norn.v1.State
+	40, // 46: norn.v1.SessionKillTask.claim:type_name -> norn.v1.ClaimRef
+	1,  // 47: norn.v1.SessionKillTask.cause:type_name -> norn.v1.SessionCause
+	40, // 48: norn.v1.SessionGetLogLines.claim:type_name -> norn.v1.ClaimRef
+	40, // 49: norn.v1.SessionLogLines.claim:type_name -> norn.v1.ClaimRef
+	39, // 50: norn.v1.SessionName.started_at:type_name -> google.protobuf.Timestamp
+	36, // 51: norn.v1.WorkersReply.workers:type_name -> norn.v1.Worker
+	11, // 52: norn.v1.WorkersReply.set:type_name -> norn.v1.SessionSet
+	39, // 53: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
+	3,  // 54: norn.v1.Worker.state:type_name -> norn.v1.SessionState
+	0,  // 55: norn.v1.Worker.refused:type_name -> norn.v1.SessionRefusal
+	9,  // 56: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
+	37, // 57: norn.v1.Worker.running:type_name -> norn.v1.WorkerClaim
+	11, // 58: norn.v1.Worker.set:type_name -> norn.v1.SessionSet
+	4,  // 59: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_session_proto_init() }
@@ -3384,7 +3561,7 @@ func file_norn_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_session_proto_rawDesc), len(file_norn_v1_session_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

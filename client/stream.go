@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Stream is a connection to one node, for whoever has to know which node it is and
+// when it ends: the session of a worker. Nothing sent over it is repeated, by this or
+// another connection.
+type Stream struct {
+	cn   *conn
+	addr string
+}
+
+// Addresses is how many addresses of nodes the client was given.
+func (w Workers) Addresses() int { return len(w.c.nodes) }
+
+// Stream connects to the nth of the client's addresses, counted round and round. It
+// shares the connection with other calls to that node.
+func (w Workers) Stream(ctx context.Context, nth int) (*Stream, error) {
+	n := w.c.nodes[nth%len(w.c.nodes)]
+	cn, err := w.c.connection(ctx, n, 0)
+	if err != nil {
+		return nil, &Error{Op: "connect", Addr: n.addr, Attempts: 1, Err: err, Ended: endOf(ctx)}
+	}
+	return &Stream{cn: cn, addr: n.addr}, nil
+}
+
+// Addr is the address of the node.
+func (s *Stream) Addr() string { return s.addr }
+
+// Done is closed when the connection has ended.
+func (s *Stream) Done() <-chan struct{} { return s.cn.Done() }
+
+// Session sends messages of a worker and brings back what the node has to say. An
+// error says nothing about whether they came.
+func (s *Stream) Session(ctx context.Context, m *nornv1.SessionRequest) (*nornv1.SessionReply, error) {
+	var reply nornv1.SessionReply
+	err := s.cn.Call(ctx, uint16(nornv1.Method_METHOD_SESSION), message{m: m}, func(flags uint16, b []byte) error {
+		return decodeInto(flags, b, &reply)
+	})
+	if err != nil {
+		return nil, &Error{Op: "session", Addr: s.addr, Attempts: 1, Unknown: true, Err: err, Ended: endOf(ctx)}
+	}
+	return &reply, nil
+}

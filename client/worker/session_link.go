@@ -1,0 +1,282 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
+)
+
+const (
+	// linkWait is how long a node may hold a request of a session, and linkSlack how
+	// much longer it may take before its stream is given up.
+	linkWait  = 20 * time.Second
+	linkSlack = 15 * time.Second
+	// linkPause is the pause after all nodes were tried in vain, on average.
+	linkPause = 500 * time.Millisecond
+	// silentPeriods is after how many periods without an answer to a heartbeat another
+	// node is tried.
+	silentPeriods = 3
+)
+
+// link is the way of a session to its dispatcher: one stream at a time, and the loop
+// that drives the machine. All of it belongs to one goroutine.
+type link struct {
+	p       *pushed
+	nth     int // address to try next
+	tried   int // in a row, in vain
+	refused int // of those: that keep no sessions with us
+	retryAt time.Time
+	stream  *client.Stream
+	turned  int64 // mono ns at which the stream began
+	calls   context.Context
+	hangUp  context.CancelFunc
+	open    int
+	dialing bool
+	dialed  chan dialed
+	results chan result
+	told    string // the newest refusal that was logged
+}
+
+type dialed struct {
+	stream *client.Stream
+	err    error
+}
+
+// result is what came of one request.
+type result struct {
+	stream *client.Stream
+	reply  *nornv1.SessionReply
+	err    error
+}
+
+func newLink(p *pushed) *link {
+	return &link{p: p, nth: rand.N(p.client.Workers().Addresses()), dialed: make(chan dialed, 1), results: make(chan result, 16)}
+}
+
+// run drives the machine until its session has ended, or ctx.
+func (l *link) run(ctx context.Context) {
+	defer l.drop()
+	for {
+		info, wake, more := l.step(ctx)
+		if !more || ctx.Err() != nil {
+			break
+		}
+		l.keep(ctx, info)
+		var gone <-chan struct{}
+		if l.stream != nil {
+			gone = l.stream.Done()
+		}
+		t := time.NewTimer(wake)
+		select {
+		case <-ctx.Done():
+		case <-l.p.kick:
+		case <-t.C:
+		case <-gone:
+			l.drop()
+		case d := <-l.dialed:
+			l.connected(d)
+		case r := <-l.results:
+			l.answered(r)
+		}
+		t.Stop()
+	}
+	if l.dialing {
+		<-l.dialed
+	}
+}
+
+// step lets the machine work and sends what it wants sent.
+func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Duration, more bool) {
+	p := l.p
+	p.mu.Lock()
+	now := p.now()
+	p.machine.Tick(now)
+	send, wakeAt := p.carry(now)
+	info = p.machine.Info()
+	l.judge(now, info)
+	switch {
+	case errors.Is(p.failed, errNoSessions):
+	case !info.Left:
+		more = true
+	case !p.closed && p.failed == nil && !info.Draining:
+		p.log.Warn("the session was lost, beginning a new one", "why", info.Why)
+		l.drop()
+		if more = p.rebirth() == nil; more {
+			info = p.machine.Info()
+		}
+	}
+	p.mu.Unlock()
+	l.send(ctx, send)
+	wake = linkWait
+	if wakeAt != clock.Never {
+		wake = min(wake, max(0, time.Duration(wakeAt-now.Mono)))
+	}
+	if l.stream == nil && !l.dialing {
+		wake = min(wake, max(0, time.Until(l.retryAt)))
+	}
+	return info, wake, more
+}
+
+// judge sees what the machine's state means for the worker. The lock is held.
+func (l *link) judge(now clock.Time, info session.WorkerInfo) {
+	p := l.p
+	if info.Refused != session.Accepted && info.Text != l.told {
+		p.log.Warn("the node does not take this worker yet", "why", info.Text)
+	}
+	l.told = info.Text
+	switch {
+	case info.State == session.MustDie && info.Final:
+		p.log.Warn("the worker was told to stop", "why", info.Why)
+		p.give(ErrKilled)
+	case info.Draining && !p.closed:
+		p.giveBack(now)
+		p.give(errDrained)
+	case (info.Refused == session.RefusedVersion || info.Refused == session.RefusedInvalid) && len(info.Running) == 0 && info.Unacked == 0:
+		p.give(errNoSessions)
+	case l.refused >= p.client.Workers().Addresses() && len(info.Running) == 0 && info.Unacked == 0:
+		p.give(errNoSessions)
+	}
+}
+
+// keep sees to it that there is a stream, with a request open on it.
+func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
+	if l.stream != nil && l.silent(info) {
+		l.p.log.Warn("no heartbeat is answered, turning to another node", "node", l.stream.Addr())
+		l.drop()
+	}
+	if l.stream != nil && info.Refused == session.RefusedBacklog {
+		l.drop()
+	}
+	if l.stream == nil && !l.dialing && !time.Now().Before(l.retryAt) {
+		l.dialing = true
+		nth := l.nth
+		l.nth++
+		go func() {
+			s, err := l.p.client.Workers().Stream(ctx, nth)
+			l.dialed <- dialed{s, err}
+		}()
+	}
+	if l.stream != nil && l.open == 0 {
+		l.call(nil)
+	}
+}
+
+// silent tells whether heartbeats stay unanswered on this stream.
+func (l *link) silent(info session.WorkerInfo) bool {
+	period := info.Period
+	if period == 0 {
+		period = time.Second
+	}
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	since := max(info.Heard, l.turned)
+	return l.p.now().Mono-since > int64(silentPeriods*period+time.Second)
+}
+
+// connected begins a stream.
+func (l *link) connected(d dialed) {
+	l.dialing = false
+	if d.err != nil {
+		l.miss(d.err)
+		return
+	}
+	l.stream, l.open = d.stream, 0
+	l.calls, l.hangUp = context.WithCancel(context.Background())
+	p := l.p
+	p.mu.Lock()
+	now := p.now()
+	l.turned = now.Mono
+	p.machine.Turn(now)
+	p.mu.Unlock()
+}
+
+// miss counts a node that did not do; after all of them there is a pause.
+func (l *link) miss(err error) {
+	if errors.Is(err, client.ErrUnimplemented) {
+		l.refused++
+	} else {
+		l.refused = 0
+	}
+	if l.tried++; l.tried >= l.p.client.Workers().Addresses() {
+		l.tried = 0
+		l.retryAt = time.Now().Add(linkPause/2 + rand.N(linkPause))
+	}
+}
+
+// drop gives the stream up.
+func (l *link) drop() {
+	if l.stream != nil {
+		l.hangUp()
+		l.stream, l.open = nil, 0
+	}
+}
+
+// send sends messages. Without a stream they are lost: the machine repeats what
+// matters.
+func (l *link) send(ctx context.Context, all []session.Message) {
+	for len(all) > 0 && l.stream != nil && ctx.Err() == nil {
+		n := session.Fit(all)
+		l.call(all[:n])
+		all = all[n:]
+	}
+}
+
+// call makes one request, which stays open until the node has something to say.
+func (l *link) call(some []session.Message) {
+	p, stream, calls := l.p, l.stream, l.calls
+	p.mu.Lock()
+	info := p.machine.Info()
+	m := session.Bundle(p.config.Identity.Instance, info.Association, p.machine.Stamp(p.now()), some, linkWait)
+	p.mu.Unlock()
+	l.open++
+	p.ended.Go(func() {
+		ctx, cancel := context.WithTimeout(calls, linkWait+linkSlack)
+		defer cancel()
+		reply, err := stream.Session(ctx, m)
+		select {
+		case l.results <- result{stream, reply, err}:
+		case <-calls.Done():
+		}
+	})
+}
+
+// answered takes the answer to a request.
+func (l *link) answered(r result) {
+	if r.stream != l.stream {
+		return
+	}
+	l.open--
+	p := l.p
+	if r.err != nil {
+		p.log.Debug("a stream of the session has ended", "node", r.stream.Addr(), "error", r.err)
+		l.drop()
+		l.miss(r.err)
+		return
+	}
+	l.tried, l.refused = 0, 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all, err := session.UnbundleReply(p.config.Identity.Instance, r.reply)
+	if err != nil {
+		p.log.Error("the node says what makes no sense", "node", r.stream.Addr(), "error", err)
+		return
+	}
+	now := p.now()
+	renewed := false
+	for _, m := range all {
+		p.machine.Step(now, m)
+		if r, is := m.Body.(*session.Renewed); is {
+			renewed = true
+			p.count(r)
+		}
+	}
+	if renewed {
+		p.extendAll(now)
+	}
+}

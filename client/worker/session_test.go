@@ -1,0 +1,262 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/norntest"
+	"github.com/norn-dev/norn/client/worker"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// bench is a worker with a session on a server in memory, in a bubble.
+type bench struct {
+	t      *testing.T
+	server *norntest.Server
+	c      *client.Client
+	w      *worker.Worker
+	ran    chan error
+	events chan worker.Event
+}
+
+func newBench(t *testing.T, cfg worker.Config, h worker.Handler) *bench {
+	t.Helper()
+	b := &bench{t: t, server: norntest.Start(t), ran: make(chan error, 1), events: make(chan worker.Event, 1000)}
+	b.c = b.server.Client(t)
+	cfg.OnEvent = func(e worker.Event) { b.events <- e }
+	b.w = worker.New(b.c, cfg)
+	b.w.Handle("q", h)
+	go func() { b.ran <- b.w.Run(context.Background()) }()
+	t.Cleanup(func() {
+		b.w.StopNow()
+		<-b.ran
+	})
+	return b
+}
+
+func (b *bench) enqueue(n int) {
+	b.t.Helper()
+	for range n {
+		if _, err := b.c.Enqueue(b.t.Context(), client.Task{Queue: "q", Payload: []byte("x")}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// ended is the next event that is not Started.
+func (b *bench) ended() worker.Event {
+	for e := range b.events {
+		if e.Kind != worker.Started {
+			return e
+		}
+	}
+	panic("not reached")
+}
+
+// one is the only worker of the cluster.
+func (b *bench) one() *nornv1.Worker {
+	b.t.Helper()
+	all, err := b.c.Workers().List(b.t.Context())
+	if err != nil || len(all) != 1 {
+		b.t.Fatalf("workers %v, %v", all, err)
+	}
+	return all[0]
+}
+
+// A worker keeps a session, is listed with what it runs, and is handed tasks.
+func TestSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		b := newBench(t, worker.Config{Slots: 2, Name: "shard-1"}, func(ctx context.Context, task *worker.Task) error {
+			<-gate
+			return nil
+		})
+		b.enqueue(3)
+		time.Sleep(2 * time.Second)
+		if w := b.one(); w.GetName() != "shard-1" || w.GetState() != nornv1.SessionState_SESSION_STATE_HEALTHY || !w.GetNamed() || len(w.GetRunning()) != 2 || w.GetSlots() != 2 {
+			t.Errorf("the worker is %v", w)
+		}
+		close(gate)
+		for range 3 {
+			if e := b.ended(); e.Kind != worker.Completed {
+				t.Errorf("%+v", e)
+			}
+		}
+		if err := b.w.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if all, err := b.c.Workers().List(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("workers %v, %v", all, err)
+		}
+	})
+}
+
+// A task is renewed for as long as it runs, by the heartbeats of its worker.
+func TestSessionRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{Lease: 5 * time.Second}, func(ctx context.Context, task *worker.Task) error {
+			select {
+			case <-time.After(10 * time.Minute):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		b.enqueue(1)
+		if e := b.ended(); e.Kind != worker.Completed || e.Task.Attempt() != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// A cancelled task's worker hears of it at once, not when it renews next.
+func TestSessionCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan *worker.Task, 1)
+		b := newBench(t, worker.Config{Lease: time.Hour}, func(ctx context.Context, task *worker.Task) error {
+			started <- task
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		b.enqueue(1)
+		task := <-started
+		began := time.Now()
+		if _, err := b.c.Cancel(t.Context(), []id.ID{task.ID()}, client.CancelOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if e := b.ended(); e.Kind != worker.Lost || !errors.Is(e.Err, worker.ErrCancelled) {
+			t.Errorf("%+v", e)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// An operator drains a worker: what runs is finished, and Run returns.
+func TestSessionDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, started := make(chan struct{}), make(chan struct{}, 1)
+		b := newBench(t, worker.Config{Name: "w", Prefetch: 1}, func(context.Context, *worker.Task) error {
+			started <- struct{}{}
+			<-gate
+			return nil
+		})
+		b.enqueue(2)
+		<-started
+		if w, err := b.c.Workers().Drain(t.Context(), "w"); err != nil || !w.GetDraining() {
+			t.Fatalf("%v, %v", w, err)
+		}
+		time.Sleep(time.Second)
+		close(gate)
+		if err := <-b.ran; err != nil {
+			t.Error(err)
+		}
+		b.ran <- nil
+		count, err := b.c.Count(t.Context(), "q")
+		if n := count.GetTotal(); err != nil || n.GetCompleted() != 1 || n.GetReady() != 1 {
+			t.Errorf("%v, %v", n, err)
+		}
+	})
+}
+
+// An operator stops a worker: its handlers end, their tasks are given back, and Run
+// says why.
+func TestSessionKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{}, 1)
+		b := newBench(t, worker.Config{Name: "w"}, func(ctx context.Context, _ *worker.Task) error {
+			started <- struct{}{}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		b.enqueue(1)
+		<-started
+		if _, err := b.c.Workers().Kill(t.Context(), "w", "it misbehaves"); err != nil {
+			t.Fatal(err)
+		}
+		if e := b.ended(); e.Kind != worker.Released || !errors.Is(e.Err, worker.ErrShutdown) {
+			t.Errorf("%+v", e)
+		}
+		err := <-b.ran
+		b.ran <- nil
+		if !errors.Is(err, worker.ErrKilled) {
+			t.Errorf("Run: %v", err)
+		}
+		count, err := b.c.Count(t.Context(), "q")
+		if n := count.GetTotal(); err != nil || n.GetReady() != 1 {
+			t.Errorf("%v, %v", n, err)
+		}
+		if _, err := b.c.Workers().Kill(t.Context(), "w", ""); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("a second time: %v", err)
+		}
+	})
+}
+
+// Two workers with one name: the second waits until the first has left.
+func TestSessionName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newBench(t, worker.Config{Name: "w"}, func(context.Context, *worker.Task) error { return nil })
+		time.Sleep(2 * time.Second)
+		second := worker.New(first.c, worker.Config{Name: "w"})
+		ran := make(chan struct{}, 1)
+		second.Handle("q", func(context.Context, *worker.Task) error {
+			ran <- struct{}{}
+			return nil
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- second.Run(context.Background()) }()
+		time.Sleep(10 * time.Second)
+		all, err := first.c.Workers().List(t.Context(), "w")
+		if err != nil || len(all) != 2 || all[0].GetNamed() == all[1].GetNamed() {
+			t.Errorf("workers %v, %v", all, err)
+		}
+		if err := first.w.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		first.enqueue(1)
+		<-ran
+		if err := second.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that goes away and comes back: running tasks go on, new ones arrive.
+func TestSessionOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, started := make(chan struct{}), make(chan struct{}, 10)
+		b := newBench(t, worker.Config{Slots: 2}, func(ctx context.Context, _ *worker.Task) error {
+			started <- struct{}{}
+			select {
+			case <-gate:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		b.enqueue(1)
+		<-started
+		b.server.Down()
+		time.Sleep(8 * time.Second)
+		if err := b.server.Up(); err != nil {
+			t.Fatal(err)
+		}
+		b.enqueue(1)
+		<-started
+		close(gate)
+		for range 2 {
+			if e := b.ended(); e.Kind != worker.Completed || e.Task.Attempt() != 1 {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Workers lists and stops workers that keep sessions, and is how a worker gets at a
+// node to keep one with.
+type Workers struct{ c *caller }
+
+// Workers gives access to the workers of the cluster.
+func (c *Client) Workers() Workers { return Workers{&c.caller} }
+
+// List gives the sessions of the workers with these names, or of all, by name: on
+// all nodes in reach.
+func (w Workers) List(ctx context.Context, names ...string) ([]*nornv1.Worker, error) {
+	var reply nornv1.WorkersReply
+	err := w.c.do(ctx, &request{
+		op: "list workers", method: uint16(nornv1.Method_METHOD_WORKERS), body: message{m: &nornv1.WorkersRequest{Names: names}},
+		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, &reply) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reply.GetWorkers(), nil
+}
+
+// Drain has the worker with a name take nothing new, finish what runs, and leave. It
+// gives the worker as it is then. ErrNotFound: nobody has the name.
+func (w Workers) Drain(ctx context.Context, name string) (*nornv1.Worker, error) {
+	return w.set(ctx, "drain worker", &nornv1.SetWorkerRequest{Name: name, Action: nornv1.WorkerAction_WORKER_ACTION_DRAIN})
+}
+
+// Kill has the worker with a name stop everything at once and leave; its tasks are
+// given back. reason is shown to it.
+func (w Workers) Kill(ctx context.Context, name, reason string) (*nornv1.Worker, error) {
+	return w.set(ctx, "kill worker", &nornv1.SetWorkerRequest{Name: name, Action: nornv1.WorkerAction_WORKER_ACTION_KILL, Reason: reason})
+}
+
+func (w Workers) set(ctx context.Context, op string, m *nornv1.SetWorkerRequest) (*nornv1.Worker, error) {
+	var reply nornv1.WorkersReply
+	err := w.c.do(ctx, &request{
+		op: op, method: uint16(nornv1.Method_METHOD_SET_WORKER), body: message{m: m}, write: true,
+		decode: func(flags uint16, b []byte) error {
+			if err := decodeInto(flags, b, &reply); err != nil {
+				return err
+			}
+			if len(reply.GetWorkers()) != 1 {
+				return badAnswer(fmt.Errorf("%d workers instead of one", len(reply.GetWorkers())))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reply.GetWorkers()[0], nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/proto/jsonform"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// workerCommands show and stop workers that keep sessions.
+type workerCommands struct{ *app }
+
+func (w workerCommands) commands() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use: "worker", Short: "Show, drain and stop workers", Aliases: []string{"workers"},
+		Long: `Show, drain and stop workers that keep a session: norn work, and programs with
+the Go package client/worker. Those that only ask for tasks are not known as
+workers; their names are in the claims of the tasks they run.`,
+		Example: "  norn worker list\n  norn worker drain billing-3",
+	})
+	cmd.AddCommand(w.list(), w.drain(), w.kill())
+	return cmd
+}
+
+func (w workerCommands) list() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [NAME…]", Aliases: []string{"ls"}, Short: "List workers with what they run",
+		Long: `List workers, of all nodes in reach, with what each is believed to run.
+
+State is new (what it runs is not known yet, or another worker has its name),
+healthy, unhealthy (it keeps what it runs and gets nothing new) or must_die (lost:
+its tasks run elsewhere, or are about to).`,
+		Example: "  norn worker list\n  norn worker list -o json | jq -r '.[] | select(.state != \"healthy\") | .name'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.with(cmd.Context(), func(c *client.Client) error {
+				all, err := c.Workers().List(cmd.Context(), args...)
+				list := workerList(w.writer())
+				for _, one := range all {
+					list.Add(one)
+				}
+				if closed := list.Close(); err == nil {
+					err = closed
+				}
+				return err
+			})
+		},
+	}
+}
+
+func workerList(w *render.Writer) *render.List[*nornv1.Worker] {
+	return render.NewList(w, func(m *nornv1.Worker) jsonform.Value { return jsonform.Of(m) },
+		render.Column[*nornv1.Worker]{Head: "name", Cell: func(m *nornv1.Worker) string { return render.Text([]byte(m.GetName()), 60) }},
+		render.Column[*nornv1.Worker]{Head: "state", Cell: workerState},
+		render.Column[*nornv1.Worker]{Head: "running", Cell: func(m *nornv1.Worker) string {
+			return fmt.Sprintf("%d of %d", len(m.GetRunning()), m.GetSlots()+m.GetPrefetch())
+		}},
+		render.Column[*nornv1.Worker]{Head: "queues", Cell: func(m *nornv1.Worker) string {
+			var names []string
+			for _, q := range m.GetQueues() {
+				names = append(names, q.GetQueue())
+			}
+			return render.Text([]byte(strings.Join(names, ", ")), 40)
+		}},
+		render.Column[*nornv1.Worker]{Head: "machine", Cell: func(m *nornv1.Worker) string { return render.Text([]byte(m.GetMachine()), 40) }},
+		render.Column[*nornv1.Worker]{Head: "node", Cell: (*nornv1.Worker).GetNode},
+		render.Column[*nornv1.Worker]{Head: "heard", Cell: func(m *nornv1.Worker) string {
+			return render.Duration(proto.Seconds(m.GetSilentSeconds()).Round(time.Millisecond)) + " ago"
+		}},
+	)
+}
+
+// workerState is the state, and what else keeps tasks away.
+func workerState(m *nornv1.Worker) string {
+	state := strings.ToLower(strings.TrimPrefix(m.GetState().String(), "SESSION_STATE_"))
+	switch {
+	case m.GetRefused() == nornv1.SessionRefusal_SESSION_REFUSAL_NAME:
+		state += ", waits for its name"
+	case m.GetDraining():
+		state += ", draining"
+	}
+	return state
+}
+
+func (w workerCommands) drain() *cobra.Command {
+	return w.one(&cobra.Command{
+		Use: "drain NAME", Short: "Have a worker finish what it runs, and leave",
+		Long:    "Have a worker take nothing new, finish what it runs, and leave. norn work exits\nwith 0 then.",
+		Example: "  norn worker drain billing-3",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Worker, error) {
+		return c.Workers().Drain(ctx, name)
+	})
+}
+
+func (w workerCommands) kill() *cobra.Command {
+	var reason string
+	cmd := w.one(&cobra.Command{
+		Use: "kill NAME", Short: "Have a worker stop everything at once, and leave",
+		Long: `Have a worker stop everything at once, and leave. Its commands get SIGTERM, and
+SIGKILL after their grace; their tasks are given back, which uses no attempt.
+norn work exits with 1 then.`,
+		Example: "  norn worker kill billing-3 --reason 'runs the old version'",
+	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Worker, error) {
+		return c.Workers().Kill(ctx, name, reason)
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the worker's log")
+	return cmd
+}
+
+// one completes a command about one worker, which it shows in the end.
+func (w workerCommands) one(cmd *cobra.Command, do func(context.Context, *client.Client, string) (*nornv1.Worker, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), w.complete
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if n := len(args[0]); n == 0 || n > proto.MaxWorkerName {
+			return usage("the name of a worker has %d bytes, outside 1 to %d", n, proto.MaxWorkerName)
+		}
+		return w.with(cmd.Context(), func(c *client.Client) error {
+			found, err := do(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return w.writer().Object(jsonform.Of(found), func(out io.Writer) { workerSheet(out, found) })
+		})
+	}
+	return cmd
+}
+
+// workerSheet shows one worker to people.
+func workerSheet(w io.Writer, m *nornv1.Worker) {
+	pairs := [][2]string{
+		{"worker", m.GetName()}, {"state", workerState(m)}, {"machine", m.GetMachine()}, {"node", m.GetNode()},
+		{"slots", fmt.Sprintf("%d, and %d to prefetch", m.GetSlots(), m.GetPrefetch())},
+	}
+	for i, c := range m.GetRunning() {
+		head := ""
+		if i == 0 {
+			head = "running"
+		}
+		pairs = append(pairs, [2]string{head, fmt.Sprintf("%s under token %d", c.GetId(), c.GetToken())})
+	}
+	render.Pairs(w, pairs...)
+}
+
+// complete offers the names of workers.
+func (w workerCommands) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || w.prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, completionTime)
+	defer cancel()
+	var names []string
+	_ = w.with(ctx, func(c *client.Client) error { // a shell has no place for errors
+		all, err := c.Workers().List(ctx)
+		for _, m := range all {
+			names = append(names, m.GetName())
+		}
+		return err
+	})
+	return lastOf(names, typed), cobra.ShellCompDirectiveNoFileComp
+}

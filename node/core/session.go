@@ -1,0 +1,356 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/session"
+)
+
+// workConn is the connection of what the sessions of workers ask the cluster for.
+const workConn = partConn | 1<<61
+
+// pushedAsk marks grants in answers to workers: whether they were sent is what a
+// session has to know, not the request that they were granted to.
+const pushedAsk = ^uint64(0)
+
+// Bounds of a stream: what its worker is owed while it keeps no request open. Past
+// them messages are dropped, which the protocol bears; a task that is dropped is
+// known not to have been sent.
+const (
+	maxStreamOut   = proto.MaxSessionMessages
+	maxStreamBytes = 8 << 20
+	// maxStreamOpen is how many requests a worker keeps open; beyond that the oldest
+	// is answered, with nothing if need be.
+	maxStreamOpen = 2
+)
+
+// sessions is the dispatcher's side of the worker protocol in a node: package
+// session decides, this carries. What the machine wants of the cluster is asked for
+// by requests of the client port, which go the way that any client's go; so routing,
+// majorities and write levels are those of everybody.
+//
+// What comes of a round leaves with the round's answers, after its sync: nothing is
+// told to a worker that a power failure could undo.
+type sessions struct {
+	c       *Core
+	d       *session.Dispatcher
+	streams map[session.Instance]*stream
+	conns   map[uint64]map[session.Instance]*stream // by connection
+	dirty   []*stream                               // with something to say, or an answer too many
+	open    map[Origin]*heldOpen
+	waits   byTime[*heldOpen]
+	arrived uint64 // of requests
+	wakeAt  int64  // of the machine
+	again   bool   // something was begun after the round had ended
+
+	asks  workAsks
+	names shards
+	known holdings
+}
+
+// stream is the way to one worker.
+type stream struct {
+	instance    session.Instance
+	association uint64
+	conn        uint64
+	open        []*heldOpen // oldest first
+	out         []session.Message
+	bytes       int
+	dirty       bool
+}
+
+// heldOpen is a request of a worker that waits for something to say.
+type heldOpen struct {
+	timed
+	from   Origin
+	stream *stream
+}
+
+func newSessions(c *Core) (*sessions, error) {
+	d, err := session.NewDispatcher(c.cfg.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	s := &sessions{
+		c: c, d: d, streams: make(map[session.Instance]*stream), conns: make(map[uint64]map[session.Instance]*stream),
+		open: make(map[Origin]*heldOpen), wakeAt: clock.Never,
+	}
+	s.asks.begin(s)
+	s.names.begin(s)
+	s.known.begin(s)
+	return s, nil
+}
+
+// request takes messages of a worker. Its answer brings what there is to say, now
+// or as soon as there is something.
+func (s *sessions) request(now clock.Time, r *Request, m *nornv1.SessionRequest) {
+	all, err := session.Unbundle(m)
+	if err != nil {
+		s.c.refuse(r.From, proto.CheckSession(m))
+		return
+	}
+	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
+	st := s.stream(now, r.From.Conn, instance, association)
+	for _, message := range all {
+		s.d.Step(now, message)
+	}
+	if st == nil { // of a stream that the worker has left: nobody waits for the answer
+		s.c.reply(r.From, &nornv1.SessionReply{Association: association})
+		return
+	}
+	s.arrived++
+	h := &heldOpen{from: r.From, stream: st}
+	h.until, h.number = now.Mono+int64(proto.Seconds(m.GetWaitSeconds())), s.arrived
+	if r.Deadline != 0 {
+		h.until = min(h.until, r.Deadline)
+	}
+	if old := s.open[r.From]; old != nil {
+		s.forget(old) // a client that uses a number twice
+	}
+	s.open[r.From], st.open = h, append(st.open, h)
+	s.waits.add(h)
+	s.touch(st)
+}
+
+// stream gives the stream of an association, nil when there is a later one.
+func (s *sessions) stream(now clock.Time, conn uint64, instance session.Instance, association uint64) *stream {
+	st := s.streams[instance]
+	switch {
+	case st != nil && association < st.association:
+		return nil
+	case st != nil && association == st.association && conn == st.conn:
+		return st
+	case st != nil:
+		s.close(now, st)
+	}
+	st = &stream{instance: instance, association: association, conn: conn}
+	s.streams[instance] = st
+	if s.conns[conn] == nil {
+		s.conns[conn] = make(map[session.Instance]*stream)
+	}
+	s.conns[conn][instance] = st
+	return st
+}
+
+// close ends a stream. What it was to bring and has not is known not to have been
+// sent; its requests are answered with nothing.
+func (s *sessions) close(now clock.Time, st *stream) {
+	for len(st.open) > 0 {
+		s.answer(st.open[0], nil)
+	}
+	s.drop(now, st)
+}
+
+// drop forgets a stream.
+func (s *sessions) drop(now clock.Time, st *stream) {
+	for len(st.open) > 0 {
+		s.forget(st.open[0])
+	}
+	if s.streams[st.instance] == st {
+		delete(s.streams, st.instance)
+	}
+	delete(s.conns[st.conn], st.instance)
+	if len(s.conns[st.conn]) == 0 {
+		delete(s.conns, st.conn)
+	}
+	out := st.out
+	st.out, st.bytes = nil, 0
+	for _, m := range out {
+		if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 {
+			s.d.Unsent(now, m.Instance, t.Claim)
+		}
+	}
+	s.d.Closed(now, st.instance, st.association)
+}
+
+func (s *sessions) forget(h *heldOpen) {
+	delete(s.open, h.from)
+	s.waits.remove(h)
+	h.stream.open = slices.DeleteFunc(h.stream.open, func(o *heldOpen) bool { return o == h })
+}
+
+// gone hears that a connection has closed.
+func (s *sessions) gone(now clock.Time, conn uint64) {
+	all := make([]*stream, 0, len(s.conns[conn]))
+	for _, st := range s.conns[conn] { // Any order: sorted below.
+		all = append(all, st)
+	}
+	slices.SortFunc(all, func(a, b *stream) int { return compareInstances(a.instance, b.instance) })
+	for _, st := range all {
+		s.drop(now, st)
+	}
+}
+
+// cancel answers a request that its worker gave up.
+func (s *sessions) cancel(from Origin) {
+	if h := s.open[from]; h != nil {
+		s.forget(h)
+		s.c.refuse(from, cancelled())
+	}
+}
+
+// drain sends the workers to other nodes.
+func (s *sessions) drain(why *proto.Error) {
+	for len(s.waits) > 0 {
+		h := s.waits[0]
+		s.forget(h)
+		s.c.refuse(h.from, why)
+	}
+}
+
+// unsent takes out the grants that were pushed to workers and surely never left.
+func (s *sessions) unsent(now clock.Time, grants []GrantRef) []GrantRef {
+	if len(grants) == 0 || grants[0].Ask.Request != pushedAsk {
+		return grants
+	}
+	for _, g := range grants {
+		s.d.Unsent(now, g.Ask.Session, session.Claim{Task: g.Task, Token: g.Token})
+	}
+	return nil
+}
+
+// touch has a stream looked at when the round ends.
+func (s *sessions) touch(st *stream) {
+	if !st.dirty {
+		st.dirty = true
+		s.dirty = append(s.dirty, st)
+	}
+}
+
+// say puts a message on its way to a worker.
+func (s *sessions) say(now clock.Time, m session.Message) {
+	st := s.streams[m.Instance]
+	if st == nil || m.Association < st.association {
+		s.unsaid(now, m)
+		return
+	}
+	size := session.Size(m)
+	if len(st.out) >= maxStreamOut || st.bytes+size > maxStreamBytes && len(st.out) > 0 {
+		s.unsaid(now, m)
+		return
+	}
+	st.out, st.bytes = append(st.out, m), st.bytes+size
+	s.touch(st)
+}
+
+func (s *sessions) unsaid(now clock.Time, m session.Message) {
+	if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 {
+		s.d.Unsent(now, m.Instance, t.Claim)
+	}
+}
+
+// flush answers what can be answered.
+func (s *sessions) flush(now clock.Time) {
+	for _, st := range s.dirty {
+		st.dirty = false
+		for len(st.open) > 0 && len(st.out) > 0 {
+			n := session.Fit(st.out)
+			some := st.out[:n:n]
+			st.out = st.out[n:]
+			for _, m := range some {
+				st.bytes -= session.Size(m)
+			}
+			s.answer(st.open[0], some)
+		}
+		for len(st.open) > maxStreamOpen {
+			s.answer(st.open[0], nil)
+		}
+	}
+	s.dirty = s.dirty[:0]
+	for len(s.waits) > 0 && s.waits[0].until <= now.Mono {
+		st := s.waits[0].stream
+		s.answer(s.waits[0], nil)
+		if len(st.open) == 0 && len(st.out) == 0 && !s.d.Knows(st.instance) {
+			s.drop(now, st) // whoever it was never became a worker
+		}
+	}
+}
+
+// answer gives messages to a worker.
+func (s *sessions) answer(h *heldOpen, all []session.Message) {
+	s.forget(h)
+	reply, err := session.BundleReply(all)
+	if err != nil {
+		s.c.check(err) // a grant without its task cannot have been granted
+		return
+	}
+	reply.Association = h.stream.association
+	r := Reply{To: h.from, Message: reply}
+	for _, m := range all {
+		if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 && m.Association == h.stream.association {
+			r.Grants = append(r.Grants, GrantRef{
+				Partition: s.partition(t.Claim.Task), Task: t.Claim.Task, Token: t.Claim.Token, Ask: AskKey{m.Instance, pushedAsk},
+			})
+		}
+	}
+	s.c.ready.Replies = append(s.c.ready.Replies, r)
+}
+
+func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.vnodes)) }
+
+// work does what the time has come for, and what has come in wants.
+func (s *sessions) work(now clock.Time) {
+	s.again = false
+	if !s.c.joined || s.c.closed != nil {
+		return
+	}
+	s.d.Tick(now)
+	s.asks.retry(now)
+	s.pump(now)
+	s.known.work(now)
+	s.names.work(now)
+	s.flush(now)
+}
+
+// late takes the answers that came at the end of a round. Others may be given by it.
+func (s *sessions) late(now clock.Time) {
+	if len(s.asks.answers) == 0 || s.c.closed != nil {
+		return
+	}
+	before := s.asks.number
+	s.pump(now)
+	s.names.work(now)
+	s.flush(now)
+	s.again = s.again || s.asks.number != before
+}
+
+// pump carries out what the machine wants until it wants nothing more.
+func (s *sessions) pump(now clock.Time) {
+	for {
+		s.asks.collect(now)
+		r := s.d.Ready()
+		s.wakeAt = r.WakeAt
+		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Send) == 0 {
+			return
+		}
+		for _, m := range r.Send {
+			s.say(now, m)
+		}
+		for _, no := range r.Unwant {
+			s.asks.unwant(no)
+		}
+		s.asks.renew(now, r.Renew)
+		s.asks.settle(now, r.Settle)
+		for _, w := range r.Want {
+			s.asks.want(now, w)
+		}
+		s.names.ask(now, r.Names)
+		s.known.handOver(now, r.Doubt)
+	}
+}
+
+// next is when there is something to do, mono ns.
+func (s *sessions) next() int64 {
+	if s.again {
+		return 0
+	}
+	if s.c.closed != nil {
+		return clock.Never
+	}
+	return min(s.wakeAt, s.waits.next(), s.asks.next(), s.names.next(), s.known.next())
+}

@@ -1,0 +1,356 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/session"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	// wantWait is how long a request for tasks waits before it is asked anew.
+	wantWait = time.Minute
+	// workPause is the pause after a request that was refused for now.
+	workPause = 100 * time.Millisecond
+	// maxWorkPause and settleFor bound how claims that no worker waits for are given
+	// back: beyond that they lapse.
+	maxWorkPause = 4 * time.Second
+	settleFor    = time.Minute
+	// maxSettleLater bounds them in number.
+	maxSettleLater = 100_000
+)
+
+// workAsks are the requests of the sessions to the cluster.
+type workAsks struct {
+	s       *sessions
+	number  uint64 // of the newest request
+	open    map[uint64]func(clock.Time, *Reply)
+	answers []Reply          // to be taken
+	wants   map[uint64]*want // by their number
+	shares  map[session.Instance]*session.Shares
+	later   byTime[*workLater]
+}
+
+// workLater is something to be asked again.
+type workLater struct {
+	timed
+	do func(clock.Time)
+}
+
+func (a *workAsks) begin(s *sessions) {
+	a.s = s
+	a.open, a.wants = make(map[uint64]func(clock.Time, *Reply)), make(map[uint64]*want)
+	a.shares = make(map[session.Instance]*session.Shares)
+}
+
+// put asks the cluster; then takes the answer.
+func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *Reply)) (number uint64) {
+	a.number++
+	number = a.number
+	a.open[number] = then
+	a.s.c.request(now, &Request{From: Origin{Conn: workConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono})
+	return number
+}
+
+// collect takes the answers that have come.
+func (a *workAsks) collect(now clock.Time) {
+	for {
+		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.ready.Replies, func(r Reply) bool { return r.To.Conn == workConn }) {
+			a.s.c.ready.Replies = slices.DeleteFunc(a.s.c.ready.Replies, func(r Reply) bool {
+				if r.To.Conn == workConn {
+					a.answers = append(a.answers, r)
+				}
+				return r.To.Conn == workConn
+			})
+		}
+		if len(a.answers) == 0 {
+			return
+		}
+		all := a.answers
+		a.answers = nil
+		for i := range all {
+			then := a.open[all[i].To.Request]
+			delete(a.open, all[i].To.Request)
+			if then != nil {
+				then(now, &all[i])
+			}
+		}
+	}
+}
+
+// after has something done later.
+func (a *workAsks) after(now clock.Time, pause time.Duration, do func(clock.Time)) {
+	a.number++
+	l := &workLater{do: do}
+	l.until, l.number = now.Mono+int64(pause), a.number
+	a.later.add(l)
+}
+
+// retry does what the time has come for.
+func (a *workAsks) retry(now clock.Time) {
+	for len(a.later) > 0 && a.later[0].until <= now.Mono {
+		l := a.later[0]
+		a.later.remove(l)
+		l.do(now)
+	}
+}
+
+func (a *workAsks) next() int64 { return a.later.next() }
+
+// byLeader groups claims by who leads their partitions, as far as that is known: so
+// that one node which does not answer holds up no answers but its own.
+func (a *workAsks) byLeader(n int, task func(int) id.ID) (groups *groups, rest []int) {
+	groups = newGroups()
+	for i := range n {
+		if m, ok := a.s.c.routes.leader(a.s.partition(task(i))); ok {
+			groups.add(m, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return groups, rest
+}
+
+// renewing is the claims of one heartbeat that are being renewed.
+type renewing struct {
+	session.Renew
+	left int // claims that are not decided
+}
+
+// renew renews the claims of heartbeats: all that came in a round by one request per
+// leader.
+func (a *workAsks) renew(now clock.Time, all []session.Renew) {
+	type one struct {
+		of    *renewing
+		claim session.Claim
+	}
+	var claims []one
+	for _, r := range all {
+		of := &renewing{Renew: r, left: len(r.Claims)}
+		for _, c := range r.Claims {
+			claims = append(claims, one{of, c})
+		}
+	}
+	undecided := func(now clock.Time, idx []int) {
+		for _, i := range idx {
+			a.renewed(now, claims[i].of, nil)
+		}
+	}
+	groups, rest := a.byLeader(len(claims), func(i int) id.ID { return claims[i].claim.Task })
+	for _, to := range groups.order {
+		for idx := range slices.Chunk(groups.of[to], proto.MaxBatchTasks) {
+			m := &nornv1.RenewRequest{}
+			for _, i := range idx {
+				m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: claims[i].claim.Task.Bytes(), Token: claims[i].claim.Token})
+			}
+			a.put(now, nornv1.Method_METHOD_RENEW, m, func(now clock.Time, r *Reply) {
+				reply, _ := r.Message.(*nornv1.RenewReply)
+				if len(reply.GetResults()) != len(idx) {
+					undecided(now, idx)
+					return
+				}
+				items := make(map[*renewing][]session.Renewal)
+				var order []*renewing
+				for k, i := range idx {
+					of := claims[i].of
+					if items[of] == nil {
+						order = append(order, of)
+					}
+					items[of] = append(items[of], renewal(claims[i].claim, reply.GetResults()[k]))
+				}
+				for _, of := range order {
+					a.renewed(now, of, items[of])
+				}
+			})
+		}
+	}
+	undecided(now, rest)
+}
+
+// renewal is what became of one claim; with neither lease nor cause it is undecided.
+func renewal(c session.Claim, r *nornv1.RenewResult) session.Renewal {
+	out := session.Renewal{Claim: c}
+	switch kind := r.GetError().GetKind(); {
+	case r.GetError() == nil:
+		out.Lease = proto.Seconds(r.GetLeaseSeconds())
+	case r.GetState() == nornv1.State_STATE_CANCELLED:
+		out.Lost = session.CauseCancelled
+	case kind == nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND:
+		out.Lost = session.CauseLost
+	}
+	return out
+}
+
+// renewed passes on what is known; no items stand for one claim that is undecided.
+func (a *workAsks) renewed(now clock.Time, of *renewing, items []session.Renewal) {
+	of.left -= max(1, len(items))
+	items = slices.DeleteFunc(items, func(r session.Renewal) bool { return r.Lease <= 0 && r.Lost == session.CauseNone })
+	a.s.d.Renewed(now, of.Instance, of.Association, of.Echo, items, of.left <= 0)
+}
+
+// ending is a claim that is being ended at its leader.
+type ending struct {
+	session.Settle
+	since int64 // mono ns
+	pause time.Duration
+}
+
+// settle ends claims.
+func (a *workAsks) settle(now clock.Time, all []session.Settle) {
+	list := make([]*ending, len(all))
+	for i := range all {
+		list[i] = &ending{Settle: all[i], since: now.Mono}
+	}
+	a.end(now, list)
+}
+
+// end asks for claims to be ended: completions of whoever keeps the tasks, the rest
+// of their leaders.
+func (a *workAsks) end(now clock.Time, list []*ending) {
+	for _, method := range []nornv1.Method{nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE} {
+		var some []*ending
+		for _, e := range list {
+			if methodOf(&e.Settle) == method {
+				some = append(some, e)
+			}
+		}
+		groups, rest := a.byLeader(len(some), func(i int) id.ID { return some[i].Claim.Task })
+		lists := [][]int{rest}
+		for _, to := range groups.order {
+			lists = append(lists, groups.of[to])
+		}
+		for _, idx := range lists {
+			for part := range slices.Chunk(idx, proto.MaxBatchTasks) {
+				a.endSome(now, method, pickEndings(some, part))
+			}
+		}
+	}
+}
+
+func pickEndings(all []*ending, idx []int) (some []*ending) {
+	for _, i := range idx {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// methodOf is by what a claim is ended.
+func methodOf(s *session.Settle) nornv1.Method {
+	switch {
+	case s.Why == session.WhyEnded && s.End.Kind == session.EndCompleted:
+		return nornv1.Method_METHOD_COMPLETE
+	case s.Why == session.WhyEnded && s.End.Kind == session.EndFailed, s.Why == session.WhyLost:
+		return nornv1.Method_METHOD_FAIL
+	}
+	return nornv1.Method_METHOD_RELEASE // also what was reported otherwise: if it was not, nobody runs it
+}
+
+// endSome asks for the ends of some claims in one request.
+func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending) {
+	var body gproto.Message
+	switch method {
+	case nornv1.Method_METHOD_COMPLETE:
+		m := &nornv1.CompleteRequest{}
+		for _, e := range some {
+			m.Completions = append(m.Completions, &nornv1.Completion{
+				Id: e.Claim.Task.Bytes(), Token: e.Claim.Token, Seq: e.End.Seq, AutoSeq: e.End.AutoSeq, Result: e.End.Result,
+			})
+		}
+		body = m
+	case nornv1.Method_METHOD_FAIL:
+		m := &nornv1.FailRequest{}
+		for _, e := range some {
+			m.Failures = append(m.Failures, a.failure(&e.Settle))
+		}
+		body = m
+	default:
+		m := &nornv1.ReleaseRequest{}
+		for _, e := range some {
+			m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: e.Claim.Task.Bytes(), Token: e.Claim.Token})
+		}
+		body = m
+	}
+	a.put(now, method, body, func(now clock.Time, r *Reply) {
+		reply, _ := r.Message.(*nornv1.WriteReply)
+		for i, e := range some {
+			o := refusedEnd(r.Err)
+			if r.Err == nil && len(reply.GetResults()) == len(some) {
+				o = outcomeOf(reply.GetResults()[i])
+			}
+			a.ended(now, e, o)
+		}
+	})
+}
+
+// lostMargin is added to what the handlers of a lost worker needed to end: they are
+// over by then by their worker's own clock, which cannot be asked any more.
+const lostMargin = 5 * time.Second
+
+// failure is the failure of a claim, by its worker's word or by its worker's loss.
+func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
+	f := &nornv1.Failure{Id: s.Claim.Task.Bytes(), Token: s.Claim.Token}
+	if s.Why == session.WhyLost {
+		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Stop + max(lostMargin, a.s.c.cfg.Buffer)).Seconds()
+		return f
+	}
+	f.Error, f.Uncounted, f.Discard = s.End.Error, s.End.Uncounted, s.End.Discard
+	if s.End.RetryAt != 0 {
+		f.RetryAt = timestamppb.New(time.Unix(0, s.End.RetryAt))
+	}
+	return f
+}
+
+// outcomeOf is what became of one end.
+func outcomeOf(r *nornv1.WriteResult) session.Outcome {
+	if r.GetError() == nil {
+		return session.Outcome{Done: true, State: r.GetState()}
+	}
+	o := refusedEnd(proto.FromProto(r.GetError()))
+	o.State = r.GetState()
+	return o
+}
+
+// refusedEnd tells an end that can never be written from one that is to be tried
+// again.
+func refusedEnd(err *proto.Error) session.Outcome {
+	if err == nil {
+		return session.Outcome{} // an answer that makes no sense
+	}
+	switch err.Kind {
+	case nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+		nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS, nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW:
+		return session.Outcome{Done: true, Lost: true}
+	}
+	return session.Outcome{}
+}
+
+// ended passes on what became of an end. One that its worker repeats is left to it.
+func (a *workAsks) ended(now clock.Time, e *ending, o session.Outcome) {
+	if e.Why == session.WhyEnded || e.Why == session.WhyNotRunning {
+		a.s.d.Settled(now, e.Instance, e.Claim, o)
+		return
+	}
+	if o.Done || now.Mono-e.since > int64(settleFor) || len(a.later) >= maxSettleLater {
+		return
+	}
+	e.pause = min(cmp.Or(2*e.pause, workPause), maxWorkPause)
+	a.after(now, e.pause, func(now clock.Time) { a.end(now, []*ending{e}) })
+}
+
+// dispatcherOf is the node that a worker is with, as the register has it.
+func (s *sessions) dispatcherOf(i session.Instance) (register.Member, bool) {
+	name, ok := s.names.of[i]
+	if !ok {
+		return register.Member{}, false
+	}
+	return s.names.cells[name].node, true
+}

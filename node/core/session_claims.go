@@ -1,0 +1,235 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/session"
+)
+
+// Work is news of the claims of workers, between leaders and dispatchers. All of it
+// is a hint that makes something happen sooner; leases do without.
+type Work struct{ Items []WorkItem }
+
+// WorkKind is what is said of the claims of a worker.
+type WorkKind uint8
+
+// Kinds of news.
+const (
+	WorkDoubt WorkKind = iota + 1 // the worker may hold them: its dispatcher is to ask it
+	WorkStop                      // they are to stop: its dispatcher is to tell it
+	WorkAsk                       // which ones has it? A leader answers with doubts
+)
+
+// WorkItem is news of one worker.
+type WorkItem struct {
+	Kind     WorkKind
+	Instance [16]byte
+	Claims   []WorkClaim
+	// Association, with a question: what was granted in it is left out.
+	Association uint64
+}
+
+// WorkClaim is a claim of a worker.
+type WorkClaim struct {
+	Task  id.ID
+	Token uint64
+	Lease time.Duration
+	Cause uint8 // of a stop: a session.Cause
+}
+
+func (*Work) peerMessage() {}
+
+// When a leader is asked what a worker that has turned to this node holds: soon, and
+// once more when a partition that had no leader may have one.
+const (
+	lookSoon  = 50 * time.Millisecond
+	lookAgain = 10 * time.Second
+)
+
+// holdings knows what the cluster takes for held by workers. A session learns from
+// its worker what that runs; what the worker does not know of, because the dispatcher
+// before has died with it on its lips, only leaders know.
+type holdings struct {
+	s     *sessions
+	looks map[session.Instance]*lookup
+	at    int64 // mono ns of the next look
+	ends  []endOf
+}
+
+// lookup is a worker whose claims leaders are to be asked for.
+type lookup struct {
+	association uint64
+	at          int64
+	again       bool
+}
+
+// endOf is a claim that has ended without its worker's doing.
+type endOf struct {
+	claim    session.Claim
+	instance session.Instance
+}
+
+func (h *holdings) begin(s *sessions) {
+	h.s, h.at, h.looks = s, clock.Never, make(map[session.Instance]*lookup)
+}
+
+// look has leaders asked about a worker that is new to this node.
+func (h *holdings) look(now clock.Time, i session.Instance, association uint64) {
+	l := h.looks[i]
+	if l != nil && l.association == association {
+		return // its name was renewed
+	}
+	h.looks[i] = &lookup{association: association, at: now.Mono + int64(lookSoon), again: true}
+	h.at = min(h.at, h.looks[i].at)
+}
+
+// work asks what is due, and passes on what has ended.
+func (h *holdings) work(now clock.Time) {
+	h.stop(now)
+	if now.Mono < h.at {
+		return
+	}
+	h.at = clock.Never
+	m := &Work{}
+	for _, i := range slices.SortedFunc(maps.Keys(h.looks), compareInstances) {
+		l := h.looks[i]
+		switch {
+		case !h.s.d.Knows(i):
+			delete(h.looks, i)
+			continue
+		case l.at == clock.Never:
+			continue
+		case now.Mono >= l.at:
+			m.Items = append(m.Items, WorkItem{Kind: WorkAsk, Instance: i, Association: l.association})
+			if l.at = clock.Never; l.again {
+				l.at, l.again = now.Mono+int64(lookAgain), false
+			}
+		}
+		h.at = min(h.at, l.at)
+	}
+	if len(m.Items) == 0 {
+		return
+	}
+	h.take(now, h.s.c.cfg.Self, m)
+	for _, to := range h.s.c.seeks.leaders() {
+		h.send(to, m.Items)
+	}
+}
+
+func (h *holdings) send(to register.Member, items []WorkItem) {
+	h.s.c.ready.Send = append(h.s.c.ready.Send, Send{To: to, Message: &Work{Items: items}})
+}
+
+// take takes news from a node.
+func (h *holdings) take(now clock.Time, from register.Member, m *Work) {
+	asked := make(map[session.Instance]uint64)
+	for i := range m.Items {
+		x := &m.Items[i]
+		switch x.Kind {
+		case WorkAsk:
+			asked[x.Instance] = x.Association
+		case WorkDoubt:
+			var all []session.Question
+			for _, c := range x.Claims {
+				all = append(all, session.Question{Claim: session.Claim{Task: c.Task, Token: c.Token}, Lease: c.Lease})
+			}
+			h.s.d.Doubt(now, x.Instance, all)
+		case WorkStop:
+			for _, c := range x.Claims {
+				h.s.d.Cancel(now, x.Instance, session.Claim{Task: c.Task, Token: c.Token}, session.Cause(c.Cause))
+			}
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	items := h.heldBy(asked)
+	switch {
+	case len(items) == 0:
+	case from == h.s.c.cfg.Self:
+		h.take(now, from, &Work{Items: items})
+	default:
+		h.send(from, items)
+	}
+}
+
+// heldBy lists what workers hold of the partitions led here, but for what they were
+// granted in the associations named: their dispatcher knows of that, or is about to.
+// It looks at every claim here, for all of the workers at once.
+func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []WorkItem) {
+	held := make(map[session.Instance][]WorkClaim)
+	for _, v := range h.s.c.vnodes {
+		if v.Leading() == 0 {
+			continue
+		}
+		v.Held(func(task id.ID, r *claim.Record) {
+			if association, ok := asked[r.Session]; ok && r.Request>>32 != association {
+				held[r.Session] = append(held[r.Session], WorkClaim{Task: task, Token: r.Token, Lease: r.Lease})
+			}
+		})
+	}
+	for _, i := range slices.SortedFunc(maps.Keys(held), compareInstances) {
+		slices.SortFunc(held[i], func(a, b WorkClaim) int { return a.Task.Compare(b.Task) })
+		items = append(items, WorkItem{Kind: WorkDoubt, Instance: i, Claims: held[i]})
+	}
+	return items
+}
+
+// ended hears from a vnode that a claim has ended.
+func (h *holdings) ended(task id.ID, r *claim.Record) {
+	if _, worker := h.s.names.of[r.Session]; worker && r.Outcome == claim.Ended && h.s.c.vnode(task).Leading() != 0 {
+		h.ends = append(h.ends, endOf{session.Claim{Task: task, Token: r.Token}, r.Session})
+	}
+}
+
+// stop has workers told of claims that were ended by others: at once, not when they
+// renew next.
+func (h *holdings) stop(now clock.Time) {
+	ends := h.ends
+	h.ends = nil
+	for _, e := range ends {
+		cause := session.CauseLost
+		if (settling{h.s.c}).stateOf(e.claim.Task) == nornv1.State_STATE_CANCELLED {
+			cause = session.CauseCancelled
+		}
+		if h.s.d.Cancel(now, e.instance, e.claim, cause) {
+			continue
+		}
+		if to, ok := h.s.dispatcherOf(e.instance); ok && to != h.s.c.cfg.Self {
+			h.send(to, []WorkItem{{Kind: WorkStop, Instance: e.instance, Claims: []WorkClaim{{Task: e.claim.Task, Token: e.claim.Token, Cause: uint8(cause)}}}})
+		}
+	}
+}
+
+// handOver passes claims on whose workers have turned to other nodes.
+func (h *holdings) handOver(now clock.Time, all []session.Doubt) {
+	for _, x := range all {
+		to, ok := h.s.dispatcherOf(x.Instance)
+		switch {
+		case !ok: // their leases decide
+		case to == h.s.c.cfg.Self:
+			h.s.d.Doubt(now, x.Instance, x.Claims)
+		default:
+			item := WorkItem{Kind: WorkDoubt, Instance: x.Instance}
+			for _, q := range x.Claims {
+				item.Claims = append(item.Claims, WorkClaim{Task: q.Claim.Task, Token: q.Claim.Token, Lease: q.Lease})
+			}
+			h.send(to, []WorkItem{item})
+		}
+	}
+}
+
+// next is when there is something to do, mono ns.
+func (h *holdings) next() int64 {
+	if len(h.ends) > 0 {
+		return 0
+	}
+	return h.at
+}

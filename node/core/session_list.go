@@ -1,0 +1,144 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/session"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// workers are sessions as operators see them.
+type workers struct{ *sessions }
+
+// list answers with the sessions of all nodes in reach.
+func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
+	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
+	for _, i := range w.d.Sessions(now) {
+		if len(m.GetNames()) == 0 || slices.Contains(m.GetNames(), i.Identity.Name) {
+			own.Workers = append(own.Workers, w.wire(&i))
+		}
+	}
+	if r.routed {
+		w.c.reply(r.From, own)
+		return
+	}
+	to := w.c.routes.others()
+	if len(to) == 0 {
+		w.c.reply(r.From, sorted(own))
+		return
+	}
+	routes := w.c.routes
+	if len(routes.byTime) >= maxGathers {
+		w.c.refuse(r.From, crowded())
+		return
+	}
+	g := routes.gather(now, r, &workerLists{own}, statusTimeout-forwardTimeout)
+	for _, m2 := range to {
+		routes.forward(now, g, m2, nil, m, nil)
+	}
+	routes.finish(g)
+}
+
+// set drains or kills a worker, wherever its session is.
+func (w workers) set(now clock.Time, r *Request, m *nornv1.SetWorkerRequest) {
+	if err := proto.CheckSetWorker(m); err != nil {
+		w.c.refuse(r.From, err)
+		return
+	}
+	instance, node, ok := w.names.holder(m.GetName())
+	if len(m.GetInstance()) > 0 {
+		instance = session.Instance(m.GetInstance())
+		if at, held := w.dispatcherOf(instance); held {
+			node, ok = at, true
+		}
+	}
+	if i, here := w.d.Info(now, instance); here && i.Identity.Name == m.GetName() {
+		w.act(now, r, m, instance)
+		return
+	}
+	if !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
+		w.c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "no worker %s has a session now; `norn worker list` shows those that have", m.GetName()))
+		return
+	}
+	body := gproto.CloneOf(m)
+	body.Instance = instance[:]
+	g := w.c.routes.gather(now, r, &whole{}, 0)
+	w.c.routes.forward(now, g, node, nil, body, nil)
+	w.c.routes.finish(g)
+}
+
+// act tells a worker of this node what an operator wants.
+func (w workers) act(now clock.Time, r *Request, m *nornv1.SetWorkerRequest, instance session.Instance) {
+	if m.GetAction() == nornv1.WorkerAction_WORKER_ACTION_KILL {
+		w.d.Kill(now, instance, cmp.Or(m.GetReason(), "an operator has stopped it"))
+	} else {
+		w.d.Drain(now, instance)
+	}
+	i, _ := w.d.Info(now, instance)
+	w.c.reply(r.From, &nornv1.WorkersReply{
+		Workers: []*nornv1.Worker{w.wire(&i)}, Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash},
+	})
+}
+
+// wire is a session as clients see it.
+func (w workers) wire(i *session.Info) *nornv1.Worker {
+	out := &nornv1.Worker{
+		Name: i.Identity.Name, Instance: slices.Clone(i.Identity.Instance[:]), Machine: i.Identity.Machine, Lock: i.Identity.Lock, Node: w.c.cfg.Self.Node,
+		State: nornv1.SessionState(i.State) + 1, Named: i.Named, Draining: i.Draining, Refused: nornv1.SessionRefusal(i.Refused),
+		Slots: uint32(i.Capacity.Slots), Prefetch: uint32(i.Capacity.Prefetch), Unsure: uint32(i.Unsure), SilentSeconds: i.Silent.Seconds(),
+		Set: &nornv1.SessionSet{Version: i.Set.Version, Hash: i.Set.Hash}, Association: i.Association,
+	}
+	if i.Identity.Started != 0 {
+		out.StartedAt = timestamppb.New(time.Unix(0, i.Identity.Started))
+	}
+	for _, q := range i.Capacity.Queues {
+		out.Queues = append(out.Queues, &nornv1.SessionQueue{Queue: q.Queue, Slots: uint32(q.Slots), Weight: uint32(q.Weight)})
+	}
+	for _, c := range i.Running {
+		out.Running = append(out.Running, &nornv1.WorkerClaim{Id: c.Task.String(), Token: c.Token})
+	}
+	return out
+}
+
+// workerLists joins the sessions of several nodes.
+type workerLists struct{ whole *nornv1.WorkersReply }
+
+func (l *workerLists) take(_ []int, m gproto.Message) {
+	part, ok := m.(*nornv1.WorkersReply)
+	if !ok {
+		return
+	}
+	l.whole.Workers = append(l.whole.Workers, part.GetWorkers()...)
+	if part.GetSet().GetVersion() > l.whole.GetSet().GetVersion() {
+		l.whole.Set = part.GetSet()
+	}
+}
+
+// fail: what a node that is away knows is found by others in its time.
+func (l *workerLists) fail([]int, *proto.Error) {}
+
+func (l *workerLists) answer() (gproto.Message, *proto.Error) { return sorted(l.whole), nil }
+
+// sorted orders workers by name and instance. Of several sessions of one instance
+// that of the newest association counts: the others have not heard of it yet.
+func sorted(r *nornv1.WorkersReply) *nornv1.WorkersReply {
+	slices.SortFunc(r.Workers, func(a, b *nornv1.Worker) int {
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), slices.Compare(a.GetInstance(), b.GetInstance()), cmp.Compare(b.GetAssociation(), a.GetAssociation()))
+	})
+	r.Workers = slices.CompactFunc(r.Workers, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
+	return r
+}
+
+// others are the other nodes that are up.
+func (r *routes) others() []register.Member {
+	return slices.SortedFunc(maps.Keys(r.alive), register.Member.Compare)
+}

@@ -1,0 +1,346 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/session"
+)
+
+// hand is a worker of a trio: the machine of the other side, on a stream of its own.
+type hand struct {
+	r       *trio
+	m       *session.Worker
+	self    session.Identity
+	node    int
+	conn    uint64
+	open    []Origin
+	running map[session.Claim]*nornv1.Grant
+	starts  []session.Claim // in order
+	stops   []session.Stop
+	acks    []session.StatusAck
+	deaf    func(session.Message) bool // it does not get these
+	gone    bool                       // it does nothing any more
+}
+
+// newHand makes a worker that is with a node.
+func (r *trio) newHand(name string, node, slots int, more ...func(*session.WorkerConfig)) *hand {
+	r.t.Helper()
+	r.next++
+	h := &hand{r: r, node: node, running: make(map[session.Claim]*nornv1.Grant)}
+	h.self = session.Identity{Name: name, Instance: session.Instance{byte(r.next), 1}, Machine: "m", Started: r.now.Wall}
+	cfg := session.WorkerConfig{Identity: h.self, Capacity: session.Capacity{Slots: slots, Queues: []session.QueueSlots{{Queue: "q"}}}, Stop: time.Second}
+	for _, f := range more {
+		f(&cfg)
+	}
+	var err error
+	h.m, err = session.NewWorker(cfg)
+	r.check(err)
+	h.turn(node)
+	return h
+}
+
+// turn has the worker turn to a node.
+func (h *hand) turn(node int) {
+	h.r.next++
+	h.node, h.conn, h.open = node, 1000+h.r.next, nil
+	h.m.Turn(h.r.now)
+	h.work()
+}
+
+// work exchanges frames with the node, as far as it answers.
+func (h *hand) work() {
+	h.r.t.Helper()
+	for range 100 {
+		if !h.exchange() {
+			return
+		}
+	}
+	h.r.t.Fatal("the worker never comes to rest")
+}
+
+// exchange sends what the worker has to say and takes what has come.
+func (h *hand) exchange() (more bool) {
+	r := h.r
+	if h.gone {
+		return false
+	}
+	h.m.Tick(r.now)
+	ready := h.m.Ready()
+	for _, s := range ready.Stop {
+		h.stops = append(h.stops, s)
+	}
+	for _, s := range ready.Start {
+		more = true
+		if s.Check > 0 {
+			h.m.CheckPassed(r.now, s.Check)
+			continue
+		}
+		h.running[s.Claim], h.starts = s.Grant, append(h.starts, s.Claim)
+	}
+	h.acks = append(h.acks, ready.Acked...)
+	p := r.peers[h.node]
+	if p.down {
+		return more
+	}
+	if len(ready.Send) > 0 || len(h.open) == 0 {
+		r.next++
+		from := Origin{Conn: h.conn, Request: r.next}
+		h.open = append(h.open, from)
+		body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(r.now), ready.Send, 5*time.Minute)
+		r.check(p.core.Step(r.now, &Request{From: from, Body: body, Received: r.now.Mono}))
+		r.turn(h.node)
+		r.settle()
+	}
+	h.open = slices.DeleteFunc(h.open, func(from Origin) bool {
+		reply, ok := p.replies[from]
+		if !ok {
+			return false
+		}
+		more = true
+		if reply.Err != nil {
+			r.t.Fatalf("the node refuses: %v", reply.Err)
+		}
+		all, err := session.UnbundleReply(h.self.Instance, reply.Message.(*nornv1.SessionReply))
+		r.check(err)
+		for _, m := range all {
+			if h.deaf == nil || !h.deaf(m) {
+				h.m.Step(r.now, m)
+			}
+		}
+		return true
+	})
+	return more
+}
+
+// end reports the end of a task.
+func (h *hand) end(c session.Claim, kind session.EndKind) {
+	h.r.t.Helper()
+	if !h.m.Ended(h.r.now, c, session.End{Kind: kind, AutoSeq: true}) {
+		h.r.t.Fatalf("%v does not run", c)
+	}
+	delete(h.running, c)
+	h.work()
+}
+
+// days lets time pass in steps until something is so.
+func (r *trio) days(most, step time.Duration, so func() bool, hands ...*hand) time.Duration {
+	r.t.Helper()
+	for began := r.now; ; {
+		for _, h := range hands {
+			h.work()
+		}
+		if so() {
+			return time.Duration(r.now.Mono - began.Mono)
+		}
+		if r.now.Mono-began.Mono > int64(most) {
+			r.t.Fatalf("it is not so after %v", most)
+		}
+		r.live(step, step, nothing)
+	}
+}
+
+// workers lists the sessions.
+func (r *trio) workers(i int) []*nornv1.Worker {
+	r.t.Helper()
+	return ask[*nornv1.WorkersReply](r, i, &nornv1.WorkersRequest{}).GetWorkers()
+}
+
+// TestSessionThroughNodes: a worker is handed tasks that other nodes lead, holds them
+// while its node dies, goes on with another one that knows of them, and completes
+// them there. Nothing runs twice.
+func TestSessionThroughNodes(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 3)
+	r.stock(1, 2)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 2 }, h)
+	if all := r.workers(2); len(all) != 1 || all[0].GetNode() != "n1" || len(all[0].GetRunning()) != 2 || all[0].GetState() != nornv1.SessionState_SESSION_STATE_HEALTHY {
+		t.Fatalf("the workers are %v", all)
+	}
+	first := slices.Clone(h.starts)
+	r.kill(0)
+	r.tell()
+	h.turn(1)
+	r.elect()
+	r.stock(2, 1)
+	took := r.days(20*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 3 }, h)
+	t.Logf("a new task came %v after the death", took)
+	if all := r.workers(2); len(all) != 1 || all[0].GetNode() != "n2" || len(all[0].GetRunning()) != 3 || all[0].GetUnsure() != 0 {
+		t.Errorf("the workers are %v", all)
+	}
+	for _, c := range first {
+		h.end(c, session.EndCompleted)
+	}
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.acks) == 2 }, h)
+	for _, c := range first {
+		if s := r.stateOf(1, c.Task); s != nornv1.State_STATE_COMPLETED {
+			t.Errorf("task %v is %v", c, s)
+		}
+	}
+	if len(h.starts) != 3 || len(h.stops) != 0 {
+		t.Errorf("%d starts, stops %v", len(h.starts), h.stops)
+	}
+}
+
+// TestSessionLostPush: a task that was granted and never reached the worker, because
+// its node died with it, runs as soon as the next node has asked, not after its lease.
+func TestSessionLostPush(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+	h.deaf = func(m session.Message) bool {
+		t, push := m.Body.(*session.RunTask)
+		return push && t.Check == 0
+	}
+	task := r.stock(1, 1)[0]
+	r.live(100*time.Millisecond, 50*time.Millisecond, nothing)
+	h.exchange()
+	if s := r.stateOf(1, task); s != nornv1.State_STATE_CLAIMED {
+		t.Fatalf("the task is %v", s)
+	}
+	r.kill(0)
+	r.tell()
+	h.deaf = nil
+	h.turn(1)
+	r.elect()
+	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	if t.Logf("it ran %v after the elections", took); took > 5*time.Second {
+		t.Errorf("it ran after %v", took)
+	}
+	if len(h.starts) != 1 || h.starts[0].Task != task {
+		t.Errorf("started %v", h.starts)
+	}
+}
+
+// TestSessionHandOver: a worker that turns to another node while both live goes on
+// there; what the first node pushed last and the worker never saw is settled between
+// the two at once.
+func TestSessionHandOver(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 2)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	h.deaf = func(m session.Message) bool {
+		t, push := m.Body.(*session.RunTask)
+		return push && t.Check == 0
+	}
+	r.stock(2, 1)
+	r.live(100*time.Millisecond, 50*time.Millisecond, nothing)
+	h.exchange()
+	h.deaf = nil
+	r.check(r.peers[0].core.Step(r.now, Gone{Conn: h.conn}))
+	r.turn(0)
+	h.turn(1)
+	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 2 }, h)
+	if t.Logf("both run %v after the hand-over", took); took > 3*time.Second {
+		t.Errorf("both run after %v", took)
+	}
+	if len(h.starts) != 2 {
+		t.Errorf("started %v", h.starts)
+	}
+}
+
+// TestSessionOneName: a name has one holder in the cluster, whichever nodes its
+// claimants are with, until that one has left or is lost.
+func TestSessionOneName(t *testing.T) {
+	r := newTrio(t)
+	a := r.newHand("w", 0, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return a.m.Info().State == session.Healthy }, a)
+	b := r.newHand("w", 1, 1)
+	r.stock(2, 1)
+	r.days(10*time.Second, 200*time.Millisecond, func() bool { return len(a.running) == 1 }, a, b)
+	r.days(20*time.Second, 500*time.Millisecond, func() bool { return b.m.Info().Refused == session.RefusedName }, a, b)
+	if b.m.Info().Joined || len(b.running) > 0 {
+		t.Errorf("two have the name: %+v", b.m.Info())
+	}
+	a.end(a.starts[0], session.EndCompleted)
+	a.m.Drain(r.now)
+	r.days(10*time.Second, 500*time.Millisecond, func() bool { return a.m.Info().Left }, a, b)
+	r.days(10*time.Second, 500*time.Millisecond, func() bool { return b.m.Info().State == session.Healthy }, a, b)
+}
+
+// TestSessionLost: the tasks of a worker that is silent for too long fail, which is
+// kept, and are put off for at least the time that its handlers had to stop and the
+// margin; a completion that arrives all the same counts. Its name is free, and a ghost
+// that returns is told to die.
+func TestSessionLost(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 2, func(c *session.WorkerConfig) { c.Capacity.Lease = time.Hour })
+	tasks := r.stock(1, 2)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 2 }, h)
+	h.gone = true
+	took := r.days(2*time.Minute, 500*time.Millisecond, func() bool { return r.stateOf(1, tasks[0]) == nornv1.State_STATE_SCHEDULED })
+	t.Logf("lost after %v", took)
+	got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: tasks[0].Bytes()}).Task
+	if wait := got.GetNotBefore().AsTime().UnixNano() - r.now.Wall; wait < int64(time.Second+lostMargin-time.Second) || got.GetAttempts() != 1 || got.GetClaims()[0].GetOutcome() != nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED {
+		t.Errorf("it runs again in %v: %v", time.Duration(wait), got)
+	}
+	// Every node of it may crash: it is kept.
+	for i := range r.peers {
+		r.kill(i)
+	}
+	for i := range r.peers {
+		r.open(i)
+	}
+	r.elect()
+	if s := r.stateOf(1, tasks[0]); s != nornv1.State_STATE_SCHEDULED {
+		t.Errorf("after a crash it is %v", s)
+	}
+	// The ghost has finished one of them.
+	h.gone = false
+	h.turn(2)
+	if h.m.Info().State != session.MustDie {
+		t.Errorf("the ghost is %+v", h.m.Info())
+	}
+	h.end(h.starts[0], session.EndCompleted)
+	r.days(10*time.Second, 500*time.Millisecond, func() bool { return r.stateOf(0, h.starts[0].Task) == nornv1.State_STATE_COMPLETED }, h)
+	h.end(h.starts[1], session.EndFailed)
+	r.days(10*time.Second, 500*time.Millisecond, func() bool { return h.m.Info().Left }, h)
+	if len(h.acks) != 2 || h.acks[0].Lost || h.acks[1].State != nornv1.State_STATE_SCHEDULED {
+		t.Errorf("acknowledged %+v", h.acks)
+	}
+	next := r.newHand("w", 2, 1)
+	r.days(10*time.Second, 500*time.Millisecond, func() bool { return next.m.Info().Joined }, next)
+}
+
+// TestSessionCancelled: the worker of a task that somebody cancels through any node
+// hears of it at once.
+func TestSessionCancelled(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1, func(c *session.WorkerConfig) { c.Capacity.Lease = time.Hour })
+	task := r.stock(1, 1)[0]
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	r.send((r.leader(r.part(task))+1)%3, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	took := r.days(10*time.Second, 10*time.Millisecond, func() bool { return len(h.stops) == 1 }, h)
+	if h.stops[0].Cause != session.CauseCancelled || took > 200*time.Millisecond {
+		t.Errorf("%+v after %v", h.stops[0], took)
+	}
+}
+
+// TestSessionDies: an operator's word reaches a worker through any node, and a drained
+// one keeps what it runs.
+func TestSessionDies(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	r.tell()
+	if got := ask[*nornv1.WorkersReply](r, 2, &nornv1.SetWorkerRequest{Name: "w", Action: nornv1.WorkerAction_WORKER_ACTION_DRAIN}).GetWorkers(); len(got) != 1 || !got[0].GetDraining() {
+		t.Errorf("drained: %v", got)
+	}
+	r.days(time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Draining && len(h.stops) == 0 }, h)
+	ask[*nornv1.WorkersReply](r, 1, &nornv1.SetWorkerRequest{Name: "w", Action: nornv1.WorkerAction_WORKER_ACTION_KILL, Reason: "old"})
+	r.days(time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Final && len(h.stops) == 1 }, h)
+	h.end(h.starts[0], session.EndReleased)
+	r.days(time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Left }, h)
+	if all := r.workers(1); len(all) != 0 {
+		t.Errorf("the workers are %v", all)
+	}
+}
+
+func (r *trio) part(task id.ID) ring.Partition { return ring.Of(task, partitions) }
