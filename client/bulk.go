@@ -65,7 +65,7 @@ func (c *Client) RetryWhere(ctx context.Context, f Filter, o BulkOptions) (Bulk,
 // what that leads to.
 func (c *Client) bulk(ctx context.Context, f Filter, o BulkOptions, do func([]id.ID) ([]Result, error), reached func(nornv1.State) bool) (Bulk, error) {
 	var b Bulk
-	if err := c.boundBulk(ctx, &f); err != nil {
+	if err := boundBulk(ctx, c, &f); err != nil {
 		return b, err
 	}
 	f.IDsOnly, f.PageSize = true, proto.MaxListPage
@@ -108,7 +108,7 @@ func (c *Client) bulk(ctx context.Context, f Filter, o BulkOptions, do func([]id
 // the one who cancels could run after each other for ever. The time is the
 // server's, and the nodes' clocks may differ by eta, so that nothing is missed
 // that was enqueued before.
-func (c *Client) boundBulk(ctx context.Context, f *Filter) error {
+func boundBulk(ctx context.Context, c *Client, f *Filter) error {
 	var m nornv1.PingReply
 	if err := c.read(ctx, "list", nornv1.Method_METHOD_PING, 0, &nornv1.Ping{}, &m); err != nil {
 		return err
