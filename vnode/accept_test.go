@@ -355,3 +355,19 @@ func TestNoLeaderGrantsSuch(t *testing.T) {
 	}
 	r.is(task, crdt.StateReady)
 }
+
+// TestAFailureOfATaskThatIsNotHereYet: a leader may have a claim from a vote and
+// not the enqueue. The worker's word counts all the same.
+func TestAFailureOfATaskThatIsNotHereYet(t *testing.T) {
+	r := follower(t)
+	task := r.ids.Next(r.now.Wall)
+	r.acceptRecord(task, r.record(token1), Lacking)
+	r.v.Lead(token1>>32 + 1)
+	if state, again, err := r.v.Fail(r.tx, task, Failure{Token: token1, Error: "x", Counted: true}, r.now); err != nil || again || state.Finished() {
+		t.Fatalf("%v, again %v, %v", state, again, err)
+	}
+	spec := crdt.Enqueued{Queue: "q", Retry: crdt.Retry{MaxAttempts: 3}}
+	r.merge(spec.Fact(task))
+	r.is(task, crdt.StateReady, claim.Failed)
+	r.audit()
+}

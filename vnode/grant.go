@@ -115,7 +115,8 @@ type Failure struct {
 
 // Fail ends the claim with a failure and lets the retry policy decide what
 // comes next. A repeated call changes nothing. It returns claim.ErrLost when
-// the token holds no claim.
+// the token holds no claim. Of a task whose enqueue has not come here yet the
+// policy is not known: it may be tried again at once, and never ends with this.
 func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.State, bool, error) {
 	arrive(v, now)
 	entry, _, err := v.claims.Current(task, f.Token, now)
@@ -138,8 +139,8 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 		attempts++
 	}
 	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted}
-	dead := f.Discard || f.Counted && attempts >= entry.Brief.MaxAttempts
-	if !dead && f.RetryAt == 0 {
+	dead := f.Discard || f.Counted && entry.Known() && attempts >= entry.Brief.MaxAttempts
+	if !dead && f.RetryAt == 0 && entry.Known() {
 		t, err := LoadTask(tx, v.Partition, task)
 		if err != nil {
 			return 0, false, err

@@ -22,7 +22,11 @@ type fleet struct {
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
 
-	forming bool // the cluster is not whole for the first time yet
+	forming bool  // the cluster is not whole for the first time yet
+	stormy  bool  // messages between nodes get lost
+	whole   int64 // when it was, true time
+	before  Stats // what had happened when the storm began
+	stable  bool  // no leader changed in the lull before it
 
 	witness *witness // nil: disks get lost
 }
@@ -73,10 +77,14 @@ func runCluster(seed uint64, m Many) *Result {
 	s.after(2*time.Second, s.people)
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
-		f.forming = false
-		s.note("the storm begins")
-		nemesis{f}.trouble()
-		s.after(s.plan.storm, nemesis{f}.heal)
+		f.forming, f.whole = false, s.now
+		leaders := s.stats[Leaders]
+		s.after(lull, func() {
+			f.stormy, f.before, f.stable = true, s.stats, s.stats[Leaders] == leaders
+			s.note("the storm begins")
+			nemesis{f}.trouble()
+			s.after(s.plan.storm, nemesis{f}.heal)
+		})
 	})
 	s.run()
 	r := s.result(seed)

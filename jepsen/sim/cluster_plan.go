@@ -53,7 +53,7 @@ func (c *clusterPlan) patience() time.Duration {
 func (w *world) drawCluster() plan {
 	p := w.draw()
 	p.partitions = pick(w, []int{4, 8, 16})
-	p.tasks, p.producers, p.workers, p.readers, p.admins = 250+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 2, 1
+	p.tasks, p.producers, p.workers, p.readers, p.admins = 300+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 3, 1
 	p.work.think = pick(w, []time.Duration{60 * time.Millisecond, 150 * time.Millisecond})
 	p.work.settings = false
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
@@ -65,6 +65,11 @@ func (w *world) drawCluster() plan {
 	// another one that its node has to give up what it leads.
 	kept := int64(p.eta) / 8 * 1_000_000 / 2 / int64(10*time.Minute)
 	p.clock = clockPlan{drift: min(p.clock.drift, kept)}
+	if w.chance(0.3) {
+		p.clock.set = 10 * time.Second
+	}
+	// Some claims have to run out in every run.
+	p.work.lazy, p.work.dies = max(p.work.lazy, 0.1), max(p.work.dies, 0.02)
 	p.disk.full = 0
 	p.net.delay = pick(w, []time.Duration{200 * time.Microsecond, 2 * time.Millisecond, 10 * time.Millisecond})
 	p.disk.sync = pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond, 30 * time.Millisecond})
@@ -104,7 +109,7 @@ func (s *sim) fierce() {
 	p.tasks, p.workers, p.readers = 300, 5, 1
 	p.net.delay = pick(&s.world, []time.Duration{time.Millisecond, 10 * time.Millisecond})
 	p.crash = crashPlan{every: 4 * time.Second, down: pick(&s.world, []time.Duration{500 * time.Millisecond, 4 * time.Second}), steps: s.chance(0.5), drained: 0.1}
-	p.work.keyed, p.work.dies, p.work.fails = 0, 0.05, 0.1
+	p.work.keyed, p.work.dies, p.work.fails, p.clock.set = 0, 0.05, 0.1, 0
 	if p.collect = 0; s.chance(0.5) {
 		p.collect, p.retention, p.deadRetention = 200*time.Millisecond, 3*time.Second, 3*time.Second
 	}

@@ -15,12 +15,8 @@ const maxNodes = 9
 func (f nemesis) change() {
 	s := f.s
 	switch k := s.rnd.IntN(3); {
-	case k == 0 && len(f.nodes) < maxNodes:
-		n := f.add()
-		s.plan.cluster.nodes++
-		s.stats[Added]++
-		f.watch(n)
-		f.join(n)
+	case k == 0:
+		f.grow()
 	case k == 1 && len(f.members()) > 3:
 		f.leave(pick(&s.world, f.members()))
 	case k == 2 && len(f.members()) > 3:
@@ -37,6 +33,18 @@ func (f nemesis) change() {
 			}
 		}
 	}
+}
+
+// grow has one more node join.
+func (f nemesis) grow() {
+	if len(f.nodes) >= maxNodes || f.s.healing {
+		return
+	}
+	n := f.add()
+	f.s.plan.cluster.nodes++
+	f.s.stats[Added]++
+	f.watch(n)
+	f.join(n)
 }
 
 // leave has a node leave; when it is out it is stopped.

@@ -22,6 +22,8 @@
 // them older or rotten, leave and are removed. In the end the cluster has to
 // come to rest: full cohorts, equal replicas, every acknowledged task on all of
 // them, nobody else with data, the same answers everywhere. Claims are exclusive
-// all the time, whoever leads (check.Options.Elected). A
-// run without a repair, a movement and a crash does not count.
+// all the time, whoever leads (check.Options.Elected), and the whole history is
+// judged once more by a check.Ledger, with the order of grants in the lull before
+// the storm. A run without an election, an expiry, a renewal, a repair, a
+// movement and a crash is invalid: it counts as neither passed nor failed.
 package sim

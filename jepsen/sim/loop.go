@@ -84,6 +84,7 @@ func (n *node) perform(ready *core.Ready) {
 	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends)+len(r.commit) > 0 {
 		n.waiting = append(n.waiting, r)
 	}
+	n.spin(r.dirty, ready)
 	looking{n}.look(r, ready)
 	n.sync()
 	n.wakeAt(min(n.clock.whenWall(ready.WakeWall), n.clock.whenMono(ready.WakeMono)))
@@ -111,6 +112,23 @@ func (n *node) letGo(r *round, ready *core.Ready) bool {
 		}
 	}
 	return false
+}
+
+// maxSpins is how often in a row a loop may go on at once with nothing to do.
+const maxSpins = 1000
+
+// spin looks for a loop that goes round and round: on a real machine it burns a
+// processor.
+func (n *node) spin(dirty bool, ready *core.Ready) {
+	now := n.clock.time(n.s.now)
+	idle := !dirty && len(ready.Replies)+len(ready.Reads)+len(ready.Archives)+len(ready.Send)+len(ready.Commit)+len(ready.Early)+len(ready.Register) == 0
+	if !idle || ready.WakeMono > now.Mono && ready.WakeWall > now.Wall {
+		n.spins = 0
+		return
+	}
+	if n.spins++; n.spins > maxSpins {
+		n.s.violation("wake-up", "%sthe loop has gone round %d times with nothing to do", n, n.spins)
+	}
 }
 
 // wakeAt makes the loop look around at a true time, a little late at times.

@@ -31,8 +31,10 @@ type Many struct {
 type Total struct {
 	Sum   Stats
 	Seeds uint64 // that ran
-	// Calm are those in which too little happened for them to count.
+	// Calm are those in which too little happened for them to count: they are not
+	// passed, but invalid. Why says how often what was missing.
 	Calm    uint64
+	Why     map[string]int
 	Virtual time.Duration // of all together
 	Nodes   uint64        // of all together
 	// Failed is the failure with the lowest seed among those found, or nil.
@@ -84,8 +86,12 @@ func (t *Total) add(r *Result) {
 	t.Sum.Add(&r.Stats)
 	t.Virtual += r.Virtual
 	t.Nodes += uint64(r.Nodes)
-	if r.Calm != "" {
+	if r.Calm != "" && r.Violation == nil {
 		t.Calm++
+		if t.Why == nil {
+			t.Why = make(map[string]int)
+		}
+		t.Why[r.Calm]++
 	}
 	if r.Violation != nil && (t.Failed == nil || r.Seed < t.Failed.Seed) {
 		t.Failed = r

@@ -35,6 +35,7 @@ type node struct {
 	first, rest []any    // the inbox
 	turning     bool     // a turn of the loop is on its way
 	wake        int64    // true time at which the loop must look around
+	spins       int      // turns in a row with nothing to do, each at once
 	waiting     []*round // applied, for the next sync
 	flying      []*round // under the present sync
 	syncing     bool
@@ -86,7 +87,7 @@ func (n *node) start() {
 	n.clock.drift = s.drift()
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
 	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
-	n.turning, n.syncing, n.draining, n.wake, n.synced = false, false, false, never, 0
+	n.turning, n.syncing, n.draining, n.wake, n.synced, n.spins = false, false, false, never, 0, 0
 	if err := n.open(); err != nil {
 		if s.fleet != nil && (nemesis{s.fleet}).expected(n, err) {
 			return

@@ -30,7 +30,7 @@ func (p *producer) act() {
 	if p.stopped {
 		return
 	}
-	if s.serial >= s.plan.tasks {
+	if s.serial >= p.allowance() {
 		p.again()
 		p.after(s.about(3*s.plan.work.think), p.act)
 		return
@@ -45,7 +45,28 @@ func (p *producer) act() {
 	default:
 		p.batch()
 	}
-	p.after(s.about(s.plan.work.think), p.act)
+	p.after(s.about(p.pace()), p.act)
+}
+
+// allowance is how many tasks there may be by now: a cluster keeps most of them
+// for the storm.
+func (p *producer) allowance() int {
+	s := p.s
+	if s.fleet != nil && !s.fleet.stormy {
+		return s.plan.tasks / 3
+	}
+	return s.plan.tasks
+}
+
+// pace is the mean pause of a producer: the tasks of a cluster last for most of
+// its storm.
+func (p *producer) pace() time.Duration {
+	s := p.s
+	if s.fleet == nil || !s.fleet.stormy {
+		return s.plan.work.think
+	}
+	const perAct = 2 // tasks, about
+	return s.plan.storm * time.Duration(perAct*s.plan.producers) / time.Duration(s.plan.tasks)
 }
 
 // draw makes a task.
@@ -195,6 +216,7 @@ func (p *producer) keyed() {
 	// two replicas that do not know of each other's, both say yes.
 	if s.chance(0.7) || s.fleet != nil {
 		j.payload, j.priority, j.notBefore, j.attempts = []byte(j.key), 0, 0, 0
+		j.onFailure = 0
 	}
 	p.busy++
 	p.do(&nornv1.KeyRequest{Queue: j.queue, Key: j.key, WindowSeconds: j.window.Seconds()}, 3*time.Second, func(a *answer) {

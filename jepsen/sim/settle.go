@@ -23,6 +23,7 @@ const convergence = "convergence"
 // Times of a cluster that comes to rest.
 const (
 	lookEvery = 500 * time.Millisecond
+	lull      = 8 * time.Second  // between its being whole and the storm: all is well
 	restless  = 3 * time.Minute  // it must be whole by then
 	quietFor  = 20 * time.Second // and nothing may move for so long
 )
@@ -39,6 +40,7 @@ func (f ending) await(until int64) {
 		return
 	}
 	s.stopping = true
+	quietReaders(s.readers)
 	for _, w := range s.workers {
 		w.stopped = true
 	}
@@ -279,6 +281,7 @@ func (f ending) readTasks() {
 				if v := s.checker.Finish(); v != nil {
 					s.fail(v)
 				}
+				f.book()
 				s.ended = true
 			})
 			return
@@ -348,16 +351,4 @@ func names(members []register.Member) (all []string) {
 		all = append(all, m.Node)
 	}
 	return all
-}
-
-// calm tells what did not happen in a run that would have had to, for it to
-// prove anything.
-func (f *fleet) calm() string {
-	s := f.s
-	for _, want := range []Stat{Enqueues, Completions, Crashes, Moves, Repaired} {
-		if s.stats[want] == 0 {
-			return "no " + statNames[want]
-		}
-	}
-	return ""
 }

@@ -41,6 +41,7 @@ type sim struct {
 	missing   map[history.Func]bool // what the server cannot do yet
 
 	lastGrants []*nornv1.Grant // for a mutant
+	lapsed     lapses          // claims that were seen to have run out
 
 	stalls   bool // the disk may stall
 	healing  bool // the storm is over
@@ -93,7 +94,7 @@ func runOne(seed uint64, m Many) *Result {
 }
 
 func newSim(seed uint64, m Mutant) *sim {
-	return &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}}
+	return &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}, lapsed: lapses{}}
 }
 
 // people begins the clients.
@@ -124,6 +125,7 @@ func (s *sim) record(e *history.Event) {
 	e.At = s.now
 	s.events = append(s.events, e)
 	s.sum.Add(e)
+	s.stats[Lapses] += s.lapsed.of(e)
 	if v := s.checker.Event(e); v != nil {
 		s.fail(v)
 	}
@@ -237,12 +239,19 @@ func (s *sim) calmDown() {
 	for _, p := range s.producers {
 		p.stopped = true
 	}
-	for _, r := range s.readers {
-		r.stopped = true
+	if s.fleet == nil { // else they go on: what they see must be right now as well
+		quietReaders(s.readers)
 	}
 	for _, a := range s.admins {
 		a.stopped = true
 		a.after(3*time.Second, a.resume) // by then nothing late is under way
+	}
+}
+
+// quietReaders has them begin nothing new.
+func quietReaders(all []*reader) {
+	for _, r := range all {
+		r.stopped = true
 	}
 }
 

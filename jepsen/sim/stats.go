@@ -62,6 +62,7 @@ const (
 	Added
 	Left
 	Removals
+	Lapses // claims that clients were shown as run out
 	numStats
 )
 
@@ -71,7 +72,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
-	"disks lost", "disks set back", "bits turned over", "ended by damage", "added", "left", "removed",
+	"disks lost", "disks set back", "bits turned over", "ended by damage", "added", "left", "removed", "claims run out",
 }
 
 // Stats counts what happened.

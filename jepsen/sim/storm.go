@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/check"
@@ -24,6 +25,31 @@ func (f nemesis) trouble() {
 	s.repeat(s.plan.cluster.restore, f.restore)
 	s.repeat(s.plan.cluster.flip, f.flip)
 	s.repeat(s.plan.cluster.members, f.change)
+	s.repeat(s.plan.clock.set, f.misset)
+	s.after(s.plan.storm/4, f.grow) // else nothing might move
+}
+
+// misset sets the wall clock of one node wrong for a while: by little, or by so
+// much that it may not grant anything until it is right again. The others keep
+// theirs, so a majority is always right.
+func (f nemesis) misset() {
+	s := f.s
+	n := pick(&s.world, f.nodes)
+	if slices.ContainsFunc(f.nodes, func(o *node) bool { return o.clock.off != 0 }) {
+		return
+	}
+	by := s.between(-setBy, setBy)
+	if s.chance(0.5) {
+		by = s.between(-s.plan.eta, s.plan.eta) / 8
+	}
+	n.clock.off = int64(by)
+	s.stats[ClockSteps]++
+	s.note("%sthe wall clock is set wrong by %v", n, by)
+	s.note("%s", check.ClockStepped)
+	s.after(s.about(s.plan.cluster.apart), func() {
+		n.clock.off = 0
+		s.note("%sthe wall clock is right again", n)
+	})
 }
 
 // crash ends a process, at once or in the middle of something.
@@ -124,5 +150,6 @@ func (f nemesis) heal() {
 	}
 	s.calmDown()
 	s.after(10*time.Second, f.tidy)
-	s.after(20*time.Second, func() { ending(f).await(s.now + int64(s.longest())) })
+	// Late copies of requests still arrive; then everything has to finish.
+	s.after(s.plan.net.late+3*time.Second, func() { ending(f).await(s.now + int64(s.longest())) })
 }

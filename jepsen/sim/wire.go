@@ -32,7 +32,7 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 	}
 	l := &f.links[from.index][to.index]
 	c := &s.plan.cluster
-	if l.cut || !f.forming && s.chance(c.loss) {
+	if l.cut || f.stormy && s.chance(c.loss) {
 		s.stats[LostMessages]++
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -250,6 +251,7 @@ func (w *worker) perish() {
 	s := w.s
 	s.stats[Deaths]++
 	w.die()
+	s.record(&history.Event{Phase: history.Note, Func: history.Died, Process: w.process})
 	for i, o := range s.workers {
 		if o == w {
 			s.workers = slices.Delete(s.workers, i, i+1)

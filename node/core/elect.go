@@ -523,7 +523,10 @@ func (e *elector) stall(is bool) {
 
 // next is when something is due, mono ns.
 func (e *elector) next() int64 {
-	if e.dirty {
+	switch {
+	case !e.c.joined:
+		return clock.Never // the register's word comes first
+	case e.dirty:
 		return 0
 	}
 	return min(e.at, e.wake)

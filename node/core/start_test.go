@@ -35,6 +35,18 @@ func TestRenewalDuringStartIsUnavailableNotLost(t *testing.T) {
 	}
 }
 
+// TestANodeThatWaitsForItsRegisterSleeps: until the register has said something
+// there is nothing to look at (track record, simulator of clusters, seed 15).
+func TestANodeThatWaitsForItsRegisterSleeps(t *testing.T) {
+	r := newRig(t)
+	r.slow()
+	r.step(Alive{Members: []register.Member{{Node: "n2"}}})
+	r.turn()
+	if r.wakeMono <= r.now.Mono {
+		t.Fatal("it wants to go on at once, again and again")
+	}
+}
+
 // slow opens the core again with a register that answers only when told.
 func (r *rig) slow() (answer func()) {
 	r.t.Helper()

@@ -3,9 +3,11 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +85,13 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, &all.Sum)
 	if cluster {
 		virtual := all.Virtual.Seconds()
-		fmt.Printf("%.0f simulated seconds, %.0f per second and core, of %.1f nodes and %.1f operations per second; %d seeds do not count: too little happened\n",
-			virtual, virtual/took/float64(o.workers), float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, all.Calm)
+		fmt.Printf("%.0f simulated seconds, %.0f per second and core, of %.1f nodes and %.1f operations per second\n",
+			virtual, virtual/took/float64(o.workers), float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual)
+		fmt.Printf("%d seeds valid, %d invalid", all.Seeds-all.Calm, all.Calm)
+		for _, why := range slices.Sorted(maps.Keys(all.Why)) {
+			fmt.Printf("; %d %s", all.Why[why], why)
+		}
+		fmt.Println()
 	}
 	return o.judge(&many, &all, seeds)
 }
@@ -92,7 +99,7 @@ func (o *options) run(cluster bool, seeds uint64) int {
 // judge reports the failure, if there is one, and gives the exit status.
 func (o *options) judge(many *sim.Many, all *sim.Total, seeds uint64) int {
 	r := all.Failed
-	if r == nil && seeds == 1 {
+	if r == nil && seeds == 1 && (o.out != "" || o.events == 0) {
 		r = many.One(o.from)
 	}
 	if r != nil && o.out != "" {
@@ -109,7 +116,7 @@ func (o *options) judge(many *sim.Many, all *sim.Total, seeds uint64) int {
 	}
 	switch missing := all.Sum.Calm(int(all.Seeds)); {
 	case many.Cluster && 4*all.Calm > all.Seeds:
-		fmt.Println("too little happened to prove anything")
+		fmt.Println("too little happened in a quarter of the seeds for them to prove anything")
 		return 1
 	case !many.Cluster && len(missing) > 0 && all.Seeds >= 100:
 		fmt.Printf("too little happened to prove anything: %s\n", strings.Join(missing, "; "))
