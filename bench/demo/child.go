@@ -70,30 +70,41 @@ func (c *child) kill() {
 	<-c.ended
 }
 
-// stop asks the process to end, and kills it when it does not.
-func (c *child) stop(patience time.Duration) {
-	c.expected.Store(true)
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+// stop asks processes to end, all at once, and kills those that do not.
+func stop(patience time.Duration, all ...*child) {
+	for _, c := range all {
+		c.expected.Store(true)
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	select {
-	case <-c.ended:
-	case <-late.C:
-		c.kill()
+	for _, c := range all {
+		select {
+		case <-c.ended:
+		case <-late.C:
+			late.Reset(0) // for those behind it
+			c.kill()
+		}
 	}
 }
 
-// freeAddresses finds n free ports on loopback. They stay the same over a
-// restart, so the server cannot choose them by itself.
+// freeAddresses finds n ports on loopback that are free for TCP and UDP. They
+// stay the same over a restart, so the servers cannot choose them by themselves.
 func freeAddresses(n int) ([]string, error) {
 	var addresses []string
-	for range n {
+	for tries := 0; len(addresses) < n; tries++ {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("demo: no free port: %w", err)
 		}
 		defer func() { _ = l.Close() }() // all at once in the end, so that they differ
-		addresses = append(addresses, l.Addr().String())
+		u, err := net.ListenPacket("udp", l.Addr().String())
+		if err == nil {
+			_ = u.Close() // it was only there to find out
+			addresses = append(addresses, l.Addr().String())
+		} else if tries > 100+n {
+			return nil, fmt.Errorf("demo: no free port: %w", err)
+		}
 	}
 	return addresses, nil
 }

@@ -39,9 +39,8 @@ type tour struct {
 	failed  context.CancelCauseFunc
 	dir     string
 	log     *os.File
-	addrs   []string // client, peer, http
-	server  *child
-	worker  *child
+	nodes   []*server
+	workers []*child
 	client  *client.Client
 	verdict Verdict
 }
@@ -125,32 +124,24 @@ func (t *tour) run(ctx context.Context, files []File) error {
 	if t.log, err = os.Create(filepath.Join(t.dir, "log")); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	if t.addrs, err = freeAddresses(3); err != nil {
+	if err := t.form(ctx); err != nil {
 		return err
 	}
-	if err := t.say("2. Starting a server on %s with an empty directory", t.addrs[0]); err != nil {
-		return err
-	}
-	if err := t.startServer(); err != nil {
-		return err
-	}
-	if t.client, err = client.Dial(ctx, t.addrs[:1], client.WithAgent("norn demo"), client.WithTimeout(time.Minute)); err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	if err := t.say("3. Enqueueing a task for each file: an acknowledged one is on disk"); err != nil {
+	if err := t.say("3. Enqueueing a task for each file: an acknowledged one is on two disks at least"); err != nil {
 		return err
 	}
 	if err := t.enqueue(ctx, files); err != nil {
 		return err
 	}
-	if err := t.say("   %d tasks in %v\n4. Running `norn work --slots %d` with gzip and wc on each; half way the server gets a kill -9",
+	if err := t.say("   %d tasks in %v\n4. Running `norn work` with gzip and wc on each, two workers with %d commands at once between them;\n"+
+		"   a third of the way a worker gets a kill -9, half way a node",
 		len(files), t.verdict.Enqueueing.Round(time.Millisecond), t.Slots); err != nil {
 		return err
 	}
 	if err := t.work(ctx, len(files)); err != nil {
 		return err
 	}
-	if err := t.say("5. Checking what the server has stored against the walk\n"); err != nil {
+	if err := t.say("5. Checking what the nodes have stored against the walk\n"); err != nil {
 		return err
 	}
 	if err := t.judge(ctx, files); err != nil {
@@ -169,17 +160,19 @@ func (t *tour) cleanUp(failed error) error {
 	if t.client != nil {
 		_ = t.client.Close() // never an error
 	}
-	if t.worker != nil {
-		t.worker.stop(10 * time.Second)
+	stop(10*time.Second, t.workers...)
+	var servers []*child
+	for _, n := range t.nodes {
+		if n.child != nil {
+			servers = append(servers, n.child)
+		}
 	}
-	if t.server != nil {
-		t.server.stop(10 * time.Second)
-	}
+	stop(15*time.Second, servers...) // a server needs ten at most
 	if t.log != nil {
 		_ = t.log.Close() // children wrote to it, we did not
 	}
 	if failed != nil && !errors.Is(failed, context.Canceled) {
-		return t.say("\nThe end of the log of server and worker:\n%s\nEverything else is in %s", t.logEnd(), t.dir)
+		return t.say("\nThe end of the log of nodes and workers:\n%s\nEverything else is in %s", t.logEnd(), t.dir)
 	}
 	if t.Keep {
 		return t.say("Directory kept: %s", t.dir)

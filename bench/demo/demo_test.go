@@ -73,7 +73,7 @@ func TestVerdictFailsOnEveryMismatch(t *testing.T) {
 	files := []File{{"a", 1, 10}, {"b", 3, 30}}
 	good := func() ([]*nornv1.Task, map[string]int, *Verdict) {
 		return []*nornv1.Task{task("a", "1 10 5"), task("b", "3 30 9")}, map[string]int{"x": 1, "y": 2},
-			&Verdict{Acknowledged: 2, Kills: 1, DoneAtKill: 1, DoneAfterKill: 1, Took: time.Second}
+			&Verdict{Acknowledged: 2, Kills: 1, WorkerKills: 1, DoneAtKill: 1, DoneAfterKill: 1, Took: time.Second}
 	}
 	tasks, runs, v := good()
 	v.Judge(files, tasks, runs)
@@ -101,7 +101,8 @@ func TestVerdictFailsOnEveryMismatch(t *testing.T) {
 		"no result":               {func(ts *[]*nornv1.Task, _ map[string]int, _ *Verdict) { (*ts)[1].Updates = nil }, "1 files with a wrong count"},
 		"a task never ran":        {func(_ *[]*nornv1.Task, runs map[string]int, _ *Verdict) { delete(runs, "x") }, "1 tasks ran, for 2 files"},
 		"a receipt is missing":    {func(_ *[]*nornv1.Task, _ map[string]int, v *Verdict) { v.Acknowledged = 1 }, "1 enqueues acknowledged"},
-		"the kill was skipped":    {func(_ *[]*nornv1.Task, _ map[string]int, v *Verdict) { v.Kills = 0 }, "never killed"},
+		"the kill was skipped":    {func(_ *[]*nornv1.Task, _ map[string]int, v *Verdict) { v.Kills = 0 }, "no node was ever killed"},
+		"no worker was killed":    {func(_ *[]*nornv1.Task, _ map[string]int, v *Verdict) { v.WorkerKills = 0 }, "no worker was ever killed"},
 		"a completion comes back": {func(_ *[]*nornv1.Task, _ map[string]int, v *Verdict) { v.DoneAfterKill = 0 }, "1 tasks were done before the kill, 0 after"},
 	} {
 		tasks, runs, v := good()

@@ -15,7 +15,7 @@ import (
 type Verdict struct {
 	Files         int           // found by the walk
 	Acknowledged  int           // enqueues with a receipt
-	Stored        int           // tasks that the server lists
+	Stored        int           // tasks that the nodes list
 	Completed     int           // of those
 	Lost          int           // files without a completed task
 	Wrong         int           // files whose task found other lines or bytes than the walk
@@ -27,9 +27,10 @@ type Verdict struct {
 	Runs          int           // executions of the command
 	Ran           int           // tasks whose command ran
 	Again         int           // tasks whose command ran more than once
-	Kills         int           // times the server was killed
+	Kills         int           // times a node was killed
+	WorkerKills   int           // times a worker was killed
 	DoneAtKill    int           // finished tasks just before
-	DoneAfterKill int           // finished tasks that the new server knows of at first
+	DoneAfterKill int           // the most finished tasks that were seen afterwards
 	Enqueueing    time.Duration // how long that took
 	Took          time.Duration // from the start of the worker to the last task
 }
@@ -98,7 +99,8 @@ func (v *Verdict) Check() error {
 	must(v.Lines == v.WantLines, "%d lines counted, %d there", v.Lines, v.WantLines)
 	must(v.Bytes == v.WantBytes, "%d bytes counted, %d there", v.Bytes, v.WantBytes)
 	must(v.Ran == v.Files, "%d tasks ran, for %d files", v.Ran, v.Files)
-	must(v.Kills > 0, "the server was never killed")
+	must(v.Kills > 0, "no node was ever killed")
+	must(v.WorkerKills > 0, "no worker was ever killed")
 	must(v.DoneAfterKill >= v.DoneAtKill, "%d tasks were done before the kill, %d after it", v.DoneAtKill, v.DoneAfterKill)
 	if len(wrong) > 0 {
 		return fmt.Errorf("%w: %s", ErrMismatch, strings.Join(wrong, "; "))
@@ -119,7 +121,8 @@ func (v *Verdict) Write(w io.Writer) {
 	row("lines", v.Lines, v.WantLines, "")
 	row("bytes", v.Bytes, v.WantBytes, "compressed to %d", v.Compressed)
 	row("ran twice", v.Again, "-", "%d runs; at least one for each task is the promise", v.Runs)
-	row("restarts", v.Kills, "-", "kill -9 after %d tasks were done; %d were done afterwards", v.DoneAtKill, v.DoneAfterKill)
+	row("workers killed", v.WorkerKills, "-", "")
+	row("nodes killed", v.Kills, "-", "kill -9 after %d tasks were done; %d were done in the end", v.DoneAtKill, v.DoneAfterKill)
 	row("time", v.Took.Round(100*time.Millisecond), "-", "%.0f tasks/s", v.Rate())
 	_ = t.Flush() // to a terminal or a pipe: who is gone needs no table
 }

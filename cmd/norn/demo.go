@@ -18,18 +18,19 @@ import (
 func (a *app) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "The guided tour on real input", Args: cobra.NoArgs,
-		Long: `Starts a server on an empty directory, enqueues one task for every .go file of
-the installed Go toolchain, compresses each and counts its lines with ` + "`norn work`" + `,
-kills the server with SIGKILL in the middle, starts it again, and ends with a
-table that is checked against a direct walk over the same files. Exits with 1 when
-a number does not match. Everything is in a temporary directory and on loopback.
+		Long: `Starts three nodes on empty directories, enqueues one task for every .go file of
+the installed Go toolchain, compresses each and counts its lines with two of
+` + "`norn work`" + `, kills a worker and a node with SIGKILL in the middle, starts the node
+again, and ends with a table that is checked against a direct walk over the same
+files. Exits with 1 when a number does not match. Everything is in a temporary
+directory and on loopback.
 
 With -o json the story goes to standard error, and the numbers to standard output.`,
 		Example: "  norn demo\n  norn demo --source ./my/tree --slots 8",
 	}
 	o := demo.Options{}
 	cmd.Flags().StringVar(&o.Source, "source", "", "`directory` with .go files (default: the Go toolchain's src)")
-	cmd.Flags().IntVar(&o.Slots, "slots", 2*runtime.GOMAXPROCS(0), "commands at once")
+	cmd.Flags().IntVar(&o.Slots, "slots", 2*runtime.GOMAXPROCS(0), "commands at once, of both workers")
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the temporary directory")
 	cmd.Flags().DurationVar(&o.Patience, "patience", 10*time.Minute, "fail when it takes longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +71,7 @@ func demoForm(v *demo.Verdict) jsonform.Value {
 		With("lines", number(v.Lines)).With("lines_walked", number(v.WantLines)).
 		With("bytes", number(int(v.Bytes))).With("bytes_walked", number(int(v.WantBytes))).With("bytes_compressed", number(int(v.Compressed))).
 		With("runs", number(v.Runs)).With("ran_twice", number(v.Again)).
-		With("restarts", number(v.Kills)).With("done_at_kill", number(v.DoneAtKill)).With("done_after_kill", number(v.DoneAfterKill)).
+		With("nodes_killed", number(v.Kills)).With("workers_killed", number(v.WorkerKills)).With("done_at_kill", number(v.DoneAtKill)).With("done_after_kill", number(v.DoneAfterKill)).
 		With("enqueue_seconds", jsonform.Seconds(v.Enqueueing)).With("seconds", jsonform.Seconds(v.Took)).
 		With("tasks_per_second", jsonform.Float(v.Rate()))
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDemo takes the tour over a small tree: servers and workers are processes,
-// and one server is killed.
+// TestDemo takes the tour over a small tree: nodes and workers are processes, and
+// one of each is killed.
 func TestDemo(t *testing.T) {
 	source, tmp := t.TempDir(), t.TempDir()
 	lines, size := 0, 0
@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	var v struct {
 		OK                                                      bool
 		Files, Acknowledged, Stored, Completed, Lost, Lines     string
-		Bytes, Runs, Restarts                                   string
+		Bytes, Runs, NodesKilled, WorkersKilled                 string
 		LinesWalked, BytesWalked                                string
 		RanTwice, DoneAtKill, DoneAfterKill                     string
 		Seconds, EnqueueSeconds, TasksPerSecond, BytesPerSecond float64
@@ -44,7 +44,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v: %s", err, r.out)
 	}
 	n := fmt.Sprint(files)
-	if !v.OK || v.Files != n || v.Acknowledged != n || v.Stored != n || v.Completed != n || v.Lost != "0" || v.Restarts != "1" {
+	if !v.OK || v.Files != n || v.Acknowledged != n || v.Stored != n || v.Completed != n || v.Lost != "0" || v.NodesKilled != "1" || v.WorkersKilled != "1" {
 		t.Errorf("got %s", r.out)
 	}
 	if v.Lines != fmt.Sprint(lines) || v.LinesWalked != v.Lines || v.Bytes != fmt.Sprint(size) || v.BytesWalked != v.Bytes || v.Seconds <= 0 {
