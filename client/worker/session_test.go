@@ -260,3 +260,88 @@ func TestSessionOutage(t *testing.T) {
 		}
 	})
 }
+
+// A session that was lost, here because the server's clock went ahead, is followed by
+// another one: the worker begins anew, and the word to die that was meant for the
+// instance before does not reach the new one.
+func TestSessionBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{Name: "w"}, func(context.Context, *worker.Task) error { return nil })
+		time.Sleep(2 * time.Second)
+		first := b.one()
+		b.server.Advance(2 * time.Minute)
+		time.Sleep(20 * time.Second)
+		second := b.one()
+		if string(first.GetInstance()) == string(second.GetInstance()) || second.GetState() != nornv1.SessionState_SESSION_STATE_HEALTHY || second.GetName() != "w" {
+			t.Errorf("first %v, then %v", first, second)
+		}
+		b.enqueue(1)
+		if e := b.ended(); e.Kind != worker.Completed {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(time.Minute)
+		if third := b.one(); string(second.GetInstance()) != string(third.GetInstance()) {
+			t.Errorf("it died again: %v", third)
+		}
+	})
+}
+
+// Where no node keeps sessions the worker asks for tasks instead; with Pull it does so
+// at once, and is not listed.
+func TestPullIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{Pull: true}, func(context.Context, *worker.Task) error { return nil })
+		b.enqueue(1)
+		if e := b.ended(); e.Kind != worker.Completed {
+			t.Errorf("%+v", e)
+		}
+		if all, err := b.c.Workers().List(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("workers %v, %v", all, err)
+		}
+	})
+}
+
+// Queues with slots and weights of their own are asked for by them.
+func TestSessionShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := norntest.Start(t)
+		c := server.Client(t)
+		for _, q := range []string{"much", "some", "narrow"} {
+			for range 100 {
+				if _, err := c.Enqueue(t.Context(), client.Task{Queue: q}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		order, narrow := make(chan string, 300), make(chan struct{}, 1)
+		w := worker.New(c, worker.Config{Slots: 4, PerQueue: map[string]worker.QueueConfig{"much": {Weight: 3}, "narrow": {Slots: 1}}})
+		for _, q := range []string{"much", "some", "narrow"} {
+			w.Handle(q, func(context.Context, *worker.Task) error {
+				if q == "narrow" {
+					select {
+					case narrow <- struct{}{}:
+					default:
+						t.Error("two of the narrow queue at a time")
+					}
+					defer func() { <-narrow }()
+				}
+				time.Sleep(100 * time.Millisecond)
+				order <- q
+				return nil
+			})
+		}
+		ran := make(chan error, 1)
+		go func() { ran <- w.Run(context.Background()) }()
+		count := map[string]int{}
+		for range 120 {
+			count[<-order]++
+		}
+		if count["much"] < 2*count["some"] || count["narrow"] == 0 || count["some"] == 0 {
+			t.Errorf("the first 120 tasks are %v", count)
+		}
+		w.StopNow()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}

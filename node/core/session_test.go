@@ -172,6 +172,12 @@ func TestSessionThroughNodes(t *testing.T) {
 	if all := r.workers(2); len(all) != 1 || all[0].GetNode() != "n2" || len(all[0].GetRunning()) != 3 || all[0].GetUnsure() != 0 {
 		t.Errorf("the workers are %v", all)
 	}
+	// Everybody has heard of the set of sessions as it is now.
+	r.days(20*time.Second, time.Second, func() bool {
+		all := ask[*nornv1.WorkersReply](r, 2, &nornv1.WorkersRequest{})
+		return len(all.GetWorkers()) == 1 && all.GetSet().GetVersion() > 0 && all.GetWorkers()[0].GetSet().GetVersion() == all.GetSet().GetVersion() &&
+			all.GetWorkers()[0].GetSet().GetHash() == all.GetSet().GetHash()
+	}, h)
 	for _, c := range first {
 		h.end(c, session.EndCompleted)
 	}
@@ -344,3 +350,24 @@ func TestSessionDies(t *testing.T) {
 }
 
 func (r *trio) part(task id.ID) ring.Partition { return ring.Of(task, partitions) }
+
+// TestSessionTurnover: workers that come under ever new names and die without a word
+// keep nobody out, and their names are forgotten.
+func TestSessionTurnover(t *testing.T) {
+	r := newTrio(t)
+	r.leads = 1
+	for i := range 40 {
+		h := r.newHand(string(rune('a'+i%26))+string(rune('a'+i/26)), i%3, 1)
+		r.days(10*time.Second, 50*time.Millisecond, func() bool { return h.m.Info().Joined }, h)
+		r.check(r.peers[h.node].core.Step(r.now, Gone{Conn: h.conn}))
+	}
+	next := r.newHand("next", 0, 1)
+	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return next.m.Info().State == session.Healthy }, next)
+	if n := len(r.state().Names); took > 2*time.Second || n != 41 {
+		t.Errorf("it joined after %v; %d names", took, n)
+	}
+	r.days(time.Hour, 4*time.Second, func() bool { return len(r.state().Names) == 1 }, next)
+	if next.m.Info().State != session.Healthy {
+		t.Errorf("the living one is %+v", next.m.Info())
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// workerJSON is what scripts may rely on.
+type workerJSON struct {
+	Name, State, Node string
+	Draining          bool
+	Slots             int
+	Queues            []struct{ Queue string }
+	Running           []struct{ ID, Token string }
+}
+
+// listed gives a worker as a node lists it; the zero one when it does not.
+func listed(t *testing.T, name string) (w workerJSON) {
+	t.Helper()
+	if all := decode[[]workerJSON](t, "worker", "list", name); len(all) == 1 {
+		w = all[0]
+	}
+	return w
+}
+
+// exits waits for the end of a worker, and gives its exit code.
+func (w *workProcess) exits(t *testing.T) int {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		_ = w.cmd.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatalf("the worker does not end: %s", w.out.String())
+	}
+	return w.cmd.ProcessState.ExitCode()
+}
+
+// TestWorkerListAndDrain: a worker is listed with what it runs; drained, it finishes
+// that, takes nothing new, and exits with 0.
+func TestWorkerListAndDrain(t *testing.T) {
+	dir := t.TempDir()
+	w := startWorker(t, "drained", "to-drain", `echo on >> `+dir+`/runs; while ! test -e `+dir+`/gate; do sleep 0.05; done`)
+	id := enqueue(t, "-q", "drained", "x")
+	eventually(t, "it runs", func() bool { return len(listed(t, "to-drain").Running) == 1 && contentOf(dir+"/runs") != "" })
+	if got := listed(t, "to-drain"); got.State != "healthy" || got.Node != "n1" || got.Slots != 1 || got.Queues[0].Queue != "drained" || got.Running[0].ID != id {
+		t.Errorf("listed as %+v", got)
+	}
+	if out := ok(t, "worker", "list", "to-drain"); !strings.Contains(out, "to-drain") || !strings.Contains(out, "1 of 1") {
+		t.Errorf("listed as\n%s", out)
+	}
+	if got := decode[workerJSON](t, "worker", "drain", "to-drain"); !got.Draining {
+		t.Errorf("drained: %+v", got)
+	}
+	enqueue(t, "-q", "drained", "y")
+	if err := os.WriteFile(dir+"/gate", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.exits(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, w.out.String())
+	}
+	if got := decode[taskJSON](t, "task", "get", id); got.State != "completed" || contentOf(dir+"/runs") != "on" {
+		t.Errorf("the task is %+v, runs %q", got, contentOf(dir+"/runs"))
+	}
+	if got := listed(t, "to-drain"); got.Name != "" {
+		t.Errorf("still listed: %+v", got)
+	}
+}
+
+// TestWorkerKill: the command of a worker that is killed gets SIGTERM, its task is
+// given back without using an attempt, and norn work exits with 1.
+func TestWorkerKill(t *testing.T) {
+	dir := t.TempDir()
+	w := startWorker(t, "killed-by-word", "to-kill", `trap 'echo ended > `+dir+`/ended; exit 1' TERM; echo on > `+dir+`/on; while :; do sleep 0.05; done`)
+	id := enqueue(t, "-q", "killed-by-word", "x")
+	eventually(t, "it runs", func() bool { return contentOf(dir+"/on") != "" && listed(t, "to-kill").Name != "" })
+	ok(t, "worker", "kill", "to-kill", "--reason", "it runs the old version")
+	if code := w.exits(t); code != 1 || !strings.Contains(w.out.String(), "an operator has stopped it") {
+		t.Errorf("exit code %d: %s", code, w.out.String())
+	}
+	if contentOf(dir+"/ended") != "ended" {
+		t.Error("the command was not asked to end")
+	}
+	if got := decode[taskJSON](t, "task", "get", id); got.State != "ready" || got.Attempts != 0 {
+		t.Errorf("the task is %+v", got)
+	}
+	if got := norn(t, "worker", "kill", "to-kill"); got.code != 3 || !strings.Contains(got.err, "no worker to-kill") {
+		t.Errorf("a second time: %d %s", got.code, got.err)
+	}
+}
+
+// TestSessionOutlivesItsNode: the node that a worker is with is killed. What runs goes
+// on under its claim, its lines can be followed through another node, new tasks
+// arrive; and after a stop in order everything is given back at once.
+func TestSessionOutlivesItsNode(t *testing.T) {
+	thorough(t)
+	c := startCompany(t, 3)
+	dir := t.TempDir()
+	w := &workProcess{out: &buffer{}}
+	w.cmd = exec.Command(the.norn, "work", "-q", "s", "--name", "roamer", "--slots", "2", "--lease", "20s", "--", "sh", "-c",
+		`p=$(cat); echo "line of $p"; date +%s%N > `+dir+`/$p; case $p in long) while ! test -e `+dir+`/gate; do sleep 0.05; done;; esac`)
+	w.cmd.Env = environment("NORN_ADDR=" + strings.Join(c.addresses(), ","))
+	w.cmd.Stdout, w.cmd.Stderr = w.out, w.out
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.cmd.Process.Kill() })
+	id := strings.TrimSpace(c.all[0].norn(t, "task", "enqueue", "-q", "s", "long").out)
+	eventually(t, "it runs", func() bool { return contentOf(dir+"/long") != "" })
+	var at *process
+	eventually(t, "it has a node", func() bool {
+		out := c.all[0].norn(t, "worker", "list").out
+		for _, p := range c.all {
+			if strings.Contains(out, " "+p.name+" ") {
+				at = p
+			}
+		}
+		return at != nil
+	})
+	other := c.all[0]
+	if at == other {
+		other = c.all[1]
+	}
+	at.kill(t)
+	killed := time.Now()
+	eventually(t, "a task is taken", func() bool { return other.norn(t, "task", "enqueue", "-q", "s", "next").code == 0 })
+	eventually(t, "a new task arrives", func() bool { return contentOf(dir+"/next") != "" })
+	t.Logf("a new task ran %v after the death of %s", time.Since(killed), at.name)
+	if out := other.norn(t, "task", "log", id); !strings.Contains(out.out, "line of long") {
+		t.Errorf("its lines through %s: %q %s", other.name, out.out, out.err)
+	}
+	if err := os.WriteFile(dir+"/gate", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is completed under its first claim", func() bool {
+		out := other.norn(t, "task", "get", id, "-o", "json").out
+		return strings.Contains(out, `"completed"`) && strings.Count(out, `"worker"`) == 1
+	})
+	w.signal(t, syscall.SIGTERM)
+	if code := w.exits(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, w.out.String())
+	}
+	eventually(t, "it has left", func() bool { return !strings.Contains(other.norn(t, "worker", "list").out, "roamer") })
+}
