@@ -35,7 +35,7 @@ func cluster(t testing.TB) Dial {
 			t.Error(err)
 		}
 	})
-	return func(ctx context.Context) (*client.Client, error) {
+	return func(ctx context.Context, _ int) (*client.Client, error) {
 		return client.Dial(ctx, []string{n.Addr().String()})
 	}
 }
@@ -58,7 +58,7 @@ func TestScenariosAreValidOnAHealthyNode(t *testing.T) {
 	} {
 		for _, batch := range []int{1, 7} {
 			cfg := small(name)
-			cfg.Batch, cfg.Prefetch = batch, 3*batch%8
+			cfg.Batch, cfg.Prefetch, cfg.Clients = batch, 3*batch%8, batch%4
 			r, err := Run(t.Context(), dial, cfg, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -112,8 +112,8 @@ func TestAnErrorEndsTheRun(t *testing.T) {
 	var clients []*client.Client
 	cfg := small("cycle")
 	cfg.Tasks, cfg.Batch = 1_000_000, 100
-	r, err := Run(t.Context(), func(ctx context.Context) (*client.Client, error) {
-		c, err := dial(ctx)
+	r, err := Run(t.Context(), func(ctx context.Context, n int) (*client.Client, error) {
+		c, err := dial(ctx, n)
 		clients = append(clients, c)
 		return c, err
 	}, cfg, func(stage string, done, _ int) {
@@ -165,6 +165,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		func(c *Config) { c.Scenario = "failover" },
 		func(c *Config) { c.Batch = 10_001 },
 		func(c *Config) { c.Prefetch = -1 },
+		func(c *Config) { c.Clients = -1 },
 		func(c *Config) { c.Payload = 7 },
 		func(c *Config) { c.Producers = 0 },
 		func(c *Config) { c.Workers = -1 },

@@ -11,6 +11,7 @@ import (
 type Config struct {
 	Scenario  string        // one of Scenarios
 	Tasks     int           // tasks to measure; 0: the scenario's default
+	Clients   int           // clients of producers, and as many of workers, each at another node; 0: one
 	Payload   int           // bytes per task, at least 8: they carry its number
 	Producers int           // goroutines that enqueue
 	Workers   int           // goroutines that claim and complete; 0: the scenario's default
@@ -68,6 +69,9 @@ func (c *Config) complete() error {
 	if c.Workers == 0 {
 		c.Workers = Workers(c.Scenario)
 	}
+	if c.Clients == 0 {
+		c.Clients = 1
+	}
 	if c.Prefetch == 0 {
 		c.Prefetch = c.Batch
 	}
@@ -75,7 +79,7 @@ func (c *Config) complete() error {
 		name           string
 		n, least, most int
 	}{
-		{"tasks", c.Tasks, 1, math.MaxUint32}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
+		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 1, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
 	} {
 		if s.n < s.least || s.n > s.most {

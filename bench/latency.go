@@ -68,8 +68,9 @@ func (r *run) sendOnTime(s *stage, clock *alarm, due func(uint32) time.Duration)
 
 // receive claims one task by long poll, notes its age, and completes it.
 func (r *run) receive(s *stage, due func(uint32) time.Duration) bool {
+	c := r.next(r.workers)
 	for s.ctx.Err() == nil {
-		claims, err := r.worker.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: 1, Wait: wait, Worker: "bench"})
+		claims, err := c.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: 1, Wait: wait, Worker: "bench"})
 		at := time.Since(s.began)
 		if err == nil && len(claims) == 0 {
 			continue
@@ -80,7 +81,7 @@ func (r *run) receive(s *stage, due func(uint32) time.Duration) bool {
 		}
 		if err == nil {
 			s.record("enqueue_to_claim", at-due(number))
-			err = r.complete(s, claims)
+			err = r.complete(s, c, claims)
 		}
 		if err != nil {
 			s.fail(err)

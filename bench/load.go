@@ -38,14 +38,15 @@ func (r *run) enqueue(s *stage, n, producers, batch int) {
 
 // send enqueues tasks in one request and notes what is acknowledged.
 func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
+	producer := r.next(r.producers)
 	if len(tasks) == 1 {
-		_, err := r.producer.Enqueue(s.ctx, tasks[0])
+		_, err := producer.Enqueue(s.ctx, tasks[0])
 		if err == nil {
 			r.tally.acknowledge(numbers[0])
 		}
 		return err
 	}
-	results, err := r.producer.EnqueueMany(s.ctx, tasks)
+	results, err := producer.EnqueueMany(s.ctx, tasks)
 	for i, result := range results {
 		if result.Err != nil {
 			err = result.Err
@@ -63,7 +64,7 @@ func (r *run) consume(s *stage, n, workers int) {
 	var taken atomic.Int64
 	all, each := make([]*worker, workers), make(chan *worker, workers)
 	for i := range all {
-		all[i] = &worker{run: r, s: s, claimed: make(chan []*client.Claim), done: make(chan error, 1)}
+		all[i] = &worker{run: r, client: r.workers[i%len(r.workers)], s: s, claimed: make(chan []*client.Claim), done: make(chan error, 1)}
 		go all[i].finisher()
 		each <- all[i]
 	}
@@ -98,6 +99,7 @@ func (r *run) consume(s *stage, n, workers int) {
 // the worker SDK does.
 type worker struct {
 	*run
+	client  *client.Client
 	s       *stage
 	claimed chan []*client.Claim // to the finisher
 	done    chan error           // from it; room for one
@@ -125,11 +127,14 @@ func (w *worker) wait() error {
 // time. It returns how many.
 func (w *worker) work(most int) (int, error) {
 	began := time.Now()
-	claims, err := w.worker.Claim(w.s.ctx, client.ClaimRequest{Queues: []string{w.Queue}, Max: most, Wait: wait, Worker: "bench"})
+	claims, err := w.client.Claim(w.s.ctx, client.ClaimRequest{Queues: []string{w.Queue}, Max: most, Wait: wait, Worker: "bench"})
 	if err != nil || len(claims) == 0 {
 		return 0, errors.Join(err, w.wait())
 	}
 	w.s.record("claim", time.Since(began))
+	if w.ranks != nil {
+		w.ranks.note(claims)
+	}
 	for _, c := range claims {
 		if _, err := w.tally.claim(c.Grant.GetTask().GetPayload()); err != nil {
 			return 0, err
@@ -151,7 +156,7 @@ func (w *worker) finish(claims []*client.Claim) error {
 	for i := 0; i < len(claims); i += w.Batch {
 		some := claims[i:min(i+w.Batch, len(claims))]
 		began := time.Now()
-		if err := w.complete(w.s, some); err != nil {
+		if err := w.complete(w.s, w.client, some); err != nil {
 			return err
 		}
 		w.s.record("complete", time.Since(began))
@@ -161,20 +166,20 @@ func (w *worker) finish(claims []*client.Claim) error {
 }
 
 // complete completes claims in one request and counts what is acknowledged.
-func (r *run) complete(s *stage, claims []*client.Claim) error {
+func (r *run) complete(s *stage, c *client.Client, claims []*client.Claim) error {
 	if len(claims) == 1 {
 		none := uint64(0) // updates
-		_, err := r.worker.Complete(s.ctx, claims[0].ID, claims[0].Token, client.CompleteOptions{Seq: &none})
+		_, err := c.Complete(s.ctx, claims[0].ID, claims[0].Token, client.CompleteOptions{Seq: &none})
 		if err == nil {
 			r.tally.completed.Add(1)
 		}
 		return err
 	}
 	done := make([]*nornv1.Completion, len(claims))
-	for i, c := range claims {
-		done[i] = &nornv1.Completion{Id: c.ID.Bytes(), Token: c.Token}
+	for i, claim := range claims {
+		done[i] = &nornv1.Completion{Id: claim.ID.Bytes(), Token: claim.Token}
 	}
-	results, err := r.worker.CompleteMany(s.ctx, done)
+	results, err := c.CompleteMany(s.ctx, done)
 	for _, result := range results {
 		if result.Err != nil {
 			err = result.Err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/client"
@@ -15,9 +16,10 @@ import (
 // called from one goroutine at a time for each stage, and stages may overlap.
 type Progress func(stage string, done, total int)
 
-// Dial makes a client. A run makes two: producers and workers are different
-// programs in practice, and share no connection.
-type Dial func(ctx context.Context) (*client.Client, error)
+// Dial makes a client that turns to the n-th node first, counted from 0 and round
+// and round. A run makes as many as Config.Clients says, twice: producers and
+// workers are different programs in practice, and share no connection.
+type Dial func(ctx context.Context, n int) (*client.Client, error)
 
 // ErrStalled is returned when a stage stands still.
 var ErrStalled = errors.New("bench: nothing moves any more")
@@ -29,11 +31,13 @@ const patience = 40 * time.Second
 // run is a scenario under way.
 type run struct {
 	Config
-	producer, worker *client.Client
-	progress         Progress
-	patience         time.Duration
-	tally            *tally
-	report           *Report
+	producers, workers []*client.Client
+	turn               *atomic.Uint64 // which of them comes next
+	progress           Progress
+	patience           time.Duration
+	tally              *tally
+	ranks              *ranks // of what is claimed; nil: nobody wants to know
+	report             *Report
 }
 
 // Run runs one scenario against a cluster. It returns ErrConfig when the
@@ -46,22 +50,20 @@ func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	r := &run{Config: cfg, progress: progress, patience: patience}
-	var err error
-	if r.producer, err = dial(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.producer.Close() }() // never an error
-	if r.worker, err = dial(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.worker.Close() }() // never an error
-	for _, c := range []*client.Client{r.producer, r.worker} {
-		if err := c.Connect(ctx); err != nil {
-			return nil, err
+	r := &run{Config: cfg, progress: progress, patience: patience, turn: new(atomic.Uint64)}
+	defer func() {
+		for _, c := range append(r.producers, r.workers...) {
+			_ = c.Close() // never an error
 		}
+	}()
+	var err error
+	if r.producers, err = r.dial(ctx, dial); err != nil {
+		return nil, err
 	}
-	r.report = newReport(cfg, r.producer.Info().ServerVersion)
+	if r.workers, err = r.dial(ctx, dial); err != nil {
+		return nil, err
+	}
+	r.report = newReport(cfg, r.producers[0].Info().ServerVersion)
 	var limits *Limits
 	if cfg.Limits != "" {
 		progress("limits of this machine", 0, 0)
@@ -77,6 +79,26 @@ func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report
 		r.report.relate(limits)
 	}
 	return r.report, nil
+}
+
+// dial makes the clients of one side.
+func (r *run) dial(ctx context.Context, dial Dial) (all []*client.Client, err error) {
+	for n := range r.Clients {
+		c, err := dial(ctx, n)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, c)
+		if err := c.Connect(ctx); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// next gives the clients of a side in turns.
+func (r *run) next(side []*client.Client) *client.Client {
+	return side[r.turn.Add(1)%uint64(len(side))]
 }
 
 // warmUp runs a little of everything in a queue of its own, so that connections
@@ -150,7 +172,7 @@ func (r *run) verify(before, after *nornv1.Count) {
 }
 
 func (r *run) count(ctx context.Context) (*nornv1.Count, error) {
-	reply, err := r.producer.Count(ctx, r.Queue)
+	reply, err := r.producers[0].Count(ctx, r.Queue)
 	if err != nil {
 		return nil, fmt.Errorf("bench: count: %w", err)
 	}

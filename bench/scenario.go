@@ -43,8 +43,14 @@ func (r *run) scenarioEnqueue(ctx context.Context) error {
 }
 
 func (r *run) scenarioClaim(ctx context.Context) error {
+	if r.Tasks <= maxRanked {
+		r.ranks = &ranks{}
+	}
 	s := r.filledAndDrained(ctx, r.Tasks, r.Tasks, r.Settle)
 	r.report.Tasks = int(s.done.Load())
+	if r.ranks != nil {
+		r.report.ranks(r.ranks.errors())
+	}
 	r.report.add("claim_complete_rate", s.rate(), "tasks/s")
 	r.report.latencies("claim", s)
 	r.report.latencies("complete", s)

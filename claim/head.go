@@ -162,6 +162,9 @@ func (h *Head) Find(task id.ID) *Ready {
 // Entries gives the window for changes to Fresh and Body.
 func (h *Head) Entries() []Ready { return h.entries[h.first:] }
 
+// Bounded tells whether the index may hold entries beyond the window.
+func (h *Head) Bounded() bool { return h.bounded }
+
 // Low is a lower bound of all keys in the index, kept with the counters so
 // that the first fill after a restart starts there. ok is false when nothing
 // was ever inserted.

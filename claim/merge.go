@@ -72,3 +72,54 @@ func (h *mergeHeap) Pop() any {
 	h.entries = h.entries[:len(h.entries)-1]
 	return last
 }
+
+// Walk visits ranks over all members in order, until visit says no. next gives
+// the rank of a member's place, counted from 1 on after its smallest, or nil at
+// its end. What it costs goes with the ranks that are visited, not with the
+// members.
+func (m *Merge) Walk(next func(member, place int) *Rank, visit func(*Rank) bool) {
+	entries := m.heap.entries
+	var line walkHeap
+	push := func(s walkStop) {
+		if s.rank != nil {
+			heap.Push(&line, s)
+		}
+	}
+	// A smallest rank is not reached before that of its parent in the heap.
+	smallest := func(at int) {
+		if at < len(entries) {
+			push(walkStop{&entries[at].min, entries[at].member, 0, at})
+		}
+	}
+	smallest(0)
+	for len(line) > 0 {
+		s := heap.Pop(&line).(walkStop)
+		if !visit(s.rank) {
+			return
+		}
+		push(walkStop{next(s.member, s.place+1), s.member, s.place + 1, s.at})
+		if s.place == 0 {
+			smallest(2*s.at + 1)
+			smallest(2*s.at + 2)
+		}
+	}
+}
+
+// walkStop is a rank that a walk may come to next.
+type walkStop struct {
+	rank          *Rank
+	member, place int
+	at            int // of the member in the merge's heap
+}
+
+type walkHeap []walkStop
+
+func (h walkHeap) Len() int           { return len(h) }
+func (h walkHeap) Less(i, j int) bool { return h[i].rank.Compare(h[j].rank) < 0 }
+func (h walkHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *walkHeap) Push(x any)        { *h = append(*h, x.(walkStop)) }
+func (h *walkHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

@@ -56,6 +56,8 @@ func newMetrics() *metrics {
 	counter("norn_tasks_archived_total", "Finished tasks archived before they were deleted.", func(s *core.Stats) uint64 { return s.Archived })
 	counter("norn_requests_refused_total", "Requests and items refused.", func(s *core.Stats) uint64 { return s.Refused })
 	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
+	m.registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
+		"Grants by how many better tasks, as far as the granting node knew, were ready at other leaders.", nil, nil)})
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
@@ -63,6 +65,27 @@ func newMetrics() *metrics {
 	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
 	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.leading.Load()) })
 	return m
+}
+
+// rankErrors shows the core's classes as a histogram.
+type rankErrors struct {
+	m    *metrics
+	desc *prometheus.Desc
+}
+
+// Describe gives the one metric.
+func (r rankErrors) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
+
+// Collect gives what has been counted so far.
+func (r rankErrors) Collect(to chan<- prometheus.Metric) {
+	e := &r.m.core.Load().RankErrors
+	upTo, all := make(map[float64]uint64, len(core.RankBounds)), uint64(0)
+	for i, n := range e.Counts {
+		if all += n; i < len(core.RankBounds) {
+			upTo[float64(core.RankBounds[i])] = all
+		}
+	}
+	to <- prometheus.MustNewConstHistogram(r.desc, all, float64(e.Sum), upTo)
 }
 
 // publish copies the core's counters for readers on other goroutines.

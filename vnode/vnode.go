@@ -231,6 +231,15 @@ func (v *Vnode) Best(name string) *claim.Rank {
 	return nil
 }
 
+// Window gives the ready tasks of a queue that are in memory, the best first, and
+// whether there may be others after them. They are valid until the next change.
+func Window(v *Vnode, name string) (entries []claim.Ready, more bool) {
+	if q := v.queues[name]; q != nil {
+		return q.head.Entries(), q.head.Bounded()
+	}
+	return nil, false
+}
+
 // Claimed is the number of tasks under a claim here.
 func (v *Vnode) Claimed() int { return v.claims.Len() }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/bench"
+	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
@@ -45,6 +47,7 @@ loopback; figures are then also given as multiples of these.`,
 	f := cmd.Flags()
 	f.StringVar(&cfg.Scenario, "scenario", cfg.Scenario, strings.Join(scenarios, ", "))
 	f.IntVar(&cfg.Tasks, "tasks", cfg.Tasks, "tasks to measure (default: the scenario's)")
+	f.IntVar(&cfg.Clients, "clients", 0, "clients of producers, and as many of workers, in turns at the addresses (default: one for each address)")
 	f.IntVar(&cfg.Payload, "payload", cfg.Payload, "bytes of each payload")
 	f.IntVar(&cfg.Producers, "producers", cfg.Producers, "enqueue from so many at once")
 	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d)", bench.Workers(""), bench.Workers("latency")))
@@ -58,17 +61,20 @@ loopback; figures are then also given as multiples of these.`,
 	f.StringVar(&cfg.Limits, "limits", "", "measure the machine too, its disk in this `directory`")
 	f.Lookup("limits").NoOptDefVal = "."
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range []string{"tasks", "workers", "prefetch"} { // where 0 is the default
+		for _, name := range []string{"tasks", "clients", "workers", "prefetch"} { // where 0 is the default
 			if n, _ := f.GetInt(name); f.Changed(name) && n < 1 {
 				return usage("%s must be at least 1", name)
 			}
+		}
+		if !f.Changed("clients") {
+			cfg.Clients = len(oneByOne(a.addrs))
 		}
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(benchGC)
 		}
 		p := a.progress("bench")
 		var mu sync.Mutex // guards p
-		report, err := bench.Run(cmd.Context(), a.dial, cfg, func(stage string, done, total int) {
+		report, err := bench.Run(cmd.Context(), inTurns(a), cfg, func(stage string, done, total int) {
 			mu.Lock()
 			defer mu.Unlock()
 			p.Stage(stage, done, total)
@@ -85,6 +91,15 @@ loopback; figures are then also given as multiples of these.`,
 	return cmd
 }
 
+// inTurns dials so that each client turns to another node first.
+func inTurns(a *app) bench.Dial {
+	nodes := oneByOne(a.addrs)
+	return func(ctx context.Context, n int) (*client.Client, error) {
+		n %= len(nodes)
+		return a.dialNodes(ctx, append(slices.Clone(nodes[n:]), nodes[:n]...))
+	}
+}
+
 // benchGC is how much the heap of the load generator may grow before it is
 // collected: what it saves is the server's, and its heap is small.
 const benchGC = 400
@@ -98,7 +113,7 @@ func benchForm(r *bench.Report) jsonform.Value {
 	number := func(n int) jsonform.Value { return jsonform.Float(float64(n)) }
 	config := jsonform.Object().
 		With("tasks", number(c.Tasks)).With("payload", number(c.Payload)).With("producers", number(c.Producers)).
-		With("workers", number(c.Workers)).With("batch", number(c.Batch)).With("prefetch", number(c.Prefetch)).With("rate", number(c.Rate)).
+		With("workers", number(c.Workers)).With("clients", number(c.Clients)).With("batch", number(c.Batch)).With("prefetch", number(c.Prefetch)).With("rate", number(c.Rate)).
 		With("alternate", jsonform.Bool(c.Alternate)).
 		With("duration_seconds", jsonform.Seconds(c.Duration)).With("queue", jsonform.String(c.Queue))
 	return jsonform.Object().
@@ -112,8 +127,8 @@ func benchForm(r *bench.Report) jsonform.Value {
 
 func benchTable(w io.Writer, r *bench.Report) {
 	c := r.Config
-	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, batches of %d, claims of %d\n",
-		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, c.Batch, c.Prefetch)
+	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, %d clients of each, batches of %d, claims of %d\n",
+		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, c.Clients, c.Batch, c.Prefetch)
 	if r.Scenario == "latency" {
 		fmt.Fprintf(w, "schedule: %s a second for %s\n", render.Number(uint64(c.Rate)), render.Duration(c.Duration))
 	}

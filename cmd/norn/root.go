@@ -185,12 +185,17 @@ func (a *app) note(format string, args ...any) {
 }
 
 // dial makes a client as the global flags say.
-func (a *app) dial(ctx context.Context) (*client.Client, error) {
+func (a *app) dial(ctx context.Context) (*client.Client, error) { return a.dialNodes(ctx, a.addrs) }
+
+// oneByOne splits the lists among addresses.
+func oneByOne(addrs []string) []string { return strings.Split(strings.Join(addrs, ","), ",") }
+
+func (a *app) dialNodes(ctx context.Context, addrs []string) (*client.Client, error) {
 	secure, err := a.tls()
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Dial(ctx, a.addrs, client.WithAuthToken(a.authToken), client.WithTLS(secure),
+	c, err := client.Dial(ctx, addrs, client.WithAuthToken(a.authToken), client.WithTLS(secure),
 		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout))
 	if errors.Is(err, client.ErrInvalid) {
 		return nil, usage("--addr: %w", err)

@@ -42,6 +42,9 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
+	for _, name := range w.names {
+		c.summaries.want(now, name, true)
+	}
 	c.pursue(now, w)
 	if w.routed {
 		c.seeks.served(c.routes.peers[w.from.Conn&^peerConns], w)
@@ -203,6 +206,8 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 			break
 		}
 		v := c.vnodes[p]
+		_, rank, _ := q.heads.Best()
+		passed := c.seeks.passed(q.name, rank)
 		d, err := v.Grant(c.tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
@@ -214,6 +219,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		case !c.check(err):
 			return true
 		}
+		c.stats.RankErrors.add(passed)
 		r := &d.Claims[len(d.Claims)-1]
 		ref := GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.desk.remember(ref)

@@ -70,8 +70,9 @@ type Stats struct {
 	Elected, Defeated                               uint64 // candidacies of this node
 	Passed                                          uint64 // grants taken back because they did not reach a majority
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
-	Waiting                                         int    // requests that wait
-	Claims                                          int    // tasks under a claim
+	RankErrors                                      RankErrors
+	Waiting                                         int // requests that wait
+	Claims                                          int // tasks under a claim
 	Cron                                            cron.Stats
 }
 
@@ -100,6 +101,7 @@ type Core struct {
 	repairs   *repairs
 	routes    *routes
 	seeks     *seeks
+	summaries *summaries
 	fetches   *fetches
 	trees     *trees
 	scrubs    *scrubs
@@ -131,7 +133,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
-	c.seeks, c.fetches = newSeeks(c), &fetches{c: c}
+	c.seeks, c.summaries, c.fetches = newSeeks(c), &summaries{c: c}, &fetches{c: c}
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches = newWatches(c.links)
@@ -248,6 +250,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.sessions.work(now)
 	c.serve(now)
 	c.seeks.work(now)
+	c.summaries.work(now)
 	c.grants.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
@@ -336,7 +339,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

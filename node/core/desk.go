@@ -27,7 +27,9 @@ type desk struct {
 	parked uint64          // requests that were made to wait so far
 	paused map[string]bool // queues of which nothing is handed out
 	filled func(string)    // hears of a queue that may have work now
-	number uint64          // of the last answer to a claim request
+
+	stirred []*queue // of which others are to be told
+	number  uint64   // of the last answer to a claim request
 }
 
 func newDesk() *desk {
@@ -50,6 +52,20 @@ type queue struct {
 	wait  []*waiter // first come, first served; may hold done ones
 	stale int       // done ones among them
 	hot   bool
+
+	wanted  int64 // mono ns until which others are told what is ready: somebody asks for it
+	asked   int64 // mono ns until which that is somebody here
+	again   int64 // mono ns from which on it is told again, changed or not
+	stirred bool  // there is news
+	told    Head  // what was told last
+}
+
+// stir notes that there is news of a queue that others want to hear of.
+func (d *desk) stir(q *queue) {
+	if !q.stirred && q.wanted != 0 {
+		q.stirred = true
+		d.stirred = append(d.stirred, q)
+	}
 }
 
 // waiter is a claim request that waits for work.
@@ -109,6 +125,7 @@ func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 	q = d.queue(name)
 	q.heads.Set(int(p), best)
+	d.stir(q)
 	if best != nil {
 		d.filled(name)
 	}

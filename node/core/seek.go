@@ -16,8 +16,8 @@ import (
 )
 
 // Heads tells another node the best ready task of some queues over the
-// partitions led here: after each claim request of its own, and when a queue
-// that had nothing for it has something.
+// partitions led here: after each claim request of its own, when a queue that had
+// nothing for it has something, and every few milliseconds while it changes.
 type Heads struct{ Heads []Head }
 
 // Head is the best ready task of one queue. Ready false: there is none.
@@ -25,6 +25,10 @@ type Head struct {
 	Queue string
 	Ready bool
 	Rank  claim.Rank
+	// Full says that Marks tell of all there is. Wanted says that workers ask for
+	// the queue there, who are to hear of the others' tasks.
+	Full, Wanted bool
+	Marks        Marks
 }
 
 func (*Heads) peerMessage() {}
@@ -47,6 +51,8 @@ type seeks struct {
 	asked map[AskKey]*gather // claims on their way
 	at    int64              // mono ns of the next look at who waits
 	turn  int
+	who   []register.Member // the other leaders
+	seen  uint64            // as of this routes.seen
 
 	// Of the others: who asked for a queue in vain.
 	hungry map[string]map[register.Member]bool
@@ -58,6 +64,7 @@ type remote struct {
 	known  bool
 	ready  bool
 	rank   claim.Rank
+	marks  Marks
 	open   int // requests on their way
 	credit int
 }
@@ -71,13 +78,17 @@ func newSeeks(c *Core) *seeks {
 
 // leaders are the other nodes that lead something and are up, in order.
 func (s *seeks) leaders() []register.Member {
+	if s.seen == s.c.routes.seen {
+		return s.who
+	}
 	all := make(map[register.Member]bool)
 	for p := range s.c.cells {
 		if m, ok := s.c.routes.leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
 			all[m] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), register.Member.Compare)
+	s.seen, s.who = s.c.routes.seen, slices.SortedFunc(maps.Keys(all), register.Member.Compare)
+	return s.who
 }
 
 func (s *seeks) of(m register.Member, name string) *remote {
@@ -127,10 +138,11 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 	if s.c.routes.alone || w.routed {
 		return s.c.grant(now, w)
 	}
-	to, theirs, found := s.best(w, s.leaders())
+	leaders := s.leaders()
+	to, theirs, found := s.best(w, leaders)
 	if q, _ := s.c.desk.best(w); q != nil {
 		_, ours, ok := q.heads.Best()
-		if ok && (theirs == nil || ours.Compare(theirs) <= 0) && s.c.grant(now, w) {
+		if ok && (theirs == nil || ours.Compare(theirs) <= 0 || !s.lags(w, leaders, ours)) && s.c.grant(now, w) {
 			return true
 		}
 	}
@@ -225,6 +237,12 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 	for _, n := range m.Heads {
 		h := s.of(from, n.Queue)
 		h.known, h.ready, h.rank = true, n.Ready, n.Rank
+		if n.Full || !n.Ready {
+			h.marks = n.Marks // else those of before: what has gone since was before them
+		}
+		if n.Wanted {
+			s.c.summaries.want(now, n.Queue, false)
+		}
 		if n.Ready {
 			s.send(now, from, n.Queue)
 		}

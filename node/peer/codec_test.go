@@ -50,6 +50,12 @@ func drawHead(t *rapid.T) core.Head {
 	h := core.Head{Queue: rapid.StringN(0, 60, 255).Draw(t, "queue"), Ready: rapid.Bool().Draw(t, "ready")}
 	if h.Ready {
 		copy(h.Rank[:], rapid.SliceOfN(rapid.Byte(), 0, rankSize).Draw(t, "rank"))
+		h.Marks.N = rapid.IntRange(0, len(h.Marks.Ranks)).Draw(t, "marks")
+		for i := range h.Marks.N {
+			copy(h.Marks.Ranks[i][:], rapid.SliceOfN(rapid.Byte(), 0, rankSize).Draw(t, "mark"))
+		}
+		h.Marks.Seen = rapid.IntRange(0, 1<<31-1).Draw(t, "seen")
+		h.Full, h.Wanted = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "wanted")
 	}
 	return h
 }

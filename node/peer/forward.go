@@ -372,7 +372,13 @@ func headSize(h *core.Head) int {
 	if h.Ready {
 		n += 1 + protowire.SizeBytes(rankSize)
 	}
-	return n
+	if h.Marks.N > 0 {
+		n += 1 + protowire.SizeBytes(h.Marks.N*rankSize)
+	}
+	if h.Marks.Seen > 0 {
+		n += 1 + protowire.SizeVarint(uint64(h.Marks.Seen))
+	}
+	return n + 2*(bit(h.Full)+bit(h.Wanted))
 }
 
 func (p *headsPacket) Size() (n int) {
@@ -388,6 +394,21 @@ func (p *headsPacket) AppendTo(dst []byte) ([]byte, error) {
 		dst = append(appendHead(appendHead(dst, 1, headSize(h)), 1, len(h.Queue)), h.Queue...)
 		if h.Ready {
 			dst = append(appendHead(dst, 2, rankSize), h.Rank[:]...)
+		}
+		if h.Marks.N > 0 {
+			dst = appendHead(dst, 3, h.Marks.N*rankSize)
+			for i := range h.Marks.N {
+				dst = append(dst, h.Marks.Ranks[i][:]...)
+			}
+		}
+		if h.Full {
+			dst = appendVarint(dst, 4, 1)
+		}
+		if h.Wanted {
+			dst = appendVarint(dst, 5, 1)
+		}
+		if h.Marks.Seen > 0 {
+			dst = appendVarint(dst, 6, uint64(h.Marks.Seen))
 		}
 	}
 	return dst, nil
@@ -413,6 +434,14 @@ func decodeHeads(b []byte) (*core.Heads, error) {
 				h.Queue = string(f.bytes)
 			case 2:
 				rank = f.bytes
+			case 3:
+				return decodeMarks(&h.Marks, f.bytes)
+			case 4:
+				h.Full = f.value != 0
+			case 5:
+				h.Wanted = f.value != 0
+			case 6:
+				h.Marks.Seen = int(min(f.value, math.MaxInt32))
 			}
 			return nil
 		})
@@ -422,4 +451,22 @@ func decodeHeads(b []byte) (*core.Heads, error) {
 		m.Heads = append(m.Heads, h)
 		return err
 	})
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func decodeMarks(m *core.Marks, b []byte) error {
+	if m.N = len(b) / rankSize; len(b)%rankSize != 0 || m.N > len(m.Ranks) {
+		m.N = 0
+		return fmt.Errorf("%w: marks of %d bytes", ErrMalformed, len(b))
+	}
+	for i := range m.N {
+		copy(m.Ranks[i][:], b[i*rankSize:])
+	}
+	return nil
 }

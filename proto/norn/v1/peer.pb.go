@@ -2026,7 +2026,17 @@ type PeerHead struct {
 	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Its place in the queue, 32 bytes that compare as tasks are claimed; empty:
 	// nothing is ready.
-	Rank          []byte `protobuf:"bytes,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rank []byte `protobuf:"bytes,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	// The places of the 4th, 16th, 64th and 256th best, 32 bytes each, as far as
+	// there are so many; after seen the last ones are all that of the seen-th.
+	Marks []byte `protobuf:"bytes,3,opt,name=marks,proto3" json:"marks,omitempty"`
+	// Set where marks tell of all there is.
+	Full bool `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
+	// Set where workers ask for the queue at the sender.
+	Wanted bool `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// How many tasks were counted, where more are ready; 0: as many as there are
+	// places, or all.
+	Seen          uint32 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2073,6 +2083,34 @@ func (x *PeerHead) GetRank() []byte {
 		return x.Rank
 	}
 	return nil
+}
+
+func (x *PeerHead) GetMarks() []byte {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+func (x *PeerHead) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *PeerHead) GetWanted() bool {
+	if x != nil {
+		return x.Wanted
+	}
+	return false
+}
+
+func (x *PeerHead) GetSeen() uint32 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
 }
 
 // PeerWatch asks a replica how tasks have ended, or will.
@@ -3663,10 +3701,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
 	"\x05facts\x18\x03 \x01(\fR\x05facts\"4\n" +
 	"\tPeerHeads\x12'\n" +
-	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"4\n" +
+	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x8a\x01\n" +
 	"\bPeerHead\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\fR\x04rank\"!\n" +
+	"\x04rank\x18\x02 \x01(\fR\x04rank\x12\x14\n" +
+	"\x05marks\x18\x03 \x01(\fR\x05marks\x12\x12\n" +
+	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
+	"\x04seen\x18\x06 \x01(\rR\x04seen\"!\n" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\"*\n" +
 	"\fPeerOutcomes\x12\x1a\n" +

@@ -1,0 +1,211 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// tellEvery is how often a leader tells its best tasks where there are two
+	// others. With more it is so much rarer that a node sends as much as ever.
+	tellEvery = 5 * time.Millisecond
+	// maxNews bounds the queues of one message; the rest follows in the next.
+	maxNews = 64
+	// wantedFor is how long after a claim request others are to know what is ready
+	// here, and how often it is told again: news may be lost.
+	wantedFor = time.Second
+	// maxLead is how many answers a node may be ahead of another leader before it
+	// asks there: asking costs several times what a grant of its own does, and
+	// what it knows of the others is some milliseconds old.
+	maxLead = 16
+)
+
+// places are those of which [Marks] tell.
+var places = [...]int{4, 16, 64, 256}
+
+// Marks are the ranks of the 4th, 16th, 64th and 256th best ready task, as far as
+// there are so many. Where not all of them are in memory, the last ones are those
+// of the Seen-th instead: no such task is before it.
+type Marks struct {
+	N     int
+	Seen  int // 0: at least the last of the places
+	Ranks [len(places)]claim.Rank
+}
+
+// better is about how many tasks lie before a rank, of those that are told of, and
+// how many there may be at most.
+func (h *remote) better(rank *claim.Rank) (n, most int) {
+	if !h.known || !h.ready || h.rank.Compare(rank) >= 0 {
+		return 0, 0
+	}
+	n = 1
+	for i := 0; i < h.marks.N && h.marks.Ranks[i].Compare(rank) < 0; i++ {
+		n = places[i]
+	}
+	if most = n; h.marks.Seen > 0 {
+		n = min(n, h.marks.Seen)
+	}
+	return n, most
+}
+
+// summaries tells the other nodes what is best here, while somebody asks for it:
+// each node so serves claims by itself as long as no other one has fallen behind
+// (design 7.3).
+type summaries struct {
+	c       *Core
+	stirred []*queue // of which there is news
+	at      int64    // mono ns before which nothing is told
+}
+
+// want notes that somebody asks for a queue: here, or where that was told from.
+func (s *summaries) want(now clock.Time, name string, here bool) {
+	q := s.c.desk.queues[name]
+	if q == nil || s.c.routes.alone {
+		return // who asks in vain is told when there is something
+	}
+	q.wanted = now.Mono + int64(wantedFor)
+	if here {
+		q.asked = q.wanted
+	}
+	if q.again <= now.Mono {
+		q.again, q.told = q.wanted, Head{}
+		s.c.desk.stir(q)
+	}
+}
+
+// work tells the news, if it is time.
+func (s *summaries) work(now clock.Time) {
+	if len(s.c.desk.stirred) == 0 || now.Mono < s.at {
+		return
+	}
+	news := &Heads{}
+	all := s.c.desk.stirred
+	left := all[:0]
+	for _, q := range all {
+		if len(news.Heads) == maxNews {
+			left = append(left, q)
+			continue
+		}
+		q.stirred = false
+		if q.wanted <= now.Mono {
+			q.wanted = 0
+			continue
+		}
+		if h := s.head(now, q); h != q.told {
+			q.told = h
+			news.Heads = append(news.Heads, h)
+		}
+	}
+	clear(all[len(left):])
+	s.c.desk.stirred = left
+	others := s.others()
+	s.at = now.Mono + int64(tellEvery)*int64(max(2, len(others)))/2
+	if len(news.Heads) == 0 {
+		return
+	}
+	for _, m := range others {
+		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news})
+	}
+}
+
+func (s *summaries) others() []register.Member {
+	return slices.SortedFunc(maps.Keys(s.c.routes.alive), register.Member.Compare)
+}
+
+// next is when there is something to tell, mono ns.
+func (s *summaries) next() int64 {
+	if len(s.c.desk.stirred) == 0 {
+		return clock.Never
+	}
+	return s.at
+}
+
+// head counts what is ready of a queue.
+func (s *summaries) head(now clock.Time, q *queue) Head {
+	h := s.c.seeks.head(q.name)
+	h.Wanted, h.Full = q.asked > now.Mono, true
+	if !h.Ready {
+		return h
+	}
+	n, beyond := 0, false
+	var last claim.Rank
+	at := s.c.desk.queues[q.name]
+	at.heads.Walk(func(member, place int) *claim.Rank {
+		window, more := vnode.Window(s.c.vnodes[member], q.name)
+		if place >= len(window) {
+			beyond = beyond || more
+			return nil
+		}
+		return &window[place].Rank
+	}, func(r *claim.Rank) bool {
+		n++
+		last = *r
+		if n == places[h.Marks.N] {
+			h.Marks.Ranks[h.Marks.N] = *r
+			h.Marks.N++
+		}
+		return h.Marks.N < len(places)
+	})
+	if beyond && h.Marks.N < len(places) { // there are more, not before these
+		h.Marks.Seen = n
+		for ; h.Marks.N < len(places); h.Marks.N++ {
+			h.Marks.Ranks[h.Marks.N] = last
+		}
+	}
+	return h
+}
+
+// passed counts what is better elsewhere than a task that is granted here, as far
+// as it is known: the rank error.
+func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
+	if s.c.routes.alone {
+		return 0
+	}
+	for _, m := range s.leaders() {
+		better, _ := s.of(m, name).better(rank)
+		n += better
+	}
+	return n
+}
+
+// lags tells whether some leader has fallen so far behind a task of ours that it
+// is to be asked first.
+func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) bool {
+	lead := maxLead * w.max
+	for _, m := range leaders {
+		for _, name := range w.names {
+			if s.c.desk.paused[name] {
+				continue
+			}
+			if _, most := s.of(m, name).better(ours); most >= min(lead, places[len(places)-1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// RankErrors counts grants by how many better tasks, as far as it was known, were
+// ready elsewhere.
+type RankErrors struct {
+	Counts [len(RankBounds) + 1]uint64 // the last: over all bounds
+	Sum    uint64
+}
+
+// RankBounds are the upper ends of the classes, inclusive.
+var RankBounds = [...]int{0, 1, 4, 16, 64, 256, 1024}
+
+func (r *RankErrors) add(n int) {
+	i := 0
+	for i < len(RankBounds) && n > RankBounds[i] {
+		i++
+	}
+	r.Counts[i]++
+	r.Sum += uint64(n)
+}

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+// spread has each node lead something.
+func (r *trio) spread() *trio {
+	r.t.Helper()
+	for p := range ring.Partition(partitions) {
+		if old, heir := r.leader(p), int(p)%len(r.peers); old != heir {
+			r.depose(p, old, heir)
+		}
+		if r.leader(p) != int(p)%len(r.peers) {
+			r.t.Fatalf("partition %d is led by node %d", p, r.leader(p)+1)
+		}
+	}
+	return r
+}
+
+// line enqueues tasks through all nodes and gives them in the order of the queue.
+func (r *trio) line(n int) (order []string) {
+	r.t.Helper()
+	for i := range n {
+		reply := ask[*nornv1.EnqueueReply](r, i%len(r.peers), &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+		order = append(order, reply.Results[0].Receipt.Id)
+		r.now = r.now.Add(time.Millisecond)
+	}
+	slices.Sort(order)
+	return order
+}
+
+// TestFewBetterTasksArePassedOver: whoever asks where, what is handed out is near
+// the beginning of the queue, and mostly without asking another node.
+func TestFewBetterTasksArePassedOver(t *testing.T) {
+	for name, at := range map[string]func(n int) int{
+		"one node is asked": func(int) int { return 1 },
+		"all are":           func(n int) int { return n % 3 },
+		"one and another":   func(n int) int { return n / 60 % 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTrio(t).spread()
+			left := r.line(300)
+			var errors []int
+			for n := 0; len(left) > 0; n++ {
+				if n > 1000 {
+					t.Fatalf("%d tasks are left", len(left))
+				}
+				for _, g := range ask[*nornv1.ClaimReply](r, at(n), &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300}).Grants {
+					place := slices.Index(left, g.Task.Id)
+					if place < 0 {
+						t.Fatalf("%s is granted, and was not waiting", g.Task.Id)
+					}
+					errors, left = append(errors, place), slices.Delete(left, place, place+1)
+				}
+				r.pass(time.Millisecond)
+				r.settle()
+			}
+			slices.Sort(errors)
+			if p99 := errors[len(errors)*99/100]; p99 > 64 {
+				t.Errorf("%d better tasks are passed over, p99", p99)
+			}
+			counted, most := uint64(0), uint64(0)
+			for _, p := range r.peers {
+				e := p.core.Stats().RankErrors
+				for i, n := range e.Counts {
+					if counted += n; i > 5 { // over 256
+						most += n
+					}
+				}
+			}
+			if counted != 300 || most != 0 {
+				t.Errorf("the nodes count %d grants, %d of them far behind", counted, most)
+			}
+		})
+	}
+}
+
+// TestNewsEndsWithTheClaims: nobody is told of queues that nobody asks for.
+func TestNewsEndsWithTheClaims(t *testing.T) {
+	r := newTrio(t).spread()
+	r.line(30)
+	r.post = nil
+	r.pass(time.Minute)
+	r.settle()
+	news := func(l letter) bool { _, ok := l.message.(*Heads); return ok }
+	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+	r.pass(time.Second)
+	if slices.ContainsFunc(r.post, news) {
+		t.Fatal("news of a queue that nobody has asked for")
+	}
+	ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300})
+	r.pass(10 * time.Millisecond)
+	r.settle()
+	if h := r.peers[0].core.seeks.of(r.peers[1].self, "q"); !h.known || !h.ready || h.marks.N == 0 {
+		t.Fatalf("what is known of another node: %+v", h)
+	}
+	told := 0
+	for range 100 {
+		r.pass(100 * time.Millisecond)
+		for len(r.post) > 0 {
+			if news(r.post[0]) {
+				told++
+			}
+			r.deliver(0)
+		}
+	}
+	if told > 30 {
+		t.Fatalf("%d news in ten seconds after the last claim", told)
+	}
+}
