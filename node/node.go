@@ -22,6 +22,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/session"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/transport"
 	"github.com/norn-dev/norn/vnode"
@@ -187,12 +188,23 @@ func (n *Node) open() (err error) {
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
 		},
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
-		DiskReserve:     uint64(n.cfg.DiskReserve),
-		Retention:       core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
-		CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
+		DiskReserve: uint64(n.cfg.DiskReserve),
+		Retention:   core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
+		Sessions:    n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
 		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
 	return err
+}
+
+// sessions is how workers are looked after.
+func (n *Node) sessions() session.DispatcherConfig {
+	c := n.cfg
+	return session.DispatcherConfig{
+		Timeouts: session.Timeouts{
+			Period: c.SessionPeriod, HeartbeatGap: c.SessionGap, CheckGap: 2*c.SessionCheck + 3*c.SessionPeriod, LoseAfter: c.SessionLose,
+		},
+		CheckPeriod: c.SessionCheck, NameLease: c.NameLease, Bump: c.SessionBump,
+	}
 }
 
 func (n *Node) openStore(dir string) (*store.Pebble, error) {

@@ -153,6 +153,29 @@ type Config struct {
 	// latest. Shorter: more messages, of about 100 bytes per pair of replicas.
 	RepairInterval time.Duration
 
+	// SessionPeriod is between two heartbeats of a worker that keeps a session, each of
+	// which renews all it holds. Default 5s. Longer: fewer messages, and whatever a
+	// worker hears with the next answer comes later.
+	SessionPeriod time.Duration
+	// SessionGap: without a heartbeat for so long a worker gets nothing new. Default
+	// 15s, at least two periods.
+	SessionGap time.Duration
+	// SessionCheck is between two health checks of a worker, which are tasks that do
+	// nothing. Default 30s. Without one that passes for twice as long and three periods
+	// it gets nothing new.
+	SessionCheck time.Duration
+	// SessionLose: so long after that it is lost. Default 30s. Its handlers may take
+	// half of it to stop. Shorter: the tasks of a worker with long leases run elsewhere
+	// sooner, and more workers are lost that were only slow.
+	SessionLose time.Duration
+	// NameLease is for how long a worker's name is granted. Default 0, which means 2m, or
+	// twice SessionGap and SessionLose together where that is longer; never less. A name
+	// is taken for so long when worker and node have died together.
+	NameLease time.Duration
+	// SessionBump lets a worker that asks for the name of an unhealthy one have it at
+	// once, not when that one is lost. Default false.
+	SessionBump bool
+
 	// DefaultLease of claims that ask for none. Default 30s, from 1s to 24h.
 	// Workers renew at a third of it. Longer: a dead worker's task waits longer;
 	// shorter: more renewals.
@@ -269,6 +292,7 @@ func Default() *Config {
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
+		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,
 		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",

@@ -99,7 +99,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	path := file(t, "etta: 1s\nreplicas: 3\nmax_payload: 2MiB\nreplicas: 4\neta:\ndata: [a]\nhead-size: many\ngc-grace: 5\n")
 	_, err := Load(Sources{File: path, Environ: []string{"NORN_SERVER_PPROF=maybe"}, Flags: map[string]string{
 		"max-payload": "17MiB", "log-level": "loud", "listen": "localhost", "partitions": "0", "tls-key": "k", "retry-jitter": "2",
-		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms",
+		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s",
 	}})
 	if err == nil {
 		t.Fatal("no error")
@@ -122,12 +122,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`default-lease: 25h is not between 1s and 24h`,
 		`disk-reserve: 1MiB is less than disk-stop (64MiB)`,
 		`buffer: 1ms is less than eta (5s)`,
+		`session-gap: 6s is less than two periods (session-period, 5s)`,
+		`name-lease: 10s is not between 1m12s, twice session-gap and session-lose together`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
 	}
-	if got, want := len(strings.Split(err.Error(), "\n")), 17; got != want {
+	if got, want := len(strings.Split(err.Error(), "\n")), 19; got != want {
 		t.Errorf("%d problems, want %d: %v", got, want, err)
 	}
 }

@@ -41,6 +41,8 @@ func envName(name string) string {
 
 // Settings lists all settings, bound to the fields of c, in the order of the
 // documentation.
+//
+// Long because: it is a table.
 func (c *Config) Settings() []Setting {
 	return []Setting{
 		{"data", "data directory `DIR`", str(&c.Data)},
@@ -79,6 +81,12 @@ func (c *Config) Settings() []Setting {
 		{"idle-timeout", "without a byte from the client (0: never)", duration(&c.IdleTimeout)},
 		{"gossip-interval", "between two probes for the life of other nodes", duration(&c.GossipInterval)},
 		{"repair-interval", "in which each partition is compared once with every other replica", duration(&c.RepairInterval)},
+		{"session-period", "between two heartbeats of a worker", duration(&c.SessionPeriod)},
+		{"session-gap", "without a heartbeat for so long a worker gets nothing new", duration(&c.SessionGap)},
+		{"session-check", "between two health checks of a worker", duration(&c.SessionCheck)},
+		{"session-lose", "so long after that a worker is lost", duration(&c.SessionLose)},
+		{"name-lease", "for how long a worker's name is granted (0: 2m)", duration(&c.NameLease)},
+		{"session-bump", "whether the name of an unhealthy worker may be taken", boolean(&c.SessionBump)},
 		{"default-lease", "lease of claims that ask for none", duration(&c.DefaultLease)},
 		{"max-attempts", "attempts before a task is dead", integer(&c.MaxAttempts)},
 		{"retry-initial", "delay after the first failure", duration(&c.RetryInitial)},

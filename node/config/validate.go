@@ -166,5 +166,13 @@ func (c *Config) checkTimes(p *problems) {
 	p.add(c.DiskStall != 0 && (c.DiskStall < soon || c.DiskStall > time.Hour), "disk-stall: %s is not from %s to %s, and not 0", c.DiskStall, soon, time.Hour)
 	lasts(p, "retry-initial", c.RetryInitial, time.Millisecond, longestRetry)
 	lasts(p, "retry-max", c.RetryMax, time.Millisecond, longestRetry)
+	lasts(p, "session-period", c.SessionPeriod, soon, proto.MaxSessionTimeout)
+	lasts(p, "session-gap", c.SessionGap, soon, proto.MaxSessionTimeout)
+	lasts(p, "session-check", c.SessionCheck, soon, proto.MaxSessionTimeout/4)
+	lasts(p, "session-lose", c.SessionLose, soon, proto.MaxSessionTimeout)
+	p.add(c.SessionGap < 2*c.SessionPeriod, "session-gap: %s is less than two periods (session-period, %s)", formatDuration(c.SessionGap), formatDuration(c.SessionPeriod))
+	p.add(2*c.SessionCheck+3*c.SessionPeriod > proto.MaxSessionTimeout, "session-check: twice %s and three periods (session-period) are over %s", formatDuration(c.SessionCheck), formatDuration(proto.MaxSessionTimeout))
+	life := c.SessionGap + c.SessionLose
+	p.add(c.NameLease != 0 && (c.NameLease < 2*life || c.NameLease > 24*time.Hour), "name-lease: %s is not between %s, twice session-gap and session-lose together, and 24h, nor 0", formatDuration(c.NameLease), formatDuration(2*life))
 	p.add(c.RetryMax < c.RetryInitial, "retry-max: %s is less than retry-initial (%s)", formatDuration(c.RetryMax), formatDuration(c.RetryInitial))
 }
