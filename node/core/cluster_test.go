@@ -101,7 +101,7 @@ func TestWriteLevels(t *testing.T) {
 	}
 	r := newTrio(t)
 	from := r.enqueue(0, r.ids.Next(r.now.Wall), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 4})
-	if reply := r.peers[0].replies[from]; reply.Err == nil || reply.Err.Guarantee != "durable copies" {
+	if reply := r.peers[0].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 		t.Fatalf("four copies of three: %v", reply)
 	}
 }

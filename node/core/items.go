@@ -15,6 +15,7 @@ type items struct {
 	n    int
 	hint bool                           // one copy is enough, and it may be a hint
 	led  bool                           // only leaders decide it
+	best func(i int) bool               // better decided by the leader, where one is in reach; nil: none is
 	task func(i int) []byte             // names what an item is about
 	some func(idx []int) gproto.Message // the same request for some of the items
 	join joiner                         // makes one answer of those to the parts
@@ -28,6 +29,7 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 		all := m.GetTasks()
 		return items{
 			n: len(all), hint: one(m), task: func(i int) []byte { return c.routes.place(now, all[i]) },
+			best: func(i int) bool { return all[i].GetKey() != "" },
 			some: func(idx []int) gproto.Message {
 				return &nornv1.EnqueueRequest{Tasks: pick(all, idx), Durability: m.GetDurability()}
 			},
@@ -121,6 +123,8 @@ func pick[T any](all []T, idx []int) []T {
 func (r *routes) place(now clock.Time, t *nornv1.TaskSpec) []byte {
 	c := r.c
 	switch {
+	case t.GetKey() != "" && t.GetKeyWindowSeconds() > 0 && len(t.GetId()) == id.Size:
+		return t.GetId() // its window may be over
 	case t.GetKey() != "":
 		return keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
 	case len(t.GetId()) == 0:

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"encoding/binary"
+
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -34,7 +36,7 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 	}
 	first := id.UniqueKey(cluster, queue, key, 0, 0)
 	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.vnodes)), first)
-	h := holder{first: first, task: id.UniqueKey(cluster, queue, key, 0, generation)}
+	h := holder{first: first, task: k.nth(first, queue, key, generation)}
 	// Mostly one step; more where the record was forgotten and some of the tasks
 	// were kept. Each is a read, so there is an end to it.
 	for range maxGenerations {
@@ -43,9 +45,24 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 		}
 		generation++
 		h.next = generation
-		h.task = id.UniqueKey(cluster, queue, key, 0, generation)
+		h.task = k.nth(first, queue, key, generation)
 	}
 	return h
+}
+
+// nth is the ID of a key's task of some generation. All of them are in the
+// partition of the first one: whoever keeps that knows whether the key is free,
+// however many nodes share the others. The last four bytes make it so.
+func (k keys) nth(first id.ID, queue, key string, generation uint64) id.ID {
+	if generation == 0 {
+		return first
+	}
+	task := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), queue, key, 0, generation)
+	home, last := ring.Of(first, len(k.c.vnodes)), binary.BigEndian.Uint32(task[id.Size-4:])
+	for n := uint32(1); ring.Of(task, len(k.c.vnodes)) != home; n++ {
+		binary.BigEndian.PutUint32(task[id.Size-4:], last+n)
+	}
+	return task
 }
 
 // maxGenerations bounds the tasks of one key that are looked at in one go.
@@ -65,7 +82,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 	p := k.c.vnode(h.first).Partition
 	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
 	for range maxGenerations {
-		if id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), e.Queue, e.Key, 0, generation) == t.ID {
+		if k.nth(h.first, e.Queue, e.Key, generation) == t.ID {
 			vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
 			return nil
 		}
@@ -161,7 +178,7 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	p := k.c.vnode(first).Partition
 	from := vnode.KeyGeneration(k.c.tx, p, first)
 	for generation := from; generation < from+learnGenerations; generation++ {
-		if id.UniqueKey(cluster, e.Queue, e.Key, 0, generation) != task {
+		if k.nth(first, e.Queue, e.Key, generation) != task {
 			continue
 		}
 		if generation == from {

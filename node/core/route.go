@@ -214,7 +214,7 @@ func (r *routes) pass(now clock.Time, q *Request, task []byte, wait time.Duratio
 
 // split sends the items of a request to those who can judge them.
 func (r *routes) split(now clock.Time, q *Request, list items) bool {
-	if list.n == 0 || list.n > proto.MaxBatchTasks || r.holder && !list.led {
+	if list.n == 0 || list.n > proto.MaxBatchTasks || r.holder && !list.led && !list.anyBest() {
 		return false // refused here, or answered here
 	}
 	find := r.keeper
@@ -226,7 +226,10 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 	for i := range list.n {
 		to := r.c.cfg.Self
 		if p, ok := r.partition(list.task(i)); ok {
-			if to, ok = find(p); !ok && list.hint && !r.c.moves.closed(p) {
+			if to, ok = find(p); list.best != nil && list.best(i) {
+				to, ok = r.reader(p) // of two replicas each would give a key away
+			}
+			if !ok && list.hint && !r.c.moves.closed(p) {
 				to = r.c.cfg.Self // better here than nowhere: see [writes]
 			} else if !ok {
 				lost[i] = p
@@ -255,6 +258,16 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 	}
 	r.finish(g)
 	return true
+}
+
+// anyBest tells whether some item is better decided by a leader.
+func (l *items) anyBest() bool {
+	for i := 0; l.best != nil && i < l.n; i++ {
+		if l.best(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // takes tells whether a partition takes enqueues now: a majority of its cohort
