@@ -66,6 +66,10 @@ func TestHelpAndVersion(t *testing.T) {
 		t.Errorf("got %.200s", out)
 	}
 	refused(t, 2, `did you mean "norn task enqueue"?`, "task", "enqueu")
+	refused(t, 2, `did you mean "norn task list"?`, "task", "lst") // and not get
+	refused(t, 2, `invalid argument "5" for "--lease" flag: it has no unit; write 5s for seconds`, "task", "claim", "-q", "q", "--lease", "5")
+	refused(t, 2, "received 2; it takes: norn task enqueue -q QUEUE [PAYLOAD |", "task", "enqueue", "-q", "q", "two", "words")
+	refused(t, 2, "received 1; it takes: norn task fail ID TOKEN", "task", "fail", "x")
 	r := nornWith(t, "", []string{"NORN_OUTPUT=yaml"}, "version")
 	if !strings.HasPrefix(r.out, "version: 1.2.3-test\n") {
 		t.Errorf("NORN_OUTPUT=yaml: %+v", r)

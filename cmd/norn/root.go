@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/node/config"
 )
 
 // app is one run of the program: where it reads and writes, and the global
@@ -89,10 +91,11 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
 	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), a.work(), workerCommands{a}.commands(), clusterCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	addExamples(root)
+	addUsage(root)
 	queueCommands{a}.completions(root)
 	return root
 }
@@ -107,12 +110,42 @@ func group(cmd *cobra.Command) *cobra.Command {
 		text := fmt.Sprintf("unknown command %q", cmd.CommandPath()+" "+args[0])
 		cmd.SuggestionsMinimumDistance = 2
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			text += fmt.Sprintf("; did you mean %q?", cmd.CommandPath()+" "+near[0])
+			text += fmt.Sprintf("; did you mean %q?", cmd.CommandPath()+" "+config.Nearest(args[0], near))
 		}
 		return errors.New(text)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
+}
+
+// unitless is what package time says of a duration without a unit.
+var unitless = regexp.MustCompile(`time: missing unit in duration "([^"]*)"$`)
+
+// flagError says what to write instead.
+func flagError(err error) error {
+	if m := unitless.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%sit has no unit; write %ss for seconds", strings.TrimSuffix(err.Error(), m[0]), m[1])
+	}
+	return err
+}
+
+// addUsage has every command that is given too few or too many words say which
+// it takes.
+func addUsage(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		addUsage(c)
+	}
+	check := cmd.Args
+	if check == nil || cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if err == nil || !strings.Contains(err.Error(), "arg(s)") {
+			return err
+		}
+		return fmt.Errorf("%w; it takes: %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+	}
 }
 
 // addExamples completes what cobra makes by itself.

@@ -129,6 +129,25 @@ func TestTwoSignals(t *testing.T) {
 	wait("the second signal", now)
 }
 
+// TestServerEndsWhileItStarts: a signal ends it in order, however far it is; also
+// one that waits for nodes it is to join, and one that is told twice.
+func TestServerEndsWhileItStarts(t *testing.T) {
+	nobody := freePeerAddress(t)
+	for _, args := range [][]string{nil, {"--join", nobody}} {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			s, err := launch(append([]string{"--data", t.TempDir(), "--name", "n1", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0"}, args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it says something", func() bool { return s.log.String() != "" })
+			_ = s.cmd.Process.Signal(sig) // the second one is end's
+			if code, err := s.end(sig); code != 0 || err != nil {
+				t.Errorf("%v, %v: exit %d, %v:\n%s", args, sig, code, err, s.log.String())
+			}
+		}
+	}
+}
+
 // TestStopLetsWaitersGo stops a server while a claim waits on it.
 func TestStopLetsWaitersGo(t *testing.T) {
 	s := ownServer(t, t.TempDir())

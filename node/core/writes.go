@@ -455,7 +455,7 @@ func (w *writes) check(d *nornv1.Durability) *proto.Error {
 	case w.c.joined && need > max(cohort, w.c.moves.state.Cluster.Replicas): // no node that joins or comes back changes that
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.state.Cluster.Replicas))
 	case need > cohort:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d member; ask for fewer or add nodes", need, cohort)
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
 		e.Guarantee = "durable copies"
 		return e
 	case w.bytes > maxOpenBytes:
