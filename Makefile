@@ -84,9 +84,11 @@ model: ## every reachable state of small clusters, and what is found when a rule
 SEED    ?= 1
 SEEDS   ?= 1000
 SIMARGS ?=
+CRONS ?= 20
 .PHONY: sim
-sim: ## the simulator: SEEDS=1000 seeds of one node from SEED=1, a 20th of clusters (SIMARGS='-nodes=many -events=0': only clusters, all of a history)
+sim: ## the simulator: SEEDS=1000 seeds of one node from SEED=1, a 20th of clusters, CRONS=20 of schedules (SIMARGS='-nodes=many -events=0': only clusters, all of a history)
 	@mkdir -p bin && go build -o bin/sim ./jepsen/sim/cmd && bin/sim -seed $(SEED) -seeds $(SEEDS) $(SIMARGS)
+	go test -count=1 ./jepsen/sim -run '^TestCron' -crons $(CRONS) -seed $(SEED) -timeout 60m
 
 MUTANTARGS ?=
 .PHONY: mutants

@@ -142,6 +142,12 @@ func (s Schedules) Resume(ctx context.Context, name string) (*nornv1.Schedule, e
 	return s.pause(ctx, "resume schedule", name, &nornv1.PauseSchedule{})
 }
 
+// Reset resumes a schedule that waits for the clock, because that was ahead:
+// instants from now on are launched, also those that may have been.
+func (s Schedules) Reset(ctx context.Context, name string) (*nornv1.Schedule, error) {
+	return s.pause(ctx, "reset schedule", name, &nornv1.PauseSchedule{FromNow: true})
+}
+
 func (s Schedules) pause(ctx context.Context, op, name string, p *nornv1.PauseSchedule) (*nornv1.Schedule, error) {
 	res, err := s.one(ctx, op, &nornv1.ScheduleChange{Name: name, Action: &nornv1.ScheduleChange_Pause{Pause: p}})
 	return res.GetSchedule(), err

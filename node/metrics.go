@@ -63,6 +63,7 @@ func newMetrics() *metrics {
 	}
 	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
 	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
+	m.schedules(counter, gauge)
 	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.leading.Load()) })
 	return m
 }

@@ -95,12 +95,23 @@ func (s scheduleCommands) pause() *cobra.Command {
 }
 
 func (s scheduleCommands) resume() *cobra.Command {
-	return s.one(&cobra.Command{
+	var reset bool
+	cmd := s.one(&cobra.Command{
 		Use: "resume NAME", Short: "End the pause of a schedule",
-		Long: "End the pause of a schedule, and take the note away. What came due meanwhile is\nskipped; `norn schedule backfill` launches it.", Example: "  norn schedule resume nightly",
+		Long: `End the pause of a schedule, and take the note away. What came due meanwhile is
+skipped; ` + "`norn schedule backfill`" + ` launches it.
+
+A schedule that "waits for the clock" was launched while the clock was ahead. With
+--reset it launches from now on, also instants that may have had their launch then.`,
+		Example: "  norn schedule resume nightly",
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Schedule, error) {
+		if reset {
+			return c.Schedules().Reset(ctx, name)
+		}
 		return c.Schedules().Resume(ctx, name)
 	})
+	cmd.Flags().BoolVar(&reset, "reset", false, "do not wait for the clock: it was ahead, and is right now")
+	return cmd
 }
 
 func (s scheduleCommands) deletion() *cobra.Command {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,10 @@ func methodOf(m gproto.Message) nornv1.Method {
 		return nornv1.Method_METHOD_RETRY
 	case *nornv1.SetQueueRequest:
 		return nornv1.Method_METHOD_SET_QUEUE
+	case *nornv1.SchedulesRequest:
+		return nornv1.Method_METHOD_SCHEDULES
+	case *nornv1.ChangeSchedulesRequest:
+		return nornv1.Method_METHOD_CHANGE_SCHEDULES
 	}
 	return nornv1.Method_METHOD_GET
 }
@@ -211,6 +216,10 @@ func invocation(m gproto.Message) *history.Event {
 	case *nornv1.SetQueueRequest:
 		e.Func = history.SetQueue
 		e.Change = &history.Change{Queue: m.GetName(), Paused: m.GetSettings().GetPaused(), Draining: m.GetSettings().GetDraining(), IfVersion: m.GetIfVersion()}
+	case *nornv1.SchedulesRequest:
+		e.Func, e.Text = cronCall, fmt.Sprint(m.GetNames())
+	case *nornv1.ChangeSchedulesRequest:
+		e.Func, e.Text = cronCall, m.GetChanges()[0].GetName()
 	}
 	return e
 }

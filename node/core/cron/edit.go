@@ -162,7 +162,20 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 	if err := check(spec, e.MaxPayload); err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return e.replace(name, rec, &l, &r, spec)
+	if !p.GetFromNow() || l.policy.Table == nil {
+		return e.replace(name, rec, &l, &r, spec)
+	}
+	edit, err := e.replace(name, rec, &l, &r, spec)
+	if err != nil {
+		return Edit{}, err
+	}
+	if edit.Change == nil {
+		edit.Change = &register.ScheduleChange{Name: name, Old: rec.Revision}
+	}
+	r.policy = policy.Reset(l.policy.Table, r.policy, e.Now)
+	edit.Change.State = r.encode()
+	edit.Record = &register.Schedule{Name: name, Revision: rec.Revision, Definition: edit.Record.Definition, State: edit.Change.State}
+	return edit, nil
 }
 
 // Delete forgets a schedule. Its watermark stays for a while: one that is made

@@ -1231,9 +1231,12 @@ func (x *PutSchedule) GetKeepPaused() bool {
 
 // PauseSchedule pauses a schedule, or resumes it.
 type PauseSchedule struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Paused        bool                   `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
-	Note          string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Paused bool                   `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
+	Note   string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	// Of a schedule whose watermark is ahead, because the clock was: instants from
+	// now on are launched, also those that may have been.
+	FromNow       bool `protobuf:"varint,3,opt,name=from_now,json=fromNow,proto3" json:"from_now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1280,6 +1283,13 @@ func (x *PauseSchedule) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *PauseSchedule) GetFromNow() bool {
+	if x != nil {
+		return x.FromNow
+	}
+	return false
 }
 
 // DeleteSchedule forgets a schedule with its history. Tasks that were launched
@@ -1921,10 +1931,11 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x06create\x18\x02 \x01(\bR\x06create\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1f\n" +
 	"\vkeep_paused\x18\x04 \x01(\bR\n" +
-	"keepPaused\";\n" +
+	"keepPaused\"V\n" +
 	"\rPauseSchedule\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note\"\x10\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\x12\x19\n" +
+	"\bfrom_now\x18\x03 \x01(\bR\afromNow\"\x10\n" +
 	"\x0eDeleteSchedule\"*\n" +
 	"\x0fTriggerSchedule\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\fR\x06taskId\"\x9b\x01\n" +

@@ -1,0 +1,189 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Invariants of schedules (I12).
+const (
+	CronDoubled = "a launch is one task"
+	CronStray   = "only instants of the schedule are launched"
+	CronMissed  = "each instant is launched, or skipped with a reason"
+	CronLate    = "a healthy cluster launches in time"
+)
+
+// CronSchedule is what was seen of one schedule in the end. Times are wall ns.
+type CronSchedule struct {
+	Name, Spec string
+	// Asked is when its creation was asked for: nothing up to it is its own.
+	// Created is when that was acknowledged, Ended when its end was asked for:
+	// instants between are expected.
+	Asked, Created, Ended int64
+	// Launches are the tasks that there are of it.
+	Launches []CronLaunch
+	// Skips are the instants that its history says were not launched, and those
+	// of launches that could not be enqueued.
+	Skips []CronSkip
+	// Forgotten is up to which instant the history may have been forgotten.
+	Forgotten int64
+}
+
+// CronLaunch is a task of a schedule.
+type CronLaunch struct {
+	Instant int64
+	Task    string
+	// Begun is when the history says that it was begun; 0: it does not say.
+	Begun int64
+}
+
+// CronSkip is a range of instants, both ends included.
+type CronSkip struct {
+	From, To int64
+	Reason   string
+}
+
+// CronOptions are what schedules are judged by.
+type CronOptions struct {
+	// Healthy are the stretches in which nothing was wrong, and had not been for
+	// as long as a new master needs.
+	Healthy []CronSkip
+	// Deadline is how late a launch may be begun in them, and Limit at any time.
+	Deadline, Limit time.Duration
+}
+
+// Cron judges schedules by an oracle of their instants that shares nothing with
+// the code under test. It finds all that is wrong, up to 20 findings.
+func Cron(all []CronSchedule, o CronOptions) (found []Violation) {
+	for i := range all {
+		j := cronJudge{s: &all[i], o: &o}
+		if err := j.judge(); err != nil {
+			j.wrong(CronStray, 0, "schedule %s: %v", j.s.Name, err)
+		}
+		if found = append(found, j.found...); len(found) >= 20 {
+			break
+		}
+	}
+	return found
+}
+
+type cronJudge struct {
+	s     *CronSchedule
+	o     *CronOptions
+	found []Violation
+}
+
+func (j *cronJudge) wrong(invariant string, at int64, format string, args ...any) {
+	if len(j.found) < 20 {
+		j.found = append(j.found, Violation{Invariant: invariant, At: at, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+func clockText(wall int64) string { return time.Unix(0, wall).UTC().Format("15:04:05.000") }
+
+func (j *cronJudge) judge() error {
+	s := j.s
+	next, err := Oracle(s.Spec)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(s.Launches, func(a, b CronLaunch) int { return int(min(1, max(-1, a.Instant-b.Instant))) })
+	at := make(map[int64]*CronLaunch, len(s.Launches))
+	for i := range s.Launches {
+		l := &s.Launches[i]
+		if other := at[l.Instant]; other != nil {
+			j.wrong(CronDoubled, l.Instant, "schedule %s: tasks %s and %s are both of %s", s.Name, other.Task, l.Task, clockText(l.Instant))
+		}
+		at[l.Instant] = l
+		switch {
+		case next(l.Instant-1) != l.Instant:
+			j.wrong(CronStray, l.Instant, "schedule %s (%s): %s is no instant of it, and has task %s", s.Name, s.Spec, clockText(l.Instant), l.Task)
+		case l.Instant <= s.Asked:
+			j.wrong(CronStray, l.Instant, "schedule %s: %s was launched, and the schedule asked for at %s", s.Name, clockText(l.Instant), clockText(s.Asked))
+		}
+		j.lateness(l)
+	}
+	for instant := next(s.Created); instant < s.Ended; instant = next(instant) {
+		if at[instant] == nil {
+			j.missing(instant)
+		}
+	}
+	return nil
+}
+
+// lateness judges a launch by when it was begun.
+func (j *cronJudge) lateness(l *CronLaunch) {
+	late := time.Duration(l.Begun - l.Instant)
+	switch {
+	case l.Begun == 0:
+	case j.healthy(l.Instant) && late > j.o.Deadline:
+		j.wrong(CronLate, l.Instant, "schedule %s: %s was begun %s late, and nothing was wrong", j.s.Name, clockText(l.Instant), late)
+	case late > j.o.Limit:
+		j.wrong(CronLate, l.Instant, "schedule %s: %s was begun %s late, over its window", j.s.Name, clockText(l.Instant), late)
+	}
+}
+
+func (j *cronJudge) healthy(instant int64) bool {
+	return slices.ContainsFunc(j.o.Healthy, func(h CronSkip) bool { return h.From <= instant && instant <= h.To })
+}
+
+// missing judges an instant without a task.
+func (j *cronJudge) missing(instant int64) {
+	if j.healthy(instant) {
+		j.wrong(CronMissed, instant, "schedule %s: %s was not launched, and nothing was wrong", j.s.Name, clockText(instant))
+		return
+	}
+	told := slices.ContainsFunc(j.s.Skips, func(k CronSkip) bool { return k.From <= instant && instant <= k.To })
+	if !told && instant > j.s.Forgotten {
+		j.wrong(CronMissed, instant, "schedule %s: %s was neither launched nor is it said to be skipped", j.s.Name, clockText(instant))
+	}
+}
+
+// Oracle gives the first instant of a specification after another, in UTC, by a
+// library that has nothing to do with package schedule. @every counts from the
+// Unix epoch, as docs/schedules.md says.
+func Oracle(spec string) (func(after int64) int64, error) {
+	if text, ok := cutEvery(spec); ok {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < time.Second {
+			return nil, fmt.Errorf("oracle: %q: %w", spec, err)
+		}
+		return func(after int64) int64 { return (after/int64(d) + 1) * int64(d) }, nil
+	}
+	parsed, err := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(spec)
+	if err != nil {
+		return nil, fmt.Errorf("oracle: %w", err)
+	}
+	return func(after int64) int64 {
+		t := parsed.Next(time.Unix(0, after).UTC())
+		if t.IsZero() {
+			return math.MaxInt64
+		}
+		return t.UnixNano()
+	}, nil
+}
+
+func cutEvery(spec string) (string, bool) {
+	const every = "@every "
+	if len(spec) > len(every) && spec[:len(every)] == every {
+		return spec[len(every):], true
+	}
+	return "", false
+}
+
+// Told takes over what an entry of a history says was not launched.
+func (s *CronSchedule) Told(l *nornv1.Launch) {
+	at := l.GetInstant().AsTime().UnixNano()
+	switch {
+	case l.GetKind() == nornv1.LaunchKind_LAUNCH_KIND_SKIP:
+		s.Skips = append(s.Skips, CronSkip{From: at, To: l.GetTo().AsTime().UnixNano(), Reason: l.GetReason().String()})
+	case l.GetKind() == nornv1.LaunchKind_LAUNCH_KIND_LAUNCH && l.GetStatus() == nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED:
+		s.Skips = append(s.Skips, CronSkip{From: at, To: at, Reason: l.GetNote()})
+	}
+}

@@ -1,0 +1,341 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/cron"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// Times of a run with schedules.
+const (
+	// recovered is how long after the storm everything is in time again: elections,
+	// restarts and what had piled up.
+	recovered = 30 * time.Second
+	// healthy is for how long it is looked at then.
+	healthy = 20 * time.Second
+	// cronDeadline is how late a launch may be begun when nothing is wrong: links
+	// and disks are slow in some seeds.
+	cronDeadline = 2 * time.Second
+	cronQueue    = "cron"
+)
+
+// Cron runs one seed of a cluster that launches schedules: the storm is that of
+// [Cluster], people make and edit schedules, and in the end each instant must
+// have one task, or a reason why it has none (check.Cron).
+func Cron(seed uint64) *Result { return CronMutant(seed, Mutant{}) }
+
+// CronMutant runs one seed of a cluster of mutants that launches schedules.
+func CronMutant(seed uint64, m Mutant) *Result {
+	s := newSim(seed, m)
+	s.plan = s.drawCluster()
+	s.plan.tasks, s.plan.producers, s.plan.workers, s.plan.readers, s.plan.admins = 0, 0, 0, 0, 0
+	s.plan.queues, s.plan.collect = []string{cronQueue}, 0
+	// A node that comes and goes takes the only copies of facts along; that is
+	// judged by Cluster. Here nobody loses what a majority had.
+	s.plan.cluster.wipe, s.plan.cluster.restore, s.plan.cluster.flip, s.plan.cluster.members = 0, 0, 0, 0
+	s.stalls = s.plan.disk.stall > 0
+	s.note("seed %d, schedules: %+v", seed, s.plan)
+	f := &fleet{s: s, forming: true}
+	s.fleet = f
+	for range s.plan.cluster.nodes {
+		f.add()
+	}
+	f.found(f.nodes[0])
+	for _, n := range f.nodes[1:] {
+		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+	}
+	f.gossip()
+	k := &timekeeper{f: f, caller: s.newCaller(), specs: map[string]*check.CronSchedule{}}
+	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.forming = false
+		k.begin()
+	})
+	s.run()
+	r := s.result(seed)
+	r.Calm = k.calm()
+	if r.Violation != nil {
+		r.Detail = f.roll()
+	}
+	return r
+}
+
+// timekeeper is who makes schedules and judges them.
+type timekeeper struct {
+	*caller
+	f       *fleet
+	names   []string
+	specs   map[string]*check.CronSchedule
+	edits   uint64
+	stormed int64 // when the storm began, true time
+	healed  int64 // when it ended
+	quiet   bool  // no more edits
+}
+
+// wall is what good clocks show at a true time.
+func wall(now int64) int64 { return origin + now }
+
+// begin makes the schedules, then lets the storm loose.
+func (k *timekeeper) begin() {
+	s := k.s
+	specs := []string{"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *"}
+	for i := range 4 + s.rnd.IntN(8) {
+		name := fmt.Sprintf("s%02d", i)
+		k.names = append(k.names, name)
+		k.specs[name] = &check.CronSchedule{Name: name, Spec: pick(&s.world, specs)}
+	}
+	k.make(0)
+}
+
+// make makes one schedule after another, each until it is there.
+func (k *timekeeper) make(i int) {
+	s := k.s
+	if i == len(k.names) {
+		s.note("the storm begins")
+		k.stormed = s.now
+		nemesis{k.f}.trouble()
+		s.after(s.about(2*time.Second), k.edit)
+		s.after(s.plan.storm, k.heal)
+		return
+	}
+	c := k.specs[k.names[i]]
+	if c.Asked == 0 {
+		c.Asked = wall(s.now) - int64(s.plan.eta)
+	}
+	k.change(k.put(c), func(ok bool) {
+		if !ok {
+			k.after(200*time.Millisecond, func() { k.make(i) })
+			return
+		}
+		c.Created = wall(s.now) + int64(s.plan.eta)
+		k.make(i + 1)
+	})
+}
+
+func (k *timekeeper) put(c *check.CronSchedule) *nornv1.ScheduleChange {
+	return &nornv1.ScheduleChange{Name: c.Name, Action: &nornv1.ScheduleChange_Put{Put: &nornv1.PutSchedule{Spec: &nornv1.ScheduleSpec{
+		Cron: c.Spec, History: cron.MaxHistory, Task: &nornv1.TaskSpec{Queue: cronQueue, Payload: []byte(fmt.Sprint(k.edits))},
+	}}}}
+}
+
+// edit changes what does not change instants, again and again: the master and
+// people write the same records.
+func (k *timekeeper) edit() {
+	if k.quiet {
+		return
+	}
+	k.edits++
+	k.change(k.put(k.specs[pick(&k.s.world, k.names)]), func(ok bool) {
+		if ok {
+			k.s.stats[Settings]++
+		}
+		k.after(k.s.about(2*time.Second), k.edit)
+	})
+}
+
+// change asks for one change, and hears whether it was made.
+func (k *timekeeper) change(c *nornv1.ScheduleChange, done func(bool)) {
+	k.do(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, 10*time.Second, func(a *answer) {
+		reply, ok := a.message.(*nornv1.ChangeSchedulesReply)
+		ok = ok && a.fine() && len(reply.GetResults()) == 1
+		if ok && reply.GetResults()[0].GetError() != nil {
+			ok = false
+		}
+		done(ok)
+	})
+}
+
+// heal ends the storm; after a healthy stretch all schedules are paused, so that
+// the cluster can come to rest.
+func (k *timekeeper) heal() {
+	s, f := k.s, nemesis{k.f}
+	s.healing, k.healed, k.quiet = true, s.now, true
+	s.plan.calm()
+	s.plan.cluster.calm()
+	s.note("the storm is over")
+	f.mend()
+	for _, n := range f.nodes {
+		n.steps, n.armed, n.clock.off = 0, false, 0
+	}
+	s.after(10*time.Second, f.tidy)
+	s.after(recovered+healthy, func() { k.pause(0) })
+}
+
+func (k *timekeeper) pause(i int) {
+	s := k.s
+	if i == len(k.names) {
+		s.after(5*time.Second, func() {
+			ending{k.f}.whenWhole(s.now+int64(restless), "the cluster does not come to rest", func() { k.read(&readings{left: k.names}) })
+		})
+		return
+	}
+	c := k.specs[k.names[i]]
+	if c.Ended == 0 {
+		c.Ended = wall(s.now) - int64(s.plan.eta)
+	}
+	k.change(&nornv1.ScheduleChange{Name: c.Name, Action: &nornv1.ScheduleChange_Pause{Pause: &nornv1.PauseSchedule{Paused: true}}}, func(ok bool) {
+		if !ok {
+			k.after(200*time.Millisecond, func() { k.pause(i) })
+			return
+		}
+		k.pause(i + 1)
+	})
+}
+
+// readings is what is read in the end.
+type readings struct {
+	left  []string
+	begun map[string]map[string]int64 // by schedule and task
+}
+
+// read reads the histories, then the tasks.
+func (k *timekeeper) read(r *readings) {
+	if len(r.left) == 0 {
+		k.list(r, nil)
+		return
+	}
+	k.ask(&nornv1.SchedulesRequest{Names: r.left[:1], History: true}, func(m gproto.Message) {
+		reply := m.(*nornv1.SchedulesReply)
+		s := reply.GetSchedules()[0]
+		c := k.specs[s.GetName()]
+		if r.begun == nil {
+			r.begun = map[string]map[string]int64{}
+		}
+		r.begun[c.Name] = map[string]int64{}
+		for _, l := range s.GetHistory() {
+			c.Told(l)
+			if l.GetKind() == nornv1.LaunchKind_LAUNCH_KIND_LAUNCH {
+				r.begun[c.Name][l.GetTaskId()] = l.GetBegun().AsTime().UnixNano()
+			}
+		}
+		if n := len(s.GetHistory()); n == cron.MaxHistory {
+			c.Forgotten = s.GetHistory()[n-1].GetInstant().AsTime().UnixNano()
+		}
+		r.left = r.left[1:]
+		k.read(r)
+	})
+}
+
+// ask asks until there is an answer.
+func (k *timekeeper) ask(m gproto.Message, done func(gproto.Message)) {
+	k.do(m, 10*time.Second, func(a *answer) {
+		if !a.fine() {
+			k.after(200*time.Millisecond, func() { k.ask(gproto.Clone(m), done) })
+			return
+		}
+		done(a.message)
+	})
+}
+
+func (k *timekeeper) list(r *readings, cursor []byte) {
+	k.ask(&nornv1.ListRequest{Queue: cronQueue, Limit: 200, Cursor: cursor}, func(m gproto.Message) {
+		page := m.(*nornv1.ListReply)
+		for _, t := range page.GetTasks() {
+			c := k.specs[t.GetHeaders()[cron.HeaderSchedule]]
+			at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
+			if c == nil || err != nil {
+				k.s.violation(check.CronStray, "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
+				return
+			}
+			k.s.stats[Enqueues]++
+			c.Launches = append(c.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: r.begun[c.Name][t.GetId()]})
+		}
+		if next := page.GetNextCursor(); len(next) > 0 {
+			k.list(r, next)
+			return
+		}
+		k.judge()
+	})
+}
+
+// judge is the end of a run.
+func (k *timekeeper) judge() {
+	s := k.s
+	var all []check.CronSchedule
+	for _, name := range k.names {
+		all = append(all, *k.specs[name])
+	}
+	found := check.Cron(all, check.CronOptions{
+		Healthy:  []check.CronSkip{{From: wall(k.healed + int64(recovered)), To: all[0].Ended - 1}},
+		Deadline: cronDeadline, Limit: time.Hour,
+	})
+	for i := len(found) - 1; i >= 0; i-- {
+		s.note("%s: %s", found[i].Invariant, found[i].Text)
+		s.found = &found[i]
+	}
+	s.ended = true
+}
+
+// calm tells what did not happen that would have had to.
+func (k *timekeeper) calm() string {
+	masters := uint64(0)
+	for _, n := range k.f.alive() {
+		masters = max(masters, n.peers.state().Master.Term)
+	}
+	switch {
+	case k.s.stats[Enqueues] == 0:
+		return "nothing was launched"
+	case masters < 2:
+		return "there was one master only"
+	}
+	return ""
+}
+
+// CronMutants are clusters that break one promise about schedules each, now and
+// then.
+func CronMutants() []Mutant {
+	launch := func(m *core.Send) (*core.Forward, *nornv1.LaunchRequest) {
+		f, ok := m.Message.(*core.Forward)
+		if !ok {
+			return nil, nil
+		}
+		l, _ := f.Body.(*nornv1.LaunchRequest)
+		return f, l
+	}
+	return []Mutant{
+		{Name: "launches under an ID of its own", Breaks: []string{check.CronDoubled}, Send: func(n *node, m *core.Send) bool {
+			if f, l := launch(m); l != nil && n.s.chance(0.1) {
+				other := *f
+				twin := gproto.CloneOf(l)
+				for _, t := range twin.GetTasks() {
+					t.Id[19] ^= 1
+				}
+				other.Number, other.Body = f.Number^1<<62, twin
+				n.s.fleet.send(n, &core.Send{To: m.To, Message: &other})
+			}
+			return true
+		}},
+		{Name: "says it has enqueued launches that it has dropped", Breaks: []string{check.CronMissed}, Event: func(n *node, e any) bool {
+			m, ok := e.(*core.FromPeer)
+			if !ok {
+				return true
+			}
+			f, l := launch(&core.Send{Message: m.Message})
+			if l == nil || !n.s.chance(0.1) {
+				return true
+			}
+			reply := &nornv1.EnqueueReply{}
+			for range l.GetTasks() {
+				reply.Results = append(reply.Results, &nornv1.EnqueueResult{Receipt: &nornv1.Receipt{}})
+			}
+			n.s.fleet.send(n, &core.Send{To: m.From, Message: &core.Forwarded{Number: f.Number, Method: f.Method, Message: reply}})
+			return false
+		}},
+		{Name: "launches late", Breaks: []string{check.CronLate, check.CronMissed}, Clock: func(n *node, now clock.Time) clock.Time {
+			if n.s.healing {
+				now.Wall -= int64(5 * time.Second)
+			}
+			return now
+		}},
+	}
+}
+
+// cronCall names requests about schedules in histories.
+const cronCall history.Func = "schedules"

@@ -1,0 +1,153 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// launchAgain has a node enqueue a launch as a master would.
+func (r *rig) launchAgain(t *nornv1.TaskSpec, begun int64) *nornv1.EnqueueResult {
+	r.t.Helper()
+	var got *nornv1.EnqueueResult
+	m := &nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{t}, Begun: []int64{begun}}
+	r.core.routes.do(r.now, r.core.crons.origin(nornv1.Method_METHOD_LAUNCH), launchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
+	r.turn()
+	if got == nil {
+		r.t.Fatal("there is no answer")
+	}
+	return got
+}
+
+// TestACollectedLaunchStaysGone: whoever enqueues a launch again is told that it
+// is known while its tombstone is there, and refused when it may be forgotten.
+func TestACollectedLaunchStaysGone(t *testing.T) {
+	r := newRig(t)
+	r.collect = 10 * time.Minute
+	r.crash(0)
+	begun := r.now.Wall
+	spec := spec("q")
+	spec.Id = id.Launch([16]byte{9}, [16]byte{1}, begun).Bytes()
+	if res := r.launchAgain(spec, begun); res.GetError() != nil || res.GetReceipt().GetExisted() {
+		t.Fatal(res)
+	}
+	g := r.claim("q", 1)[0]
+	r.complete(parsed(t, g.Task), g.Token)
+	r.pass(3 * time.Hour) // over its retention
+	if n := len(r.tasks("q")); n != 0 {
+		t.Fatalf("%d tasks are left", n)
+	}
+	if res := r.launchAgain(spec, begun); res.GetError() != nil || !res.GetReceipt().GetExisted() {
+		t.Errorf("with a tombstone: %v", res)
+	}
+	r.pass(15 * 24 * time.Hour)
+	if res := r.launchAgain(spec, begun); res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW {
+		t.Errorf("without: %v", res)
+	}
+	if n := len(r.tasks("q")); n != 0 {
+		t.Errorf("%d tasks are back", n)
+	}
+	r.audit()
+}
+
+// TestClientsDoNotLaunch: the IDs and the message of launches are for nodes only.
+func TestClientsDoNotLaunch(t *testing.T) {
+	r := newRig(t)
+	s := spec("q")
+	s.Id = id.Launch([16]byte{9}, [16]byte{1}, r.now.Wall).Bytes()
+	if res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}).Results[0]; res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("enqueued: %v", res)
+	}
+	if reply := r.ask(&nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{s}, Begun: []int64{r.now.Wall}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED {
+		t.Errorf("launched: %v", reply)
+	}
+	for name, m := range map[string]*nornv1.LaunchRequest{
+		"no launch": {Tasks: []*nornv1.TaskSpec{{Id: r.ids.Next(r.now.Wall).Bytes(), Queue: "q"}}, Begun: []int64{1}},
+		"no time":   {Tasks: []*nornv1.TaskSpec{s}, Begun: []int64{0}},
+	} {
+		if res := r.launchAgain(m.Tasks[0], m.Begun[0]); res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			t.Errorf("%s: %v", name, res)
+		}
+	}
+}
+
+// TestALaunchThatIsDoneIsRecognised: the master dies after the task was enqueued
+// and before that is committed; the task is completed meanwhile. The successor
+// finds it done and makes no other.
+func TestALaunchThatIsDoneIsRecognised(t *testing.T) {
+	r := newRig(t)
+	r.lead(true)
+	s := everySecond("q")
+	s.MaxLaunches = 1
+	r.change(put("once", s))
+	r.manual = true
+	r.pass(1100 * time.Millisecond)
+	for len(r.tasks("q")) == 0 { // begin is committed, and the task enqueued; end is held back
+		asked := r.waiting
+		r.waiting = nil
+		for _, req := range asked {
+			r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })
+		}
+		r.turn()
+	}
+	g := r.claim("q", 1)[0]
+	r.complete(parsed(t, g.Task), g.Token)
+	r.manual, r.waiting = false, nil
+	r.crash(10 * time.Second)
+	r.lead(true)
+	r.pass(3 * time.Second)
+	got := r.schedule("once")
+	if tasks := r.tasks("q"); len(tasks) != 1 || got.GetLaunches() != 1 || got.GetLast().GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_COMPLETED || !got.GetEnded() {
+		t.Errorf("%d tasks, %v", len(tasks), got)
+	}
+}
+
+// TestEveryReplicaHasTheList: each node knows each schedule and what is open, so
+// that whoever becomes master has nothing to load.
+func TestEveryReplicaHasTheList(t *testing.T) {
+	r := newTrio(t)
+	r.leads = 0
+	r.tell()
+	r.settle()
+	var changes []*nornv1.ScheduleChange
+	for _, name := range []string{"a", "b", "c"} {
+		changes = append(changes, put(name, everySecond("q")))
+	}
+	r.send(2, &nornv1.ChangeSchedulesRequest{Changes: changes}) // any node takes it
+	for range 25 {
+		r.tell()
+		r.pass(100 * time.Millisecond)
+		r.settle()
+	}
+	var masters []bool
+	for _, p := range r.peers {
+		s := p.core.Stats().Cron
+		if s.Schedules != 3 || s.Running < 3 {
+			t.Errorf("%s: %+v", p.self.Node, s)
+		}
+		masters = append(masters, s.Master)
+	}
+	if !slices.Equal(masters, []bool{true, false, false}) {
+		t.Errorf("masters: %v", masters)
+	}
+}
+
+// enqueued hears of the one task of a request.
+func enqueued(then func(*nornv1.EnqueueResult)) func(clock.Time, gproto.Message, *proto.Error) {
+	return func(_ clock.Time, m gproto.Message, err *proto.Error) {
+		switch reply, ok := m.(*nornv1.EnqueueReply); {
+		case err != nil:
+			then(&nornv1.EnqueueResult{Error: err.Proto()})
+		case ok && len(reply.GetResults()) == 1:
+			then(reply.GetResults()[0])
+		}
+	}
+}
