@@ -108,6 +108,17 @@ func (k Cluster) Destroy(ctx context.Context, clusterID string, o ChangeOptions)
 	}})
 }
 
+// Export reads the register (settings of queues, schedules, members) in the form
+// of its snapshots: what `norn backup create` writes.
+func (k Cluster) Export(ctx context.Context) ([]byte, error) {
+	m := &nornv1.ClusterReply{}
+	ask := &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Export{Export: &nornv1.ExportRegister{}}}
+	if err := k.c.read(ctx, "export", nornv1.Method_METHOD_CLUSTER, 0, ask, m); err != nil {
+		return nil, err
+	}
+	return m.GetRegister(), nil
+}
+
 func (k Cluster) change(ctx context.Context, op string, ask *nornv1.ClusterRequest) (*nornv1.ClusterReply, error) {
 	m := &nornv1.ClusterReply{}
 	err := k.c.do(ctx, &request{

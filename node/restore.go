@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
@@ -13,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/register/snapshots"
+	"github.com/norn-dev/norn/store"
 )
 
 // restoreTime bounds the reading of a snapshot: 512 MiB at 5 MB/s.
@@ -23,6 +25,26 @@ type restored struct {
 	from       snapshots.Header
 	generation uint64
 	passed     []error // newer snapshots that are damaged
+}
+
+// Restore makes an empty data directory from a snapshot, as a start with
+// restore-from does, and starts nothing. It returns ErrDirectory when the directory
+// is in use. fatal is called when its disk fails.
+func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
+	full := *cfg
+	full.Complete()
+	for _, name := range []string{identityFile, oldLifeFile, factsDir} {
+		if exists(filepath.Join(full.Data, name)) {
+			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
+		}
+	}
+	d, err := openDirectory(&full, func(dir string) (*store.Pebble, error) {
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal, Prefill: -1})
+	})
+	if err != nil {
+		return from, 0, err
+	}
+	return d.restored.from, d.restored.generation, d.close()
 }
 
 // restore makes a directory from a snapshot of the register: the beginning of the

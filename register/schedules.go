@@ -86,6 +86,9 @@ func place(name string) (int, int) {
 // Len is the number of schedules.
 func (s Schedules) Len() int { return s.count }
 
+// Bytes is about what they take encoded.
+func (s Schedules) Bytes() int { return s.bytes }
+
 // Get gives the schedule of a name, nil when there is none.
 func (s Schedules) Get(name string) *Schedule {
 	a, b := place(name)

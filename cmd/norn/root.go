@@ -90,7 +90,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), a.work(), workerCommands{a}.commands(), clusterCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), a.work(), workerCommands{a}.commands(), clusterCommands{a}.commands(), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

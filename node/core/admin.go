@@ -45,6 +45,8 @@ func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	switch {
 	case m.GetRepair() != nil:
 		c.repair(now, r, m)
+	case m.GetExport() != nil:
+		c.export(r.From)
 	case m.GetAction() == nil:
 		c.refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
 	default:

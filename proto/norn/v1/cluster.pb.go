@@ -707,6 +707,7 @@ type ClusterRequest struct {
 	//	*ClusterRequest_Repair
 	//	*ClusterRequest_AcceptLoss
 	//	*ClusterRequest_Destroy
+	//	*ClusterRequest_Export
 	Action isClusterRequest_Action `protobuf_oneof:"action"`
 	// Say what would be done, and do nothing.
 	DryRun        bool `protobuf:"varint,15,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -814,6 +815,15 @@ func (x *ClusterRequest) GetDestroy() *DestroyCluster {
 	return nil
 }
 
+func (x *ClusterRequest) GetExport() *ExportRegister {
+	if x != nil {
+		if x, ok := x.Action.(*ClusterRequest_Export); ok {
+			return x.Export
+		}
+	}
+	return nil
+}
+
 func (x *ClusterRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -853,6 +863,10 @@ type ClusterRequest_Destroy struct {
 	Destroy *DestroyCluster `protobuf:"bytes,7,opt,name=destroy,proto3,oneof"`
 }
 
+type ClusterRequest_Export struct {
+	Export *ExportRegister `protobuf:"bytes,8,opt,name=export,proto3,oneof"`
+}
+
 func (*ClusterRequest_Leave) isClusterRequest_Action() {}
 
 func (*ClusterRequest_Remove) isClusterRequest_Action() {}
@@ -866,6 +880,8 @@ func (*ClusterRequest_Repair) isClusterRequest_Action() {}
 func (*ClusterRequest_AcceptLoss) isClusterRequest_Action() {}
 
 func (*ClusterRequest_Destroy) isClusterRequest_Action() {}
+
+func (*ClusterRequest_Export) isClusterRequest_Action() {}
 
 // LeaveNode has a node hand over what it has, and then leave.
 type LeaveNode struct {
@@ -1134,6 +1150,45 @@ func (x *Repair) GetPartitions() []uint32 {
 	return nil
 }
 
+// ExportRegister reads the whole register, for a backup: settings of queues,
+// schedules, members. One that is over 16 MiB is refused: a server writes
+// snapshots of any size by itself (snapshot-to).
+type ExportRegister struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRegister) Reset() {
+	*x = ExportRegister{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRegister) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRegister) ProtoMessage() {}
+
+func (x *ExportRegister) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRegister.ProtoReflect.Descriptor instead.
+func (*ExportRegister) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
 // AcceptLoss gives up what removed nodes alone may hold, so that partitions that
 // are stuck without them go on with what is left.
 type AcceptLoss struct {
@@ -1147,7 +1202,7 @@ type AcceptLoss struct {
 
 func (x *AcceptLoss) Reset() {
 	*x = AcceptLoss{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[13]
+	mi := &file_norn_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1214,7 @@ func (x *AcceptLoss) String() string {
 func (*AcceptLoss) ProtoMessage() {}
 
 func (x *AcceptLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[13]
+	mi := &file_norn_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1227,7 @@ func (x *AcceptLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptLoss.ProtoReflect.Descriptor instead.
 func (*AcceptLoss) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcceptLoss) GetNodes() []string {
@@ -1197,7 +1252,7 @@ type DestroyCluster struct {
 
 func (x *DestroyCluster) Reset() {
 	*x = DestroyCluster{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1264,7 @@ func (x *DestroyCluster) String() string {
 func (*DestroyCluster) ProtoMessage() {}
 
 func (x *DestroyCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[14]
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1277,7 @@ func (x *DestroyCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyCluster.ProtoReflect.Descriptor instead.
 func (*DestroyCluster) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DestroyCluster) GetClusterId() string {
@@ -1253,14 +1308,16 @@ type ClusterReply struct {
 	// Nodes that it is about.
 	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Partitions that it is about, where not all of them are.
-	Partitions    []uint32 `protobuf:"varint,6,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	Partitions []uint32 `protobuf:"varint,6,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	// The register, in the form of its snapshots (register.AppendState).
+	Register      []byte `protobuf:"bytes,7,opt,name=register,proto3" json:"register,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1329,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1342,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterReply) GetChanged() bool {
@@ -1330,6 +1387,13 @@ func (x *ClusterReply) GetPartitions() []uint32 {
 	return nil
 }
 
+func (x *ClusterReply) GetRegister() []byte {
+	if x != nil {
+		return x.Register
+	}
+	return nil
+}
+
 // VerifyRequest asks every replica of some partitions what it holds.
 type VerifyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1344,7 +1408,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1420,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1433,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VerifyRequest) GetPartitions() []uint32 {
@@ -1396,7 +1460,7 @@ type VerifyReply struct {
 
 func (x *VerifyReply) Reset() {
 	*x = VerifyReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1472,7 @@ func (x *VerifyReply) String() string {
 func (*VerifyReply) ProtoMessage() {}
 
 func (x *VerifyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1485,7 @@ func (x *VerifyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyReply.ProtoReflect.Descriptor instead.
 func (*VerifyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VerifyReply) GetPartitions() []*VerifiedPartition {
@@ -1447,7 +1511,7 @@ type VerifiedPartition struct {
 
 func (x *VerifiedPartition) Reset() {
 	*x = VerifiedPartition{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1523,7 @@ func (x *VerifiedPartition) String() string {
 func (*VerifiedPartition) ProtoMessage() {}
 
 func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1536,7 @@ func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifiedPartition.ProtoReflect.Descriptor instead.
 func (*VerifiedPartition) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *VerifiedPartition) GetId() uint32 {
@@ -1530,7 +1594,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1606,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1619,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplicaState) GetNode() string {
@@ -1649,7 +1713,7 @@ type QueueCounters struct {
 
 func (x *QueueCounters) Reset() {
 	*x = QueueCounters{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[20]
+	mi := &file_norn_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1725,7 @@ func (x *QueueCounters) String() string {
 func (*QueueCounters) ProtoMessage() {}
 
 func (x *QueueCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[20]
+	mi := &file_norn_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1738,7 @@ func (x *QueueCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounters.ProtoReflect.Descriptor instead.
 func (*QueueCounters) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueueCounters) GetQueue() string {
@@ -1783,7 +1847,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\bcompared\x18\x02 \x01(\x04R\bcompared\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x1f\n" +
 	"\vfacts_moved\x18\x04 \x01(\x04R\n" +
-	"factsMoved\"\x8c\x03\n" +
+	"factsMoved\"\xbf\x03\n" +
 	"\x0eClusterRequest\x12*\n" +
 	"\x05leave\x18\x01 \x01(\v2\x12.norn.v1.LeaveNodeH\x00R\x05leave\x12-\n" +
 	"\x06remove\x18\x02 \x01(\v2\x13.norn.v1.RemoveNodeH\x00R\x06remove\x120\n" +
@@ -1792,7 +1856,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x06repair\x18\x05 \x01(\v2\x0f.norn.v1.RepairH\x00R\x06repair\x126\n" +
 	"\vaccept_loss\x18\x06 \x01(\v2\x13.norn.v1.AcceptLossH\x00R\n" +
 	"acceptLoss\x123\n" +
-	"\adestroy\x18\a \x01(\v2\x17.norn.v1.DestroyClusterH\x00R\adestroy\x12\x17\n" +
+	"\adestroy\x18\a \x01(\v2\x17.norn.v1.DestroyClusterH\x00R\adestroy\x121\n" +
+	"\x06export\x18\b \x01(\v2\x17.norn.v1.ExportRegisterH\x00R\x06export\x12\x17\n" +
 	"\adry_run\x18\x0f \x01(\bR\x06dryRunB\b\n" +
 	"\x06action\"3\n" +
 	"\tLeaveNode\x12\x12\n" +
@@ -1811,14 +1876,15 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x06Repair\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\rR\n" +
-	"partitions\"\"\n" +
+	"partitions\"\x10\n" +
+	"\x0eExportRegister\"\"\n" +
 	"\n" +
 	"AcceptLoss\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"E\n" +
 	"\x0eDestroyCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"\xae\x01\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\xca\x01\n" +
 	"\fClusterReply\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
 	"\x05notes\x18\x02 \x03(\tR\x05notes\x12\x16\n" +
@@ -1827,7 +1893,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x06 \x03(\rR\n" +
-	"partitions\"G\n" +
+	"partitions\x12\x1a\n" +
+	"\bregister\x18\a \x01(\fR\bregister\"G\n" +
 	"\rVerifyRequest\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\rR\n" +
@@ -1878,7 +1945,7 @@ func file_norn_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_norn_v1_cluster_proto_rawDescData
 }
 
-var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_norn_v1_cluster_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: norn.v1.StatusRequest
 	(*StatusReply)(nil),       // 1: norn.v1.StatusReply
@@ -1893,14 +1960,15 @@ var file_norn_v1_cluster_proto_goTypes = []any{
 	(*ReplaceNode)(nil),       // 10: norn.v1.ReplaceNode
 	(*Rebalance)(nil),         // 11: norn.v1.Rebalance
 	(*Repair)(nil),            // 12: norn.v1.Repair
-	(*AcceptLoss)(nil),        // 13: norn.v1.AcceptLoss
-	(*DestroyCluster)(nil),    // 14: norn.v1.DestroyCluster
-	(*ClusterReply)(nil),      // 15: norn.v1.ClusterReply
-	(*VerifyRequest)(nil),     // 16: norn.v1.VerifyRequest
-	(*VerifyReply)(nil),       // 17: norn.v1.VerifyReply
-	(*VerifiedPartition)(nil), // 18: norn.v1.VerifiedPartition
-	(*ReplicaState)(nil),      // 19: norn.v1.ReplicaState
-	(*QueueCounters)(nil),     // 20: norn.v1.QueueCounters
+	(*ExportRegister)(nil),    // 13: norn.v1.ExportRegister
+	(*AcceptLoss)(nil),        // 14: norn.v1.AcceptLoss
+	(*DestroyCluster)(nil),    // 15: norn.v1.DestroyCluster
+	(*ClusterReply)(nil),      // 16: norn.v1.ClusterReply
+	(*VerifyRequest)(nil),     // 17: norn.v1.VerifyRequest
+	(*VerifyReply)(nil),       // 18: norn.v1.VerifyReply
+	(*VerifiedPartition)(nil), // 19: norn.v1.VerifiedPartition
+	(*ReplicaState)(nil),      // 20: norn.v1.ReplicaState
+	(*QueueCounters)(nil),     // 21: norn.v1.QueueCounters
 }
 var file_norn_v1_cluster_proto_depIdxs = []int32{
 	2,  // 0: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
@@ -1913,16 +1981,17 @@ var file_norn_v1_cluster_proto_depIdxs = []int32{
 	10, // 7: norn.v1.ClusterRequest.replace:type_name -> norn.v1.ReplaceNode
 	11, // 8: norn.v1.ClusterRequest.rebalance:type_name -> norn.v1.Rebalance
 	12, // 9: norn.v1.ClusterRequest.repair:type_name -> norn.v1.Repair
-	13, // 10: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
-	14, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
-	18, // 12: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
-	19, // 13: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
-	20, // 14: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 10: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
+	15, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
+	13, // 12: norn.v1.ClusterRequest.export:type_name -> norn.v1.ExportRegister
+	19, // 13: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
+	20, // 14: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
+	21, // 15: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_cluster_proto_init() }
@@ -1938,6 +2007,7 @@ func file_norn_v1_cluster_proto_init() {
 		(*ClusterRequest_Repair)(nil),
 		(*ClusterRequest_AcceptLoss)(nil),
 		(*ClusterRequest_Destroy)(nil),
+		(*ClusterRequest_Export)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1945,7 +2015,7 @@ func file_norn_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_cluster_proto_rawDesc), len(file_norn_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,32 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
+)
+
+// maxExport bounds the register in an answer, in bytes: it is encoded at once, and
+// has to fit a frame.
+const maxExport = 16 << 20
+
+// export answers with the register as it is by a linearizable read.
+func (c admin) export(from Origin) {
+	c.send(errand{then: func(_ clock.Time, res register.Result) {
+		if res.Err != nil {
+			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))
+			return
+		}
+		var w wire.Writer
+		if res.State.Schedules.Bytes() <= maxExport {
+			register.AppendState(&w, &res.State)
+		}
+		if n := max(len(w.B), res.State.Schedules.Bytes()); n > maxExport {
+			c.refuse(from, proto.Invalid("the register has %d bytes, over %d of one answer; have the servers write snapshots (snapshot-to)", n, maxExport))
+			return
+		}
+		c.reply(from, &nornv1.ClusterReply{Register: w.B})
+	}}, register.Request{})
+}
