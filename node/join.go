@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -38,6 +42,17 @@ func (n *Node) join(ctx context.Context) {
 		if err == nil {
 			if err := n.enter(ctx, reply); err != nil {
 				n.fatal(err)
+			}
+			return
+		}
+		if removed := (*proto.Error)(nil); errors.As(err, &removed) && removed.Kind == nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+			// It was let in once and did not come in time. It has nothing that would
+			// be of that incarnation: it asks again under another.
+			n.log.Warn("join.again", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "because", err)
+			if err := os.Remove(filepath.Join(n.cfg.Data, joiningFile)); err != nil {
+				n.fatal(fmt.Errorf("join: %w", err))
+			} else {
+				n.giveWay()
 			}
 			return
 		}
@@ -225,7 +240,7 @@ func (h neighbours) Join(ctx context.Context, r peer.JoinRequest) (peer.JoinRepl
 		have, found := state.Find(r.Node.Member)
 		switch {
 		case found && have.Status == register.Removed:
-			return peer.JoinReply{}, fmt.Errorf("node %s in incarnation %s was removed from the cluster; start it with an empty data directory", have.Node, have.Incarnation)
+			return peer.JoinReply{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "node %s in incarnation %s was removed from the cluster; start it with an empty data directory", have.Node, have.Incarnation)
 		case found:
 			return replyTo(&state), nil
 		}

@@ -35,6 +35,9 @@ type Config struct {
 	// of that and hand over what it has, so time counts only while it lives and
 	// every partition takes tasks; 30 s.
 	Linger time.Duration
+	// Abandon is for how long a node that joins must not have been alive before it
+	// counts as one that does not come; 1 h.
+	Abandon time.Duration
 	// Retry is after what time a request that shows nowhere is asked again;
 	// 3 s.
 	Retry time.Duration
@@ -51,6 +54,7 @@ func (c Config) withDefaults() Config {
 	c.ReturnEvery = cmp.Or(c.ReturnEvery, time.Second)
 	c.Settle = cmp.Or(c.Settle, 10*time.Second)
 	c.Linger = cmp.Or(c.Linger, 30*time.Second)
+	c.Abandon = cmp.Or(c.Abandon, time.Hour)
 	c.Retry = cmp.Or(c.Retry, 3*time.Second)
 	c.MaxChanges = cmp.Or(c.MaxChanges, 2048)
 	return c
@@ -236,6 +240,6 @@ func (d *Driver) scan(now int64) register.Request {
 		next.Epoch, next.Nonce = cell.Epoch+1, d.cfg.Rand.Uint64()
 		r.Changes = append(r.Changes, register.Change{Partition: ring.Partition(p), Old: *cell, New: next})
 	}
-	r.Nodes = d.retire(now)
+	r.Nodes = append(d.retire(now), d.abandon(now)...)
 	return r
 }

@@ -147,3 +147,22 @@ func (d *Driver) retire(now int64) []register.NodeChange {
 	d.idle = idle
 	return out
 }
+
+// abandon gives up nodes that were let in and have not been seen for long while
+// they were to copy the register: they have nothing, and a record that nobody
+// removes would stay in every list for ever. Who comes later asks anew.
+func (d *Driver) abandon(now int64) (out []register.NodeChange) {
+	for i := range d.view.state.Nodes {
+		n := &d.view.state.Nodes[i]
+		p := d.health.of[n.Member]
+		if n.Status != register.Joining || p == nil || p.up {
+			continue
+		}
+		if over := p.since + int64(d.cfg.Abandon); over > now {
+			d.at(over)
+			continue
+		}
+		out = append(out, removal(*n))
+	}
+	return out
+}
