@@ -135,7 +135,11 @@ func parseManifest(b []byte) (m Manifest, err error) {
 // can be read comes an error that names the others (errors.Join): ErrDamaged or
 // ErrVersion among them.
 func Manifests(dir string) ([]Manifest, error) {
-	c, err := readContents(disk{}, dir)
+	fs, dir, err := at(dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readContents(fs, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -21,10 +21,13 @@ import (
 func Read(dir string, m Manifest) iter.Seq2[*nornv1.Task, error] {
 	return func(yield func(*nornv1.Task, error) bool) {
 		more := true
-		err := readFile(disk{}, dir, &m, func(t *nornv1.Task) bool {
-			more = yield(t, nil)
-			return more
-		})
+		fs, dir, err := at(dir)
+		if err == nil {
+			err = readFile(fs, dir, &m, func(t *nornv1.Task) bool {
+				more = yield(t, nil)
+				return more
+			})
+		}
 		if more && err != nil {
 			yield(nil, err)
 		}

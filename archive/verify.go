@@ -37,7 +37,11 @@ type Report struct {
 //
 // It cannot know of an archive of which both files are gone.
 func Verify(ctx context.Context, dir string, progress func(done, total int)) (Report, error) {
-	return verify(ctx, disk{}, dir, progress)
+	fs, dir, err := at(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	return verify(ctx, fs, dir, progress)
 }
 
 func verify(ctx context.Context, fs fileSystem, dir string, progress func(done, total int)) (Report, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/objects"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -43,9 +44,17 @@ type Writer struct {
 	mu sync.Mutex // held while writing, so that no Write removes another's file
 }
 
-// Open makes the directory when it is missing, and a Writer for it. It returns
-// ErrInvalid for options that cannot be, or when dir is not a directory.
+// Open makes the directory when it is missing, and a Writer for it. dir may also
+// be s3://BUCKET/PREFIX (package objects); so may it be for all that reads. It
+// returns ErrInvalid for options that cannot be, or when dir is not a directory.
 func Open(dir string, o Options) (*Writer, error) {
+	if objects.Remote(dir) {
+		fs, _, err := at(dir)
+		if err != nil {
+			return nil, err
+		}
+		return newWriter(fs, "archive", o) // where it is, the store knows
+	}
 	w, err := newWriter(disk{}, dir, o)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -26,7 +27,8 @@ func (a archiveCommands) commands() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use: "archive", Short: "Read archives of finished tasks", Aliases: []string{"archives"},
 		Long: `Read archives of finished tasks, as servers with --archive-dir write them before
-they delete. No server is needed: DIR is a directory that this machine can read.`,
+they delete. No server is needed: DIR is a directory that this machine can read, or
+s3://BUCKET/PREFIX.`,
 		Example: "  norn archive list /srv/norn/archive\n  norn archive show /srv/norn/archive -q mail -o jsonl\n  norn archive verify /srv/norn/archive",
 	})
 	cmd.AddCommand(a.list(), a.show(), a.verify())
@@ -41,6 +43,9 @@ func directory(cmd *cobra.Command) *cobra.Command {
 	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if objects.Remote(args[0]) {
+			return run(cmd, args)
+		}
 		// What is no directory is a mistake; a directory that cannot be read is a
 		// failure.
 		info, err := os.Stat(args[0])

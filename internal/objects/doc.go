@@ -11,7 +11,7 @@
 //     from different machines. In a directory that needs a file system on which
 //     O_EXCL works (every local one, NFS from version 3); in S3 conditional writes,
 //     without which it looks first.
-//   - A name is 1 to 200 of A-Z a-z 0-9 . _ -, and does not begin with a dot: the same
+//   - A name is 1 to 250 of A-Z a-z 0-9 . _ - % ~, and does not begin with a dot: the same
 //     in both, and never a path.
 //   - Objects are held in memory whole, at most MaxObject bytes.
 //

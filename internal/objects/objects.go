@@ -29,7 +29,7 @@ var (
 const MaxObject = 512 << 20
 
 // maxName bounds a name in bytes, so that every file system takes it.
-const maxName = 200
+const maxName = 250
 
 // Info is what a list says of an object.
 type Info struct {
@@ -94,7 +94,7 @@ func Remote(address string) bool { return strings.HasPrefix(address, "s3://") }
 
 func checkName(name string) error {
 	good := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-' || r == '%' || r == '~'
 	}
 	if name == "" || name[0] == '.' || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !good(r) }) {
 		return fmt.Errorf("%w: name %q", ErrAddress, name)

@@ -83,8 +83,9 @@ type Config struct {
 	// CollectInterval is in which every partition is looked at once for tasks
 	// whose retention is over. Default 1m. 0: nothing is ever collected.
 	CollectInterval time.Duration
-	// ArchiveDir is where finished tasks are archived before they are deleted.
-	// Default none: no queue can ask for it. Nodes may share one.
+	// ArchiveDir is where finished tasks are archived before they are deleted: a
+	// directory, or s3://BUCKET/PREFIX (docs/backup.md). Default none: no queue can
+	// ask for it. Nodes may share one.
 	ArchiveDir string
 
 	// SnapshotTo is a second place for snapshots of the register (queue settings,

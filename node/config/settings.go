@@ -63,7 +63,7 @@ func (c *Config) Settings() []Setting {
 		{"retention-policy", "what happens to them then: delete, archive or keep", word(&c.RetentionPolicy, "delete", "archive", "keep")},
 		{"dead-retention", "how long dead tasks are kept (0: until they are retried or cancelled)", duration(&c.DeadRetention)},
 		{"collect-interval", "in which every partition is searched for tasks to collect (0: never)", duration(&c.CollectInterval)},
-		{"archive-dir", "`DIR` where finished tasks are archived", str(&c.ArchiveDir)},
+		{"archive-dir", "`DIR` or s3://BUCKET/PREFIX where finished tasks are archived", str(&c.ArchiveDir)},
 		{"snapshot-to", "`DIR` or s3://BUCKET/PREFIX for snapshots of the register", str(&c.SnapshotTo)},
 		{"snapshot-every", "between two snapshots of the register (0: none)", duration(&c.SnapshotEvery)},
 		{"snapshot-keep", "snapshots that stay in --snapshot-to", integer(&c.SnapshotKeep)},

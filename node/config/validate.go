@@ -76,9 +76,9 @@ func (c *Config) Validate() error {
 	return errors.Join(p...)
 }
 
-// checkSnapshots checks where snapshots go and come from.
+// checkSnapshots checks where archives and snapshots go, and come from.
 func (c *Config) checkSnapshots(p *problems) {
-	for _, a := range []struct{ name, address string }{{"snapshot-to", c.SnapshotTo}, {"restore-from", c.RestoreFrom}} {
+	for _, a := range []struct{ name, address string }{{"archive-dir", c.ArchiveDir}, {"snapshot-to", c.SnapshotTo}, {"restore-from", c.RestoreFrom}} {
 		if a.address != "" {
 			s, err := objects.Open(a.address)
 			p.add(err != nil, "%s: %w", a.name, err)

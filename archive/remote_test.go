@@ -1,0 +1,59 @@
+package archive
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/internal/objects/objectstest"
+)
+
+// TestArchivesInAStore: what is written to S3 reads as it was written, verifies, and
+// what an interrupted write has left there is swept by the next one.
+func TestArchivesInAStore(t *testing.T) {
+	objectstest.Login(t)
+	address := objectstest.Serve(t).Address("archives")
+	w, err := Open(address, Options{Cluster: "0f9e8d7c-6b5a-4938-8776-655443322110", Node: "127.0.0.1:7712"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
+	tasks := finished(3)
+	left, err := w.fs.Create("x/" + name{owner: w.owner, at: now, seq: 1}.stem() + dataExt)
+	if err == nil {
+		_, err = left.Write([]byte("half"))
+	}
+	if err == nil {
+		err = left.Sync()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(t.Context(), now, tasks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(t.Context(), now.Add(time.Second), tasks[:1]); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Manifests(address)
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	var ids []string
+	for _, m := range all {
+		for task, err := range Read(address, m) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, task.GetId())
+		}
+	}
+	want := []string{tasks[0].GetId(), tasks[1].GetId(), tasks[2].GetId(), tasks[0].GetId()}
+	if !slices.Equal(ids, want) {
+		t.Errorf("read %v, wrote %v", ids, want)
+	}
+	r, err := Verify(t.Context(), address, nil)
+	if err != nil || r.Archives != 2 || r.Tasks != 4 || len(r.Problems)+len(r.Unfinished) != 0 {
+		t.Errorf("verified %+v, %v", r, err)
+	}
+}
