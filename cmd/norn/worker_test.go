@@ -47,7 +47,7 @@ func (w *workProcess) exits(t *testing.T) int {
 // that, takes nothing new, and exits with 0.
 func TestWorkerListAndDrain(t *testing.T) {
 	dir := t.TempDir()
-	w := startWorker(t, "drained", "to-drain", `echo on >> `+dir+`/runs; while ! test -e `+dir+`/gate; do sleep 0.05; done`)
+	w := startWorker(t, "drained", "to-drain", `cd "`+dir+`"; echo on >> runs; while ! test -e gate; do sleep 0.05; done`)
 	id := enqueue(t, "-q", "drained", "x")
 	eventually(t, "it runs", func() bool { return len(listed(t, "to-drain").Running) == 1 && contentOf(dir+"/runs") != "" })
 	if got := listed(t, "to-drain"); got.State != "healthy" || got.Node != "n1" || got.Slots != 1 || got.Queues[0].Queue != "drained" || got.Running[0].ID != id {
@@ -78,7 +78,7 @@ func TestWorkerListAndDrain(t *testing.T) {
 // given back without using an attempt, and norn work exits with 1.
 func TestWorkerKill(t *testing.T) {
 	dir := t.TempDir()
-	w := startWorker(t, "killed-by-word", "to-kill", `trap 'echo ended > `+dir+`/ended; exit 1' TERM; echo on > `+dir+`/on; while :; do sleep 0.05; done`)
+	w := startWorker(t, "killed-by-word", "to-kill", `cd "`+dir+`"; trap 'echo ended > ended; exit 1' TERM; echo on > on; while :; do sleep 0.05; done`)
 	id := enqueue(t, "-q", "killed-by-word", "x")
 	eventually(t, "it runs", func() bool { return contentOf(dir+"/on") != "" && listed(t, "to-kill").Name != "" })
 	ok(t, "worker", "kill", "to-kill", "--reason", "it runs the old version")
@@ -105,7 +105,7 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 	dir := t.TempDir()
 	w := &workProcess{out: &buffer{}}
 	w.cmd = exec.Command(the.norn, "work", "-q", "s", "--name", "roamer", "--slots", "2", "--lease", "20s", "--", "sh", "-c",
-		`p=$(cat); echo "line of $p"; date +%s%N > `+dir+`/$p; case $p in long) while ! test -e `+dir+`/gate; do sleep 0.05; done;; esac`)
+		`p=$(cat); echo "line of $p"; cd "`+dir+`"; date +%s%N > $p; case $p in long) while ! test -e gate; do sleep 0.05; done;; esac`)
 	w.cmd.Env = environment("NORN_ADDR=" + strings.Join(c.addresses(), ","))
 	w.cmd.Stdout, w.cmd.Stderr = w.out, w.out
 	if err := w.cmd.Start(); err != nil {
