@@ -125,7 +125,9 @@ func (m *membership) outdated(by register.Member, err error) {
 		m.told[by] = first
 	}
 	m.mu.Unlock()
-	if time.Since(first) >= outdatedAfter {
+	if time.Since(first) >= outdatedAfter && forgot(err) {
+		m.end(err)
+	} else if time.Since(first) >= outdatedAfter {
 		m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
 	}
 }
@@ -165,7 +167,7 @@ func (m *membership) open(ctx context.Context) error {
 	n := m.n
 	g, err := raftnode.Open(raftnode.Config{
 		Group: group.Config{Self: n.self, Cluster: n.cluster.ID, Stable: time.Second}, Store: timedStore{n.dir.register, &n.stall}, Network: m.network.Raft(),
-		Now: n.clock.now, Failed: n.fatal, Log: n.log, Seen: m.seen,
+		Now: n.clock.now, Failed: m.end, Log: n.log, Seen: m.seen,
 	})
 	if err != nil {
 		return fmt.Errorf("register: %w", err)

@@ -35,6 +35,9 @@ type identity struct {
 	// knew only clusters of one.
 	Partitions int `json:"partitions,omitempty"`
 	Replicas   int `json:"replicas,omitempty"`
+	// Join is where the others are, in the file OLDLIFE of a directory that has
+	// forgotten something.
+	Join []string `json:"join,omitempty"`
 }
 
 const (
@@ -258,7 +261,7 @@ func (d *directory) format(cfg *config.Config, open openStore, register func() e
 	if err := register(); err != nil {
 		return errors.Join(err, d.close())
 	}
-	b, err := json.MarshalIndent(identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas}, "", "  ")
+	b, err := json.MarshalIndent(identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, nil}, "", "  ")
 	if err != nil {
 		return errors.Join(fmt.Errorf("format: %w", err), d.close())
 	}

@@ -44,15 +44,18 @@ func (n *Node) loop(ctx context.Context) {
 		for _, events := range [][]any{first, rest} {
 			for _, e := range events {
 				if err := n.core.Step(now, e); err != nil {
-					n.fatal(err)
+					n.members.end(err)
 					return
+				}
+				if _, is := e.(core.Drain); is {
+					n.drained.Store(true)
 				}
 			}
 			clear(events)
 		}
 		ready, err := n.core.Ready(now)
 		if err != nil {
-			n.fatal(err)
+			n.members.end(err)
 			return
 		}
 		wall, mono = ready.WakeWall, ready.WakeMono

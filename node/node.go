@@ -80,6 +80,7 @@ type Node struct {
 	conns    sync.Map      // uint64 -> *transport.Conn
 	metrics  *metrics
 	stall    diskWatch
+	drained  atomic.Bool // the core knows that the node is about to stop
 
 	listener  net.Listener
 	server    *transport.Server
@@ -218,7 +219,7 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 // serve starts what needs no cluster: the ports, and the look at the disk.
 func (n *Node) serve() {
 	n.running.Go(func() { n.watchDisk(n.ctx) })
-	n.running.Go(func() { n.watchStall(n.ctx) })
+	n.running.Go(func() { n.stall.watch(n.ctx, n) })
 	n.running.Go(func() {
 		if err := n.members.network.Serve(n.ports.tcp); err != nil && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("peer port: %w", err))
@@ -258,11 +259,13 @@ func (n *Node) handLeadership(ctx context.Context) {
 	defer cancel()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for n.metrics.leading.Load() > 0 {
+	for !n.drained.Load() || n.metrics.leading.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.ctx.Done():
+			return
+		case <-n.failed:
 			return
 		case <-look.C:
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 
 const (
 	// oldLifeFile is the identity of a directory whose cluster has begun anew from
-	// a backup without it. It waits to be let in with its facts, under a new
+	// a backup without it, or that has lost what it had acknowledged. It waits to be let in with its facts, under a new
 	// incarnation: what it has of the register, and what it promised, counts no more.
 	oldLifeFile = "OLDLIFE"
 	// beforeDir is where the register of such a directory is kept, as a snapshot: it
@@ -51,6 +52,11 @@ func readOldLife(path func(string) string) (*identity, error) {
 
 // openOldLife opens a directory that waits to be let in again.
 func openOldLife(cfg *config.Config, old *identity, path func(string) string) (*directory, error) {
+	for _, at := range old.Join {
+		if !slices.Contains(cfg.Join, at) {
+			cfg.Join = append(slices.Clip(cfg.Join), at)
+		}
+	}
 	if len(cfg.Join) == 0 {
 		return nil, fmt.Errorf("%w: %s waits to be let into cluster %s again, which has begun anew from a backup, with the tasks it has; start it with --join", ErrDirectory, cfg.Data, old.ClusterID)
 	}

@@ -69,10 +69,10 @@ func (t timedStore) Apply(b *store.Batch) {
 	t.stall.wait(registerWrite, func() { t.Store.Apply(b) })
 }
 
-// watchStall takes the node out of the way while its disk stands still: it leads
+// watch takes the node out of the way while its disk stands still: it leads
 // nothing, and lets go of the connections to other nodes, which elect at once
 // then. Nothing is lost by that: what is not on disk is not acknowledged anyway.
-func (n *Node) watchStall(ctx context.Context) {
+func (s *diskWatch) watch(ctx context.Context, n *Node) {
 	limit := n.cfg.DiskStall
 	if limit <= 0 {
 		return
@@ -85,12 +85,12 @@ func (n *Node) watchStall(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		what, took := n.stall.longest()
+		what, took := s.longest()
 		is := took >= limit
-		if is == n.stall.is.Load() {
+		if is == s.is.Load() {
 			continue
 		}
-		n.stall.is.Store(is)
+		s.is.Store(is)
 		if is {
 			n.metrics.stalls.Inc()
 			n.log.Warn("disk.stalled", "waiting_for", waitNames[what], "since", took, "limit", limit,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -217,7 +218,7 @@ func (f nemesis) flip() {
 // must lead to. Then somebody gives the node empty disks.
 func (f nemesis) expected(n *node, err error) bool {
 	known := errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) || errors.Is(err, group.ErrForgot) ||
-		errors.Is(err, group.ErrTwin) || errors.Is(err, vnode.ErrDamaged)
+		errors.Is(err, group.ErrTwin) || errors.Is(err, core.ErrForgot) || errors.Is(err, vnode.ErrDamaged)
 	if !n.hurt || !known {
 		return false
 	}

@@ -26,7 +26,10 @@ const MaxFence = election.MaxOpen + 1
 type Ballots struct{ Ballots []Ballot }
 
 // Votes answers [Ballots].
-type Votes struct{ Votes []CastVote }
+type Votes struct {
+	Votes []CastVote
+	Mark  uint64 // see [Marked]
+}
 
 // CastVote is a vote with what this member knows of the partition's claims,
 // read after its promise (design 7.2, step 3).
@@ -47,7 +50,10 @@ type Pushed struct {
 }
 
 // PushesTaken answers [Pushes]: granted says that the claims are on disk.
-type PushesTaken struct{ Votes []Vote }
+type PushesTaken struct {
+	Votes []Vote
+	Mark  uint64 // see [Marked]
+}
 
 // Elect asks a node to stand for the election of partitions: because a cohort is
 // to change, or to take over from who resigns.
@@ -125,9 +131,12 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
 }
 
-// abstains tells whether this node may not vote: it is no member any more, or its
-// clock is off, so that it would judge leases wrongly.
-func (c voter) abstains(p ring.Partition) bool { return c.moves.dismissed || c.clocks.bad[p] }
+// abstains tells whether this node may not vote: it is no member any more, its
+// clock is off, so that it would judge leases wrongly, or it may have forgotten
+// what it has promised.
+func (c voter) abstains(p ring.Partition) bool {
+	return c.moves.dismissed || c.clocks.bad[p] || !c.marks.trusts(p)
+}
 
 // spare tells whether a partition has a leader that is well, as far as is known
 // here, so that nobody is to disturb it.

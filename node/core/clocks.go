@@ -21,6 +21,7 @@ type Beaten struct {
 	Sent               clock.Time // as it came
 	Boot               uint64     // names the process that answers
 	Received, Answered int64      // wall ns of who answers
+	Seen               uint64     // how far the disk of who asked was, as far as who answers has heard
 }
 
 func (*Beat) peerMessage()   {}
@@ -83,21 +84,35 @@ func (k *clocks) work(now clock.Time) {
 		return
 	}
 	k.at = now.Mono + int64(beatEvery)
-	for _, m := range k.company() {
+	company := k.company()
+	for _, m := range company {
 		if k.c.routes.up(m) {
 			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
 		}
 	}
+	k.c.marks.tell(company)
 	k.judge(now)
+}
+
+// met has those asked at once who have come into reach and have not told yet what
+// they know of this node.
+func (k *clocks) met() {
+	for _, m := range k.company() {
+		if k.c.routes.up(m) && !k.c.marks.told[m] {
+			k.at = 0
+			return
+		}
+	}
 }
 
 // asked answers a beat.
 func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
-	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall}})
+	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from]}})
 }
 
 // beaten takes an answer.
 func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
+	k.c.marks.heard(from, m.Seen)
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
 		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
 	})

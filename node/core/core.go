@@ -112,6 +112,7 @@ type Core struct {
 	clocks    *clocks
 	crons     *crons
 	sessions  *sessions
+	marks     *marks
 	vcfg      vnode.Config
 	now       clock.Time // of the call under way
 	dropped   []GrantRef // grants of ours that nobody will hear of
@@ -166,6 +167,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
 	}
+	if c.marks, err = openMarks(c, view); err != nil {
+		return nil, err
+	}
 	for p := range cfg.Cluster.Partitions {
 		open := vnode.Open
 		if vnode.Dropping(view, ring.Partition(p)) {
@@ -207,6 +211,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case ReadDone:
 		c.readDone(e)
 	case Drain:
+		c.marks.hurry()
 		c.elector.retreat()
 		c.drain(stopping())
 	case Dismissed:
@@ -229,6 +234,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.routes.hear(e.Members)
 		c.moves.alive, c.sight.clients = e.Members, e.Clients
 		c.moves.learn(now)
+		c.clocks.met()
 		c.elector.look()
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
@@ -241,6 +247,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.now = now
 	c.tick(now)
+	c.marks.work()
 	c.clocks.work(now)
 	c.elector.work(now)
 	c.collect.work(now)
@@ -271,6 +278,8 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	for _, v := range c.vnodes {
 		v.Flush(c.tx)
 	}
+	c.marks.save(now)
+	c.marks.stamp(c.ready.Send)
 	r := c.ready
 	c.ready = Ready{}
 	if c.tx.Pending() > 0 {
@@ -339,7 +348,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

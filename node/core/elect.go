@@ -137,7 +137,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
 
 // start begins a candidacy for the cohort to.
 func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || e.stuck && !e.c.routes.alone || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] {
+	if e.resign || e.stuck && !e.c.routes.alone || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] || !e.c.marks.trusts(p) {
 		return
 	}
 	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
@@ -229,7 +229,7 @@ func (e *elector) survey(now clock.Time) {
 			}
 			continue
 		}
-		if e.c.clocks.bad[p] || e.stuck {
+		if e.c.clocks.bad[p] || e.stuck || !e.c.marks.trusts(p) {
 			continue // looked at again with the next beat, or when the disk answers
 		}
 		at := e.stands(now, p, cell, leader)

@@ -35,6 +35,7 @@ type ClaimsTaken struct {
 	Round uint64
 	Parts []PartTaken
 	Facts []PartFacts // of refused tasks that are finished: the leader learns
+	Mark  uint64      // see [Marked]
 }
 
 // PartTaken is the answer for one partition.

@@ -32,7 +32,7 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 	cell := &g.c.cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || g.c.moves.closed(p) || !g.promised(p, m.Epoch, all) {
+	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || !g.c.marks.trusts(p) || g.c.moves.closed(p) || !g.promised(p, m.Epoch, all) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}

@@ -81,6 +81,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 			c.collect.purges.follow(ring.Partition(p))
 		}
 	}
+	c.marks.changed()
 	c.acceptors.registered()
 	c.elector.changed(now)
 	c.routes.changed()

@@ -48,6 +48,7 @@ type FactsTaken struct {
 	Write   uint64
 	Refused []ring.Partition // malformed, or not kept here
 	Fences  []Fence
+	Mark    uint64 // see [Marked]
 }
 
 // Fence goes with an ack where the sender may write to a cohort that is, or is
@@ -65,6 +66,9 @@ func (*FactsTaken) peerMessage() {}
 type peers struct{ *Core }
 
 func (c peers) take(now clock.Time, m *FromPeer) {
+	if mark := markOf(m.Message); mark != nil {
+		c.marks.saw(now, m.From, *mark)
+	}
 	switch b := m.Message.(type) {
 	case *Facts:
 		c.facts(now, m.From, b)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -27,7 +28,8 @@ type peer struct {
 	core    *Core
 	replies map[Origin]Reply
 	down    bool
-	deaf    bool // the register tells it nothing
+	deaf    bool  // the register tells it nothing
+	forgot  error // why it has ended by itself
 }
 
 // letter is a message on its way.
@@ -181,6 +183,10 @@ func (r *trio) turn(i int) {
 	p := r.peers[i]
 	for range 1000 {
 		ready, err := p.core.Ready(r.now)
+		if errors.Is(err, ErrForgot) {
+			p.forgot, p.down = err, true
+			return
+		}
 		r.check(err)
 		if ready.Empty() {
 			return

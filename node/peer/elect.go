@@ -43,7 +43,7 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 	case *core.Ballots:
 		return nornv1.PeerMethod_PEER_METHOD_BALLOTS, newPlain(wireBallots(m)), true
 	case *core.Votes:
-		out := &nornv1.PeerVotes{}
+		out := &nornv1.PeerVotes{Mark: m.Mark}
 		for i := range m.Votes {
 			v := wireVote(m.Votes[i].Vote)
 			v.Claims = m.Votes[i].Claims
@@ -57,7 +57,7 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		}
 		return nornv1.PeerMethod_PEER_METHOD_PUSHES, newPlain(out), true
 	case *core.PushesTaken:
-		out := &nornv1.PeerPushesTaken{}
+		out := &nornv1.PeerPushesTaken{Mark: m.Mark}
 		for _, v := range m.Votes {
 			out.Votes = append(out.Votes, wireVote(v))
 		}
@@ -74,7 +74,7 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_BEAT, newPlain(&nornv1.PeerBeat{SentWall: m.Sent.Wall, SentMono: m.Sent.Mono}), true
 	case *core.Beaten:
 		return nornv1.PeerMethod_PEER_METHOD_BEATEN, newPlain(&nornv1.PeerBeaten{
-			SentWall: m.Sent.Wall, SentMono: m.Sent.Mono, Boot: m.Boot, Received: m.Received, Answered: m.Answered,
+			SentWall: m.Sent.Wall, SentMono: m.Sent.Mono, Boot: m.Boot, Received: m.Received, Answered: m.Answered, Seen: m.Seen,
 		}), true
 	case *core.Stuck:
 		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
@@ -82,6 +82,8 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_UNHELD, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
 	case *core.Work:
 		return nornv1.PeerMethod_PEER_METHOD_WORK, newPlain(wireWork(m)), true
+	case *core.Marked:
+		return nornv1.PeerMethod_PEER_METHOD_MARKED, newPlain(&nornv1.PeerMarked{Mark: m.Mark}), true
 	case *core.TakenBack:
 		return nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
 	case *core.ClaimsTaken:
@@ -112,8 +114,11 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 	case nornv1.PeerMethod_PEER_METHOD_BEATEN:
 		m, err := parse(b, &nornv1.PeerBeaten{})
 		return &core.Beaten{
-			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(),
+			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(), Seen: m.GetSeen(),
 		}, err
+	case nornv1.PeerMethod_PEER_METHOD_MARKED:
+		m, err := parse(b, &nornv1.PeerMarked{})
+		return &core.Marked{Mark: m.GetMark()}, err
 	case nornv1.PeerMethod_PEER_METHOD_STUCK:
 		_, parts, err := decodeClaims(b)
 		return &core.Stuck{Parts: parts}, err
@@ -204,7 +209,7 @@ func decodeVotes(b []byte) (core.PeerMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Votes{}
+	m := &core.Votes{Mark: in.GetMark()}
 	for _, x := range in.GetVotes() {
 		v, err := voteOf(x)
 		if err != nil {
@@ -236,7 +241,7 @@ func decodePushesTaken(b []byte) (core.PeerMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &core.PushesTaken{}
+	m := &core.PushesTaken{Mark: in.GetMark()}
 	for _, x := range in.GetVotes() {
 		v, err := voteOf(x)
 		if err != nil {
@@ -289,7 +294,7 @@ func decodeClaims(b []byte) (round uint64, parts []core.PartClaims, err error) {
 }
 
 func wireClaimsTaken(m *core.ClaimsTaken) *nornv1.PeerClaimsTaken {
-	out := &nornv1.PeerClaimsTaken{Round: m.Round}
+	out := &nornv1.PeerClaimsTaken{Round: m.Round, Mark: m.Mark}
 	for i := range m.Parts {
 		t := &m.Parts[i]
 		part := &nornv1.PeerClaimsAnswer{Partition: uint32(t.Partition), No: t.No, Promise: t.Promise}
@@ -310,7 +315,7 @@ func decodeClaimsTaken(b []byte) (core.PeerMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &core.ClaimsTaken{Round: in.GetRound()}
+	m := &core.ClaimsTaken{Round: in.GetRound(), Mark: in.GetMark()}
 	for _, x := range in.GetParts() {
 		t := core.PartTaken{No: x.GetNo(), Promise: x.GetPromise()}
 		if t.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {

@@ -42,7 +42,7 @@ func drawBallots(t *rapid.T) core.PeerMessage {
 }
 
 func drawClaimsTaken(t *rapid.T) core.PeerMessage {
-	m := &core.ClaimsTaken{Round: rapid.Uint64().Draw(t, "round")}
+	m := &core.ClaimsTaken{Round: rapid.Uint64().Draw(t, "round"), Mark: rapid.Uint64().Draw(t, "mark")}
 	for range rapid.IntRange(0, 3).Draw(t, "parts") {
 		part := core.PartTaken{Partition: drawPartition(t), No: rapid.Bool().Draw(t, "no"), Promise: rapid.Uint64().Draw(t, "promise")}
 		for i := range rapid.IntRange(0, 3).Draw(t, "refused") {
@@ -74,13 +74,15 @@ func drawWork(t *rapid.T) core.PeerMessage {
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
-	switch rapid.IntRange(0, 12).Draw(t, "election") {
+	switch rapid.IntRange(0, 13).Draw(t, "election") {
+	case 13:
+		return &core.Marked{Mark: number}
 	case 12:
 		return &core.TakenBack{Parts: parts}
 	case 10:
 		return &core.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}}
 	case 11:
-		return &core.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Answered: rapid.Int64().Draw(t, "answered")}
+		return &core.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Seen: number / 9, Answered: rapid.Int64().Draw(t, "answered")}
 	case 8:
 		return &core.Stuck{Parts: parts}
 	case 9:
@@ -88,11 +90,11 @@ func drawElection(t *rapid.T) core.PeerMessage {
 	case 0:
 		return drawBallots(t)
 	case 1:
-		return &core.Votes{Votes: []core.CastVote{{Vote: drawVote(t), Claims: drawBytes(t)}, {Vote: drawVote(t)}}}
+		return &core.Votes{Mark: number, Votes: []core.CastVote{{Vote: drawVote(t), Claims: drawBytes(t)}, {Vote: drawVote(t)}}}
 	case 2:
 		return &core.Pushes{Pushes: []core.Pushed{{Partition: drawPartition(t), Epoch: number, Nonce: number / 3, Claims: drawBytes(t)}}}
 	case 3:
-		return &core.PushesTaken{Votes: []core.Vote{drawVote(t)}}
+		return &core.PushesTaken{Mark: number, Votes: []core.Vote{drawVote(t)}}
 	case 4:
 		return &core.Elect{Stand: []core.Stand{{Partition: drawPartition(t), Epoch: number, Nonce: number / 5, To: drawCohort(t), Floor: number / 7}}}
 	case 5:
@@ -100,7 +102,7 @@ func drawElection(t *rapid.T) core.PeerMessage {
 	case 6:
 		return drawClaimsTaken(t)
 	}
-	return &core.FactsTaken{Write: number, Fences: []core.Fence{{Partition: drawPartition(t), Cohorts: [][]register.Member{drawCohort(t), drawCohort(t)}}}}
+	return &core.FactsTaken{Write: number, Mark: number / 11, Fences: []core.Fence{{Partition: drawPartition(t), Cohorts: [][]register.Member{drawCohort(t), drawCohort(t)}}}}
 }
 
 // protoOfElection gives the generated message of a method, nil for others.
@@ -114,6 +116,7 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_WORK:       &nornv1.PeerWork{},
 		nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_BEAT:       &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
+		nornv1.PeerMethod_PEER_METHOD_MARKED: &nornv1.PeerMarked{},
 	}[m]
 }
 
@@ -133,5 +136,5 @@ func alikeElection(a, b core.PeerMessage) bool {
 			return false
 		}
 	}
-	return x.Round == y.Round && reflect.DeepEqual(x.Parts, y.Parts)
+	return x.Round == y.Round && x.Mark == y.Mark && reflect.DeepEqual(x.Parts, y.Parts)
 }

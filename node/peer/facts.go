@@ -177,7 +177,7 @@ func newTaken(m *core.FactsTaken) *takenPacket {
 }
 
 func (p *takenPacket) Size() int {
-	n := 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused)
+	n := 1 + protowire.SizeVarint(p.Write) + 6 + 3*len(p.Refused) + 1 + protowire.SizeVarint(p.Mark)
 	for _, b := range p.fences {
 		n += 1 + protowire.SizeBytes(len(b))
 	}
@@ -189,7 +189,7 @@ func (p *takenPacket) AppendTo(dst []byte) ([]byte, error) {
 	for _, b := range p.fences {
 		dst = append(appendHead(dst, 3, len(b)), b...)
 	}
-	return dst, nil
+	return appendVarint(dst, 4, p.Mark), nil
 }
 
 func decodeTaken(b []byte) (*core.FactsTaken, error) {
@@ -205,6 +205,8 @@ func decodeTaken(b []byte) (*core.FactsTaken, error) {
 			if fence, err = decodeFence(f.bytes); err == nil {
 				m.Fences = append(m.Fences, fence)
 			}
+		case 4:
+			m.Mark = f.value
 		}
 		return err
 	})

@@ -102,11 +102,11 @@ func (n *Network) alive(h *Hello) *Refusal {
 	}
 	switch {
 	case h.Boot < known.boot:
-		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
-			"start %d of node %q was seen already and this is start %d: its data directory is an old copy; format it anew and let it join", known.boot, h.From.Node, h.Boot)
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK,
+			"start %d of node %q was seen already and this is start %d: its data directory was set back, or is an old copy", known.boot, h.From.Node, h.Boot)
 	case h.Boot == known.boot && h.Life != known.tag:
-		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
-			"two processes are in start %d of node %q: one runs on a copy of the other's data directory; stop it and format it anew", h.Boot, h.From.Node)
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK,
+			"another process was in start %d of node %q: the data directory was set back, or one runs on a copy of the other's", h.Boot, h.From.Node)
 	case known.boot > 0 || len(n.lives) < maxLives:
 		n.lives[h.From.Incarnation] = life{h.Boot, h.Life}
 	}

@@ -193,7 +193,7 @@ func TestOnlyTheLatestStartIsLetIn(t *testing.T) {
 			ok         bool
 		}{{5, 1, true}, {5, 1, true}, {5, 2, false}, {4, 1, false}, {0, 9, true}, {6, 3, true}, {5, 1, false}, {6, 3, true}} {
 			reply := b.raw(&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1, Boot: c.boot, Life: c.life})
-			if ok := reply.GetRefusal() == 0; ok != c.ok || !ok && reply.GetRefusal() != nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE {
+			if ok := reply.GetRefusal() == 0; ok != c.ok || !ok && reply.GetRefusal() != nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE && reply.GetRefusal() != nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK {
 				t.Errorf("hello %d: %v", i, reply)
 			}
 		}

@@ -133,6 +133,7 @@ var errorKinds = map[nornv1.PeerRefusal]nornv1.ErrorKind{
 	nornv1.PeerRefusal_PEER_REFUSAL_SELF:         nornv1.ErrorKind_ERROR_KIND_CONFLICT,
 	nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED: nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED,
 	nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE:     nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+	nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK:     nornv1.ErrorKind_ERROR_KIND_CONFLICT,
 	nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY:    nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 	nornv1.PeerRefusal_PEER_REFUSAL_BUSY:         nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
 	nornv1.PeerRefusal_PEER_REFUSAL_MALFORMED:    nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT,

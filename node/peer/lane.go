@@ -135,7 +135,7 @@ func (l *lane) run() {
 			l.end()
 			return
 		}
-		if errors.Is(err, ErrOldLife) && l.n.cfg.Outdated != nil {
+		if (errors.Is(err, ErrOldLife) || errors.Is(err, ErrSetBack)) && l.n.cfg.Outdated != nil {
 			l.n.cfg.Outdated(l.to, err)
 		}
 		if up && time.Since(began) >= l.n.cfg.Timing.MaxBackoff {

@@ -26,6 +26,9 @@ var (
 	ErrNotAdmitted = errors.New("peer: not admitted")
 	// ErrOldLife is returned when a node was started again since, or twice.
 	ErrOldLife = errors.New("peer: an older start of the same data directory")
+	// ErrSetBack is returned when a later start of the same data directory was
+	// seen, which does not run any more: the disk was set back.
+	ErrSetBack = errors.New("peer: the data directory was set back")
 	// ErrNotReady is returned when the other node is not a member of a cluster yet.
 	ErrNotReady = errors.New("peer: not a member of a cluster yet")
 	// ErrBusy is returned when the other node has too much to do: try again.
@@ -67,6 +70,8 @@ func (r *Refusal) Unwrap() error {
 		return ErrSelf
 	case nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE:
 		return ErrOldLife
+	case nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK:
+		return ErrSetBack
 	case nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY:
 		return ErrNotReady
 	case nornv1.PeerRefusal_PEER_REFUSAL_BUSY:

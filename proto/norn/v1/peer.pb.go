@@ -100,6 +100,8 @@ const (
 	// PeerClaims: the sender granted these while it led, and surely nobody has
 	// heard of them; the leader after it is to release them.
 	PeerMethod_PEER_METHOD_TAKEN_BACK PeerMethod = 60
+	// PeerMarked.
+	PeerMethod_PEER_METHOD_MARKED PeerMethod = 61
 )
 
 // Enum value maps for PeerMethod.
@@ -138,6 +140,7 @@ var (
 		56: "PEER_METHOD_BEATEN",
 		57: "PEER_METHOD_WORK",
 		60: "PEER_METHOD_TAKEN_BACK",
+		61: "PEER_METHOD_MARKED",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -173,6 +176,7 @@ var (
 		"PEER_METHOD_BEATEN":       56,
 		"PEER_METHOD_WORK":         57,
 		"PEER_METHOD_TAKEN_BACK":   60,
+		"PEER_METHOD_MARKED":       61,
 	}
 )
 
@@ -283,6 +287,9 @@ const (
 	PeerRefusal_PEER_REFUSAL_BUSY PeerRefusal = 9
 	// The frame is not what may come first on a connection, or breaks a rule.
 	PeerRefusal_PEER_REFUSAL_MALFORMED PeerRefusal = 10
+	// A later start of the same data directory was seen, which does not run any
+	// more: the disk of who dials was set back.
+	PeerRefusal_PEER_REFUSAL_SET_BACK PeerRefusal = 11
 )
 
 // Enum value maps for PeerRefusal.
@@ -299,6 +306,7 @@ var (
 		8:  "PEER_REFUSAL_NOT_READY",
 		9:  "PEER_REFUSAL_BUSY",
 		10: "PEER_REFUSAL_MALFORMED",
+		11: "PEER_REFUSAL_SET_BACK",
 	}
 	PeerRefusal_value = map[string]int32{
 		"PEER_REFUSAL_UNSPECIFIED":  0,
@@ -312,6 +320,7 @@ var (
 		"PEER_REFUSAL_NOT_READY":    8,
 		"PEER_REFUSAL_BUSY":         9,
 		"PEER_REFUSAL_MALFORMED":    10,
+		"PEER_REFUSAL_SET_BACK":     11,
 	}
 )
 
@@ -1301,7 +1310,9 @@ type PeerFactsTaken struct {
 	// Partitions of it whose facts were not taken: malformed, or not kept there.
 	Refused []uint32 `protobuf:"varint,2,rep,packed,name=refused,proto3" json:"refused,omitempty"`
 	// Cohorts that the write has to reach beside those that it was sent to.
-	Fences        []*PeerFence `protobuf:"bytes,3,rep,name=fences,proto3" json:"fences,omitempty"`
+	Fences []*PeerFence `protobuf:"bytes,3,rep,name=fences,proto3" json:"fences,omitempty"`
+	// As in PeerVotes.
+	Mark          uint64 `protobuf:"varint,4,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1355,6 +1366,13 @@ func (x *PeerFactsTaken) GetFences() []*PeerFence {
 		return x.Fences
 	}
 	return nil
+}
+
+func (x *PeerFactsTaken) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // PeerFence goes with an ack where the sender of a write may know an older
@@ -2480,8 +2498,11 @@ func (x *PeerBallot) GetTransfer() bool {
 
 // PeerVotes answers PeerBallots.
 type PeerVotes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Votes         []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Votes []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	// How far the sender's disk is: it never goes back, unless the disk was set
+	// back.
+	Mark          uint64 `protobuf:"varint,2,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2521,6 +2542,13 @@ func (x *PeerVotes) GetVotes() []*PeerVote {
 		return x.Votes
 	}
 	return nil
+}
+
+func (x *PeerVotes) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // PeerVote answers a ballot, or a push of claims.
@@ -2738,8 +2766,10 @@ func (x *PeerPush) GetClaims() []byte {
 
 // PeerPushesTaken answers PeerPushes: granted says that the claims are on disk.
 type PeerPushesTaken struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Votes         []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Votes []*PeerVote            `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	// As in PeerVotes.
+	Mark          uint64 `protobuf:"varint,2,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2779,6 +2809,13 @@ func (x *PeerPushesTaken) GetVotes() []*PeerVote {
 		return x.Votes
 	}
 	return nil
+}
+
+func (x *PeerPushesTaken) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // PeerElect asks a node to stand for the election of partitions.
@@ -3031,7 +3068,9 @@ type PeerClaimsTaken struct {
 	Round uint64              `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Parts []*PeerClaimsAnswer `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	// Of refused tasks that are finished.
-	Facts         []*PeerPart `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
+	Facts []*PeerPart `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
+	// As in PeerVotes.
+	Mark          uint64 `protobuf:"varint,4,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3085,6 +3124,13 @@ func (x *PeerClaimsTaken) GetFacts() []*PeerPart {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *PeerClaimsTaken) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
 }
 
 // PeerClaimsAnswer is the answer for one partition: all of it is accepted but
@@ -3288,6 +3334,52 @@ func (x *PeerBeat) GetSentMono() int64 {
 	return 0
 }
 
+// PeerMarked tells how far the sender's disk is.
+type PeerMarked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in PeerVotes.
+	Mark          uint64 `protobuf:"varint,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerMarked) Reset() {
+	*x = PeerMarked{}
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerMarked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerMarked) ProtoMessage() {}
+
+func (x *PeerMarked) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
+func (*PeerMarked) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *PeerMarked) GetMark() uint64 {
+	if x != nil {
+		return x.Mark
+	}
+	return 0
+}
+
 // PeerBeaten answers PeerBeat.
 type PeerBeaten struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3300,14 +3392,16 @@ type PeerBeaten struct {
 	// Wall clock of who answers when the question came, ns.
 	Received int64 `protobuf:"varint,4,opt,name=received,proto3" json:"received,omitempty"`
 	// And when it answered, ns.
-	Answered      int64 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	Answered int64 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	// The highest mark of who asked that the sender has seen.
+	Seen          uint64 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3413,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3426,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -3370,6 +3464,13 @@ func (x *PeerBeaten) GetAnswered() int64 {
 	return 0
 }
 
+func (x *PeerBeaten) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
 // PeerWork is news of workers between leaders and dispatchers. All of it is a hint
 // that makes something happen sooner.
 type PeerWork struct {
@@ -3381,7 +3482,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3494,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3507,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -3431,7 +3532,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3544,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3557,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -3503,7 +3604,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3616,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3629,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -3652,11 +3753,12 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
 	"\x05facts\x18\x03 \x01(\fR\x05facts\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"l\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\x80\x01\n" +
 	"\x0ePeerFactsTaken\x12\x14\n" +
 	"\x05write\x18\x01 \x01(\x04R\x05write\x12\x18\n" +
 	"\arefused\x18\x02 \x03(\rR\arefused\x12*\n" +
-	"\x06fences\x18\x03 \x03(\v2\x12.norn.v1.PeerFenceR\x06fences\"X\n" +
+	"\x06fences\x18\x03 \x03(\v2\x12.norn.v1.PeerFenceR\x06fences\x12\x12\n" +
+	"\x04mark\x18\x04 \x01(\x04R\x04mark\"X\n" +
 	"\tPeerFence\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12-\n" +
 	"\acohorts\x18\x02 \x03(\v2\x13.norn.v1.PeerCohortR\acohorts\"5\n" +
@@ -3731,9 +3833,10 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04from\x18\x05 \x01(\v2\x13.norn.v1.PeerCohortR\x04from\x12#\n" +
 	"\x02to\x18\x06 \x01(\v2\x13.norn.v1.PeerCohortR\x02to\x12\x10\n" +
 	"\x03pre\x18\a \x01(\bR\x03pre\x12\x1a\n" +
-	"\btransfer\x18\b \x01(\bR\btransfer\"4\n" +
+	"\btransfer\x18\b \x01(\bR\btransfer\"H\n" +
 	"\tPeerVotes\x12'\n" +
-	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\"\xb2\x01\n" +
+	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\x12\x12\n" +
+	"\x04mark\x18\x02 \x01(\x04R\x04mark\"\xb2\x01\n" +
 	"\bPeerVote\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -3749,9 +3852,10 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x16\n" +
-	"\x06claims\x18\x04 \x01(\fR\x06claims\":\n" +
+	"\x06claims\x18\x04 \x01(\fR\x06claims\"N\n" +
 	"\x0fPeerPushesTaken\x12'\n" +
-	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\"5\n" +
+	"\x05votes\x18\x01 \x03(\v2\x11.norn.v1.PeerVoteR\x05votes\x12\x12\n" +
+	"\x04mark\x18\x02 \x01(\x04R\x04mark\"5\n" +
 	"\tPeerElect\x12(\n" +
 	"\x05stand\x18\x01 \x03(\v2\x12.norn.v1.PeerStandR\x05stand\"\x90\x01\n" +
 	"\tPeerStand\x12\x1c\n" +
@@ -3767,11 +3871,12 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x0ePeerClaimsPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06claims\x18\x03 \x01(\fR\x06claims\"\x81\x01\n" +
+	"\x06claims\x18\x03 \x01(\fR\x06claims\"\x95\x01\n" +
 	"\x0fPeerClaimsTaken\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12/\n" +
 	"\x05parts\x18\x02 \x03(\v2\x19.norn.v1.PeerClaimsAnswerR\x05parts\x12'\n" +
-	"\x05facts\x18\x03 \x03(\v2\x11.norn.v1.PeerPartR\x05facts\"\x8f\x01\n" +
+	"\x05facts\x18\x03 \x03(\v2\x11.norn.v1.PeerPartR\x05facts\x12\x12\n" +
+	"\x04mark\x18\x04 \x01(\x04R\x04mark\"\x8f\x01\n" +
 	"\x10PeerClaimsAnswer\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02no\x18\x02 \x01(\bR\x02no\x12\x18\n" +
@@ -3784,14 +3889,18 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04left\x18\x04 \x01(\x03R\x04left\"D\n" +
 	"\bPeerBeat\x12\x1b\n" +
 	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
-	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\"\x92\x01\n" +
+	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\" \n" +
+	"\n" +
+	"PeerMarked\x12\x12\n" +
+	"\x04mark\x18\x01 \x01(\x04R\x04mark\"\xa6\x01\n" +
 	"\n" +
 	"PeerBeaten\x12\x1b\n" +
 	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
 	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\x12\x12\n" +
 	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\x03R\breceived\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\x03R\banswered\"7\n" +
+	"\banswered\x18\x05 \x01(\x03R\banswered\x12\x12\n" +
+	"\x04seen\x18\x06 \x01(\x04R\x04seen\"7\n" +
 	"\bPeerWork\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.norn.v1.PeerWorkItemR\x05items\"\xa7\x01\n" +
 	"\fPeerWorkItem\x12)\n" +
@@ -3803,7 +3912,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\xb8\x06\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\xd0\x06\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3838,11 +3947,12 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x10PEER_METHOD_BEAT\x107\x12\x16\n" +
 	"\x12PEER_METHOD_BEATEN\x108\x12\x14\n" +
 	"\x10PEER_METHOD_WORK\x109\x12\x1a\n" +
-	"\x16PEER_METHOD_TAKEN_BACK\x10<*P\n" +
+	"\x16PEER_METHOD_TAKEN_BACK\x10<\x12\x16\n" +
+	"\x12PEER_METHOD_MARKED\x10=*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
-	"\x0ePEER_LANE_BULK\x10\x02*\xb5\x02\n" +
+	"\x0ePEER_LANE_BULK\x10\x02*\xd0\x02\n" +
 	"\vPeerRefusal\x12\x1c\n" +
 	"\x18PEER_REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PEER_REFUSAL_VERSION\x10\x01\x12\x17\n" +
@@ -3855,7 +3965,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x16PEER_REFUSAL_NOT_READY\x10\b\x12\x15\n" +
 	"\x11PEER_REFUSAL_BUSY\x10\t\x12\x1a\n" +
 	"\x16PEER_REFUSAL_MALFORMED\x10\n" +
-	"*y\n" +
+	"\x12\x19\n" +
+	"\x15PEER_REFUSAL_SET_BACK\x10\v*y\n" +
 	"\fPeerWorkKind\x12\x1e\n" +
 	"\x1aPEER_WORK_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PEER_WORK_KIND_DOUBT\x10\x01\x12\x17\n" +
@@ -3875,7 +3986,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -3923,33 +4034,34 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerClaimsAnswer)(nil), // 43: norn.v1.PeerClaimsAnswer
 	(*PeerClaimRefusal)(nil), // 44: norn.v1.PeerClaimRefusal
 	(*PeerBeat)(nil),         // 45: norn.v1.PeerBeat
-	(*PeerBeaten)(nil),       // 46: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 47: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 48: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 49: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 50: norn.v1.Error
+	(*PeerMarked)(nil),       // 46: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),       // 47: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 48: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 49: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 50: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 51: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	50, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	51, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	50, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	51, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	4,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	9,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	50, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	51, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	9,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	13, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
 	15, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
 	16, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
 	4,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	50, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	51, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	20, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	20, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	26, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
@@ -3965,9 +4077,9 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	43, // 32: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
 	13, // 33: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
 	44, // 34: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	48, // 35: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	49, // 35: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
 	3,  // 36: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	49, // 37: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	50, // 37: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
 	38, // [38:38] is the sub-list for method output_type
 	38, // [38:38] is the sub-list for method input_type
 	38, // [38:38] is the sub-list for extension type_name
@@ -3987,7 +4099,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

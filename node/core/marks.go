@@ -1,0 +1,259 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// ErrForgot is returned when others know that this node's disk held more than it
+// does: it was set back, or has lost the end of its log. The node has to become
+// another incarnation, and the others can spare it (K4).
+var ErrForgot = errors.New("core: this disk has lost what it had acknowledged; the node needs a new incarnation")
+
+// Marked tells how far this node's disk is, when that is durable.
+type Marked struct{ Mark uint64 }
+
+func (*Marked) peerMessage() {}
+
+// The keys of marks, beside those of partitions.
+var (
+	ownMarkKey   = []byte("!mark/own")
+	seenMarksKey = []byte("!mark/seen")
+)
+
+const (
+	// seenEvery is the least pause between two writes of what was seen of others:
+	// they are part of a batch that is written anyway.
+	seenEvery = time.Second
+	// seenAfter is when they are written though nothing else is.
+	seenAfter = 3 * time.Second
+	// maxMarks bounds the members whose marks are kept.
+	maxMarks = register.MaxNodes + register.MaxRemoved
+)
+
+// marks have a node notice that its disk was set back (protocol (a) 3). Each
+// batch that an acknowledgement depends on carries a number that only grows, and
+// so does the acknowledgement. The others remember the highest they have seen,
+// and tell a node that starts. Until a majority of a cohort has told, the node
+// neither votes nor takes claims there: with its old promises it could help two
+// leaders, or forget a claim. Detection is best effort: who knew better may be
+// away, and what nobody was told is not missed.
+type marks struct {
+	c     *Core
+	own   uint64
+	base  uint64 // when this process began
+	last  uint64 // when the others were last told
+	seen  map[register.Member]uint64
+	dirty int64                    // since when seen is not on disk, mono ns; 0: it is
+	at    int64                    // it is not written again before, mono ns
+	told  map[register.Member]bool // who has said what it has seen of this node
+	sure  []bool                   // by partition: enough of its cohort have
+	lost  uint64                   // a mark that others know and this disk does not; 0: none
+	by    register.Member          // who knows it
+}
+
+func openMarks(c *Core, view store.View) (*marks, error) {
+	m := &marks{c: c, seen: make(map[register.Member]uint64), told: make(map[register.Member]bool), sure: make([]bool, c.cfg.Cluster.Partitions)}
+	if b, ok := view.Get(ownMarkKey); ok {
+		if len(b) != 16 || binary.BigEndian.Uint64(b) != xxhash.Sum64(b[8:]) {
+			return nil, fmt.Errorf("core: %w: the mark of this disk", vnode.ErrDamaged)
+		}
+		m.own = binary.BigEndian.Uint64(b[8:])
+		m.base = m.own
+	}
+	if b, ok := view.Get(seenMarksKey); ok {
+		r := wire.NewReader(b)
+		for range r.Count(maxMarks) {
+			member := register.ReadMember(r)
+			m.seen[member] = r.Uint()
+		}
+		if sum := r.Uint(); r.End() != nil || sum != m.sum() {
+			return nil, fmt.Errorf("core: %w: the marks of other nodes", vnode.ErrDamaged)
+		}
+	}
+	return m, nil
+}
+
+// sum is a checksum of what was seen.
+func (m *marks) sum() (sum uint64) {
+	for _, member := range membersOf(m.seen) {
+		sum = sum*31 + xxhash.Sum64(binary.BigEndian.AppendUint64([]byte(member.Node+string(member.Incarnation[:])), m.seen[member]))
+	}
+	return sum
+}
+
+// markOf is where an acknowledgement says how far the disk is; nil for others.
+func markOf(m PeerMessage) *uint64 {
+	switch m := m.(type) {
+	case *Votes:
+		return &m.Mark
+	case *PushesTaken:
+		return &m.Mark
+	case *ClaimsTaken:
+		return &m.Mark
+	case *FactsTaken:
+		return &m.Mark
+	case *Marked:
+		return &m.Mark
+	}
+	return nil
+}
+
+// stamp numbers a round that writes, and what leaves when that is durable. What
+// waits for an earlier round only is not stamped, and neither is what goes to
+// somebody who has not told yet what it knows of this node before this process.
+func (m *marks) stamp(sends []Send) {
+	if m.c.tx.Pending() > 0 && !m.c.routes.alone {
+		m.own++
+		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.own)
+		binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
+		m.c.tx.Set(ownMarkKey, b)
+	}
+	for i := range sends {
+		if at := markOf(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] {
+			*at = m.own
+		}
+	}
+}
+
+// tell has the others hear how far this disk is, where they do not by what this
+// node acknowledges: a leader's own copy counts too.
+func (m *marks) tell(to []register.Member) {
+	if m.own == m.last {
+		return
+	}
+	m.last = m.own
+	for _, o := range to {
+		if m.c.routes.up(o) {
+			m.c.ready.Send = append(m.c.ready.Send, Send{To: o, Message: &Marked{}})
+		}
+	}
+}
+
+// saw notes how far another node's disk was.
+func (m *marks) saw(now clock.Time, from register.Member, mark uint64) {
+	if old, known := m.seen[from]; mark <= old || !known && len(m.seen) >= maxMarks {
+		return
+	}
+	m.seen[from] = mark
+	if m.dirty == 0 {
+		m.dirty = max(now.Mono, 1)
+	}
+}
+
+// save writes what was seen, now and then.
+func (m *marks) save(now clock.Time) {
+	if m.dirty == 0 || now.Mono < m.at || m.c.tx.Pending() == 0 && now.Mono < m.dirty+int64(seenAfter) {
+		return
+	}
+	m.dirty, m.at = 0, now.Mono+int64(seenEvery)
+	var w wire.Writer
+	w.Uint(uint64(len(m.seen)))
+	for _, member := range membersOf(m.seen) {
+		register.AppendMember(&w, member)
+		w.Uint(m.seen[member])
+	}
+	w.Uint(m.sum())
+	m.c.tx.Set(seenMarksKey, w.B)
+}
+
+// hurry writes what was seen with the next round: this process is about to end.
+func (m *marks) hurry() {
+	if m.dirty != 0 {
+		m.dirty, m.at = -int64(seenAfter), 0
+	}
+}
+
+// next is when something is due, mono ns.
+func (m *marks) next() int64 {
+	if m.dirty == 0 {
+		return clock.Never
+	}
+	return m.dirty + int64(seenAfter)
+}
+
+// heard takes what another node has seen of this one.
+func (m *marks) heard(from register.Member, mark uint64) {
+	limit := m.own
+	if !m.told[from] {
+		limit = m.base // it can know nothing newer
+	}
+	if mark > limit && m.lost == 0 {
+		m.lost, m.by = mark, from
+		for p := range m.c.vnodes {
+			m.c.elector.unlead(ring.Partition(p))
+		}
+	}
+	if !m.told[from] {
+		m.told[from] = true
+		m.c.elector.look()
+		if !m.c.routes.alone { // what it was acknowledged so far had no mark
+			m.c.ready.Send = append(m.c.ready.Send, Send{To: from, Message: &Marked{}})
+		}
+	}
+}
+
+// changed looks at the cohorts anew.
+func (m *marks) changed() { clear(m.sure) }
+
+// trusts tells whether this node may vote and take claims of a partition: a
+// majority of its cohort does not know that it has forgotten something.
+func (m *marks) trusts(p ring.Partition) bool {
+	if m.lost != 0 {
+		return len(m.c.cells[p].Cohort) < 2 && !m.c.moves.company()
+	}
+	m.sure[p] = m.sure[p] || m.telling(p) >= quorum.Majority(len(m.c.cells[p].Cohort))
+	return m.sure[p]
+}
+
+// telling counts those of a cohort that have told, and this node.
+func (m *marks) telling(p ring.Partition) int {
+	n := 1
+	for _, o := range m.c.cells[p].Cohort {
+		if o != m.c.cfg.Self && m.told[o] {
+			n++
+		}
+	}
+	return n
+}
+
+// work ends the process of a node that has forgotten something, when the others
+// can go on without it. Else it stays for what it has, and an operator decides.
+func (m *marks) work() {
+	if m.lost != 0 && m.spared() {
+		m.c.check(fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost))
+	}
+}
+
+// spared tells whether a majority of each cohort is in reach and intact without
+// this node, as far as it tells.
+func (m *marks) spared() bool {
+	if n := len(m.c.sight.voters); slices.Contains(m.c.sight.voters, m.c.cfg.Self.Node) && n < 3 {
+		return false // the register would stand still
+	}
+	for p := range m.c.cells {
+		cohort, others := m.c.cells[p].Cohort, 0
+		for _, o := range cohort {
+			if o != m.c.cfg.Self && m.told[o] && m.c.routes.up(o) {
+				others++
+			}
+		}
+		if slices.Contains(cohort, m.c.cfg.Self) && others < quorum.Majority(len(cohort)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,194 @@
+package core
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/store/memstore"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// backup copies what a node has on disk.
+func (r *trio) backup(i int) *memstore.Mem {
+	old := memstore.New()
+	var b store.Batch
+	for k, v := range r.peers[i].store.Crash(0).Scan(nil, nil) {
+		b.Set(k, v)
+	}
+	old.Commit(&b)()
+	return old
+}
+
+// setBack starts a node on an older disk.
+func (r *trio) setBack(i int, old *memstore.Mem) {
+	r.kill(i)
+	r.peers[i].store = old
+	r.open(i)
+}
+
+// TestADiskThatWasSetBackIsNoticed: the node ends, to become another incarnation,
+// before it has voted for anybody or kept a claim; also when those who know have
+// been restarted in between.
+func TestADiskThatWasSetBackIsNoticed(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		r := newTrio(t)
+		i := r.leader(1)
+		forgetful := (i + 1) % 3
+		old := r.backup(forgetful)
+		task := r.put(0, 1)
+		ask1 := r.send(i, claimUpTo(1))
+		r.live(2*time.Second, 250*time.Millisecond, nothing)
+		if grants, _ := r.granted(i, ask1); len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+			t.Fatalf("granted %v", grants)
+		}
+		if restart {
+			r.live(2*seenAfter, time.Second, nothing)
+			for j := range r.peers {
+				if j != forgetful {
+					r.kill(j)
+					r.open(j)
+				}
+			}
+		}
+		r.setBack(forgetful, old)
+		spoke := 0
+		r.live(5*time.Second, 50*time.Millisecond, func(l letter) bool {
+			switch m := l.message.(type) {
+			case *Votes:
+				for _, v := range m.Votes {
+					if l.from == forgetful && v.Granted {
+						spoke++
+					}
+				}
+			case *ClaimsTaken:
+				for _, p := range m.Parts {
+					if l.from == forgetful && !p.No {
+						spoke++
+					}
+				}
+			}
+			return false
+		})
+		if r.peers[forgetful].forgot == nil || spoke > 0 {
+			t.Fatalf("others restarted %t: it ended with %v, after %d votes", restart, r.peers[forgetful].forgot, spoke)
+		}
+	}
+}
+
+// TestAForgetfulNodeThatCannotBeSparedStays: it neither votes nor leads, but what
+// it has may be all there is.
+func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
+	r := newTrio(t)
+	old := r.backup(0)
+	r.put(1, 1)
+	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	r.kill(2)
+	r.setBack(0, old)
+	r.live(10*time.Second, 100*time.Millisecond, nothing)
+	if p := r.peers[0]; p.forgot != nil || p.core.marks.lost == 0 || p.core.Leading() != 0 {
+		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
+	}
+	cell := r.state().Cells[1]
+	b := Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	if v := (voter{r.peers[0].core}).vote(r.now, r.peers[1].self, &b); v.Granted {
+		t.Fatal("it votes")
+	}
+	r.open(2) // now there are enough without it
+	r.live(10*time.Second, 100*time.Millisecond, nothing)
+	if r.peers[0].forgot == nil {
+		t.Fatal("it stays though the others can go on without it")
+	}
+}
+
+// TestANodeVotesWhenAMajorityHasTold: not before, because it cannot know.
+func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
+	r := newTrio(t)
+	r.kill(0)
+	r.open(0)
+	cell, c := r.state().Cells[1], r.peers[0].core
+	r.check(c.Step(r.now, Changed{State: *r.state()}))
+	b := &Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	if (voter{c}).vote(r.now, r.peers[1].self, b).Granted {
+		t.Fatal("it votes though nobody has told what it knows of this node")
+	}
+	c.marks.heard(r.peers[2].self, c.marks.own)
+	if !(voter{c}).vote(r.now, r.peers[1].self, b).Granted {
+		t.Fatal("it does not vote")
+	}
+}
+
+// TestMarksNeverGoBack: what leaves names a round that is on disk with it, and a
+// restart goes on from there.
+func TestMarksNeverGoBack(t *testing.T) {
+	r := newTrio(t)
+	highest := map[int]uint64{}
+	check := func(l letter) bool {
+		if at := markOf(l.message); at != nil && *at != 0 {
+			if *at < highest[l.from] {
+				t.Fatalf("mark %d of node %d after %d", *at, l.from+1, highest[l.from])
+			}
+			highest[l.from] = *at
+			m, err := openMarks(r.peers[l.from].core, r.peers[l.from].store.Crash(0))
+			if err != nil || m.own < *at {
+				t.Fatalf("node %d says %d, and its disk %d, %v", l.from+1, *at, m.own, err)
+			}
+		}
+		return false
+	}
+	for n := range 30 {
+		r.enqueue(n%3, r.at(ring.Partition(n%partitions)), nil)
+		r.live(500*time.Millisecond, 250*time.Millisecond, check)
+		if n%7 == 6 {
+			i := n % 3
+			r.kill(i)
+			r.open(i)
+			if own := r.peers[i].core.marks.own; own < highest[i] {
+				t.Fatalf("node %d begins at %d after %d", i+1, own, highest[i])
+			}
+		}
+	}
+	if len(highest) != 3 || highest[0] < 5 {
+		t.Fatalf("marks: %v", highest)
+	}
+}
+
+// TestDamagedMarksStopTheNode: they are not taken for none.
+func TestDamagedMarksStopTheNode(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.live(2*seenAfter, time.Second, nothing)
+	cfg := r.peers[1].core.cfg
+	cfg.Rand = rand.New(rand.NewPCG(1, 1))
+	for _, key := range [][]byte{ownMarkKey, seenMarksKey} {
+		disk := r.backup(1)
+		b, ok := disk.Get(key)
+		if !ok {
+			t.Fatalf("no %s", key)
+		}
+		b = append([]byte(nil), b...)
+		b[len(b)-1] ^= 1
+		var w store.Batch
+		w.Set(key, b)
+		disk.Commit(&w)()
+		if _, err := Open(cfg, disk, r.now); !errors.Is(err, vnode.ErrDamaged) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// TestMarksOfOthersAreBounded: names that come and go do not fill the memory.
+func TestMarksOfOthersAreBounded(t *testing.T) {
+	r := newTrio(t)
+	m := r.peers[0].core.marks
+	for n := range 2 * maxMarks {
+		m.saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
+	}
+	if len(m.seen) != maxMarks {
+		t.Fatalf("%d marks are kept", len(m.seen))
+	}
+}

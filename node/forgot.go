@@ -1,0 +1,95 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+)
+
+// forgot tells whether a node has to end because its disk was set back, or has
+// lost the end of its log.
+func forgot(err error) bool {
+	return errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot) || errors.Is(err, peer.ErrSetBack)
+}
+
+// end stops the node for good, or until it starts again as another incarnation.
+func (m *membership) end(err error) {
+	if forgot(err) && m.forget(err) {
+		return
+	}
+	m.n.fatal(err)
+}
+
+// forget has the directory take a new incarnation at the next start, with the
+// facts that it has (K4), and stops the node, in order: what is on disk can be
+// read, it is only not all. It tells whether that can be done: alone there is
+// nobody to join.
+func (m *membership) forget(err error) bool {
+	n, join := m.n, m.others()
+	if len(join) == 0 {
+		return false
+	}
+	if bad := n.dir.expire(n.cfg.Data, join); bad != nil {
+		n.log.Error("node.forgot", "error", bad)
+		return false
+	}
+	n.log.Error("node.forgot", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "error", err,
+		"meaning", "this disk has lost what it had acknowledged: this incarnation neither votes nor acknowledges anything any more; the node starts again as another one and hands over the tasks it has")
+	n.failOnce.Do(func() {
+		n.failure = fmt.Errorf("%w: %w", ErrStartAgain, err)
+		close(n.failed)
+	})
+	return true
+}
+
+// expire ends the incarnation of a directory: at the next start it joins with its
+// facts as another one.
+func (d *directory) expire(data string, join []string) error {
+	path := func(name string) string { return filepath.Join(data, name) }
+	b, err := os.ReadFile(path(identityFile))
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var old identity
+	if err := json.Unmarshal(b, &old); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	old.Join = join
+	if b, err = json.MarshalIndent(old, "", "  "); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var fresh register.Incarnation
+	_, _ = rand.Read(fresh[:])
+	if err := writeFile(path(joiningFile), []byte(fresh.String())); err != nil {
+		return err
+	}
+	if err := writeFile(path(oldLifeFile), append(b, '\n')); err != nil { // from here on it counts
+		return err
+	}
+	if err := os.Remove(path(identityFile)); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return syncDir(data)
+}
+
+// others are the addresses of all other members.
+func (m *membership) others() (all []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for who, node := range m.nodes { // Any order: they are sorted.
+		if who != m.n.self && node.Status != register.Removed {
+			all = append(all, node.Addresses...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
