@@ -132,8 +132,9 @@ func (t *Table) Refresh(h *Held, r Record, now clock.Time) *Record {
 // Rejoin takes what a voter says of a claim that is known here too: as
 // [Table.Refresh], but learned by vote or push.
 func (t *Table) Rejoin(h *Held, r Record, now clock.Time) *Record {
+	end := h.Lease.EndBy(now)
 	t.renew(h, r, now)
-	t.rebase(h, now)
+	t.rebase(h, end, now)
 	return &h.Record
 }
 
@@ -144,8 +145,11 @@ func (t *Table) renew(h *Held, r Record, now clock.Time) {
 	h.Record.End, h.Record.Lease = h.Lease.End, h.Lease.Duration
 }
 
-// rebase counts the elapsed time of a claim from now.
-func (t *Table) rebase(h *Held, now clock.Time) {
+// rebase counts the elapsed time of a claim from now, and has it end by the wall
+// clock at end or later.
+func (t *Table) rebase(h *Held, end int64, now clock.Time) {
+	h.Lease.End = max(h.Lease.End, end)
+	h.Record.End = h.Lease.End
 	h.Lease.Learned, h.Lease.Recovered, h.own = now.Mono, true, false
 	t.file(h)
 }
@@ -159,7 +163,7 @@ func (t *Table) rebase(h *Held, now clock.Time) {
 func (t *Table) TakeOver(now clock.Time, own bool) {
 	for _, h := range append([]*Held(nil), t.heaps[byLapse].all...) {
 		if !own || !h.own {
-			t.rebase(h, now)
+			t.rebase(h, h.Lease.EndBy(now), now)
 		}
 	}
 }

@@ -163,3 +163,37 @@ func TestFindInTheWindow(t *testing.T) {
 		t.Fatal("found what is not there")
 	}
 }
+
+// TestClocksSetAheadAlikeEndNoLease: everybody's wall clock jumps between a grant
+// and a takeover. What is left by the monotonic clock counts, once: a takeover
+// after the next adds nothing.
+func TestClocksSetAheadAlikeEndNoLease(t *testing.T) {
+	task := id.ID{1}
+	table := NewTable(buffer)
+	table.Accept(task, Brief{}, record(1, at(0)), at(0))
+	h := table.Lookup(task).Newest()
+	now := at(time.Second)
+	now.Wall += int64(time.Hour)
+	end := h.Lease.EndBy(now)
+	if want := now.Wall + int64(lease-time.Second); end != want {
+		t.Fatalf("others hear that it ends at %d, want %d", end, want)
+	}
+	table.TakeOver(now, false)
+	for i := range 3 {
+		if left := table.Left(h, now, true); left < lease-time.Second || left > lease+buffer {
+			t.Fatalf("after takeover %d it holds for %v", i+1, left)
+		}
+		if h.Record.End != end || h.Lease.End != end {
+			t.Fatalf("after takeover %d it ends at %d, not %d", i+1, h.Record.End, end)
+		}
+		table.TakeOver(now, false)
+	}
+	late := now.Add(lease + buffer)
+	if table.Holds(h, late, true) {
+		t.Fatal("it holds for ever")
+	}
+	table.Rejoin(h, record(1, at(0)), now)
+	if h.Record.End != end {
+		t.Fatalf("a voter who knows less moves its end to %d", h.Record.End)
+	}
+}

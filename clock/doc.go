@@ -14,7 +14,9 @@
 // simulation in the tests shows what each part of the rule is for.
 //
 // Limit: a lease that was learned by restart, vote or push ends early by wall
-// time, which other nodes confirm. Where all wall clocks are set ahead alike
-// between a grant and its handing on, they confirm each other, and it may end
+// time, which other nodes confirm. Where all wall clocks are set ahead alike, they
+// confirm each other. Who has seen the grant says for how long the lease still
+// runs by its monotonic clock ([Lease.EndBy]), which moves the end with the
+// clocks; only where everybody who had seen it was restarted since it may end
 // while its worker still believes in it. Tokens fence that.
 package clock

@@ -70,6 +70,18 @@ func (l Lease) Renew(now Time, d time.Duration) Lease {
 	return l
 }
 
+// EndBy is the wall ns here at which the lease ends: not before what is left of it
+// has run, where this process knows by its monotonic clock how much that is. So
+// wall clocks that are set ahead, even all alike, do not end it for those who
+// learn of it from here.
+func (l Lease) EndBy(now Time) int64 {
+	if l.Recovered {
+		return l.End
+	}
+	left := sub(int64(l.Duration), int64(max(now.SinceMono(l.Learned), 0)))
+	return max(l.End, add(now.Wall, left))
+}
+
 // Margin is how much earlier than its lease a worker gives up: a thousandth of
 // the lease for the drift between two clocks, and stop, the time a handler
 // needs from being told to having stopped (design 7.3).

@@ -50,6 +50,19 @@ func (r *releases) note(task id.ID, token uint64) {
 	r.next = (r.next + 1) % maxReleases
 }
 
+// SnapshotAt is [Snapshot] for others to learn from: the ends of claims are not
+// before what is left of them by this process's monotonic clock, whatever was done
+// to wall clocks since.
+func SnapshotAt(v *Vnode, now clock.Time) []Held {
+	all := Snapshot(v)
+	for i := range all {
+		if h := v.claims.Lookup(all[i].Task).Of(all[i].Record.Token); h != nil {
+			all[i].Record.End = h.Lease.EndBy(now)
+		}
+	}
+	return all
+}
+
 // Snapshot gives all claims that have not ended, and the newest releases, by
 // task and token: what an acceptor answers to a vote, after it has promised
 // (design 7.2, step 3).

@@ -109,7 +109,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 		v := a.Would(b, c.spare(from, b))
 		v.Granted = v.Granted && !c.abstains(b.Partition)
 		if mutant.UnpromisedVotes.On() && v.Granted {
-			return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
+			return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes[b.Partition], now))}
 		}
 		return CastVote{Vote: v}
 	}
@@ -128,7 +128,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
 		defer c.moves.forget(b.Partition)
 	}
-	return CastVote{v, vnode.AppendHeld(nil, vnode.Snapshot(c.vnodes[b.Partition]))}
+	return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes[b.Partition], now))}
 }
 
 // abstains tells whether this node may not vote: it is no member any more, its

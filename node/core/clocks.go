@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -188,20 +189,26 @@ func (k *clocks) isBad(now clock.Time, key string, cohort []register.Member) boo
 func (e *elector) pass(p ring.Partition) {
 	e.unlead(p)
 	cell := &e.c.cells[p]
-	if heir, ok := e.heir(p, cell); ok {
+	if heir, ok := e.heir(p, cell, 0); ok {
 		s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
 		e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{s}}})
 	}
 }
 
-// heir is the member in reach that is to lead a partition after this node.
-func (e *elector) heir(p ring.Partition, cell *register.Cell) (heir register.Member, ok bool) {
+// heir is the member in reach that is to lead a partition after this node: for
+// each partition another one, and the next one with each turn.
+func (e *elector) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
+	var able []register.Member
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.routes.up(m) && (!ok || lot(p, m) < lot(p, heir)) {
-			heir, ok = m, true
+		if m != e.c.cfg.Self && e.c.routes.up(m) {
+			able = append(able, m)
 		}
 	}
-	return heir, ok
+	if len(able) == 0 {
+		return heir, false
+	}
+	slices.SortFunc(able, func(a, b register.Member) int { return cmp.Compare(lot(p, a), lot(p, b)) })
+	return able[turn%len(able)], true
 }
 
 // offsetOf is how far another node's wall clock is ahead of this one's, and the

@@ -212,7 +212,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.readDone(e)
 	case Drain:
 		c.marks.hurry()
-		c.elector.retreat()
+		c.elector.retreat(now)
 		c.drain(stopping())
 	case Dismissed:
 		c.dismissed(now)

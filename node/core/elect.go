@@ -28,6 +28,9 @@ const (
 	// steps down (K5): nothing commits meanwhile anyway, and a short gap is
 	// cheaper than an election.
 	lonely = 2 * time.Second
+	// retreatAgain is the pause between two requests to lead instead of a node that
+	// is about to stop.
+	retreatAgain = 250 * time.Millisecond
 	// nudgeAgain is the pause between two requests for a new epoch of a partition.
 	nudgeAgain = 2 * time.Second
 )
@@ -48,6 +51,8 @@ type elector struct {
 	at     int64 // mono ns of the next look
 	wake   int64 // of the candidacies and hand-overs
 	resign bool  // this node is about to stop: others are to lead
+	asked  int   // how often they were asked to
+	askAt  int64 // when they are asked again, mono ns
 	stuck  bool  // the disk does not answer: others are to lead
 
 	won, lost uint64
@@ -321,6 +326,9 @@ func (e *elector) work(now clock.Time) {
 	}
 	// Votes of this node for itself may end a phase: then the next one begins. There
 	// are no more phases than that.
+	if e.resign && e.askAt <= now.Mono && e.c.Leading() > 0 {
+		e.retreat(now)
+	}
 	for range 10 {
 		went := e.advance(now) // first: what was won is not stood for again
 		went = e.handOver(now) || went
@@ -462,7 +470,7 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 	to, sizes := make(map[register.Member]*Pushes), make(map[register.Member]int)
 	for i := range pushes {
 		p := &pushes[i]
-		claims := vnode.AppendHeld(nil, vnode.Snapshot(e.c.vnodes[p.Partition]))
+		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.c.vnodes[p.Partition], now))
 		for _, m := range p.To {
 			if m == e.c.cfg.Self { // they are in this round's batch
 				ok := e.c.acceptors.accept(p.Partition, p.Epoch)
@@ -485,16 +493,19 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 	}
 }
 
-// retreat has others lead what this node leads: it is about to stop.
-func (e *elector) retreat() {
+// retreat has others lead what this node leads: it is about to stop. What was
+// asked may get lost, or who was asked may not be able to: others are asked again
+// and again, each in its turn.
+func (e *elector) retreat(now clock.Time) {
 	e.resign = true
+	e.askAt = now.Mono + int64(retreatAgain)
 	to := make(map[register.Member]*Elect)
 	for p, v := range e.c.vnodes {
 		if v.Leading() == 0 {
 			continue
 		}
 		cell := &e.c.cells[p]
-		heir, ok := e.heir(ring.Partition(p), cell)
+		heir, ok := e.heir(ring.Partition(p), cell, e.asked)
 		if !ok {
 			continue // nobody could
 		}
@@ -506,6 +517,7 @@ func (e *elector) retreat() {
 	for _, m := range membersOf(to) {
 		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
 	}
+	e.asked++
 }
 
 // stall has this node lead nothing while its disk does not answer. Nobody is
@@ -529,7 +541,11 @@ func (e *elector) next() int64 {
 	case e.dirty:
 		return 0
 	}
-	return min(e.at, e.wake)
+	at := min(e.at, e.wake)
+	if e.resign && e.c.Leading() > 0 {
+		at = min(at, e.askAt)
+	}
+	return at
 }
 
 // membersOf are the keys of a map in order.

@@ -469,3 +469,27 @@ func TestALeaderWhoseDiskStallsLeadsNothing(t *testing.T) {
 		t.Fatal("it never leads again")
 	}
 }
+
+// TestALostRequestToLeadIsRepeated: a node that is about to stop asks again, and
+// another one if the first does not answer.
+func TestALostRequestToLeadIsRepeated(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 0)
+	old := r.leader(0)
+	lost, deaf := 0, (old+1)%3
+	r.check(r.peers[old].core.Step(r.now, Drain{}))
+	r.turn(old)
+	r.live(2*time.Second, 50*time.Millisecond, func(l letter) bool {
+		if _, is := l.message.(*Elect); is && l.from == old && (lost < 2 || l.to == deaf) {
+			lost++
+			return true
+		}
+		return false
+	})
+	if n := r.peers[old].core.Leading(); n != 0 || lost < 2 {
+		t.Fatalf("it leads %d partitions after %d lost requests", n, lost)
+	}
+	for p := range ring.Partition(partitions) {
+		r.leader(p)
+	}
+}
