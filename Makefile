@@ -72,6 +72,10 @@ cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (
 	NORN_TEST_CLUSTER=1 NORN_TEST_TASKS=$${NORN_TEST_TASKS:-100000} go test -count=1 ./cmd/norn -run '^Test(Cluster|WorkKilled|StopLetsWaitersGo)' -v -timeout 30m
 	NORN_TEST_CLUSTER=1 go test -count=1 ./jepsen/lab -run '^Test(OneIsCutOffAnotherWiped|MixWithoutRoot)$$' -v -timeout 10m
 
+.PHONY: chaos
+chaos: ## kill, stop and restart the nodes of a cluster at random under 20 workers (NORN_TEST_CHAOS=600 seconds, NORN_TEST_SEED)
+	NORN_TEST_CLUSTER=1 NORN_TEST_CHAOS=$${NORN_TEST_CHAOS:-600} go test -count=1 ./cmd/norn -run '^TestClusterChaos$$' -v -timeout 60m
+
 .PHONY: databases
 databases: ## all of `test`, and the outbox against PostgreSQL, MariaDB and SQLite, as far as they are installed
 	@DATABASES=1 .ci/test

@@ -85,6 +85,7 @@ func TestFewBetterTasksArePassedOver(t *testing.T) {
 func TestNewsEndsWithTheClaims(t *testing.T) {
 	r := newTrio(t).spread()
 	r.line(30)
+	r.live(3*time.Second, time.Second, nothing) // the clocks have been compared
 	r.post = nil
 	r.pass(time.Minute)
 	r.settle()
