@@ -279,6 +279,33 @@ func TestRequeueEndsOlderClaims(t *testing.T) {
 	r.accept(task, token1+2, Accepted)
 }
 
+// TestRequeueLeavesNewerClaims: a member that hears late that the task was dead,
+// and later still that it was requeued, keeps a claim that was granted after
+// that, whether it had accepted it before or refused it over the death.
+func TestRequeueLeavesNewerClaims(t *testing.T) {
+	r := follower(t)
+	accepted, refused := r.enqueue(crdt.Enqueued{}), r.enqueue(crdt.Enqueued{})
+	dead := func(task id.ID) crdt.Fact { return crdt.Dead{At: 1, Reason: "e"}.Fact(task) }
+	r.accept(accepted, token1+1, Accepted)
+	for _, task := range []id.ID{accepted, refused} {
+		r.merge(dead(task))
+	}
+	r.accept(refused, token1+1, Finished)
+	for _, task := range []id.ID{accepted, refused} {
+		r.is(task, crdt.StateDead, claim.Ended)
+		r.merge(crdt.Requeued{Generation: 1, At: 2, AfterToken: token1}.Fact(task))
+		r.is(task, crdt.StateClaimed, claim.Active)
+		r.accept(task, token1+2, Busy)
+	}
+	r.restart()
+	if all := Snapshot(r.v); len(all) != 2 {
+		t.Fatalf("it tells a candidate of %v only", all)
+	}
+	r.absorb(Held{Task: refused, Record: r.record(token1 + 1)})
+	r.merge(crdt.Completed{Token: token1 + 1, At: r.now.Wall}.Fact(refused))
+	r.is(refused, crdt.StateCompleted, claim.Completed)
+}
+
 // TestReleasesAreForgotten: the newest are told to whoever asks for votes.
 func TestReleasesAreForgotten(t *testing.T) {
 	r := follower(t)

@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/norn-dev/norn/claim"
@@ -182,6 +183,11 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 		return nil
 	}
 	v.record.settled(tx, v.Partition, task)
+	if before.Finished() && !after.Finished() {
+		if err := v.revive(after); err != nil {
+			return err
+		}
+	}
 	v.claims.Describe(task, briefOf(after))
 	is := v.goes(after, v.now)
 	v.enter(tx, task, &is)
@@ -213,6 +219,39 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 		}
 		v.endClaims(v.tx, t.ID, token)
 	}
+}
+
+// revive takes claims back that ended here only because the task was finished,
+// when it turns out to have been requeued before they were granted: facts come in
+// any order, and a member that has accepted a claim, or is to learn of it in an
+// election, must not lose it over that. How much of their time has passed is not
+// known here.
+func (v merging) revive(t *crdt.Task) error {
+	prefix := appendTask(nil, tableEnded, v.Partition, t.ID)
+	var ended []claim.Record
+	for key, value := range v.tx.Scan(prefix, after(prefix)) {
+		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
+		if err != nil {
+			return fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+		}
+		if r.Outcome == claim.Ended {
+			ended = append(ended, r)
+		}
+	}
+	for _, r := range ended {
+		s, err := look(v.Vnode, v.tx, t.ID, r.Token, false)
+		if err != nil {
+			return err
+		}
+		if s.final || s.expired {
+			continue
+		}
+		r.Outcome = claim.Active
+		v.tx.Delete(appendClaim(nil, tableEnded, v.Partition, t.ID, r.Token))
+		v.tx.Set(appendClaim(nil, tableActive, v.Partition, t.ID, r.Token), r.AppendTo(nil))
+		v.claims.Recover(t.ID, briefOf(t), r, v.now)
+	}
+	return nil
 }
 
 // endUpTo ends the claims of a task up to a token.
