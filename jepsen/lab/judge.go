@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
 )
 
@@ -24,7 +24,8 @@ type Result struct {
 	Config   Config
 	Network  string // what joined the nodes
 	Verdict  Verdict
-	Findings []string // what is wrong
+	Findings []string // what is wrong: what was seen, and what the history tells
+	Seen     []string // what the run itself has seen
 	Missing  []string // what did not happen that would have had to
 	Took     time.Duration
 	Windows  []Window
@@ -38,10 +39,17 @@ type Result struct {
 	Probes []Probe
 	OnDisk []int
 	Counts []string
-	Events []*history.Event
+	Events []*history.Event `json:"-"`
+	// Began is the wall clock's ns at time 0; Lossy says that disks were taken
+	// away, Claims that workers worked, Cut that the run ended before everything
+	// was read.
+	Began              int64
+	Lossy, Claims, Cut bool
 	// Ledger says what is to be thought of claims; without elections it is no
 	// finding.
 	Ledger []string
+
+	broken []id.ID // tasks whose claims are wrong
 }
 
 // leastPerSecond is the least rate of acknowledged tasks for a run to prove
@@ -55,8 +63,9 @@ const leastAvailable = 0.99
 // judge looks at what has happened. why is the error that ended the run early.
 func (l *lab) judge(w Workload, why error) (*Result, error) {
 	r := &Result{
-		Config: l.cfg, Network: l.net.kind(), Verdict: Passed, Took: time.Since(l.rec.began), Windows: l.windows,
+		Config: l.cfg, Network: l.net.kind(), Took: time.Since(l.rec.began), Windows: l.windows,
 		Forgiven: l.lossesForgiven, OnDisk: l.onDisk, Counts: l.counts, Events: l.history(),
+		Began: l.rec.began.UnixNano(), Lossy: len(l.wipes) > 0, Claims: w.claims, Cut: why != nil,
 	}
 	for _, p := range l.nodes {
 		if err := l.alarmed(p); err != nil {
@@ -66,35 +75,10 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 	l.available(r)
 	l.mu.Lock()
 	for _, f := range l.findings {
-		r.Findings = append(r.Findings, f.invariant+": "+f.text)
+		r.Seen = append(r.Seen, f.invariant+": "+f.text)
 	}
 	l.mu.Unlock()
-	c := check.New(check.Options{Partitions: partitions, Unfenced: !l.cfg.Fenced, Elected: l.cfg.Fenced, Lossy: len(l.wipes) > 0})
-	var v *check.Violation
-	for _, e := range r.Events {
-		if v = c.Event(e); v != nil {
-			break
-		}
-	}
-	if v == nil && why == nil {
-		v = c.Finish()
-	}
-	if v != nil {
-		r.Findings = append(r.Findings, fmt.Sprintf("%v (at %.3f s)", v, float64(v.At)/1e9))
-	}
-	if w.claims {
-		l.ledger(r)
-	}
-	acked, sent := tasksOf(r.Events)
-	r.Acked, r.Sent = len(acked), len(sent)
-	r.Tallies = count(r.Events)
-	l.happened(r, w)
-	switch {
-	case len(r.Findings) > 0:
-		r.Verdict = Violated
-	case len(r.Missing) > 0:
-		r.Verdict = Invalid
-	}
+	r.judge()
 	return r, nil
 }
 
@@ -103,15 +87,18 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 const clockSkew = 10 * time.Millisecond
 
 // ledger judges claims a second time, as a whole.
-func (l *lab) ledger(r *Result) {
-	book := check.NewLedger(check.LedgerOptions{Partitions: partitions, Wall: l.rec.began.UnixNano(), Skew: int64(clockSkew)})
-	for _, e := range r.Events {
-		book.Add(e)
-	}
-	for _, judged := range book.Judge() {
+func (r *Result) ledger() {
+	for _, judged := range r.book().Judge() {
 		r.Ledger = append(r.Ledger, judged.String())
-		if l.cfg.Fenced && judged.Broken > 0 {
+		for i := range judged.Violations {
+			r.breaks(judged.Violations[i].Task)
+		}
+		switch {
+		case r.Config.Unfenced:
+		case judged.Broken > 0:
 			r.Findings = append(r.Findings, judged.String())
+		case judged.Unknown > 0:
+			r.Missing = append(r.Missing, "an answer: "+judged.String())
 		}
 	}
 }
@@ -134,18 +121,18 @@ func (l *lab) available(r *Result) {
 }
 
 // happened notes what is missing for the run to prove anything.
-func (l *lab) happened(r *Result, w Workload) {
-	if least := int(leastPerSecond * l.cfg.Duration.Seconds()); r.Acked < least {
+func (r *Result) happened() {
+	if least := int(leastPerSecond * r.Config.Duration.Seconds()); r.Acked < least {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d acknowledged tasks, %d are the least", r.Acked, least))
 	}
-	if w.claims {
-		done := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Complete && t.OK >= int(l.cfg.Duration.Seconds()) })
+	if r.Claims {
+		done := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Complete && t.OK >= int(r.Config.Duration.Seconds()) })
 		held := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Renew && t.OK > 0 })
 		if !done || !held {
 			r.Missing = append(r.Missing, "completions, a second one each, or renewals")
 		}
 	}
-	faults, _ := find(l.cfg.Fault) // it was found before
+	faults, _ := find(r.Config.Fault) // it was found before
 	for _, f := range faults {
 		if !slices.ContainsFunc(r.Windows, func(w Window) bool { return w.Fault == f.Name && w.To > 0 }) {
 			r.Missing = append(r.Missing, "the fault "+f.Name)

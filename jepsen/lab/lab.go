@@ -24,11 +24,11 @@ type Config struct {
 	Duration time.Duration // of the storm; 0: 20 s. Starting, healing and reading come on top
 	Seed     uint64        // of the choice of faults, their order and length
 	Think    time.Duration // of each client between two calls, on average; 0: 120 ms
-	Fenced   bool          // the program has elections: claims are judged too
+	Unfenced bool          // the program is of before there were elections: nothing is said about claims
 	Proxy    bool          // nodes on loopback behind a proxy, also where namespaces are allowed
 	Dir      string        // for all files; "": a temporary one, removed in the end
 	Logs     string        // where the logs of nodes go when a run does not pass; "": nowhere
-	Progress io.Writer     // hears of every step; nil: nobody
+	Progress io.Writer     `json:"-"` // hears of every step; nil: nobody
 }
 
 // Limits of a run.

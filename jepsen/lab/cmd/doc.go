@@ -4,7 +4,8 @@
 //	-fault NAMES     which faults, with commas between; -workload NAME
 //	-seconds N       how long faults come
 //	-seed N -nodes N -proxy
-//	-fenced          judge claims too
+//	-unfenced        say nothing about claims
+//	-judge FILE      judge a saved run again: one of its files
 //	-think TIME      pause of a client between two calls
 //	-old FILE        an older build, for upgrades
 //	-all             a run for each fault, and a table

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/jepsen/lab"
 )
 
@@ -21,6 +20,7 @@ func run() int {
 	var cfg lab.Config
 	var seconds int
 	var out string
+	var again string
 	var list, each bool
 	flag.StringVar(&cfg.Norn, "norn", "bin/norn", "the program under test")
 	flag.StringVar(&cfg.Fault, "fault", "partition", "faults, with commas between; mix: all that need nothing special")
@@ -30,7 +30,8 @@ func run() int {
 	flag.IntVar(&cfg.Nodes, "nodes", 3, "nodes to begin with")
 	flag.BoolVar(&cfg.Proxy, "proxy", false, "nodes on loopback behind a proxy, also where network namespaces are allowed")
 	flag.StringVar(&out, "out", filepath.Join("bin", "lab"), "directory of reports and histories")
-	flag.BoolVar(&cfg.Fenced, "fenced", false, "judge claims too: leases, tokens, order")
+	flag.BoolVar(&cfg.Unfenced, "unfenced", false, "say nothing about claims: of a build of before there were elections")
+	flag.StringVar(&again, "judge", "", "judge a saved run again: one of its files")
 	flag.DurationVar(&cfg.Think, "think", 120*time.Millisecond, "pause of a client between two calls, on average")
 	flag.StringVar(&cfg.Old, "old", "", "an older build, for upgrades")
 	flag.BoolVar(&each, "all", false, "a run for each fault, and a table")
@@ -38,6 +39,14 @@ func run() int {
 	flag.Parse()
 	if list {
 		return show()
+	}
+	if again != "" {
+		r, err := lab.Again(again)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		return told(r, filepath.Dir(again))
 	}
 	cfg.Duration = time.Duration(seconds) * time.Second
 	cfg.Progress = os.Stderr
@@ -61,6 +70,11 @@ func run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	return told(r, out)
+}
+
+// told prints and keeps what came of a run, and gives the exit status.
+func told(r *lab.Result, out string) int {
 	if err := errors.Join(r.Markdown(os.Stdout), save(out, r)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -83,27 +97,14 @@ func show() int {
 }
 
 // name is that of the files of a run, without an ending.
-func name(dir string, c lab.Config) string {
-	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d", c.Fault, c.Workload, c.Seed))
-}
+func name(dir string, c lab.Config) string { return filepath.Join(dir, c.Name()) }
 
-// save writes the report and the history into files named after the run.
+// save writes the reports and the history into files named after the run.
 func save(dir string, r *lab.Result) error {
+	if err := r.Keep(dir); err != nil {
+		return err
+	}
 	name := name(dir, r.Config)
-	report, err := os.Create(name + ".md")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(r.Markdown(report), report.Close()); err != nil {
-		return err
-	}
-	events, err := os.Create(name + ".jsonl")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(history.Write(events, r.Events), events.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "report %s.md, history %s.jsonl\n", name, name)
+	fmt.Fprintf(os.Stderr, "report %s.md and .html, history %s.jsonl\n", name, name)
 	return nil
 }
