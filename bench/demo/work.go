@@ -99,10 +99,11 @@ func (t *tour) work(ctx context.Context, total int) (err error) {
 }
 
 // startWorker starts a worker that may use all nodes. Its lease is short: what it
-// had when it was killed is to run again soon.
+// had when it was killed is to run again soon; what it leaves behind goes with the
+// demo's directory.
 func (t *tour) startWorker(slots int) error {
 	name := fmt.Sprintf("worker-%d", len(t.workers)+1)
-	w, err := spawn(t.log, t.failed, []string{"DEMO_RUNS=" + t.runs()}, t.Binary, "work", "--addr", strings.Join(t.clientAddresses(), ","), "-q", queue,
+	w, err := spawn(t.log, t.failed, []string{"DEMO_RUNS=" + t.runs(), "TMPDIR=" + t.dir}, t.Binary, "work", "--addr", strings.Join(t.clientAddresses(), ","), "-q", queue,
 		"--slots", strconv.Itoa(slots), "--lease", "5s", "--name", name, "--", "sh", "-c", script)
 	if err == nil {
 		t.workers = append(t.workers, w)
