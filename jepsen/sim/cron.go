@@ -16,8 +16,8 @@ import (
 
 // Times of a run with schedules.
 const (
-	// recovered is how long after the storm everything is in time again: elections,
-	// restarts and what had piled up.
+	// recovered is how long after the last node is up again everything is in time:
+	// elections, and what had piled up.
 	recovered = 30 * time.Second
 	// healthy is for how long it is looked at then.
 	healthy = 20 * time.Second
@@ -75,7 +75,7 @@ type timekeeper struct {
 	specs   map[string]*check.CronSchedule
 	edits   uint64
 	stormed int64 // when the storm began, true time
-	healed  int64 // when it ended
+	healed  int64 // when it had ended, and all nodes were up again
 	quiet   bool  // no more edits
 }
 
@@ -156,7 +156,7 @@ func (k *timekeeper) change(c *nornv1.ScheduleChange, done func(bool)) {
 // the cluster can come to rest.
 func (k *timekeeper) heal() {
 	s, f := k.s, nemesis{k.f}
-	s.healing, k.healed, k.quiet = true, s.now, true
+	s.healing, k.quiet = true, true
 	s.plan.calm()
 	s.plan.cluster.calm()
 	s.note("the storm is over")
@@ -165,6 +165,18 @@ func (k *timekeeper) heal() {
 		n.steps, n.armed, n.clock.off = 0, false, 0
 	}
 	s.after(10*time.Second, f.tidy)
+	s.after(10*time.Second, k.recover)
+}
+
+// recover waits until every node is up again: some are down for longer than the
+// storm takes.
+func (k *timekeeper) recover() {
+	s := k.s
+	if len(k.f.alive()) < len(k.f.nodes) {
+		s.after(time.Second, k.recover)
+		return
+	}
+	k.healed = s.now
 	s.after(recovered+healthy, func() { k.pause(0) })
 }
 
