@@ -105,10 +105,11 @@ func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
 }
 
 // elect lets time pass until every partition is led by somebody who is up, and
-// who the register says leads it.
+// who the register says leads it. A candidacy whose letters were lost just before
+// takes up to three phases of three seconds, and then there is a pause.
 func (r *trio) elect() {
 	r.t.Helper()
-	for range 100 {
+	for range 400 {
 		r.tell()
 		r.settle()
 		led := 0
