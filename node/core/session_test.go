@@ -71,9 +71,7 @@ func (h *hand) exchange() (more bool) {
 	}
 	h.m.Tick(r.now)
 	ready := h.m.Ready()
-	for _, s := range ready.Stop {
-		h.stops = append(h.stops, s)
-	}
+	h.stops = append(h.stops, ready.Stop...)
 	for _, s := range ready.Start {
 		more = true
 		if s.Check > 0 {

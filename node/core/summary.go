@@ -58,9 +58,8 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 // each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
 type summaries struct {
-	c       *Core
-	stirred []*queue // of which there is news
-	at      int64    // mono ns before which nothing is told
+	c  *Core
+	at int64 // mono ns before which nothing is told
 }
 
 // want notes that somebody asks for a queue: here, or where that was told from.
