@@ -68,6 +68,10 @@ func (a *account) lockSteps(excess int64, reborn bool) (ops []porcupine.Operatio
 		add(g.process, "acquire", g.token, g.call, g.back)
 		// If it matters at all, it came before a later claim was granted.
 		until := max(g.back, g.until()-excess)
+		if g.until() == g.back { // its worker has never believed in it: the answer came too late
+			add(g.process, "free", g.token, g.call, max(until, a.followed(g)))
+			continue
+		}
 		add(g.process, "free", g.token, until, max(until, a.followed(g)))
 	}
 	for _, w := range a.renewals {
