@@ -71,6 +71,9 @@ type membership struct {
 	describe bool                          // a change of this node's own record is under way
 	removed  bool                          // it was said that this node was removed
 	waits    bool                          // it was said that this node waits for another one's place
+
+	forgetting sync.Mutex // held while the directory's incarnation ends
+	forgotten  bool       // it has; guarded by forgetting
 }
 
 func newMembership(n *Node) *membership {

@@ -32,8 +32,13 @@ func (m *membership) end(err error) {
 // forget has the directory take a new incarnation at the next start, with the
 // facts that it has (K4), and stops the node, in order: what is on disk can be
 // read, it is only not all. It tells whether that can be done: alone there is
-// nobody to join.
+// nobody to join. Several may say so at one moment; the first one counts.
 func (m *membership) forget(err error) bool {
+	m.forgetting.Lock()
+	defer m.forgetting.Unlock()
+	if m.forgotten {
+		return true
+	}
 	n, join := m.n, m.others()
 	if len(join) == 0 {
 		return false
@@ -44,6 +49,7 @@ func (m *membership) forget(err error) bool {
 	}
 	n.log.Error("node.forgot", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "error", err,
 		"meaning", "this disk has lost what it had acknowledged: this incarnation neither votes nor acknowledges anything any more; the node starts again as another one and hands over the tasks it has")
+	m.forgotten = true
 	n.failOnce.Do(func() {
 		n.failure = fmt.Errorf("%w: %w", ErrStartAgain, err)
 		close(n.failed)

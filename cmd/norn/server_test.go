@@ -198,7 +198,7 @@ func TestAuthToken(t *testing.T) {
 	s := ownServer(t, t.TempDir(), "--auth-token-file", write(t, " s3cret\n"))
 	to := "NORN_ADDR=" + s.addr
 	for _, env := range [][]string{{to}, {to, "NORN_AUTH_TOKEN=wrong"}} {
-		if r := nornWith(t, "", env, "task", "count"); r.code != 1 || !strings.Contains(r.err, "--auth-token") {
+		if r := nornWith(t, "", env, "task", "count", "--timeout", "3s"); r.code != 1 || !strings.Contains(r.err, "--auth-token") {
 			t.Errorf("with %v: %+v", env[1:], r)
 		}
 	}
@@ -239,10 +239,10 @@ func TestTLS(t *testing.T) {
 	if r := nornWith(t, "", env, "task", "count", "-o", "jsonl", "--tls-cert", cert, "--tls-key", key); r.code != 0 {
 		t.Errorf("with a certificate: %+v", r)
 	}
-	if r := nornWith(t, "", env, "task", "count"); r.code != 4 {
+	if r := nornWith(t, "", env, "task", "count", "--timeout", "3s"); r.code != 4 {
 		t.Errorf("without a certificate: %+v", r)
 	}
-	if r := nornWith(t, "", env[:2], "task", "count"); r.code != 4 {
+	if r := nornWith(t, "", env[:2], "task", "count", "--timeout", "3s"); r.code != 4 {
 		t.Errorf("without TLS: %+v", r)
 	}
 	refused(t, 2, "one is useless without the other", "task", "count", "--tls-cert", cert)
