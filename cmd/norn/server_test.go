@@ -242,7 +242,7 @@ func TestTLS(t *testing.T) {
 	if r := nornWith(t, "", env, "task", "count", "--timeout", "3s"); r.code != 4 {
 		t.Errorf("without a certificate: %+v", r)
 	}
-	if r := nornWith(t, "", env[:2], "task", "count", "--timeout", "3s"); r.code != 4 {
+	if r := nornWith(t, "", env[:1], "task", "count", "--timeout", "3s"); r.code != 4 {
 		t.Errorf("without TLS: %+v", r)
 	}
 	refused(t, 2, "one is useless without the other", "task", "count", "--tls-cert", cert)
