@@ -21,6 +21,10 @@ help: ## list the targets
 build: ## bin/norn, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/norn ./cmd/norn
 
+.PHONY: build-test
+build-test: ## bin/norn-test, whose clock can be set wrong (--test-clock-offset); never for real work
+	CGO_ENABLED=0 go build -tags norntest -trimpath -ldflags "-X main.version=$(VERSION)+test -X main.commit=$(COMMIT)" -o bin/norn-test ./cmd/norn
+
 .PHONY: install
 install: build ## to $(PREFIX)/bin, or where `go install` puts programs
 	@dir="$(if $(PREFIX),$(PREFIX)/bin,$$(go env GOBIN))"; dir="$${dir:-$$(go env GOPATH)/bin}"; \

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/node/core"
@@ -35,7 +34,7 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Ar
 	if n.archive == nil {
 		err = errors.New("there is no archive directory")
 	} else {
-		m, err = n.archive.Write(ctx, time.Now(), tasks)
+		m, err = n.archive.Write(ctx, n.clock.wall(), tasks)
 	}
 	if err != nil {
 		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "hint", "the tasks stay; free space or repair archive-dir")

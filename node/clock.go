@@ -1,22 +1,126 @@
 package node
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/config"
 )
 
 // systemClock reads this machine's clocks. Go's monotonic clock stops while
 // the machine is suspended: on the side that waits for leases to lapse that
 // only delays (protocol (d)).
-type systemClock struct{ start time.Time }
+type systemClock struct {
+	start time.Time
+	wrong atomic.Pointer[clock.Adjusted] // on purpose; nil in all but tests
+}
 
-func newSystemClock() *systemClock { return &systemClock{start: time.Now()} }
+func newSystemClock(cfg *config.Config) *systemClock {
+	c := &systemClock{start: time.Now()}
+	if cfg.TestClockOffset != 0 || cfg.TestClockRate != 0 || cfg.TestClockFile != "" {
+		c.set(cfg.TestClockOffset, cfg.TestClockRate)
+	}
+	return c
+}
 
-func (c *systemClock) now() clock.Time {
+// source is what the machine shows.
+func (c *systemClock) source() clock.Time {
 	t := time.Now()
 	return clock.Time{Wall: t.UnixNano(), Mono: int64(t.Sub(c.start))}
 }
 
+func (c *systemClock) now() clock.Time {
+	if wrong := c.wrong.Load(); wrong != nil {
+		return wrong.At(c.source())
+	}
+	return c.source()
+}
+
 // mono is the monotonic part alone, the cheaper of the two.
-func (c *systemClock) mono() int64 { return int64(time.Since(c.start)) }
+func (c *systemClock) mono() int64 {
+	if c.wrong.Load() != nil {
+		return c.now().Mono
+	}
+	return int64(time.Since(c.start))
+}
+
+// wall is what to write into files that others read.
+func (c *systemClock) wall() time.Time { return time.Unix(0, c.now().Wall) }
+
+// real is how long the machine takes until this clock has gone on by d: what to
+// set a timer to.
+func (c *systemClock) real(d time.Duration) time.Duration {
+	if wrong := c.wrong.Load(); wrong != nil {
+		return wrong.Wait(d)
+	}
+	return d
+}
+
+// set makes the clock wrong: the wall clock by an offset, both by a rate in parts
+// per million from now on. What an earlier rate has gained stays, for the
+// monotonic clock never goes back.
+func (c *systemClock) set(off time.Duration, ppm int) {
+	var wrong clock.Adjusted
+	if before := c.wrong.Load(); before != nil {
+		wrong = *before
+	}
+	wrong = wrong.Offset(off).Rate(c.source(), ppm)
+	c.wrong.Store(&wrong)
+}
+
+// lookAtClock is between two looks at the file that says how wrong the clock is.
+const lookAtClock = 10 * time.Millisecond
+
+// follow sets the clock as a file says, each time it says something else, until
+// ctx ends. The file holds an offset and, after a blank, a rate:
+// "-1.5s 100000". Nothing in it, or no file: as the flags say.
+func (c *systemClock) follow(ctx context.Context, cfg *config.Config, log *slog.Logger) {
+	tick := time.NewTicker(lookAtClock)
+	defer tick.Stop()
+	before := []byte{} // the flags count already
+	for {
+		b, err := os.ReadFile(cfg.TestClockFile)
+		if err != nil && !os.IsNotExist(err) {
+			log.Error("clock.unread", "error", err)
+			return
+		}
+		if !bytes.Equal(b, before) {
+			before = b
+			c.adjust(string(b), cfg, log)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// adjust takes what the file says.
+func (c *systemClock) adjust(text string, cfg *config.Config, log *slog.Logger) {
+	off, ppm, err := cfg.TestClockOffset, cfg.TestClockRate, error(nil)
+	words := strings.Fields(text)
+	if len(words) > 2 {
+		err = fmt.Errorf("%d words", len(words))
+	}
+	if len(words) > 0 && err == nil {
+		off, err = time.ParseDuration(words[0])
+	}
+	if len(words) == 2 && err == nil {
+		ppm, err = strconv.Atoi(words[1])
+	}
+	if err != nil {
+		log.Error("clock.unread", "file", cfg.TestClockFile, "error", err)
+		return
+	}
+	c.set(off, ppm)
+	log.Warn("clock.set_wrong", "offset", off.String(), "rate_ppm", ppm)
+}

@@ -121,7 +121,7 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 			return true
 		}
 	}
-	timer.Reset(wait)
+	timer.Reset(n.clock.real(wait))
 	select {
 	case <-ctx.Done():
 		return false

@@ -115,11 +115,14 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	full := *cfg
 	full.Complete()
 	n := &Node{
-		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(),
+		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(&full),
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
+	if n.clock.wrong.Load() != nil {
+		n.log.Warn("clock.set_wrong", "offset", cfg.TestClockOffset.String(), "rate_ppm", cfg.TestClockRate)
+	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -220,6 +223,9 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 func (n *Node) serve() {
 	n.running.Go(func() { n.watchDisk(n.ctx) })
 	n.running.Go(func() { n.stall.watch(n.ctx, n) })
+	if n.cfg.TestClockFile != "" {
+		n.running.Go(func() { n.clock.follow(n.ctx, n.cfg, n.log) })
+	}
 	n.running.Go(func() {
 		if err := n.members.network.Serve(n.ports.tcp); err != nil && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("peer port: %w", err))

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/node/config"
@@ -121,7 +120,7 @@ func (n oldLife) keepRegister(s *register.State) (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	h, b, err := snapshots.Encode(s, time.Now(), n.self.Node)
+	h, b, err := snapshots.Encode(s, n.clock.wall(), n.self.Node)
 	if err != nil {
 		return "", err
 	}

@@ -22,7 +22,7 @@ import (
 // in the inbox until the test takes it.
 func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
 	t.Helper()
-	n := &Node{cfg: c, clock: newSystemClock(), inbox: newInbox(c.MaxInbox), metrics: newMetrics()}
+	n := &Node{cfg: c, clock: newSystemClock(c), inbox: newInbox(c.MaxInbox), metrics: newMetrics()}
 	n.begun.Store(true)
 	n.available.Store(&core.Available{})
 	ln := transport.NewMemListener(0)

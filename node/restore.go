@@ -67,7 +67,7 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 	}
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
 	_, _ = rand.Read(d.self.Incarnation[:])
-	now := time.Now()
+	now := newSystemClock(cfg).wall()
 	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, now)
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)

@@ -278,6 +278,18 @@ type Config struct {
 	// Pprof serves /debug/pprof on the HTTP port. Default false. Danger: a
 	// profile shows memory and costs time; not on a public address.
 	Pprof bool
+
+	// TestClockOffset is how far this node's wall clock is ahead of the machine's.
+	// Default 0. Refused unless the program was built for tests (make build-test), as
+	// are the next two: whoever has a wrong clock breaks promises to workers.
+	TestClockOffset time.Duration
+	// TestClockRate is how much faster this node's wall and monotonic clocks run, in
+	// parts per million from -900000 to 900000. Default 0.
+	TestClockRate int
+	// TestClockFile is read every 10 ms. It holds an offset and, after a blank, a rate
+	// ("-1.5s 100000"), which count from then on. Replace it by renaming another one.
+	// Default none.
+	TestClockFile string
 }
 
 // Default is the configuration of a server that is told nothing. It is valid,

@@ -349,3 +349,17 @@ func TestSnapshots(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAClockIsSetWrongInTestsOnly(t *testing.T) {
+	for _, setting := range []string{"test-clock-offset=-1.5s", "test-clock-rate=100000", "test-clock-file=/x"} {
+		name, value, _ := strings.Cut(setting, "=")
+		_, err := Load(Sources{Flags: map[string]string{name: value}})
+		if ForTests {
+			if err != nil {
+				t.Errorf("%s in a build for tests: %v", name, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "not built for tests (make build-test)") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

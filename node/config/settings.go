@@ -114,5 +114,8 @@ func (c *Config) Settings() []Setting {
 		{"log-level", "debug, info, warn or error", word(&c.LogLevel, "debug", "info", "warn", "error")},
 		{"log-format", "text or json", word(&c.LogFormat, "text", "json")},
 		{"pprof", "serve /debug/pprof on the HTTP port", boolean(&c.Pprof)},
+		{"test-clock-offset", "how far this node's wall clock is off; only in builds for tests", duration(&c.TestClockOffset)},
+		{"test-clock-rate", "how much faster its clocks run, parts per million; only in builds for tests", integer(&c.TestClockRate)},
+		{"test-clock-file", "`FILE` that says both while the node runs; only in builds for tests", str(&c.TestClockFile)},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
@@ -65,6 +66,9 @@ func (c *Config) Validate() error {
 	p.add(peerTLS != 0 && peerTLS != 3, "peer-tls-cert, peer-tls-key, peer-tls-ca: all three or none; nodes show each other certificates, and know by whom they must be signed")
 	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
+	p.add(!ForTests && (c.TestClockOffset != 0 || c.TestClockRate != 0 || c.TestClockFile != ""),
+		"test-clock-offset, test-clock-rate, test-clock-file: the clock of this program cannot be set wrong, it was not built for tests (make build-test)")
+	between(&p, "test-clock-rate", c.TestClockRate, -clock.MaxRate, clock.MaxRate)
 	for _, s := range c.Settings() {
 		// A struct that was filled in by hand can hold what no text would set.
 		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "log-format" {

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/node/config"
+)
+
+func TestAClockIsSetWrong(t *testing.T) {
+	c := newSystemClock(&config.Config{TestClockOffset: -time.Hour})
+	within := func(what string, got, want time.Duration) {
+		t.Helper()
+		if got < want-time.Minute || got > want+time.Minute {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	within("an offset of -1h", time.Until(c.wall()), -time.Hour)
+	if c.mono() > int64(time.Minute) {
+		t.Errorf("an offset moves the monotonic clock by %v", time.Duration(c.mono()))
+	}
+	c.set(time.Hour, 100_000)
+	within("an offset of 1h", time.Until(c.wall()), time.Hour)
+	if got := c.real(11 * time.Second); got != 10*time.Second {
+		t.Errorf("a clock that is a tenth too fast has gone on by 11s after %v", got)
+	}
+	before := c.mono()
+	c.set(0, -100_000)
+	if now := c.mono(); now < before {
+		t.Errorf("the monotonic clock went back by %v", time.Duration(before-now))
+	}
+	if right := newSystemClock(&config.Config{}); right.wrong.Load() != nil || right.real(time.Second) != time.Second {
+		t.Error("a clock is wrong without having been told to be")
+	}
+}
+
+// TestAClockFollowsAFile sets the clock of a running node, as the laboratory does.
+func TestAClockFollowsAFile(t *testing.T) {
+	c := testConfig(t)
+	c.TestClockFile = filepath.Join(t.TempDir(), "clock")
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	shows := func(text string, low, high time.Duration) {
+		t.Helper()
+		if err := os.WriteFile(c.TestClockFile+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(c.TestClockFile+".new", c.TestClockFile); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the clock is as "+text+" says", func() bool {
+			d := time.Until(n.clock.wall())
+			return d >= low && d <= high
+		})
+	}
+	shows("2h\n", 119*time.Minute, 3*time.Hour)
+	shows("-2h 1000", -3*time.Hour, -119*time.Minute)
+	shows("much", -3*time.Hour, -119*time.Minute) // not understood: as before
+	shows("", -time.Minute, time.Minute)
+}
