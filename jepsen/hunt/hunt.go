@@ -3,7 +3,6 @@ package hunt
 import (
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +27,9 @@ var (
 	}}
 	Clusters = Ground{"simulator, clusters", func(seed uint64, stop func() bool) *check.Violation {
 		return guarded(seed, sim.Many{Cluster: true, Fierce: true, Stop: stop})
+	}}
+	Schedules = Ground{"simulator, schedules", func(seed uint64, stop func() bool) *check.Violation {
+		return guarded(seed, sim.Many{Schedules: true, Stop: stop})
 	}}
 )
 
@@ -58,15 +60,13 @@ type Quarry struct {
 	Ground  Ground
 }
 
-// Unmade are mistakes that cannot be made yet: nothing launches schedules.
-func Unmade() []mutant.ID { return []mutant.ID{mutant.LaunchAtNow} }
+// Grounds are all there are.
+func Grounds() []Ground { return []Ground{OneNode, Clusters, Schedules, FailingDisk} }
 
-// Quarries gives every mistake that can be made with the ground on which it shows.
+// Quarries gives every mistake with the ground on which it shows.
 func Quarries() (all []Quarry) {
 	for _, m := range mutant.All() {
-		if !slices.Contains(Unmade(), m) {
-			all = append(all, Quarry{m, groundOf(m)})
-		}
+		all = append(all, Quarry{m, groundOf(m)})
 	}
 	return all
 }
@@ -77,6 +77,8 @@ func groundOf(m mutant.ID) Ground {
 		return OneNode
 	case mutant.FsyncRetried:
 		return FailingDisk
+	case mutant.LaunchAtNow:
+		return Schedules
 	}
 	return Clusters
 }

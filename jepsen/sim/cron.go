@@ -33,8 +33,11 @@ const (
 func Cron(seed uint64) *Result { return CronMutant(seed, Mutant{}) }
 
 // CronMutant runs one seed of a cluster of mutants that launches schedules.
-func CronMutant(seed uint64, m Mutant) *Result {
-	s := newSim(seed, m)
+func CronMutant(seed uint64, m Mutant) *Result { return runCron(seed, Many{Mutant: m}) }
+
+func runCron(seed uint64, m Many) *Result {
+	s := newSim(seed, m.Mutant)
+	s.tracing, s.stop = m.Trace, m.Stop
 	s.plan = s.drawCluster()
 	s.plan.tasks, s.plan.producers, s.plan.workers, s.plan.readers, s.plan.admins = 0, 0, 0, 0, 0
 	s.plan.queues, s.plan.collect = []string{cronQueue}, 0

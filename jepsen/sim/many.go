@@ -14,6 +14,8 @@ type Many struct {
 	Mutant  Mutant
 	// Cluster runs seeds of clusters, not of one node.
 	Cluster bool
+	// Schedules runs seeds of clusters that launch schedules.
+	Schedules bool
 	// Fierce has clusters change leaders and cohorts all the time, with disks that
 	// lose nothing, and looks at all of their messages and disks meanwhile.
 	Fierce bool
@@ -75,6 +77,9 @@ func (m Many) Run() (t Total) {
 
 // One runs one seed.
 func (m Many) One(seed uint64) *Result {
+	if m.Schedules {
+		return runCron(seed, m)
+	}
 	if m.Cluster {
 		return runCluster(seed, m)
 	}
