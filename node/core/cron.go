@@ -29,7 +29,7 @@ type crons struct {
 
 func newCrons(c *Core) *crons {
 	return &crons{c: c, wall: clock.Never, mono: clock.Never, m: cron.New(cron.Config{
-		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID),
+		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID), Grace: c.cfg.GCGrace,
 		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) },
 	})}
 }
@@ -53,6 +53,9 @@ func (k *crons) work(now clock.Time) {
 	}
 	for _, task := range out.Ask {
 		k.ask(now, task)
+	}
+	for _, task := range out.Seek {
+		k.seek(now, task)
 	}
 	k.wall, k.mono = k.m.Next(now)
 }
@@ -122,15 +125,22 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 		c.links.watches.ask(task)
 		return
 	}
-	p := ring.Of(task, len(c.vnodes))
-	outcome, err := vnode.Outcome(c.tx, p, task)
-	switch {
-	case !c.check(err):
-	case outcome != crdt.StateUnknown:
+	outcome, err := vnode.Outcome(c.tx, ring.Of(task, len(c.vnodes)), task)
+	if c.check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(now, task, outcome)
-	case now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && c.routes.holder && !vnode.Known(c.tx, p, task):
-		k.m.Finished(now, task, crdt.StateCompleted) // it is finished and forgotten
 	}
+}
+
+// seek looks for a task among a majority of its replicas, where each enqueued
+// task is found that is not forgotten.
+func (k *crons) seek(now clock.Time, task id.ID) {
+	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
+	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
+		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			k.m.Forgotten(now, task)
+		}
+	})
 }
 
 // ended hears from a vnode, or from another node, that a task is finished.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -107,6 +108,57 @@ func TestALaunchThatIsDoneIsRecognised(t *testing.T) {
 	got := r.schedule("once")
 	if tasks := r.tasks("q"); len(tasks) != 1 || got.GetLaunches() != 1 || got.GetLast().GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_COMPLETED || !got.GetEnded() {
 		t.Errorf("%d tasks, %v", len(tasks), got)
+	}
+}
+
+// TestAForgottenLaunchIsConcluded: the task of a launch is completed, collected
+// and forgotten while nobody is master. The next master, which may not keep its
+// partition, finds that nobody knows it, and its schedule, which waits for the end
+// of each task, goes on.
+func TestAForgottenLaunchIsConcluded(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			r := newCluster(t, nodes, 0).collecting()
+			walk := func(d time.Duration) {
+				for range int(d / (100 * time.Millisecond)) {
+					r.tell()
+					r.pass(100 * time.Millisecond)
+					r.settle()
+				}
+			}
+			shown := func() *nornv1.Schedule {
+				from := r.send(1, &nornv1.SchedulesRequest{Names: []string{"slow"}, History: true})
+				r.settle()
+				return r.peers[1].replies[from].Message.(*nornv1.SchedulesReply).Schedules[0]
+			}
+			r.leads = 0
+			walk(time.Second)
+			s := everySecond("q")
+			s.Overlap = nornv1.Overlap_OVERLAP_SKIP
+			r.send(0, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{put("slow", s)}})
+			walk(3 * time.Second)
+			first := shown()
+			if first.GetLaunches() != 1 || first.GetRunning() != 1 {
+				t.Fatal(first)
+			}
+			r.leads = -1
+			r.tell()
+			task, err := id.Parse(first.GetLast().GetTaskId())
+			r.check(err)
+			r.done(0, task)
+			r.wantGone(shortGrace + 3*time.Minute)
+			r.leads = 2
+			walk(8 * time.Second)
+			got := shown()
+			if got.GetLaunches() != 2 || got.GetRunning() != 1 {
+				t.Fatalf("%v", got)
+			}
+			for _, l := range got.GetHistory() {
+				if l.GetTaskId() == task.String() && l.GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_UNKNOWN {
+					t.Errorf("it is shown as %v", l)
+				}
+			}
+		})
 	}
 }
 

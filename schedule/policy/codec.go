@@ -37,7 +37,7 @@ func (s *State) numbers() []*int64 {
 // else.
 func ReadState(b []byte) (State, error) {
 	var s State
-	if len(b) < 3 || b[0] != stateVersion || b[1] > byte(NotEnqueued) || b[2] > 1 {
+	if len(b) < 3 || b[0] != stateVersion || b[1] > byte(Unknown) || b[2] > 1 {
 		return State{}, ErrDamaged
 	}
 	s.Last.Status, s.Last.Handled = Status(b[1]), b[2] == 1

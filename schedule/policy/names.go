@@ -12,7 +12,7 @@ func reasonNames() []string {
 	return []string{"", "missed", "too late", "overlap", "paused", "edited", "in doubt", "limit"}
 }
 func statusNames() []string {
-	return []string{"", "open", "running", "completed", "failed", "cancelled", "not enqueued"}
+	return []string{"", "open", "running", "completed", "failed", "cancelled", "not enqueued", "unknown"}
 }
 
 func nameOf(names []string, i int) string {

@@ -14,10 +14,11 @@ const (
 	NoLaunch    Status = iota
 	Open               // begun; whether the task is enqueued is not known
 	Running            // enqueued and not finished, or not known to be
-	Completed          // the task was completed, or is collected and forgotten
+	Completed          // the task was completed
 	Failed             // the task is dead
 	Cancelled          // the task was cancelled
 	NotEnqueued        // the attempt was made and failed (G14, G20)
+	Unknown            // the task is finished and forgotten: how it ended is not known any more
 )
 
 // Live tells whether the task may be there and unfinished.

@@ -49,6 +49,9 @@ type Config struct {
 	Self register.Member
 	// Cluster is the UUID of the cluster: it is part of the IDs of launches.
 	Cluster [16]byte
+	// Grace is for how long it is kept how a finished task has ended (gc-grace); 0:
+	// for ever.
+	Grace time.Duration
 	// Nonce draws the name of a mastership. It is not 0 and never the same.
 	Nonce func() uint64
 }
@@ -82,6 +85,9 @@ type Ready struct {
 	// Ask are tasks of which the end is to be told to [Machine.Finished], now or
 	// later; it asks again.
 	Ask []id.ID
+	// Seek are tasks that may be forgotten: if no majority of their cohort knows of
+	// one, [Machine.Forgotten] is told.
+	Seek []id.ID
 }
 
 // Stats is what can be watched of a machine.
@@ -420,23 +426,25 @@ func (m *Machine) Stats(now clock.Time) Stats {
 
 // Finished tells how a task has ended.
 func (m *Machine) Finished(now clock.Time, task id.ID, state crdt.State) {
+	switch state {
+	case crdt.StateCompleted:
+		m.conclude(now, task, policy.Completed, "")
+	case crdt.StateDead:
+		m.conclude(now, task, policy.Failed, "")
+	case crdt.StateCancelled:
+		m.conclude(now, task, policy.Cancelled, "")
+	}
+}
+
+// conclude notes what has become of a task, to be committed.
+func (m *Machine) conclude(now clock.Time, task id.ID, status policy.Status, note string) {
 	w, ok := m.watch.of[task]
 	if !ok || m.nonce == 0 {
 		return
 	}
-	f := fact{instant: w.instant, at: now.Wall}
+	f := fact{instant: w.instant, at: now.Wall, status: status, note: note}
 	if task.Kind() == id.KindTask {
 		f.task = task
-	}
-	switch state {
-	case crdt.StateCompleted:
-		f.status = policy.Completed
-	case crdt.StateDead:
-		f.status = policy.Failed
-	case crdt.StateCancelled:
-		f.status = policy.Cancelled
-	default:
-		return
 	}
 	for i := range w.it.facts {
 		if w.it.facts[i].task == f.task && w.it.facts[i].instant == f.instant && w.it.facts[i].status == f.status {

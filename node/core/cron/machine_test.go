@@ -26,6 +26,9 @@ func compileSpec(t testing.TB, text string) (*schedule.Timetable, error) {
 	return s.Compile([16]byte{}, nil)
 }
 
+// grace is for how long it is kept how a task has ended.
+const grace = time.Hour
+
 // world is a register and what enqueues, around one machine after another.
 type world struct {
 	t       testing.TB
@@ -42,6 +45,7 @@ type world struct {
 	lost    bool         // commits have no answer
 	reset   bool         // somebody has asked for launches that may have been
 	commits int
+	sought  int // looks for tasks that may be forgotten
 }
 
 func newWorld(t testing.TB) *world {
@@ -56,7 +60,7 @@ func newWorld(t testing.TB) *world {
 
 // succeed makes another machine the master: a process that has just started.
 func (w *world) succeed() {
-	w.machine = New(Config{Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Nonce: func() uint64 { w.nonce++; return w.nonce }})
+	w.machine = New(Config{Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Grace: grace, Nonce: func() uint64 { w.nonce++; return w.nonce }})
 	w.machine.Observe(w.now, &w.state)
 	w.machine.Lead(w.now, true)
 }
@@ -100,6 +104,12 @@ func (w *world) turn() {
 		}
 		for _, task := range out.Ask {
 			w.asked[task]++
+		}
+		for _, task := range out.Seek {
+			w.sought++
+			if _, there := w.tasks[task]; !there {
+				w.machine.Forgotten(w.now, task)
+			}
 		}
 		for i := range out.Cancels {
 			w.cancels = append(w.cancels, out.Cancels[i].Tasks...)

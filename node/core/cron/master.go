@@ -31,6 +31,9 @@ func (m *Machine) Work(now clock.Time) (out Ready) {
 	}
 	m.due(now, &out)
 	m.flush(now, &out)
+	if now.Mono >= m.watch.at {
+		out.Seek = append(out.Seek, m.watch.seek(now, m.cfg.Grace)...)
+	}
 	out.Ask = append(out.Ask, m.watch.ask(now)...)
 	return out
 }

@@ -145,7 +145,7 @@ func readEntry(r *wire.Reader, last int64) (e entry) {
 		e.reason = policy.Reason(r.Byte())
 		e.to = e.instant + readSigned(r)
 		e.count = r.Uint()
-	} else if e.status = policy.Status(r.Byte()); e.status > policy.NotEnqueued {
+	} else if e.status = policy.Status(r.Byte()); e.status > policy.Unknown {
 		r.Fail()
 	}
 	if flags&hasBegun != 0 {

@@ -17,7 +17,7 @@ func drawEntry(t *rapid.T) entry {
 	if e.kind == skipped {
 		e.reason, e.to, e.count = policy.Reason(rapid.IntRange(0, int(policy.Limit)).Draw(t, "reason")), e.instant+rapid.Int64Range(0, 1<<40).Draw(t, "to"), rapid.Uint64().Draw(t, "count")
 	} else {
-		e.status = policy.Status(rapid.IntRange(0, int(policy.NotEnqueued)).Draw(t, "status"))
+		e.status = policy.Status(rapid.IntRange(0, int(policy.Unknown)).Draw(t, "status"))
 	}
 	if rapid.Bool().Draw(t, "begun") {
 		e.begun, e.late = e.instant+1+rapid.Int64Range(0, 1<<40).Draw(t, "b"), rapid.Int64Range(-5, 1<<40).Draw(t, "late")

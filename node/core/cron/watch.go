@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/schedule/policy"
 )
 
 const (
@@ -14,12 +15,21 @@ const (
 	// all of them come round in turn.
 	askEvery = time.Second
 	maxAsk   = 1000
+	// maxSeek is how many tasks are looked for among all replicas in one look: it
+	// is about those that run for longer than gc-grace.
+	maxSeek = 16
+	// missing is how often nobody may know a task before it counts as forgotten:
+	// one answer may be of a replica that is none any more.
+	missing = 3
 )
 
 // running is a launch whose task is not known to be finished.
 type running struct {
-	it      *item
-	instant int64
+	it       *item
+	instant  int64
+	begun    int64 // wall ns
+	enqueued bool  // a majority has it, or had
+	missing  int   // how often nobody knew it
 }
 
 // watch is the launches whose tasks run.
@@ -27,6 +37,7 @@ type watch struct {
 	of   map[id.ID]running
 	ring []id.ID // in the order in which they are asked about; may hold finished ones
 	pos  int     // in ring
+	old  int     // in ring: the next that may be forgotten
 	at   int64   // mono ns of the next look
 }
 
@@ -40,23 +51,24 @@ func (m *Machine) Watches(task id.ID) bool {
 func (w *watch) replace(it *item, r *record, cluster [16]byte) {
 	var tasks []id.ID
 	if r != nil {
-		add := func(task id.ID, instant int64) {
+		add := func(task id.ID, instant, begun int64, status policy.Status) {
 			if slices.Contains(tasks, task) {
 				return
 			}
 			tasks = append(tasks, task)
-			if _, known := w.of[task]; !known {
+			before, known := w.of[task]
+			if !known {
 				w.ring = append(w.ring, task)
 			}
-			w.of[task] = running{it, instant}
+			w.of[task] = running{it, instant, begun, status == policy.Running, before.missing}
 		}
 		for i := range r.history {
 			if e := &r.history[i]; e.live() {
-				add(taskOf(it, e.task, e.instant, cluster), e.instant)
+				add(taskOf(it, e.task, e.instant, cluster), e.instant, e.begun, e.status)
 			}
 		}
 		if last := &r.policy.Last; last.Status.Live() { // also when the history has forgotten it
-			add(taskOf(it, id.ID{}, last.Instant, cluster), last.Instant)
+			add(taskOf(it, id.ID{}, last.Instant, cluster), last.Instant, last.Begun, last.Status)
 		}
 	}
 	for _, task := range it.tasks {
@@ -86,7 +98,7 @@ func (w *watch) next() int64 {
 // ask gives the tasks whose turn it is.
 func (w *watch) ask(now clock.Time) (out []id.ID) {
 	if len(w.of) == 0 {
-		w.ring, w.pos = nil, 0
+		w.ring, w.pos, w.old = nil, 0, 0
 		return nil
 	}
 	if now.Mono < w.at {
@@ -96,6 +108,7 @@ func (w *watch) ask(now clock.Time) (out []id.ID) {
 	if len(w.ring) > 2*len(w.of)+maxAsk { // most of it has finished
 		rest := slices.Concat(w.ring[w.pos:], w.ring[:w.pos])
 		w.ring, w.pos = slices.DeleteFunc(rest, func(t id.ID) bool { _, ok := w.of[t]; return !ok }), 0
+		w.old = 0
 	}
 	for range min(len(w.ring), 4*maxAsk) {
 		if w.pos >= len(w.ring) {
@@ -111,4 +124,42 @@ func (w *watch) ask(now clock.Time) (out []id.ID) {
 		}
 	}
 	return out
+}
+
+// seek gives tasks that run for so long that they may be forgotten: a task that
+// is finished leaves a tombstone for gc-grace, which knows how it ended, and
+// after that nothing. They come round in turn.
+func (w *watch) seek(now clock.Time, grace time.Duration) (out []id.ID) {
+	if grace <= 0 {
+		return nil
+	}
+	for range min(len(w.ring), 4*maxAsk) {
+		if w.old >= len(w.ring) {
+			w.old = 0
+		}
+		task := w.ring[w.old]
+		w.old++
+		if r, ok := w.of[task]; ok && r.enqueued && now.Wall-r.begun > int64(grace) {
+			if out = append(out, task); len(out) >= min(maxSeek, len(w.of)) {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Forgotten tells that no majority of a task's cohort knows of it, in answer to
+// Ready.Seek. A launch that was enqueued and is not there any more is finished:
+// it would keep its schedule from the next one for ever where launches are not to
+// overlap. How it ended is unknown, and is not made up.
+func (m *Machine) Forgotten(now clock.Time, task id.ID) {
+	r, ok := m.watch.of[task]
+	if !ok || m.nonce == 0 || !r.enqueued || now.Wall-r.begun <= int64(m.cfg.Grace) {
+		return
+	}
+	if r.missing++; r.missing < missing {
+		m.watch.of[task] = r
+		return
+	}
+	m.conclude(now, task, policy.Unknown, "the task is finished and forgotten")
 }

@@ -203,7 +203,7 @@ const (
 	LaunchStatus_LAUNCH_STATUS_OPEN LaunchStatus = 1
 	// The task is enqueued and not known to be finished.
 	LaunchStatus_LAUNCH_STATUS_RUNNING LaunchStatus = 2
-	// The task was completed, or is forgotten.
+	// The task was completed.
 	LaunchStatus_LAUNCH_STATUS_COMPLETED LaunchStatus = 3
 	// The task is dead.
 	LaunchStatus_LAUNCH_STATUS_FAILED LaunchStatus = 4
@@ -211,6 +211,9 @@ const (
 	LaunchStatus_LAUNCH_STATUS_CANCELLED LaunchStatus = 5
 	// It could not be enqueued, or a restore does not know: `note` says more.
 	LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED LaunchStatus = 6
+	// The task is forgotten: it was begun more than gc-grace ago and no majority
+	// knows of it. It is finished; how it ended is not known any more.
+	LaunchStatus_LAUNCH_STATUS_UNKNOWN LaunchStatus = 7
 )
 
 // Enum value maps for LaunchStatus.
@@ -223,6 +226,7 @@ var (
 		4: "LAUNCH_STATUS_FAILED",
 		5: "LAUNCH_STATUS_CANCELLED",
 		6: "LAUNCH_STATUS_NOT_ENQUEUED",
+		7: "LAUNCH_STATUS_UNKNOWN",
 	}
 	LaunchStatus_value = map[string]int32{
 		"LAUNCH_STATUS_UNSPECIFIED":  0,
@@ -232,6 +236,7 @@ var (
 		"LAUNCH_STATUS_FAILED":       4,
 		"LAUNCH_STATUS_CANCELLED":    5,
 		"LAUNCH_STATUS_NOT_ENQUEUED": 6,
+		"LAUNCH_STATUS_UNKNOWN":      7,
 	}
 )
 
@@ -1986,7 +1991,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x12LAUNCH_KIND_LAUNCH\x10\x01\x12\x14\n" +
 	"\x10LAUNCH_KIND_SKIP\x10\x02\x12\x17\n" +
 	"\x13LAUNCH_KIND_TRIGGER\x10\x03\x12\x18\n" +
-	"\x14LAUNCH_KIND_BACKFILL\x10\x04*\xd4\x01\n" +
+	"\x14LAUNCH_KIND_BACKFILL\x10\x04*\xef\x01\n" +
 	"\fLaunchStatus\x12\x1d\n" +
 	"\x19LAUNCH_STATUS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12LAUNCH_STATUS_OPEN\x10\x01\x12\x19\n" +
@@ -1994,7 +1999,8 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x17LAUNCH_STATUS_COMPLETED\x10\x03\x12\x18\n" +
 	"\x14LAUNCH_STATUS_FAILED\x10\x04\x12\x1b\n" +
 	"\x17LAUNCH_STATUS_CANCELLED\x10\x05\x12\x1e\n" +
-	"\x1aLAUNCH_STATUS_NOT_ENQUEUED\x10\x06*\xd5\x01\n" +
+	"\x1aLAUNCH_STATUS_NOT_ENQUEUED\x10\x06\x12\x19\n" +
+	"\x15LAUNCH_STATUS_UNKNOWN\x10\a*\xd5\x01\n" +
 	"\n" +
 	"SkipReason\x12\x1b\n" +
 	"\x17SKIP_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
