@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ import (
 type process struct {
 	name, data   string
 	listen, peer string
+	advertise    string   // where the others reach it; "": at peer
 	host         []string // what a command begins with to run where the node runs
 	args         []string // beside those that every node has
 	s            *server  // the latest; nil before
@@ -90,7 +92,7 @@ func (c *company) add() *process {
 	p.data = filepath.Join(c.dir, p.name)
 	p.args = slices.Clone(c.args)
 	for _, other := range c.all {
-		p.args = append(p.args, "--join", other.peer)
+		p.args = append(p.args, "--join", cmp.Or(other.advertise, other.peer))
 	}
 	c.all = append(c.all, p)
 	return p
