@@ -87,6 +87,17 @@ func openMarks(c *Core, view store.View) (*marks, error) {
 	return m, nil
 }
 
+// ReadMarks gives the mark of a disk, 0 for one that has none, and those of other
+// nodes that it remembers; an error for a damaged one. It is for whoever looks at
+// a disk from outside, as a simulator does.
+func ReadMarks(view store.View) (own uint64, seen map[register.Member]uint64, err error) {
+	m, err := openMarks(&Core{}, view)
+	if err != nil {
+		return 0, nil, err
+	}
+	return m.own, m.seen, nil
+}
+
 // sum is a checksum of what was seen.
 func (m *marks) sum() (sum uint64) {
 	for _, member := range membersOf(m.seen) {
@@ -188,7 +199,7 @@ func (m *marks) next() int64 {
 // heard takes what another node has seen of this one.
 func (m *marks) heard(from register.Member, mark uint64) {
 	limit := m.own
-	if !m.told[from] {
+	if !m.met(from) {
 		limit = m.base // it can know nothing newer
 	}
 	if mark > limit && m.lost == 0 {
@@ -204,6 +215,17 @@ func (m *marks) heard(from register.Member, mark uint64) {
 			m.c.ready.Send = append(m.c.ready.Send, Send{To: from, Message: &Marked{}})
 		}
 	}
+}
+
+// met tells whether a node has heard of this process: under this incarnation, or
+// under another one, whose disk it goes on with.
+func (m *marks) met(who register.Member) bool {
+	for o := range m.told { // Any order: one is enough.
+		if o.Node == who.Node {
+			return true
+		}
+	}
+	return false
 }
 
 // changed looks at the cohorts anew.

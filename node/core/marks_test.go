@@ -157,6 +157,27 @@ func TestMarksNeverGoBack(t *testing.T) {
 	}
 }
 
+// TestMarksOfALifeBeforeAreNoProofOfForgetting: a node that was set back comes back
+// as another incarnation, and knows from its life before how far the disks of the
+// others are.
+func TestMarksOfALifeBeforeAreNoProofOfForgetting(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	m := r.peers[1].core.marks
+	if m.own <= m.base || !m.told[r.peers[2].self] {
+		t.Fatalf("nothing was written: %d, began with %d", m.own, m.base)
+	}
+	m.heard(register.Member{Node: r.peers[2].self.Node, Incarnation: register.Incarnation{77}}, m.own)
+	if m.lost != 0 {
+		t.Fatalf("it takes itself for forgetful: it began with %d, is at %d, and %s knows %d", m.base, m.own, m.by.Node, m.lost)
+	}
+	m.heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.own)
+	if m.lost == 0 {
+		t.Fatal("a mark that nobody can know of this process is not noticed")
+	}
+}
+
 // TestDamagedMarksStopTheNode: they are not taken for none.
 func TestDamagedMarksStopTheNode(t *testing.T) {
 	r := newTrio(t)
