@@ -83,7 +83,7 @@ func newMembership(n *Node) *membership {
 	}
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
-		Generation: m.generation, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
+		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
 	})
 	return m
@@ -97,6 +97,13 @@ func (n *Node) record() register.Node {
 func (m *membership) generation() uint64 {
 	if g := m.group.Load(); g != nil {
 		return g.State().Generation
+	}
+	return 0
+}
+
+func (m *membership) revision() uint64 {
+	if g := m.group.Load(); g != nil {
+		return g.State().Revision
 	}
 	return 0
 }
@@ -143,6 +150,13 @@ func (m *membership) admit(h peer.Hello) error {
 		return nil
 	}
 	state := g.State()
+	return admits(&state, &h)
+}
+
+// admits judges by a state of the register. Who knows a newer one may have been
+// let in since then: it may even be the leader, from whom alone this node can
+// hear of it.
+func admits(state *register.State, h *peer.Hello) error {
 	if len(state.Nodes) == 0 {
 		return nil // a joiner hears from whoever fills it
 	}
@@ -150,7 +164,7 @@ func (m *membership) admit(h peer.Hello) error {
 	if rebuilt, _ := state.LastRebuilt(); h.Generation < rebuilt && (!known || have.Status == register.Removed) {
 		return fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
 	}
-	if !known {
+	if !known && (h.Generation != state.Generation || h.Revision <= state.Revision) {
 		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
 	}
 	return nil

@@ -59,6 +59,8 @@ type Config struct {
 	Cluster register.UUID
 	// Generation gives the register's generation as this node knows it; nil: 0.
 	Generation func() uint64
+	// Revision gives the register's revision as this node knows it; nil: 0.
+	Revision func() uint64
 	// Rebuilt gives the generation that last began from a backup; nil: 0.
 	Rebuilt func() uint64
 	// Addresses gives where a peer may be reached, HOST:PORT, the best first.
@@ -177,6 +179,9 @@ func (c Config) withDefaults() Config {
 	c.Limits, c.Timing = c.Limits.withDefaults(), c.Timing.withDefaults()
 	if c.Generation == nil {
 		c.Generation = func() uint64 { return 0 }
+	}
+	if c.Revision == nil {
+		c.Revision = func() uint64 { return 0 }
 	}
 	if c.Rebuilt == nil {
 		c.Rebuilt = func() uint64 { return 0 }

@@ -17,7 +17,7 @@ const maxLives = register.MaxNodes + register.MaxRemoved
 func (n *Network) hello(l *lane) *nornv1.PeerHello {
 	c := &n.cfg
 	return &nornv1.PeerHello{
-		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(n.Cluster()), Generation: c.Generation(),
+		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(n.Cluster()), Generation: c.Generation(), Revision: c.Revision(),
 		From: node(c.Self), To: node(l.to), Boot: c.Boot, Life: n.life, Lane: nornv1.PeerLane(l.which),
 		Addresses: c.Advertise, Secret: []byte(c.Secret), Build: c.Build,
 	}

@@ -37,12 +37,14 @@ func refusals() []refusalCase {
 		{name: "copied directory", a: func(c *Config) { c.Self.Incarnation = who(2, 0).Incarnation }, is: ErrSelf, says: "have the same incarnation"},
 		{name: "removed", b: func(c *Config) {
 			c.Admit = func(h Hello) error {
-				if h.From == who(1, 0) && h.To == who(2, 0) && h.Remote != "" && h.Generation == 3 {
+				if h.From == who(1, 0) && h.To == who(2, 0) && h.Remote != "" && h.Generation == 3 && h.Revision == 7 {
 					return errors.New("node n1 was removed")
 				}
 				return nil
 			}
-		}, a: func(c *Config) { c.Generation = func() uint64 { return 3 } }, is: ErrNotAdmitted, says: "node n1 was removed"},
+		}, a: func(c *Config) {
+			c.Generation, c.Revision = func() uint64 { return 3 }, func() uint64 { return 7 }
+		}, is: ErrNotAdmitted, says: "node n1 was removed"},
 		{name: "no member yet", b: func(c *Config) { c.Cluster = register.UUID{} }, is: ErrNotReady, says: "not a member of a cluster yet"},
 	}
 }

@@ -13,6 +13,7 @@ type Hello struct {
 	MinVersion, MaxVersion uint32          // of the peer protocol
 	Cluster                register.UUID   // of the sender
 	Generation             uint64          // of the sender's register
+	Revision               uint64          // of it
 	From                   register.Member // who sends
 	To                     register.Member // whom it means to talk to
 	Boot                   uint64          // starts of its data directory; 0: not counted
@@ -74,7 +75,7 @@ func build(s string) string { return s[:min(len(s), maxBuild)] }
 
 func helloOf(p *nornv1.PeerHello) (h Hello, err error) {
 	h = Hello{
-		MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(),
+		MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Revision: p.GetRevision(),
 		Boot: p.GetBoot(), Life: p.GetLife(), Lane: Lane(min(uint32(p.GetLane()), 255)), Build: build(p.GetBuild()),
 	}
 	if h.Cluster, err = uuid(p.GetCluster()); err != nil {

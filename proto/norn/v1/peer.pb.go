@@ -489,7 +489,10 @@ type PeerHello struct {
 	// The cluster's secret; empty: none.
 	Secret []byte `protobuf:"bytes,11,opt,name=secret,proto3" json:"secret,omitempty"`
 	// Build version, for logs.
-	Build         string `protobuf:"bytes,12,opt,name=build,proto3" json:"build,omitempty"`
+	Build string `protobuf:"bytes,12,opt,name=build,proto3" json:"build,omitempty"`
+	// The register's revision as the sender knows it: a member that it is new to may
+	// be the one that is behind.
+	Revision      uint64 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -606,6 +609,13 @@ func (x *PeerHello) GetBuild() string {
 		return x.Build
 	}
 	return ""
+}
+
+func (x *PeerHello) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // PeerHelloReply answers PeerHello. With a refusal the connection ends after it.
@@ -3667,7 +3677,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x12norn/v1/peer.proto\x12\anorn.v1\x1a\x13norn/v1/error.proto\"@\n" +
 	"\bPeerNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\fR\vincarnation\"\xec\x02\n" +
+	"\vincarnation\x18\x02 \x01(\fR\vincarnation\"\x88\x03\n" +
 	"\tPeerHello\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
@@ -3685,7 +3695,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\taddresses\x18\n" +
 	" \x03(\tR\taddresses\x12\x16\n" +
 	"\x06secret\x18\v \x01(\fR\x06secret\x12\x14\n" +
-	"\x05build\x18\f \x01(\tR\x05build\"\x8f\x02\n" +
+	"\x05build\x18\f \x01(\tR\x05build\x12\x1a\n" +
+	"\brevision\x18\r \x01(\x04R\brevision\"\x8f\x02\n" +
 	"\x0ePeerHelloReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x18\n" +
