@@ -22,6 +22,7 @@ type fleet struct {
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
 
+	fixed   bool  // no nodes come
 	forming bool  // the cluster is not whole for the first time yet
 	stormy  bool  // messages between nodes get lost
 	whole   int64 // when it was, true time
@@ -52,6 +53,9 @@ func runCluster(seed uint64, m Many) *Result {
 	if m.Fierce {
 		s.fierce()
 	}
+	if m.Size > 0 {
+		s.plan.cluster.nodes, s.plan.cluster.members = m.Size, 0
+	}
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
@@ -62,7 +66,7 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true, lossy: s.plan.cluster.lossy()}
+	f := &fleet{s: s, forming: true, fixed: m.Size > 0, lossy: s.plan.cluster.lossy()}
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)
@@ -116,6 +120,12 @@ func (f *fleet) zone(n *node) string { return fmt.Sprintf("z%d", n.index%f.s.pla
 // mint gives a node empty disks and with them a new incarnation.
 func (f *fleet) mint(n *node) {
 	n.disk, n.cells = newDisk(), newDisk()
+	f.become(n)
+}
+
+// become gives a node a new incarnation.
+func (f *fleet) become(n *node) {
+	n.hurt = false
 	for i := range n.self.Incarnation {
 		n.self.Incarnation[i] = byte(f.s.rnd.Uint32())
 	}
@@ -150,6 +160,14 @@ func (f *fleet) format(n *node, write func(b *store.Batch) error) {
 func (f *fleet) join(n *node) {
 	f.mint(n)
 	f.s.note("%sasks to join", n)
+	f.enter(n)
+}
+
+// rejoin is the same with the facts that the node has from its life before.
+func (f *fleet) rejoin(n *node) {
+	n.cells = newDisk()
+	f.become(n)
+	f.s.note("%sasks to join with the facts of the life before", n)
 	f.enter(n)
 }
 

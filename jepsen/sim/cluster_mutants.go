@@ -7,15 +7,12 @@ import (
 	"github.com/norn-dev/norn/node/core"
 )
 
-// slowMutant is the name of one that takes a minute to be found.
-const slowMutant = "never repairs"
-
 // ClusterMutants are clusters whose nodes break one promise each, now and then.
 func ClusterMutants() []Mutant {
 	lost := []string{check.Lost, check.Undone, check.Stuck, check.Counting, convergence, check.StateRule}
 	return []Mutant{
 		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
-		{Name: slowMutant, Send: mute, Breaks: append(slices.Clone(lost), "replies")},
+		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
 	}

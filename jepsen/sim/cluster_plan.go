@@ -96,7 +96,7 @@ func (w *world) drawCluster() plan {
 		return pick(w, of)
 	}
 	c.split, c.slow, c.apart = sometimes(8*time.Second, 20*time.Second), sometimes(20*time.Second), pick(w, []time.Duration{2 * time.Second, 10 * time.Second})
-	c.wipe, c.restore, c.flip = sometimes(15*time.Second, 30*time.Second), sometimes(30*time.Second), sometimes(30*time.Second)
+	c.wipe, c.restore, c.flip = sometimes(15*time.Second, 30*time.Second), sometimes(8*time.Second, 30*time.Second), sometimes(30*time.Second)
 	c.members = sometimes(10*time.Second, 25*time.Second)
 	return p
 }

@@ -37,7 +37,7 @@ func (f nemesis) change() {
 
 // grow has one more node join.
 func (f nemesis) grow() {
-	if len(f.nodes) >= maxNodes || f.s.healing {
+	if len(f.nodes) >= maxNodes || f.s.healing || f.fixed {
 		return
 	}
 	n := f.add()

@@ -30,7 +30,7 @@ func (n *node) turn() {
 			continue
 		}
 		if err := n.core.Step(now, e); err != nil {
-			n.s.broken("%sthe core stops: %v", n, err)
+			n.halt(err)
 			return
 		}
 		if n.step() {
@@ -39,13 +39,22 @@ func (n *node) turn() {
 	}
 	ready, err := n.core.Ready(now)
 	if err != nil {
-		n.s.broken("%sthe core stops: %v", n, err)
+		n.halt(err)
 		return
 	}
 	if n.step() {
 		return
 	}
 	n.perform(&ready)
+}
+
+// halt is the end of a process whose core says that it must stop.
+func (n *node) halt(err error) {
+	if n.s.fleet != nil {
+		n.s.fleet.fatal(n, err)
+		return
+	}
+	n.s.broken("the core stops: %v", err)
 }
 
 // perform applies a Ready and hands on what must wait for the disk.

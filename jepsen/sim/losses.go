@@ -21,15 +21,18 @@ import (
 // majority. Nothing promises more.
 func (f nemesis) victim() *node {
 	n := pick(&f.s.world, f.nodes)
-	for _, o := range f.nodes {
-		if o.hurt && f.s.now-o.since < int64(30*time.Second) || !o.away && !o.up && o != n {
-			return nil // one at a time
-		}
-	}
-	if n.away || !n.up || len(f.members()) < 3 || len(f.cells) == 0 || !f.spare(n) || !f.votes(n) || !f.held(n) {
+	if slices.ContainsFunc(f.nodes, func(o *node) bool { return !o.away && !o.up && o != n }) || !f.mayLose(n) {
 		return nil
 	}
 	return n
+}
+
+// mayLose tells whether what is on a disk may get lost: one at a time, with
+// everything elsewhere.
+func (f nemesis) mayLose(n *node) bool {
+	recent := func(o *node) bool { return o.hurt && f.s.now-o.since < int64(30*time.Second) }
+	return n.up && !n.away && !slices.ContainsFunc(f.nodes, recent) &&
+		len(f.members()) >= 3 && len(f.cells) > 0 && f.spare(n) && f.votes(n) && f.held(n)
 }
 
 // held tells whether every cohort has a majority of members without a node that
@@ -138,8 +141,8 @@ func (f nemesis) lose(n *node) {
 	if n.up {
 		n.crash()
 	}
-	n.life++ // the restart that was planned is off
-	n.hurt = false
+	n.life++                      // the restart that was planned is off
+	n.hurt, n.since = true, s.now // until it is another incarnation
 	n.disk, n.cells = newDisk(), newDisk()
 	s.after(s.about(s.plan.crash.down+time.Second), func() {
 		if !n.away && !n.up {
@@ -149,7 +152,8 @@ func (f nemesis) lose(n *node) {
 }
 
 // restore sets the disks of a node back to what they were some time ago. The
-// node may find out, or not: then it lacks what it has acknowledged.
+// others can tell it, and it must hear of it before it does harm: then it goes on
+// as another incarnation. Or it has lost nothing that anybody was told.
 func (f nemesis) restore() {
 	s := f.s
 	n := pick(&s.world, f.nodes)
@@ -157,23 +161,32 @@ func (f nemesis) restore() {
 		return
 	}
 	facts, cells, self := copied(n.disk.Mem), copied(n.cells.Mem), n.self
-	s.after(s.between(time.Second, 20*time.Second), func() {
-		if s.healing || n.self != self || f.victim() == nil || !n.up || !f.spare(n) || !f.votes(n) || !f.held(n) || n.hurt || forgets(n.disk, facts) {
+	var try func(left int)
+	try = func(left int) {
+		if s.healing || n.self != self || n.hurt {
+			return
+		}
+		forgets := forgets(n.disk, facts)
+		if !f.mayLose(n) || forgets && !f.remembered(n, facts) {
+			if left > 0 {
+				s.after(time.Second, func() { try(left - 1) })
+			}
 			return
 		}
 		s.stats[Restores]++
-		s.note("%sthe disks are set back", n)
+		if forgets {
+			s.stats[Forgotten]++
+		}
+		s.note("%sthe disks are set back; promises or claims are forgotten: %t", n, forgets)
 		n.crash()
 		n.hurt, n.since = true, s.now
 		n.disk, n.cells = facts, cells
-	})
+	}
+	s.after(s.between(time.Second, 20*time.Second), func() { try(20) })
 }
 
 // forgets tells whether an older state of a disk lacks a promise or a claim that
-// the disk has now. A node that comes back with such a state votes and takes
-// claims as if it had never heard of them, because nobody tells it (design K4 is
-// best effort, and of promises and claims not built): then claims are not
-// exclusive, and there is nothing to be judged.
+// the disk has now.
 func forgets(now, then *disk) bool {
 	for key, value := range now.Mem.Scan(nil, nil) {
 		if key[0] != 'a' && key[0] != 'b' { // claims, promises: the tables of package vnode
@@ -184,6 +197,42 @@ func forgets(now, then *disk) bool {
 		}
 	}
 	return false
+}
+
+// remembered tells whether all others of the cohorts of a node have on their disks
+// that its disk was further than an older state of it. Where only some know, they
+// may all be away when it starts: then nobody tells it, and nothing is promised.
+func (f nemesis) remembered(n *node, then *disk) bool {
+	mark, _, err := core.ReadMarks(then.Mem)
+	if err != nil {
+		return false
+	}
+	for _, o := range f.others(n) {
+		if o.disk.unsynced() > 0 {
+			return false
+		}
+		_, seen, err := core.ReadMarks(o.disk.Mem)
+		if err != nil || seen[n.self] <= mark {
+			return false
+		}
+	}
+	return true
+}
+
+// others are those that share a cohort with a node.
+func (f nemesis) others(n *node) (all []*node) {
+	for p := range f.cells {
+		cohort := f.cells[p].Cohort
+		if !slices.Contains(cohort, n.self) {
+			continue
+		}
+		for _, m := range cohort {
+			if o := f.find(m); o != nil && o != n && o.self == m && !slices.Contains(all, o) {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
 }
 
 // flip turns a bit over on the disk of a node.
@@ -215,19 +264,43 @@ func (f nemesis) flip() {
 }
 
 // expected tells whether the end of a process is what damage or an older disk
-// must lead to. Then somebody gives the node empty disks.
+// must lead to. Who has forgotten something goes on as another incarnation, with
+// the facts it has; to others somebody gives empty disks.
 func (f nemesis) expected(n *node, err error) bool {
-	known := errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) || errors.Is(err, group.ErrForgot) ||
-		errors.Is(err, group.ErrTwin) || errors.Is(err, core.ErrForgot) || errors.Is(err, vnode.ErrDamaged)
+	forgot := errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)
+	known := forgot || errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) ||
+		errors.Is(err, group.ErrTwin) || errors.Is(err, vnode.ErrDamaged)
 	if !n.hurt || !known {
 		return false
 	}
 	f.s.stats[Damaged]++
 	f.s.note("%sthe process ends: %v", n, err)
-	if n.up {
+	switch {
+	case forgot && n.disk.bad == "":
+		f.renew(n)
+		return true
+	case n.up:
 		n.disk.bad, n.cells.bad = "", ""
 		n.disk, n.cells = newDisk(), newDisk()
 	}
 	f.lose(n)
 	return true
+}
+
+// renew has a node whose disk was set back stop in order and come back as another
+// incarnation, as package node does (node/forgot.go).
+func (f nemesis) renew(n *node) {
+	s := f.s
+	s.stats[Renewed]++
+	n.cells.bad = ""
+	if n.up {
+		n.stop()
+	}
+	n.life++                      // the restart that was planned is off
+	n.hurt, n.since = true, s.now // until it is another incarnation
+	s.after(s.about(s.plan.crash.down+time.Second), func() {
+		if !n.away && !n.up {
+			f.rejoin(n)
+		}
+	})
 }

@@ -25,7 +25,7 @@ func (r *reader) act() {
 		return
 	}
 	s := r.s
-	next := func() { r.after(s.about(s.plan.work.think/2), r.act) }
+	next := func() { r.after(r.pause(), r.act) }
 	j := s.board.some(&s.world)
 	switch n := s.rnd.IntN(10); {
 	case j == nil || n == 0:
@@ -42,7 +42,7 @@ func (r *reader) act() {
 		if s.chance(0.3) {
 			m.States = []nornv1.State{nornv1.State_STATE_COMPLETED, nornv1.State_STATE_READY}
 		}
-		r.list(m, nil, next)
+		r.list(m, nil, 1+s.rnd.IntN(maxPages), next)
 	case n <= 6:
 		task := j.id
 		if len(s.board.hot) > 0 && s.chance(0.8) {
@@ -52,6 +52,16 @@ func (r *reader) act() {
 	default:
 		r.get(j.id, func(*answer) { next() })
 	}
+}
+
+// pause draws the time between two reads. In the calm of a cluster there is not
+// much to see, and it may last for minutes.
+func (r *reader) pause() time.Duration {
+	mean := r.s.plan.work.think / 2
+	if r.s.healing && r.s.fleet != nil {
+		mean *= 10
+	}
+	return r.s.about(mean)
 }
 
 func (r *reader) get(task id.ID, done func(*answer)) {
@@ -67,8 +77,12 @@ func (r *reader) count(queue string, next func()) {
 	r.do(&nornv1.CountRequest{Queue: queue}, 3*time.Second, func(a *answer) { next() })
 }
 
-// list reads all pages from a cursor on; a page that fails ends it.
-func (r *reader) list(m *nornv1.ListRequest, cursor []byte, next func()) {
+// maxPages is how many pages of a list a reader reads at most, with pauses. All of
+// them are read in the end.
+const maxPages = 4
+
+// list reads pages from a cursor on; one that fails ends it.
+func (r *reader) list(m *nornv1.ListRequest, cursor []byte, pages int, next func()) {
 	page := &nornv1.ListRequest{Queue: m.Queue, States: m.States, Limit: m.Limit, Cursor: cursor}
 	r.do(page, 3*time.Second, func(a *answer) {
 		if !a.fine() {
@@ -76,8 +90,8 @@ func (r *reader) list(m *nornv1.ListRequest, cursor []byte, next func()) {
 			return
 		}
 		r.s.stats[Reads]++
-		if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 {
-			r.list(m, c, next)
+		if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 && pages > 1 {
+			r.after(r.pause()/2, func() { r.list(m, c, pages-1, next) })
 			return
 		}
 		next()

@@ -57,6 +57,8 @@ const (
 	Leaders // changes of the leader of a partition
 	Wipes
 	Restores
+	Forgotten // of those disks: they lacked promises or claims
+	Renewed   // nodes that have noticed that, and came back as another incarnation
 	Flips
 	Damaged // processes that ended because of what they had read
 	Added
@@ -72,7 +74,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
-	"disks lost", "disks set back", "bits turned over", "ended by damage", "added", "left", "removed", "claims run out",
+	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "claims run out",
 }
 
 // Stats counts what happened.

@@ -36,7 +36,7 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 		s.stats[LostMessages]++
 		return
 	}
-	self, times := from.self, 1
+	self, revision, times := from.self, from.peers.machine.State().Revision, 1
 	if twice && s.chance(c.again) {
 		times = 2
 	}
@@ -50,7 +50,7 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 			l.last = at
 		}
 		s.at(at, func() {
-			if to.up && to.self == m && !f.links[from.index][to.index].cut && knows(to, self) {
+			if to.up && to.self == m && !f.links[from.index][to.index].cut && knows(to, self, revision) {
 				s.stats[Messages]++
 				deliver(to)
 			}
@@ -59,10 +59,10 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 }
 
 // knows tells whether a node lets another one in: who is in the register, once
-// there is one here (package node, membership).
-func knows(n *node, m register.Member) bool {
+// there is one here, or may be in one that is newer (package node, membership).
+func knows(n *node, m register.Member, revision uint64) bool {
 	state := n.peers.machine.State()
-	if len(state.Nodes) == 0 {
+	if len(state.Nodes) == 0 || revision > state.Revision {
 		return true
 	}
 	_, known := state.Find(m)

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/history"
@@ -18,7 +19,7 @@ import (
 // options are those of the command line.
 type options struct {
 	from, seeds, clusters uint64
-	workers, events       int
+	workers, events, size int
 	nodes, out, name      string
 	trace                 bool
 }
@@ -29,6 +30,7 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 1000, "number of seeds of one node")
 	flag.Uint64Var(&o.clusters, "clusters", 0, "number of seeds of clusters; 0: one for each 20 of one node, or as -nodes says")
 	flag.StringVar(&o.nodes, "nodes", "both", "1: one node only, many: clusters only, as many as -seeds says")
+	flag.IntVar(&o.size, "size", 0, "nodes of each cluster; 0: it is drawn, and nodes come and go")
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at once")
 	flag.IntVar(&o.events, "events", 100, "events of a failing history to print; 0: all")
 	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
@@ -55,7 +57,7 @@ func (o *options) all() int {
 }
 
 func (o *options) run(cluster bool, seeds uint64) int {
-	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace}
+	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size}
 	mutants := sim.Mutants()
 	if cluster {
 		mutants = sim.ClusterMutants()
@@ -76,8 +78,9 @@ func (o *options) run(cluster bool, seeds uint64) int {
 				done, seeds, float64(done)/now.Sub(began).Seconds(), sum[sim.Operations], sum[sim.Grants], sum[sim.Crashes])
 		}
 	}
+	idle := processor()
 	all := many.Run()
-	took := time.Since(began).Seconds()
+	took, worked := time.Since(began).Seconds(), (processor() - idle).Seconds()
 	what := "of one node"
 	if cluster {
 		what = "of clusters"
@@ -85,8 +88,8 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, &all.Sum)
 	if cluster {
 		virtual := all.Virtual.Seconds()
-		fmt.Printf("%.0f simulated seconds, %.0f per second and core, of %.1f nodes and %.1f operations per second\n",
-			virtual, virtual/took/float64(o.workers), float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual)
+		fmt.Printf("%.0f simulated seconds of %.1f nodes with %.1f operations a second, %.0f of them in a second and %.0f in one of a processor (%.1f s)\n",
+			virtual, float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, virtual/took, virtual/worked, worked)
 		fmt.Printf("%d seeds valid, %d invalid", all.Seeds-all.Calm, all.Calm)
 		for _, why := range slices.Sorted(maps.Keys(all.Why)) {
 			fmt.Printf("; %d %s", all.Why[why], why)
@@ -124,6 +127,15 @@ func (o *options) judge(many *sim.Many, all *sim.Total, seeds uint64) int {
 	}
 	fmt.Println("no violation")
 	return 0
+}
+
+// processor is the time that this process has had of processors.
+func processor() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func save(name string, events []*history.Event) error {
