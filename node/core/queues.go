@@ -214,7 +214,11 @@ func (q *queues) effective(name string) *nornv1.QueueSettings {
 }
 
 // change asks the register for a change of settings.
-func (q *queues) change(from Origin, m *nornv1.SetQueueRequest) {
+func (q *queues) change(from Origin, m *nornv1.SetQueueRequest) { q.changeFrom(from, m, false) }
+
+// changeFrom does so; fresh is set when what is known of the register is from
+// after the request.
+func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 	name := m.GetName()
 	if err := q.check(m); err != nil {
 		q.c.refuse(from, err)
@@ -224,7 +228,16 @@ func (q *queues) change(from Origin, m *nornv1.SetQueueRequest) {
 	if s := q.sets[name]; s != nil {
 		version, set = s.version, gproto.CloneOf(s.set)
 	}
-	if want := m.GetIfVersion(); want != 0 && want != version {
+	if want := m.GetIfVersion(); want != 0 && want != version && !fresh {
+		q.c.send(errand{then: func(_ clock.Time, r register.Result) { // this node may be behind
+			if r.Err != nil {
+				q.c.refuse(from, unanswered(r.Err, nornv1.Effect_EFFECT_NONE))
+				return
+			}
+			q.changeFrom(from, m, true)
+		}}, register.Request{})
+		return
+	} else if want != 0 && want != version {
 		q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
 		return
 	}

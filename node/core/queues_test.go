@@ -213,3 +213,33 @@ func TestFilter(t *testing.T) {
 		t.Errorf("worker: %v", got)
 	}
 }
+
+// TestANodeThatIsBehindKnowsNoVersion: settings that are bound to a version are
+// held against the register, not against what this node has heard of it.
+func TestANodeThatIsBehindKnowsNoVersion(t *testing.T) {
+	r := newTrio(t)
+	set := func(i int, note string, version uint64) (*nornv1.Queue, *nornv1.ErrorKind) {
+		t.Helper()
+		from := r.send(i, &nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{Note: note}, Fields: []string{"note"}, IfVersion: version})
+		r.settle()
+		reply, ok := r.peers[i].replies[from]
+		if !ok {
+			t.Fatalf("node %d does not answer", i+1)
+		}
+		if reply.Err != nil {
+			return nil, &reply.Err.Kind
+		}
+		return reply.Message.(*nornv1.QueuesReply).Queues[0], nil
+	}
+	r.peers[1].deaf = true
+	if q, bad := set(0, "one", 0); bad != nil || q.Version != 1 {
+		t.Fatalf("set as %v, %v", q, bad)
+	}
+	r.tell()
+	if q, bad := set(1, "two", 1); bad != nil || q.Version != 2 {
+		t.Errorf("a change of version 1 through a node that is behind: %v, %v", q, bad)
+	}
+	if _, bad := set(0, "three", 1); bad == nil || *bad != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+		t.Errorf("a change of version 1, which is over: %v, want CONFLICT", bad)
+	}
+}
