@@ -108,6 +108,19 @@ func cooked() map[string]struct {
 			f.cell(3, 4, 2, 2, 2)
 			f.cell(5, 6, 3, 1, 1)
 		}},
+		"two nodes show an epoch differently": {[]string{"epochs"}, "leader n2 of n1 n2 is shown by n2, and leader n1", func(f *forged) {
+			f.look(1, 2, "n1", 3, "n1")
+			f.look(1, 2.1, "n2", 3, "n2")
+		}},
+		"a node forgets an epoch": {[]string{"epochs"}, "had shown 3 before", func(f *forged) {
+			f.look(1, 2, "n1", 3, "n1")
+			f.look(3, 4, "n1", 2, "n2")
+		}},
+		"a claim of an epoch that nobody knows": {[]string{"epochs"}, "a claim was granted in epoch 7", func(f *forged) {
+			f.claim(1, 2, 1, 7<<32|1, 12, f.enqueue(0, history.Spec{}))
+			f.note(20, history.Event{Text: Settled})
+			f.look(21, 22, "n1", 6, "n1")
+		}},
 		"a leader that does not know a claim": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, _ id.ID) { lead(f, 5, 2, false) })},
 		"a leader that does not know a renewed claim": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, a id.ID) {
 			f.write(11, 11.5, 1, history.Renew, a, 10, 22)

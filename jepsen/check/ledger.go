@@ -88,6 +88,8 @@ type Ledger struct {
 	unclear  map[string]int64
 	cells    cellBook
 	leads    []*history.Event
+	looks    []look
+	settled  int64
 }
 
 // account is what a ledger keeps of one task.
@@ -146,7 +148,7 @@ func NewLedger(o LedgerOptions) *Ledger {
 	}
 	return &Ledger{
 		o: o, ops: map[uint64]*history.Event{}, requests: map[request]int64{}, accounts: map[id.ID]*account{},
-		unclear: map[string]int64{},
+		unclear: map[string]int64{}, settled: never,
 	}
 }
 
@@ -161,6 +163,9 @@ func (l *Ledger) Add(e *history.Event) {
 	case e.Phase == history.Note && e.Func == history.Died:
 		l.dies(e)
 	case e.Phase == history.Note:
+		if e.Text == Settled {
+			l.settled = e.At
+		}
 	case e.Phase == history.Invoke:
 		l.ops[e.Op] = e
 		l.invoke(e)
@@ -264,6 +269,9 @@ func (l *Ledger) end(asked, e *history.Event) {
 	switch e.Func {
 	case history.CellRead, history.CellSwap:
 		l.cells.add(asked, e)
+		return
+	case history.Look:
+		l.looked(asked, e)
 		return
 	case history.Claim:
 		l.claimed(asked, e)
@@ -396,6 +404,6 @@ func (l *Ledger) Judge() []Result {
 	}
 	return []Result{
 		l.leases(), l.tokens(), l.locks(), l.renewed(), l.finished(), l.dependencies(), l.waits(),
-		l.chains(), l.linear(), l.leaders(),
+		l.chains(), l.linear(), l.leaders(), l.epochs(),
 	}
 }

@@ -87,6 +87,12 @@ func (f *forged) cell(call, back float64, process int, epoch, nonce uint64) {
 		history.Event{Cell: &history.Cell{Epoch: epoch, Nonce: nonce, Leader: "n"}})
 }
 
+// look shows a cell of partition 0 at a node.
+func (f *forged) look(call, back float64, node string, epoch uint64, leader string) {
+	f.do(call, back, 1, history.Event{Func: history.Look, Text: node}, history.OK,
+		history.Event{Cells: []history.Cell{{Epoch: epoch, Leader: leader, Cohort: []string{"n1", "n2"}}}})
+}
+
 // judge plays the events in the order of time.
 func (f *forged) judge() map[string]Result {
 	sortByTime(f.events)
@@ -132,6 +138,11 @@ func life(f *forged) {
 	f.claim(19.1, 19.3, 5, 2<<32|4, 30, b)
 	f.note(20, history.Event{Func: history.Died, Process: 5})
 	f.claim(20.5, 21, 6, 2<<32|5, 30, b)
+	f.look(1, 1.1, "n1", 1, "n1")
+	f.look(8, 8.1, "n1", 2, "n2")
+	f.look(9, 9.1, "n2", 1, "n1") // it is behind
+	f.note(31, history.Event{Text: Settled})
+	f.look(32, 32.1, "n2", 2, "n2")
 }
 
 func TestAGoodHistoryIsBalanced(t *testing.T) {

@@ -46,6 +46,9 @@ const (
 	CellSwap Func = "cell-swap"
 )
 
+// Look asks a node which cells it knows: it may be behind.
+const Look Func = "look"
+
 // What the test has seen happen, as notes that say more than their text: a
 // node became the leader of a partition, and a client's process died, so that
 // it believes in nothing any more.
@@ -195,6 +198,9 @@ type Event struct {
 	// their state, these only where From has another cohort than Cell.
 	Cell *Cell `json:"cell,omitempty"`
 	From *Cell `json:"from,omitempty"`
+
+	// Cells are what a look has shown; Text of its Invoke names the node.
+	Cells []Cell `json:"cells,omitempty"`
 
 	Error string `json:"error,omitempty"` // kind of the refusal
 	Text  string `json:"text,omitempty"`  // of a note or an error

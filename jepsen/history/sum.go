@@ -57,6 +57,9 @@ func (s *Sum) Add(e *Event) {
 	}
 	b.cell("cell", e.Cell)
 	b.cell("from", e.From)
+	for i := range e.Cells {
+		b.cell("shown", &e.Cells[i])
+	}
 	s.buf = b.b
 	s.sum = xxhash.Sum64(b.b)
 	s.n++

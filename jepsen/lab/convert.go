@@ -28,8 +28,18 @@ func parse(text string) id.ID {
 // specOf is a task as it is asked for.
 func specOf(t *client.Task) *history.Spec {
 	s := &history.Spec{Queue: t.Queue, Priority: t.Priority, Payload: history.Digest(t.Payload), Deps: slices.Clone(t.Dependencies), Key: t.Key, Window: int64(t.KeyWindow)}
+	s.OnFailure, s.MaxAttempts = onFailure(t.OnDependencyFailure), t.Retry.GetMaxAttempts()
 	slices.SortFunc(s.Deps, id.ID.Compare)
 	return s
+}
+
+// onFailure is what happens to a task whose dependency fails, as a history has
+// it.
+func onFailure(d nornv1.DependencyFailure) string {
+	if d == nornv1.DependencyFailure_DEPENDENCY_FAILURE_CANCEL {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(d.String(), "DEPENDENCY_FAILURE_"))
 }
 
 // seen is a task as it was shown. Of a collected one there is no spec.
@@ -40,7 +50,7 @@ func seen(t *nornv1.Task) history.Item {
 	}
 	i.Spec = &history.Spec{
 		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: history.Digest(t.GetPayload()), MaxAttempts: t.GetMaxAttempts(),
-		Key: t.GetKey(), Window: int64(t.GetKeyWindowSeconds() * float64(time.Second)),
+		Key: t.GetKey(), Window: int64(t.GetKeyWindowSeconds() * float64(time.Second)), OnFailure: onFailure(t.GetOnDependencyFailure()),
 	}
 	for _, d := range t.GetDependencies() {
 		i.Spec.Deps = append(i.Spec.Deps, parse(d))

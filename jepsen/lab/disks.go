@@ -75,14 +75,14 @@ func tasksOf(events []*history.Event) (acked, sent map[id.ID]bool) {
 			case e.Phase == history.Invoke:
 				sent[item.Task] = true
 			case e.Phase == history.OK && item.Error == "" && !item.Unsure:
-				acked[item.Task] = true
+				acked[item.Task], sent[item.Task] = true, true // of a unique key only the answer has the ID
 			}
 		}
 	}
 	return acked, sent
 }
 
-// tasksOn reads the tasks that a store has.
+// tasksOn reads the tasks that a store has, or remembers as collected.
 func tasksOn(dir string) (map[id.ID]bool, error) {
 	s, err := store.OpenPebble(store.PebbleOptions{Dir: dir})
 	if err != nil {
@@ -95,7 +95,7 @@ func tasksOn(dir string) (map[id.ID]bool, error) {
 			if err != nil {
 				return nil, err
 			}
-			if d.Task.Enqueued != nil {
+			if d.Task.Enqueued != nil || d.Task.Collected() {
 				tasks[d.Task.ID] = true
 			}
 		}

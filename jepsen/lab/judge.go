@@ -122,10 +122,19 @@ func (l *lab) available(r *Result) {
 
 // happened notes what is missing for the run to prove anything.
 func (r *Result) happened() {
-	if least := int(leastPerSecond * r.Config.Duration.Seconds()); r.Acked < least {
+	w, ok := workload(r.Config.Workload)
+	if !ok {
+		w.least = leastPerSecond
+	}
+	if w.lacks != nil {
+		if what := w.lacks(r); what != "" {
+			r.Missing = append(r.Missing, what)
+		}
+	}
+	if least := int(w.least * r.Config.Duration.Seconds()); r.Acked < least {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d acknowledged tasks, %d are the least", r.Acked, least))
 	}
-	if r.Claims {
+	if r.Claims && w.lacks == nil {
 		done := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Complete && t.OK >= int(r.Config.Duration.Seconds()) })
 		held := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Renew && t.OK > 0 })
 		if !done || !held {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
@@ -82,7 +83,8 @@ func (r *Result) pictures(name string) (files []string, err error) {
 
 // book is the ledger of the run's history.
 func (r *Result) book() *check.Ledger {
-	book := check.NewLedger(check.LedgerOptions{Partitions: partitions, Wall: r.Began, Skew: int64(clockSkew)})
+	w, _ := workload(r.Config.Workload)
+	book := check.NewLedger(check.LedgerOptions{Partitions: partitions, Wall: r.Began, Skew: int64(clockSkew), Retention: int64(w.kept)})
 	for _, e := range r.Events {
 		book.Add(e)
 	}
@@ -116,7 +118,11 @@ func Again(path string) (*Result, error) {
 // judge holds the history of a run to the promises, and decides.
 func (r *Result) judge() {
 	r.Findings, r.Missing, r.Ledger, r.broken, r.Verdict = append([]string(nil), r.Seen...), nil, nil, nil, Passed
-	c := check.New(check.Options{Partitions: partitions, Unfenced: r.Config.Unfenced, Elected: !r.Config.Unfenced, Lossy: r.Lossy})
+	w, _ := workload(r.Config.Workload)
+	c := check.New(check.Options{
+		Partitions: partitions, Unfenced: r.Config.Unfenced, Elected: !r.Config.Unfenced, Lossy: r.Lossy,
+		Retention: int64(w.kept), Slack: int64(min(w.kept, time.Second)),
+	})
 	var v *check.Violation
 	for _, e := range r.Events {
 		if v = c.Event(e); v != nil {

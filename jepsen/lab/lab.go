@@ -50,6 +50,7 @@ type lab struct {
 	rnd    *rand.Rand // of the nemesis, one goroutine
 	net    network
 	volume func(*lab, *process) error // gives a node a file system; nil: none
+	args   []string                   // more arguments of nodes
 	nodes  []*process
 	onDisk []int // tasks that each node had in the end
 
@@ -160,6 +161,7 @@ func (l *lab) add() (*process, error) {
 			"--memtable-size", "4MiB", "--eta", "200ms", "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
 		},
 	}
+	p.args = append(p.args, l.args...)
 	p.ended = func(status int) {
 		l.found("internal", "%s ended by itself with status %d: %v", p.name, status, l.logOf(p))
 	}

@@ -28,6 +28,7 @@ type process struct {
 	cmd    *exec.Cmd  // the latest; nil before the first
 	done   chan struct{}
 	paused bool
+	lives  int              // how often it was started
 	since  time.Time        // of the latest start, end, stop or continuation
 	gone   bool             // it is not to run any more
 	hurt   bool             // it need not serve
@@ -66,6 +67,7 @@ func (p *process) start(more ...string) error {
 		close(done)
 	}()
 	p.cmd, p.done, p.paused, p.since, p.gone = cmd, done, false, time.Now(), false
+	p.lives++
 	if p.started != nil {
 		p.started(cmd.Process.Pid)
 	}
@@ -77,6 +79,13 @@ func (p *process) running(lately time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd != nil && !p.paused && !p.hurt && !ended(p.done) && time.Since(p.since) >= lately
+}
+
+// life names the program that runs, or ran last.
+func (p *process) life() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%s, started for the %d. time,", p.name, p.lives)
 }
 
 func ended(done chan struct{}) bool {

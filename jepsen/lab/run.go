@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
 )
 
@@ -25,8 +27,8 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if cfg.Workload == "" {
 		cfg.Workload = Workloads()[0].Name
 	}
-	i := slices.IndexFunc(Workloads(), func(w Workload) bool { return w.Name == cfg.Workload })
-	if i < 0 {
+	w, ok := workload(cfg.Workload)
+	if !ok {
 		return nil, fmt.Errorf("there is no workload %q", cfg.Workload)
 	}
 	faults, err := find(cfg.Fault)
@@ -56,9 +58,9 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.volume = volume
+	l.volume, l.args = volume, w.args
 	defer func() { err = errors.Join(err, l.close()) }()
-	return l.run(ctx, faults, Workloads()[i])
+	return l.run(ctx, faults, w)
 }
 
 // run does it; whatever comes of it, everything is closed afterwards.
@@ -70,7 +72,7 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	defer over()
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
 	defer enough()
-	c := &crew{lab: l, ctx: working}
+	c := &crew{lab: l, ctx: working, queues: w.queues, owed: map[id.ID]client.Task{}}
 	err := w.begin(c)
 	if err == nil {
 		err = (&nemesis{l, storm}).storm(faults)
@@ -78,6 +80,11 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	enough()
 	c.work.Wait()
 	l.note("the storm is over")
+	if c.numbers != nil {
+		if why := c.numbers.lost(); why != "" {
+			l.found("overlap", "writings under a claim got lost%s", why) // I4
+		}
+	}
 	if err == nil {
 		err = l.end(ctx, c, w)
 	}
@@ -93,7 +100,7 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 
 // end brings the cluster to rest and reads everything.
 func (l *lab) end(ctx context.Context, c *crew, w Workload) error {
-	if err := l.settle(ctx, w); err != nil {
+	if err := l.settle(ctx, c, w); err != nil {
 		return err
 	}
 	if err := l.readBack(ctx, c); err != nil {

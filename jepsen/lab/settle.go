@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +25,7 @@ type reading struct {
 }
 
 // settle waits until the cluster is at rest, and says so in the history.
-func (l *lab) settle(ctx context.Context, w Workload) error {
+func (l *lab) settle(ctx context.Context, c *crew, w Workload) error {
 	if err := l.relink(func(all map[way]link) { clear(all) }); err != nil {
 		return err
 	}
@@ -40,8 +42,18 @@ func (l *lab) settle(ctx context.Context, w Workload) error {
 			l.found("stuck", "the cluster does not come to rest: %v", err)
 			return errStuck
 		}
-		if err := l.drain(ctx); err != nil {
+		if w.finish != nil {
+			if err := w.finish(ctx, c); err != nil {
+				return err
+			}
+		}
+		if err := l.drain(ctx, w); err != nil {
 			return err
+		}
+		if w.kept > 0 {
+			if err := c.forgets(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if err := l.rests(ctx); err != nil {
@@ -98,11 +110,13 @@ func (l *lab) readBack(ctx context.Context, c *crew) error {
 	if err := l.rests(ctx); err != nil {
 		return err
 	}
-	var all []id.ID
+	l.rec.mu.Lock()
+	all, _ := tasksOf(l.rec.events) // what is not listed too
+	l.rec.mu.Unlock()
 	for i := range first {
-		all = append(all, first[i].Task)
+		all[first[i].Task] = true
 	}
-	r.getAll(ctx, all)
+	r.getAll(ctx, slices.SortedFunc(maps.Keys(all), id.ID.Compare))
 	for _, h := range r.all {
 		h.count(ctx)
 		if _, err := h.list(ctx); err != nil {

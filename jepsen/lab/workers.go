@@ -63,13 +63,17 @@ func (r *recorder) at(t time.Time) int64 { return int64(t.Sub(r.began)) }
 // claim asks for tasks, and again with the same number when nobody knows what
 // came of it: the grants would block their tasks otherwise.
 func (h *hand) claim(wait time.Duration) []*client.Claim {
+	from := h.from
+	if from == nil {
+		from = queues
+	}
 	number := h.client.NextClaim()
 	for range again {
 		asked := h.rec.invoke(h.process, &history.Event{
-			Func: history.Claim, Queues: queues, Max: maxClaims, Wait: int64(wait), Lease: int64(shortLease), Session: uint64(h.process), Request: number,
+			Func: history.Claim, Queues: from, Max: maxClaims, Wait: int64(wait), Lease: int64(shortLease), Session: uint64(h.process), Request: number,
 		})
 		got, err := h.client.Claim(context.Background(), client.ClaimRequest{
-			Queues: queues, Max: maxClaims, Lease: shortLease, Wait: wait, Worker: fmt.Sprintf("w%d", h.process), Number: number,
+			Queues: from, Max: maxClaims, Lease: shortLease, Wait: wait, Worker: fmt.Sprintf("w%d", h.process), Number: number,
 		})
 		var answer history.Event
 		for _, c := range got {
@@ -191,8 +195,12 @@ func (j *job) update() {
 }
 
 func (j *job) fail() {
-	asked := j.ask(history.FailTask, history.Item{Token: j.Token}, false)
-	s, err := j.client.Fail(context.Background(), j.ID, j.Token, client.FailOptions{Error: "on purpose", RetryIn: 300 * time.Millisecond})
+	j.failWith(client.FailOptions{Error: "on purpose", RetryIn: 300 * time.Millisecond})
+}
+
+func (j *job) failWith(o client.FailOptions) {
+	asked := j.ask(history.FailTask, history.Item{Token: j.Token, Uncounted: o.Uncounted, Discard: o.Discard}, false)
+	s, err := j.client.Fail(context.Background(), j.ID, j.Token, o)
 	j.answered(asked, nil, s, err)
 }
 
@@ -207,10 +215,10 @@ const standstill = time.Minute
 
 // drain has workers finish everything. However long that takes, something must
 // be finished in every minute.
-func (l *lab) drain(ctx context.Context) error {
+func (l *lab) drain(ctx context.Context, w Workload) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &crew{lab: l, ctx: ctx}
+	c := &crew{lab: l, ctx: ctx, queues: w.queues}
 	for range 8 {
 		if err := c.join(nil, 10*time.Second, time.Millisecond, func(h *hand) {
 			for _, got := range h.claim(longPoll) {

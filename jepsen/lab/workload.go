@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,24 +20,54 @@ type Workload struct {
 	begin func(*crew) error
 	// claims: tasks are handed out, and in the end until all are done.
 	claims bool
+	// queues are those that workers claim from; nil: those of all workloads.
+	queues []string
+	// args are more arguments of nodes.
+	args []string
+	// kept is for how long finished tasks are kept; 0: for ever.
+	kept time.Duration
+	// finish ends, once the cluster is whole again, what clients have begun; nil:
+	// there is nothing to end.
+	finish func(context.Context, *crew) error
+	// least is how many acknowledged tasks a second there must be for a run to
+	// prove anything.
+	least float64
+	// lacks says what else is missing for that; "" is nothing. nil: nothing else.
+	lacks func(*Result) string
 }
 
 // Workloads are all there are, the default first.
 func Workloads() []Workload {
 	return []Workload{
-		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers},
-		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5)", begin: (*crew).workers, claims: true},
+		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers, least: leastPerSecond},
+		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5, W7)", begin: (*crew).workers, claims: true, least: leastPerSecond},
+		hot(), dependencies(), repeats(), collected(), looked(), heavy(),
 	}
+}
+
+// workload finds one by its name.
+func workload(name string) (Workload, bool) {
+	all := Workloads()
+	if i := slices.IndexFunc(all, func(w Workload) bool { return w.Name == name }); i >= 0 {
+		return all[i], true
+	}
+	return Workload{}, false
 }
 
 // crew are the clients of a run.
 type crew struct {
 	*lab
-	ctx  context.Context // ends when no more faults come
-	work sync.WaitGroup
+	ctx    context.Context // ends when no more faults come
+	queues []string        // that workers claim from; nil: those of all workloads
+	work   sync.WaitGroup
 
-	mu    sync.Mutex // guards known
-	known []id.ID    // some tasks that were sent
+	mu    sync.Mutex            // guards what follows
+	known []id.ID               // some tasks that were sent
+	owed  map[id.ID]client.Task // that others wait for, and that may not be there
+	later []errand              // what is to be done once more
+	sent  []client.Task         // by clients that do things twice
+	// numbers are guarded by claims only; nil: the workload has none.
+	numbers *vector
 }
 
 // hand is one client: it does one thing after the other.
@@ -47,6 +78,7 @@ type hand struct {
 	node    *process   // the only one it talks to; nil: all
 	rnd     *rand.Rand // its own
 	think   time.Duration
+	from    []string // the queues that it claims from; nil: those of all workloads
 }
 
 // join makes a client that does something again and again until the storm is
@@ -61,7 +93,7 @@ func (c *crew) join(node *process, timeout, think time.Duration, do func(*hand))
 		return err
 	}
 	process := c.rec.process()
-	h := &hand{crew: c, process: process, client: dialled, node: node, rnd: rand.New(rand.NewPCG(c.cfg.Seed, uint64(process))), think: think}
+	h := &hand{crew: c, process: process, client: dialled, node: node, rnd: rand.New(rand.NewPCG(c.cfg.Seed, uint64(process))), think: think, from: c.queues}
 	c.work.Go(func() {
 		for c.ctx.Err() == nil {
 			do(h)
@@ -117,22 +149,33 @@ func (h *hand) tasks() []client.Task {
 			Payload: fmt.Appendf(nil, "%s of process %d", task, h.process),
 		}
 	}
+	h.knows(all)
+	return all
+}
+
+// knows remembers some of the tasks that were sent.
+func (h *hand) knows(all []client.Task) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range all {
-		if len(h.known) < 4096 {
+		switch {
+		case all[i].ID.IsZero():
+		case len(h.known) < 4096:
 			h.known = append(h.known, all[i].ID)
-		} else {
+		default:
 			h.known[h.rnd.IntN(len(h.known))] = all[i].ID
 		}
 	}
-	return all
 }
 
 // enqueue enqueues some new tasks. The probe is the client whose success is the
 // availability of its node (I15).
 func (h *hand) enqueue(level client.Durability, probe bool) {
-	all := h.tasks()
+	h.send(h.tasks(), level, probe)
+}
+
+// send enqueues some tasks, and gives what was answered for each; nil: nothing.
+func (h *hand) send(all []client.Task, level client.Durability, probe bool) []client.Result {
 	asked := &history.Event{Func: history.Enqueue, Weak: level == client.One}
 	for i := range all {
 		asked.Items = append(asked.Items, history.Item{Task: all[i].ID, Spec: specOf(&all[i])})
@@ -152,6 +195,7 @@ func (h *hand) enqueue(level client.Durability, probe bool) {
 	if fair && h.reachable() {
 		h.probed(h.node, fine, time.Since(begun), err)
 	}
+	return got
 }
 
 // read reads a task, or the counters.
