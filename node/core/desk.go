@@ -80,15 +80,22 @@ type waiter struct {
 	bytes    int // about, in memory
 
 	body   *nornv1.ClaimRequest
-	routed bool              // another node asks
-	parks  bool              // it waits when there is nothing
-	tried  []register.Member // asked in vain since there was news
+	routed bool    // another node asks
+	parks  bool    // it waits when there is nothing
+	tried  []trial // where it was asked
 }
 
 // AskKey names a claim request of a client process.
 type AskKey struct {
 	Session [16]byte
 	Request uint64
+}
+
+// trial is a node that a request was sent to, and how often that had told by then
+// that it has something.
+type trial struct {
+	at    register.Member
+	fills uint64
 }
 
 func (w *waiter) key() AskKey { return AskKey{w.ask.Session, w.ask.Request} }

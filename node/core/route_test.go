@@ -1,6 +1,8 @@
 package core
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,8 +148,8 @@ func TestAWaitingClaimHearsOfWorkElsewhere(t *testing.T) {
 	for range 5 {
 		ask[*nornv1.EnqueueReply](r, 2, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
 	}
-	for range 8 { // all news may have gone to the same node: the others ask again
-		r.pass(seekAgain)
+	for range 30 {
+		r.pass(time.Millisecond)
 		r.settle()
 	}
 	seen := map[string]bool{}
@@ -236,5 +238,56 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	r.pass(fetchTimeout)
 	if reply := r.peers[2].replies[o]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("a majority cannot be read: %+v", reply)
+	}
+}
+
+// TestNoWakeUpIsLost: whatever the order in which the nodes' messages come, as
+// long as none is lost no task stays ready while somebody waits for it. Time
+// hardly passes, so that nobody asks again just to be sure.
+func TestNoWakeUpIsLost(t *testing.T) {
+	for seed := range uint64(40) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		r := newTrio(t).spread()
+		waiting := map[Origin]int{}
+		enqueued, claimed := 0, 0
+		look := func() {
+			for from, i := range waiting { // Any order: they are counted.
+				if reply, ok := r.peers[i].replies[from]; ok {
+					delete(waiting, from)
+					claimed += len(reply.Message.(*nornv1.ClaimReply).GetGrants())
+				}
+			}
+		}
+		for range 40 {
+			for range 1 + dice.IntN(12) {
+				switch n := dice.IntN(10); {
+				case n < 2 && len(waiting) < 8:
+					i := dice.IntN(3)
+					waiting[r.send(i, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 30, LeaseSeconds: 300})] = i
+				case n < 4:
+					r.send(dice.IntN(3), &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+					enqueued++
+				case n < 9 && len(r.post) > 0: // in order between each two nodes
+					k := dice.IntN(len(r.post))
+					first := slices.IndexFunc(r.post, func(l letter) bool { return l.from == r.post[k].from && l.to == r.post[k].to })
+					r.deliver(first)
+				default:
+					r.pass(time.Millisecond)
+				}
+			}
+			look()
+			if dice.IntN(3) > 0 {
+				continue
+			}
+			for range 30 {
+				r.pass(time.Millisecond)
+				r.settle()
+			}
+			look()
+			if len(waiting) > 0 && claimed < enqueued {
+				t.Fatalf("seed %d: %d requests wait while %d tasks are ready", seed, len(waiting), enqueued-claimed)
+			}
+			r.now = r.now.Add(time.Duration(dice.IntN(3)) * time.Second / 2)
+		}
 	}
 }

@@ -54,7 +54,7 @@ type seeks struct {
 	who   []register.Member // the other leaders
 	seen  uint64            // as of this routes.seen
 
-	// Of the others: who asked for a queue in vain.
+	// Of the others: who was told that a queue has nothing.
 	hungry map[string]map[register.Member]bool
 	fed    []string // queues of them that have something now
 }
@@ -67,6 +67,7 @@ type remote struct {
 	marks  Marks
 	open   int // requests on their way
 	credit int
+	fills  uint64 // how often it was told that there is something
 }
 
 func newSeeks(c *Core) *seeks {
@@ -113,7 +114,7 @@ func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, 
 	s.turn++
 	for i := range leaders {
 		m := leaders[(s.turn+i)%len(leaders)]
-		if slices.Contains(w.tried, m) {
+		if s.vain(w, m) {
 			continue
 		}
 		for _, name := range w.names {
@@ -157,7 +158,7 @@ func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	for _, name := range w.names {
 		s.of(to, name).open++
 	}
-	w.tried = append(w.tried, to)
+	w.tried = append(slices.DeleteFunc(w.tried, func(t trial) bool { return t.at == to }), trial{to, s.fills(to, w)})
 	body := gproto.CloneOf(w.body)
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
@@ -192,16 +193,39 @@ func (k *seeking) came(g *gather) {
 	got := len(k.reply.GetGrants()) > 0
 	k.s.returned(g, k.w, k.to, got)
 	if !got {
+		news := !k.s.vain(k.w, k.to) // faster than the answer
 		k.s.c.pursue(k.s.c.now, k.w)
+		if news { // it may have found something elsewhere, and others wait
+			k.more()
+		}
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
 	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
-	for _, name := range k.w.names { // where there was something, others may go too
+	k.more()
+}
+
+// more sends others to where there is something.
+func (k *seeking) more() {
+	for _, name := range k.w.names {
 		if k.s.of(k.to, name).ready {
 			k.s.send(k.s.c.now, k.to, name)
 		}
 	}
+}
+
+// fills counts how often a node has told that a queue of a request has something.
+func (s *seeks) fills(m register.Member, w *waiter) (n uint64) {
+	for _, name := range w.names {
+		n += s.of(m, name).fills
+	}
+	return n
+}
+
+// vain tells whether a request was at a node in vain, and nothing has come there
+// since it was sent.
+func (s *seeks) vain(w *waiter, m register.Member) bool {
+	return slices.Contains(w.tried, trial{m, s.fills(m, w)})
 }
 
 // returned notes that a request is no longer on its way.
@@ -244,6 +268,7 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 			s.c.summaries.want(now, n.Queue, false)
 		}
 		if n.Ready {
+			h.fills++
 			s.send(now, from, n.Queue)
 		}
 	}
@@ -302,15 +327,21 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		if h.Ready {
 			continue
 		}
-		if s.hungry[name] == nil {
-			if len(s.hungry) >= s.c.cfg.MaxQueues {
-				continue // it will ask again
-			}
-			s.hungry[name] = make(map[register.Member]bool)
-		}
-		s.hungry[name][to] = true
+		s.starve(name, to)
 	}
 	s.c.ready.Early = append(s.c.ready.Early, Send{To: to, Message: news})
+}
+
+// starve notes that a node is told that a queue has nothing: it is to hear when
+// there is something again.
+func (s *seeks) starve(name string, m register.Member) {
+	if s.hungry[name] == nil {
+		if len(s.hungry) >= s.c.cfg.MaxQueues {
+			return // it will ask again
+		}
+		s.hungry[name] = make(map[register.Member]bool)
+	}
+	s.hungry[name][m] = true
 }
 
 func (s *seeks) head(name string) Head {

@@ -109,6 +109,11 @@ func (s *summaries) work(now clock.Time) {
 		return
 	}
 	for _, m := range others {
+		for i := range news.Heads {
+			if h := &news.Heads[i]; !h.Ready {
+				s.c.seeks.starve(h.Queue, m)
+			}
+		}
 		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news})
 	}
 }
