@@ -80,6 +80,11 @@ cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (
 cron-faults: ## kill, freeze and cut off the node that launches schedules, 20 times each (NORN_TEST_ATTACKS), and say how late launches were
 	NORN_TEST_CLUSTER=1 NORN_TEST_BARS=1 NORN_TEST_ATTACKS=$${NORN_TEST_ATTACKS:-20} go test -count=1 ./cmd/norn -run '^TestClusterCron(Killed|Frozen|Partitioned)$$' -v -timeout 60m
 
+FILL ?= 500
+.PHONY: fill
+fill: ## fill a wiped node of three with FILL=500 MB, alone and beside 64 producers: MB/s, processor time
+	NORN_TEST_CLUSTER=1 NORN_TEST_FILL=$(FILL) go test -count=1 ./cmd/norn -run '^TestClusterFill$$' -v -timeout 30m
+
 .PHONY: chaos
 chaos: ## kill, stop and restart the nodes of a cluster at random under 20 workers (NORN_TEST_CHAOS=600 seconds, NORN_TEST_SEED)
 	NORN_TEST_CLUSTER=1 NORN_TEST_CHAOS=$${NORN_TEST_CHAOS:-600} go test -count=1 ./cmd/norn -run '^TestClusterChaos$$' -v -timeout 60m

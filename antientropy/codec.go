@@ -49,16 +49,50 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	return dst
 }
 
+// Size is the length of the canonical bytes, without a copy of the facts.
+func (m *Message) Size() int {
+	rest := *m
+	rest.Push, rest.Facts = nil, nil
+	var b [512]byte
+	n := len(rest.AppendTo(b[:0]))
+	switch m.Kind {
+	case KindRequest:
+		n += sizeFacts(m.Push) - sizeFacts(nil)
+	case KindAnswer:
+		n += sizeFacts(m.Facts) - sizeFacts(nil)
+	}
+	return n
+}
+
+// sizeFacts is how many bytes appendFacts appends.
+func sizeFacts(facts []crdt.Fact) int {
+	n := sizeUvarint(uint64(len(facts)))
+	var last id.ID
+	for i := range facts {
+		f := &facts[i]
+		n += 2 + id.Size - shared(&f.Task, &last) + sizeUvarint(f.Key.A) + sizeUvarint(f.Key.B) + sizeUvarint(uint64(len(f.Body))) + len(f.Body)
+		last = f.Task
+	}
+	return n
+}
+
+func sizeUvarint(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }
+
+// shared is how many first bytes two IDs have in common.
+func shared(a, b *id.ID) (n int) {
+	for n < id.Size && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
 // appendFacts appends facts; of each ID only what differs from the one before.
 func appendFacts(dst []byte, facts []crdt.Fact) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(facts)))
 	var last id.ID
 	for i := range facts {
 		f := &facts[i]
-		n := 0
-		for n < id.Size && f.Task[n] == last[n] {
-			n++
-		}
+		n := shared(&f.Task, &last)
 		dst = append(append(dst, byte(n)), f.Task[n:]...)
 		dst = binary.AppendUvarint(append(dst, byte(f.Key.Kind)), f.Key.A)
 		dst = binary.AppendUvarint(dst, f.Key.B)
@@ -171,16 +205,16 @@ func (r *reader) facts() []crdt.Fact {
 	var last id.ID
 	for n := r.count(5); n > 0 && r.err == nil; n-- {
 		f := crdt.Fact{Task: last}
-		shared := r.byte()
-		if shared > id.Size {
+		same := r.byte()
+		if same > id.Size {
 			r.fail("more than an ID shared")
 			break
 		}
-		rest := r.take(id.Size - uint64(shared))
-		if len(rest) > 0 && rest[0] == last[shared] {
+		rest := r.take(id.Size - uint64(same))
+		if len(rest) > 0 && rest[0] == last[same] {
 			r.fail("more shared than said")
 		}
-		copy(f.Task[shared:], rest)
+		copy(f.Task[same:], rest)
 		f.Key = crdt.Key{Kind: crdt.Kind(r.byte()), A: r.uvarint(), B: r.uvarint()}
 		size := r.uvarint()
 		if size > crdt.MaxBody {

@@ -91,6 +91,9 @@ func TestDecodeIsInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMessage(t)
 		b := m.AppendTo(nil)
+		if len(b) != m.Size() {
+			t.Fatalf("%d bytes, said to be %d", len(b), m.Size())
+		}
 		got, err := Decode(b)
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Fatalf("%v\n%+v is\n%+v", err, m, got)

@@ -46,7 +46,6 @@ type Initiator struct {
 
 	walk   walk
 	result Result
-	buffer []byte
 }
 
 // NewInitiator makes an initiator.
@@ -79,7 +78,7 @@ func (i *Initiator) Step(now clock.Time, m *Message) Ready {
 	if i.out == nil || m.Session != i.session || m.Seq != i.seq {
 		return i.Advance(now)
 	}
-	size := i.sizeOf(m)
+	size := m.Size()
 	i.result.Received += uint64(size)
 	i.cfg.Bucket.Take(now, size)
 	sent := i.out
@@ -147,7 +146,7 @@ func (i *Initiator) Advance(now clock.Time) Ready {
 func (i *Initiator) send(now clock.Time, m *Message) Ready {
 	i.seq++
 	m.Session, m.Seq = i.session, i.seq
-	i.out, i.size, i.tries = m, i.sizeOf(m), 0
+	i.out, i.size, i.tries = m, m.Size(), 0
 	return i.sendAgain(now)
 }
 
@@ -159,11 +158,6 @@ func (i *Initiator) sendAgain(now clock.Time) Ready {
 	return Ready{Send: i.out, Wake: now.Add(i.cfg.Timeout).Mono}
 }
 
-func (i *Initiator) sizeOf(m *Message) int {
-	i.buffer = m.AppendTo(i.buffer[:0])
-	return len(i.buffer)
-}
-
 // end ends the round.
 func (i *Initiator) end(now clock.Time, err error) Ready {
 	r := i.result
@@ -172,9 +166,6 @@ func (i *Initiator) end(now clock.Time, err error) Ready {
 	quiet := r.Young > 0 && r.Skipped == 0 && len(i.walk.struck) == 0
 	i.backoff.round(now, err == nil && (r.Equal || moved || quiet))
 	i.active, i.out, i.walk, i.result = false, nil, walk{}, Result{}
-	if cap(i.buffer) > 4*i.cfg.PageBytes {
-		i.buffer = nil
-	}
 	return Ready{Result: &r, Wake: clock.Never}
 }
 

@@ -16,7 +16,13 @@ import (
 
 const (
 	// maxCopies is how many partitions this node copies, or hands over, at once.
-	maxCopies = 4
+	// Each waits for one page at a time: with these there are enough on their way
+	// that neither the link nor the disk waits.
+	maxCopies = 8
+	// movePage is about how many bytes of facts a page of that has. While the disk
+	// is slow, because of what is copied among other things, a page takes two of
+	// its syncs; what the loop does with one takes a few milliseconds.
+	movePage = 1 << 20
 	// moveRate is how many bytes of facts a second travel for that from and to
 	// this node, moveBurst what may go at once.
 	moveRate, moveBurst = 256 << 20, 16 << 20

@@ -59,7 +59,7 @@ type repairs struct {
 	last    pair               // that was begun
 	begun   []pair             // rounds that go on, in order
 	ours    map[pair]*antientropy.Initiator
-	theirs  map[pair]*antientropy.Responder
+	theirs  map[pair]answerer
 	wake    map[pair]int64 // when to go on, ours and theirs, mono ns
 	moved   uint64         // facts
 	failed  uint64         // rounds
@@ -74,9 +74,9 @@ func newRepairs(c *Core) *repairs {
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
 			Bucket: antientropy.NewBucket(repairRate, repairBurst),
 		},
-		moving: antientropy.Config{Timeout: moveTimeout, MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
+		moving: antientropy.Config{PageBytes: movePage, Timeout: moveTimeout, MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
 		ours:   make(map[pair]*antientropy.Initiator),
-		theirs: make(map[pair]*antientropy.Responder),
+		theirs: make(map[pair]answerer),
 		wake:   make(map[pair]int64),
 	}
 }
@@ -135,7 +135,7 @@ func (r *repairs) work(now clock.Time) {
 		if i := r.ours[k]; i != nil {
 			r.ready(k, i.Advance(now))
 		}
-		if a := r.theirs[k]; a != nil {
+		if a, ok := r.theirs[k]; ok {
 			r.ready(k, a.Advance(now))
 		}
 	}
@@ -209,7 +209,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.c.moves.busy, func(k pair, _ bool) bool { return gone(k) })
 	r.begun = slices.DeleteFunc(r.begun, gone)
 	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return gone(k) })
-	maps.DeleteFunc(r.theirs, func(k pair, _ *antientropy.Responder) bool { return gone(k) })
+	maps.DeleteFunc(r.theirs, func(k pair, _ answerer) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
 	r.c.collect.purges.forget(p)
@@ -235,18 +235,33 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
-		a := r.theirs[k]
-		if a == nil {
-			a = antientropy.NewResponder(r.cfg, tree, &partition{r.c, m.Partition, from})
-			r.theirs[k] = a
-		}
 		r.c.collect.purges.asked(now, k, m.Message)
-		r.ready(k, a.Step(now, m.Message))
+		r.ready(k, r.answerer(k, tree, !slices.Contains(cohort, from)).Step(now, m.Message))
 	default:
 		if i := r.ours[k]; i != nil {
 			r.ready(k, i.Step(now, m.Message))
 		}
 	}
+}
+
+// answerer answers one peer, at the rate of moves where that copies a partition
+// or hands it over.
+type answerer struct {
+	*antientropy.Responder
+	moves bool
+}
+
+func (r *repairs) answerer(k pair, tree *antientropy.Tree, moves bool) answerer {
+	a, ok := r.theirs[k]
+	if !ok || a.moves != moves {
+		cfg := r.cfg
+		if moves {
+			cfg = r.moving
+		}
+		a = answerer{antientropy.NewResponder(cfg, tree, &partition{r.c, k.partition, k.peer}), moves}
+		r.theirs[k] = a
+	}
+	return a
 }
 
 // ready does what a machine wants.
@@ -285,7 +300,27 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 }
 
 func (r *repairs) send(k pair, m *antientropy.Message) {
-	r.c.ready.Send = append(r.c.ready.Send, Send{To: k.peer, Message: &Repair{k.partition, m}})
+	s := Send{To: k.peer, Message: &Repair{k.partition, m}}
+	if promisesNothing(m) {
+		r.c.ready.Early = append(r.c.ready.Early, s)
+		return
+	}
+	r.c.ready.Send = append(r.c.ready.Send, s)
+}
+
+// promisesNothing tells that a message of a comparison need not wait for the
+// disk: a question, or facts and nothing else. What says of this node that it has
+// something (roots, what is below a node, facts taken over) does wait, because
+// others delete or vote by it. Pages of a copy follow each other without a sync
+// in between.
+func promisesNothing(m *antientropy.Message) bool {
+	switch m.Kind {
+	case antientropy.KindRequest:
+		return len(m.Push) == 0
+	case antientropy.KindAnswer:
+		return m.New == 0 && len(m.Splits) == 0
+	}
+	return false
 }
 
 // next is when something is due, mono ns.

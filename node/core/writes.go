@@ -95,6 +95,7 @@ type write struct {
 	began  int64 // mono ns
 	again  int64 // mono ns at which it is looked whether it is to be sent again
 	until  int64 // mono ns at which it is given up
+	next   int64 // mono ns until which nothing is due about it
 }
 
 // copies counts who has the facts of one partition.
@@ -179,27 +180,38 @@ func (w *writes) work(now clock.Time) {
 	if len(w.round) > 0 || len(w.held) > 0 {
 		w.begin(now)
 	}
-	for _, o := range w.open {
-		if o.again <= now.Mono {
-			o.again = now.Mono + int64(resendAfter)
-			w.send(o, now.Mono-o.began)
-			w.fenced(now, o)
-		}
-		o.held = slices.DeleteFunc(o.held, func(h *held) bool {
-			over := h.until <= now.Mono || o.complete() // nobody is left who could answer
-			if over {
-				w.giveUp(o, h)
-			}
-			return over
-		})
-	}
 	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
+		// While a member is out of reach thousands are open: little is looked at.
+		if o.next > now.Mono {
+			return false
+		}
+		w.due(now, o)
 		over := o.until <= now.Mono || o.complete()
 		if over {
 			w.bytes -= o.bytes
 		}
 		return over
 	})
+}
+
+// due does what is due about an open write.
+func (w *writes) due(now clock.Time, o *write) {
+	if o.again <= now.Mono {
+		o.again = now.Mono + int64(resendAfter)
+		w.send(o, now.Mono-o.began)
+		w.fenced(now, o)
+	}
+	o.held = slices.DeleteFunc(o.held, func(h *held) bool {
+		over := h.until <= now.Mono || o.complete() // nobody is left who could answer
+		if over {
+			w.giveUp(o, h)
+		}
+		return over
+	})
+	o.next = min(o.again, o.until)
+	for _, h := range o.held {
+		o.next = min(o.next, h.until)
+	}
 }
 
 // complete tells whether nothing is left to wait for.
@@ -302,6 +314,14 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 	}
 	w.fence(o, m.Fences)
 	w.settle(o)
+	switch {
+	case !o.complete():
+	case len(o.held) > 0:
+		o.next = 0 // they are given up
+	default:
+		w.open = slices.Delete(w.open, i, i+1)
+		w.bytes -= o.bytes
+	}
 }
 
 // fence has a write reach the cohorts, too, that those who keep it have voted for
@@ -426,10 +446,7 @@ func (w *writes) giveUp(o *write, h *held) {
 func (w *writes) next() int64 {
 	at := clock.Never
 	for _, o := range w.open {
-		at = min(at, o.again, o.until)
-		for _, h := range o.held {
-			at = min(at, h.until)
-		}
+		at = min(at, o.next)
 	}
 	return at
 }

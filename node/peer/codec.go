@@ -1,14 +1,10 @@
 package peer
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/norn-dev/norn/antientropy"
-	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -147,37 +143,13 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 
 type repairPacket core.Repair
 
-// Size is an upper estimate: facts and tags are what counts.
 func (p *repairPacket) Size() int {
-	m := p.Message
-	const head, ask, want, split = 64, 32, 64, 16
-	n := head + ask*len(m.Asks) + want*len(m.Wants) + split*len(m.Splits)
-	for _, facts := range [][]crdt.Fact{m.Push, m.Facts} {
-		for i := range facts {
-			n += id.Size + 1 + 1 + 3*binary.MaxVarintLen64 + len(facts[i].Body)
-		}
-	}
-	for i := range m.Asks {
-		n += binary.MaxVarintLen32 * len(m.Asks[i].Slices)
-	}
-	for i := range m.Wants {
-		n += 4 * len(m.Wants[i].Tags)
-	}
-	for i := range m.Splits {
-		s := &m.Splits[i]
-		n += 4*len(s.Tags) + int(s.Groups)<<s.Bits/8
-	}
-	return n
+	return 1 + protowire.SizeVarint(uint64(p.Partition)) + 1 + protowire.SizeBytes(p.Message.Size())
 }
 
 func (p *repairPacket) AppendTo(dst []byte) ([]byte, error) {
 	dst = appendVarint(dst, 1, uint64(p.Partition))
-	at := len(dst)
-	dst = p.Message.AppendTo(dst)
-	var head [1 + binary.MaxVarintLen64]byte
-	h := protowire.AppendTag(head[:0], 2, protowire.BytesType)
-	h = protowire.AppendVarint(h, uint64(len(dst)-at))
-	return slices.Insert(dst, at, h...), nil
+	return p.Message.AppendTo(appendHead(dst, 2, p.Message.Size())), nil
 }
 
 func decodeRepair(b []byte) (*core.Repair, error) {

@@ -205,7 +205,8 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		if len(b) > p.Size() {
 			t.Fatalf("%d bytes, said to be %d at most", len(b), p.Size())
 		}
-		if _, exact := p.(*factsPacket); exact && len(b) != p.Size() || p.Size() > len(b)+300 && method != nornv1.PeerMethod_PEER_METHOD_REPAIR {
+		_, facts := p.(*factsPacket)
+		if exact := facts || method == nornv1.PeerMethod_PEER_METHOD_REPAIR; exact && len(b) != p.Size() || p.Size() > len(b)+300 {
 			t.Fatalf("%d bytes, said to be %d", len(b), p.Size())
 		}
 		got, err := Decode(method, b)
