@@ -163,7 +163,8 @@ func (f ending) unsettled() string {
 	}
 	for p := range state.Cells {
 		if why := f.partition(all, ring.Partition(p), &state.Cells[p], min(active, state.Cluster.Replicas)); why != "" {
-			return fmt.Sprintf("partition %d: %s", p, why)
+			planned := placement.See(state, nil).Planned(ring.Partition(p))
+			return fmt.Sprintf("partition %d, kept by %s, planned for %s: %s", p, names(state.Cells[p].Cohort), names(planned), why)
 		}
 	}
 	return ""

@@ -58,12 +58,13 @@ func newClocks(c *Core) *clocks {
 	}
 }
 
-// company are the members that share a cohort with this node, in order.
+// company are the members that share a cohort with this node, or are to: it may be
+// the one to lead then, and who has not heard what they know of it may not stand.
 func (k *clocks) company() []register.Member {
 	all := make(map[register.Member]bool)
 	for p := range k.c.cells {
 		cohort := k.c.cells[p].Cohort
-		if !slices.Contains(cohort, k.c.cfg.Self) {
+		if !slices.Contains(cohort, k.c.cfg.Self) && k.c.moves.in[ring.Partition(p)] == nil {
 			continue
 		}
 		for _, m := range cohort {

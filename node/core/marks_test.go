@@ -3,9 +3,11 @@ package core
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -175,6 +177,41 @@ func TestMarksOfALifeBeforeAreNoProofOfForgetting(t *testing.T) {
 	m.heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.own)
 	if m.lost == 0 {
 		t.Fatal("a mark that nobody can know of this process is not noticed")
+	}
+}
+
+// TestANewcomerHearsWhatMembersKnowOfIt: it may be the one to lead a partition whose
+// members it shares no other one with, and stands only when they have told it.
+func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
+	r := newGrowing(t)
+	var tasks []*nornv1.TaskSpec
+	for range 20 * partitions {
+		tasks = append(tasks, spec("q"))
+	}
+	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: tasks})
+	for range 2 {
+		r.join()
+		r.run(len(r.peers))
+	}
+	i := r.join()
+	for range 4 {
+		r.tell()
+		r.live(time.Second, 250*time.Millisecond, func(l letter) bool {
+			_, copying := l.message.(*Repair)
+			return copying
+		})
+	}
+	c := r.peers[i].core
+	if len(c.moves.in) == 0 {
+		t.Fatal("it is to copy nothing")
+	}
+	for p := range c.moves.in {
+		if slices.Contains(c.cells[p].Cohort, c.cfg.Self) {
+			t.Fatalf("it is a member of partition %d without having copied it", p)
+		}
+		if !c.marks.trusts(p) {
+			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.marks.telling(p), len(c.cells[p].Cohort))
+		}
 	}
 }
 
