@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/id"
 )
 
 // Of gives the tree of a message; null for nil.
@@ -97,6 +99,9 @@ func single(f protoreflect.FieldDescriptor, v protoreflect.Value) Value {
 	case protoreflect.StringKind:
 		return String(v.String())
 	case protoreflect.BytesKind:
+		if t, err := id.FromBytes(v.Bytes()); err == nil && isID(f) {
+			return String(t.String())
+		}
 		return String(base64.StdEncoding.EncodeToString(v.Bytes()))
 	case protoreflect.DoubleKind:
 		return float(v.Float(), 64)
@@ -115,12 +120,28 @@ func single(f protoreflect.FieldDescriptor, v protoreflect.Value) Value {
 	}
 }
 
-// enum takes the prefix off: the name of the type in UPPER_SNAKE.
+// isID tells whether a field of bytes holds a task ID.
+func isID(f protoreflect.FieldDescriptor) bool {
+	switch f.Name() {
+	case "id", "ids", "dependencies", "task_id", "seed":
+		return f.Kind() == protoreflect.BytesKind
+	}
+	return false
+}
+
+// enum gives the name without its prefix: the name of the type in UPPER_SNAKE.
 func enum(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) Value {
 	known := e.Values().ByNumber(n)
 	if known == nil {
 		return Value{kind: number, scalar: strconv.Itoa(int(n))}
 	}
+	return String(ValueName(known))
+}
+
+// ValueName is the name of a value of an enum in this form: without its prefix, in
+// lower case.
+func ValueName(v protoreflect.EnumValueDescriptor) string {
+	e := v.Parent().(protoreflect.EnumDescriptor)
 	var prefix strings.Builder
 	for i, c := range string(e.Name()) {
 		if i > 0 && 'A' <= c && c <= 'Z' {
@@ -129,7 +150,7 @@ func enum(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) Value {
 		prefix.WriteRune(c)
 	}
 	prefix.WriteByte('_')
-	return String(strings.ToLower(strings.TrimPrefix(string(known.Name()), strings.ToUpper(prefix.String()))))
+	return strings.ToLower(strings.TrimPrefix(string(v.Name()), strings.ToUpper(prefix.String())))
 }
 
 // EnumName is the name of an enum value in this form.
