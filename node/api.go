@@ -90,9 +90,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		return
 	}
 	if !a.n.inbox.admit(weight, urgent) {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", a.n.cfg.MaxInbox)
-		e.RetryAfter = 100 * time.Millisecond
-		a.refuse(c, f, e)
+		a.refuse(c, f, crowded(a.n))
 		return
 	}
 	if err := gproto.Unmarshal(f.Body, body); err != nil {
@@ -200,9 +198,7 @@ func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the client speaks protocol versions %d to %d, this server %d to %d; update the older of the two", h.GetMinVersion(), h.GetMaxVersion(), proto.MinVersion, proto.MaxVersion)
 	}
 	if !a.n.begun.Load() {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s waits to be let into a cluster; try again, or another node", a.n.self.Node)
-		e.RetryAfter = time.Second
-		return nil, e
+		return nil, notBegun(a.n)
 	}
 	cluster := a.n.cluster.ID.String()
 	if want := h.GetClusterId(); want != "" && want != cluster {
@@ -211,11 +207,30 @@ func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if want := a.n.opts.AuthToken; want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(h.GetAuthToken())) != 1 {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; set --auth-token or NORN_AUTH_TOKEN")
 	}
+	return greeting(a.n, min(h.GetMaxVersion(), proto.MaxVersion)), nil
+}
+
+// greeting is what a node says of itself.
+func greeting(n *Node, version uint32) *nornv1.HelloReply {
 	return &nornv1.HelloReply{
-		Version: min(h.GetMaxVersion(), proto.MaxVersion), ClusterId: cluster, Node: a.n.self.Node,
-		ServerVersion: a.n.opts.Version, Limits: a.n.limits(), Placement: a.n.placement(),
-		EtaSeconds: a.n.cfg.Eta.Seconds(), Now: timestamppb.Now(),
-	}, nil
+		Version: version, ClusterId: n.cluster.ID.String(), Node: n.self.Node,
+		ServerVersion: n.opts.Version, Limits: n.limits(), Placement: n.placement(),
+		EtaSeconds: n.cfg.Eta.Seconds(), Now: timestamppb.Now(),
+	}
+}
+
+// notBegun is what a node says that is not in a cluster yet.
+func notBegun(n *Node) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s waits to be let into a cluster; try again, or another node", n.self.Node)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// crowded refuses a request for which the inbox has no room.
+func crowded(n *Node) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", n.cfg.MaxInbox)
+	e.RetryAfter = 100 * time.Millisecond
+	return e
 }
 
 func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {
@@ -224,6 +239,11 @@ func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {
 
 func (a api) refuse(c *transport.Conn, f transport.Frame, err *proto.Error) {
 	c.Reply(f.Request, f.Method, transport.FlagError, &message{m: err.Proto()})
+}
+
+// replier takes the answer to a request, or says that nobody is left to take it.
+type replier interface {
+	Reply(request uint64, method, flags uint16, body transport.Body) bool
 }
 
 // send gives a reply of the core to its connection. Grants that surely never
@@ -242,8 +262,12 @@ func (n *Node) send(r *core.Reply) {
 		grants := r.Grants
 		body.dropped = func() { n.inbox.post(core.Undelivered{Grants: grants}) }
 	}
-	c, ok := n.conns.Load(r.To.Conn)
-	if !ok || !c.(*transport.Conn).Reply(r.To.Request, r.To.Method, flags, body) {
+	conns := &n.conns
+	if r.To.Conn > localConns {
+		conns = &n.locals
+	}
+	c, ok := conns.Load(r.To.Conn)
+	if !ok || !c.(replier).Reply(r.To.Request, r.To.Method, flags, body) {
 		body.Dropped()
 	}
 }

@@ -78,6 +78,8 @@ type Node struct {
 	reading  chan struct{} // one token per read under way
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
+	locals   sync.Map      // uint64 -> *local
+	calls    *calls
 	metrics  *metrics
 	stall    diskWatch
 	drained  atomic.Bool // the core knows that the node is about to stop
@@ -119,6 +121,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
+	n.calls = newCalls(n, newScale())
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
 	if n.clock.wrong.Load() != nil {
 		n.log.Warn("clock.set_wrong", "offset", cfg.TestClockOffset.String(), "rate_ppm", cfg.TestClockRate)
@@ -235,7 +238,7 @@ func (n *Node) serve() {
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
 		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody,
-	}, api{n, newScale()})
+	}, api{n, n.calls.scale})
 	n.running.Go(func() {
 		if err := n.server.Serve(n.ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))
@@ -283,7 +286,7 @@ func (n *Node) handLeadership(ctx context.Context) {
 func (n *Node) Stop(ctx context.Context) error {
 	n.inbox.post(core.Drain{})
 	n.handLeadership(ctx)
-	err := n.server.Shutdown(ctx)
+	err := errors.Join(n.server.Shutdown(ctx), n.calls.shutdown(ctx))
 	n.members.leave()
 	n.cancel()
 	n.joining.Wait()

@@ -34,8 +34,10 @@ type Config struct {
 	// looked up by those who dial it. Default PeerListen; required where that is
 	// every address (0.0.0.0), or behind address translation.
 	PeerAdvertise string
-	// HTTPListen is the address of /livez, /readyz and /metrics. Default
-	// 127.0.0.1:7713.
+	// HTTPListen is the address of the HTTP API, /livez, /readyz and /metrics. Default
+	// 127.0.0.1:7713. The API asks for what the client port asks for: AuthTokenFile as
+	// a bearer token, and TLS with TLSCert. Danger: as with Listen; and /metrics is
+	// for everybody who reaches it.
 	HTTPListen string
 	// Join are peer addresses of nodes of the cluster to join, host:port. Default
 	// none: an empty directory makes a cluster of one. They matter until this
@@ -117,6 +119,10 @@ type Config struct {
 	// MaxConnections is how many client connections are open at once. Default
 	// 16384; each costs a file descriptor (see ulimit -n) and about 20 KiB.
 	MaxConnections int
+	// MaxHTTPConnections is how many connections to the HTTP port are open at once.
+	// Default 4096: a claim that waits there has one of its own. Further ones are
+	// sent away with 503.
+	MaxHTTPConnections int
 	// MaxInbox is how many bytes of requests may wait for the core. Default
 	// 64 MiB; at least one frame (24 MiB). Past it a request is answered
 	// `overloaded`. Larger: longer queues before anybody is told.
@@ -132,10 +138,11 @@ type Config struct {
 	// HeadSize entries. It stops a program that puts IDs into queue names.
 	MaxQueues int
 
-	// HelloTimeout is how long a new connection may take to say who it is.
-	// Default 10s.
+	// HelloTimeout is how long a new connection may take to say who it is, and the
+	// head of an HTTP request to come. Default 10s.
 	HelloTimeout time.Duration
-	// FrameTimeout is from the first to the last byte of a frame. Default 30s.
+	// FrameTimeout is from the first to the last byte of a frame, or of an HTTP
+	// request. Default 30s.
 	// Danger: too short for slow lines (24 MiB in 30s is 7 Mbit/s).
 	FrameTimeout time.Duration
 	// WriteTimeout is for one write of an answer. Default 30s. A client that
@@ -300,7 +307,7 @@ func Default() *Config {
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
-		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxInbox: 64 << 20,
+		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,

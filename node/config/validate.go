@@ -148,6 +148,7 @@ func (c *Config) checkLimits(p *problems) {
 	const many = 1 << 24
 	between(p, "max-in-flight", c.MaxInFlight, 1, many)
 	between(p, "max-connections", c.MaxConnections, 1, many)
+	between(p, "max-http-connections", c.MaxHTTPConnections, 1, many)
 	between(p, "max-claims", c.MaxClaims, 1, many)
 	between(p, "max-waiters", c.MaxWaiters, 1, many)
 	between(p, "max-queues", c.MaxQueues, 1, many)
