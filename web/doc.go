@@ -1,3 +1,11 @@
-// Package web serves a node's HTTP port: /livez, /readyz and /metrics. It knows
-// the node by the small [Backend] interface only.
+// Package web serves a node's HTTP port: the API under /api/v1 with its
+// /openapi.json, /livez, /readyz and /metrics. It knows the node by the small
+// [Backend] interface only.
+//
+// The API is the wire in other clothes: each route is one method of the wire
+// (docs/http.md has the table, routes.go is it), its request and its answer are
+// the messages of proto/norn/v1 in the form of proto/jsonform, and they go
+// through the same limits and the same core as those of the client port. What is
+// decided here is only what HTTP adds, always in this order and before anything
+// has an effect: path, verb, who is asking and from where, type, size, form.
 package web

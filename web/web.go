@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // Backend is what the HTTP port needs of a node.
@@ -20,6 +26,9 @@ type Backend interface {
 	Alive() error
 	// Gatherer gives the node's metrics.
 	Gatherer() prometheus.Gatherer
+	// Call carries out one request of the wire. dropped is never nil: it hears
+	// that not a byte of the reply was passed on, so that grants are freed.
+	Call(ctx context.Context, method nornv1.Method, request gproto.Message) (reply gproto.Message, err *proto.Error, dropped func())
 }
 
 // Options are what the HTTP port is given beside its backend.
@@ -28,38 +37,123 @@ type Options struct {
 	Logger *slog.Logger
 	// Pprof serves /debug/pprof.
 	Pprof bool
+	// Token, when set, must come with every request to the API.
+	Token string
+	// TLS, when set, is offered on the same port, and the API is served over
+	// nothing else; nil: all is plain.
+	TLS *tls.Config
+	// MaxConnections are open at once; 0: 4096. Further ones are sent away.
+	MaxConnections int
+	// HeaderTimeout is for the handshake and the head of a request, BodyTimeout
+	// from its first byte to its last, WriteTimeout for one write of an answer;
+	// 0: 10 s, 30 s, 30 s.
+	HeaderTimeout, BodyTimeout, WriteTimeout time.Duration
 }
 
-// NewServer makes the server of the HTTP port; the caller listens and serves.
-func NewServer(b Backend, o Options) *http.Server {
+func (o *Options) complete() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 4096
+	}
+	for d, otherwise := range map[*time.Duration]time.Duration{
+		&o.HeaderTimeout: 10 * time.Second, &o.BodyTimeout: 30 * time.Second, &o.WriteTimeout: 30 * time.Second,
+	} {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+}
+
+// idleTimeout is how long a connection may stay without a request, and maxHead
+// what the head of one may be long.
+const (
+	idleTimeout = 2 * time.Minute
+	maxHead     = 64 << 10
+)
+
+// Server is the HTTP port of a node. Make one with [NewServer].
+type Server struct {
+	// Handler answers requests.
+	Handler http.Handler
+
+	o       Options
+	http    *http.Server
+	metrics *metrics
+}
+
+// NewServer makes the server of the HTTP port; the caller listens.
+func NewServer(b Backend, o Options) *Server {
+	o.complete()
+	m := newMetrics()
+	s := &Server{o: o, metrics: m, Handler: handler(b, o, m)}
+	s.http = &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: o.HeaderTimeout,
+		ReadTimeout:       o.BodyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHead,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // clients can write as much of it as they like
+		Protocols:         new(http.Protocols),
+	}
+	s.http.Protocols.SetHTTP1(true) // no HTTP/2: its streams would escape the limit on connections
+	return s
+}
+
+// Shutdown lets answers on their way out, and ends when ctx does at the latest.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err == nil {
+		return nil
+	}
+	return s.http.Close()
+}
+
+func handler(b Backend, o Options, m *metrics) http.Handler {
 	process := prometheus.NewRegistry()
-	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+	timed := func(pattern string, h http.HandlerFunc) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			deadline(w, o.WriteTimeout)
+			h(w, r)
+		})
+	}
+	timed("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		if err := b.Alive(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(b, w, r) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{b.Gatherer(), process}, promhttp.HandlerOpts{}))
+	timed("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(b, w, r) })
+	timed("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{b.Gatherer(), process}, promhttp.HandlerOpts{}).ServeHTTP)
+	document := openAPI(routes())
+	timed("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(document)
+	})
+	a := &api{b: b, o: o, guard: newGuard(o), room: &room{limit: maxRoom}}
+	a.serve(mux, m)
 	if o.Pprof {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		for path, h := range map[string]http.HandlerFunc{"/debug/pprof/": pprof.Index, "/debug/pprof/profile": pprof.Profile, "/debug/pprof/trace": pprof.Trace} {
+			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+				deadline(w, 0) // a profile takes as long as was asked for
+				h(w, r)
+			})
+		}
 	}
-	return &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+	return mux
+}
+
+// deadline bounds the writes from now on; 0 lifts the bound.
+func deadline(w http.ResponseWriter, timeout time.Duration) {
+	until := time.Time{}
+	if timeout > 0 {
+		until = time.Now().Add(timeout)
 	}
+	c := http.NewResponseController(w)
+	_ = c.SetWriteDeadline(until) // a recorder of a test has none
 }
 
 // readyz answers for one role, or for both without one.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,19 +10,27 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 type backend struct {
 	enqueue, claim bool
 	failure        error
 	registry       *prometheus.Registry
+	call           func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func())
 }
 
 func (b *backend) Ready() (enqueue, claim bool)  { return b.enqueue, b.claim }
 func (b *backend) Alive() error                  { return b.failure }
 func (b *backend) Gatherer() prometheus.Gatherer { return b.registry }
+func (b *backend) Call(ctx context.Context, m nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
+	return b.call(ctx, m, request)
+}
 
-func get(t *testing.T, h http.Handler, method, path string) (int, string) {
+func fetch(t *testing.T, h http.Handler, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
@@ -48,12 +57,12 @@ func TestHealthAndReadiness(t *testing.T) {
 		{"GET", "/nothing", 404},
 		{"GET", "/debug/pprof/", 404},
 	} {
-		if code, body := get(t, h, tc.method, tc.path); code != tc.want {
+		if code, body := fetch(t, h, tc.method, tc.path); code != tc.want {
 			t.Errorf("%s %s: %d (%s), want %d", tc.method, tc.path, code, body, tc.want)
 		}
 	}
 	b.failure = errors.New("the disk failed")
-	if code, body := get(t, h, "GET", "/livez"); code != 503 || !strings.Contains(body, "the disk failed") {
+	if code, body := fetch(t, h, "GET", "/livez"); code != 503 || !strings.Contains(body, "the disk failed") {
 		t.Errorf("livez of a failed node: %d %s", code, body)
 	}
 }
@@ -63,7 +72,7 @@ func TestMetricsOfNodeAndProcess(t *testing.T) {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_test_total", Help: "x"})
 	c.Inc()
 	b.registry.MustRegister(c)
-	_, body := get(t, NewServer(b, Options{}).Handler, "GET", "/metrics")
+	_, body := fetch(t, NewServer(b, Options{}).Handler, "GET", "/metrics")
 	for _, want := range []string{"norn_test_total 1", "go_goroutines"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %q", want)

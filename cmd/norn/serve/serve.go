@@ -13,8 +13,13 @@ import (
 	"sync"
 	"time"
 
+	gproto "google.golang.org/protobuf/proto"
+
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/web"
 )
 
@@ -97,13 +102,11 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if exposed(cfg.Listen) && token == "" && cfg.TLSClientCA == "" {
-		o.Logger.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
-	}
-	if exposed(cfg.PeerListen) && peers.TLS == nil {
-		o.Logger.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
-	}
-	pages := web.NewServer(backend{n}, web.Options{Logger: o.Logger, Pprof: cfg.Pprof})
+	warnOpen(cfg, token, peers, o.Logger)
+	pages := web.NewServer(backend{n}, web.Options{
+		Logger: o.Logger, Pprof: cfg.Pprof, Token: token, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
+		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout,
+	})
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
@@ -139,6 +142,19 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	return err
 }
 
+// warnOpen says which ports anybody may use who reaches them.
+func warnOpen(cfg *config.Config, token string, peers peer.Security, log *slog.Logger) {
+	if exposed(cfg.Listen) && token == "" && cfg.TLSClientCA == "" {
+		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
+	}
+	if exposed(cfg.HTTPListen) && token == "" && cfg.TLSClientCA == "" {
+		log.Warn("server.http_open", "http_listen", cfg.HTTPListen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
+	}
+	if exposed(cfg.PeerListen) && peers.TLS == nil {
+		log.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
+	}
+}
+
 // watchDestroyed closes a channel when the cluster has been destroyed for a
 // while, in which the other nodes hear of it from this one.
 func watchDestroyed(ctx context.Context, n *node.Node, destroyed chan<- struct{}) {
@@ -157,8 +173,9 @@ func watchDestroyed(ctx context.Context, n *node.Node, destroyed chan<- struct{}
 	close(destroyed)
 }
 
-// stop ends the node, then the pages, so that /readyz tells as long as it can.
-func stop(n *node.Node, pages *http.Server, now <-chan struct{}) error {
+// stop ends the node, then the pages, so that /readyz tells as long as it can and
+// answers are written.
+func stop(n *node.Node, pages *web.Server, now <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), graceful)
 	defer cancel()
 	stopped := make(chan struct{})
@@ -174,7 +191,7 @@ func stop(n *node.Node, pages *http.Server, now <-chan struct{}) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = nil // connections were cut; nothing acknowledged is lost by that
 	}
-	return errors.Join(err, pages.Close())
+	return errors.Join(err, pages.Shutdown(ctx))
 }
 
 // announce logs that the node is ready, once it is.
@@ -205,6 +222,12 @@ func (b backend) Alive() error {
 	default:
 		return nil
 	}
+}
+
+// Call carries out one request.
+func (b backend) Call(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
+	a := b.Node.Call(ctx, method, request)
+	return a.Message, a.Err, a.Dropped
 }
 
 // exposed tells whether others than this machine may reach an address.

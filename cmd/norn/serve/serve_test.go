@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ type events struct {
 	slog.Handler
 	mu    sync.Mutex // guards names
 	names []string
+	http  string // the address, once it is ready
 	ready chan struct{}
 }
 
@@ -39,6 +41,12 @@ func (e *events) Handle(_ context.Context, r slog.Record) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.names = append(e.names, r.Message); r.Message == "server.ready" {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "http" {
+				e.http = a.Value.String()
+			}
+			return true
+		})
 		close(e.ready)
 	}
 	return nil
@@ -75,6 +83,49 @@ func TestRunUntilTold(t *testing.T) {
 	}
 	if !heard.heard("server.stopping") || !heard.heard("server.stopped") || heard.heard("server.open") {
 		t.Errorf("heard %v", heard.names)
+	}
+}
+
+// TestTheHTTPPortAsksForTheToken runs with a token: the API wants it, health does
+// not.
+func TestTheHTTPPortAsksForTheToken(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := testConfig(t)
+	c.AuthTokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(c.AuthTokenFile, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	heard := newEvents()
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, c, Options{Version: "test", Logger: slog.New(heard)}) }()
+	select {
+	case <-heard.ready:
+	case err := <-done:
+		t.Fatal(err)
+	case <-time.After(time.Minute):
+		t.Fatal("not ready")
+	}
+	client := &http.Client{}
+	for _, tc := range []struct {
+		path, header string
+		want         int
+	}{{"/api/v1/tasks/count", "", 401}, {"/api/v1/tasks/count", "Bearer secret", 200}, {"/readyz", "", 200}} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+heard.http+tc.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", tc.header)
+		answer, err := client.Do(r)
+		if err != nil || answer.StatusCode != tc.want {
+			t.Errorf("%s with %q: %v, %v", tc.path, tc.header, answer, err)
+			continue
+		}
+		_ = answer.Body.Close()
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,162 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sentAway is what a connection over the limit gets.
+const sentAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+// Serve serves the connections of a listener until [Server.Shutdown], and closes
+// it. It gives http.ErrServerClosed then, or why it cannot go on.
+func (s *Server) Serve(l net.Listener) error {
+	limited := &limited{Listener: l, s: s}
+	if s.o.TLS == nil {
+		return s.http.Serve(limited)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &fork{from: limited, ctx: ctx, cancel: cancel, timeout: s.o.HeaderTimeout, plain: make(chan net.Conn), secure: make(chan net.Conn)}
+	failed := make(chan error, 2)
+	var running sync.WaitGroup
+	running.Go(func() { failed <- s.http.Serve(branch{f, f.plain}) })
+	running.Go(func() { failed <- s.http.Serve(tls.NewListener(branch{f, f.secure}, s.o.TLS)) })
+	err := f.run()
+	served := <-failed
+	running.Wait()
+	if errors.Is(served, http.ErrServerClosed) {
+		return served
+	}
+	return errors.Join(err, served)
+}
+
+// limited counts connections and sends away those that are too many.
+type limited struct {
+	net.Listener
+	s *Server
+}
+
+// Accept gives the next connection that there is room for.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		open := &l.s.metrics.open
+		if open.Add(1) <= int64(l.s.o.MaxConnections) {
+			return &counted{Conn: c, open: open}, nil
+		}
+		open.Add(-1)
+		l.s.metrics.refused.Inc()
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte(sentAway)) // fits any socket's buffer
+		_ = c.Close()
+	}
+}
+
+// counted is a connection that counts until it is closed.
+type counted struct {
+	net.Conn
+	open   *atomic.Int64
+	closed atomic.Bool
+}
+
+func (c *counted) Close() error {
+	if !c.closed.Swap(true) {
+		c.open.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// fork tells connections that begin with a TLS handshake from plain ones, by
+// their first byte.
+type fork struct {
+	from          net.Listener
+	ctx           context.Context
+	cancel        context.CancelFunc
+	timeout       time.Duration
+	plain, secure chan net.Conn
+}
+
+// handshake is the first byte of a TLS connection.
+const handshake = 0x16
+
+// run accepts until the listener is closed.
+func (f *fork) run() error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer f.cancel()
+	for {
+		c, err := f.from.Accept()
+		if err != nil {
+			return err
+		}
+		running.Go(func() { f.sort(c) })
+	}
+}
+
+// sort waits for the first byte of a connection.
+func (f *fork) sort(c net.Conn) {
+	stop := context.AfterFunc(f.ctx, func() { _ = c.Close() })
+	var first [1]byte
+	_ = c.SetReadDeadline(time.Now().Add(f.timeout))
+	_, err := c.Read(first[:])
+	_ = c.SetReadDeadline(time.Time{})
+	if !stop() || err != nil {
+		_ = c.Close()
+		return
+	}
+	to := f.plain
+	if first[0] == handshake {
+		to = f.secure
+	}
+	select {
+	case to <- &begun{Conn: c, first: first[:]}:
+	case <-f.ctx.Done():
+		_ = c.Close()
+	}
+}
+
+// begun is a connection whose first bytes were read already.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) > 0 && len(p) > 0 {
+		n := copy(p, b.first)
+		b.first = b.first[n:]
+		return n, nil
+	}
+	return b.Conn.Read(p)
+}
+
+// branch is one side of a fork as a listener.
+type branch struct {
+	f *fork
+	c <-chan net.Conn
+}
+
+func (b branch) Accept() (net.Conn, error) {
+	select {
+	case c := <-b.c:
+		return c, nil
+	case <-b.f.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (b branch) Close() error {
+	b.f.cancel()
+	return b.f.from.Close()
+}
+
+func (b branch) Addr() net.Addr { return b.f.from.Addr() }
