@@ -79,6 +79,7 @@ cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (
 .PHONY: cron-faults
 cron-faults: ## kill, freeze and cut off the node that launches schedules, 20 times each (NORN_TEST_ATTACKS), and say how late launches were
 	NORN_TEST_CLUSTER=1 NORN_TEST_BARS=1 NORN_TEST_ATTACKS=$${NORN_TEST_ATTACKS:-20} go test -count=1 ./cmd/norn -run '^TestClusterCron(Killed|Frozen|Partitioned)$$' -v -timeout 60m
+	NORN_TEST_CLUSTER=1 NORN_TEST_BARS=1 NORN_TEST_SCHEDULES=100000 NORN_TEST_DUE=10000 go test -count=1 ./cmd/norn -run '^TestClusterCronCrowd$$' -v -timeout 20m
 
 FILL ?= 500
 .PHONY: fill
