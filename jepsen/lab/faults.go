@@ -18,7 +18,7 @@ func Faults() []Fault {
 		{Name: "restart", About: "SIGTERM one node, start it again (F13)", run: (*nemesis).restarted},
 		{Name: "rolling", About: "SIGTERM and start each node in turn (F13)", run: (*nemesis).rolling},
 		{Name: "partition", About: "cut one node off and heal, then kill, wipe and rejoin another (F3, F14)", run: (*nemesis).cutAndWiped},
-	}, hunts(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), absent())
+	}, hunts(), masters(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), absent())
 }
 
 func (n *nemesis) killed(k int) error { return n.killedThese(n.some(k)) }

@@ -175,6 +175,22 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			}
 			s.grants(2, 1, token(1, 1), time.Second, shown)
 		}},
+		{"schedules", "a launched task is gone", check.Lost, func(s *tale, wrong bool) {
+			launched := history.Spec{Queue: cronQueue}
+			for n := range 10 {
+				s.enqueues(n, launched)
+				s.grants(2, n, token(1, uint64(n+1)), time.Second, launched)
+				s.completes(2, n, token(1, uint64(n+1)))
+			}
+			s.settled()
+			for n := range 10 {
+				if wrong && n == 7 {
+					s.reads(n, nil, history.Absent)
+				} else {
+					s.reads(n, &launched, history.Completed)
+				}
+			}
+		}},
 	} {
 		for _, wrong := range []bool{false, true} {
 			s := &tale{}

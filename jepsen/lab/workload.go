@@ -41,7 +41,7 @@ func Workloads() []Workload {
 	return []Workload{
 		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers, least: leastPerSecond},
 		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5, W7)", begin: (*crew).workers, claims: true, least: leastPerSecond},
-		hot(), dependencies(), repeats(), collected(), looked(), heavy(),
+		hot(), dependencies(), repeats(), collected(), looked(), heavy(), scheduled(),
 	}
 }
 
@@ -68,6 +68,8 @@ type crew struct {
 	sent  []client.Task         // by clients that do things twice
 	// numbers are guarded by claims only; nil: the workload has none.
 	numbers *vector
+	// crons are schedules that launch tasks; nil: there are none.
+	crons *crons
 }
 
 // hand is one client: it does one thing after the other.

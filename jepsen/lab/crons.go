@@ -1,0 +1,313 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/node/core/cron"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Of workload schedules.
+const (
+	cronQueue = "launched"
+	cronEach  = 8 // schedules of each specification
+	// cronRecovers is how long after a fault launches may still be late: somebody
+	// has to become master, and what came due meanwhile to be launched.
+	cronRecovers = 10 * time.Second
+	// cronDeadline is how late a launch may be begun when nothing is wrong, on a
+	// machine that has other things to do as well.
+	cronDeadline = 5 * time.Second
+	// cronWindow is how late one may be at any time: the policy's.
+	cronWindow = time.Hour
+)
+
+// cronSpecs are due often, for a run is short; the oracle of jepsen/check knows
+// them.
+var cronSpecs = []string{"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *", "* * * * *"}
+
+// scheduled is the workload of schedules (W9).
+func scheduled() Workload {
+	return Workload{
+		Name: "schedules", About: "schedules of a second to a minute launch tasks, while clients edit, pause and resume them through all nodes; in the end each instant has one task, or a reason; some enqueues beside (W9)",
+		begin: (*crew).timekeepers, claims: true, queues: append(slices.Clone(queues), cronQueue), finish: judgeCrons, lacks: unlaunched,
+	}
+}
+
+// masters are the faults that look for the node that launches schedules (F23).
+func masters() []Fault {
+	hunt := func(name, about string, run func(*nemesis, *process) error) Fault {
+		return Fault{Name: name, About: about, run: func(n *nemesis) error { return run(n, n.master()) }}
+	}
+	return []Fault{
+		hunt("kill-master", "kill -9 the node that launches schedules, which leads the register, start it again (F1, F23)", func(n *nemesis, p *process) error { return n.killedThese([]*process{p}) }),
+		hunt("isolate-master", "cut the node that launches schedules off (F3, F23)", (*nemesis).isolated),
+		hunt("pause-master", "SIGSTOP the node that launches schedules, SIGCONT seconds later (F2, F23)", func(n *nemesis, p *process) error { return n.pausedThese([]*process{p}) }),
+	}
+}
+
+// master is the node that launches schedules, as some node says; any one when
+// nobody says.
+func (n *nemesis) master() *process {
+	all := n.members()
+	for _, p := range n.some(len(all)) {
+		to, err := n.dial(3*time.Second, p)
+		if err != nil {
+			continue
+		}
+		s, err := to.Schedules().Status(context.Background())
+		if i := slices.IndexFunc(all, func(o *process) bool { return o.name == s.GetMaster() }); err == nil && i >= 0 {
+			n.does("%s is master, the %d. time that one is", all[i].name, s.GetTerm())
+			return all[i]
+		}
+	}
+	return n.one()
+}
+
+// crons are the schedules of a run, as they were asked for.
+type crons struct {
+	all []check.CronSchedule
+	// paused are when each may have been paused, wall ns; 0: it may be still.
+	paused [][]check.CronSkip
+}
+
+// timekeepers are the clients of workload schedules.
+func (c *crew) timekeepers() error {
+	to, err := c.dial(30*time.Second, c.members()...)
+	if err != nil {
+		return err
+	}
+	book := &crons{}
+	var named []client.NamedSpec
+	asked := time.Now()
+	for i, spec := range cronSpecs {
+		for k := range cronEach {
+			s := check.CronSchedule{Name: fmt.Sprintf("lab/%d-%d", i, k), Spec: spec, Asked: asked.Add(-clockSkew).UnixNano()}
+			book.all = append(book.all, s)
+			named = append(named, client.NamedSpec{Name: s.Name, Spec: cronSpecOf(&s, "made")})
+		}
+	}
+	made, err := to.Schedules().PutMany(context.Background(), named)
+	if err != nil {
+		return fmt.Errorf("schedules cannot be made: %w", err)
+	}
+	for i, res := range made {
+		if res.GetError() != nil {
+			return fmt.Errorf("schedule %s cannot be made: %s", named[i].Name, res.GetError().GetMessage())
+		}
+		book.all[i].Created = time.Now().Add(clockSkew).UnixNano()
+	}
+	book.paused = make([][]check.CronSkip, len(book.all))
+	c.crons = book
+	think := c.cfg.Think
+	for _, p := range c.members() {
+		if err := c.join(p, 3*time.Second, 4*think, (*hand).editSchedule); err != nil {
+			return err
+		}
+		if err := c.join(p, 3*time.Second, think, func(h *hand) { h.enqueue(client.Quorum, false) }); err != nil {
+			return err
+		}
+		if err := c.join(p, 3*time.Second, think, (*hand).read); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cronSpecOf is a schedule of the run. The note differs and decides nothing.
+func cronSpecOf(s *check.CronSchedule, note string) *nornv1.ScheduleSpec {
+	return &nornv1.ScheduleSpec{
+		Cron: s.Spec, History: cron.MaxHistory, Note: note, CatchUpWindowSeconds: cronWindow.Seconds(),
+		Task: &nornv1.TaskSpec{Queue: cronQueue, Payload: []byte(s.Name)},
+	}
+}
+
+// editSchedule changes what does not move instants, or pauses a schedule for a
+// moment: the master and people write the same records. What comes of a call
+// that fails the histories tell.
+func (h *hand) editSchedule() {
+	i := h.rnd.IntN(len(h.crons.all))
+	s, ctx, all := &h.crons.all[i], context.Background(), h.client.Schedules()
+	if h.rnd.IntN(8) > 0 {
+		_, _ = all.Put(ctx, s.Name, cronSpecOf(s, fmt.Sprint(h.rnd.IntN(1000))), client.PutOptions{KeepPaused: true})
+		return
+	}
+	h.mu.Lock()
+	h.crons.paused[i] = append(h.crons.paused[i], check.CronSkip{From: time.Now().UnixNano()})
+	h.mu.Unlock()
+	_, _ = all.Pause(ctx, s.Name, "for a moment")
+	if _, err := all.Resume(ctx, s.Name); err == nil {
+		h.resumed(i)
+	}
+}
+
+// resumed notes that a schedule goes on.
+func (c *crew) resumed(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.crons.paused[i] {
+		if p := &c.crons.paused[i][k]; p.To == 0 {
+			p.To = time.Now().UnixNano()
+		}
+	}
+}
+
+// judgeCrons pauses all schedules of a cluster that is whole again, and holds
+// what there is of them to their instants. The tasks that were launched are
+// written down as acknowledged: they must not get lost from then on.
+func judgeCrons(ctx context.Context, c *crew) error {
+	to, err := c.dial(30*time.Second, c.members()...)
+	if err != nil {
+		return err
+	}
+	book, all := c.crons, to.Schedules()
+	for i := range book.all { // a pause that a client could not end: launches are to go on for a while
+		if _, err := all.Resume(ctx, book.all[i].Name); err != nil {
+			c.found("stuck", "schedule %s cannot be resumed: %v", book.all[i].Name, err)
+			return errStuck
+		}
+		c.resumed(i)
+	}
+	c.say("schedules go on for %v without a fault", 2*cronRecovers)
+	<-time.After(2 * cronRecovers)
+	for i := range book.all {
+		s := &book.all[i]
+		s.Ended = time.Now().Add(-cronDeadline).UnixNano()
+		if _, err := all.Pause(ctx, s.Name, "the end"); err != nil {
+			c.found("stuck", "schedule %s cannot be paused: %v", s.Name, err)
+			return errStuck
+		}
+	}
+	begun, err := c.histories(ctx, to)
+	if err != nil {
+		return err
+	}
+	if err := c.rests(ctx); err != nil { // a list asks one replica of each partition
+		return err
+	}
+	n, err := c.launches(ctx, to, begun)
+	if err != nil {
+		return err
+	}
+	c.judgeLaunches()
+	status, err := all.Status(ctx)
+	c.note("%d schedules have launched %d tasks; the mastership has changed %d times (%v)", len(book.all), n, status.GetTerm(), err)
+	return nil
+}
+
+// histories reads what became of all instants, once nothing is open any more, and
+// gives when each task was begun.
+func (c *crew) histories(ctx context.Context, to *client.Client) (map[string]int64, error) {
+	begun := map[string]int64{}
+	for i := range c.crons.all {
+		s := &c.crons.all[i]
+		var found *nornv1.Schedule
+		for end := time.Now().Add(rest); ; <-time.After(100 * time.Millisecond) {
+			var err error
+			found, err = to.Schedules().Get(ctx, s.Name)
+			open := slices.ContainsFunc(found.GetHistory(), func(l *nornv1.Launch) bool { return l.GetStatus() == nornv1.LaunchStatus_LAUNCH_STATUS_OPEN })
+			if err == nil && !open {
+				break
+			}
+			if time.Now().After(end) {
+				c.found("stuck", "schedule %s has a launch that stays open: %v, %v", s.Name, found, err)
+				return nil, errStuck
+			}
+		}
+		for _, l := range found.GetHistory() {
+			s.Told(l)
+			begun[l.GetTaskId()] = l.GetBegun().AsTime().UnixNano()
+		}
+		if n := len(found.GetHistory()); n == cron.MaxHistory {
+			s.Forgotten = found.GetHistory()[n-1].GetInstant().AsTime().UnixNano()
+		}
+	}
+	return begun, nil
+}
+
+// launches reads all tasks that were launched, and gives their number.
+func (c *crew) launches(ctx context.Context, to *client.Client, begun map[string]int64) (n int, err error) {
+	byName := map[string]*check.CronSchedule{}
+	for i := range c.crons.all {
+		byName[c.crons.all[i].Name] = &c.crons.all[i]
+	}
+	asked := &history.Event{Func: history.Enqueue}
+	for t, err := range to.List(ctx, client.Filter{Queue: cronQueue, PageSize: 1000}) {
+		if err != nil {
+			return 0, err
+		}
+		s := byName[t.GetHeaders()[cron.HeaderSchedule]]
+		at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
+		if s == nil || err != nil {
+			c.found("schedules", "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
+			continue
+		}
+		s.Launches = append(s.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: begun[t.GetId()]})
+		asked.Items = append(asked.Items, history.Item{Task: parse(t.GetId()), Spec: specOf(&client.Task{Queue: cronQueue, Payload: []byte(s.Name)})})
+	}
+	c.rec.invoke(c.rec.process(), asked)
+	answer := history.Event{}
+	for i := range asked.Items {
+		answer.Items = append(answer.Items, history.Item{Task: asked.Items[i].Task})
+	}
+	c.rec.end(asked, nil, answer)
+	return len(asked.Items), nil
+}
+
+// judgeLaunches holds what was launched to the instants of each schedule (I12).
+func (c *crew) judgeLaunches() {
+	for i := range c.crons.all {
+		for _, v := range check.Cron(c.crons.all[i:i+1], check.CronOptions{Healthy: c.calm(i), Deadline: cronDeadline, Limit: cronWindow}) {
+			c.found("schedules", "%s: %s", v.Invariant, v.Text)
+		}
+	}
+}
+
+// calm are the stretches of wall time in which nothing was wrong with a schedule,
+// and nobody had paused it.
+func (c *crew) calm(i int) (out []check.CronSkip) {
+	c.mu.Lock()
+	paused := slices.Clone(c.crons.paused[i])
+	c.mu.Unlock()
+	c.lab.mu.Lock()
+	wrong := paused
+	for _, w := range c.windows {
+		wrong = append(wrong, check.CronSkip{From: c.rec.began.Add(w.From).UnixNano(), To: c.rec.began.Add(max(w.To, w.Whole)).UnixNano()})
+	}
+	c.lab.mu.Unlock()
+	slices.SortFunc(wrong, func(a, b check.CronSkip) int { return cmp.Compare(a.From, b.From) })
+	s := &c.crons.all[i]
+	from := s.Created + int64(cronRecovers)
+	for _, w := range append(wrong, check.CronSkip{From: s.Ended}) {
+		if to := w.From - int64(cronDeadline); to > from {
+			out = append(out, check.CronSkip{From: from, To: to})
+		}
+		from = max(from, w.To+int64(cronRecovers))
+	}
+	return out
+}
+
+// unlaunched says when too little was launched for anything to be shown.
+func unlaunched(r *Result) string {
+	n := 0
+	for _, e := range r.Events {
+		if e.Func != history.Enqueue || e.Phase != history.Invoke {
+			continue
+		}
+		for i := range e.Items {
+			if e.Items[i].Spec.Queue == cronQueue {
+				n++
+			}
+		}
+	}
+	if least := int(10 * r.Config.Duration.Seconds()); n < least {
+		return fmt.Sprintf("%d launches, %d are the least", n, least)
+	}
+	return ""
+}

@@ -1,0 +1,59 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/check"
+)
+
+// TestLaunchesAreJudged: an instant without a task and without a reason is found,
+// also around a fault; one that is skipped for a reason only when nothing was
+// wrong and nobody had paused its schedule; a launch is in time but around a
+// fault.
+func TestLaunchesAreJudged(t *testing.T) {
+	const fault, pause, calm = 60, 120, 180 // seconds
+	second := int64(time.Second)
+	for _, tc := range []struct {
+		what    string
+		missing int64 // s, 0: none
+		told    bool
+		late    int64 // s: of the launch at lateAt
+		lateAt  int64
+		want    string // "" is nothing
+	}{
+		{what: "all is well"},
+		{what: "a fault, and no reason", missing: fault, want: check.CronMissed},
+		{what: "a fault, and a reason", missing: fault, told: true},
+		{what: "a pause, and a reason", missing: pause, told: true},
+		{what: "a reason, and nothing was wrong", missing: calm, told: true, want: check.CronMissed},
+		{what: "late, and nothing was wrong", late: 6, lateAt: calm, want: check.CronLate},
+		{what: "late, and there was a fault", late: 6, lateAt: fault},
+		{what: "over its window", late: 3601, lateAt: fault, want: check.CronLate},
+	} {
+		l := &lab{rec: newRecorder(), windows: []Window{{Fault: "kill", From: (fault - 1) * time.Second, To: (fault + 1) * time.Second, Whole: (fault + 2) * time.Second}}}
+		begin := l.rec.began.Truncate(time.Second).UnixNano()
+		s := check.CronSchedule{Name: "s", Spec: "* * * * * *", Asked: begin, Created: begin + second/2, Ended: begin + 240*second}
+		for n := int64(1); n <= 240; n++ {
+			at := begin + n*second
+			switch {
+			case n == tc.missing && tc.told:
+				s.Skips = append(s.Skips, check.CronSkip{From: at, To: at, Reason: "paused"})
+			case n == tc.missing:
+			case n == tc.lateAt:
+				s.Launches = append(s.Launches, check.CronLaunch{Instant: at, Task: "t", Begun: at + tc.late*second})
+			default:
+				s.Launches = append(s.Launches, check.CronLaunch{Instant: at, Task: "t", Begun: at + 1})
+			}
+		}
+		c := &crew{lab: l, crons: &crons{all: []check.CronSchedule{s}, paused: [][]check.CronSkip{{{From: begin + (pause-1)*second, To: begin + (pause+1)*second}}}}}
+		c.judgeLaunches()
+		switch {
+		case tc.want == "" && len(l.findings) > 0:
+			t.Errorf("%s: %v", tc.what, l.findings)
+		case tc.want != "" && (len(l.findings) != 1 || !strings.Contains(l.findings[0].text, tc.want)):
+			t.Errorf("%s: %v", tc.what, l.findings)
+		}
+	}
+}
