@@ -163,8 +163,10 @@ the schedule's zone.`,
 	f.StringVar(&from, "from", "", "first `time`")
 	f.StringVar(&to, "to", "", "first `time` that no longer counts")
 	f.BoolVar(&dryRun, "dry-run", false, "say how many there are, and launch nothing")
-	_, _ = cmd.MarkFlagRequired("from"), cmd.MarkFlagRequired("to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if from == "" || to == "" {
+			return usage("--from and --to are needed, such as --from 2026-06-01 --to 2026-07-01")
+		}
 		return s.about(cmd.Context(), args[0], func(c *client.Client) error {
 			found, err := c.Schedules().Get(cmd.Context(), args[0])
 			if err != nil {

@@ -120,6 +120,29 @@ func TestScheduleByHand(t *testing.T) {
 	if got := decode[[]occurrenceJSON](t, "schedule", "next", name, "--from", "2026-06-01", "-n", "1"); len(got) != 1 || got[0].Local != "2027-01-01T12:00:00" {
 		t.Errorf("%+v", got)
 	}
+	ok(t, "schedule", "pause", name)
+	if r := norn(t, "schedule", "next", name, "-n", "1"); r.code != 0 || !strings.Contains(r.err, "paused: nothing is launched until `norn schedule resume kept-by-hand`") {
+		t.Errorf("instants of one that is paused: %+v", r)
+	}
+	refused(t, 2, "--from and --to are needed", "schedule", "backfill", name, "--from", "2024-01-01")
+	refused(t, 2, "invalid schedule: catch-up window 5s is not from 10s", "schedule", "set", name, "--catch-up-window", "5s")
+	refused(t, 2, "the file is missing", "schedule", "apply")
+	ok(t, "schedule", "delete", name)
+}
+
+// TestScheduleSaysWhatItPicks: ? is a value here, and not * as elsewhere; who
+// wrote it for another program is told.
+func TestScheduleSaysWhatItPicks(t *testing.T) {
+	name, days := "kept-picks", "one day is picked; if ? was to mean any day"
+	for spec, warned := range map[string]bool{"0 0 12 ? * MON": true, "0 12 15 * ?": true, "? ? * * *": false, "0 0 12 * * ?": true, "0 12 ?(1-7) * *": false} {
+		r := norn(t, "schedule", "set", name, "--cron", spec, "-q", "kept-picks")
+		if r.code != 0 || !strings.Contains(r.err, "norn: ? is here: ") || strings.Contains(r.err, days) != warned {
+			t.Errorf("%s: %+v", spec, r)
+		}
+	}
+	if r := norn(t, "schedule", "set", name, "--cron", "0 12 * * *"); r.code != 0 || r.err != "" {
+		t.Errorf("without one: %+v", r)
+	}
 	ok(t, "schedule", "delete", name)
 }
 

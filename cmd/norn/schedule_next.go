@@ -57,6 +57,12 @@ follow elapsed time. -o json prints [{at, local, offset, note}].`,
 					}
 					kept, _ := upcomingOf(found)
 					kept.from, kept.n, kept.spec = ask.from, ask.n, found.GetSpec()
+					switch {
+					case found.GetSpec().GetPaused():
+						s.note("schedule %s is paused: nothing is launched until `norn schedule resume %s`", args[0], args[0])
+					case found.GetEnded():
+						s.note("schedule %s has ended: nothing of this is launched", args[0])
+					}
 					return s.printNext(kept)
 				})
 			case len(args) > 0:

@@ -116,7 +116,24 @@ func (s scheduleCommands) put(ctx context.Context, c *client.Client, name string
 	if o.DryRun {
 		return s.results([]terms.FileSchedule{{Name: name, Spec: spec}}, []*nornv1.ScheduleResult{res}, true)
 	}
+	s.picked(res.GetSchedule())
 	return s.writer().Object(jsonform.Of(res.GetSchedule()), func(w io.Writer) { scheduleSheet(w, res.GetSchedule()) })
+}
+
+// picked says what ? has become in a schedule, and warns who may have written it
+// for another program: there ? for a day is any day, here it is one of them.
+func (s scheduleCommands) picked(made *nornv1.Schedule) {
+	ask, uuid := upcomingOf(made)
+	spec, _, err := timetableOf(ask, uuid)
+	if err != nil || !spec.Picks() {
+		return
+	}
+	s.note("? is here: %s", spec.Resolve(uuid))
+	fields := strings.Fields(ask.cron)
+	dom, dow := fields[max(0, len(fields)-3)], fields[len(fields)-1]
+	if dom == "?" || dow == "?" {
+		s.note("one day is picked; if ? was to mean any day, as in Quartz, write *")
+	}
 }
 
 // checkSpec finds what is wrong with a specification before it is sent, to point
@@ -157,8 +174,10 @@ Other keys are the flags of ` + "`norn schedule set`.",
 	f := cmd.Flags()
 	f.StringSliceVarP(&files, "file", "f", nil, "the `file`s (-: standard input)")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would change, and change nothing")
-	_ = cmd.MarkFlagRequired("file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(files) == 0 {
+			return usage("-f: the file is missing, such as -f schedules.yaml")
+		}
 		all, err := s.read(files)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
@@ -12,6 +13,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/policy"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -258,7 +260,7 @@ func (c scheduling) scheduleError(name string, err error) *proto.Error {
 	case errors.Is(err, cron.ErrInvalid):
 		kind = nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
 	}
-	return proto.Refused(kind, "schedule %s: %v", name, err)
+	return proto.Refused(kind, "schedule %s: %s", name, strings.Replace(err.Error(), policy.ErrInvalid.Error()+": ", "", 1)) // it says so already
 }
 
 // byHand enqueues what a trigger or a backfill asks for, and records it. The
