@@ -33,10 +33,12 @@ type Config struct {
 	// ScanFacts and ScanBytes bound the facts read in one call. Default 4,096
 	// facts, 4 MiB.
 	ScanFacts, ScanBytes int
-	// Timeout is when an unanswered message is sent again. It should be some
+	// Timeout is when an unanswered message is sent again at the latest: it is
+	// sooner where answers were sooner, and doubles up to this. It should be some
 	// times what a page takes at the rate of the Bucket. Default 5 s.
 	Timeout time.Duration
-	// Retries is how often that is done before the round is given up. Default 4.
+	// Retries is for how many time-outs more than one an answer is waited for
+	// before the round is given up. Default 4.
 	Retries int
 	// MinBackoff and MaxBackoff bound the wait after a round, and for a node,
 	// that differs without anything having come of it: it doubles each time.

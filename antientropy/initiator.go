@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -28,6 +29,16 @@ const (
 	tagsMost  = 4 << 10 // per request
 )
 
+const (
+	// tripsLost is after how many round trips a message counts as lost: a page
+	// takes longer than a question.
+	tripsLost = 8
+	// soonest is the least that is waited for an answer: a sync may come between.
+	soonest = 250 * time.Millisecond
+	// unknown is what is waited for before there was any answer.
+	unknown = time.Second
+)
+
 // Initiator compares one partition with one peer's, a round at a time. Make one
 // with [NewInitiator] and keep it: it remembers what to leave alone.
 type Initiator struct {
@@ -41,8 +52,10 @@ type Initiator struct {
 	active       bool
 	out          *Message // sent and not answered
 	size         int      // of out, bytes
-	sentAt       int64    // mono ns
+	first        int64    // mono ns at which it was sent first
+	again        int64    // mono ns at which it is sent again
 	tries        int
+	trip         time.Duration // the slowest answer lately; 0: not known
 
 	walk   walk
 	result Result
@@ -82,6 +95,7 @@ func (i *Initiator) Step(now clock.Time, m *Message) Ready {
 	i.result.Received += uint64(size)
 	i.cfg.Bucket.Take(now, size)
 	sent := i.out
+	i.timed(now)
 	switch {
 	case m.Kind == KindRefusal:
 		why := fmt.Errorf("%w: reason %d", ErrRefused, m.Reason)
@@ -117,12 +131,12 @@ func (i *Initiator) Advance(now clock.Time) Ready {
 		return ready
 	}
 	if i.out != nil {
-		if now.SinceMono(i.sentAt) < i.cfg.Timeout {
-			ready.Wake = clock.Time{Mono: i.sentAt}.Add(i.cfg.Timeout).Mono
-			return ready
-		}
-		if i.tries > i.cfg.Retries {
+		switch {
+		case now.Mono >= i.last():
 			return i.end(now, ErrTimeout)
+		case now.Mono < i.again:
+			ready.Wake = i.again
+			return ready
 		}
 		return i.sendAgain(now)
 	}
@@ -146,16 +160,43 @@ func (i *Initiator) Advance(now clock.Time) Ready {
 func (i *Initiator) send(now clock.Time, m *Message) Ready {
 	i.seq++
 	m.Session, m.Seq = i.session, i.seq
-	i.out, i.size, i.tries = m, m.Size(), 0
+	i.out, i.size, i.tries, i.first = m, m.Size(), 0, now.Mono
 	return i.sendAgain(now)
+}
+
+// patience is when a message is sent again that was sent so often: soon, where
+// answers come soon, and later each time, because whoever is slow is not helped
+// by having it twice.
+func (i *Initiator) patience() time.Duration {
+	wait := max(tripsLost*i.trip, soonest)
+	if i.trip == 0 {
+		wait = unknown
+	}
+	for n := 1; n < i.tries && wait < i.cfg.Timeout; n++ {
+		wait *= 2
+	}
+	return min(wait, i.cfg.Timeout)
+}
+
+// last is when nothing more is waited for, mono ns.
+func (i *Initiator) last() int64 {
+	return clock.Time{Mono: i.first}.Add(i.cfg.Timeout * time.Duration(i.cfg.Retries+1)).Mono
+}
+
+// timed notes how long an answer took. One to a message that was sent twice says
+// nothing: it may be to either.
+func (i *Initiator) timed(now clock.Time) {
+	if took := time.Duration(now.SinceMono(i.first)); i.tries == 1 {
+		i.trip = max(took, i.trip-i.trip/8, 1)
+	}
 }
 
 func (i *Initiator) sendAgain(now clock.Time) Ready {
 	i.tries++
-	i.sentAt = now.Mono
+	i.again = min(now.Add(i.patience()).Mono, i.last())
 	i.result.Sent += uint64(i.size)
 	i.cfg.Bucket.Take(now, i.size)
-	return Ready{Send: i.out, Wake: now.Add(i.cfg.Timeout).Mono}
+	return Ready{Send: i.out, Wake: i.again}
 }
 
 // end ends the round.

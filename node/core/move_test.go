@@ -18,8 +18,10 @@ import (
 )
 
 // newGrowing is a cluster of one that others may join.
-func newGrowing(t testing.TB) *trio {
-	r := &trio{repair: 5 * time.Second, bare: true, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
+func newGrowing(t testing.TB) *trio { return newGrowingTrio(t, 5*time.Second) }
+
+func newGrowingTrio(t testing.TB, interval time.Duration) *trio {
+	r := &trio{repair: interval, bare: true, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	cells := memstore.New()
 	first := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
@@ -209,6 +211,37 @@ func TestAClusterGrowsAndShrinks(t *testing.T) {
 	check(3)
 	add(0)
 	check(3)
+}
+
+// TestCohortsChangeWithoutAntiEntropy: what hands partitions over is the copy and
+// the election, not the repair that comes round now and then.
+func TestCohortsChangeWithoutAntiEntropy(t *testing.T) {
+	r := newGrowingTrio(t, 0)
+	for range 60 { // in all partitions
+		r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	}
+	r.settle()
+	for n := 2; n <= 4; n++ {
+		r.join()
+		r.run(min(n, 3))
+		r.audit()
+	}
+	r.set(r.peers[0].self, register.Leaving) // who had everything, alone
+	r.run(3)
+	r.audit()
+	for i := 1; i < 4; i++ {
+		if n := ask[*nornv1.CountReply](r, i, &nornv1.CountRequest{}).Total.Total; n != 60 {
+			t.Errorf("node %d counts %d tasks of 60", i+1, n)
+		}
+		if n := r.peers[i].core.repairs.at; n != clock.Never {
+			t.Errorf("node %d repairs", i+1)
+		}
+	}
+	for p := range partitions {
+		if !vnode.Empty(r.peers[0].store, ring.Partition(p)) {
+			t.Errorf("the node that left still has something of partition %d", p)
+		}
+	}
 }
 
 // TestATreeThatIsWrongIsPutRight: a node of the tree that is not what the facts
