@@ -291,3 +291,38 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 	}
 }
+
+// TestOneTaskIsAskedForOnce: however many wait on a node, no more requests go to
+// another one than there are tasks.
+func TestOneTaskIsAskedForOnce(t *testing.T) {
+	r := newTrio(t).spread()
+	for range 8 {
+		r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 30, LeaseSeconds: 300})
+	}
+	r.settle()
+	asked, granted := 0, 0
+	for range 60 {
+		r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+		for range 10 {
+			r.pass(time.Millisecond)
+			for len(r.post) > 0 {
+				if f, ok := r.post[0].message.(*Forward); ok && r.post[0].from == 0 {
+					if _, ok := f.Body.(*nornv1.ClaimRequest); ok {
+						asked++
+					}
+				}
+				r.deliver(0)
+			}
+		}
+		for from, reply := range r.peers[0].replies { // Any order: each is answered the same way.
+			if m, ok := reply.Message.(*nornv1.ClaimReply); ok && len(m.Grants) > 0 {
+				granted++
+				delete(r.peers[0].replies, from)
+				r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 30, LeaseSeconds: 300})
+			}
+		}
+	}
+	if granted != 60 || asked > 45 { // a third of the tasks are its own
+		t.Fatalf("%d of 60 tasks were handed out, with %d requests to other nodes", granted, asked)
+	}
+}

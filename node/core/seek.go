@@ -11,6 +11,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -29,6 +30,7 @@ type Head struct {
 	// the queue there, who are to hear of the others' tasks.
 	Full, Wanted bool
 	Marks        Marks
+	Few          int // ready tasks, up to maxFew; 0: more, or it is not said
 }
 
 func (*Heads) peerMessage() {}
@@ -41,6 +43,9 @@ const (
 	// seekAgain is after what time a node is asked again although it said that it
 	// has nothing: its news may have been lost.
 	seekAgain = time.Second
+	// maxFew is up to what number the ready tasks of a queue are counted for
+	// others: for more requests than there are tasks an answer is only work.
+	maxFew = 8
 )
 
 // seeks finds work that other nodes hand out, for the claim requests that came
@@ -67,7 +72,13 @@ type remote struct {
 	marks  Marks
 	open   int // requests on their way
 	credit int
+	few    int    // see [Head]
 	fills  uint64 // how often it was told that there is something
+}
+
+// full tells whether as many requests as make sense are on their way.
+func (h *remote) full() bool {
+	return h.open >= h.credit || h.known && h.ready && h.few > 0 && h.open >= h.few
 }
 
 func newSeeks(c *Core) *seeks {
@@ -120,7 +131,7 @@ func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, 
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.desk.paused[name], w.parks && h.open >= h.credit:
+			case s.c.desk.paused[name], w.parks && h.full():
 			case h.known && h.ready:
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
@@ -260,7 +271,7 @@ func (s *seeks) withdraw(key AskKey) (Origin, bool) {
 func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 	for _, n := range m.Heads {
 		h := s.of(from, n.Queue)
-		h.known, h.ready, h.rank = true, n.Ready, n.Rank
+		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
 		}
@@ -278,7 +289,7 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 func (s *seeks) send(now clock.Time, to register.Member, name string) {
 	q := s.c.desk.queues[name]
 	h := s.of(to, name)
-	for q != nil && h.open < h.credit && !s.c.desk.paused[name] {
+	for q != nil && !h.full() && !s.c.desk.paused[name] {
 		w := q.first()
 		if w == nil || w.routed {
 			return
@@ -348,10 +359,33 @@ func (s *seeks) head(name string) Head {
 	h := Head{Queue: name}
 	if q := s.c.desk.queues[name]; q != nil && !s.c.desk.paused[name] {
 		if _, rank, ok := q.heads.Best(); ok {
-			h.Ready, h.Rank = true, *rank
+			h.Ready, h.Rank, h.Few = true, *rank, s.few(q)
 		}
 	}
 	return h
+}
+
+// few counts the ready tasks of a queue, if they are.
+func (s *seeks) few(q *queue) (n int) {
+	if q.heads.Len() > maxFew {
+		return 0
+	}
+	more := false
+	q.heads.Walk(func(member, place int) *claim.Rank {
+		window, beyond := vnode.Window(s.c.vnodes[member], q.name)
+		if place >= len(window) {
+			more = more || beyond
+			return nil
+		}
+		return &window[place].Rank
+	}, func(*claim.Rank) bool {
+		n++
+		return n <= maxFew
+	})
+	if n > maxFew || more {
+		return 0
+	}
+	return n
 }
 
 // filled hears that a queue may have something.

@@ -55,6 +55,7 @@ func drawHead(t *rapid.T) core.Head {
 			copy(h.Marks.Ranks[i][:], rapid.SliceOfN(rapid.Byte(), 0, rankSize).Draw(t, "mark"))
 		}
 		h.Marks.Seen = rapid.IntRange(0, 1<<31-1).Draw(t, "seen")
+		h.Few = rapid.IntRange(0, 1<<31-1).Draw(t, "few")
 		h.Full, h.Wanted = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "wanted")
 	}
 	return h

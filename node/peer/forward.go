@@ -378,6 +378,9 @@ func headSize(h *core.Head) int {
 	if h.Marks.Seen > 0 {
 		n += 1 + protowire.SizeVarint(uint64(h.Marks.Seen))
 	}
+	if h.Few > 0 {
+		n += 1 + protowire.SizeVarint(uint64(h.Few))
+	}
 	return n + 2*(bit(h.Full)+bit(h.Wanted))
 }
 
@@ -409,6 +412,9 @@ func (p *headsPacket) AppendTo(dst []byte) ([]byte, error) {
 		}
 		if h.Marks.Seen > 0 {
 			dst = appendVarint(dst, 6, uint64(h.Marks.Seen))
+		}
+		if h.Few > 0 {
+			dst = appendVarint(dst, 7, uint64(h.Few))
 		}
 	}
 	return dst, nil
@@ -442,6 +448,8 @@ func decodeHeads(b []byte) (*core.Heads, error) {
 				h.Wanted = f.value != 0
 			case 6:
 				h.Marks.Seen = int(min(f.value, math.MaxInt32))
+			case 7:
+				h.Few = int(min(f.value, math.MaxInt32))
 			}
 			return nil
 		})

@@ -2064,7 +2064,9 @@ type PeerHead struct {
 	Wanted bool `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// How many tasks were counted, where more are ready; 0: as many as there are
 	// places, or all.
-	Seen          uint32 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
+	Seen uint32 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
+	// How many tasks are ready, if they are few; 0: more than that.
+	Few           uint32 `protobuf:"varint,7,opt,name=few,proto3" json:"few,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2137,6 +2139,13 @@ func (x *PeerHead) GetWanted() bool {
 func (x *PeerHead) GetSeen() uint32 {
 	if x != nil {
 		return x.Seen
+	}
+	return 0
+}
+
+func (x *PeerHead) GetFew() uint32 {
+	if x != nil {
+		return x.Few
 	}
 	return 0
 }
@@ -3814,14 +3823,15 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
 	"\x05facts\x18\x03 \x01(\fR\x05facts\"4\n" +
 	"\tPeerHeads\x12'\n" +
-	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x8a\x01\n" +
+	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x9c\x01\n" +
 	"\bPeerHead\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\fR\x04rank\x12\x14\n" +
 	"\x05marks\x18\x03 \x01(\fR\x05marks\x12\x12\n" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
 	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
-	"\x04seen\x18\x06 \x01(\rR\x04seen\"!\n" +
+	"\x04seen\x18\x06 \x01(\rR\x04seen\x12\x10\n" +
+	"\x03few\x18\a \x01(\rR\x03few\"!\n" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\"*\n" +
 	"\fPeerOutcomes\x12\x1a\n" +
