@@ -167,7 +167,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		func(c *Config) { c.Prefetch = -1 },
 		func(c *Config) { c.Clients = -1 },
 		func(c *Config) { c.Payload = 7 },
-		func(c *Config) { c.Producers = 0 },
+		func(c *Config) { c.Producers = -1 },
 		func(c *Config) { c.Workers = -1 },
 		func(c *Config) { c.Duration = 0 },
 		func(c *Config) { c.Settle = -1 },

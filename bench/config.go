@@ -13,40 +13,63 @@ type Config struct {
 	Tasks     int           // tasks to measure; 0: the scenario's default
 	Clients   int           // clients of producers, and as many of workers, each at another node; 0: one
 	Payload   int           // bytes per task, at least 8: they carry its number
-	Producers int           // goroutines that enqueue
+	Producers int           // goroutines that enqueue; 0: the scenario's default
 	Workers   int           // goroutines that claim and complete; 0: the scenario's default
 	Batch     int           // tasks per request
 	Prefetch  int           // tasks per claim request; 0: as many as Batch
 	Alternate bool          // a worker waits for its completion before it claims again
-	Rate      int           // tasks per second (latency)
+	Rate      int           // tasks per second (latency, failover); 0: the scenario's default
 	Duration  time.Duration // length (latency)
 	Queue     string        // queue to use, by nobody else; "": a new one per run
 	Settle    time.Duration // pause between filling and claiming, so that the store has merged what filling left (claim, backlog)
+	Kills     int           // how often a node is killed (failover)
+	Freezes   int           // how often one is stopped (failover)
+	Nodes     Nodes         // to be broken (failover); nil otherwise
 	Limits    string        // also measure the machine, with a file in this directory; "": no
 }
 
 // Scenarios names what can be run, and what it measures.
 func Scenarios() map[string]string {
 	return map[string]string{
-		"enqueue": "tasks enqueued per second",
-		"claim":   "tasks claimed and completed per second, from a queue filled before",
-		"cycle":   "tasks enqueued, claimed and completed per second, all at once",
-		"latency": "time from enqueue to claim at a fixed rate",
-		"backlog": "claim rate with many tasks waiting, as a ratio of the rate with 10,000",
+		"enqueue":  "tasks enqueued per second",
+		"claim":    "tasks claimed and completed per second, from a queue filled before",
+		"cycle":    "tasks enqueued, claimed and completed per second, all at once",
+		"latency":  "time from enqueue to claim at a fixed rate",
+		"failover": "how long enqueues and claims stop when a node is killed, and when one is frozen",
+		"backlog":  "claim rate with many tasks waiting, as a ratio of the rate with 10,000",
 	}
 }
 
 // Default gives the defaults of interface.md.
 func Default() Config {
-	return Config{Scenario: "cycle", Payload: 100, Producers: 64, Batch: 1, Rate: 2000, Duration: 10 * time.Second}
+	return Config{Scenario: "cycle", Payload: 100, Batch: 1, Duration: 10 * time.Second, Kills: 20, Freezes: 5}
 }
 
 // Workers is how many workers a scenario has unless told otherwise.
 func Workers(scenario string) int {
-	if scenario == "latency" {
+	switch scenario {
+	case "latency":
 		return 8
+	case "failover":
+		return 12
 	}
 	return 16
+}
+
+// Producers is how many producers a scenario has unless told otherwise.
+func Producers(scenario string) int {
+	if scenario == "failover" {
+		return 12
+	}
+	return 64
+}
+
+// Rate is how many tasks a second a scenario enqueues unless told otherwise.
+func Rate(scenario string) int {
+	if scenario == "failover" {
+		return failoverRate
+	}
+	return 2000
 }
 
 // ErrConfig is returned when a run cannot be done as asked.
@@ -55,9 +78,6 @@ var ErrConfig = errors.New("bench: wrong settings")
 // complete checks a configuration and fills in defaults.
 func (c *Config) complete() error {
 	if _, ok := Scenarios()[c.Scenario]; !ok {
-		if c.Scenario == "failover" {
-			return fmt.Errorf("%w: the failover scenario needs a cluster of several nodes, which is not built yet", ErrConfig)
-		}
 		return fmt.Errorf("%w: no scenario %q", ErrConfig, c.Scenario)
 	}
 	if c.Tasks == 0 {
@@ -65,6 +85,18 @@ func (c *Config) complete() error {
 		if c.Scenario == "backlog" {
 			c.Tasks = 1_000_000
 		}
+	}
+	if c.Scenario == "failover" {
+		if c.Nodes == nil {
+			return fmt.Errorf("%w: the failover scenario needs nodes to break", ErrConfig)
+		}
+		c.Tasks = failoverTasks
+	}
+	if c.Producers == 0 {
+		c.Producers = Producers(c.Scenario)
+	}
+	if c.Rate == 0 {
+		c.Rate = Rate(c.Scenario)
 	}
 	if c.Workers == 0 {
 		c.Workers = Workers(c.Scenario)
@@ -81,6 +113,7 @@ func (c *Config) complete() error {
 	}{
 		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 1, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
+		{"kills", c.Kills, 0, 10_000}, {"freezes", c.Freezes, 0, 10_000},
 	} {
 		if s.n < s.least || s.n > s.most {
 			return fmt.Errorf("%w: %s must be at least %d and at most %d", ErrConfig, s.name, s.least, s.most)

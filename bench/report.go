@@ -19,16 +19,17 @@ type Report struct {
 	Scenario       string
 	Config         Config // as it was run, with all defaults filled in
 	Figures        []Figure
-	Tasks          int    // enqueued, or claimed and completed, while measuring
-	Errors         int    // any makes the run invalid
-	FirstError     string // "" without any
-	Duplicates     int    // tasks claimed more than once
-	Lost           int    // tasks acknowledged that are neither claimed nor there
-	Server         string // version of the server
-	GoVersion      string // of the load generator
-	Platform       string // of the load generator: system/architecture
-	Cores          int    // of the load generator's machine
-	FsyncBeforeAck bool   // whether an acknowledgement means "on disk"
+	Rounds         []Round // of a failover run, in order
+	Tasks          int     // enqueued, or claimed and completed, while measuring
+	Errors         int     // any makes the run invalid
+	FirstError     string  // "" without any
+	Duplicates     int     // tasks claimed more than once
+	Lost           int     // tasks acknowledged that are neither claimed nor there
+	Server         string  // version of the server
+	GoVersion      string  // of the load generator
+	Platform       string  // of the load generator: system/architecture
+	Cores          int     // of the load generator's machine
+	FsyncBeforeAck bool    // whether an acknowledgement means "on disk"
 }
 
 // ErrInvalid is returned by [Report.Valid] when the figures count for nothing.

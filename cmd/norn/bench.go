@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,64 +40,100 @@ twice, or a call failed. The tasks stay, in a queue of their own.
 Latency is measured against a schedule that is fixed ahead: a task's time runs
 from when it was to be sent. sent_late_* says how much of that is this program's.
 
+The failover scenario starts a cluster of its own on this machine, and kills one
+node after the other (-9), or freezes it, under enqueues and claims. For each time
+it tells how long nobody's enqueue was acknowledged, how long the producer waited
+that waited longest, how long nobody was given a task, and how long the task waited
+for its claim that waited longest. Tasks whose grant died with the node are held
+until its lease is over, and counted apart. It cuts no network: see make lab.
+
 --limits measures the machine in the same run: fdatasync of 4 KiB on a file in
 DIRECTORY (take the disk of the server's data) and 64 bytes there and back over
 loopback; figures are then also given as multiples of these.`,
 		Example: "  norn bench --scenario enqueue --batch 100\n  norn bench --scenario latency --rate 2000 --duration 30s -o json | jq .figures\n  norn bench --scenario claim --limits=/var/lib/norn",
 	}
+	over := failoverOptions{}
+	benchFlags(cmd, &cfg, &over, scenarios)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return benchCommand{a}.run(cmd, cfg, over) }
+	return cmd
+}
+
+// benchFlags are the flags of the command.
+func benchFlags(cmd *cobra.Command, cfg *bench.Config, over *failoverOptions, scenarios []string) {
 	f := cmd.Flags()
 	f.StringVar(&cfg.Scenario, "scenario", cfg.Scenario, strings.Join(scenarios, ", "))
 	f.IntVar(&cfg.Tasks, "tasks", cfg.Tasks, "tasks to measure (default: the scenario's)")
 	f.IntVar(&cfg.Clients, "clients", 0, "clients of producers, and as many of workers, in turns at the addresses (default: one for each address)")
 	f.IntVar(&cfg.Payload, "payload", cfg.Payload, "bytes of each payload")
-	f.IntVar(&cfg.Producers, "producers", cfg.Producers, "enqueue from so many at once")
-	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d)", bench.Workers(""), bench.Workers("latency")))
+	f.IntVar(&cfg.Producers, "producers", 0, fmt.Sprintf("enqueue from so many at once (default %d, failover: %d)", bench.Producers(""), bench.Producers("failover")))
+	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d, failover: %d)", bench.Workers(""), bench.Workers("latency"), bench.Workers("failover")))
 	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request")
 	f.IntVar(&cfg.Prefetch, "prefetch", 0, "tasks per claim request; completions go by --batch (default: --batch)")
 	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker waits for its completion before it claims again (otherwise it asks for the next tasks meanwhile, as the worker SDK does)")
-	f.IntVar(&cfg.Rate, "rate", cfg.Rate, "tasks per second (latency)")
+	f.IntVar(&cfg.Rate, "rate", 0, fmt.Sprintf("tasks per second (latency: default %d, failover: %d)", bench.Rate("latency"), bench.Rate("failover")))
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency)")
 	f.DurationVar(&cfg.Settle, "settle", 0, "pause between filling the queue and claiming, so that the store has merged what filling left (claim, backlog)")
 	f.StringVarP(&cfg.Queue, "queue", "q", "", "use this `queue` (default: a new one)")
+	f.IntVar(&cfg.Kills, "kills", cfg.Kills, "how often a node is killed (failover)")
+	f.IntVar(&cfg.Freezes, "freezes", cfg.Freezes, "how often a node is frozen (failover)")
+	f.IntVar(&over.dev.nodes, "nodes", 3, "how many `nodes` are started (failover)")
+	f.IntVar(&over.partitions, "partitions", 64, "partitions of their cluster (failover)")
+	f.IntVar(&over.dev.basePort, "base-port", 27711, "first `port` of the first of them (failover)")
+	f.StringVar(&over.dev.data, "data", "", "keep their data below this `DIR` (failover)")
 	f.StringVar(&cfg.Limits, "limits", "", "measure the machine too, its disk in this `directory`")
 	f.Lookup("limits").NoOptDefVal = "."
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range []string{"tasks", "clients", "workers", "prefetch"} { // where 0 is the default
-			if n, _ := f.GetInt(name); f.Changed(name) && n < 1 {
-				return usage("%s must be at least 1", name)
-			}
+}
+
+// benchCommand is `norn bench`.
+type benchCommand struct{ *app }
+
+// run measures what it was asked to.
+func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOptions) error {
+	f := cmd.Flags()
+	for _, name := range []string{"tasks", "clients", "producers", "workers", "prefetch", "rate"} { // where 0 is the default
+		if n, _ := f.GetInt(name); f.Changed(name) && n < 1 {
+			return usage("%s must be at least 1", name)
 		}
-		if !f.Changed("clients") {
-			cfg.Clients = len(oneByOne(a.addrs))
-		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(benchGC)
-		}
-		p := a.progress("bench")
-		var mu sync.Mutex // guards p
-		report, err := bench.Run(cmd.Context(), inTurns(a), cfg, func(stage string, done, total int) {
-			mu.Lock()
-			defer mu.Unlock()
-			p.Stage(stage, done, total)
-		})
-		p.Clear()
-		switch {
-		case errors.Is(err, bench.ErrConfig):
-			return usageError{err}
-		case err != nil:
-			return err
-		}
-		return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
 	}
-	return cmd
+	if !f.Changed("clients") {
+		cfg.Clients = len(oneByOne(a.addrs))
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(benchGC)
+	}
+	p := a.progress("bench")
+	var mu sync.Mutex // guards p
+	progress := func(stage string, done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		p.Stage(stage, done, total)
+	}
+	var report *bench.Report
+	var err error
+	if cfg.Scenario == "failover" {
+		report, err = a.failover(cmd.Context(), over, cfg, progress)
+	} else {
+		report, err = bench.Run(cmd.Context(), inTurns(a.app), cfg, progress)
+	}
+	p.Clear()
+	switch {
+	case errors.Is(err, bench.ErrConfig):
+		return usageError{err}
+	case err != nil:
+		return err
+	}
+	return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
 }
 
 // inTurns dials so that each client turns to another node first.
 func inTurns(a *app) bench.Dial {
-	nodes := oneByOne(a.addrs)
+	return turning(oneByOne(a.addrs), a.dialNodes)
+}
+
+func turning(nodes []string, dial func(context.Context, []string) (*client.Client, error)) bench.Dial {
 	return func(ctx context.Context, n int) (*client.Client, error) {
 		n %= len(nodes)
-		return a.dialNodes(ctx, append(slices.Clone(nodes[n:]), nodes[:n]...))
+		return dial(ctx, append(slices.Clone(nodes[n:]), nodes[:n]...))
 	}
 }
 
@@ -116,7 +153,15 @@ func benchForm(r *bench.Report) jsonform.Value {
 		With("workers", number(c.Workers)).With("clients", number(c.Clients)).With("batch", number(c.Batch)).With("prefetch", number(c.Prefetch)).With("rate", number(c.Rate)).
 		With("alternate", jsonform.Bool(c.Alternate)).
 		With("duration_seconds", jsonform.Seconds(c.Duration)).With("queue", jsonform.String(c.Queue))
+	rounds := make([]jsonform.Value, len(r.Rounds))
+	for i, round := range r.Rounds {
+		rounds[i] = jsonform.Object().With("fault", jsonform.String(round.Fault)).With("node", jsonform.String(round.Node)).
+			With("enqueue_stops_seconds", jsonform.Seconds(round.Enqueue)).With("producer_waits_seconds", jsonform.Seconds(round.Producer)).
+			With("claim_stops_seconds", jsonform.Seconds(round.Claim)).With("task_waits_seconds", jsonform.Seconds(round.Task)).
+			With("tasks_held", number(round.Held))
+	}
 	return jsonform.Object().
+		With("rounds", jsonform.List(rounds...)).
 		With("scenario", jsonform.String(r.Scenario)).With("valid", jsonform.Bool(r.Valid() == nil)).
 		With("figures", figures).With("units", units).With("tasks", number(r.Tasks)).
 		With("errors", number(r.Errors)).With("first_error", jsonform.String(r.FirstError)).
@@ -147,5 +192,15 @@ func benchTable(w io.Writer, r *bench.Report) {
 		g.Row(f.Name, value, f.Unit)
 	}
 	g.Write(w)
+	if len(r.Rounds) > 0 {
+		fmt.Fprintln(w)
+		g := render.NewGrid(false, "fault", "node", "enqueues stop", "a producer waits", "claims stop", "a task waits", "tasks held")
+		for _, round := range r.Rounds {
+			g.Row(round.Fault, round.Node, inMs(round.Enqueue), inMs(round.Producer), inMs(round.Claim), inMs(round.Task), strconv.Itoa(round.Held))
+		}
+		g.Write(w)
+	}
 	fmt.Fprintf(w, "\nerrors %d, claimed twice %d, lost %d\n", r.Errors, r.Duplicates, r.Lost)
 }
+
+func inMs(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -44,10 +45,31 @@ func TestBench(t *testing.T) {
 	if rows != len(all.Figures) || all.Figures["limit_fdatasync_p50"] <= 0 {
 		t.Errorf("%d rows, %d figures:\n%s", rows, len(all.Figures), table)
 	}
-	refused(t, 2, "several nodes", "bench", "--scenario", "failover")
 	refused(t, 2, "workers must be at least 1", "bench", "--workers", "0")
 	refused(t, 2, "payload must be at least 8", "bench", "--payload", "7")
 	refused(t, 2, "no scenario", "bench", "--scenario", "magic")
 	refused(t, 2, "producers must be at least 1", "bench", "--producers", "0")
 	refused(t, 4, "--addr", "bench", "--addr", "127.0.0.1:1", "--timeout", "200ms")
+}
+
+// TestClusterBenchFailover kills and freezes real nodes under load. What it says of
+// times is said on purpose of a busy machine: they are bounded, not measured.
+func TestClusterBenchFailover(t *testing.T) {
+	thorough(t)
+	type report struct {
+		Valid   bool
+		Figures map[string]float64
+		Rounds  []struct{ Fault, Node string }
+	}
+	r := decode[report](t, "bench", "--scenario", "failover", "--kills", "3", "--freezes", "1", "--partitions", "16", "--base-port", fmt.Sprint(basePort(t, 3)))
+	if !r.Valid || len(r.Rounds) != 4 || r.Rounds[0].Fault != "kill" || r.Rounds[3].Fault != "freeze" || r.Rounds[0].Node == r.Rounds[1].Node {
+		t.Fatalf("got %+v", r)
+	}
+	for figure, most := range map[string]float64{
+		"kill_producer_waits_p50": 1000, "kill_task_waits_p50": 1000, "kill_task_waits_max": 2900, "freeze_producer_waits_max": 5900, "freeze_task_waits_max": 5900,
+	} {
+		if ms, is := r.Figures[figure]; !is || ms <= 0 || ms > most {
+			t.Errorf("%s: %v ms, at most %v", figure, ms, most)
+		}
+	}
 }
