@@ -115,3 +115,40 @@ func TestNewsEndsWithTheClaims(t *testing.T) {
 		t.Fatalf("%d news in ten seconds after the last claim", told)
 	}
 }
+
+// TestAWaitingClaimHearsAtOnce: a claim that waits where nobody has asked for a
+// while is known to all leaders, and hears of a task as soon as there is one, not
+// when it asks again. It was: whoever was told that a leader has nothing did not
+// ask it, and a leader without tasks did not remember who waits.
+func TestAWaitingClaimHearsAtOnce(t *testing.T) {
+	r := newTrio(t).spread()
+	for n := range 24 {
+		r.line(3)
+		for left := 3; left > 0; { // node 2's workers take all there is
+			grants := ask[*nornv1.ClaimReply](r, 1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300}).Grants
+			if len(grants) == 0 {
+				t.Fatalf("round %d: %d tasks are not to be had", n, left)
+			}
+			left -= len(grants)
+			r.pass(10 * time.Millisecond)
+			r.settle()
+		}
+		r.live(3*time.Second, 100*time.Millisecond, nothing)
+		from := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 20, LeaseSeconds: 300})
+		for range 2 {
+			r.settle()
+			r.pass(10 * time.Millisecond)
+		}
+		id := r.line(1)[0]
+		for range 2 {
+			r.settle()
+			r.pass(10 * time.Millisecond)
+		}
+		r.settle()
+		if reply, ok := r.peers[0].replies[from]; !ok {
+			t.Fatalf("round %d: the task of node %d is not handed out to who waits at node 1", n, r.leader(ring.Of(parse(t, id), partitions))+1)
+		} else if grants := reply.Message.(*nornv1.ClaimReply).Grants; len(grants) != 1 || grants[0].Task.Id != id {
+			t.Fatalf("round %d: granted %v", n, grants)
+		}
+	}
+}
