@@ -69,6 +69,7 @@ type candidacy[M comparable] struct {
 	tally  *quorum.Tally[M]
 	voters []M // in From, whose claims were joined
 	heard  []M // who has answered in this phase
+	no     []M // with a refusal
 	until  int64
 	again  int64 // mono ns at which who has not answered is asked again
 	due    bool  // this phase's messages have not been handed out yet
@@ -109,7 +110,7 @@ func (e *Elections[M]) Start(now clock.Time, p ring.Partition, cell Cell[M], to 
 
 // enter begins a phase.
 func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
-	c.phase, c.due, c.heard = ph, true, nil
+	c.phase, c.due, c.heard, c.no = ph, true, nil, nil
 	c.again = now.Add(resendAfter).Mono
 	patience := Patience
 	switch ph {
@@ -154,6 +155,25 @@ func (e *Elections[M]) Spare(p ring.Partition) {
 	}
 }
 
+// Hopeless gives a candidacy up in its pre-vote when only members out of reach
+// could still make up for those who have refused. Whoever has not noticed yet that
+// the leader is gone refuses, and is to be asked again soon, not when patience ends.
+func (e *Elections[M]) Hopeless(p ring.Partition, up func(M) bool) {
+	c := e.running[p]
+	if c == nil || c.phase != preparing || len(c.no) == 0 {
+		return
+	}
+	left := quorum.NewTally(c.ballot.From, c.ballot.To)
+	for _, m := range union(c.ballot.From, c.ballot.To) {
+		if slices.Contains(c.no, m) || !slices.Contains(c.heard, m) && !up(m) {
+			left.Refuse(m)
+		}
+	}
+	if left.Lost() {
+		e.end(p, c, "who is in reach refuses")
+	}
+}
+
 func (e *Elections[M]) end(p ring.Partition, c *candidacy[M], why string) {
 	delete(e.running, p)
 	e.lost = append(e.lost, Defeat{Partition: p, Epoch: c.ballot.Epoch, Voted: c.phase != preparing, Why: c.phase.String() + ": " + why})
@@ -192,6 +212,7 @@ func (e *Elections[M]) Vote(now clock.Time, from M, v Vote) (counts bool) {
 	}
 	c.heard = append(c.heard, from)
 	if !v.Granted {
+		c.no = append(c.no, from)
 		c.tally.Refuse(from)
 		if c.tally.Lost() {
 			e.end(v.Partition, c, "a majority refuses")

@@ -23,7 +23,7 @@ import (
 //	handed no epoch=5
 //	pushed from=b no promise=4 epoch=5 nonce=9
 //	written epoch=5 nonce=own unknown
-//	abort | heard promise=9 | pass for=1s
+//	abort | heard promise=9 | pass for=1s | hopeless up=(a,b)
 //
 // Those of an acceptor, each followed by what it keeps:
 //
@@ -73,6 +73,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.runs.Written(s.now, scripted, Cell[string]{Epoch: number(t, d, "epoch", 0), Nonce: s.nonce(t, d), Cohort: s.last.To}, !d.HasArg("unknown"))
 	case "abort":
 		s.runs.Abort(scripted, "somebody else was promised more")
+	case "hopeless":
+		up := words(d, "up")
+		s.runs.Hopeless(scripted, func(m string) bool { return slices.Contains(up, m) })
 	case "spare":
 		s.runs.Spare(scripted)
 	case "heard":

@@ -426,3 +426,35 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// TestReadsAreAnsweredAsSoonAsThereIsALeader: those that were asked while nobody
+// led, and those that came to a leader before it had committed an entry of its
+// term. It was: they waited for a heartbeat at the leader, and for a second at the
+// others, and elections of partitions waited with them.
+func TestReadsAreAnsweredAsSoonAsThereIsALeader(t *testing.T) {
+	for seed := range uint64(20) {
+		s := newSim(t, seed)
+		s.grow(3)
+		old := s.leader()
+		old.crash()
+		asked, answered := 0, 0
+		for _, n := range s.nodes {
+			if n == old {
+				continue
+			}
+			n.feed(Lost{Peer: old.self})
+			asked++
+			n.ask(register.Request{}, func(r register.Result) {
+				if answered++; r.Err != nil {
+					t.Errorf("seed %d: %s: %v", seed, n.self.Node, r.Err)
+				}
+			})
+		}
+		s.must(10*time.Second, "led", func() bool { return s.leader() != nil })
+		led := s.now
+		s.must(10*time.Second, "answered", func() bool { return answered == asked })
+		if took := time.Duration(s.now - led); took > 50*time.Millisecond {
+			t.Errorf("seed %d: reads are answered %v after there is a leader", seed, took)
+		}
+	}
+}

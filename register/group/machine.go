@@ -284,6 +284,7 @@ func (m *Machine) Advance() error {
 	})
 	m.timers.changed(m)
 	m.lead()
+	m.requests.answerable()
 	m.requests.askReads()
 	return m.failed
 }

@@ -116,7 +116,8 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 		return
 	case pb.MsgReadIndex:
 		if st.RaftState == raft.StateLeader && !m.mayAnswer() {
-			return // it will be asked again
+			m.requests.keep(msg)
+			return
 		}
 	case pb.MsgHeartbeat:
 		// The leader sends no more than what we have acknowledged to it.

@@ -52,7 +52,13 @@ type requests struct {
 	fresh   *reading             // collects reads, not asked yet
 	asked   []*reading           // oldest first
 	reads   int
+	early   []*pb.Message // questions of others that came before this leader may answer
+	waits   bool          // questions of this member did
 }
+
+// maxEarly bounds the questions of others that a new leader keeps: one or two of
+// each member.
+const maxEarly = 64
 
 func (q *requests) init(m *Machine, session uint64) {
 	q.m, q.session, q.next, q.number = m, session, 1, 1
@@ -235,6 +241,7 @@ func (q *requests) question(r *reading) {
 	q.number++
 	if !m.mayAnswer() {
 		r.retryAt = m.now + int64(m.cfg.Heartbeat)
+		q.waits = true
 		return
 	}
 	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, q.session), r.number)
@@ -242,6 +249,35 @@ func (q *requests) question(r *reading) {
 		m.node.ReadIndex(ctx)
 		return nil
 	})
+}
+
+// keep holds a question of another member until this leader may answer it.
+func (q *requests) keep(msg *pb.Message) {
+	if len(q.early) < maxEarly { // else it is asked again
+		q.early = append(q.early, msg)
+	}
+}
+
+// answerable puts the questions that came too early, once the leader has committed
+// an entry of its term. That takes a sync or two; whoever waits for elections of
+// partitions would wait for ten times that otherwise.
+func (q *requests) answerable() {
+	m := q.m
+	if len(q.early) == 0 && !q.waits || m.failed != nil || !m.mayAnswer() {
+		return
+	}
+	early := q.early
+	q.early, q.waits = nil, false
+	for _, msg := range early {
+		if m.timers.role == raft.StateLeader && msg.GetTerm() <= m.timers.term {
+			m.step(msg)
+		}
+	}
+	for _, r := range q.asked {
+		if !r.known {
+			q.question(r)
+		}
+	}
 }
 
 // mayAnswer is false on a leader that has not committed an entry of its own
