@@ -80,7 +80,9 @@ func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) 
 	if err != nil {
 		return &transport.CallError{Err: err}
 	}
+	cn.calls.Add(1)
 	err = cn.Call(ctx, r.method, r.body, r.decode)
+	cn.calls.Add(-1)
 	if errors.Is(err, transport.ErrConnClosed) {
 		cn.drop()
 	}

@@ -119,7 +119,7 @@ func TestFailOverWhenANodeFreezes(t *testing.T) {
 		if _, err := c.Enqueue(t.Context(), Task{Queue: "q"}); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > pingEvery+pingTimeout+time.Second {
+		if took := time.Since(began); took > 4*time.Second { // issue 5: a frozen node
 			t.Errorf("failing over took %v", took)
 		}
 		if got := sentIDs(b); len(got) != 1 || got[0] != sentIDs(a)[1] {

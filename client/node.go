@@ -19,8 +19,13 @@ const (
 	// pingEvery is how often a connection is asked whether it lives; the answer
 	// brings fresh placement too.
 	pingEvery = 3 * time.Second
+	// pingSoon is the same while somebody waits for an answer on it.
+	pingSoon = time.Second
 	// pingTimeout is how long a node may be silent before its calls go elsewhere.
-	pingTimeout = 10 * time.Second
+	pingTimeout = 2500 * time.Millisecond
+	// pingAlone is the same where there is no other address: nothing is gained by
+	// giving up the only node for being slow.
+	pingAlone = 10 * time.Second
 )
 
 // node is one address with its connections.
@@ -48,7 +53,8 @@ type dialing struct {
 // conn is a connection that has said hello.
 type conn struct {
 	*transport.Client
-	slot *slot
+	slot  *slot
+	calls atomic.Int32 // that wait for an answer
 }
 
 // drop forgets a connection that has ended.
@@ -166,9 +172,9 @@ func (c *caller) keep(n *node, cn *conn) {
 		_ = cn.Close()
 		<-cn.Done()
 	}()
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(pingSoon)
 	defer tick.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-tick.C:
 		case <-cn.Done():
@@ -179,6 +185,10 @@ func (c *caller) keep(n *node, cn *conn) {
 		case <-c.base.Done():
 			return
 		}
+		if cn.calls.Load() == 0 && time.Since(last) < pingEvery {
+			continue
+		}
+		last = time.Now()
 		if err := c.ping(cn); err != nil {
 			c.log().Warn("node does not answer, closing the connection", "node", n.addr, "error", err)
 			return
@@ -188,7 +198,11 @@ func (c *caller) keep(n *node, cn *conn) {
 
 // ping asks for fresh placement. The error is not nil when the node is silent.
 func (c *caller) ping(cn *conn) error {
-	ctx, cancel := context.WithTimeout(c.base, pingTimeout)
+	patience := pingTimeout
+	if len(c.nodes) == 1 {
+		patience = pingAlone
+	}
+	ctx, cancel := context.WithTimeout(c.base, patience)
 	defer cancel()
 	var reply nornv1.PingReply
 	err := cn.Call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
