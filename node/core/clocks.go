@@ -114,10 +114,14 @@ func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
 
 // beaten takes an answer.
 func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
+	first := !k.c.marks.told[from]
 	k.c.marks.heard(from, m.Seen)
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
 		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
 	})
+	if first { // it may vote from now on: not with a clock that is known to be off
+		k.judge(now)
+	}
 }
 
 // judge finds the partitions that this node is no good for by its clock, gives
