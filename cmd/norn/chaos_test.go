@@ -225,7 +225,9 @@ func TestClusterChaos(t *testing.T) {
 		addrs = append(addrs[n%3:], addrs[:n%3]...)
 		working.Go(func() { r.chaosWorker(ctx, rand.New(rand.NewPCG(seed, uint64(n))), fmt.Sprintf("w%d", n), addrs) })
 	}
-	load := c.produce("q", 5, 100*time.Millisecond)
+	// Ten a second each: 20 workers that die, stop and work for long now and then do
+	// twice as many. What they could not keep up with would wait at the end.
+	load := c.produce("q", 1, 100*time.Millisecond)
 	faults := c.chaos(rand.New(rand.NewPCG(seed, 100)), time.Duration(seconds)*time.Second)
 	load.end(t)
 	c.settled(3)
