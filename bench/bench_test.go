@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +82,55 @@ func TestScenariosAreValidOnAHealthyNode(t *testing.T) {
 					t.Errorf("%s, batch %d: figure %s is %v, %v", name, batch, figure, v, ok)
 				}
 			}
+		}
+	}
+}
+
+// TestIdleWorkersKeepTheirClaims: workers come, hold what they are to hold, complete it
+// and leave; what the servers used is told where they are asked.
+func TestIdleWorkersKeepTheirClaims(t *testing.T) {
+	dial := cluster(t)
+	var asked atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "# HELP\nprocess_cpu_seconds_total %d\nnorn_store_syncs_total 1e1\n", asked.Add(1))
+	}))
+	defer web.Close()
+	cfg := small("workers")
+	cfg.Workers, cfg.Batch, cfg.Connections, cfg.Settle = 7, 3, 2, time.Millisecond
+	cfg.HTTP = []string{strings.TrimPrefix(web.URL, "http://")}
+	r, err := Run(t.Context(), dial, cfg, nil)
+	if err != nil || r.Valid() != nil {
+		t.Fatalf("%v, %v", err, r.Valid())
+	}
+	for figure, want := range map[string]float64{"sessions": 7, "claims_held": 21} {
+		if v, ok := r.Get(figure); !ok || v != want {
+			t.Errorf("%s is %v, %v", figure, v, ok)
+		}
+	}
+	if v, ok := r.Get("servers_processor"); !ok || v <= 0 || v > 2 || asked.Load() != 2 || r.Tasks != 21 {
+		t.Errorf("%v cores, %v, asked %d times, %d tasks", v, ok, asked.Load(), r.Tasks)
+	}
+	cfg.HTTP = []string{"127.0.0.1:1"} // nobody is there
+	if r, err = Run(t.Context(), dial, cfg, nil); err != nil || r.Valid() == nil {
+		t.Errorf("%v: valid without the figure that was asked for", err)
+	}
+	cfg.HTTPGuessed, cfg.Queue = true, ""
+	if r, err = Run(t.Context(), dial, cfg, nil); err != nil || r.Valid() != nil {
+		t.Fatalf("%v, %v", err, r.Valid())
+	}
+	if _, ok := r.Get("servers_processor"); ok {
+		t.Error("a figure that nobody has told")
+	}
+}
+
+func TestUsageOfServers(t *testing.T) {
+	u, err := parseUsage(strings.NewReader("# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 12.5\nnorn_store_syncs_total 1.5e+03\n"))
+	if err != nil || u.seconds != 12.5 || u.syncs != 1500 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	for _, bad := range []string{"", "norn_store_syncs_total 1\n", "process_cpu_seconds_total much\n"} {
+		if _, err := parseUsage(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
 		}
 	}
 }

@@ -21,11 +21,18 @@ type Config struct {
 	Rate      int           // tasks per second (latency, failover); 0: the scenario's default
 	Duration  time.Duration // length (latency)
 	Queue     string        // queue to use, by nobody else; "": a new one per run
-	Settle    time.Duration // pause between filling and claiming, so that the store has merged what filling left (claim, backlog)
+	Settle    time.Duration // pause between filling and claiming, so that the store has merged what filling left (claim, backlog; workers: after the last has its tasks, 0: 5 s)
 	Kills     int           // how often a node is killed (failover)
 	Freezes   int           // how often one is stopped (failover)
 	Nodes     Nodes         // to be broken (failover); nil otherwise
 	Limits    string        // also measure the machine, with a file in this directory; "": no
+	// Connections of the sessions (workers), shared by all of them; 0: one for each.
+	Connections int
+	// HTTP are the addresses (host:port) of all servers' HTTP, which are asked for the
+	// processor time they have used (workers).
+	HTTP []string
+	// HTTPGuessed says that HTTP is a guess: without an answer the figure is left out.
+	HTTPGuessed bool
 }
 
 // Scenarios names what can be run, and what it measures.
@@ -36,6 +43,7 @@ func Scenarios() map[string]string {
 		"cycle":    "tasks enqueued, claimed and completed per second, all at once",
 		"latency":  "time from enqueue to claim at a fixed rate",
 		"failover": "how long enqueues and claims stop when a node is killed, and when one is frozen",
+		"workers":  "processor time of the servers per session of a worker that holds --batch tasks and does nothing",
 		"backlog":  "claim rate with many tasks waiting, as a ratio of the rate with 10,000",
 	}
 }
@@ -52,6 +60,8 @@ func Workers(scenario string) int {
 		return 8
 	case "failover":
 		return 12
+	case "workers":
+		return 1000
 	}
 	return 16
 }
@@ -104,6 +114,12 @@ func (c *Config) complete() error {
 	if c.Clients == 0 {
 		c.Clients = 1
 	}
+	if c.Scenario == "workers" {
+		c.Tasks = c.Workers * c.Batch
+		if c.Settle == 0 {
+			c.Settle = 5 * time.Second // a period, in which what came at once spreads
+		}
+	}
 	if c.Prefetch == 0 {
 		c.Prefetch = c.Batch
 	}
@@ -114,6 +130,7 @@ func (c *Config) complete() error {
 		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 1, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
 		{"kills", c.Kills, 0, 10_000}, {"freezes", c.Freezes, 0, 10_000},
+		{"connections", c.Connections, 0, 1 << 20},
 	} {
 		if s.n < s.least || s.n > s.most {
 			return fmt.Errorf("%w: %s must be at least %d and at most %d", ErrConfig, s.name, s.least, s.most)

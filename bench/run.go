@@ -32,6 +32,7 @@ const patience = 40 * time.Second
 type run struct {
 	Config
 	producers, workers []*client.Client
+	dialer             Dial
 	turn               *atomic.Uint64 // which of them comes next
 	progress           Progress
 	patience           time.Duration
@@ -50,7 +51,7 @@ func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	r := &run{Config: cfg, progress: progress, patience: patience, turn: new(atomic.Uint64)}
+	r := &run{Config: cfg, dialer: dial, progress: progress, patience: patience, turn: new(atomic.Uint64)}
 	defer func() {
 		for _, c := range append(r.producers, r.workers...) {
 			_ = c.Close() // never an error
@@ -104,6 +105,9 @@ func (r *run) next(side []*client.Client) *client.Client {
 // warmUp runs a little of everything in a queue of its own, so that connections
 // stand and the code is warm.
 func (r *run) warmUp(ctx context.Context) {
+	if r.Scenario == "workers" {
+		return // it has its own
+	}
 	n := min(r.Tasks, 5000)
 	warm := *r
 	warm.Queue, warm.tally = r.Queue+"-warm-up", newTally(rand.Uint32(), n)

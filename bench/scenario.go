@@ -28,6 +28,8 @@ func (r *run) scenario() (run func(context.Context) error, tasks int) {
 		return r.scenarioLatency, r.Tasks
 	case "failover":
 		return r.scenarioFailover, r.Tasks
+	case "workers":
+		return r.scenarioWorkers, r.Tasks
 	case "backlog":
 		return r.scenarioBacklog, rounds*min(few, r.Tasks) + r.Tasks
 	}

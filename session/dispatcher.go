@@ -115,6 +115,10 @@ type Renew struct {
 	Association uint64
 	Echo        int64
 	Claims      []Claim
+	// Lease is the shortest of the claims', as far as it is known; 0: of one it is not.
+	// Whoever renews may let renewals gather for a small part of it: the deadline
+	// counts from when the heartbeat was sent.
+	Lease time.Duration
 }
 
 // Why is what makes sure that a worker does not run a claim.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/norn-dev/norn/clock"
 )
 
 // heartbeat associates a worker with this node, or goes on with it.
@@ -160,7 +162,15 @@ func (s *session) renew(claims []Claim) {
 		s.renewing = s.renewing[1:] // the oldest one was not answered in all that time
 	}
 	s.renewing = append(s.renewing, s.beat)
-	s.d.out.Renew = append(s.d.out.Renew, Renew{Instance: s.id.Instance, Association: s.association, Echo: s.beat, Claims: claims})
+	lease := clock.MaxLease
+	for _, c := range claims {
+		if e := s.book.all[c]; e == nil {
+			lease = 0
+		} else {
+			lease = min(lease, e.lease)
+		}
+	}
+	s.d.out.Renew = append(s.d.out.Renew, Renew{Instance: s.id.Instance, Association: s.association, Echo: s.beat, Claims: claims, Lease: lease})
 }
 
 // askList asks what the worker runs.

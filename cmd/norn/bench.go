@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -67,12 +68,13 @@ func benchFlags(cmd *cobra.Command, cfg *bench.Config, over *failoverOptions, sc
 	f.IntVar(&cfg.Payload, "payload", cfg.Payload, "bytes of each payload")
 	f.IntVar(&cfg.Producers, "producers", 0, fmt.Sprintf("enqueue from so many at once (default %d, failover: %d)", bench.Producers(""), bench.Producers("failover")))
 	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d, failover: %d)", bench.Workers(""), bench.Workers("latency"), bench.Workers("failover")))
-	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request")
+	sessionFlags(cmd, cfg)
+	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request; workers: tasks that each holds")
 	f.IntVar(&cfg.Prefetch, "prefetch", 0, "tasks per claim request; completions go by --batch (default: --batch)")
 	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker waits for its completion before it claims again (otherwise it asks for the next tasks meanwhile, as the worker SDK does)")
 	f.IntVar(&cfg.Rate, "rate", 0, fmt.Sprintf("tasks per second (latency: default %d, failover: %d)", bench.Rate("latency"), bench.Rate("failover")))
-	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency)")
-	f.DurationVar(&cfg.Settle, "settle", 0, "pause between filling the queue and claiming, so that the store has merged what filling left (claim, backlog)")
+	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long (latency, workers)")
+	f.DurationVar(&cfg.Settle, "settle", 0, "pause between filling the queue and claiming, so that the store has merged what filling left (claim, backlog); workers: before measuring, 5s unless told otherwise")
 	f.StringVarP(&cfg.Queue, "queue", "q", "", "use this `queue` (default: a new one)")
 	f.IntVar(&cfg.Kills, "kills", cfg.Kills, "how often a node is killed (failover)")
 	f.IntVar(&cfg.Freezes, "freezes", cfg.Freezes, "how often a node is frozen (failover)")
@@ -95,9 +97,7 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 			return usage("%s must be at least 1", name)
 		}
 	}
-	if !f.Changed("clients") {
-		cfg.Clients = len(oneByOne(a.addrs))
-	}
+	fromAddresses(cmd, &cfg, oneByOne(a.addrs))
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(benchGC)
 	}
@@ -123,6 +123,36 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 		return err
 	}
 	return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
+}
+
+// sessionFlags are those of the scenario workers.
+func sessionFlags(cmd *cobra.Command, cfg *bench.Config) {
+	f := cmd.Flags()
+	f.IntVar(&cfg.Connections, "connections", 0, "connections of the sessions, shared by all of them (workers; default: one for each)")
+	f.StringSliceVar(&cfg.HTTP, "http", nil, "HTTP `addresses` of all servers, to ask for the processor time they use (workers; default: the ports two above those of --addr, if they answer)")
+}
+
+// fromAddresses sets what follows from the servers' addresses unless told otherwise.
+func fromAddresses(cmd *cobra.Command, cfg *bench.Config, addrs []string) {
+	f := cmd.Flags()
+	if cfg.HTTPGuessed = !f.Changed("http"); cfg.HTTPGuessed {
+		cfg.HTTP = webOf(addrs)
+	}
+	if !f.Changed("clients") {
+		cfg.Clients = len(addrs)
+	}
+}
+
+// webOf guesses where the HTTP servers of nodes are, as `norn dev` sets them up.
+func webOf(addrs []string) (all []string) {
+	for _, a := range addrs {
+		host, port, err := net.SplitHostPort(a)
+		n, bad := strconv.Atoi(port)
+		if err == nil && bad == nil {
+			all = append(all, net.JoinHostPort(host, strconv.Itoa(n+2)))
+		}
+	}
+	return all
 }
 
 // inTurns dials so that each client turns to another node first.

@@ -48,6 +48,8 @@ type sessions struct {
 	wakeAt  int64  // of the machine
 	again   bool   // something was begun after the round had ended
 
+	patient []patience // answers that wait for renewals, oldest first
+
 	asks  workAsks
 	names shards
 	known holdings
@@ -62,6 +64,9 @@ type stream struct {
 	out         []session.Message
 	bytes       int
 	dirty       bool
+	renews      bool  // a heartbeat's claims are being renewed
+	eager       bool  // something to say is not to wait
+	patientTill int64 // mono ns at which what waits for that leaves all the same; 0: nothing waits
 }
 
 // heldOpen is a request of a worker that waits for something to say.
@@ -235,7 +240,43 @@ func (s *sessions) say(now clock.Time, m session.Message) {
 		return
 	}
 	st.out, st.bytes = append(st.out, m), st.bytes+size
+	switch b := m.Body.(type) {
+	case *session.HeartbeatReply:
+		// One answer for both, and so one request of the worker for each heartbeat.
+		if st.renews && b.Good && len(b.Cancelled) == 0 && !b.Drain {
+			if st.patientTill == 0 {
+				st.patientTill = now.Mono + int64(answerPatience)
+				s.patient = append(s.patient, patience{st, st.patientTill})
+			}
+			return
+		}
+	case *session.Renewed:
+		st.renews = false
+	}
+	st.eager = true
 	s.touch(st)
+}
+
+// answerPatience is how long the answer to a heartbeat waits for the renewal of the
+// claims in it, at most: what those gather for, and the time that they take.
+const answerPatience = 2 * renewGather
+
+// patience is an answer that waits, and until when, mono ns.
+type patience struct {
+	stream *stream
+	till   int64
+}
+
+// impatient lets answers go whose renewals take long.
+func (s *sessions) impatient(now clock.Time) {
+	for len(s.patient) > 0 && s.patient[0].till <= now.Mono {
+		p := s.patient[0]
+		s.patient = s.patient[1:]
+		if p.stream.patientTill == p.till {
+			p.stream.renews, p.stream.eager = false, true
+			s.touch(p.stream)
+		}
+	}
 }
 
 func (s *sessions) unsaid(now clock.Time, m session.Message) {
@@ -246,9 +287,10 @@ func (s *sessions) unsaid(now clock.Time, m session.Message) {
 
 // flush answers what can be answered.
 func (s *sessions) flush(now clock.Time) {
+	s.impatient(now)
 	for _, st := range s.dirty {
 		st.dirty = false
-		for len(st.open) > 0 && len(st.out) > 0 {
+		for st.eager && len(st.open) > 0 && len(st.out) > 0 {
 			n := session.Fit(st.out)
 			some := st.out[:n:n]
 			st.out = st.out[n:]
@@ -256,6 +298,9 @@ func (s *sessions) flush(now clock.Time) {
 				st.bytes -= session.Size(m)
 			}
 			s.answer(st.open[0], some)
+		}
+		if len(st.out) == 0 {
+			st.eager, st.patientTill = false, 0
 		}
 		for len(st.open) > maxStreamOpen {
 			s.answer(st.open[0], nil)
@@ -301,6 +346,7 @@ func (s *sessions) work(now clock.Time) {
 	}
 	s.d.Tick(now)
 	s.asks.retry(now)
+	s.asks.renewDue(now)
 	s.pump(now)
 	s.known.work(now)
 	s.names.work(now)
@@ -328,6 +374,11 @@ func (s *sessions) pump(now clock.Time) {
 		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Send) == 0 {
 			return
 		}
+		for _, r := range r.Renew {
+			if st := s.streams[r.Instance]; st != nil {
+				st.renews = true
+			}
+		}
 		for _, m := range r.Send {
 			s.say(now, m)
 		}
@@ -352,5 +403,9 @@ func (s *sessions) next() int64 {
 	if s.c.closed != nil {
 		return clock.Never
 	}
-	return min(s.wakeAt, s.waits.next(), s.asks.next(), s.names.next(), s.known.next())
+	at := min(s.wakeAt, s.waits.next(), s.asks.next(), s.names.next(), s.known.next())
+	if len(s.patient) > 0 {
+		at = min(at, s.patient[0].till)
+	}
+	return at
 }

@@ -31,13 +31,14 @@ const (
 
 // workAsks are the requests of the sessions to the cluster.
 type workAsks struct {
-	s       *sessions
-	number  uint64 // of the newest request
-	open    map[uint64]func(clock.Time, *Reply)
-	answers []Reply          // to be taken
-	wants   map[uint64]*want // by their number
-	shares  map[session.Instance]*session.Shares
-	later   byTime[*workLater]
+	s        *sessions
+	number   uint64 // of the newest request
+	open     map[uint64]func(clock.Time, *Reply)
+	answers  []Reply          // to be taken
+	wants    map[uint64]*want // by their number
+	shares   map[session.Instance]*session.Shares
+	later    byTime[*workLater]
+	renewals renewals
 }
 
 // workLater is something to be asked again.
@@ -50,6 +51,7 @@ func (a *workAsks) begin(s *sessions) {
 	a.s = s
 	a.open, a.wants = make(map[uint64]func(clock.Time, *Reply)), make(map[uint64]*want)
 	a.shares = make(map[session.Instance]*session.Shares)
+	a.renewals.at = clock.Never
 }
 
 // put asks the cluster; then takes the answer.
@@ -104,7 +106,7 @@ func (a *workAsks) retry(now clock.Time) {
 	}
 }
 
-func (a *workAsks) next() int64 { return a.later.next() }
+func (a *workAsks) next() int64 { return min(a.later.next(), a.renewals.at) }
 
 // byLeader groups claims by who leads their partitions, as far as that is known: so
 // that one node which does not answer holds up no answers but its own.
@@ -118,83 +120,6 @@ func (a *workAsks) byLeader(n int, task func(int) id.ID) (groups *groups, rest [
 		}
 	}
 	return groups, rest
-}
-
-// renewing is the claims of one heartbeat that are being renewed.
-type renewing struct {
-	session.Renew
-	left int // claims that are not decided
-}
-
-// renew renews the claims of heartbeats: all that came in a round by one request per
-// leader.
-func (a *workAsks) renew(now clock.Time, all []session.Renew) {
-	type one struct {
-		of    *renewing
-		claim session.Claim
-	}
-	var claims []one
-	for _, r := range all {
-		of := &renewing{Renew: r, left: len(r.Claims)}
-		for _, c := range r.Claims {
-			claims = append(claims, one{of, c})
-		}
-	}
-	undecided := func(now clock.Time, idx []int) {
-		for _, i := range idx {
-			a.renewed(now, claims[i].of, nil)
-		}
-	}
-	groups, rest := a.byLeader(len(claims), func(i int) id.ID { return claims[i].claim.Task })
-	for _, to := range groups.order {
-		for idx := range slices.Chunk(groups.of[to], proto.MaxBatchTasks) {
-			m := &nornv1.RenewRequest{}
-			for _, i := range idx {
-				m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: claims[i].claim.Task.Bytes(), Token: claims[i].claim.Token})
-			}
-			a.put(now, nornv1.Method_METHOD_RENEW, m, func(now clock.Time, r *Reply) {
-				reply, _ := r.Message.(*nornv1.RenewReply)
-				if len(reply.GetResults()) != len(idx) {
-					undecided(now, idx)
-					return
-				}
-				items := make(map[*renewing][]session.Renewal)
-				var order []*renewing
-				for k, i := range idx {
-					of := claims[i].of
-					if items[of] == nil {
-						order = append(order, of)
-					}
-					items[of] = append(items[of], renewal(claims[i].claim, reply.GetResults()[k]))
-				}
-				for _, of := range order {
-					a.renewed(now, of, items[of])
-				}
-			})
-		}
-	}
-	undecided(now, rest)
-}
-
-// renewal is what became of one claim; with neither lease nor cause it is undecided.
-func renewal(c session.Claim, r *nornv1.RenewResult) session.Renewal {
-	out := session.Renewal{Claim: c}
-	switch kind := r.GetError().GetKind(); {
-	case r.GetError() == nil:
-		out.Lease = proto.Seconds(r.GetLeaseSeconds())
-	case r.GetState() == nornv1.State_STATE_CANCELLED:
-		out.Lost = session.CauseCancelled
-	case kind == nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND:
-		out.Lost = session.CauseLost
-	}
-	return out
-}
-
-// renewed passes on what is known; no items stand for one claim that is undecided.
-func (a *workAsks) renewed(now clock.Time, of *renewing, items []session.Renewal) {
-	of.left -= max(1, len(items))
-	items = slices.DeleteFunc(items, func(r session.Renewal) bool { return r.Lease <= 0 && r.Lost == session.CauseNone })
-	a.s.d.Renewed(now, of.Instance, of.Association, of.Echo, items, of.left <= 0)
 }
 
 // ending is a claim that is being ended at its leader.

@@ -25,6 +25,7 @@ type hand struct {
 	acks    []session.StatusAck
 	deaf    func(session.Message) bool // it does not get these
 	gone    bool                       // it does nothing any more
+	calls   int                        // requests that it has made
 }
 
 // newHand makes a worker that is with a node.
@@ -88,7 +89,7 @@ func (h *hand) exchange() (more bool) {
 	if len(ready.Send) > 0 || len(h.open) == 0 {
 		r.next++
 		from := Origin{Conn: h.conn, Request: r.next}
-		h.open = append(h.open, from)
+		h.open, h.calls = append(h.open, from), h.calls+1
 		body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(r.now), ready.Send, 5*time.Minute)
 		r.check(p.core.Step(r.now, &Request{From: from, Body: body, Received: r.now.Mono}))
 		r.turn(h.node)
