@@ -64,6 +64,14 @@ func newMetrics() *metrics {
 	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
 	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
 	m.schedules(counter, gauge)
+	counter("norn_session_heartbeats_total", "Heartbeats of workers that keep a session with this node.", func(s *core.Stats) uint64 { return s.SessionCounts.Heartbeats })
+	counter("norn_session_renewals_total", "Claims renewed by heartbeats of those workers.", func(s *core.Stats) uint64 { return s.SessionCounts.Renewals })
+	counter("norn_session_tasks_pushed_total", "Tasks sent to those workers.", func(s *core.Stats) uint64 { return s.SessionCounts.Pushes })
+	counter("norn_session_tasks_refused_total", "Tasks that such a worker did not take.", func(s *core.Stats) uint64 { return s.SessionCounts.Refused })
+	counter("norn_session_tasks_asked_total", "Claims of which a worker was asked whether it runs them.", func(s *core.Stats) uint64 { return s.SessionCounts.Asked })
+	counter("norn_sessions_handed_over_total", "Sessions that went on with another node.", func(s *core.Stats) uint64 { return s.SessionCounts.HandedOver })
+	counter("norn_sessions_lost_total", "Sessions of workers that were not heard in time.", func(s *core.Stats) uint64 { return s.SessionCounts.Lost })
+	gauge("norn_sessions_open", "Sessions of workers with this node; lost workers count while they are remembered.", func() float64 { return float64(m.core.Load().Sessions) })
 	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.leading.Load()) })
 	return m
 }

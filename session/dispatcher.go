@@ -189,7 +189,25 @@ type Dispatcher struct {
 	numbers  uint64
 	left     departed
 	set      SetVersion
+	counts   Counts
 }
+
+// Counts are what a dispatcher has done since it began.
+type Counts struct {
+	Heartbeats uint64 // counted, of workers that are taken
+	Renewals   uint64 // claims renewed
+	Pushes     uint64 // tasks sent to workers
+	Refused    uint64 // of those: that the worker did not take
+	Asked      uint64 // claims of which a worker was asked whether it runs them
+	HandedOver uint64 // sessions that went on with another node
+	Lost       uint64 // sessions of which nothing was heard in time
+}
+
+// Counts gives them, and Open how many sessions there are.
+func (d *Dispatcher) Counts() Counts { return d.counts }
+
+// Open is how many sessions there are, those of lost workers too that are remembered.
+func (d *Dispatcher) Open() int { return len(d.sessions) }
 
 type settleKey struct {
 	instance Instance

@@ -108,6 +108,7 @@ func (s *session) judge() {
 // claims are not free before the cluster has agreed, by the revocation of its name,
 // that it does not live on with another dispatcher.
 func (s *session) lose(why string) {
+	s.d.counts.Lost++
 	s.state = MustDie
 	s.unwant()
 	s.send(&Suicide{Reason: why})

@@ -50,6 +50,7 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	if m.Association < s.association || m.Association == s.association && m.Stamp <= s.beat {
 		return
 	}
+	d.counts.Heartbeats++
 	s.timeouts = d.cfg.Timeouts.Max(b.Timeouts)
 	if m.Association > s.association {
 		s.associate(m.Association)

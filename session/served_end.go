@@ -146,6 +146,11 @@ func (d *Dispatcher) Renewed(now clock.Time, instance Instance, association uint
 		return
 	}
 	s.judge()
+	for _, r := range items {
+		if r.Lost == CauseNone {
+			d.counts.Renewals++
+		}
+	}
 	if len(items) > 0 && s.state != MustDie {
 		s.send(&Renewed{Echo: echo, Items: items})
 	}

@@ -148,6 +148,7 @@ func (s *session) nameAnswer(a NameAnswer) {
 		s.refused, s.text = RefusedDead, "this instance was declared lost"
 		s.outlived()
 	case NameSuperseded:
+		s.d.counts.HandedOver++
 		s.handOver()
 		s.d.drop(s)
 	case NameReleased:
@@ -177,7 +178,7 @@ func (s *session) nameTaken(holder Identity) {
 		health = o.state
 	}
 	if s.state == MustDie {
-		s.outlived()
+		s.replacedBy(holder)
 		return
 	}
 	switch r := Replaces(holder, health, s.id, s.d.cfg.Bump); {

@@ -115,6 +115,7 @@ func (s *session) runTask(w *want, asked int64, a Assignment) {
 		stamp, received = s.stamp, s.received // newer, and still before it was asked
 	}
 	s.push++
+	s.d.counts.Pushes++
 	e := s.book.add(a.Claim, a.Queue, a.Lease, sent)
 	e.push = s.push
 	e.at = addNs(s.d.now.Mono, s.d.cfg.AskAfter)
@@ -141,6 +142,7 @@ func (s *session) runReply(b *RunReply) {
 		s.book.put(e, knownRunning, s.d.now.Mono)
 		return
 	}
+	s.d.counts.Refused++
 	s.book.remove(e)
 	s.d.settle(s.id.Instance, b.Claim, WhyRefused, End{})
 }
@@ -197,7 +199,9 @@ func (d *Dispatcher) Doubt(now clock.Time, instance Instance, all []Question) {
 
 // notify asks about everything that is unsure, later each time.
 func (s *session) notify() {
-	s.send(s.book.question())
+	q := s.book.question()
+	s.d.counts.Asked += uint64(len(q.Claims))
+	s.send(q)
 	s.book.ask.wait = min(max(s.d.cfg.AskAfter, 2*s.book.ask.wait), s.d.cfg.AskMax)
 	s.book.ask.at = addNs(s.d.now.Mono, s.book.ask.wait)
 }

@@ -44,6 +44,13 @@ type Config struct {
 	// with one name the first has the session, the others wait. "": host name, process
 	// and four random digits.
 	Name string
+	// LockFile is a file that the worker keeps locked for as long as its process lives;
+	// it is made where it is not there, and its directory must last longer than the
+	// worker. With one Name and one LockFile a worker that crashed is known to be dead
+	// when the next one comes: that has the name at once, and what the dead one held runs
+	// again without waiting for its lease. While another process has the lock, Run
+	// returns ErrLocked. "": none. Without a session it only keeps others away.
+	LockFile string
 	// Lease is the length of the claims, 1 s to 24 h; 0: 30 s.
 	Lease time.Duration
 	// MinLease is how much of its lease a task must have left, its Grace not

@@ -48,7 +48,8 @@ type pushed struct {
 	grace  time.Duration
 	stop   time.Duration // the part of the grace that the session knows of
 	config session.WorkerConfig
-	direct *pull // for what is not the session's any more
+	lock   *lockFile // nil: none
+	direct *pull     // for what is not the session's any more
 
 	kick   chan struct{} // holds a token when the machine was used
 	ending context.CancelFunc
@@ -111,6 +112,13 @@ func (p *pushed) rebirth() error {
 		return fmt.Errorf("worker: no randomness: %w", err)
 	}
 	p.config.Identity.Started = time.Now().UnixNano()
+	if p.lock != nil {
+		began, err := p.lock.begin(time.Now())
+		if err != nil {
+			return err
+		}
+		p.config.Identity.Lock, p.config.Identity.Started = "file "+p.lock.name, began
+	}
 	m, err := session.NewWorker(p.config)
 	p.machine = m
 	return err

@@ -61,6 +61,7 @@ type Worker struct {
 	finished chan struct{}   // closed: Run has returned
 	final    context.Context // ended: reports end now
 	endFinal context.CancelFunc
+	locked   *lockFile     // nil: none; from Run on
 	room     *ledger       // of claims held, running or not; from Run on
 	slots    chan struct{} // a token per handler that runs
 	queue    chan *job     // granted and without a slot; it has room for all held
@@ -168,6 +169,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	defer close(w.finished)
+	var lock *lockFile
+	if w.cfg.LockFile != "" {
+		var err error
+		if lock, err = openLock(w.cfg.LockFile); err != nil {
+			w.soft()
+			w.endFinal()
+			return err
+		}
+		w.locked = lock // for as long as a handler may run
+	}
 	defer w.soft()
 	defer context.AfterFunc(ctx, w.StopNow)()
 	keeping, quiet := context.WithCancel(context.WithoutCancel(ctx))
@@ -176,15 +187,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	keepers.Go(func() { w.watch(keeping) })
 	keepers.Go(w.dispatch)
 
-	err := w.open(ctx)
+	err := w.open(ctx, lock)
 	if err == nil {
 		err = w.fetch(ctx)
 	}
 	close(w.queue)
-	if left := w.drain(); left > 0 {
+	left := w.drain()
+	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d", ErrAbandoned, left))
 	}
 	w.from().end(w.final)
+	if lock != nil && left == 0 {
+		lock.close() // with handlers left it would be no proof that nothing runs
+	}
 	quiet()
 	keepers.Wait()
 	w.mu.Lock()
@@ -197,11 +212,12 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // open begins a session, unless tasks are to be asked for.
-func (w *Worker) open(ctx context.Context) error {
+func (w *Worker) open(ctx context.Context, lock *lockFile) error {
 	if w.cfg.Pull || w.cfg.ExitWhenEmpty {
 		return nil
 	}
 	p := newPushed(w.client, w.cfg, w.grace, keeping{w}, func() stamp { return w.stamp() }, w.direct)
+	p.lock = lock
 	if err := p.start(ctx, w.cfg, w.room.order); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 )
@@ -51,7 +52,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrConflict):
+	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrConflict), errors.Is(err, worker.ErrLocked):
 		return exitConflict
 	case errors.Is(err, client.ErrOverloaded), errors.Is(err, client.ErrDiskFull):
 		return exitOverloaded

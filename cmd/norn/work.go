@@ -58,13 +58,14 @@ start are bridged.`,
 	queues := f.StringSliceP("queue", "q", nil, "from these `queues` (repeatable)")
 	slots := f.Int("slots", 1, "run so many at once")
 	name := f.String("name", "", "`name` of the worker, exclusive in the cluster (default: host, process and four digits)")
+	lock := f.String("lock", "", "keep this `file` locked: with it and --name, who starts again after a crash takes over at once")
 	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
 	pull := f.Bool("pull", false, "ask for tasks instead of keeping a session with a node")
 	empty := f.Bool("exit-when-empty", false, "end once nothing is ready and nothing runs")
 	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit, Pull: *pull}
+		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit, Pull: *pull, LockFile: *lock}
 		if err := checkWork(cfg, *grace, args); err != nil {
 			return err
 		}
@@ -95,6 +96,8 @@ func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
 		return usage("--lease: %s is not between 1s and 24h", cfg.Lease)
 	case cfg.Timeout < 0:
 		return usage("--task-timeout: %s is below zero", cfg.Timeout)
+	case cfg.LockFile != "" && cfg.Name == "":
+		return usage("--lock without --name: only who comes back under the same name takes over")
 	case grace < 0 || grace > cfg.Lease/4:
 		return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", grace, cfg.Lease)
 	}

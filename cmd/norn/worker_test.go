@@ -105,7 +105,7 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 	dir := t.TempDir()
 	w := &workProcess{out: &buffer{}}
 	w.cmd = exec.Command(the.norn, "work", "-q", "s", "--name", "roamer", "--slots", "2", "--lease", "20s", "--", "sh", "-c",
-		`p=$(cat); echo "line of $p"; cd "`+dir+`"; date +%s%N > $p; case $p in long) while ! test -e gate; do sleep 0.05; done;; esac`)
+		`p=$(cat); echo "line of $p"; cd "`+dir+`"; date +%s%N > $p; case $p in long) while ! test -e gate; do sleep 0.05; done; echo "end of $p";; esac`)
 	w.cmd.Env = environment("NORN_ADDR=" + strings.Join(c.addresses(), ","))
 	w.cmd.Stdout, w.cmd.Stderr = w.out, w.out
 	if err := w.cmd.Start(); err != nil {
@@ -128,6 +128,14 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 	if at == other {
 		other = c.all[1]
 	}
+	follow := exec.Command(the.norn, "task", "log", id, "--follow")
+	followed := &buffer{}
+	follow.Env, follow.Stdout, follow.Stderr = environment("NORN_ADDR="+other.listen), followed, followed
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = follow.Process.Kill() })
+	eventually(t, "its lines are followed through another node", func() bool { return strings.Contains(followed.String(), "line of long") })
 	at.kill(t)
 	killed := time.Now()
 	eventually(t, "a task is taken", func() bool { return other.norn(t, "task", "enqueue", "-q", "s", "next").code == 0 })
@@ -143,6 +151,9 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 		out := other.norn(t, "task", "get", id, "-o", "json").out
 		return strings.Contains(out, `"completed"`) && strings.Count(out, `"worker"`) == 1
 	})
+	if err := follow.Wait(); err != nil || !strings.Contains(followed.String(), "end of long") {
+		t.Errorf("following ends with %v: %s", err, followed.String())
+	}
 	w.signal(t, syscall.SIGTERM)
 	if code := w.exits(t); code != 0 {
 		t.Errorf("exit code %d: %s", code, w.out.String())

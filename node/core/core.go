@@ -74,6 +74,8 @@ type Stats struct {
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
 	Cron                                            cron.Stats
+	Sessions                                        int // of workers, with this node
+	SessionCounts                                   session.Counts
 }
 
 // Core is one node as a pure machine. It is used from one goroutine.
@@ -300,6 +302,7 @@ func (c *Core) Stats() Stats {
 	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims = c.claimed()
 	s.Cron = c.crons.m.Stats(c.now)
+	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }

@@ -74,10 +74,22 @@ func (n *shards) learn(now clock.Time, state *register.State) {
 			delete(n.cells, name)
 		}
 	}
-	for name, held := range state.Names { // Any order: each is judged alone.
-		if c := n.cells[name]; c == nil || c.version != held.Version {
-			n.cells[name] = readShard(name, held, now)
+	var news []session.NameAnswer
+	for name, held := range state.Names { // Any order: each is judged alone, what is told is sorted below.
+		c := n.cells[name]
+		if c != nil && c.version == held.Version {
+			continue
 		}
+		next := readShard(name, held, now)
+		n.cells[name] = next
+		if c != nil && n.s.d.Knows(c.cell.Holder.Instance) {
+			news = append(news, n.told(now, c, next)...)
+		}
+	}
+	slices.SortFunc(news, func(a, b session.NameAnswer) int { return compareInstances(a.Instance, b.Instance) })
+	for _, a := range news {
+		n.s.d.Name(now, a)
+		n.s.again = true
 	}
 	if n.sweepAt == clock.Never {
 		n.sweepAt = now.Mono + int64(nameSweep)
@@ -95,6 +107,24 @@ func (n *shards) learn(now clock.Time, state *register.State) {
 	}
 	n.set = session.SetVersion{Version: state.HoldersAt, Hash: sum.Sum64()}
 	n.s.d.SetVersion(n.set)
+}
+
+// told is what a session here has to hear when its name goes to somebody else, or is
+// its worker's by another node: nobody asks as long as nothing is heard of the worker.
+func (n *shards) told(now clock.Time, old, next *shard) []session.NameAnswer {
+	i, _ := n.s.d.Info(now, old.cell.Holder.Instance)
+	a := session.NameAnswer{Instance: i.Identity.Instance, Holder: next.cell.Holder}
+	switch {
+	case next.cell.Holder.Instance.IsZero():
+		return nil
+	case next.cell.Holder.Instance != i.Identity.Instance:
+		a.Verdict = session.NameRefused
+	case next.cell.Association > i.Association:
+		a.Verdict = session.NameSuperseded
+	default:
+		return nil
+	}
+	return []session.NameAnswer{a}
 }
 
 func readShard(name string, held register.Name, now clock.Time) *shard {

@@ -213,7 +213,7 @@ func TestSessionLostPush(t *testing.T) {
 	h.turn(1)
 	r.elect()
 	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
-	if t.Logf("it ran %v after the elections", took); took > 5*time.Second {
+	if t.Logf("it ran %v after the elections", took); took > time.Second {
 		t.Errorf("it ran after %v", took)
 	}
 	if len(h.starts) != 1 || h.starts[0].Task != task {
@@ -242,7 +242,7 @@ func TestSessionHandOver(t *testing.T) {
 	r.turn(0)
 	h.turn(1)
 	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 2 }, h)
-	if t.Logf("both run %v after the hand-over", took); took > 3*time.Second {
+	if t.Logf("both run %v after the hand-over", took); took > time.Second {
 		t.Errorf("both run after %v", took)
 	}
 	if len(h.starts) != 2 {

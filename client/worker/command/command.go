@@ -62,11 +62,13 @@ func (c Config) Check() error {
 	return err
 }
 
-// Handler makes a handler that runs the command once per task.
+// Handler makes a handler that runs the command once per task. What earlier processes
+// that were killed have left in TempDir is removed.
 func Handler(cfg Config) worker.Handler {
 	if cfg.Grace <= 0 {
 		cfg.Grace = DefaultGrace
 	}
+	sweep(cfg.TempDir, time.Now())
 	return func(ctx context.Context, t *worker.Task) error { return run(ctx, cfg, t) }
 }
 
@@ -75,11 +77,12 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	if len(cfg.Args) == 0 {
 		return cfg.Check()
 	}
-	dir, err := os.MkdirTemp(cfg.TempDir, "norn-task-")
+	dir, err := os.MkdirTemp(cfg.TempDir, tempPrefix)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	defer occupy(dir)()
 	checkpoint := filepath.Join(dir, "checkpoint")
 	if err := os.WriteFile(checkpoint, t.Checkpoint(), 0o600); err != nil {
 		return err
