@@ -119,11 +119,18 @@ WORKLOAD ?= enqueue
 LABARGS  ?=
 .PHONY: lab
 lab: build ## real nodes, real faults: FAULT=partition WORKLOAD=enqueue SECONDS=30 SEED=1 (LABARGS=-list: all there are)
-	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -norn bin/norn -fault "$(FAULT)" -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
+	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -norn bin/norn $(if $(wildcard bin/norn-test),-clocks bin/norn-test) -fault "$(FAULT)" -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
+
+OTHER ?= HEAD~10
+.PHONY: other
+other: ## bin/norn-other: the build of another commit (OTHER=HEAD~10), or of this one under another version, for upgrades in the laboratory
+	@mkdir -p bin && dir="$$(mktemp -d)" && trap 'rm -rf "$$dir"' EXIT && to="$$PWD/bin/norn-other" && \
+	if git archive "$(OTHER)" 2>/dev/null | tar -x -C "$$dir" 2>/dev/null && cd "$$dir"; then version="$(OTHER)"; else version=0.0.0-other; fi && \
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$version" -o "$$to" ./cmd/norn && echo "bin/norn-other is $$version"
 
 .PHONY: lab-all
-lab-all: build ## a run of the laboratory for each fault, SECONDS=30 each, and a table in bin/lab/all.md; half an hour
-	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -all -norn bin/norn -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
+lab-all: build build-test $(if $(NORN_LAB_OTHER),,other) ## a run of the laboratory for each fault, SECONDS=30 each, and a table in bin/lab/all.md; an hour (NORN_LAB_OTHER=FILE: the other build)
+	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -all -norn bin/norn -old "$(or $(NORN_LAB_OTHER),bin/norn-other)" -clocks bin/norn-test -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
 
 .PHONY: demo
 demo: build ## the guided tour on real input

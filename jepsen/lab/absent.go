@@ -1,5 +1,7 @@
 package lab
 
+import "context"
+
 // absent are the faults of the matrix that no run can have yet: they are
 // reported as not run.
 func absent() []Fault {
@@ -7,7 +9,7 @@ func absent() []Fault {
 		return func(*Config) error { return notRun(format, args...) }
 	}
 	return []Fault{
-		{Name: "clock", About: "clocks that step, drift or stop (F5)", needs: why("the program has no clock that can be set from outside; time namespaces do not move the wall clock, and setting the machine's moves every node's: the simulator does this")},
+		{Name: "lying-disk", About: "a disk that says it has synced and has not, torn and misdirected writes (F9)", needs: why("no layer below a file system that real processes use can forget here (no device mapper); the simulator and the tests of package store do this")},
 		{Name: "upgrade", About: "each node in turn is stopped and started with an older build, then with the newer one (F13)", needs: func(c *Config) error {
 			if c.Old == "" {
 				return notRun("no older build was given")
@@ -29,7 +31,7 @@ func (n *nemesis) upgraded() error {
 			if err := n.begin(p); err != nil {
 				return err
 			}
-			if err := n.whole(n.ctx, rest); err != nil && n.ctx.Err() == nil {
+			if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
 				n.found("stuck", "%s runs %s: %v", p.name, build, err)
 				return errStuck
 			}

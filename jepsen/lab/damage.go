@@ -19,6 +19,8 @@ func damages() []Fault {
 		{Name: "restore", About: "a node comes back with a directory of some seconds ago (F15)", run: func(n *nemesis) error { return disk{n}.restored() }},
 		{Name: "clone", About: "a copy of a node's directory is started beside the original (F15)", run: func(n *nemesis) error { return disk{n}.cloned() }},
 		{Name: "truncate", About: "kill one node, cut the end off one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("cut off", truncate) }},
+		{Name: "zeros", About: "kill one node, overwrite a part of one of its files with zeros (F8)", run: func(n *nemesis) error { return disk{n}.damaged("zeroed a part", zero) }},
+		{Name: "decay", About: "each node in turn is killed, and bits in one of its files flipped; it is whole again before the next (F8)", run: func(n *nemesis) error { return disk{n}.decayed() }},
 		{Name: "bit-flip", About: "kill one node, flip bits in one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("flipped bits", flip) }},
 	}
 }
@@ -134,7 +136,29 @@ func (p *process) ends(limit time.Duration) bool {
 
 // damaged: a file of a node is not what it was.
 func (n disk) damaged(how string, do func(n disk, file string) error) error {
-	p := n.one()
+	return n.damagedThis(n.one(), how, do)
+}
+
+// decayed: no file of any node can be trusted for ever, but not all at once.
+func (n disk) decayed() error {
+	for _, p := range n.some(len(n.members())) {
+		n.converge(p)
+		if err := n.damagedThis(p, "flipped bits", flip); err != nil {
+			return err
+		}
+		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+			n.found("stuck", "bits of %s were flipped: %v", p.name, err)
+			return errStuck
+		}
+		if err := n.equal(context.WithoutCancel(n.ctx), p, rest); err != nil {
+			n.found("convergence", "bits of %s were flipped: %v", p.name, err)
+			return errStuck
+		}
+	}
+	return nil
+}
+
+func (n disk) damagedThis(p *process, how string, do func(n disk, file string) error) error {
 	n.does("kill -9 %s", p.name)
 	if err := p.kill(); err != nil {
 		return err
@@ -214,6 +238,17 @@ func truncate(n disk, file string) error {
 		return err
 	}
 	return os.Truncate(file, n.rnd.Int64N(i.Size()))
+}
+
+// zero overwrites up to 4 KiB with zeros.
+func zero(n disk, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	at := n.rnd.IntN(len(b))
+	clear(b[at:min(len(b), at+4096)])
+	return os.WriteFile(file, b, 0o600)
 }
 
 // flip flips a bit in some places.

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ func Faults() []Fault {
 		{Name: "restart", About: "SIGTERM one node, start it again (F13)", run: (*nemesis).restarted},
 		{Name: "rolling", About: "SIGTERM and start each node in turn (F13)", run: (*nemesis).rolling},
 		{Name: "partition", About: "cut one node off and heal, then kill, wipe and rejoin another (F3, F14)", run: (*nemesis).cutAndWiped},
-	}, hunts(), masters(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), absent())
+	}, hunts(), masters(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), strangers(), intruders(), clocks(), groups(), absent())
 }
 
 func (n *nemesis) killed(k int) error { return n.killedThese(n.some(k)) }
@@ -76,7 +77,7 @@ func (n *nemesis) rolling() error {
 		if err := n.begin(p); err != nil {
 			return err
 		}
-		if err := n.whole(n.ctx, rest); err != nil && n.ctx.Err() == nil {
+		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
 			n.found("stuck", "a rolling restart: after that of %s: %v", p.name, err)
 			return errStuck
 		}

@@ -18,6 +18,7 @@ import (
 type Config struct {
 	Norn     string        // the program under test; required
 	Old      string        // an older build, for upgrades; "": none
+	Clocks   string        // a build whose clock can be set wrong; "": none
 	Nodes    int           // 0: 3
 	Fault    string        // of [Faults]; several with commas between come in turn; "": none
 	Workload string        // of [Workloads]; "": enqueue
@@ -51,6 +52,8 @@ type lab struct {
 	net    network
 	volume func(*lab, *process) error // gives a node a file system; nil: none
 	args   []string                   // more arguments of nodes
+	dress  []func(*lab, *process) error
+	token  string // that nodes ask for; "": none
 	nodes  []*process
 	onDisk []int // tasks that each node had in the end
 
@@ -134,7 +137,7 @@ func (l *lab) dial(timeout time.Duration, nodes ...*process) (*client.Client, er
 	for _, p := range nodes {
 		addresses = append(addresses, p.dial)
 	}
-	c, err := client.Dial(context.Background(), addresses, client.WithTimeout(timeout), client.WithAgent("norn-lab"))
+	c, err := client.Dial(context.Background(), addresses, l.options(client.WithTimeout(timeout), client.WithAgent("norn-lab"))...)
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -158,12 +161,17 @@ func (l *lab) add() (*process, error) {
 		place: at, name: name, n: n, norn: l.cfg.Norn, data: filepath.Join(l.dir, name), log: filepath.Join(l.dir, name+".log"),
 		args: []string{
 			"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
-			"--memtable-size", "4MiB", "--eta", "200ms", "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
+			"--memtable-size", "4MiB", "--eta", eta.String(), "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
 		},
 	}
 	p.args = append(p.args, l.args...)
 	p.ended = func(status int) {
 		l.found("internal", "%s ended by itself with status %d: %v", p.name, status, l.logOf(p))
+	}
+	for _, dress := range l.dress {
+		if err := dress(l, p); err != nil {
+			return nil, err
+		}
 	}
 	l.nodes = append(l.nodes, p)
 	if err := os.Mkdir(p.data, 0o700); err != nil || l.volume == nil {

@@ -79,17 +79,10 @@ func (n operator) cameAndWent() error {
 		return errStuck
 	}
 	n.wait(time.Second, 4*time.Second)
-	leave := func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
-		return c.Leave(ctx, p.name, client.ChangeOptions{})
-	}
-	if err := n.ask(witness, p.name+" leaves", leave); err != nil {
+	if err := n.leaves(witness, p); err != nil {
 		return err
 	}
-	if err := n.until(witness, p.name, "removed"); err != nil {
-		return err
-	}
-	p.gone = true
-	return p.stop()
+	return n.left(witness, p)
 }
 
 func (n operator) removed() error {

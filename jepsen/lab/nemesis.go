@@ -20,6 +20,9 @@ type Fault struct {
 	needs func(*Config) error
 	// volume gives each node a file system of its own; nil: it takes none.
 	volume func(*lab, *process) error
+	// dress gives each node more arguments, or another program; nil: it needs none.
+	dress func(*lab, *process) error
+	group string // of faults that dress nodes in the same way; "": none
 	// run hurts the cluster, waits, and takes it back; after it the cluster must
 	// become whole.
 	run func(*nemesis) error

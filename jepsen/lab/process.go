@@ -23,6 +23,8 @@ type process struct {
 	args []string
 	kept string // where data really is, when a mood is between; else ""
 	mood *mood
+	// clock is the file that says how wrong its clock is; "": it has none.
+	clock string
 
 	mu     sync.Mutex // guards what follows
 	cmd    *exec.Cmd  // the latest; nil before the first

@@ -36,8 +36,9 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 		return nil, err
 	}
 	shaped := false
+	var dress []func(*lab, *process) error
 	var volume func(*lab, *process) error
-	for _, f := range faults {
+	for i, f := range faults {
 		shaped = shaped || f.shaped
 		if f.needs != nil {
 			if err := f.needs(&cfg); err != nil {
@@ -51,6 +52,10 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 		if f.volume != nil {
 			volume = f.volume
 		}
+		same := func(g Fault) bool { return g.Name == f.Name || f.group != "" && g.group == f.group }
+		if f.dress != nil && slices.IndexFunc(faults, same) == i { // once
+			dress = append(dress, f.dress)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Duration+most)
 	defer cancel()
@@ -58,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.volume, l.args = volume, w.args
+	l.volume, l.args, l.dress = volume, w.args, dress
 	defer func() { err = errors.Join(err, l.close()) }()
 	return l.run(ctx, faults, w)
 }

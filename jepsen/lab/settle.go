@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -150,7 +151,9 @@ func (h *hand) program() {
 func (h *hand) norn(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, h.cfg.Norn, append([]string{"--addr", h.node.dial}, args...)...).Output()
+	cmd := exec.CommandContext(ctx, h.cfg.Norn, append([]string{"--addr", h.node.dial}, args...)...)
+	cmd.Env = append(os.Environ(), "NORN_AUTH_TOKEN="+h.token)
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("%w: %.300s", err, exit.Stderr)

@@ -55,7 +55,7 @@ func (n *nemesis) besieged() error {
 
 // annoy opens one connection and misuses it, for a second at most.
 func annoy(port string, how int, rnd *rand.Rand) {
-	if how%6 == 5 {
+	if how%8 == 5 {
 		packet(port, rnd)
 		return
 	}
@@ -70,7 +70,21 @@ func annoy(port string, how int, rnd *rand.Rand) {
 	for i := range noise {
 		noise[i] = byte(rnd.Uint32())
 	}
-	switch how % 6 {
+	switch how % 8 {
+	case 6: // many requests, and nobody who reads the answers
+		for range 64 {
+			if _, err := c.Write(noise); err != nil {
+				return
+			}
+		}
+		return
+	case 7: // a storm of connections that are gone at once
+		for range 50 {
+			if d, err := net.DialTimeout("tcp", port, time.Second); err == nil {
+				_ = d.Close()
+			}
+		}
+		return
 	case 0: // garbage
 		_, _ = c.Write(noise)
 	case 1: // a frame that says it is long, and is not

@@ -15,7 +15,7 @@ import (
 func (l *lab) status(ctx context.Context, p *process) (*nornv1.StatusReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := client.Dial(ctx, []string{p.dial})
+	c, err := client.Dial(ctx, []string{p.dial}, l.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func lacks(s *nornv1.StatusReply, nodes int) string {
 func (l *lab) equal(ctx context.Context, p *process, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Second)
 	defer cancel()
-	c, err := client.Dial(ctx, []string{p.dial})
+	c, err := client.Dial(ctx, []string{p.dial}, l.options()...)
 	if err != nil {
 		return err
 	}

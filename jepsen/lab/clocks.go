@@ -1,0 +1,149 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/check"
+)
+
+// eta is the bound on clock differences and delays that nodes are given.
+const eta = 200 * time.Millisecond
+
+// clocks are the faults of clocks (F5), of a build whose clock can be set wrong.
+func clocks() []Fault {
+	fault := func(name, about string, run func(hands) error) Fault {
+		return Fault{Name: name, About: about, needs: settable, dress: clockFile, group: "clocks", run: func(n *nemesis) error { return run(hands{n}) }}
+	}
+	return []Fault{
+		fault("clock", "all clocks step to and fro, no two further apart than eta allows (F5)", hands.within),
+		fault("clock-rate", "one node's clocks run up to 2 % fast or slow (F5)", hands.drift),
+		fault("clock-jump", "one node's wall clock jumps by seconds to days, ahead or back, and is set right again (F5)", hands.jump),
+		fault("clock-strobe", "one node's wall clock jumps to and fro, several times a second (F5)", hands.strobe),
+		fault("clock-restart", "a node is killed and starts again with a clock that is an hour back, and is set right (F5)", hands.back),
+	}
+}
+
+func settable(c *Config) error {
+	if c.Clocks == "" {
+		return notRun("no program whose clock can be set was given (make build-test, -clocks bin/norn-test)")
+	}
+	_, err := os.Stat(c.Clocks)
+	return err
+}
+
+// clockFile has a node run the program whose clock can be set, by a file.
+func clockFile(l *lab, p *process) error {
+	p.norn = l.cfg.Clocks
+	p.clock = p.data + ".clock"
+	p.args = append(p.args, "--test-clock-file", p.clock)
+	return nil
+}
+
+// hands turns the hands of clocks.
+type hands struct{ *nemesis }
+
+// turn sets how wrong a node's clock is.
+func (n hands) turn(p *process, off time.Duration, ppm int) error {
+	next := p.clock + ".next"
+	return errors.Join(os.WriteFile(next, fmt.Appendf(nil, "%v %d", off, ppm), 0o600), os.Rename(next, p.clock))
+}
+
+// right sets clocks right. What is said about times in a history does not hold
+// from the first wrong one on.
+func (n hands) right(all ...*process) error {
+	var failed []error
+	for _, p := range all {
+		failed = append(failed, n.turn(p, 0, 0))
+	}
+	n.does("set right")
+	return errors.Join(failed...)
+}
+
+// wrong notes that times say nothing from now on.
+func (n hands) wrong() { n.rec.note(check.ClockStepped) }
+
+func (n hands) within() error {
+	n.wrong()
+	for range 3 + n.rnd.IntN(6) {
+		for _, p := range n.members() {
+			off := time.Duration(n.rnd.Int64N(int64(eta))) - eta/2
+			if off = off * 4 / 5; n.rnd.IntN(2) == 0 { // the rest is for delays
+				n.does("%s by %v", p.name, off.Round(time.Millisecond))
+				if err := n.turn(p, off, 0); err != nil {
+					return err
+				}
+			}
+		}
+		n.wait(200*time.Millisecond, 1500*time.Millisecond)
+	}
+	return n.right(n.members()...)
+}
+
+func (n hands) drift() error {
+	n.wrong()
+	p, ppm := n.one(), n.rnd.IntN(40_000)-20_000
+	n.does("%s by %d ppm", p.name, ppm)
+	n.hurt(p, true) // in the end it is further off than eta
+	defer n.hurt(p, false)
+	if err := n.turn(p, 0, ppm); err != nil {
+		return err
+	}
+	n.wait(4*time.Second, 12*time.Second)
+	return n.right(p)
+}
+
+func (n hands) jump() error {
+	n.wrong()
+	p := n.one()
+	far := []time.Duration{time.Second, 5 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
+	off := far[n.rnd.IntN(len(far))]
+	if n.rnd.IntN(2) == 0 {
+		off = -off
+	}
+	n.hurt(p, true) // it may take itself out of service
+	defer n.hurt(p, false)
+	n.does("%s by %v", p.name, off)
+	if err := n.turn(p, off, 0); err != nil {
+		return err
+	}
+	n.wait(3*time.Second, 10*time.Second)
+	return n.right(p)
+}
+
+func (n hands) strobe() error {
+	n.wrong()
+	p, far := n.one(), n.upTo(20*time.Second)
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	n.does("%s by up to %v, to and fro", p.name, far.Round(time.Millisecond))
+	for end := time.Now().Add(n.upTo(8 * time.Second)); time.Now().Before(end); {
+		off := time.Duration(n.rnd.Int64N(2*int64(far))) - far
+		if err := n.turn(p, off, 0); err != nil {
+			return err
+		}
+		n.wait(50*time.Millisecond, 400*time.Millisecond)
+	}
+	return n.right(p)
+}
+
+func (n hands) back() error {
+	n.wrong()
+	p := n.one()
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	n.does("kill -9 %s, set it back by an hour, start it", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	if err := n.turn(p, -time.Hour, 0); err != nil {
+		return err
+	}
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	n.wait(3*time.Second, 8*time.Second)
+	return n.right(p)
+}
