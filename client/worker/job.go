@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,11 +44,38 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 	defer w.mu.Unlock()
 	w.jobs[j], w.byClaim[g.Ref()] = struct{}{}, j
 	w.tel.holds(j.task.Queue(), 1)
+	j.alone(w.byTask[g.ID], w.cfg.Logger, w.tel)
+	w.byTask[g.ID] = j
 	delete(w.retries, g.ID)
 	if w.killed {
 		j.end(ErrShutdown)
 	}
 	return j
+}
+
+// alone raises an alarm when a task was granted anew while its claim from before
+// is valid here and nobody has told what came of it: the same work would be done
+// twice at once, which the servers promise never to let happen. The older claim
+// is over then, for its token is lower.
+func (j *job) alone(before *job, log *slog.Logger, tel *telemetry) {
+	if before == nil || before.task.Token() == j.task.Token() || before.told() || before.valid() != nil {
+		return
+	}
+	older, newer := before, j
+	if older.task.Token() > newer.task.Token() {
+		older, newer = newer, older
+	}
+	log.Error("a task was started twice: it was granted while another claim on it is valid; the older one ends",
+		"task", j.task.ID().String(), "queue", j.task.Queue(), "older", older.task.Token(), "newer", newer.task.Token())
+	tel.doubled(j.task.Queue())
+	older.lose(ErrClaimLost)
+}
+
+// told tells whether it was told what came of the task.
+func (j *job) told() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.settled
 }
 
 // extend moves the end of the claim; it never comes nearer. Counted from before
@@ -124,6 +152,9 @@ func (w *Worker) drop(j *job) {
 	delete(w.jobs, j)
 	if w.byClaim[j.task.claim.Ref()] == j {
 		delete(w.byClaim, j.task.claim.Ref())
+	}
+	if w.byTask[j.task.ID()] == j {
+		delete(w.byTask, j.task.ID())
 	}
 	w.mu.Unlock()
 	w.from().over(j.task.claim.Ref())

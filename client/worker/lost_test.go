@@ -1,9 +1,12 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -276,6 +279,47 @@ func TestOneRenewalForAThousandClaims(t *testing.T) {
 		}
 		if got := q.node.Seen(nornv1.Method_METHOD_CLAIM); len(got) > 3 {
 			t.Errorf("%d claims", len(got))
+		}
+	})
+}
+
+// TestADoubleStartIsNotHidden: a task that is granted while another claim on it
+// is valid here, which no server may do, raises an alarm, and the older claim
+// ends; one that is granted anew when that was over does not.
+func TestADoubleStartIsNotHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		q := newQueue(t)
+		again := func(token uint64) {
+			q.set(func(q *queue) {
+				q.ready = append(q.ready, &nornv1.Grant{Task: &nornv1.Task{Id: id.ID{1}.String(), Queue: "q"}, Token: token, LeaseSeconds: 30})
+				q.change()
+			})
+		}
+		r := start(t, q, Config{Slots: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(ctx context.Context, task *Task) error {
+			if task.Token() == 301 { // the last one, alone
+				return nil
+			}
+			return untilDone(ctx, task)
+		})
+		again(201)
+		synctest.Wait()
+		again(202)
+		if e := r.ended(); e.Kind != Lost || !errors.Is(e.Err, ErrClaimLost) || e.Task.Token() != 201 {
+			t.Errorf("of two claims on one task %+v ends, want the older one lost", e)
+		}
+		if n := strings.Count(log.String(), "started twice"); n != 1 {
+			t.Errorf("%d alarms, want one: %s", n, &log)
+		}
+		q.set(func(q *queue) {
+			q.refuse[id.ID{1}] = proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "over")
+		})
+		if e := r.ended(); e.Kind != Lost {
+			t.Errorf("got %+v", e)
+		}
+		again(301)
+		if e := r.ended(); e.Kind != Completed || strings.Count(log.String(), "started twice") != 1 {
+			t.Errorf("a task that was lost and comes back: %+v, %s", e, &log)
 		}
 	})
 }

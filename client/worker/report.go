@@ -86,6 +86,7 @@ func (w *Worker) complete(j *job, took time.Duration) {
 
 // release gives a task back.
 func (w *Worker) release(j *job, why error, took time.Duration) {
+	j.settle() // it may be granted anew before the answer is here
 	ctx, cancel := w.reporting(j)
 	defer cancel()
 	w.reported(j, Released, why, w.from().release(ctx, j.task.claim.Ref()), took)

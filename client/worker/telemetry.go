@@ -48,6 +48,7 @@ type telemetry struct {
 
 	tasks    metric.Int64Counter
 	renewals metric.Int64Counter
+	doubles  metric.Int64Counter
 	claims   metric.Int64UpDownCounter
 	running  metric.Int64UpDownCounter
 	stuck    metric.Int64UpDownCounter
@@ -65,7 +66,7 @@ func newTelemetry(tp trace.TracerProvider, mp metric.MeterProvider, log *slog.Lo
 	}
 	m := mp.Meter(scope)
 	t.tracer = tp.Tracer(scope)
-	var errs [7]error
+	var errs [8]error
 	t.tasks, errs[0] = m.Int64Counter("norn.worker.tasks", metric.WithUnit("{task}"), metric.WithDescription("what came of tasks, by queue and outcome"))
 	t.renewals, errs[1] = m.Int64Counter("norn.worker.renewals", metric.WithUnit("{claim}"), metric.WithDescription("renewals of claims, by result"))
 	t.claims, errs[2] = m.Int64UpDownCounter("norn.worker.claims", metric.WithUnit("{claim}"), metric.WithDescription("claims held, running or not, by queue"))
@@ -73,6 +74,7 @@ func newTelemetry(tp trace.TracerProvider, mp metric.MeterProvider, log *slog.Lo
 	t.stuck, errs[4] = m.Int64UpDownCounter("norn.worker.stuck", metric.WithUnit("{task}"), metric.WithDescription("handlers that ignore the end of their context, by queue"))
 	t.took, errs[5] = m.Float64Histogram("messaging.process.duration", metric.WithUnit("s"), metric.WithDescription("time that handlers took, by queue and outcome"))
 	t.delay, errs[6] = m.Float64Histogram("norn.worker.start.delay", metric.WithUnit("s"), metric.WithDescription("time between the moment at which a task could run and its start, by queue"))
+	t.doubles, errs[7] = m.Int64Counter("norn.worker.double_starts", metric.WithUnit("{task}"), metric.WithDescription("tasks granted while another claim on them was valid here, by queue: never, unless a promise was broken"))
 	for _, err := range errs {
 		if err != nil { // the instrument does nothing then
 			log.Warn("an instrument of OpenTelemetry could not be made", "error", err)
@@ -180,6 +182,13 @@ func (t *telemetry) holds(queue string, n int64) {
 		return
 	}
 	t.claims.Add(context.Background(), n, metric.WithAttributes(queueAttribute(queue)))
+}
+
+// doubled counts a task that was started twice.
+func (t *telemetry) doubled(queue string) {
+	if t.meters {
+		t.doubles.Add(context.Background(), 1, metric.WithAttributes(queueAttribute(queue)))
+	}
 }
 
 // renewed counts one renewal: ok, lost, cancelled or failed.

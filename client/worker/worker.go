@@ -75,6 +75,7 @@ type Worker struct {
 	source   source
 	jobs     map[*job]struct{}
 	byClaim  map[client.Ref]*job
+	byTask   map[id.ID]*job     // the latest of each
 	retries  map[id.ID]struct{} // tasks that ran here and will again
 }
 
@@ -83,7 +84,7 @@ func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
 		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), stamp: readClocks, finished: make(chan struct{}),
-		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), retries: make(map[id.ID]struct{}),
+		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), byTask: make(map[id.ID]*job), retries: make(map[id.ID]struct{}),
 	}
 	w.direct = &pull{
 		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger,

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/jepsen/history"
+
 	"go.uber.org/goleak"
 )
 
@@ -120,5 +122,26 @@ func TestMixWithoutRoot(t *testing.T) {
 	r := run(t, Config{Fault: "bad-links,cut-and-kill", Duration: 5 * time.Second, Seed: 2, Proxy: true, Think: 300 * time.Millisecond})
 	if len(r.Windows) < 2 {
 		t.Errorf("faults were %+v", r.Windows)
+	}
+}
+
+// TestClaimStress: workers at all nodes and on all of them claim as fast as they
+// can while nodes are killed and cut off. In the end each task was done, and at no
+// time had two workers one.
+func TestClaimStress(t *testing.T) {
+	if os.Getenv("NORN_TEST_CLUSTER") == "" {
+		t.Skip("takes long; `make cluster` runs it")
+	}
+	r := run(t, Config{Fault: "kill,isolate", Workload: "claims", Duration: 5 * time.Second, Seed: 3, Proxy: true, Think: 300 * time.Millisecond})
+	done := func(f history.Func) (n int) {
+		for _, e := range r.Events {
+			if e.Func == f && e.Phase == history.OK {
+				n += len(e.Items)
+			}
+		}
+		return n
+	}
+	if grants, completed := done(history.Claim), done(history.Complete); grants < r.Acked || completed < r.Acked {
+		t.Errorf("%d grants and %d completions of %d acknowledged tasks", grants, completed, r.Acked)
 	}
 }

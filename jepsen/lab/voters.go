@@ -13,16 +13,19 @@ import (
 // something else happens (F12, F17).
 func groups() []Fault {
 	return []Fault{
-		{Name: "voters", About: "of five nodes most of those that keep the register are killed; the others take tasks meanwhile (F17)", nodes: 5, run: (*nemesis).withoutRegister},
-		{Name: "cut-voters", About: "of five nodes those that keep the register are cut off from each other and from the others (F17)", nodes: 5, run: (*nemesis).scatteredVoters},
+		{Name: "voters", About: "of five nodes most of those that keep the register are killed; the others take tasks meanwhile (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.withoutRegister() }},
+		{Name: "cut-voters", About: "of five nodes those that keep the register are cut off from each other and from the others (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.scatteredVoters() }},
 		{Name: "join-while-cut", About: "a node joins while another is cut off, and leaves again (F12, F22)", run: func(n *nemesis) error { return operator{n}.joinedWhileCut() }},
 		{Name: "race", About: "two nodes join at once, one dies meanwhile, and both leave at once (F12)", run: func(n *nemesis) error { return operator{n}.raced() }},
-		{Name: "swizzle", About: "the links of some nodes go one by one, and come back in another order (F4)", run: (*nemesis).swizzled},
+		{Name: "swizzle", About: "the links of some nodes go one by one, and come back in another order (F4)", run: func(n *nemesis) error { return group{n}.swizzled() }},
 	}
 }
 
+// group is the nemesis of those that keep the register, and of many links.
+type group struct{ *nemesis }
+
 // voters are the nodes that keep the register, as some node says.
-func (n *nemesis) voters() (all []*process) {
+func (n group) voters() (all []*process) {
 	for _, p := range n.some(len(n.members())) {
 		s, err := n.status(context.Background(), p)
 		if err != nil {
@@ -38,7 +41,7 @@ func (n *nemesis) voters() (all []*process) {
 	return nil
 }
 
-func (n *nemesis) withoutRegister() error {
+func (n group) withoutRegister() error {
 	all := n.voters()
 	n.rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:min(len(all), len(all)/2+1)]
@@ -58,14 +61,14 @@ func (n *nemesis) withoutRegister() error {
 	return nil
 }
 
-func (n *nemesis) scatteredVoters() error {
+func (n group) scatteredVoters() error {
 	all := n.voters()
 	n.does("cut %s off, each alone", names(all))
 	return n.apart(cut(), func(from, to *process) bool { return slices.Contains(all, from) || slices.Contains(all, to) })
 }
 
 // swizzled: links go and come back one node at a time.
-func (n *nemesis) swizzled() error {
+func (n group) swizzled() error {
 	some := n.some(1 + n.rnd.IntN(len(n.members())))
 	for _, p := range some {
 		if err := n.off(p); err != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -216,6 +217,7 @@ const standstill = time.Minute
 // drain has workers finish everything. However long that takes, something must
 // be finished in every minute.
 func (l *lab) drain(ctx context.Context, w Workload) error {
+	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &crew{lab: l, ctx: ctx, queues: w.queues}
@@ -235,6 +237,9 @@ func (l *lab) drain(ctx context.Context, w Workload) error {
 	left := stillOpen(ctx, dialled)
 	cancel()
 	c.work.Wait()
+	if errors.Is(asked.Err(), context.Canceled) { // somebody ends the run
+		return asked.Err()
+	}
 	if left != "" {
 		l.found("stuck", "not everything can be done: %s", left)
 		return errStuck
