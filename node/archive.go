@@ -37,7 +37,7 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Ar
 		m, err = n.archive.Write(ctx, n.clock.wall(), tasks)
 	}
 	if err != nil {
-		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "hint", "the tasks stay; free space or repair archive-dir")
+		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "meaning", "the tasks stay; free space or repair archive-dir")
 	} else {
 		n.log.Info("archive.written", "tasks", m.Tasks, "file", m.File)
 	}

@@ -299,7 +299,7 @@ func (m *membership) present(s *register.State) {
 	m.waits = m.waits || waits
 	m.mu.Unlock()
 	if wait {
-		m.n.log.Warn("join.place_taken", "node", have.Node, "incarnation", have.Incarnation.String(), "other", rival.Incarnation.String(), "at", strings.Join(rival.Addresses, ","),
+		m.n.log.Warn("join.place_taken", "incarnation", have.Incarnation.String(), "other", rival.Incarnation.String(), "at", strings.Join(rival.Addresses, ","),
 			"meaning", "another node has this name or address: this one waits for its place until that is dead or removed")
 	}
 	if tell {
@@ -330,8 +330,8 @@ func (m *membership) present(s *register.State) {
 // sayRemoved stops what only members do, and says so.
 func (n *Node) sayRemoved() {
 	n.inbox.post(core.Dismissed{})
-	n.log.Error("node.removed", "node", n.self.Node, "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else",
-		"hint", "to let the machine join again, stop it and start it with an empty data directory and --join")
+	n.log.Error("node.removed", "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else; "+
+		"to let the machine join again, stop it and start it with an empty data directory and --join")
 }
 
 // inPlace finds the node whose name or address a node has.

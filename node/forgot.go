@@ -47,7 +47,7 @@ func (m *membership) forget(err error) bool {
 		n.log.Error("node.forgot", "error", bad)
 		return false
 	}
-	n.log.Error("node.forgot", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "error", err,
+	n.log.Error("node.forgot", "incarnation", n.self.Incarnation.String(), "error", err,
 		"meaning", "this disk has lost what it had acknowledged: this incarnation neither votes nor acknowledges anything any more; the node starts again as another one and hands over the tasks it has")
 	m.forgotten = true
 	n.failOnce.Do(func() {

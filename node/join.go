@@ -48,7 +48,7 @@ func (n *Node) join(ctx context.Context) {
 		if removed := (*proto.Error)(nil); errors.As(err, &removed) && removed.Kind == nornv1.ErrorKind_ERROR_KIND_CONFLICT {
 			// It was let in once and did not come in time. It has nothing that would
 			// be of that incarnation: it asks again under another.
-			n.log.Warn("join.again", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "because", err)
+			n.log.Warn("join.again", "incarnation", n.self.Incarnation.String(), "reason", err)
 			if err := os.Remove(filepath.Join(n.cfg.Data, joiningFile)); err != nil {
 				n.fatal(fmt.Errorf("join: %w", err))
 			} else {
@@ -58,7 +58,7 @@ func (n *Node) join(ctx context.Context) {
 		}
 		if text := err.Error(); text != said {
 			said = text
-			n.log.Warn("join.waiting", "node", n.self.Node, "asked", strings.Join(n.cfg.Join, ","), "error", err)
+			n.log.Warn("join.waiting", "asked", strings.Join(n.cfg.Join, ","), "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -73,7 +73,7 @@ func (n *Node) enter(ctx context.Context, reply peer.JoinReply) error {
 	if err := n.dir.enter(n.cfg, reply.Cluster, n.openStore); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	n.log.Info("join.accepted", "node", n.self.Node, "cluster", reply.Cluster.ID.String(), "by", reply.By.Node)
+	n.log.Info("join.accepted", "cluster", reply.Cluster.ID.String(), "by", reply.By.Node)
 	n.members.mu.Lock()
 	for _, node := range reply.Members {
 		n.members.nodes[node.Member] = node

@@ -172,7 +172,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if n.cfg.SnapshotEvery > 0 {
 		n.copying.Go(func() { copier{n}.run(ctx) })
 	}
-	n.log.Info("node.started", "node", n.self.Node, "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
+	n.log.Info("node.started", "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
 		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data)
 	return nil
 }
@@ -297,7 +297,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
 		err = errors.Join(err, n.dir.close())
 	}
-	n.log.Info("node.stopped", "node", n.self.Node)
+	n.log.Info("node.stopped")
 	return err
 }
 

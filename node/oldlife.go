@@ -108,7 +108,7 @@ func (n oldLife) renounce(at *peer.Identity) error {
 	if err := syncDir(n.cfg.Data); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	n.log.Warn("restore.old_life", "node", n.self.Node, "generation", state.Generation, "cluster_generation", at.Generation, "by", at.Member.Node, "register", file,
+	n.log.Warn("restore.old_life", "generation", state.Generation, "cluster_generation", at.Generation, "by", at.Member.Node, "register", file,
 		"meaning", "the cluster has begun anew from a backup without this node: started again it joins under a new incarnation and hands over the tasks it has; settings that were made after that backup are in the snapshot of its register")
 	return nil
 }

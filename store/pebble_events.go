@@ -40,7 +40,7 @@ func (e *events) listener() *pebble.EventListener {
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)
 			e.stalled.Store(true)
-			e.o.Logger.Info("store.write-stall", "dir", e.o.Dir, "reason", i.Reason)
+			e.o.Logger.Info("store.write_stall", "dir", e.o.Dir, "reason", i.Reason)
 		},
 		WriteStallEnd: func() { e.stalled.Store(false) },
 	}
@@ -65,7 +65,7 @@ func (e *events) ended(err error) {
 
 func (e *events) diskSlow(i vfs.DiskSlowInfo) {
 	e.slow.Add(1)
-	e.o.Logger.Warn("store.disk-slow", "path", i.Path, "operation", i.OpType.String(), "since", i.Duration)
+	e.o.Logger.Warn("store.disk_slow", "path", i.Path, "operation", i.OpType.String(), "since", i.Duration)
 	if e.o.DiskSlow != nil {
 		e.o.DiskSlow(i.Path, i.Duration)
 	}

@@ -141,7 +141,7 @@ func (c *Conn) serve(ctx context.Context) {
 	}
 	c.in.release()
 	cause := *c.cause.Load()
-	c.srv.cfg.Logger.Debug("connection closed", "conn", c.id, "remote", c.RemoteAddr(), "reason", cause)
+	c.srv.cfg.Logger.Debug("client.closed", "conn", c.id, "remote", c.RemoteAddr(), "reason", cause)
 	if c.opened {
 		c.srv.handler.Closed(c, cause)
 	}
@@ -251,7 +251,7 @@ func (c *Conn) refuse(f Frame, err error) error {
 		c.Reply(f.Request, f.Method, FlagError, body)
 		return nil
 	}
-	c.srv.cfg.Logger.Warn("connection refused", "conn", c.id, "remote", c.RemoteAddr(), "reason", err)
+	c.srv.cfg.Logger.Warn("client.refused", "conn", c.id, "remote", c.RemoteAddr(), "reason", err)
 	c.Reply(0, 0, FlagError, body)
 	c.Finish(err)
 	return errStopped

@@ -103,7 +103,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			return fmt.Errorf("transport: accept: %w", err)
 		}
 		// Out of file descriptors, most likely: it passes.
-		s.cfg.Logger.Warn("accept failed, trying again", "error", err, "pause", pause)
+		s.cfg.Logger.Warn("client.accept", "error", err, "pause", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func (s *Server) refuse(c *Conn) {
 	defer s.running.Done()
 	defer s.refusing.Add(-1)
 	defer func() { _ = c.raw.Close() }()
-	s.cfg.Logger.Warn("connection refused", "remote", c.RemoteAddr(), "reason", ErrTooManyConns, "limit", s.cfg.MaxConns)
+	s.cfg.Logger.Warn("client.refused", "remote", c.RemoteAddr(), "reason", ErrTooManyConns, "limit", s.cfg.MaxConns)
 	if c.nc.SetDeadline(time.Now().Add(refuseTimeout)) != nil {
 		return
 	}

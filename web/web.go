@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,11 +96,21 @@ func NewServer(b Backend, o Options) *Server {
 		ReadTimeout:       o.BodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHead,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // clients can write as much of it as they like
+		ErrorLog:          log.New(complaints{o.Logger}, "", 0),
 		Protocols:         new(http.Protocols),
 	}
 	s.http.Protocols.SetHTTP1(true) // no HTTP/2: its streams would escape the limit on connections
 	return s
+}
+
+// complaints takes what the library has to say of its clients, who can make it say
+// as much as they like.
+type complaints struct{ log *slog.Logger }
+
+// Write takes one line.
+func (c complaints) Write(line []byte) (int, error) {
+	c.log.Debug("http.error", "error", strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // Shutdown lets answers on their way out, and ends when ctx does at the latest.

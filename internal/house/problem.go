@@ -50,6 +50,7 @@ func Rules() []Rule {
 		{"assertion", Assertions},
 		{"machine-path", MachinePaths},
 		{"coverage", Coverage},
+		{"logs", Logs},
 		{"dependencies", Dependencies},
 	}
 }

@@ -94,7 +94,7 @@ func (t *transport) read() {
 		if err := checkPacket(b[:n], t.label); err != nil {
 			t.stats.packetsRefused.Add(1)
 			if t.strange.now() {
-				t.log.Warn("gossip.refused", "from", from.String(), "bytes", n, "reason", err)
+				t.log.Warn("gossip.refused", "remote", from.String(), "bytes", n, "reason", err)
 			}
 			continue
 		}

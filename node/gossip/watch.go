@@ -100,7 +100,7 @@ func (w *watcher) note(n *memberlist.Node) {
 	w.mu.Lock()
 	w.alive[strings.Clone(n.Name)] = seen{p, netip.AddrPortFrom(ip.Unmap(), n.Port)}
 	w.mu.Unlock()
-	w.log.Info("gossip.alive", "node", p.Member.Node, "incarnation", p.Member.Incarnation.String(), "address", p.Address)
+	w.log.Info("gossip.alive", "peer", p.Member.Node, "incarnation", p.Member.Incarnation.String(), "address", p.Address)
 	poke(w.wake)
 }
 
@@ -113,7 +113,7 @@ func (w *watcher) NotifyLeave(n *memberlist.Node) {
 	if !known {
 		return
 	}
-	w.log.Info("gossip.gone", "node", was.peer.Member.Node, "incarnation", was.peer.Member.Incarnation.String())
+	w.log.Info("gossip.gone", "peer", was.peer.Member.Node, "incarnation", was.peer.Member.Incarnation.String())
 	poke(w.wake)
 	poke(w.lost)
 }
@@ -181,11 +181,11 @@ func (c *chatter) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	switch {
 	case strings.Contains(text, "no installed keys could decrypt") && c.key.now():
-		c.log.Warn("gossip.key", "meaning", "another node uses another gossip key", "memberlist", text)
+		c.log.Warn("gossip.key", "meaning", "another node uses another gossip key", "message", text)
 	case strings.Contains(text, "over TCP but UDP probes failed") && c.path.now():
-		c.log.Warn("gossip.udp", "meaning", "a node is reached by TCP and not by UDP; is the peer port open for UDP?", "memberlist", text)
+		c.log.Warn("gossip.udp", "meaning", "a node is reached by TCP and not by UDP; is the peer port open for UDP?", "message", text)
 	default:
-		c.log.Debug("gossip.memberlist", "text", text)
+		c.log.Debug("gossip.memberlist", "message", text)
 	}
 	return len(line), nil
 }

@@ -56,7 +56,7 @@ func (n *Network) Serve(ln net.Listener) error {
 			return fmt.Errorf("peer: accept: %w", err)
 		}
 		// Out of file descriptors, most likely: it passes.
-		n.cfg.Logger.Warn("peer.accept", "err", err, "pause", pause)
+		n.cfg.Logger.Warn("peer.accept", "error", err, "pause", pause)
 		select {
 		case <-time.After(pause):
 		case <-n.ctx.Done():

@@ -133,7 +133,7 @@ func (n *Network) decide(ctx context.Context, r JoinRequest) *nornv1.PeerJoinRep
 			known = &proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, Message: err.Error()}
 		}
 		p.Error = known.Proto()
-		n.cfg.Logger.Warn("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote, "err", err)
+		n.cfg.Logger.Warn("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote, "error", err)
 		return p
 	}
 	p.Cluster, p.Generation = cluster(reply.Cluster.ID), reply.Generation

@@ -103,7 +103,7 @@ func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
 	if err != nil {
 		n.counts.unsent.Add(1)
 		if n.journal.once("unsent " + err.Error()) {
-			n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "err", err)
+			n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "error", err)
 		}
 		return false
 	}

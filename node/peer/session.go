@@ -84,7 +84,7 @@ func (s *session) message(f transport.Frame) {
 	case err != nil:
 		s.n.counts.malformed.Add(1)
 		if s.n.journal.once("malformed " + s.key.from.Incarnation.String()) {
-			s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "err", err)
+			s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "error", err)
 		}
 	default:
 		s.n.counts.received.Add(1)
@@ -106,7 +106,7 @@ func (s *session) Burst() {
 func (s *session) Refused(f transport.Frame, err error) {
 	s.n.counts.crowded.Add(1)
 	if s.n.journal.once("crowded " + s.key.from.Incarnation.String()) {
-		s.n.cfg.Logger.Warn("peer.crowded", "peer", s.key.from.Node, "method", f.Method, "err", err)
+		s.n.cfg.Logger.Warn("peer.crowded", "peer", s.key.from.Node, "method", f.Method, "error", err)
 	}
 }
 

@@ -297,7 +297,7 @@ func (n *Node) publish() {
 			n.cfg.Log.Info("register.voters", "voters", names(status.Voters), "learners", names(status.Learners))
 		}
 		if status.Refused != old.Refused {
-			n.cfg.Log.Warn("register.refused", "by", status.RefusedBy.Node, "because", status.Refused.String())
+			n.cfg.Log.Warn("register.refused", "by", status.RefusedBy.Node, "reason", status.Refused.String())
 		}
 	}
 	n.state.Store(&state)
@@ -324,7 +324,7 @@ func (n *Node) end(err error) {
 	n.pending, n.inbox = nil, nil
 	n.mu.Unlock()
 	if broken := n.machine.Err(); broken != nil {
-		n.cfg.Log.Error("register.stopped", "err", broken)
+		n.cfg.Log.Error("register.stopped", "error", broken)
 		if n.cfg.Failed != nil {
 			n.cfg.Failed(broken)
 		}

@@ -65,12 +65,13 @@ func readPeers(cfg *config.Config, log *slog.Logger) (s peer.Security, err error
 	return s, nil
 }
 
-// NewLogger makes the log that a configuration asks for.
+// NewLogger makes the log that a configuration asks for. Each line names the node
+// that writes it.
 func NewLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	o := &slog.HandlerOptions{Level: levels[cfg.LogLevel]}
 	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(slog.NewJSONHandler(w, o)).With("node", cfg.Name)
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(slog.NewTextHandler(w, o)).With("node", cfg.Name)
 }

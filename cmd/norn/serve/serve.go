@@ -127,7 +127,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	case err = <-failed:
 	}
 	stopWatching()
-	o.Logger.Info("server.stopping", "node", cfg.Name)
+	o.Logger.Info("server.stopping")
 	err = errors.Join(err, stop(n, pages, o.Now))
 	running.Wait()
 	select {
@@ -135,10 +135,10 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		if err == nil {
 			err = node.Erase(cfg.Data)
 		}
-		o.Logger.Warn("server.destroyed", "node", cfg.Name, "meaning", "the cluster was destroyed: what this node kept is deleted", "data", cfg.Data)
+		o.Logger.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", cfg.Data)
 	default:
 	}
-	o.Logger.Info("server.stopped", "node", cfg.Name)
+	o.Logger.Info("server.stopped")
 	return err
 }
 

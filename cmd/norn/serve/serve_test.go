@@ -129,6 +129,25 @@ func TestTheHTTPPortAsksForTheToken(t *testing.T) {
 	}
 }
 
+// TestEveryLineNamesItsNode writes a line in both formats.
+func TestEveryLineNamesItsNode(t *testing.T) {
+	c := testConfig(t)
+	c.Name = "a node"
+	for format, want := range map[string]string{
+		"text": ` level=WARN msg=area.what node="a node" peer=n2 error="no \"way\""` + "\n",
+		"json": `,"level":"WARN","msg":"area.what","node":"a node","peer":"n2","error":"no \"way\""}` + "\n",
+	} {
+		c.LogFormat = format
+		var b strings.Builder
+		log := NewLogger(&b, c)
+		log.Debug("area.debug")
+		log.Warn("area.what", "peer", "n2", "error", errors.New(`no "way"`))
+		if !strings.HasSuffix(b.String(), want) || strings.Count(b.String(), "\n") != 1 {
+			t.Errorf("%s: got %s, want %s", format, b.String(), want)
+		}
+	}
+}
+
 // TestStopBeforeReady ends a server that has only begun.
 func TestStopBeforeReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
