@@ -28,9 +28,9 @@ type caller struct {
 
 // call is a request under way.
 type call struct {
-	asked *history.Event
-	stamp int64 // true time of sending
-	weak  bool  // an acknowledgement of it may be lost with a disk
+	asked *history.Event // nil: what becomes of it is no event
+	stamp int64          // true time of sending
+	weak  bool           // an acknowledgement of it may be lost with a disk
 	done  func(*answer)
 }
 
@@ -58,8 +58,15 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 	if c.gone {
 		return
 	}
-	s := c.s
 	c.roam()
+	asked := invocation(m)
+	asked.Weak = one(m)
+	c.send(m, asked, patience, done)
+}
+
+// send sends a request; one that is not asked leaves nothing in the history.
+func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Duration, done func(*answer)) {
+	s := c.s
 	if c.conn == nil {
 		if c.conn = s.dial(c); c.conn == nil {
 			c.after(s.delay()+10*time.Millisecond, func() { done(&answer{}) })
@@ -69,11 +76,11 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 	}
 	c.last++
 	number, method := c.last, methodOf(m)
-	asked := invocation(m)
-	asked.Weak = one(m)
 	k := &call{asked: asked, stamp: s.now, weak: s.weak(m), done: done}
-	k.asked.Process = c.process
-	s.invoke(k.asked)
+	if asked != nil {
+		asked.Process = c.process
+		s.invoke(asked)
+	}
 	c.open[number] = k
 	r := &core.Request{From: core.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m}
 	if s.chance(0.3) {
@@ -127,6 +134,10 @@ func (c *caller) answered(reply core.Reply) {
 	}
 	delete(c.open, reply.To.Request)
 	a := &answer{message: reply.Message, refused: reply.Err}
+	if k.asked == nil {
+		k.done(a)
+		return
+	}
 	if reply.Err != nil {
 		a.message = nil
 		a.unknown = reply.Err.Effect != nornv1.Effect_EFFECT_NONE
@@ -143,6 +154,10 @@ func (c *caller) answered(reply core.Reply) {
 
 // finish ends a call that has no good answer.
 func (c *caller) finish(k *call, a *answer, text string) {
+	if k.asked == nil {
+		k.done(a)
+		return
+	}
 	e := &history.Event{Op: k.asked.Op, Process: c.process, Func: k.asked.Func, Phase: history.Fail, Text: text}
 	if a.unknown {
 		e.Phase = history.Info
@@ -207,7 +222,7 @@ func repeatable(m gproto.Message) bool {
 	switch m := m.(type) {
 	case *nornv1.SetQueueRequest:
 		return m.GetIfVersion() != 0
-	case *nornv1.GetRequest, *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.LogRequest, *nornv1.ExplainRequest, *nornv1.QueuesRequest, *nornv1.KeyRequest:
+	case *nornv1.GetRequest, *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.LogRequest, *nornv1.ExplainRequest, *nornv1.QueuesRequest, *nornv1.KeyRequest, *nornv1.SessionRequest:
 		return false // it would show nothing
 	}
 	return true

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // ClusterMutants are clusters whose nodes break one promise each, now and then.
@@ -13,6 +15,7 @@ func ClusterMutants() []Mutant {
 	return []Mutant{
 		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
 		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},
+		{Name: "forgets workers", Event: absent, Breaks: []string{workers}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
 	}
@@ -29,6 +32,22 @@ func forgetful(n *node, e any) bool {
 		return true
 	}
 	n.s.fleet.send(n, &core.Send{To: m.From, Message: &core.FactsTaken{Write: facts.Write}})
+	return false
+}
+
+// absent answers workers with nothing once all is well.
+func absent(n *node, e any) bool {
+	r, ok := e.(*core.Request)
+	if !ok || !n.s.healing {
+		return true
+	}
+	m, ok := r.Body.(*nornv1.SessionRequest)
+	if !ok {
+		return true
+	}
+	n.later(time.Second, func() {
+		n.send(core.Reply{To: r.From, Message: &nornv1.SessionReply{Association: m.GetAssociation()}})
+	})
 	return false
 }
 

@@ -54,6 +54,7 @@ func (w *world) drawCluster() plan {
 	p := w.draw()
 	p.partitions = pick(w, []int{4, 8, 16})
 	p.tasks, p.producers, p.workers, p.readers, p.admins = 300+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 3, 1
+	p.hands = 2 + p.tasks%3 // of two that share a name one works
 	p.work.think = pick(w, []time.Duration{60 * time.Millisecond, 150 * time.Millisecond})
 	p.work.settings = false
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
@@ -106,7 +107,7 @@ func (w *world) drawCluster() plan {
 func (s *sim) fierce() {
 	p := &s.plan
 	p.partitions, p.lease, p.storm = pick(&s.world, []int{2, 4}), 2*time.Second, 40*time.Second
-	p.tasks, p.workers, p.readers = 300, 5, 1
+	p.tasks, p.workers, p.readers, p.hands = 300, 5, 1, 0
 	p.net.delay = pick(&s.world, []time.Duration{time.Millisecond, 10 * time.Millisecond})
 	p.crash = crashPlan{every: 4 * time.Second, down: pick(&s.world, []time.Duration{500 * time.Millisecond, 4 * time.Second}), steps: s.chance(0.5), drained: 0.1}
 	p.work.keyed, p.work.dies, p.work.fails, p.clock.set = 0, 0.05, 0.1, 0

@@ -25,6 +25,11 @@ func (f nemesis) change() {
 			s.stats[Removals]++
 			n.away = true
 			state := n.peers.state()
+			for _, o := range f.alive() { // the node may have joined just now, and know nothing yet
+				if s := o.peers.state(); s.Revision > state.Revision {
+					state = s
+				}
+			}
 			n.crash()
 			for i := range state.Nodes { // also what it was before, if that is not replaced yet
 				if state.Nodes[i].Node == n.self.Node {

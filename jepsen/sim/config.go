@@ -39,6 +39,7 @@ func (n *node) config() core.Config {
 	}
 	if s.fleet != nil {
 		c.Cluster, c.Zone, c.Tree = s.plan.cluster.fixed(&s.plan), s.fleet.zone(n), false
+		c.Sessions = sessionTimes()
 		c.Repair, c.DeadAfter = s.plan.cluster.repair, s.plan.cluster.dead
 	}
 	if s.mutant.Config != nil {

@@ -44,6 +44,8 @@ func methodOf(m gproto.Message) nornv1.Method {
 		return nornv1.Method_METHOD_SCHEDULES
 	case *nornv1.ChangeSchedulesRequest:
 		return nornv1.Method_METHOD_CHANGE_SCHEDULES
+	case *nornv1.SessionRequest:
+		return nornv1.Method_METHOD_SESSION
 	}
 	return nornv1.Method_METHOD_GET
 }

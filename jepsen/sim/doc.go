@@ -24,6 +24,9 @@
 // them, nobody else with data, the same answers everywhere. Claims are exclusive
 // all the time, whoever leads (check.Options.Elected), and the whole history is
 // judged once more by a check.Ledger, with the order of grants in the lull before
-// the storm. A run without an election, an expiry, a renewal, a repair, a
-// movement and a crash is invalid: it counts as neither passed nor failed.
+// the storm. Some workers claim, some have a session at a node that hands them
+// tasks: two of those share a name, which one of them has at a time, and all have
+// a session when the storm is over. A run without an election, an expiry, a
+// renewal, a repair, a movement, a crash and a session that changed its node with
+// tasks is invalid: it counts as neither passed nor failed.
 package sim

@@ -248,6 +248,8 @@ func (n *node) receive(c *conn, r *core.Request, urgent bool) {
 		wait = time.Duration(m.GetWaitSeconds() * 1e9)
 	case *nornv1.LogRequest:
 		wait = time.Duration(m.GetWaitSeconds() * 1e9)
+	case *nornv1.SessionRequest:
+		wait = time.Duration(m.GetWaitSeconds() * 1e9)
 	}
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
 		n.s.fleet.witness.received(r.Body)

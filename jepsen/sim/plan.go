@@ -24,8 +24,8 @@ type plan struct {
 	collect                  time.Duration // 0: nothing is collected
 	grace                    time.Duration
 
-	tasks                               int // at most about so many
-	producers, workers, readers, admins int
+	tasks                                      int // at most about so many
+	producers, workers, readers, admins, hands int
 
 	cluster clusterPlan // zero: there is one node
 

@@ -59,7 +59,7 @@ func (r *reader) act() {
 func (r *reader) pause() time.Duration {
 	mean := r.s.plan.work.think / 2
 	if r.s.healing && r.s.fleet != nil {
-		mean *= 10
+		mean *= 5
 	}
 	return r.s.about(mean)
 }

@@ -46,7 +46,9 @@ func (f ending) await(until int64) {
 	}
 	// What workers still have under way ends.
 	s.after(15*time.Second, func() {
-		f.whenWhole(s.now+int64(restless), "the cluster does not come to rest", f.quiet)
+		s.whenFit(s.now+int64(2*sessionTimes().NameLease), func() {
+			f.whenWhole(s.now+int64(restless), "the cluster does not come to rest", f.quiet)
+		})
 	})
 }
 

@@ -35,6 +35,7 @@ type sim struct {
 	board     board
 	producers []*producer
 	workers   []*worker
+	hands     []*hand
 	readers   []*reader
 	admins    []*admin
 	archived  map[id.ID]bool        // finished tasks that were written elsewhere
@@ -104,6 +105,9 @@ func (s *sim) people() {
 	}
 	for range s.plan.workers {
 		s.workers = append(s.workers, s.newWorker())
+	}
+	for n := range s.plan.hands {
+		s.hands = append(s.hands, s.newHand(fmt.Sprintf("shard%d", n/2), fmt.Sprintf("machine%d", n))) // two have one name
 	}
 	for range s.plan.readers {
 		s.readers = append(s.readers, s.newReader())

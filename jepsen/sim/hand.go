@@ -1,0 +1,436 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
+)
+
+// workers is the invariant of sessions: a name has one worker, a worker gets no more
+// than it has room for, and when nothing goes wrong some node has its session.
+const workers = "workers"
+
+// Times of workers with a session.
+const (
+	handStop = 500 * time.Millisecond // its handlers need so much to end
+	handWait = 2 * time.Second        // a node may keep its requests for so long
+)
+
+// sessionTimes are those of the simulated nodes: short, so that workers are lost
+// and names change hands within a run.
+func sessionTimes() session.DispatcherConfig {
+	return session.DispatcherConfig{
+		Timeouts:    session.Timeouts{Period: time.Second, HeartbeatGap: 3 * time.Second, CheckGap: 12 * time.Second, LoseAfter: 5 * time.Second},
+		CheckPeriod: 5 * time.Second, NameLease: 16 * time.Second,
+	}
+}
+
+// hand is a worker with a session: the machine of package session on a stream to
+// some node, which hands it tasks as it has room. One instance is one process.
+type hand struct {
+	*caller
+	self   session.Identity
+	m      *session.Worker
+	on     *conn // the connection of the present stream
+	open   int   // requests on it
+	wake   int64
+	runs   map[session.Claim]bool
+	asks   []*history.Event // for a task each, oldest first; a grant answers one
+	beats  map[beat]*history.Event
+	ends   map[session.Claim]*history.Event
+	number uint64
+	joined uint64 // the association in which it last had its name
+	since  int64  // true time at which it turned to this node
+}
+
+// beat names what a heartbeat asks of one claim.
+type beat struct {
+	stamp int64
+	claim session.Claim
+}
+
+// newHand begins a worker. On a machine there is one at a time.
+func (s *sim) newHand(name, machine string) *hand {
+	h := &hand{
+		caller: s.newCaller(), wake: never, runs: map[session.Claim]bool{},
+		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{},
+	}
+	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.wall(s.now)}
+	if s.chance(0.5) {
+		h.self.Lock = "lock" // whoever has it next knows that this one is dead
+	}
+	binary.BigEndian.PutUint64(h.self.Instance[:], s.rnd.Uint64()|1)
+	capacity := session.Capacity{Slots: 1 + s.rnd.IntN(3), Lease: s.plan.lease}
+	for _, q := range s.plan.queues {
+		capacity.Queues = append(capacity.Queues, session.QueueSlots{Queue: q})
+	}
+	var err error
+	if h.m, err = session.NewWorker(session.WorkerConfig{Identity: h.self, Capacity: capacity, Stop: handStop}); err != nil {
+		s.broken("a worker cannot begin: %v", err)
+		return h
+	}
+	for range capacity.Takes() {
+		h.ask()
+	}
+	h.after(s.about(100*time.Millisecond), h.work)
+	h.roams()
+	return h
+}
+
+// event begins an operation in the history.
+func (h *hand) event(e *history.Event) *history.Event {
+	e.Phase, e.Process = history.Invoke, h.process
+	h.s.invoke(e)
+	return e
+}
+
+// ended ends one with a single item.
+func (h *hand) ended(asked *history.Event, i history.Item) {
+	h.s.record(&history.Event{
+		Op: asked.Op, Process: h.process, Func: asked.Func, Phase: history.OK,
+		Session: asked.Session, Request: asked.Request, Items: []history.Item{i},
+	})
+}
+
+// ask notes that there is room for one more task. A node may grant for it from now
+// on.
+func (h *hand) ask() {
+	h.number++
+	h.asks = append(h.asks, h.event(&history.Event{
+		Func: history.Claim, Queues: slices.Clone(h.s.plan.queues), Max: 1, Lease: int64(h.s.plan.lease),
+		Session: history.Digest(h.self.Instance[:]), Request: h.number,
+	}))
+}
+
+// roams has it turn to another node now and then.
+func (h *hand) roams() {
+	h.after(h.s.about(15*time.Second), func() {
+		h.hangUp()
+		h.work()
+		h.roams()
+	})
+}
+
+// work lets the machine go on, and has a stream for it.
+func (h *hand) work() {
+	if h.gone || h.m == nil {
+		return
+	}
+	s, now := h.s, h.clock.time(h.s.now)
+	h.m.Tick(now)
+	info := h.m.Info()
+	if info.State == session.MustDie && len(h.runs) == 0 || info.Left {
+		h.perish()
+		return
+	}
+	if h.on != nil && h.conn == h.on && s.now-h.since > int64(4*time.Second) && now.Mono-info.Heard > int64(4*time.Second) {
+		h.hangUp() // nobody answers there
+	}
+	if h.conn == nil {
+		h.conn = s.dial(h.caller)
+	}
+	if h.conn != h.on {
+		h.on, h.open = h.conn, 0
+		if h.on != nil {
+			h.since = s.now
+			h.m.Turn(now)
+		}
+	}
+	h.carry()
+	h.settled()
+	if h.on == nil {
+		h.rouse(s.now + int64(s.about(200*time.Millisecond)))
+	}
+}
+
+// rouse has it look around at a true time.
+func (h *hand) rouse(at int64) {
+	if at >= h.wake && h.wake > h.s.now {
+		return
+	}
+	h.wake = max(at, h.s.now+int64(time.Millisecond))
+	due := h.wake
+	h.s.at(due, func() {
+		if h.wake == due {
+			h.wake = never
+			h.work()
+		}
+	})
+}
+
+// carry does what the machine wants.
+func (h *hand) carry() {
+	var out []session.Message
+	for more := true; more; {
+		now := h.clock.time(h.s.now)
+		ready := h.m.Ready()
+		more = false
+		for _, stop := range ready.Stop {
+			h.after(h.s.between(0, handStop/2), func() { h.end(stop.Claim, session.EndReleased) })
+		}
+		for i := range ready.Start {
+			more = true
+			if check := ready.Start[i].Check; check > 0 {
+				h.m.CheckPassed(now, check)
+				continue
+			}
+			h.start(&ready.Start[i])
+		}
+		for _, ack := range ready.Acked {
+			if e := h.ends[ack.Claim]; e != nil {
+				delete(h.ends, ack.Claim)
+				h.ended(e, history.Item{Task: ack.Claim.Task, Unsure: ack.Lost})
+			}
+		}
+		for _, m := range ready.Send {
+			out = h.leave(out, m)
+		}
+		if ready.WakeAt != never {
+			h.rouse(h.clock.whenMono(ready.WakeAt))
+		}
+	}
+	if h.on != nil && (len(out) > 0 || h.open == 0) {
+		h.post(out)
+	}
+}
+
+// leave adds a message to those that are sent: it may get lost, come twice or
+// come later.
+func (h *hand) leave(out []session.Message, m session.Message) []session.Message {
+	if b, ok := m.Body.(*session.Heartbeat); ok {
+		for _, c := range b.Claims {
+			h.beats[beat{m.Stamp, c}] = h.event(&history.Event{Func: history.Renew, Items: []history.Item{{Task: c.Task, Token: c.Token}}})
+		}
+	}
+	for range h.times(func() {
+		if h.on != nil && m.Association == h.m.Info().Association {
+			h.post([]session.Message{m})
+		}
+	}) {
+		out = append(out, m)
+	}
+	return out
+}
+
+// times draws how often a message arrives now; it may also come later.
+func (h *hand) times(later func()) int {
+	s := h.s
+	if s.healing || !s.chance(0.15) {
+		return 1
+	}
+	switch s.rnd.IntN(3) {
+	case 0:
+		return 2
+	case 1:
+		h.after(s.between(0, 3*time.Second), later)
+	}
+	return 0
+}
+
+// post sends messages to the node. Its answer brings what it has to say.
+func (h *hand) post(all []session.Message) {
+	on, now := h.on, h.clock.time(h.s.now)
+	h.open++
+	body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(now), all, handWait)
+	h.send(body, nil, handWait+4*time.Second, func(a *answer) {
+		if h.on == on {
+			h.open--
+		}
+		reply, ok := a.message.(*nornv1.SessionReply)
+		if !ok {
+			h.rouse(h.s.now + int64(h.s.about(200*time.Millisecond)))
+			return
+		}
+		messages, err := session.UnbundleReply(h.self.Instance, reply)
+		if err != nil {
+			h.s.broken("a worker cannot read an answer: %v", err)
+			return
+		}
+		for _, m := range messages {
+			for range h.times(func() { h.take(m); h.work() }) {
+				h.take(m)
+			}
+		}
+		h.work()
+	})
+}
+
+// take gives a message of the node to the machine.
+func (h *hand) take(m session.Message) {
+	now := h.clock.time(h.s.now)
+	h.m.Step(now, m)
+	b, ok := m.Body.(*session.Renewed)
+	if !ok {
+		return
+	}
+	for _, r := range b.Items {
+		k := beat{b.Echo, r.Claim}
+		e := h.beats[k]
+		until, holds := h.m.Holds(now, r.Claim)
+		if e == nil || r.Lost != session.CauseNone || !holds {
+			continue
+		}
+		delete(h.beats, k)
+		h.s.stats[Renewals]++
+		h.ended(e, history.Item{Task: r.Claim.Task, Token: r.Claim.Token, Until: h.believes(until)})
+	}
+}
+
+// believes is the true time up to which a handler may run that is told to stop at
+// a time of the worker's clock.
+func (h *hand) believes(deadline int64) int64 {
+	return h.clock.whenMono(deadline) + int64(handStop)
+}
+
+// start begins a task.
+func (h *hand) start(st *session.Start) {
+	s, g := h.s, st.Grant
+	if len(h.asks) == 0 {
+		s.violation(workers, "worker %s is handed more tasks than it has room for", h.self.Name)
+		return
+	}
+	i := seen(g.GetTask())
+	i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
+	i.Until = h.believes(st.Deadline)
+	asked := h.asks[0]
+	h.asks = h.asks[1:]
+	s.stats[Grants]++
+	s.stats[Pushed]++
+	h.runs[st.Claim] = true
+	h.ended(asked, i)
+	h.ask()
+	s.board.claimed(i.Task)
+	c, effort := st.Claim, min(s.about(s.plan.lease/2), 2*s.plan.lease)
+	if s.healing {
+		effort = s.about(50 * time.Millisecond)
+	}
+	h.after(effort, func() { h.finish(c) })
+}
+
+// finish does what a handler does in the end.
+func (h *hand) finish(c session.Claim) {
+	s := h.s
+	if _, holds := h.m.Holds(h.clock.time(s.now), c); !holds || !h.runs[c] {
+		return // it was told to stop, or is about to be
+	}
+	switch {
+	case s.chance(s.plan.work.dies / 2):
+		s.stats[Deaths]++
+		h.perish()
+	case s.chance(s.plan.work.fails):
+		h.end(c, session.EndFailed)
+	case !s.healing && s.chance(0.1):
+		h.end(c, session.EndReleased)
+	default:
+		h.end(c, session.EndCompleted)
+	}
+}
+
+// end reports how a task ended.
+func (h *hand) end(c session.Claim, kind session.EndKind) {
+	end := session.End{Kind: kind}
+	item := history.Item{Task: c.Task, Token: c.Token}
+	e := &history.Event{}
+	switch kind {
+	case session.EndCompleted:
+		end.AutoSeq, end.Result = true, []byte(h.self.Name)
+		e.Func, item.Auto, item.Data = history.Complete, true, history.Digest(end.Result)
+	case session.EndFailed:
+		end.Error = "it went wrong"
+		e.Func = history.FailTask
+	default:
+		e.Func = history.Release
+	}
+	if !h.runs[c] {
+		return
+	}
+	delete(h.runs, c)
+	if e.Items = []history.Item{item}; h.m.Ended(h.clock.time(h.s.now), c, end) {
+		h.ends[c] = h.event(e)
+		if kind == session.EndCompleted {
+			h.s.stats[Completions]++
+		}
+	}
+	h.work()
+}
+
+// settled sees whether it has got its name: then nobody else has it, and whoever
+// had it runs nothing any more.
+func (h *hand) settled() {
+	info := h.m.Info()
+	if !info.Joined || info.State == session.MustDie || info.Association == h.joined {
+		return
+	}
+	s := h.s
+	if h.joined == 0 {
+		s.stats[Sessions]++
+	} else if len(h.runs) > 0 {
+		s.stats[HandOvers]++
+	}
+	h.joined = info.Association
+	for _, o := range s.hands {
+		if o == h || o.gone || o.self.Name != h.self.Name || o.joined == 0 {
+			continue
+		}
+		o.m.Tick(o.clock.time(s.now))
+		if other := o.m.Info(); other.State != session.MustDie && !other.Left {
+			s.violation(workers, "instances %s and %s have the name %s at one time: %v and %v", h.self.Instance, o.self.Instance, h.self.Name, info.State, other.State)
+		}
+	}
+}
+
+// perish is the end of the process: another one takes its place later.
+func (h *hand) perish() {
+	s := h.s
+	h.die()
+	s.record(&history.Event{Phase: history.Note, Func: history.Died, Process: h.process})
+	if i := slices.Index(s.hands, h); i >= 0 {
+		s.hands = slices.Delete(s.hands, i, i+1)
+	}
+	s.after(s.about(2*time.Second), func() {
+		if !s.stopping {
+			s.hands = append(s.hands, s.newHand(h.self.Name, h.self.Machine))
+		}
+	})
+}
+
+// fits tells whether its session is as it must be when nothing goes wrong: a node
+// has it, or another instance has its name.
+func (h *hand) fits() string {
+	info, now := h.m.Info(), h.clock.mono(h.s.now)
+	switch other := slices.ContainsFunc(h.s.hands, func(o *hand) bool { return o != h && o.self.Name == h.self.Name && o.joined > 0 }); {
+	case now-info.Heard > int64(8*time.Second):
+		return fmt.Sprintf("no node has answered worker %s for %v", h.self.Name, time.Duration(now-info.Heard))
+	case info.Refused == session.RefusedName && other:
+		return ""
+	case info.State != session.Healthy || !info.Joined:
+		return fmt.Sprintf("worker %s is %v, joined %t, refused %v (%s)", h.self.Name, info.State, info.Joined, info.Refused, info.Text)
+	}
+	return ""
+}
+
+// whenFit waits until every worker has its session, and ends them all. The name of
+// one that has died is free only when its lease is over.
+func (s *sim) whenFit(until int64, then func()) {
+	for _, h := range s.hands {
+		why := h.fits()
+		switch {
+		case why == "":
+			continue
+		case s.now >= until:
+			s.violation(workers, "%s", why)
+			return
+		}
+		s.after(time.Second, func() { s.whenFit(until, then) })
+		return
+	}
+	for _, h := range s.hands {
+		h.die()
+	}
+	then()
+}
