@@ -118,6 +118,36 @@ func (r *trio) ended(i int, from Origin) (e *nornv1.Error, ok bool) {
 	return nil, false
 }
 
+// TestRepairSpreadsNoClaims: what a leader alone has written is no claim to anybody
+// else, however long the replicas compare what they have; nobody is told of it.
+func TestRepairSpreadsNoClaims(t *testing.T) {
+	r := newRepairingTrio(t, 100*time.Millisecond)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := r.send(i, claimUpTo(1))
+	compared := 0
+	r.live(grantTimeout-100*time.Millisecond, 50*time.Millisecond, func(l letter) bool {
+		if _, is := l.message.(*Repair); is {
+			compared++
+		}
+		_, is := l.message.(*Claims)
+		return is
+	})
+	if grants, _ := r.granted(i, from); len(grants) != 0 {
+		t.Fatalf("granted by one of three: %v", grants)
+	}
+	for n, o := range r.peers {
+		d, err := vnode.ReadTask(o.store, ring.Of(task, partitions), task, vnode.ReadOptions{})
+		r.check(err)
+		if held := len(d.Claims) > 0; held != (n == i) {
+			t.Errorf("node %d, leader %v, has a claim: %v", n+1, n == i, held)
+		}
+	}
+	if compared < 10 {
+		t.Fatalf("%d messages of repair: nothing was compared", compared)
+	}
+}
+
 // TestRenewalsAndReleasesWaitForAMajority: and without one it is not known what
 // came of them.
 func TestRenewalsAndReleasesWaitForAMajority(t *testing.T) {
