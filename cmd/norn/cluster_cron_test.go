@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/jepsen/lab"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -309,49 +307,12 @@ func TestClusterCronFrozen(t *testing.T) {
 // other for a while; clients reach all of them.
 func TestClusterCronPartitioned(t *testing.T) {
 	thorough(t)
-	wires, err := lab.NewWires()
-	var not *lab.NotRun
-	if errors.As(err, &not) {
-		t.Skip(not)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCompany(t)
-	t.Cleanup(func() {
-		for _, p := range c.all { // before their wires
-			p.destroy()
-		}
-		if err := wires.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for n := range 3 {
-		end, err := wires.End(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := c.add()
-		p.host, p.listen, p.peer = end.Host, end.Listen, end.Peer
-		p.args = append(p.args, "--peer-advertise", end.Advertise)
-		p.advertise = end.Advertise
-		p.launch(t)
-		end.Started(p.s.cmd.Process.Pid)
-		if err := p.s.wait(); err != nil {
-			t.Fatalf("%s: %v", p.name, err)
-		}
+	c := wired(t)
+	for range 3 {
+		c.add().start(t)
 	}
 	c.settled(3)
 	seconds, minutes := cronSizes()
 	r := newCronRun(c, seconds, minutes)
-	t.Logf("the nodes are in %s", wires.Kind())
-	r.suffer(&cronFault{"partitioned", func(p *process) {
-		if err := wires.Isolate(slices.Index(c.all, p), len(c.all)); err != nil {
-			t.Fatal(err)
-		}
-	}, func(*process) {
-		if err := wires.Heal(); err != nil {
-			t.Fatal(err)
-		}
-	}, 5 * time.Second})
+	r.suffer(&cronFault{"partitioned", c.isolate, func(*process) { c.heal() }, 5 * time.Second})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/lab"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -27,6 +29,7 @@ type process struct {
 	advertise    string   // where the others reach it; "": at peer
 	host         []string // what a command begins with to run where the node runs
 	args         []string // beside those that every node has
+	end          *lab.End // of the wires that join it to the others; nil: none
 	s            *server  // the latest; nil before
 }
 
@@ -36,6 +39,8 @@ type company struct {
 	dir  string
 	args []string // of all
 	all  []*process
+	// wires join the processes, so that one can be cut off; nil: plain loopback.
+	wires *lab.Wires
 }
 
 // thorough leaves a test to `make cluster`: what takes long, together.
@@ -60,6 +65,11 @@ func newCompany(t *testing.T, args ...string) *company {
 		for _, p := range c.all {
 			p.destroy()
 		}
+		if c.wires != nil { // after the processes
+			if err := c.wires.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 		if t.Failed() {
 			for _, p := range c.all {
 				if p.s != nil {
@@ -69,6 +79,41 @@ func newCompany(t *testing.T, args ...string) *company {
 		}
 	})
 	return c
+}
+
+// wired has no process yet; those that are added can be cut off from each other:
+// by packet filters between network namespaces where this machine allows them,
+// else by a proxy on loopback. Clients reach all of them.
+func wired(t *testing.T, args ...string) *company {
+	t.Helper()
+	c := newCompany(t, args...)
+	var err error
+	c.wires, err = lab.NewWires()
+	var not *lab.NotRun
+	if errors.As(err, &not) {
+		t.Skip(not)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the nodes are in %s", c.wires.Kind())
+	return c
+}
+
+// isolate cuts a process off from all others, both ways.
+func (c *company) isolate(p *process) {
+	c.t.Helper()
+	if err := c.wires.Isolate(slices.Index(c.all, p), len(c.all)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// heal makes all links good.
+func (c *company) heal() {
+	c.t.Helper()
+	if err := c.wires.Heal(); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // endOf is the end of a log.
@@ -92,11 +137,22 @@ func (c *company) add() *process {
 	p.data = filepath.Join(c.dir, p.name)
 	p.args = slices.Clone(c.args)
 	for _, other := range c.all {
-		p.args = append(p.args, "--join", cmp.Or(other.advertise, other.peer))
+		p.args = append(p.args, "--join", other.reached())
+	}
+	if c.wires != nil {
+		var err error
+		if p.end, err = c.wires.End(len(c.all)); err != nil {
+			c.t.Fatal(err)
+		}
+		p.host, p.listen, p.peer, p.advertise = p.end.Host, p.end.Listen, p.end.Peer, p.end.Advertise
+		p.args = append(p.args, "--peer-advertise", p.advertise)
 	}
 	c.all = append(c.all, p)
 	return p
 }
+
+// reached is where the others reach it.
+func (p *process) reached() string { return cmp.Or(p.advertise, p.peer) }
 
 // freePeerAddress is one that both TCP and UDP have.
 func freePeerAddress(t *testing.T) string {
@@ -123,6 +179,16 @@ func (p *process) launch(t *testing.T, more ...string) {
 	if p.s, err = launchAs(exec.Command(command[0], command[1:]...)); err != nil {
 		t.Fatal(err)
 	}
+	if p.end != nil {
+		p.end.Started(p.s.cmd.Process.Pid)
+	}
+}
+
+// ends tells the wires that the process is about to end.
+func (p *process) ends() {
+	if p.end != nil {
+		p.end.Ending(p.s.cmd.Process.Pid)
+	}
 }
 
 // start starts the process and waits until it is ready.
@@ -137,6 +203,7 @@ func (p *process) start(t *testing.T, more ...string) {
 // kill kills the process as a power cut would, but for the page cache.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
+	p.ends()
 	if _, err := p.s.end(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +212,7 @@ func (p *process) kill(t *testing.T) {
 // stop ends the process in order.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
+	p.ends()
 	if code, err := p.s.end(syscall.SIGTERM); err != nil || code != 0 {
 		t.Fatalf("%s ended with %d, %v:\n%s", p.name, code, err, endOf(p.s.log.String(), 4000))
 	}
