@@ -131,6 +131,9 @@ func checkHeartbeat(h *nornv1.SessionHeartbeat) *Error {
 	if !within(h.GetStopSeconds(), MaxSessionStop) {
 		return Invalid("stop of %v seconds is outside 0 to %v", h.GetStopSeconds(), MaxSessionStop)
 	}
+	if !within(h.GetGraceSeconds(), MaxSessionStop) {
+		return Invalid("grace of %v seconds is outside 0 to %v", h.GetGraceSeconds(), MaxSessionStop)
+	}
 	if s := h.GetLeaseSeconds(); s != 0 && !(s >= clock.MinLease.Seconds() && s <= clock.MaxLease.Seconds()) {
 		return Invalid("lease of %v seconds is outside 1 s to 24 h", s)
 	}

@@ -85,6 +85,7 @@ func TestCheckSession(t *testing.T) {
 		"heavy queue":             {heartbeat(func(h hb) { h.Queues[0].Weight = 10_001 }), "weight"},
 		"time-outs":               {heartbeat(func(h hb) { h.Timeouts = &nornv1.SessionTimeouts{LoseAfterSeconds: -1} }), "time-out"},
 		"endless time-outs":       {heartbeat(func(h hb) { h.Timeouts = &nornv1.SessionTimeouts{LoseAfterSeconds: 3601} }), "time-out"},
+		"long grace":              {heartbeat(func(h hb) { h.GraceSeconds = 3601 }), "grace"},
 		"long stop":               {heartbeat(func(h hb) { h.StopSeconds = 3601 }), "stop"},
 		"most claims":             {heartbeat(func(h hb) { h.Claims = refs(10_000) }), ""},
 		"too many claims":         {heartbeat(func(h hb) { h.Claims = refs(10_001) }), "claims"},

@@ -150,7 +150,7 @@ type Settle struct {
 	Claim    Claim
 	Why      Why
 	End      End
-	Stop     time.Duration // lost: what its handlers needed to end, as it said
+	Grace    time.Duration // lost: what its handlers may need to end, as it said
 }
 
 // Doubt lists claims of a worker that has turned to another dispatcher. Whoever

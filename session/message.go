@@ -66,6 +66,7 @@ type Heartbeat struct {
 	Capacity               Capacity
 	Timeouts               Timeouts      // that the worker goes by now; zero: none
 	Stop                   time.Duration // its handlers need to end
+	Grace                  time.Duration // they may need, when it is lost; less than Stop means that
 	Settled                bool          // it was told once that it has its name
 	Draining               bool          // it takes nothing new
 	Checked                uint64        // newest check that passed in this association; 0: none

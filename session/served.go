@@ -15,7 +15,7 @@ type session struct {
 	version     uint32
 	capacity    Capacity
 	set         SetVersion
-	stop        time.Duration // its handlers need so long to end
+	grace       time.Duration // its handlers may need so long to end
 
 	state    State
 	timeouts Timeouts // the longer of ours and the worker's

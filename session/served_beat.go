@@ -55,7 +55,7 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	if m.Association > s.association {
 		s.associate(m.Association)
 	}
-	s.version, s.capacity, s.set, s.met, s.stop = version, b.Capacity, b.Set, b.Settled, b.Stop
+	s.version, s.capacity, s.set, s.met, s.grace = version, b.Capacity, b.Set, b.Settled, max(b.Stop, b.Grace)
 	s.beat = m.Stamp
 	s.stamped(m.Stamp)
 	s.draining = b.Draining

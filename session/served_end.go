@@ -13,7 +13,7 @@ import (
 func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
 	x := Settle{Instance: instance, Claim: c, Why: why, End: end}
 	if s := d.sessions[instance]; s != nil && why == WhyLost {
-		x.Stop = s.stop
+		x.Grace = s.grace
 	}
 	d.out.Settle = append(d.out.Settle, x)
 }

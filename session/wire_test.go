@@ -97,7 +97,7 @@ func (g gen) fromWorker() Body {
 			Identity:   Identity{Name: "n" + g.text("name"), Machine: g.text("machine"), Lock: g.text("lock"), Started: int64(g.num("started") >> 1)},
 			MinVersion: 1, MaxVersion: uint32(rapid.Uint32Range(1, 9).Draw(g.T, "version")),
 			Capacity: Capacity{Slots: 1 + rapid.IntRange(0, 99).Draw(g.T, "slots"), Prefetch: rapid.IntRange(0, 99).Draw(g.T, "prefetch"), Queues: []QueueSlots{{"q", 3, 0}, {"r", 0, 7}}, Lease: time.Second + g.span("lease")/2},
-			Timeouts: g.timeouts(), Stop: g.span("stop") / 24, Settled: g.flag("settled"), Draining: g.flag("draining"),
+			Timeouts: g.timeouts(), Stop: g.span("stop") / 24, Grace: g.span("grace") / 24, Settled: g.flag("settled"), Draining: g.flag("draining"),
 			Checked: g.num("checked"), Set: SetVersion{g.num("set"), g.num("hash")}, Claims: g.claims("claims"),
 		}
 	case 1:

@@ -70,7 +70,7 @@ func heartbeatToWire(stamp int64, b *Heartbeat) *nornv1.SessionHeartbeat {
 		Stamp: stamp, Name: text(b.Identity.Name), Machine: text(b.Identity.Machine), Lock: text(b.Identity.Lock),
 		StartedAt: timeToWire(b.Identity.Started), MinVersion: b.MinVersion, MaxVersion: b.MaxVersion,
 		Slots: uint32(b.Capacity.Slots), Prefetch: uint32(b.Capacity.Prefetch), Queues: queuesToWire(b.Capacity.Queues),
-		Timeouts: timeoutsToWire(b.Timeouts), StopSeconds: b.Stop.Seconds(), Settled: b.Settled, Draining: b.Draining,
+		Timeouts: timeoutsToWire(b.Timeouts), StopSeconds: b.Stop.Seconds(), GraceSeconds: b.Grace.Seconds(), Settled: b.Settled, Draining: b.Draining,
 		Checked: b.Checked, Set: setToWire(b.Set), Claims: claimsToWire(b.Claims), LeaseSeconds: b.Capacity.Lease.Seconds(),
 	}
 }
@@ -82,7 +82,7 @@ func heartbeatFromWire(h *nornv1.SessionHeartbeat) *Heartbeat {
 		},
 		MinVersion: h.GetMinVersion(), MaxVersion: h.GetMaxVersion(),
 		Capacity: Capacity{Slots: int(h.GetSlots()), Prefetch: int(h.GetPrefetch()), Queues: queuesFromWire(h.GetQueues()), Lease: seconds(h.GetLeaseSeconds())},
-		Timeouts: timeoutsFromWire(h.GetTimeouts()), Stop: seconds(h.GetStopSeconds()),
+		Timeouts: timeoutsFromWire(h.GetTimeouts()), Stop: seconds(h.GetStopSeconds()), Grace: seconds(h.GetGraceSeconds()),
 		Settled: h.GetSettled(), Draining: h.GetDraining(), Checked: h.GetChecked(), Set: setFromWire(h.GetSet()),
 		Claims: claimsFromWire(h.GetClaims()),
 	}

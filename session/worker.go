@@ -38,6 +38,10 @@ type WorkerConfig struct {
 	// so much before the lease is over. At most half of the dispatcher's LoseAfter,
 	// or the worker is never healthy for long.
 	Stop time.Duration
+	// Grace is what they may need beyond Stop, counted from the same moment, when the
+	// worker is lost: what it ran is handed on no sooner. 0: Stop; at most
+	// [proto.MaxSessionStop].
+	Grace time.Duration
 	// FirstPeriod is between heartbeats until a dispatcher has said that it has the
 	// worker's name; 0: 1 s.
 	FirstPeriod time.Duration
@@ -71,6 +75,9 @@ func (c WorkerConfig) withDefaults() (WorkerConfig, error) {
 	}
 	if n := len(c.Capacity.Queues); n < 1 || n > MaxQueues {
 		bad("%d queues are outside 1 to %d", n, MaxQueues)
+	}
+	if c.Grace < 0 || c.Grace > proto.MaxSessionStop {
+		bad("a grace of %v is outside 0 to %v", c.Grace, proto.MaxSessionStop)
 	}
 	if c.Stop < 0 || c.FirstPeriod < 0 || c.Retry < 0 || c.RetryMax < c.Retry {
 		bad("a time is negative, or RetryMax below Retry")

@@ -27,7 +27,7 @@ func (w *Worker) beat() {
 	w.stamp++ // each heartbeat has a stamp of its own
 	w.send(&Heartbeat{
 		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: w.cfg.Capacity,
-		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Settled: w.life.stamps.Settled, Draining: w.draining,
+		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Grace: w.cfg.Grace, Settled: w.life.stamps.Settled, Draining: w.draining,
 		Checked: w.life.passed(), Set: w.set, Claims: claims,
 	})
 	w.beatAt = addNs(w.now.Mono, max(next, minBeat))

@@ -59,8 +59,9 @@ type Config struct {
 	MinLease time.Duration
 	// Grace is how long a handler may take to return once its context has ended:
 	// so much before the claim's deadline the context ends. 0: a tenth of the
-	// lease; at most a third of it counts there. Handlers that take longer are
-	// abandoned: see [Stuck].
+	// lease; at most a third of it counts there. When the session is lost nobody else
+	// begins what it ran before the Grace, up to an hour of it, is over. Handlers
+	// that take longer are abandoned: see [Stuck].
 	Grace time.Duration
 	// Timeout is how long a handler may work on one task; 0: as long as it likes.
 	// A queue may have another one, and so may a task: see [TimeoutHeader].

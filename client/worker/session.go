@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -28,9 +29,10 @@ var (
 	errNoSessions = errors.New("worker: no node keeps sessions with it")
 )
 
-// maxStop bounds the part of Grace that a session knows of: a node refuses workers
-// whose handlers need over half of the time after which they are lost. What goes
-// beyond is taken off the deadlines here.
+// maxStop bounds the part of Grace by which a worker is lost earlier than its node
+// knows: a node refuses workers that take over half of that time. What goes beyond
+// is taken off the deadlines here, and the node waits for it before it hands on what
+// a lost worker ran.
 const maxStop = 10 * time.Second
 
 // lastLeave is how long the end of a session is waited for: without it its name is
@@ -85,7 +87,7 @@ func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
 		Identity: session.Identity{Name: cfg.Name, Machine: host},
-		Capacity: session.Capacity{Slots: cfg.Slots, Prefetch: cfg.Prefetch, Lease: cfg.Lease}, Stop: p.stop,
+		Capacity: session.Capacity{Slots: cfg.Slots, Prefetch: cfg.Prefetch, Lease: cfg.Lease}, Stop: p.stop, Grace: min(grace, proto.MaxSessionStop),
 	}
 	return p
 }

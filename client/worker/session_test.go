@@ -348,3 +348,50 @@ func TestSessionShares(t *testing.T) {
 		}
 	})
 }
+
+// A handler that needs longer than ten seconds to stop is given all of its Grace when
+// its session is lost: nobody else begins its task before that is over.
+func TestALostSessionKeepsTheWholeGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const grace, needs = time.Minute, 55 * time.Second
+		var told, returned, again time.Time
+		ended := make(chan struct{})
+		b := newBench(t, worker.Config{Lease: 10 * time.Minute, Grace: grace}, func(ctx context.Context, _ *worker.Task) error {
+			defer close(ended)
+			<-ctx.Done()
+			told = time.Now()
+			if !errors.Is(context.Cause(ctx), worker.ErrClaimLost) {
+				t.Errorf("the context ended with %v", context.Cause(ctx))
+			}
+			time.Sleep(needs)
+			returned = time.Now()
+			return context.Cause(ctx)
+		})
+		observer := b.server.Client(t)
+		b.enqueue(1)
+		for e := range b.events {
+			if e.Kind == worker.Started {
+				break
+			}
+		}
+		cut := time.Now()
+		if err := b.c.Close(); err != nil { // it hears and says nothing any more
+			t.Fatal(err)
+		}
+		other := worker.New(observer, worker.Config{Lease: 10 * time.Minute})
+		ran := make(chan error, 1)
+		other.Handle("q", func(context.Context, *worker.Task) error {
+			again = time.Now()
+			go other.StopNow()
+			return nil
+		})
+		go func() { ran <- other.Run(context.Background()) }()
+		<-ended
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if told.IsZero() || again.Before(returned) || again.Before(told.Add(grace)) {
+			t.Errorf("after the cut: told to stop at %v, returned at %v, begun elsewhere at %v", told.Sub(cut), returned.Sub(cut), again.Sub(cut))
+		}
+	})
+}

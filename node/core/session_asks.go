@@ -224,7 +224,7 @@ const lostMargin = 5 * time.Second
 func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
 	f := &nornv1.Failure{Id: s.Claim.Task.Bytes(), Token: s.Claim.Token}
 	if s.Why == session.WhyLost {
-		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Stop + max(lostMargin, a.s.c.cfg.Buffer)).Seconds()
+		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Grace + max(lostMargin, a.s.c.cfg.Buffer)).Seconds()
 		return f
 	}
 	f.Error, f.Uncounted, f.Discard = s.End.Error, s.End.Uncounted, s.End.Discard

@@ -313,6 +313,22 @@ func TestSessionLost(t *testing.T) {
 	r.days(10*time.Second, 500*time.Millisecond, func() bool { return next.m.Info().Joined }, next)
 }
 
+// TestSessionLostGrace: what a lost worker ran is put off for as long as its handlers
+// may go on, not only for as long as it gives them before it is lost.
+func TestSessionLostGrace(t *testing.T) {
+	r := newTrio(t)
+	const grace = 3 * time.Minute
+	h := r.newHand("w", 0, 1, func(c *session.WorkerConfig) { c.Capacity.Lease, c.Grace = time.Hour, grace })
+	task := r.stock(1, 1)[0]
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	h.gone = true
+	r.days(2*time.Minute, 500*time.Millisecond, func() bool { return r.stateOf(1, task) == nornv1.State_STATE_SCHEDULED })
+	got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: task.Bytes()}).Task
+	if wait := time.Duration(got.GetNotBefore().AsTime().UnixNano() - r.now.Wall); wait < grace+lostMargin-time.Second {
+		t.Errorf("it runs again in %v", wait)
+	}
+}
+
 // TestSessionCancelled: the worker of a task that somebody cancels through any node
 // hears of it at once.
 func TestSessionCancelled(t *testing.T) {

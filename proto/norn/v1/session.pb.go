@@ -1120,7 +1120,10 @@ type SessionHeartbeat struct {
 	// Claims to renew, at most 10,000.
 	Claims []*ClaimRef `protobuf:"bytes,17,rep,name=claims,proto3" json:"claims,omitempty"`
 	// Length of the leases that it wants, 1 s to 24 h; 0: as the queue says.
-	LeaseSeconds  float64 `protobuf:"fixed64,18,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	LeaseSeconds float64 `protobuf:"fixed64,18,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	// Once told to stop, a handler may go on for so long, at most an hour; less than
+	// stop_seconds means that. What a lost worker ran is handed on no sooner.
+	GraceSeconds  float64 `protobuf:"fixed64,19,opt,name=grace_seconds,json=graceSeconds,proto3" json:"grace_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1277,6 +1280,13 @@ func (x *SessionHeartbeat) GetClaims() []*ClaimRef {
 func (x *SessionHeartbeat) GetLeaseSeconds() float64 {
 	if x != nil {
 		return x.LeaseSeconds
+	}
+	return 0
+}
+
+func (x *SessionHeartbeat) GetGraceSeconds() float64 {
+	if x != nil {
+		return x.GraceSeconds
 	}
 	return 0
 }
@@ -3201,7 +3211,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"SessionSet\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\xe8\x04\n" +
+	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\x8d\x05\n" +
 	"\x10SessionHeartbeat\x12\x14\n" +
 	"\x05stamp\x18\x01 \x01(\x03R\x05stamp\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -3224,7 +3234,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\achecked\x18\x0f \x01(\x04R\achecked\x12%\n" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12)\n" +
 	"\x06claims\x18\x11 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\x12#\n" +
-	"\rlease_seconds\x18\x12 \x01(\x01R\fleaseSeconds\"\xd7\x02\n" +
+	"\rlease_seconds\x18\x12 \x01(\x01R\fleaseSeconds\x12#\n" +
+	"\rgrace_seconds\x18\x13 \x01(\x01R\fgraceSeconds\"\xd7\x02\n" +
 	"\x15SessionHeartbeatReply\x12\x12\n" +
 	"\x04echo\x18\x01 \x01(\x03R\x04echo\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x121\n" +
