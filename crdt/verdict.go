@@ -183,6 +183,38 @@ type Tombstone struct {
 
 func (t Tombstone) key() Key { return Key{Kind: KindTombstone} }
 
+// Over tells whether t stays where both were written: completed wins over
+// cancelled and that over dead, as among facts (see [Task.Outcome]), because
+// somebody may have been told so who reached none of those that collected the
+// task. Of one outcome that stays which [Wins].
+func (t Tombstone) Over(o Tombstone) bool {
+	if t.Outcome != o.Outcome {
+		return t.Outcome == StateCompleted || t.Outcome == StateCancelled && o.Outcome == StateDead
+	}
+	return Wins(t.Encode(), o.Encode())
+}
+
+// Raised gives the tombstone that stays when a fact of the same task comes late
+// or was not known where the task was collected: t, unless it is a completion or
+// a cancellation that is stronger. The fact was checked.
+func (t Tombstone) Raised(f Fact) Tombstone {
+	o := Tombstone{Collected: t.Collected}
+	switch f.Key.Kind {
+	case KindCompleted:
+		c, _ := DecodeCompleted(f.Body) // checked
+		o.Outcome, o.At = StateCompleted, c.At
+	case KindCancelled:
+		c, _ := DecodeCancelled(f.Body) // checked
+		o.Outcome, o.At = StateCancelled, c.At
+	default:
+		return t
+	}
+	if o.Over(t) {
+		return o
+	}
+	return t
+}
+
 // AppendTo appends the canonical bytes.
 func (t Tombstone) AppendTo(dst []byte) []byte {
 	dst = appendUint(append(dst, version), uint64(t.At))

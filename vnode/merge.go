@@ -262,20 +262,34 @@ func (v merging) endUpTo(task id.ID, token uint64) {
 }
 
 // graves joins facts with a tombstone: of two tombstones the same one stays
-// everywhere, everything else is refused.
+// everywhere, everything else is refused, but that it ended better than those knew
+// who have collected it stays known.
 func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 	tx := v.tx
 	for _, f := range facts {
-		if f.Key.Kind != crdt.KindTombstone {
+		stone := crdt.Key{Kind: crdt.KindTombstone}
+		old := v.shelf.get(tx, f.Task, stone)
+		was, err := crdt.DecodeTombstone(old)
+		if err != nil {
+			return m, fmt.Errorf("%w: tombstone of %s: %w", ErrDamaged, f.Task, err)
+		}
+		if f.Key != stone {
 			m.Refused++
+			if raised := was.Raised(f); raised != was {
+				if err := v.putStone(raised.Fact(f.Task), old); err != nil {
+					return m, err
+				}
+			}
 			continue
 		}
-		old := v.shelf.get(tx, f.Task, f.Key)
+		is, err := crdt.DecodeTombstone(f.Body)
 		switch {
-		case bytes.Equal(old, f.Body):
+		case err != nil:
+			return m, err // checked before
+		case is == was:
 			m.Known++
 			continue
-		case crdt.Wins(f.Body, old):
+		case is.Over(was):
 			if err := v.putStone(f, old); err != nil {
 				return m, err
 			}
@@ -321,6 +335,10 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	v.leave(tx, stone.Task, &was)
 	v.endClaims(tx, stone.Task, 0)
 	v.record.settled(tx, v.Partition, stone.Task)
+	here, err := Facts(tx, v.Partition, stone.Task)
+	if err != nil {
+		return Merged{}, err
+	}
 	v.shelf.drop(tx, stone.Task)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
 	if err := v.putStone(stone, nil); err != nil {
@@ -331,6 +349,9 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)
 	m, err := v.graves(facts)
 	m.Stored, m.Known = m.Stored+1, m.Known-1
+	if err == nil {
+		_, err = v.graves(here)
+	}
 	return m, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -456,5 +457,52 @@ func TestOfTwoTombstonesOneStays(t *testing.T) {
 	}
 	if due, _ := Graves(v, r.mem, &GravesCursor{}, at+10, -1, 10); len(due) != 1 {
 		t.Fatalf("due after a restart: %v", due)
+	}
+}
+
+// TestATombstoneTakesNoAcknowledgedEndBack: a replica was told, and has
+// acknowledged, that a task is cancelled or completed, which was dead where it was
+// collected meanwhile. In whichever order it hears of both, and with whom it
+// speaks then, the stronger end stays (track record, simulator of clusters, seed
+// 10,197).
+func TestATombstoneTakesNoAcknowledgedEndBack(t *testing.T) {
+	at := int64(0)
+	ends := map[crdt.State]crdt.Fact{}
+	for name, before := range map[string]bool{"the end first": true, "the tombstone first": false} {
+		for _, ended := range []crdt.State{crdt.StateCompleted, crdt.StateCancelled} {
+			a, b := newRig(t), newRig(t)
+			task := a.enqueue(crdt.Enqueued{})
+			at = a.now.Wall
+			ends[crdt.StateCompleted] = crdt.Completed{Token: 7, At: at + 5}.Fact(task)
+			ends[crdt.StateCancelled] = crdt.Cancelled{At: at + 5, Reason: "no"}.Fact(task)
+			dead := crdt.Tombstone{Outcome: crdt.StateDead, At: at, Collected: at + 9}.Fact(task)
+			order := []crdt.Fact{dead, ends[ended]}
+			if before {
+				slices.Reverse(order)
+			}
+			for _, f := range order {
+				a.put(f)
+			}
+			b.put(dead)
+			want := crdt.Tombstone{Outcome: ended, At: at + 5, Collected: at + 9}.Fact(task)
+			b.put(want)
+			b.put(dead) // it does not come back
+			for who, r := range map[string]*rig{"who knew": a, "who was told": b} {
+				r.audit()
+				got := r.v.shelf.get(r.tx, task, want.Key)
+				if !bytes.Equal(got, want.Body) {
+					stone, err := crdt.DecodeTombstone(got)
+					t.Errorf("%s, %v, %s: %+v, %v", name, ended, who, stone, err)
+				}
+			}
+		}
+	}
+}
+
+// put merges a fact.
+func (r *rig) put(f crdt.Fact) {
+	r.t.Helper()
+	if _, err := Merge(r.v, r.tx, []crdt.Fact{f}, r.now); err != nil {
+		r.t.Fatal(err)
 	}
 }

@@ -127,6 +127,7 @@ type Checker struct {
 	keys     map[key][]*task
 	settled  int64
 	stepped  bool           // a wall clock was set
+	dead     map[int]bool   // processes that have ended: they run nothing any more
 	counted  *history.Event // the last count of everything after settling
 	listed   map[id.ID]bool // what the last full list after settling gave
 	listing  map[id.ID]bool // the list that is under way
@@ -159,7 +160,7 @@ func New(o Options) *Checker {
 	c := &Checker{
 		o: o, tasks: make(map[id.ID]*task), ops: make(map[uint64]*history.Event),
 		requests: make(map[request]int64), queues: make(map[string]*queue), keys: make(map[key][]*task),
-		parts: make([]partition, o.Partitions), settled: never,
+		dead: make(map[int]bool), parts: make([]partition, o.Partitions), settled: never,
 	}
 	for p := range c.parts {
 		c.parts[p].byToken = make(map[uint64]*task)
@@ -199,6 +200,9 @@ func (c *Checker) Event(e *history.Event) *Violation {
 			c.settled = e.At
 		case ClockStepped:
 			c.stepped = true
+		}
+		if e.Func == history.Died {
+			c.dead[e.Process] = true
 		}
 	case history.Invoke:
 		c.ops[e.Op] = e

@@ -106,14 +106,20 @@ func (c granting) rising(t *task, h *hold) {
 	}
 }
 
+// believed tells whether a worker that is not dead goes on with a claim that it
+// believes in.
+func (h *hold) believed(now int64, dead map[int]bool) bool {
+	return !h.over && !dead[h.process] && h.until > now
+}
+
 // exclusive: while a worker believes in its claim, no other one believes in one
 // on the same task.
 func (c *Checker) exclusive(t *task, h *hold) {
-	if h.over || h.until <= c.now {
+	if !h.believed(c.now, c.dead) {
 		return
 	}
 	for _, o := range t.holds {
-		if o != h && !o.over && o.until > c.now {
+		if o != h && o.believed(c.now, c.dead) {
 			c.fail(Overlap, t, "claim %x of process %d is valid for another %.3f s, claim %x of process %d for %.3f s",
 				h.token, h.process, float64(h.until-c.now)/1e9, o.token, o.process, float64(o.until-c.now)/1e9)
 		}

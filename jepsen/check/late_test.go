@@ -34,3 +34,41 @@ func TestALateAnswerHoldsNoLock(t *testing.T) {
 		}
 	}
 }
+
+// A process that has died believes in nothing any more: whoever knows of its death
+// may hand its task to another one at once. While it lives nobody may (seeds 10,214,
+// 10,411 and 10,518 of clusters of five).
+func TestADeadWorkerHoldsNothing(t *testing.T) {
+	for _, dies := range []bool{true, false} {
+		s := newScript(t)
+		a := s.enqueue(history.Spec{})
+		s.claim(1, 10, a)
+		if dies {
+			s.event(history.Event{At: s.at + second, Phase: history.Note, Func: history.Died, Process: 1})
+			s.at += second
+		}
+		s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "failed"}))
+		if overlap := s.found != nil && s.found.Invariant == Overlap; overlap == dies {
+			t.Errorf("the first worker has died %t: %v", dies, s.found)
+		}
+	}
+}
+
+// A replica that has heard of a task's end and not of its enqueue shows the end
+// alone. That says that the rest was collected only if the enqueue was sure to be
+// everywhere (seed 10,013 of clusters of five).
+func TestAnEndWithoutAnEnqueueIsNoCollection(t *testing.T) {
+	for _, acked := range []bool{false, true} {
+		s := newScript(t)
+		a := s.task()
+		spec := history.Spec{Queue: "q"}
+		s.do(history.Event{Func: history.Enqueue, Items: []history.Item{{Task: a, Spec: &spec}}},
+			history.Event{Items: []history.Item{{Task: a, Unsure: !acked}}})
+		s.write(history.Cancel, history.Item{Task: a, State: history.Cancelled})
+		s.read(a, history.Cancelled, func(i *history.Item) { i.Spec = nil })
+		s.read(a, history.Cancelled, nil)
+		if broken := s.found != nil && s.found.Invariant == Collected; broken != acked {
+			t.Errorf("the enqueue was acknowledged for sure %t: %v", acked, s.found)
+		}
+	}
+}

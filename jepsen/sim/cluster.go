@@ -22,7 +22,7 @@ type fleet struct {
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
 
-	fixed   bool  // no nodes come
+	size    int   // members there are about; 0: as drawn
 	forming bool  // the cluster is not whole for the first time yet
 	stormy  bool  // messages between nodes get lost
 	whole   int64 // when it was, true time
@@ -54,7 +54,7 @@ func runCluster(seed uint64, m Many) *Result {
 		s.fierce()
 	}
 	if m.Size > 0 {
-		s.plan.cluster.nodes, s.plan.cluster.members = m.Size, 0
+		s.plan.cluster.nodes = m.Size
 	}
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
@@ -66,7 +66,7 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true, fixed: m.Size > 0, lossy: s.plan.cluster.lossy()}
+	f := &fleet{s: s, forming: true, size: m.Size, lossy: s.plan.cluster.lossy()}
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)

@@ -14,12 +14,13 @@ const maxNodes = 9
 // change has a node come, leave, or be removed while it is down.
 func (f nemesis) change() {
 	s := f.s
+	few := len(f.members()) <= max(3, f.size-1)
 	switch k := s.rnd.IntN(3); {
 	case k == 0:
 		f.grow()
-	case k == 1 && len(f.members()) > 3:
+	case k == 1 && !few:
 		f.leave(pick(&s.world, f.members()))
-	case k == 2 && len(f.members()) > 3:
+	case k == 2 && !few:
 		if n := f.victim(); n != nil {
 			s.note("%sdies, and is removed", n)
 			s.stats[Removals]++
@@ -42,7 +43,7 @@ func (f nemesis) change() {
 
 // grow has one more node join.
 func (f nemesis) grow() {
-	if len(f.nodes) >= maxNodes || f.s.healing || f.fixed {
+	if len(f.nodes) >= maxNodes || f.s.healing || f.size > 0 && len(f.members()) > f.size {
 		return
 	}
 	n := f.add()

@@ -19,8 +19,8 @@ type Many struct {
 	// Fierce has clusters change leaders and cohorts all the time, with disks that
 	// lose nothing, and looks at all of their messages and disks meanwhile.
 	Fierce bool
-	// Size fixes the number of nodes of clusters; 0: it is drawn, and nodes come and
-	// go.
+	// Size is how many nodes clusters begin with and keep, but for one more or less
+	// while nodes come and go; 0: it is drawn.
 	Size int
 	// Stop is asked now and then, from any goroutine: true gives up the runs that
 	// are under way, with what was found until then; nil: never.

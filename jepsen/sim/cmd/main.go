@@ -30,7 +30,7 @@ func main() {
 	flag.Uint64Var(&o.seeds, "seeds", 1000, "number of seeds of one node")
 	flag.Uint64Var(&o.clusters, "clusters", 0, "number of seeds of clusters; 0: one for each 20 of one node, or as -nodes says")
 	flag.StringVar(&o.nodes, "nodes", "both", "1: one node only, many: clusters only, as many as -seeds says")
-	flag.IntVar(&o.size, "size", 0, "nodes of each cluster; 0: it is drawn, and nodes come and go")
+	flag.IntVar(&o.size, "size", 0, "nodes of each cluster, one more or less; 0: it is drawn")
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at once")
 	flag.IntVar(&o.events, "events", 100, "events of a failing history to print; 0: all")
 	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
