@@ -240,7 +240,7 @@ func (s *State) setSchedule(c *ScheduleChange, revision uint64) bool {
 	}
 	x := &Schedule{Name: c.Name, Revision: revision}
 	if old != nil {
-		x.Definition, x.State = old.Definition, old.State
+		x.Name, x.Definition, x.State = old.Name, old.Definition, old.State // one copy of the name, whoever else has it
 	}
 	if c.Definition != nil {
 		x.Definition = slices.Clone(c.Definition)
@@ -308,6 +308,12 @@ func (s *Schedules) UnmarshalJSON(b []byte) error {
 		*s = s.with(x.Name, x)
 	}
 	return nil
+}
+
+// encoded is about what appendSchedules writes, bytes.
+func (s Schedules) encoded() int {
+	const lengths = 1 + 2 + 2 + 6 // of three parts, and the revision
+	return s.bytes - s.count*(scheduleCost-lengths)
 }
 
 func appendSchedules(w *wire.Writer, s *State) {

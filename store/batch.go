@@ -1,6 +1,9 @@
 package store
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Op is one write of a batch.
 type Op struct {
@@ -39,6 +42,10 @@ func (b *Batch) Set(key, value []byte) { b.add(key, value, kindSet) }
 
 // Delete adds a delete.
 func (b *Batch) Delete(key []byte) { b.add(key, nil, kindDelete) }
+
+// Grow makes room for so many bytes of keys and values: before a large write in
+// pieces, so that the buffer does not grow piece by piece.
+func (b *Batch) Grow(bytes int) { b.data = slices.Grow(b.data, bytes) }
 
 func (b *Batch) add(key, value []byte, k kind) {
 	b.ops = append(b.ops, span{len(b.data), uint32(len(key)), uint32(len(value)), k})

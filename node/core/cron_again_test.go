@@ -203,3 +203,29 @@ func enqueued(then func(*nornv1.EnqueueResult)) func(clock.Time, gproto.Message,
 		}
 	}
 }
+
+// TestPagesOfSchedules: the names of a page are the first after one, sorted, of
+// the schedules that are not deleted, and all are counted.
+func TestPagesOfSchedules(t *testing.T) {
+	s := register.State{}
+	for i := range 1000 {
+		c := register.ScheduleChange{Name: fmt.Sprintf("s%03d", i*7%1000), Definition: []byte{1}}
+		if i%10 == 0 {
+			c = register.ScheduleChange{Name: c.Name, State: []byte{1}} // deleted
+		}
+		s, _, _ = s.Apply(&register.Request{Schedules: []register.ScheduleChange{c}})
+	}
+	var all []string
+	for after := ""; ; after = all[len(all)-1] {
+		names, count := firstNames(s.Schedules, after, 32)
+		if count != 900 || len(names) > 32 {
+			t.Fatalf("%d names of %d schedules", len(names), count)
+		}
+		if all = append(all, names...); len(names) < 32 {
+			break
+		}
+	}
+	if len(all) != 900 || !slices.IsSorted(all) || len(slices.Compact(all)) != 900 {
+		t.Errorf("%d names: %v", len(all), all)
+	}
+}

@@ -58,15 +58,6 @@ func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
 }
 
 func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesRequest, s *register.State) {
-	names := m.GetNames()
-	if len(names) == 0 {
-		for x := range s.Schedules.All() {
-			if x.Name > m.GetAfter() && len(x.Definition) > 0 {
-				names = append(names, x.Name)
-			}
-		}
-		slices.Sort(names)
-	}
 	limit := int(m.GetLimit())
 	if limit == 0 {
 		limit = max(pageSchedules, len(m.GetNames()))
@@ -77,11 +68,11 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
 		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
 	}}
-	for x := range s.Schedules.All() {
-		if len(x.Definition) > 0 {
-			reply.Status.Schedules++
-		}
+	names, count := firstNames(s.Schedules, m.GetAfter(), limit+1)
+	if len(m.GetNames()) > 0 {
+		names = m.GetNames()
 	}
+	reply.Status.Schedules = count
 	size := 0
 	for _, name := range names {
 		if len(reply.Schedules) >= limit || size > maxSchedulePage {
@@ -98,6 +89,26 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 		reply.Schedules = append(reply.Schedules, shown)
 	}
 	c.reply(r.From, reply)
+}
+
+// firstNames are the first n names after one, sorted, and how many schedules
+// there are in all. It holds no more than twice as many as it gives: a list of
+// all schedules asks for page after page.
+func firstNames(all register.Schedules, after string, n int) (names []string, count uint64) {
+	for x := range all.All() {
+		if len(x.Definition) == 0 {
+			continue
+		}
+		if count++; x.Name <= after {
+			continue
+		}
+		if names = append(names, x.Name); len(names) >= 2*n {
+			slices.Sort(names)
+			names = names[:n]
+		}
+	}
+	slices.Sort(names)
+	return names[:min(n, len(names))], count
 }
 
 func noSchedule(name string) *proto.Error {

@@ -65,8 +65,12 @@ type Config struct {
 	Entries int
 	// Bytes is described with Entries.
 	Bytes int
-	// Keep is how many entries before a snapshot stay for slow followers (256).
+	// Keep is how many entries before a snapshot stay for slow followers, and
+	// KeepBytes how many bytes of data they have at most (256; 4 MiB): they are in
+	// memory as well. Who is further behind gets the snapshot.
 	Keep int
+	// KeepBytes is described with Keep.
+	KeepBytes int
 	// Stable is how long a member must have kept up before it may vote (5 s).
 	Stable time.Duration
 	// Dead is after how long without a message a newcomer takes the place of a
@@ -100,7 +104,7 @@ func (c *Config) fill() error {
 	for _, n := range []struct {
 		to  *int
 		def int
-	}{{&c.Election, 10}, {&c.Entries, 1024}, {&c.Bytes, 4 << 20}, {&c.Keep, 256}, {&c.Voters, 5}} {
+	}{{&c.Election, 10}, {&c.Entries, 1024}, {&c.Bytes, 4 << 20}, {&c.Keep, 256}, {&c.KeepBytes, 4 << 20}, {&c.Voters, 5}} {
 		if *n.to == 0 {
 			*n.to = n.def
 		}

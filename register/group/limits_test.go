@@ -136,3 +136,21 @@ func TestOneLostProposalHoldsUpNobodyForLong(t *testing.T) {
 		t.Fatalf("%d outcomes are not known (one eaten: %v)", unknown, eaten)
 	}
 }
+
+// TestWhatIsKeptForSlowFollowersIsBounded in bytes as well: 256 large entries
+// took 100 MB of every node, which has the log in memory.
+func TestWhatIsKeptForSlowFollowersIsBounded(t *testing.T) {
+	s := newSim(t, 5)
+	s.cfg.Entries, s.cfg.Bytes, s.cfg.KeepBytes = 20, 1<<20, 200<<10
+	s.grow(3)
+	s.fill(s.nodes[0], 0, 100, 50<<10)
+	for _, n := range s.nodes {
+		kept, d := 0, n.machine.disk
+		for _, e := range d.entries[:d.snap.GetIndex()-d.base] {
+			kept += len(e.GetData())
+		}
+		if kept > 200<<10 || kept < 100<<10 {
+			t.Errorf("%s keeps %d bytes before the snapshot", n.self.Node, kept)
+		}
+	}
+}

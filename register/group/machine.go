@@ -332,7 +332,9 @@ func (m *Machine) compact() error {
 	if int(m.applied-m.disk.snap.GetIndex()) < entries && m.disk.size < bytes || m.applied == m.disk.snap.GetIndex() {
 		return nil
 	}
-	return m.disk.compact(m.batch, m.snapshot(), uint64(m.cfg.Keep))
+	snap := m.snapshot()
+	m.batch.Grow(len(snap.GetData()) + 64*(len(snap.GetData())/chunkSize+1))
+	return m.disk.compact(m.batch, snap, m.cfg.Keep, m.cfg.KeepBytes)
 }
 
 // install takes the state of a snapshot from the leader.

@@ -216,14 +216,20 @@ func (d *disk) reset(b store.Writer, snap *pb.Snapshot) error {
 }
 
 // compact writes a snapshot of what is applied and drops the log before it but
-// for the last keep entries, which slow followers may still want.
-func (d *disk) compact(b store.Writer, snap *pb.Snapshot, keep uint64) error {
+// for the last entries, so many and so many bytes at most, which slow followers
+// may still want.
+func (d *disk) compact(b store.Writer, snap *pb.Snapshot, keep, keepBytes int) error {
 	index := snap.GetMetadata().GetIndex()
 	if err := d.setSnapshot(b, snap); err != nil {
 		return err
 	}
-	if index > d.base+keep {
-		to := index - keep
+	to := index
+	for ; keep > 0 && to > d.base; keep, to = keep-1, to-1 {
+		if keepBytes -= len(d.entries[to-d.base-1].GetData()); keepBytes < 0 {
+			break
+		}
+	}
+	if to > d.base {
 		term, err := d.Term(to)
 		if err != nil {
 			return fmt.Errorf("%w: %v", ErrBroken, err)

@@ -14,23 +14,36 @@ import (
 	"github.com/norn-dev/norn/schedule"
 )
 
+// thing is a schedule of a test.
+type thing struct {
+	entry Entry
+	index int
+}
+
+func (x *thing) Entry() *Entry { return &x.entry }
+
 // TestAgainstASortedList sets, moves and removes, and compares the order.
 func TestAgainstASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var a Agenda
-		model := map[UUID]int64{}
+		var a Agenda[*thing]
+		model, things := map[UUID]int64{}, map[UUID]*thing{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			uuid := UUID{rapid.ByteRange(0, 30).Draw(t, "uuid")}
+			x := things[uuid]
+			if x == nil {
+				x = &thing{entry: Entry{UUID: uuid}}
+				things[uuid] = x
+			}
 			if rapid.IntRange(0, 3).Draw(t, "step") == 0 {
-				a.Remove(uuid)
+				a.Remove(x)
 				delete(model, uuid)
 			} else {
 				wake := rapid.Int64Range(0, 20).Draw(t, "wake")
-				a.Set(uuid, wake)
+				a.Set(x, wake)
 				model[uuid] = wake
 			}
-			if got, ok := a.Wake(uuid); ok != slices.Contains(keys(model), uuid) || got != model[uuid] {
-				t.Fatalf("Wake(%x) is %d, %t; want %d", uuid[0], got, ok, model[uuid])
+			if got, ok := x.entry.Wake(); ok != slices.Contains(keys(model), uuid) || got != model[uuid] {
+				t.Fatalf("%x wakes at %d, %t; want %d", uuid[0], got, ok, model[uuid])
 			}
 		}
 		want := keys(model)
@@ -44,13 +57,13 @@ func TestAgainstASortedList(t *testing.T) {
 			t.Fatalf("%d schedules, want %d", a.Len(), len(want))
 		}
 		for _, w := range want {
-			uuid, wake, ok := a.First()
-			if !ok || uuid != w || wake != model[w] {
-				t.Fatalf("first is %x at %d, want %x at %d", uuid[0], wake, w[0], model[w])
+			x, wake, ok := a.First()
+			if !ok || x != things[w] || wake != model[w] {
+				t.Fatalf("first is %x at %d, want %x at %d", x.entry.UUID[0], wake, w[0], model[w])
 			}
-			a.Remove(uuid)
+			a.Remove(x)
 		}
-		if _, _, ok := a.First(); ok || a.Len() != 0 || len(a.at) != 0 {
+		if x, _, ok := a.First(); ok || x != nil || a.Len() != 0 {
 			t.Fatalf("%d are left", a.Len())
 		}
 	})
@@ -107,37 +120,35 @@ func TestManySchedules(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	tables := timetables(t)
 	begin := time.Date(2026, 3, 8, 4, 59, 30, 0, time.UTC).UnixNano()
-	var a Agenda
-	index := map[UUID]int{}
+	var a Agenda[*thing]
 	for i, table := range tables {
 		next, ok := table.Next(begin)
 		if !ok {
 			t.Fatalf("%d is never due", i)
 		}
-		a.Set(uuidOf(i), next)
-		index[uuidOf(i)] = i
+		a.Set(&thing{Entry{UUID: uuidOf(i)}, i}, next)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if mib := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20); mib > 60 {
+	if mib := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20); mib > 40 {
 		t.Errorf("they take %.1f MiB", mib)
 	} else {
-		t.Logf("they take %.1f MiB, with the test's own index", mib)
+		t.Logf("they take %.1f MiB", mib)
 	}
 	launches, last := 0, begin
 	for {
-		uuid, wake, ok := a.First()
+		x, wake, ok := a.First()
 		if !ok || wake > begin+int64(time.Minute) {
 			break
 		}
 		if wake < last {
 			t.Fatalf("%d comes after %d", wake, last)
 		}
-		next, ok := tables[index[uuid]].Next(wake)
+		next, ok := tables[x.index].Next(wake)
 		if !ok || next <= wake {
 			t.Fatalf("after %d comes %d, %t", wake, next, ok)
 		}
-		a.Set(uuid, next)
+		a.Set(x, next)
 		launches, last = launches+1, wake
 	}
 	if a.Len() != many || launches < many/8 { // an eighth is due each minute
@@ -148,15 +159,13 @@ func TestManySchedules(t *testing.T) {
 // BenchmarkFill computes the next instants of 100,000 schedules and sorts them.
 func BenchmarkFill(b *testing.B) {
 	tables, begin := timetables(b), time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC).UnixNano()
-	uuids := make([]UUID, many)
-	for i := range uuids {
-		uuids[i] = uuidOf(i)
-	}
+	things := make([]thing, many)
 	for b.Loop() {
-		var a Agenda
+		var a Agenda[*thing]
 		for i, table := range tables {
+			things[i] = thing{Entry{UUID: uuidOf(i)}, i}
 			next, _ := table.Next(begin)
-			a.Set(uuids[i], next)
+			a.Set(&things[i], next)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/schedule")
@@ -166,16 +175,14 @@ func BenchmarkFill(b *testing.B) {
 // it back.
 func BenchmarkTurn(b *testing.B) {
 	tables, begin := timetables(b), time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC).UnixNano()
-	var a Agenda
-	index := make(map[UUID]int, many)
+	var a Agenda[*thing]
 	for i, table := range tables {
 		next, _ := table.Next(begin)
-		a.Set(uuidOf(i), next)
-		index[uuidOf(i)] = i
+		a.Set(&thing{Entry{UUID: uuidOf(i)}, i}, next)
 	}
 	for b.Loop() {
-		uuid, wake, _ := a.First()
-		next, _ := tables[index[uuid]].Next(wake)
-		a.Set(uuid, next)
+		x, wake, _ := a.First()
+		next, _ := tables[x.index].Next(wake)
+		a.Set(x, next)
 	}
 }

@@ -115,39 +115,6 @@ func (s *Stats) add(o *Stats) {
 	}
 }
 
-// counted is where a change counts what it does.
-func (it *item) counted() *Stats {
-	if it.tally == nil {
-		it.tally = &Stats{}
-	}
-	return it.tally
-}
-
-// phase is what is under way of a schedule.
-type phase byte
-
-const (
-	idle       phase = iota
-	committing       // a change waits for its commit
-	cancelling       // the task before is being cancelled
-	launching        // the task is being enqueued
-)
-
-// item is what a machine keeps of a schedule.
-type item struct {
-	name   string
-	rec    *register.Schedule
-	def    policy.Definition // Table is nil: it cannot be read here
-	keep   int
-	phase  phase
-	change *register.ScheduleChange // that waits or is under way
-	tally  *Stats                   // to be counted when the change is committed
-	facts  []fact                   // that are not committed yet
-	tasks  []id.ID                  // of this schedule in running
-	tried  int64                    // mono ns of the first attempt to launch, 0: none
-	pause  time.Duration            // before the next attempt
-}
-
 // Machine follows the schedules of the register, and launches them on the node
 // that leads it. One goroutine may use it.
 type Machine struct {
@@ -159,8 +126,7 @@ type Machine struct {
 	revision, generation uint64
 
 	items  map[string]*item
-	byUUID map[agenda.UUID]*item
-	agenda agenda.Agenda
+	agenda agenda.Agenda[*item]
 	dirty  []string // changed, and not read again yet
 	stale  []string // to be placed anew, because the clock has gone back
 	ahead  int64    // wall less mono ns, as far as the clock has been ahead
@@ -187,7 +153,7 @@ type work struct {
 
 // New makes a machine that has seen nothing yet.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, items: make(map[string]*item), byUUID: make(map[agenda.UUID]*item)}
+	m := &Machine{cfg: cfg, items: make(map[string]*item)}
 	m.watch.of = make(map[id.ID]running)
 	m.drop()
 	return m
@@ -247,11 +213,15 @@ func (m *Machine) depose(now clock.Time) {
 		if it.phase != idle {
 			busy = append(busy, it)
 		}
-		it.facts = nil
+		if it.busy != nil {
+			it.busy.facts = nil
+		}
 	}
 	m.drop()
 	for _, it := range busy {
-		it.phase, it.change, it.tried, it.pause = idle, nil, 0, 0
+		if it.phase = idle; it.busy != nil {
+			it.busy.change, it.busy.tried, it.busy.pause = nil, 0, 0
+		}
 		m.place(now, it)
 	}
 }
@@ -322,27 +292,23 @@ func (m *Machine) read(now clock.Time, name string) {
 
 // define takes over what the user wants.
 func (m *Machine) define(it *item, rec *register.Schedule) {
-	old := it.def.UUID
-	it.def, it.keep = policy.Definition{UUID: old}, DefaultHistory
+	def, kept := policy.Definition{UUID: it.entry.UUID}, DefaultHistory
 	if len(rec.Definition) > 0 {
 		d, err := load(m.Zones(), rec.Definition)
 		if err != nil {
 			d.policy.Table = nil // it is shown with its problem
 		}
-		if it.def = d.policy; !errors.Is(err, ErrDamaged) {
-			it.keep = keep(d.wire.GetSpec())
+		if def = d.policy; !errors.Is(err, ErrDamaged) {
+			kept = keep(d.wire.GetSpec())
 		}
 	}
-	if it.def.UUID == ([16]byte{}) { // deleted before this node heard of it
-		it.def.UUID = nameless(it.name)
+	if def.UUID == ([16]byte{}) { // deleted before this node heard of it
+		def.UUID = nameless(it.name)
 	}
-	if it.def.UUID != old {
-		if m.byUUID[old] == it {
-			delete(m.byUUID, old)
-			m.agenda.Remove(old)
-		}
-		m.byUUID[it.def.UUID] = it
+	if def.UUID != it.entry.UUID {
+		m.agenda.Remove(it)
 	}
+	it.define(def, kept)
 }
 
 // nameless is a place in the agenda for what has no UUID.
@@ -353,25 +319,22 @@ func nameless(name string) agenda.UUID {
 
 func (m *Machine) remove(it *item) {
 	delete(m.items, it.name)
-	if m.byUUID[it.def.UUID] == it {
-		delete(m.byUUID, it.def.UUID)
-		m.agenda.Remove(it.def.UUID)
-	}
+	m.agenda.Remove(it)
 	m.watch.replace(it, nil, m.cfg.Cluster)
-	it.rec, it.phase, it.change = nil, idle, nil
+	it.rec, it.phase, it.busy = nil, idle, nil
 }
 
 // place puts a schedule where it wakes.
 func (m *Machine) place(now clock.Time, it *item) {
 	r, err := decode(it.rec.State)
-	if err != nil || it.def.Table == nil && len(it.rec.Definition) > 0 {
+	if err != nil || it.table == nil && len(it.rec.Definition) > 0 {
 		m.watch.replace(it, nil, m.cfg.Cluster)
-		m.agenda.Remove(it.def.UUID)
+		m.agenda.Remove(it)
 		return
 	}
 	m.watch.replace(it, &r, m.cfg.Cluster)
 	if it.phase == idle {
-		m.agenda.Set(it.def.UUID, m.wakeOf(now, it, &r))
+		m.agenda.Set(it, m.wakeOf(now, it, &r))
 	}
 }
 
@@ -380,10 +343,11 @@ func (m *Machine) wakeOf(now clock.Time, it *item, r *record) int64 {
 	switch {
 	case len(it.rec.Definition) == 0:
 		return r.policy.Watermark + int64(forget)
-	case r.generation != m.generation, r.policy.Last.Status == policy.Open, len(it.facts) > 0:
+	case r.generation != m.generation, r.policy.Last.Status == policy.Open, len(it.doing().facts) > 0:
 		return math.MinInt64 // before anything else
 	}
-	d := policy.Decide(&it.def, r.policy, now.Wall)
+	def := it.def()
+	d := policy.Decide(&def, r.policy, now.Wall)
 	if d.Changed || d.Launch || d.Pause {
 		return now.Wall
 	}
@@ -446,13 +410,14 @@ func (m *Machine) conclude(now clock.Time, task id.ID, status policy.Status, not
 	if task.Kind() == id.KindTask {
 		f.task = task
 	}
-	for i := range w.it.facts {
-		if w.it.facts[i].task == f.task && w.it.facts[i].instant == f.instant && w.it.facts[i].status == f.status {
+	b := w.it.work()
+	for i := range b.facts {
+		if b.facts[i].task == f.task && b.facts[i].instant == f.instant && b.facts[i].status == f.status {
 			return
 		}
 	}
-	w.it.facts = append(w.it.facts, f)
+	b.facts = append(b.facts, f)
 	if w.it.phase == idle {
-		m.agenda.Set(w.it.def.UUID, math.MinInt64)
+		m.agenda.Set(w.it, math.MinInt64)
 	}
 }

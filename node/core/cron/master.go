@@ -71,12 +71,11 @@ func (m *Machine) room() bool {
 // due decides about the schedules that wake.
 func (m *Machine) due(now clock.Time, out *Ready) {
 	for m.room() {
-		uuid, at, ok := m.agenda.First()
+		it, at, ok := m.agenda.First()
 		if !ok || at > now.Wall {
 			return
 		}
-		it := m.byUUID[uuid]
-		m.agenda.Remove(uuid)
+		m.agenda.Remove(it)
 		m.consider(now, it, out)
 	}
 }
@@ -91,10 +90,12 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 		return
 	}
 	r, err := decode(it.rec.State)
-	if err != nil || it.def.Table == nil {
+	if err != nil || it.table == nil {
 		return // it is shown with its problem
 	}
-	it.tally = nil
+	if it.busy != nil {
+		it.busy.tally = nil
+	}
 	changed, d := m.learn(now, it, &r), policy.Decision{}
 	if r.policy.Last.Status != policy.Open {
 		d = m.decide(now, it, &r)
@@ -106,14 +107,15 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 	case r.policy.Last.Status == policy.Open:
 		m.launch(now, it, &r, out)
 	default:
-		m.agenda.Set(it.def.UUID, max(d.Wake, now.Wall+int64(time.Millisecond)))
+		m.agenda.Set(it, max(d.Wake, now.Wall+int64(time.Millisecond)))
 	}
 }
 
 // learn brings into a record what is known and not committed.
 func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 	if r.generation != m.generation {
-		after, skips := policy.Restore(&it.def, r.policy, now.Wall)
+		def := it.def()
+		after, skips := policy.Restore(&def, r.policy, now.Wall)
 		for i := range r.history { // what was open is in doubt
 			if e := &r.history[i]; e.status == policy.Open {
 				e.status, e.note = policy.NotEnqueued, "in doubt: the register was restored"
@@ -123,8 +125,11 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 		m.skips(it, r, skips)
 		changed = true
 	}
-	for i := range it.facts {
-		f := &it.facts[i]
+	if it.busy == nil {
+		return changed
+	}
+	for i := range it.busy.facts {
+		f := &it.busy.facts[i]
 		if !r.conclude(f) {
 			continue
 		}
@@ -136,31 +141,32 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 			it.counted().Failed++
 		}
 	}
-	it.facts = nil
+	it.busy.facts = nil
 	return changed
 }
 
 func (m *Machine) skips(it *item, r *record, all []policy.Skipped) {
 	for _, s := range all {
-		r.skip(it.def.Table, s, it.keep)
+		r.skip(it.table, s, int(it.keep))
 		it.counted().Skipped[s.Reason]++
 	}
 }
 
 // decide asks the policy, and records what it says.
 func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
-	d := policy.Decide(&it.def, r.policy, now.Wall)
+	def := it.def()
+	d := policy.Decide(&def, r.policy, now.Wall)
 	r.policy = d.After
 	m.skips(it, r, d.Skips)
 	if d.Launch {
-		r.begin(d.Instant, now.Wall, d.Late, it.keep)
+		r.begin(d.Instant, now.Wall, d.Late, int(it.keep))
 		r.replaced = 0
 		if d.Replace {
 			r.replaced = d.Replaced
 			it.counted().Replaced++
 		}
 		it.counted().Launched++
-		it.tally.LateSeconds += d.Late.Seconds()
+		it.counted().LateSeconds += d.Late.Seconds()
 	}
 	return d
 }
@@ -168,9 +174,9 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 // change has a record committed.
 func (m *Machine) change(now clock.Time, it *item, r *record, d *policy.Decision) {
 	it.phase = committing
-	it.change = &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
-	if d.Pause {
-		it.change.Definition = m.paused(now, it, r)
+	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
+	if it.work().change = c; d.Pause {
+		c.Definition = m.paused(now, it, r)
 	}
 	m.changes = append(m.changes, it)
 }
@@ -181,7 +187,7 @@ func (m *Machine) paused(now clock.Time, it *item, r *record) []byte {
 	if err != nil {
 		return nil
 	}
-	task := id.Launch(m.cfg.Cluster, it.def.UUID, r.policy.Last.Instant)
+	task := id.Launch(m.cfg.Cluster, it.entry.UUID, r.policy.Last.Instant)
 	l.wire.Version++
 	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
 	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
@@ -196,11 +202,11 @@ func (m *Machine) paused(now clock.Time, it *item, r *record) []byte {
 func (m *Machine) forget(now clock.Time, it *item) {
 	r, err := decode(it.rec.State)
 	if at := r.policy.Watermark + int64(forget); err == nil && at > now.Wall {
-		m.agenda.Set(it.def.UUID, at)
+		m.agenda.Set(it, at)
 		return
 	}
 	it.phase = committing
-	it.change = &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, Remove: true}
+	it.work().change = &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, Remove: true}
 	m.changes = append(m.changes, it)
 }
 
@@ -211,12 +217,13 @@ func (m *Machine) flush(now clock.Time, out *Ready) {
 		for len(m.changes) > 0 && len(w.items) < maxBatch && size < maxBatchBytes {
 			it := m.changes[0]
 			m.changes = m.changes[1:]
-			if it.phase != committing || it.change == nil {
+			c := it.doing().change
+			if it.phase != committing || c == nil {
 				continue // it has gone meanwhile
 			}
-			req.Schedules = append(req.Schedules, *it.change)
+			req.Schedules = append(req.Schedules, *c)
 			w.items = append(w.items, it)
-			size += len(it.change.State) + len(it.change.Definition) + len(it.name) + 32
+			size += len(c.State) + len(c.Definition) + len(it.name) + 32
 		}
 		if len(w.items) > 0 {
 			m.tag++
@@ -247,8 +254,8 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 		if it.rec == nil || it.phase != committing {
 			continue // removed
 		}
-		old, tally := it.change.Old, it.tally
-		it.phase, it.change, it.tally = idle, nil, nil
+		old, tally := it.busy.change.Old, it.busy.tally
+		it.phase, it.busy.change, it.busy.tally = idle, nil, nil
 		m.read(now, it.name)
 		if it.rec == nil {
 			continue
@@ -258,7 +265,7 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 		case r.Err == nil && i < len(r.SchedulesWon) && r.SchedulesWon[i]:
 			m.stats.add(tally)
 		case it.rec.Revision == old: // not known, or refused for good: the register is full
-			m.agenda.Set(it.def.UUID, now.Wall+int64(askAgain))
+			m.agenda.Set(it, now.Wall+int64(askAgain))
 		}
 	}
 }
@@ -266,13 +273,13 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 // launch enqueues the task of an open launch, or first has the task before
 // cancelled.
 func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
-	if it.tried == 0 {
-		it.tried = now.Mono
+	if b := it.work(); b.tried == 0 {
+		b.tried = now.Mono
 		if r.replaced != 0 {
 			it.phase = cancelling
 			m.tag++
 			m.cancels[m.tag] = &work{items: []*item{it}}
-			out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.def.UUID, r.replaced)}})
+			out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.entry.UUID, r.replaced)}})
 			return
 		}
 	}
@@ -334,7 +341,7 @@ func (m *Machine) task(now clock.Time, it *item, instant int64) (*nornv1.TaskSpe
 	if mutant.LaunchAtNow.On() {
 		instant = now.Wall
 	}
-	t.Id = id.Launch(m.cfg.Cluster, it.def.UUID, instant).Bytes()
+	t.Id = id.Launch(m.cfg.Cluster, it.entry.UUID, instant).Bytes()
 	return t, nil
 }
 
@@ -350,6 +357,7 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 			continue
 		}
 		it.phase = idle
+		b := it.work()
 		var bad *proto.Error
 		if i < len(errs) {
 			bad = errs[i]
@@ -358,20 +366,20 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		switch final := finalOf(bad); {
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
-			ask = append(ask, id.Launch(m.cfg.Cluster, it.def.UUID, f.instant))
-		case final || now.Mono-it.tried >= int64(patience):
+			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
+		case final || now.Mono-b.tried >= int64(patience):
 			f.status, f.note = policy.NotEnqueued, bad.Message
 			if bad.Effect == nornv1.Effect_EFFECT_UNKNOWN {
 				f.note = "in doubt: " + f.note
 			}
 		default:
-			it.pause = min(max(2*it.pause, retryFirst), retryMost)
-			m.agenda.Set(it.def.UUID, now.Wall+int64(it.pause))
+			b.pause = min(max(2*b.pause, retryFirst), retryMost)
+			m.agenda.Set(it, now.Wall+int64(b.pause))
 			continue
 		}
-		it.tried, it.pause = 0, 0
-		it.facts = append(it.facts, f)
-		m.agenda.Set(it.def.UUID, math.MinInt64)
+		b.tried, b.pause = 0, 0
+		b.facts = append(b.facts, f)
+		m.agenda.Set(it, math.MinInt64)
 	}
 	return ask
 }

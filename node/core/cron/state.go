@@ -59,7 +59,8 @@ type record struct {
 	history  []entry
 }
 
-const recordVersion = 1
+// recordVersion begins each record. One of version 1 has no coarse entries.
+const recordVersion = 2
 
 // Flags of an entry: which of its fields are not 0.
 const (
@@ -69,6 +70,10 @@ const (
 	hasFinished
 	hasTask
 	hasNote
+	// coarse says that its instants are full seconds and its other times full
+	// microseconds, and written as such: a history is most of what a schedule
+	// takes in memory, and this makes it half as long.
+	coarse
 )
 
 // maxNote bounds the note of an entry in bytes.
@@ -100,34 +105,57 @@ func readSigned(r *wire.Reader) int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
+// tick is the unit of an entry's times but for its instants, ns.
+const tick = int64(time.Microsecond)
+
+// coarse tells whether the entry can be written that way.
+func (e *entry) coarse(last int64) bool {
+	second := int64(time.Second)
+	return (e.instant-last)%second == 0 && (e.kind != skipped || (e.to-e.instant)%second == 0) &&
+		e.begun%tick == 0 && e.late%tick == 0 && e.enqueued%tick == 0 && e.finished%tick == 0 && e.instant%tick == 0
+}
+
+// units are those of instants and of other times in ns.
+func units(flags byte) (instants, times int64) {
+	if flags&coarse != 0 {
+		return int64(time.Second), tick
+	}
+	return 1, 1
+}
+
 // encode writes an entry; last is the instant of the one before, because they
 // are near each other.
 func (e *entry) encode(w *wire.Writer, last int64) {
 	flags := byte(0)
-	for i, has := range []bool{e.kind == skipped, e.begun != 0, e.enqueued != 0, e.finished != 0, e.task != id.ID{}, e.note != ""} {
+	for i, has := range []bool{e.kind == skipped, e.begun != 0, e.enqueued != 0, e.finished != 0, e.task != id.ID{}, e.note != "", e.coarse(last)} {
 		if has {
 			flags |= 1 << i
 		}
 	}
+	instants, times := units(flags)
 	w.Byte(byte(e.kind))
 	w.Byte(flags)
-	signed(w, e.instant-last)
+	signed(w, (e.instant-last)/instants)
 	if flags&hasSkip != 0 {
 		w.Byte(byte(e.reason))
-		signed(w, e.to-e.instant)
+		signed(w, (e.to-e.instant)/instants)
 		w.Uint(e.count)
 	} else {
 		w.Byte(byte(e.status))
 	}
 	if flags&hasBegun != 0 {
-		signed(w, e.begun-e.instant)
-		signed(w, e.late)
+		signed(w, (e.begun-e.instant)/times)
+		late := e.late
+		if flags&coarse != 0 { // without jitter that is what it is late by
+			late -= e.begun - e.instant
+		}
+		signed(w, late/times)
 	}
 	if flags&hasEnqueued != 0 {
-		signed(w, e.enqueued-e.begun)
+		signed(w, (e.enqueued-e.begun)/times)
 	}
 	if flags&hasFinished != 0 {
-		signed(w, e.finished-e.begun)
+		signed(w, (e.finished-e.begun)/times)
 	}
 	if flags&hasTask != 0 {
 		w.Fixed(e.task[:])
@@ -140,23 +168,26 @@ func (e *entry) encode(w *wire.Writer, last int64) {
 func readEntry(r *wire.Reader, last int64) (e entry) {
 	e.kind = kind(r.Byte())
 	flags := r.Byte()
-	e.instant = last + readSigned(r)
+	instants, times := units(flags)
+	e.instant = last + readSigned(r)*instants
 	if flags&hasSkip != 0 {
 		e.reason = policy.Reason(r.Byte())
-		e.to = e.instant + readSigned(r)
+		e.to = e.instant + readSigned(r)*instants
 		e.count = r.Uint()
 	} else if e.status = policy.Status(r.Byte()); e.status > policy.Unknown {
 		r.Fail()
 	}
 	if flags&hasBegun != 0 {
-		e.begun = e.instant + readSigned(r)
-		e.late = readSigned(r)
+		e.begun = e.instant + readSigned(r)*times
+		if e.late = readSigned(r) * times; flags&coarse != 0 {
+			e.late += e.begun - e.instant
+		}
 	}
 	if flags&hasEnqueued != 0 {
-		e.enqueued = e.begun + readSigned(r)
+		e.enqueued = e.begun + readSigned(r)*times
 	}
 	if flags&hasFinished != 0 {
-		e.finished = e.begun + readSigned(r)
+		e.finished = e.begun + readSigned(r)*times
 	}
 	if flags&hasTask != 0 {
 		r.Fixed(e.task[:])
@@ -174,7 +205,7 @@ func readEntry(r *wire.Reader, last int64) (e entry) {
 // else.
 func decode(b []byte) (r record, err error) {
 	rd := wire.NewReader(b)
-	if rd.Byte() != recordVersion {
+	if v := rd.Byte(); v == 0 || v > recordVersion {
 		return record{}, ErrDamaged
 	}
 	if r.policy, err = policy.ReadState(rd.Bytes(register.MaxScheduleState)); err != nil {
@@ -238,7 +269,7 @@ func (r *record) skip(t *schedule.Timetable, s policy.Skipped, keep int) {
 
 // begin records a launch that is committed with this record.
 func (r *record) begin(instant, now int64, late time.Duration, keep int) {
-	r.add(entry{kind: launched, status: policy.Open, instant: instant, begun: now, late: int64(late)}, keep)
+	r.add(entry{kind: launched, status: policy.Open, instant: instant, begun: now - now%tick, late: int64(late) - now%tick}, keep)
 }
 
 // fact is something that became known of a launch.
@@ -267,9 +298,9 @@ func (r *record) conclude(f *fact) (changed bool) {
 		}
 		e.status, changed = f.status, true
 		if f.status == policy.Running {
-			e.enqueued = f.at
+			e.enqueued = f.at - f.at%tick
 		} else {
-			e.finished = f.at
+			e.finished = f.at - f.at%tick
 		}
 		if f.note != "" {
 			e.note = cut(f.note)

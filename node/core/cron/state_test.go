@@ -3,6 +3,7 @@ package cron
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,11 +23,20 @@ func drawEntry(t *rapid.T) entry {
 	if rapid.Bool().Draw(t, "begun") {
 		e.begun, e.late = e.instant+1+rapid.Int64Range(0, 1<<40).Draw(t, "b"), rapid.Int64Range(-5, 1<<40).Draw(t, "late")
 	}
-	if e.begun == 0 { // it may come to be 0 by chance
-		e.late = 0
-	}
 	if rapid.Bool().Draw(t, "ended") {
 		e.enqueued, e.finished = e.begun+rapid.Int64Range(1, 1<<40).Draw(t, "e"), e.begun+rapid.Int64Range(1, 1<<40).Draw(t, "f")
+	}
+	if rapid.Bool().Draw(t, "coarse") { // as a master writes them
+		e.instant -= e.instant % int64(time.Second)
+		for _, at := range []*int64{&e.begun, &e.late, &e.enqueued, &e.finished} {
+			*at -= *at % tick
+		}
+		if e.kind == skipped {
+			e.to = e.instant + (e.to-e.instant)/int64(time.Second)*int64(time.Second)
+		}
+	}
+	if e.begun == 0 { // it may come to be 0 by chance
+		e.late = 0
 	}
 	if e.enqueued == 0 || e.finished == 0 { // they may come to be 0 by chance
 		e.enqueued, e.finished = 0, 0
@@ -53,6 +63,11 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 		}
 		if _, err := decode(b[:len(b)-1]); err == nil {
 			t.Fatal("a record that is cut off is read")
+		}
+		if first := slices.Concat([]byte{1}, b[1:]); len(r.history) == 0 { // a version before
+			if old, err := decode(first); err != nil || !reflect.DeepEqual(old, back) {
+				t.Fatalf("of version 1 it is %+v, %v", old, err)
+			}
 		}
 		if _, err := decode(append(b, 0)); err == nil {
 			t.Fatal("a record with something behind it is read")
@@ -102,5 +117,30 @@ func TestHistoryForgetsTheOldest(t *testing.T) {
 	}
 	if len(r.history) != 3 || r.history[0].instant != 6001*second {
 		t.Errorf("%+v", r.history)
+	}
+}
+
+// TestAHistoryIsShort: what a master writes of a launch takes few bytes. There
+// are 2 million of them in memory with 100,000 schedules.
+func TestAHistoryIsShort(t *testing.T) {
+	r, day := record{}, int64(24*time.Hour)
+	for i := range int64(DefaultHistory) {
+		at := 20_000*day + i*day
+		r.begin(at, at+123_456_789, 123_456_789, DefaultHistory)
+		for _, f := range []fact{{instant: at, status: policy.Running, at: at + 234_567_890}, {instant: at, status: policy.Completed, at: at + 5_678_901_234}} {
+			r.policy.Last = policy.Run{Instant: at, Status: policy.Open}
+			if !r.conclude(&f) {
+				t.Fatalf("%+v says nothing new", f)
+			}
+		}
+	}
+	last := r.history[len(r.history)-1]
+	if last.late != 123_456_000 || last.begun-last.instant != last.late || last.enqueued-last.begun != 111_111_000 || last.status != policy.Completed {
+		t.Errorf("%+v", last)
+	}
+	if n := len(r.encode()) / DefaultHistory; n > 20 {
+		t.Errorf("a launch takes %d bytes", n)
+	} else {
+		t.Logf("a launch takes %d bytes", n)
 	}
 }

@@ -71,12 +71,12 @@ func (w *watch) replace(it *item, r *record, cluster [16]byte) {
 			add(taskOf(it, id.ID{}, last.Instant, cluster), last.Instant, last.Begun, last.Status)
 		}
 	}
-	for _, task := range it.tasks {
+	for _, task := range it.doing().tasks {
 		if !slices.Contains(tasks, task) {
 			delete(w.of, task)
 		}
 	}
-	it.tasks = tasks
+	it.run(tasks)
 }
 
 // taskOf is the task of an entry.
@@ -84,7 +84,7 @@ func taskOf(it *item, task id.ID, instant int64, cluster [16]byte) id.ID {
 	if task != (id.ID{}) {
 		return task
 	}
-	return id.Launch(cluster, it.def.UUID, instant)
+	return id.Launch(cluster, it.entry.UUID, instant)
 }
 
 // next is when there is something to ask, mono ns.

@@ -1,0 +1,100 @@
+package cron
+
+import (
+	"time"
+	"unique"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/agenda"
+	"github.com/norn-dev/norn/schedule/policy"
+)
+
+// phase is what is under way of a schedule.
+type phase byte
+
+const (
+	idle       phase = iota
+	committing       // a change waits for its commit
+	cancelling       // the task before is being cancelled
+	launching        // the task is being enqueued
+)
+
+// item is what a machine keeps of a schedule. There are 100,000 of them, and
+// nearly all have nothing under way: what only the others need is in busy, and
+// what they have in common is there once.
+type item struct {
+	entry agenda.Entry // with the UUID
+	name  string
+	rec   *register.Schedule
+	// terms are its policies, without UUID, version and timetable.
+	terms unique.Handle[policy.Definition]
+	table *schedule.Timetable // nil: it cannot be read here, or it is deleted
+	busy  *busy               // nil: nothing
+	keep  uint16              // entries of the history
+	phase phase
+}
+
+// busy is what is under way of a schedule.
+type busy struct {
+	change *register.ScheduleChange // that waits or is under way
+	tally  *Stats                   // to be counted when the change is committed
+	facts  []fact                   // that are not committed yet
+	tasks  []id.ID                  // of this schedule in running
+	tried  int64                    // mono ns of the first attempt to launch, 0: none
+	pause  time.Duration            // before the next attempt
+}
+
+// Entry is the place in the agenda.
+func (it *item) Entry() *agenda.Entry { return &it.entry }
+
+// define takes over a definition. The item is not in the agenda if the UUID is
+// another one.
+func (it *item) define(def policy.Definition, kept int) {
+	it.entry.UUID, it.table, it.keep = def.UUID, def.Table, uint16(kept)
+	def.UUID, def.Version, def.Table = [16]byte{}, 0, nil
+	it.terms = unique.Make(def)
+}
+
+// def is what decides, but for the version, which decides nothing.
+func (it *item) def() policy.Definition {
+	def := it.terms.Value()
+	def.UUID, def.Table = it.entry.UUID, it.table
+	return def
+}
+
+// doing is what is under way, to be read.
+func (it *item) doing() busy {
+	if it.busy == nil {
+		return busy{}
+	}
+	return *it.busy
+}
+
+// work is what is under way, to be written.
+func (it *item) work() *busy {
+	if it.busy == nil {
+		it.busy = &busy{}
+	}
+	return it.busy
+}
+
+// run takes over which tasks run.
+func (it *item) run(tasks []id.ID) {
+	if it.busy != nil || len(tasks) > 0 {
+		it.work().tasks = tasks
+	}
+	if b := it.busy; b != nil && b.change == nil && b.tally == nil && len(b.facts)+len(tasks) == 0 && b.tried == 0 && b.pause == 0 {
+		it.busy = nil
+	}
+}
+
+// counted is where a change counts what it does.
+func (it *item) counted() *Stats {
+	b := it.work()
+	if b.tally == nil {
+		b.tally = &Stats{}
+	}
+	return b.tally
+}
