@@ -61,6 +61,8 @@ type membership struct {
 	n       *Node
 	network *peer.Network
 	group   atomic.Pointer[raftnode.Node] // nil until this node is in a cluster
+	leaves  atomic.Bool                   // this node was told to leave
+	empty   atomic.Bool                   // it is no member any more, and has nothing left
 
 	mu       sync.Mutex // guards what follows
 	nodes    map[register.Member]register.Node
@@ -254,6 +256,9 @@ func (m *membership) changed(s register.State) {
 	talk := m.gossip
 	m.mu.Unlock()
 	m.network.Keep(keep)
+	if own, found := s.Find(m.n.self); found && own.Status != register.Removed {
+		m.leaves.Store(own.Status == register.Leaving)
+	}
 	if talk != nil {
 		talk.SetSeeds(slices.Concat(m.n.cfg.Join, seeds))
 	}
@@ -327,9 +332,27 @@ func (m *membership) present(s *register.State) {
 	})
 }
 
+// Left tells whether a node was told to leave, has handed over all that it
+// had, and is no member any more: whoever runs it is then to stop it. One that
+// was given up while it did not answer goes on, for it may have something left.
+func Left(n *Node) bool {
+	m := n.members
+	g := m.group.Load()
+	if g == nil || !m.leaves.Load() || !m.empty.Load() {
+		return false
+	}
+	s := g.Status() // a change of voters may still need this one's vote
+	votes := slices.Contains(s.Voters, n.self) || slices.Contains(s.Outgoing, n.self)
+	return !votes || s.Refused == group.RemovedNode
+}
+
 // sayRemoved stops what only members do, and says so.
 func (n *Node) sayRemoved() {
 	n.inbox.post(core.Dismissed{})
+	if n.members.leaves.Load() {
+		n.log.Info("node.left", "meaning", "this node has left the cluster as it was told to; it ends when nothing is left that it has to hand over")
+		return
+	}
 	n.log.Error("node.removed", "meaning", "this node was removed from the cluster, or another one has taken its place: it hands over what it has and does nothing else; "+
 		"to let the machine join again, stop it and start it with an empty data directory and --join")
 }

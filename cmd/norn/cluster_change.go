@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,6 +24,9 @@ type change struct {
 	// do asks for it, done says whether a status shows that nothing is left of it.
 	do   func(context.Context, client.Cluster, client.ChangeOptions) (*nornv1.ClusterReply, error)
 	done func(*nornv1.StatusReply) bool
+	// via are the addresses to follow it at, where the node that was asked may be
+	// gone before all is done; none: the same as it was asked at.
+	via []string
 }
 
 // flags adds those that changes have in common.
@@ -51,8 +55,34 @@ func (h *change) run(cmd *cobra.Command) error {
 		if h.DryRun || h.wait == 0 {
 			return nil
 		}
-		return h.follow(cmd.Context(), c.Cluster())
+		watched := h.watched(cmd.Context())
+		if watched == nil {
+			return h.follow(cmd.Context(), c.Cluster())
+		}
+		return errors.Join(h.follow(cmd.Context(), watched.Cluster()), watched.Close())
 	})
+}
+
+// viaTimeout is how long the nodes at via may take for their first answer.
+const viaTimeout = 5 * time.Second
+
+// watched is a client of the nodes at via; nil where none of them can be reached
+// from here.
+func (h *change) watched(ctx context.Context) *client.Client {
+	if len(h.via) == 0 {
+		return nil
+	}
+	c, err := h.dialNodes(ctx, h.via)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, viaTimeout)
+	defer cancel()
+	if _, err = c.Cluster().Status(ctx, client.StatusOptions{}); err != nil {
+		_ = c.Close() // the node that was asked is followed instead
+		return nil
+	}
+	return c
 }
 
 // changeTable tells people what was done.
@@ -142,8 +172,9 @@ func (k clusterCommands) leave() *cobra.Command {
 		Use: "leave [NODE]", Short: "Have a node hand over what it has and leave", Args: cobra.MaximumNArgs(1), ValidArgsFunction: k.completeNodes(1),
 		Long: `Have a node hand over what it has to the others and leave the cluster: without
 NODE the one at --addr. It keeps serving meanwhile, and must run until it is
-removed, which is waited for. The last node cannot leave, and one that is dead is
-removed instead. --stay takes it back as long as it is not removed.`,
+removed, which is waited for; then its process ends by itself, with exit code 0.
+The last node cannot leave, and one that is dead is removed instead. --stay takes
+it back as long as it is not removed.`,
 		Example: "  norn cluster leave n4\n  norn cluster leave n4 --dry-run\n  norn cluster leave --stay n4",
 	}
 	h.flags(cmd, 10*time.Minute, false)
@@ -153,11 +184,11 @@ removed instead. --stay takes it back as long as it is not removed.`,
 			return usage("name the node: --addr has %d addresses, and any of them may answer", len(k.addrs))
 		}
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
-			node, err := whichNode(ctx, c, args)
+			node, others, err := whichNode(ctx, c, args)
 			if err != nil {
 				return nil, err
 			}
-			h.done = left(node)
+			h.done, h.via = left(node), others
 			if *stay {
 				h.wait = 0
 				return c.Stay(ctx, node, o)
@@ -171,21 +202,26 @@ removed instead. --stay takes it back as long as it is not removed.`,
 
 // whichNode gives the incarnation of the node that is meant, as far as the
 // status shows it, or else its name: then the server says what is wrong with it.
-func whichNode(ctx context.Context, c client.Cluster, args []string) (string, error) {
+// If it is the one that was asked, others are where clients reach the rest.
+func whichNode(ctx context.Context, c client.Cluster, args []string) (node string, others []string, err error) {
 	s, err := c.Status(ctx, client.StatusOptions{})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	name := s.GetNode()
+	node = s.GetNode()
 	if len(args) > 0 {
-		name = args[0]
+		node = args[0]
 	}
+	name := node
 	for _, n := range s.GetNodes() {
-		if n.GetName() == name && n.GetState() != "removed" && n.GetState() != "joining" {
-			return n.GetIncarnation(), nil
+		switch {
+		case n.GetName() == name && n.GetState() != "removed" && n.GetState() != "joining":
+			node = n.GetIncarnation()
+		case name == s.GetNode() && n.GetState() == "up" && n.GetAlive() && n.GetAddress() != "":
+			others = append(others, n.GetAddress())
 		}
 	}
-	return name, nil
+	return node, others, nil
 }
 
 func (k clusterCommands) remove() *cobra.Command {

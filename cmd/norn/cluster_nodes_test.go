@@ -68,7 +68,8 @@ func TestOperators(t *testing.T) {
 	}
 	o.whole(24)
 
-	o.run(0, "leave", "n4", "--wait", "2m")
+	operator{t, to(d.rows[3][1])}.run(0, "leave", "--wait", "2m") // asked at n4 itself, which ends
+	eventually(t, "n4 ends by itself", func() bool { return strings.Contains(d.err.String(), "ended: exit status 0") })
 	if s := o.state("n4"); s != "removed" && s != "" {
 		t.Errorf("n4 is %s", s)
 	}

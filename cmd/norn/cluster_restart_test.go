@@ -77,7 +77,9 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 			t.Fatalf("%s does not leave: %d, %s%s", p.name, r.code, r.out, r.err)
 		}
 		t.Logf("%s has left after %v", p.name, time.Since(began).Round(10*time.Millisecond))
-		p.stop(t)
+		if code := p.failed(t); code != 0 {
+			t.Errorf("%s has left and ends with %d", p.name, code)
+		}
 	}
 	c.all = c.all[:3]
 	load.more(t, 500)

@@ -111,7 +111,9 @@ func (s *shown) growsAndShrinks() {
 		if r := s.all[0].norn(s.t, "cluster", "leave", p.name, "--wait", "3m"); r.code != 0 {
 			s.t.Fatalf("%s does not leave: %d, %s%s", p.name, r.code, r.out, r.err)
 		}
-		p.stop(s.t)
+		if code := p.failed(s.t); code != 0 {
+			s.t.Errorf("%s has left and ends with %d", p.name, code)
+		}
 		s.step(p.name + " has left")
 	}
 	s.all = s.all[:3]

@@ -107,6 +107,7 @@ func (n operator) leaves(witness, p *process) error {
 	leave := func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
 		return c.Leave(ctx, p.name, client.ChangeOptions{})
 	}
+	p.may(true) // it ends when it has left
 	return n.ask(witness, p.name+" leaves", leave)
 }
 

@@ -9,6 +9,12 @@ import (
 	"github.com/norn-dev/norn/ring"
 )
 
+// Left tells whether the node of a core is no member any more and has nothing
+// here that others might lack.
+func Left(c *Core) bool {
+	return c.moves.dismissed && len(c.moves.out)+len(c.moves.drops) == 0
+}
+
 // dismissed stops what only members do. What is here may be the only copy: it
 // is given to those of the last known cohorts that are in reach, and not
 // deleted, because who keeps what now is not known here.

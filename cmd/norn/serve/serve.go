@@ -27,6 +27,9 @@ import (
 // not hold the process up.
 const graceful = 10 * time.Second
 
+// leftLook is between two looks at whether the node has left its cluster.
+const leftLook = 100 * time.Millisecond
+
 // look is between two looks at whether the node is ready.
 const look = 5 * time.Millisecond
 
@@ -116,12 +119,15 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	})
 	watching, stopWatching := context.WithCancel(ctx)
 	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
-	destroyed := make(chan struct{})
+	destroyed, left := make(chan struct{}), make(chan struct{})
 	running.Go(func() { watchDestroyed(watching, n, destroyed) })
+	running.Go(func() { watchLeft(watching, n, left) })
 
 	select {
 	case <-ctx.Done():
 	case <-destroyed:
+	case <-left:
+		o.Logger.Info("server.left", "meaning", "all that this node had was handed over; an empty data directory and --join let the machine join again", "data", cfg.Data)
 	case <-n.Failed():
 		err = n.Failure()
 	case err = <-failed:
@@ -171,6 +177,20 @@ func watchDestroyed(ctx context.Context, n *node.Node, destroyed chan<- struct{}
 		}
 	}
 	close(destroyed)
+}
+
+// watchLeft closes a channel when the node has left its cluster.
+func watchLeft(ctx context.Context, n *node.Node, left chan<- struct{}) {
+	tick := time.NewTicker(leftLook)
+	defer tick.Stop()
+	for !node.Left(n) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	close(left)
 }
 
 // stop ends the node, then the pages, so that /readyz tells as long as it can and
