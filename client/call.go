@@ -37,6 +37,7 @@ type attempts struct {
 	made     int
 	maybe    bool // one of them may have had its effect
 	hopeless int  // addresses in a row that will never do
+	full     int  // number of the first attempt that met a full disk; 0: none
 	backoff  time.Duration
 	addr     string
 	last     error
@@ -99,6 +100,10 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		// Something came back: an error of the server, or nonsense.
 		a.last = err
 		a.maybe = a.maybe || r.write && (!isAnswer || answer.Effect != nornv1.Effect_EFFECT_NONE)
+		if isAnswer && answer.Kind == nornv1.ErrorKind_ERROR_KIND_DISK_FULL && a.elsewhere(len(c.nodes)) {
+			c.preferred.CompareAndSwap(uint32(index), uint32((index+1)%len(c.nodes)))
+			return false, 0
+		}
 		if !isAnswer || !again(answer.Kind) {
 			return true, 0
 		}
@@ -139,6 +144,15 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		}
 	}
 	return false, pause
+}
+
+// elsewhere tells whether, after a node without room, there is one that was not
+// asked since the first of them: another one may have some.
+func (a *attempts) elsewhere(nodes int) bool {
+	if a.full == 0 {
+		a.full = a.made
+	}
+	return a.made-a.full < nodes-1
 }
 
 // refusesUs lists the kinds of a refused connection that no retry changes.

@@ -210,6 +210,33 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestAFullNodeIsPassedOver: another one may have room, and is asked first from
+// then on. When all are full, each was asked once.
+func TestAFullNodeIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		df := refuse(proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "df"))
+		a, b, d := fakenode.New(t, only(enqueueMethod, df)), fakenode.New(t, only(enqueueMethod, steps(accept, accept, df))), fakenode.New(t, only(enqueueMethod, df))
+		c := openAll(t, map[string]*fakenode.Node{"a:1": a, "d:1": d, "b:1": b}, []string{"a:1", "d:1", "b:1"})
+		for range 2 {
+			if _, err := c.Enqueue(t.Context(), Task{Queue: "q"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := func() [3]int {
+			return [3]int{len(a.Seen(enqueueMethod)), len(d.Seen(enqueueMethod)), len(b.Seen(enqueueMethod))}
+		}
+		if got := seen(); got != [3]int{1, 1, 2} {
+			t.Errorf("asked %v times", got)
+		}
+		began := time.Now()
+		_, err := c.Enqueue(t.Context(), Task{Queue: "q"})
+		wantIs(t, err, ErrDiskFull)
+		if took, got := time.Since(began), seen(); took > time.Second || got != [3]int{2, 2, 3} {
+			t.Errorf("asked %v times, for %v", got, took)
+		}
+	})
+}
+
 func TestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full")

@@ -35,7 +35,7 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 		c.refuse(from, proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes))
 		return
 	}
-	if c.disk < c.cfg.DiskReserve {
+	if c.shut(from) {
 		c.refuse(from, c.full())
 		return
 	}
@@ -54,7 +54,7 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
 		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
-	case c.disk < c.cfg.DiskReserve:
+	case c.shut(r.From):
 		c.refuse(r.From, c.full())
 	case err != nil:
 		c.refuse(r.From, err)
@@ -63,9 +63,14 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 	}
 }
 
+// shut tells whether this node takes no new tasks from who asks, because its
+// disk is nearly full. The parts that other nodes send are taken: those have room,
+// and what they take is copied here anyway, as long as there is any.
+func (c enqueuing) shut(from Origin) bool { return c.disk < c.cfg.DiskReserve && from.Conn < peerConns }
+
 // full says that the disk has no room for new tasks.
 func (c enqueuing) full() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of this node is nearly full: enqueues are refused, completions are taken; free space or add a node")
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full: enqueues are refused, completions are taken; free space, ask another node or add one", c.cfg.Self.Node)
 	e.RetryAfter = diskRetry
 	return e
 }

@@ -169,6 +169,9 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	if r.alone || q.routed {
 		return false
 	}
+	if _, adds := q.Body.(*nornv1.EnqueueRequest); adds && (enqueuing{r.c}).shut(q.From) {
+		return false // refused as a whole, so that the client asks another node
+	}
 	if list, ok := itemsOf(r.c, now, q.Body); ok {
 		return r.split(now, q, list)
 	}
