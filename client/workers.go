@@ -28,6 +28,30 @@ func (w Workers) List(ctx context.Context, names ...string) ([]*nornv1.Worker, e
 	return reply.GetWorkers(), nil
 }
 
+// LineOptions are the options of [Workers.Lines].
+type LineOptions struct {
+	// After is the number of a line; those up to it are left out. They are numbered
+	// from 1.
+	After uint64
+	// Limit is the most lines to give; 0: as many as fit 256 KiB.
+	Limit int
+}
+
+// Lines asks a worker, by its name and through any node, for lines that a task has put
+// out under a claim (see Task.Log of package worker), while it runs and after: the
+// worker remembers the newest 4 MiB of all its tasks. ErrNotFound: nobody has the name
+// now. ErrUnavailable: it does not answer.
+func (w Workers) Lines(ctx context.Context, name string, c Ref, o LineOptions) (*nornv1.LinesReply, error) {
+	var reply nornv1.LinesReply
+	err := w.c.read(ctx, "lines of a task", nornv1.Method_METHOD_LINES, 0, &nornv1.LinesRequest{
+		Worker: name, Id: c.ID.Bytes(), Token: c.Token, After: o.After, Limit: uint32(max(o.Limit, 0)),
+	}, &reply)
+	if err != nil {
+		return nil, err
+	}
+	return &reply, nil
+}
+
 // Drain has the worker with a name take nothing new, finish what runs, and leave. It
 // gives the worker as it is then. ErrNotFound: nobody has the name.
 func (w Workers) Drain(ctx context.Context, name string) (*nornv1.Worker, error) {

@@ -169,6 +169,8 @@ func newAdminRequest(m nornv1.Method) gproto.Message {
 		return &nornv1.WorkersRequest{}
 	case nornv1.Method_METHOD_SET_WORKER:
 		return &nornv1.SetWorkerRequest{}
+	case nornv1.Method_METHOD_LINES:
+		return &nornv1.LinesRequest{}
 	}
 	return nil
 }

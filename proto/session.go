@@ -204,6 +204,14 @@ func CheckClaimRef(c *nornv1.ClaimRef) *Error {
 	return nil
 }
 
+// CheckLines checks a question for the lines of a task.
+func CheckLines(r *nornv1.LinesRequest) *Error {
+	if n := len(r.GetWorker()); n == 0 || n > MaxWorkerName {
+		return Invalid("the name of a worker has %d bytes, outside 1 to %d", n, MaxWorkerName)
+	}
+	return CheckClaimRef(&nornv1.ClaimRef{Id: r.GetId(), Token: r.GetToken()})
+}
+
 // CheckSetWorker checks what an operator wants of a worker.
 func CheckSetWorker(r *nornv1.SetWorkerRequest) *Error {
 	switch {

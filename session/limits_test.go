@@ -122,11 +122,18 @@ func TestLines(t *testing.T) {
 		t.Errorf("after %d come %d lines from %d", first, len(got), next)
 	}
 	l.forget(a)
-	if _, ok := l.last[a]; ok {
+	if l.claims[a] != nil {
 		t.Errorf("a claim without lines is remembered")
 	}
-	if l.forget(b); l.last[b] == 0 {
+	if l.forget(b); l.claims[b] == nil {
 		t.Errorf("a claim with lines is forgotten")
+	}
+	c := Claim{simTask(3), 1}
+	for range 2 * maxLinesBytes / maxLineBytes {
+		l.add(c, strings.Repeat("z", maxLineBytes))
+	}
+	if len(l.claims) != 1 || l.claims[c].kept != len(l.kept) {
+		t.Errorf("%d claims are remembered, though all lines but those of one were forgotten", len(l.claims))
 	}
 }
 

@@ -23,39 +23,63 @@ type line struct {
 
 // lines are the newest log lines of a worker, oldest first.
 type lines struct {
-	kept  []line
-	bytes int
-	// last is the number of the newest line per claim, as long as one is kept or
-	// the claim is held.
-	last map[Claim]uint64
+	kept   []line
+	bytes  int
+	claims map[Claim]*claimLines
+}
+
+// claimLines counts the lines of a claim, as long as one is kept or the claim is held.
+type claimLines struct {
+	last uint64 // number of the newest
+	kept int
+	over bool // it is not held any more
 }
 
 // add appends a line; what is longer than maxLineBytes is cut.
 func (l *lines) add(c Claim, text string) {
-	if l.last == nil {
-		l.last = make(map[Claim]uint64)
+	if l.claims == nil {
+		l.claims = make(map[Claim]*claimLines)
 	}
 	if len(text) > maxLineBytes {
 		text = text[:maxLineBytes]
 	}
-	l.last[c]++
-	l.kept = append(l.kept, line{c, l.last[c], text})
-	l.bytes += len(text) + lineOverhead
-	drop := 0
-	for l.bytes > maxLinesBytes {
-		l.bytes -= len(l.kept[drop].text) + lineOverhead
-		drop++
+	of := l.claims[c]
+	if of == nil {
+		of = &claimLines{}
+		l.claims[c] = of
 	}
-	l.kept = slices.Delete(l.kept, 0, drop)
+	of.last++
+	of.kept++
+	l.kept = append(l.kept, line{c, of.last, text})
+	if l.bytes += len(text) + lineOverhead; l.bytes > maxLinesBytes {
+		l.drop(maxLinesBytes - maxLinesBytes/8) // not one by one: all others move up
+	}
+}
+
+// drop forgets the oldest lines until no more than so many bytes are kept.
+func (l *lines) drop(most int) {
+	n := 0
+	for l.bytes > most {
+		k := &l.kept[n]
+		l.bytes -= len(k.text) + lineOverhead
+		of := l.claims[k.claim]
+		if of.kept--; of.kept == 0 && of.over {
+			delete(l.claims, k.claim)
+		}
+		n++
+	}
+	l.kept = slices.Delete(l.kept, 0, n)
 }
 
 // lineOverhead is what a line costs beside its text.
 const lineOverhead = 64
 
-// forget drops the counter of a claim that is over and has no line left.
+// forget hears that a claim is over: with its last line its counter goes.
 func (l *lines) forget(c Claim) {
-	if _, ok := l.last[c]; ok && !slices.ContainsFunc(l.kept, func(k line) bool { return k.claim == c }) {
-		delete(l.last, c)
+	if of := l.claims[c]; of != nil {
+		if of.over = true; of.kept == 0 {
+			delete(l.claims, c)
+		}
 	}
 }
 
@@ -82,7 +106,7 @@ func (l *lines) after(c Claim, n uint64, limit int) (first uint64, texts []strin
 // reads, so it may be lost and repeated.
 func (l *lines) answer(q *GetLogLines, h *held) *LogLines {
 	first, texts := l.after(q.Claim, q.After, q.Limit)
-	_, known := l.last[q.Claim]
+	_, known := l.claims[q.Claim]
 	return &LogLines{
 		Request: q.Request, Claim: q.Claim, First: first, Lines: texts,
 		Known: known || h != nil, Ended: h == nil || h.phase == ended,

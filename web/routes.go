@@ -94,6 +94,8 @@ func routes() []route {
 			field: "names", says: "one worker session"},
 		{verb: post, path: "/api/v1/workers/" + variable, method: nornv1.Method_METHOD_SET_WORKER, request: &nornv1.SetWorkerRequest{}, reply: &nornv1.WorkersReply{},
 			field: "name", says: "drain or kill a worker"},
+		{verb: get, path: "/api/v1/workers/" + variable + "/lines", method: nornv1.Method_METHOD_LINES, request: &nornv1.LinesRequest{}, reply: &nornv1.LinesReply{},
+			field: "worker", says: "lines of a task that its worker remembers"},
 
 		{verb: get, path: "/api/v1/cluster", method: nornv1.Method_METHOD_STATUS, request: &nornv1.StatusRequest{}, reply: &nornv1.StatusReply{},
 			says: "nodes and partitions, as this node sees them"},

@@ -39,6 +39,11 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 	j.claim, j.lose = context.WithCancelCause(ctx)
 	j.ctx, j.end = context.WithCancelCause(j.claim)
 	j.task = newTask(w.client, g.Claim, j)
+	j.task.keep = func(line string) {
+		if k, ok := w.from().(remembering); ok {
+			k.remember(g.Ref(), line)
+		}
+	}
 	j.extend(g.Deadline, g.before)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -280,6 +280,13 @@ func (p *pushed) over(c client.Ref) {
 	})
 }
 
+// remember keeps a line of output of a claim that is held.
+func (p *pushed) remember(c client.Ref, line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.machine.Log(p.now(), claimOfRef(c), line)
+}
+
 // close gives back what was not begun; nothing is taken any more.
 func (p *pushed) close(context.Context) {
 	p.use(func(m *session.Worker, now clock.Time) {

@@ -349,6 +349,36 @@ func TestSessionShares(t *testing.T) {
 	})
 }
 
+// What a handler logs is told to whoever asks, while it runs and after; with pull
+// nothing is kept.
+func TestTaskLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, logged := make(chan struct{}), make(chan client.Ref, 1)
+		b := newBench(t, worker.Config{Name: "w"}, func(_ context.Context, task *worker.Task) error {
+			task.Log("one")
+			logged <- client.Ref{ID: task.ID(), Token: task.Token()}
+			<-gate
+			task.Log("two")
+			return nil
+		})
+		b.enqueue(1)
+		c := <-logged
+		if m, err := b.c.Workers().Lines(t.Context(), "w", c, client.LineOptions{}); err != nil || m.GetFirst() != 1 || len(m.GetLines()) != 1 || string(m.GetLines()[0]) != "one" || m.GetEnded() {
+			t.Errorf("while it runs: %v, %v", m, err)
+		}
+		close(gate)
+		if e := b.ended(); e.Kind != worker.Completed {
+			t.Errorf("%+v", e)
+		}
+		if m, err := b.c.Workers().Lines(t.Context(), "w", c, client.LineOptions{After: 1, Limit: 1}); err != nil || m.GetFirst() != 2 || len(m.GetLines()) != 1 || string(m.GetLines()[0]) != "two" || !m.GetEnded() {
+			t.Errorf("after it: %v, %v", m, err)
+		}
+		if _, err := b.c.Workers().Lines(t.Context(), "x", c, client.LineOptions{}); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("of nobody: %v", err)
+		}
+	})
+}
+
 // A handler that needs longer than ten seconds to stop is given all of its Grace when
 // its session is lost: nobody else begins its task before that is over.
 func TestALostSessionKeepsTheWholeGrace(t *testing.T) {

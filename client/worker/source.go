@@ -41,6 +41,11 @@ type renewer interface {
 	renew(ctx context.Context, claims []client.Ref) (results []client.RenewResult, before stamp, err error)
 }
 
+// remembering is a source that keeps lines of output for whoever asks.
+type remembering interface {
+	remember(claim client.Ref, line string)
+}
+
 // demand is the room there is for tasks: the credit a worker gives.
 type demand struct {
 	queues []appetite // at least one, in the order of the configuration

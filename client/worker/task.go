@@ -17,6 +17,7 @@ type Task struct {
 	client *client.Client
 	claim  *client.Claim
 	job    *job
+	keep   func(line string)
 
 	log     chan struct{} // holds a token while the log is used; guards the fields below
 	next    uint64        // number of the next update
@@ -84,6 +85,13 @@ func (t *Task) Update(ctx context.Context, data []byte) error {
 func (t *Task) Output(ctx context.Context, line []byte) error {
 	return t.append(ctx, update{data: line, output: true})
 }
+
+// Log keeps a line of output in the memory of this process, for whoever asks for it
+// while the process lives: `norn task log ID --lines`, through any node, while the
+// task runs and after. It sends nothing and never waits. Of all tasks together the
+// newest 4 MiB are kept, 4 KiB of each line. Without a session (see Config.Pull)
+// nothing is. What must last is an Output or an Update.
+func (t *Task) Log(line string) { t.keep(line) }
 
 func (t *Task) append(ctx context.Context, u update) error {
 	select {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"iter"
 	"time"
@@ -18,24 +19,35 @@ import (
 func (a *app) log() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log ID", Short: "Show the updates and output lines of a task", Args: cobra.ExactArgs(1),
-		Example: "  norn task log 3ZyfAz4TTlNLdMEJYWbpzCDKw1p --follow\n  norn task log 3ZyfAz4TTlNLdMEJYWbpzCDKw1p -o jsonl | jq -r '.data | @base64d'",
+		Long: `Show the updates and output lines of a task, from any node. What norn work's commands
+print on standard output is there for as long as the task.
+
+With --lines also what the workers only remember: standard error of norn work's
+commands, and the lines of Task.Log in Go, the newest 4 MiB of each worker, for as
+long as it lives and has a session. They have a line instead of a seq; what is
+forgotten is missing in its numbers.`,
+		Example: "  norn task log 3ZyfAz4TTlNLdMEJYWbpzCDKw1p --follow\n  norn task log 3ZyfAz4TTlNLdMEJYWbpzCDKw1p -o jsonl | jq -r '.data | @base64d'\n  norn task log 3ZyfAz4TTlNLdMEJYWbpzCDKw1p --follow --lines",
 	}
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on until the task is finished")
+	lines := cmd.Flags().Bool("lines", false, "also what the workers remember of it: standard error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i, err := parseID(args[0])
 		if err != nil {
 			return err
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
-			updates := pages(cmd.Context(), c, i)
-			if *follow {
-				updates = c.Follow(cmd.Context(), i)
+			all := entries(pages(cmd.Context(), c, i))
+			switch {
+			case *lines:
+				all = withLines(cmd.Context(), c, i, *follow)
+			case *follow:
+				all = entries(c.Follow(cmd.Context(), i))
 			}
-			list := updateList(a.writer())
+			list := entryList(a.writer())
 			var failed error
-			for u, err := range updates {
+			for e, err := range all {
 				if err == nil {
-					list.Add(u)
+					list.Add(e)
 					if *follow {
 						err = list.Flush()
 					}
@@ -77,11 +89,44 @@ func pages(ctx context.Context, c *client.Client, i id.ID) iter.Seq2[*nornv1.Upd
 	}
 }
 
-func updateList(w *render.Writer) *render.List[*nornv1.Update] {
-	return render.NewList(w, func(u *nornv1.Update) jsonform.Value { return jsonform.Of(u) },
-		render.Column[*nornv1.Update]{Head: "at", Cell: func(u *nornv1.Update) string { return u.GetAt().AsTime().Format(time.RFC3339) }},
-		render.Column[*nornv1.Update]{Head: "token", Cell: func(u *nornv1.Update) string { return fmt.Sprint(u.GetToken()) }},
-		render.Column[*nornv1.Update]{Head: "seq", Cell: func(u *nornv1.Update) string { return fmt.Sprint(u.GetSeq()) }},
-		render.Column[*nornv1.Update]{Head: "data", Cell: func(u *nornv1.Update) string { return render.Text(u.GetData(), 0) }},
+// entry is an update, or a line that a worker remembers, which has a number above 0.
+type entry struct {
+	*nornv1.Update
+	line uint64
+}
+
+func entries(updates iter.Seq2[*nornv1.Update, error]) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		for u, err := range updates {
+			if !yield(entry{Update: u}, err) {
+				return
+			}
+		}
+	}
+}
+
+func entryList(w *render.Writer) *render.List[entry] {
+	return render.NewList(w, entry.value,
+		render.Column[entry]{Head: "at", Cell: func(e entry) string {
+			if e.line > 0 {
+				return ""
+			}
+			return e.GetAt().AsTime().Format(time.RFC3339)
+		}},
+		render.Column[entry]{Head: "token", Cell: func(e entry) string { return fmt.Sprint(e.GetToken()) }},
+		render.Column[entry]{Head: "seq", Cell: func(e entry) string {
+			if e.line > 0 {
+				return fmt.Sprintf("line %d", e.line)
+			}
+			return fmt.Sprint(e.GetSeq())
+		}},
+		render.Column[entry]{Head: "data", Cell: func(e entry) string { return render.Text(e.GetData(), 0) }},
 	)
+}
+
+func (e entry) value() jsonform.Value {
+	if e.line == 0 {
+		return jsonform.Of(e.Update)
+	}
+	return jsonform.Object().With("token", jsonform.Uint64(e.GetToken())).With("line", jsonform.Uint64(e.line)).With("data", jsonform.String(base64.StdEncoding.EncodeToString(e.GetData())))
 }

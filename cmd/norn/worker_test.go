@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -96,6 +97,57 @@ func TestWorkerKill(t *testing.T) {
 	}
 }
 
+// TestTaskLogLines: what a command says on standard error can be followed while it
+// runs, and read after, as long as its worker lives; the log without --lines has what
+// was printed on standard output and nothing else.
+func TestTaskLogLines(t *testing.T) {
+	dir := t.TempDir()
+	w := startWorker(t, "lines", "liner", `cd "`+dir+`"; echo kept; echo "seen 1" >&2; while ! test -e gate; do sleep 0.05; done; echo "seen 2" >&2; printf unended >&2`)
+	id := enqueue(t, "-q", "lines", "x")
+	follow := exec.Command(the.norn, "task", "log", id, "--follow", "--lines", "-o", "jsonl")
+	followed := &buffer{}
+	follow.Env, follow.Stdout, follow.Stderr = environment("NORN_ADDR="+the.server.addr), followed, followed
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = follow.Process.Kill() })
+	type lineJSON struct {
+		Token, Line, Seq string
+		Data             []byte
+	}
+	has := func(out, data string, number bool) bool {
+		for text := range strings.Lines(out) {
+			var l lineJSON
+			if json.Unmarshal([]byte(text), &l) == nil && string(l.Data) == data && l.Token != "" && (l.Line != "") == number && (l.Seq == "") == number {
+				return true
+			}
+		}
+		return false
+	}
+	eventually(t, "both streams are followed", func() bool {
+		return has(followed.String(), "kept", false) && has(followed.String(), "seen 1", true)
+	})
+	if err := os.WriteFile(dir+"/gate", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Wait(); err != nil || !has(followed.String(), "seen 2", true) || !has(followed.String(), "unended", true) {
+		t.Errorf("following ends with %v: %s", err, followed.String())
+	}
+	if out := ok(t, "task", "log", id, "--lines", "-o", "jsonl"); strings.Count(out, "\n") != 4 || !has(out, "seen 2", true) {
+		t.Errorf("afterwards:\n%s", out)
+	}
+	if out := ok(t, "task", "log", id); !strings.Contains(out, "kept") || strings.Contains(out, "seen") {
+		t.Errorf("without --lines:\n%s", out)
+	}
+	w.signal(t, syscall.SIGTERM)
+	if code := w.exits(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, w.out.String())
+	}
+	if out := ok(t, "task", "log", id, "--lines"); !strings.Contains(out, "kept") || strings.Contains(out, "seen") {
+		t.Errorf("when its worker has left:\n%s", out)
+	}
+}
+
 // TestSessionOutlivesItsNode: the node that a worker is with is killed. What runs goes
 // on under its claim, its lines can be followed through another node, new tasks
 // arrive; and after a stop in order everything is given back at once.
@@ -105,7 +157,7 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 	dir := t.TempDir()
 	w := &workProcess{out: &buffer{}}
 	w.cmd = exec.Command(the.norn, "work", "-q", "s", "--name", "roamer", "--slots", "2", "--lease", "20s", "--", "sh", "-c",
-		`p=$(cat); echo "line of $p"; cd "`+dir+`"; date +%s%N > $p; case $p in long) while ! test -e gate; do sleep 0.05; done; echo "end of $p";; esac`)
+		`p=$(cat); echo "line of $p"; echo "note of $p" >&2; cd "`+dir+`"; date +%s%N > $p; case $p in long) while ! test -e gate; do sleep 0.05; done; echo "end of $p"; echo "last note of $p" >&2;; esac`)
 	w.cmd.Env = environment("NORN_ADDR=" + strings.Join(c.addresses(), ","))
 	w.cmd.Stdout, w.cmd.Stderr = w.out, w.out
 	if err := w.cmd.Start(); err != nil {
@@ -128,14 +180,16 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 	if at == other {
 		other = c.all[1]
 	}
-	follow := exec.Command(the.norn, "task", "log", id, "--follow")
+	follow := exec.Command(the.norn, "task", "log", id, "--follow", "--lines")
 	followed := &buffer{}
 	follow.Env, follow.Stdout, follow.Stderr = environment("NORN_ADDR="+other.listen), followed, followed
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = follow.Process.Kill() })
-	eventually(t, "its lines are followed through another node", func() bool { return strings.Contains(followed.String(), "line of long") })
+	eventually(t, "its lines are followed through another node", func() bool {
+		return strings.Contains(followed.String(), "line of long") && strings.Contains(followed.String(), "note of long")
+	})
 	at.kill(t)
 	killed := time.Now()
 	eventually(t, "a task is taken", func() bool { return other.norn(t, "task", "enqueue", "-q", "s", "next").code == 0 })
@@ -151,7 +205,7 @@ func TestSessionOutlivesItsNode(t *testing.T) {
 		out := other.norn(t, "task", "get", id, "-o", "json").out
 		return strings.Contains(out, `"completed"`) && strings.Count(out, `"worker"`) == 1
 	})
-	if err := follow.Wait(); err != nil || !strings.Contains(followed.String(), "end of long") {
+	if err := follow.Wait(); err != nil || !strings.Contains(followed.String(), "end of long") || !strings.Contains(followed.String(), "last note of long") || strings.Count(followed.String(), "note of long") != 2 {
 		t.Errorf("following ends with %v: %s", err, followed.String())
 	}
 	w.signal(t, syscall.SIGTERM)

@@ -466,6 +466,8 @@ func (c *Core) other(now clock.Time, r *Request) {
 		workers{c.sessions}.list(now, r, m)
 	case *nornv1.SetWorkerRequest:
 		workers{c.sessions}.set(now, r, m)
+	case *nornv1.LinesRequest:
+		workers{c.sessions}.lines(now, r, m)
 	default:
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}

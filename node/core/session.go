@@ -49,6 +49,7 @@ type sessions struct {
 	again   bool   // something was begun after the round had ended
 
 	patient []patience // answers that wait for renewals, oldest first
+	asked   lineAsks
 
 	asks  workAsks
 	names shards
@@ -88,6 +89,7 @@ func newSessions(c *Core) (*sessions, error) {
 	s.asks.begin(s)
 	s.names.begin(s)
 	s.known.begin(s)
+	s.asked.s = s
 	return s, nil
 }
 
@@ -181,6 +183,7 @@ func (s *sessions) forget(h *heldOpen) {
 
 // gone hears that a connection has closed.
 func (s *sessions) gone(now clock.Time, conn uint64) {
+	s.asked.gone(conn)
 	all := make([]*stream, 0, len(s.conns[conn]))
 	for _, st := range s.conns[conn] { // Any order: sorted below.
 		all = append(all, st)
@@ -197,6 +200,7 @@ func (s *sessions) cancel(from Origin) {
 		s.forget(h)
 		s.c.refuse(from, cancelled())
 	}
+	s.asked.cancel(from)
 }
 
 // drain sends the workers to other nodes.
@@ -206,6 +210,7 @@ func (s *sessions) drain(why *proto.Error) {
 		s.forget(h)
 		s.c.refuse(h.from, why)
 	}
+	s.asked.drain(why)
 }
 
 // unsent takes out the grants that were pushed to workers and surely never left.
@@ -350,6 +355,7 @@ func (s *sessions) work(now clock.Time) {
 	s.pump(now)
 	s.known.work(now)
 	s.names.work(now)
+	s.asked.late(now)
 	s.flush(now)
 }
 
@@ -371,7 +377,7 @@ func (s *sessions) pump(now clock.Time) {
 		s.asks.collect(now)
 		r := s.d.Ready()
 		s.wakeAt = r.WakeAt
-		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Send) == 0 {
+		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Send)+len(r.Lines) == 0 {
 			return
 		}
 		for _, r := range r.Renew {
@@ -392,6 +398,7 @@ func (s *sessions) pump(now clock.Time) {
 		}
 		s.names.ask(now, r.Names)
 		s.known.handOver(now, r.Doubt)
+		s.asked.answered(r.Lines)
 	}
 }
 
@@ -403,7 +410,7 @@ func (s *sessions) next() int64 {
 	if s.c.closed != nil {
 		return clock.Never
 	}
-	at := min(s.wakeAt, s.waits.next(), s.asks.next(), s.names.next(), s.known.next())
+	at := min(s.wakeAt, s.waits.next(), s.asked.next(), s.asks.next(), s.names.next(), s.known.next())
 	if len(s.patient) > 0 {
 		at = min(at, s.patient[0].till)
 	}

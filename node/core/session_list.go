@@ -66,7 +66,7 @@ func (w workers) set(now clock.Time, r *Request, m *nornv1.SetWorkerRequest) {
 		return
 	}
 	if !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
-		w.c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "no worker %s has a session now; `norn worker list` shows those that have", m.GetName()))
+		w.c.refuse(r.From, noWorker(m.GetName()))
 		return
 	}
 	body := gproto.CloneOf(m)

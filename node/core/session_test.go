@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
@@ -311,6 +312,107 @@ func TestSessionLost(t *testing.T) {
 	}
 	next := r.newHand("w", 2, 1)
 	r.days(10*time.Second, 500*time.Millisecond, func() bool { return next.m.Info().Joined }, next)
+}
+
+// lines asks for the lines of a claim through a node, while the worker does its part.
+func (h *hand) lines(through int, m *nornv1.LinesRequest) (*nornv1.LinesReply, *proto.Error) {
+	r := h.r
+	r.t.Helper()
+	from := r.send(through, m)
+	var reply Reply
+	r.days(10*time.Second, 50*time.Millisecond, func() (there bool) {
+		reply, there = r.peers[through].replies[from]
+		return there
+	}, h)
+	if reply.Err != nil {
+		return nil, reply.Err
+	}
+	return reply.Message.(*nornv1.LinesReply), nil
+}
+
+// TestSessionLines: the lines that a worker remembers of a task are told through any
+// node, while the task runs and after, by whichever node the worker is with, also when
+// the one before is dead.
+func TestSessionLines(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1, func(c *session.WorkerConfig) { c.Capacity.Lease = time.Hour })
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	c := h.starts[0]
+	ask := &nornv1.LinesRequest{Worker: "w", Id: c.Task.Bytes(), Token: c.Token}
+	said := func(when string, through int, after uint64, want ...string) {
+		t.Helper()
+		ask.After = after
+		got, err := h.lines(through, ask)
+		if err != nil {
+			t.Fatalf("%s, through n%d: %v", when, through+1, err)
+		}
+		var texts []string
+		for _, l := range got.GetLines() {
+			texts = append(texts, string(l))
+		}
+		if !got.GetKnown() || !slices.Equal(texts, want) || len(want) > 0 && got.GetFirst() != after+1 {
+			t.Errorf("%s, through n%d: %v", when, through+1, got)
+		}
+	}
+	r.tell()
+	said("before it has said anything", 2, 0)
+	h.m.Log(r.now, c, "one")
+	h.m.Log(r.now, c, "two")
+	for through := range r.peers {
+		said("while it runs", through, 0, "one", "two")
+	}
+	said("after the first", 1, 1, "two")
+	r.kill(0)
+	r.tell()
+	h.turn(1)
+	r.elect()
+	r.days(20*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+	r.tell()
+	h.m.Log(r.now, c, "three")
+	said("after its node's death", 2, 0, "one", "two", "three")
+	said("after its node's death", 1, 2, "three")
+	h.end(c, session.EndCompleted)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.acks) == 1 }, h)
+	said("when it has ended", 2, 2, "three")
+	ask.Token++
+	if got, err := h.lines(2, ask); err != nil || got.GetKnown() {
+		t.Errorf("of a claim that it never had: %v, %v", got, err)
+	}
+	if _, err := h.lines(2, &nornv1.LinesRequest{Worker: "nobody", Id: c.Task.Bytes(), Token: 1}); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+		t.Errorf("of nobody: %v", err)
+	}
+	if _, err := h.lines(2, &nornv1.LinesRequest{Worker: "w", Id: c.Task.Bytes()}); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("of no claim: %v", err)
+	}
+	h.gone = true
+	if _, err := h.lines(2, ask); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("of a silent worker: %v", err)
+	}
+	if n := len(r.peers[1].core.sessions.asked.open); n != 0 {
+		t.Errorf("%d questions are left", n)
+	}
+}
+
+// TestSessionLinesAreBounded: questions for lines that nobody answers are refused past
+// a limit, and go with the connections of those who asked.
+func TestSessionLinesAreBounded(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+	h.gone = true
+	ask := &nornv1.LinesRequest{Worker: "w", Id: make([]byte, id.Size), Token: 1}
+	var last Origin
+	for range maxLineAsks + 1 {
+		last = r.send(0, ask)
+	}
+	if reply, ok := r.peers[0].replies[last]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("one too many: %+v", reply)
+	}
+	r.check(r.peers[0].core.Step(r.now, Gone{Conn: last.Conn}))
+	if n := len(r.peers[0].core.sessions.asked.open); n != 0 {
+		t.Errorf("%d questions of a closed connection are left", n)
+	}
 }
 
 // TestSessionLostGrace: what a lost worker ran is put off for as long as its handlers

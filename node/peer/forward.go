@@ -82,6 +82,8 @@ func readsOf(m nornv1.Method) *exchange {
 		return &exchange{&nornv1.WorkersRequest{}, &nornv1.WorkersReply{}}
 	case nornv1.Method_METHOD_SET_WORKER:
 		return &exchange{&nornv1.SetWorkerRequest{}, &nornv1.WorkersReply{}}
+	case nornv1.Method_METHOD_LINES:
+		return &exchange{&nornv1.LinesRequest{}, &nornv1.LinesReply{}}
 	case nornv1.Method_METHOD_VERIFY:
 		return &exchange{&nornv1.VerifyRequest{}, &nornv1.VerifyReply{}}
 	}

@@ -18,7 +18,7 @@ import (
 var messages = []proto.Message{
 	&nornv1.EnqueueRequest{}, &nornv1.ClaimRequest{}, &nornv1.RenewRequest{}, &nornv1.UpdateRequest{}, &nornv1.CompleteRequest{}, &nornv1.FailRequest{},
 	&nornv1.ReleaseRequest{}, &nornv1.GetRequest{}, &nornv1.ListRequest{}, &nornv1.LogRequest{}, &nornv1.CancelRequest{}, &nornv1.SetQueueRequest{},
-	&nornv1.ChangeSchedulesRequest{}, &nornv1.ClusterRequest{}, &nornv1.VerifyRequest{}, &nornv1.SetWorkerRequest{},
+	&nornv1.ChangeSchedulesRequest{}, &nornv1.ClusterRequest{}, &nornv1.VerifyRequest{}, &nornv1.SetWorkerRequest{}, &nornv1.LinesRequest{},
 	&nornv1.ClaimReply{}, &nornv1.WriteReply{}, &nornv1.StatusReply{}, &nornv1.SchedulesReply{}, &nornv1.WorkersReply{},
 }
 

@@ -101,7 +101,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 			fmt.Fprintf(cfg.Stderr, "norn: task %s: a line of output is no update: %v\n", t.ID(), err)
 		}
 	}}
-	end := &tail{}
+	end, logged := &tail{}, &lines{take: func(line []byte) { t.Log(string(line)) }}
 	cmd := exec.Command(cfg.Args[0], cfg.Args[1:]...)
 	cmd.Dir = cfg.Dir
 	cmd.Env = append(append(inherited(), cfg.Env...),
@@ -112,9 +112,9 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 		"NORN_CHECKPOINT_FILE="+checkpoint)
 	cmd.Stdin = bytes.NewReader(t.Payload())
 	cmd.Stdout = out
-	cmd.Stderr = end
+	cmd.Stderr = io.MultiWriter(end, logged)
 	if cfg.Stderr != nil {
-		cmd.Stderr = io.MultiWriter(end, cfg.Stderr)
+		cmd.Stderr = io.MultiWriter(end, logged, cfg.Stderr)
 	}
 	cmd.WaitDelay = pipeDelay
 	separate(cmd)
@@ -126,6 +126,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	err = cmd.Wait()
 	ended := stopped()
 	out.flush()
+	logged.flush()
 	if ended {
 		return context.Cause(ctx)
 	}

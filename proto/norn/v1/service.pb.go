@@ -55,6 +55,7 @@ const (
 	Method_METHOD_SESSION          Method = 23
 	Method_METHOD_WORKERS          Method = 24
 	Method_METHOD_SET_WORKER       Method = 25
+	Method_METHOD_LINES            Method = 26
 	Method_METHOD_SCHEDULES        Method = 32
 	Method_METHOD_CHANGE_SCHEDULES Method = 33
 	// Between nodes only.
@@ -90,6 +91,7 @@ var (
 		23: "METHOD_SESSION",
 		24: "METHOD_WORKERS",
 		25: "METHOD_SET_WORKER",
+		26: "METHOD_LINES",
 		32: "METHOD_SCHEDULES",
 		33: "METHOD_CHANGE_SCHEDULES",
 		34: "METHOD_LAUNCH",
@@ -121,6 +123,7 @@ var (
 		"METHOD_SESSION":          23,
 		"METHOD_WORKERS":          24,
 		"METHOD_SET_WORKER":       25,
+		"METHOD_LINES":            26,
 		"METHOD_SCHEDULES":        32,
 		"METHOD_CHANGE_SCHEDULES": 33,
 		"METHOD_LAUNCH":           34,
@@ -3873,7 +3876,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\xbc\x04\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\xce\x04\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -3904,7 +3907,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rMETHOD_VERIFY\x10\x16\x12\x12\n" +
 	"\x0eMETHOD_SESSION\x10\x17\x12\x12\n" +
 	"\x0eMETHOD_WORKERS\x10\x18\x12\x15\n" +
-	"\x11METHOD_SET_WORKER\x10\x19\x12\x14\n" +
+	"\x11METHOD_SET_WORKER\x10\x19\x12\x10\n" +
+	"\fMETHOD_LINES\x10\x1a\x12\x14\n" +
 	"\x10METHOD_SCHEDULES\x10 \x12\x1b\n" +
 	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +

@@ -3162,6 +3162,164 @@ func (x *SetWorkerRequest) GetReason() string {
 	return ""
 }
 
+// LinesRequest (METHOD_LINES) asks a worker with a session, whichever node that is
+// with, for lines that a task has put out and the worker remembers: the newest 4 MiB
+// of all its tasks. NOT_FOUND when nobody has the name, UNAVAILABLE when the worker
+// does not answer.
+type LinesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the worker, as in the task's claims.
+	Worker string `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	// 20 bytes.
+	Id []byte `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Of the claim.
+	Token uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	// Lines with higher numbers; they are numbered from 1.
+	After uint64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
+	// 0: as many as fit 256 KiB.
+	Limit         uint32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinesRequest) Reset() {
+	*x = LinesRequest{}
+	mi := &file_norn_v1_session_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinesRequest) ProtoMessage() {}
+
+func (x *LinesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_session_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinesRequest.ProtoReflect.Descriptor instead.
+func (*LinesRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *LinesRequest) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *LinesRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *LinesRequest) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *LinesRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *LinesRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// LinesReply answers LinesRequest.
+type LinesReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the first line. Those between `after` and it were forgotten.
+	First uint64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	// Any bytes, at most 4 KiB each, without line ends.
+	Lines [][]byte `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`
+	// The worker remembers the claim.
+	Known bool `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	// It does not run any more.
+	Ended         bool `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinesReply) Reset() {
+	*x = LinesReply{}
+	mi := &file_norn_v1_session_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinesReply) ProtoMessage() {}
+
+func (x *LinesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_session_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinesReply.ProtoReflect.Descriptor instead.
+func (*LinesReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_session_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *LinesReply) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *LinesReply) GetLines() [][]byte {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *LinesReply) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *LinesReply) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
 var File_norn_v1_session_proto protoreflect.FileDescriptor
 
 const file_norn_v1_session_proto_rawDesc = "" +
@@ -3369,7 +3527,19 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12-\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x15.norn.v1.WorkerActionR\x06action\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason*\x9c\x03\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"x\n" +
+	"\fLinesRequest\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\fR\x02id\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\x04R\x05after\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\rR\x05limit\"d\n" +
+	"\n" +
+	"LinesReply\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x14\n" +
+	"\x05lines\x18\x02 \x03(\fR\x05lines\x12\x14\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended*\x9c\x03\n" +
 	"\x0eSessionRefusal\x12\x1f\n" +
 	"\x1bSESSION_REFUSAL_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SESSION_REFUSAL_STATE\x10\x01\x12\x1c\n" +
@@ -3424,7 +3594,7 @@ func file_norn_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_norn_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_norn_v1_session_proto_goTypes = []any{
 	(SessionRefusal)(0),            // 0: norn.v1.SessionRefusal
 	(SessionCause)(0),              // 1: norn.v1.SessionCause
@@ -3465,10 +3635,12 @@ var file_norn_v1_session_proto_goTypes = []any{
 	(*Worker)(nil),                 // 36: norn.v1.Worker
 	(*WorkerClaim)(nil),            // 37: norn.v1.WorkerClaim
 	(*SetWorkerRequest)(nil),       // 38: norn.v1.SetWorkerRequest
-	(*timestamppb.Timestamp)(nil),  // 39: google.protobuf.Timestamp
-	(*ClaimRef)(nil),               // 40: norn.v1.ClaimRef
-	(*Grant)(nil),                  // 41: norn.v1.Grant
-	(State)(0),                     // 42: norn.v1.State
+	(*LinesRequest)(nil),           // 39: norn.v1.LinesRequest
+	(*LinesReply)(nil),             // 40: norn.v1.LinesReply
+	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
+	(*ClaimRef)(nil),               // 42: norn.v1.ClaimRef
+	(*Grant)(nil),                  // 43: norn.v1.Grant
+	(State)(0),                     // 44: norn.v1.State
 }
 var file_norn_v1_session_proto_depIdxs = []int32{
 	7,  // 0: norn.v1.SessionRequest.messages:type_name -> norn.v1.WorkerMessage
@@ -3490,41 +3662,41 @@ var file_norn_v1_session_proto_depIdxs = []int32{
 	28, // 16: norn.v1.DispatcherMessage.suicide:type_name -> norn.v1.SessionSuicide
 	29, // 17: norn.v1.DispatcherMessage.get_log_lines:type_name -> norn.v1.SessionGetLogLines
 	32, // 18: norn.v1.DispatcherMessage.leave_ack:type_name -> norn.v1.SessionLeaveAck
-	39, // 19: norn.v1.SessionHeartbeat.started_at:type_name -> google.protobuf.Timestamp
+	41, // 19: norn.v1.SessionHeartbeat.started_at:type_name -> google.protobuf.Timestamp
 	9,  // 20: norn.v1.SessionHeartbeat.queues:type_name -> norn.v1.SessionQueue
 	10, // 21: norn.v1.SessionHeartbeat.timeouts:type_name -> norn.v1.SessionTimeouts
 	11, // 22: norn.v1.SessionHeartbeat.set:type_name -> norn.v1.SessionSet
-	40, // 23: norn.v1.SessionHeartbeat.claims:type_name -> norn.v1.ClaimRef
+	42, // 23: norn.v1.SessionHeartbeat.claims:type_name -> norn.v1.ClaimRef
 	0,  // 24: norn.v1.SessionHeartbeatReply.refused:type_name -> norn.v1.SessionRefusal
 	10, // 25: norn.v1.SessionHeartbeatReply.timeouts:type_name -> norn.v1.SessionTimeouts
 	11, // 26: norn.v1.SessionHeartbeatReply.set:type_name -> norn.v1.SessionSet
 	14, // 27: norn.v1.SessionHeartbeatReply.stop:type_name -> norn.v1.SessionStop
-	40, // 28: norn.v1.SessionStop.claim:type_name -> norn.v1.ClaimRef
+	42, // 28: norn.v1.SessionStop.claim:type_name -> norn.v1.ClaimRef
 	1,  // 29: norn.v1.SessionStop.cause:type_name -> norn.v1.SessionCause
 	16, // 30: norn.v1.SessionRenewed.renewals:type_name -> norn.v1.SessionRenewal
-	40, // 31: norn.v1.SessionRenewal.claim:type_name -> norn.v1.ClaimRef
+	42, // 31: norn.v1.SessionRenewal.claim:type_name -> norn.v1.ClaimRef
 	1,  // 32: norn.v1.SessionRenewal.lost:type_name -> norn.v1.SessionCause
 	19, // 33: norn.v1.SessionRunningTasks.held:type_name -> norn.v1.SessionHeld
-	40, // 34: norn.v1.SessionHeld.claim:type_name -> norn.v1.ClaimRef
-	41, // 35: norn.v1.SessionRunTask.grant:type_name -> norn.v1.Grant
-	40, // 36: norn.v1.SessionRunReply.claim:type_name -> norn.v1.ClaimRef
+	42, // 34: norn.v1.SessionHeld.claim:type_name -> norn.v1.ClaimRef
+	43, // 35: norn.v1.SessionRunTask.grant:type_name -> norn.v1.Grant
+	42, // 36: norn.v1.SessionRunReply.claim:type_name -> norn.v1.ClaimRef
 	0,  // 37: norn.v1.SessionRunReply.refused:type_name -> norn.v1.SessionRefusal
 	23, // 38: norn.v1.SessionNotify.claims:type_name -> norn.v1.SessionQuestion
-	40, // 39: norn.v1.SessionQuestion.claim:type_name -> norn.v1.ClaimRef
-	40, // 40: norn.v1.SessionNotifyReply.ended:type_name -> norn.v1.ClaimRef
-	40, // 41: norn.v1.SessionUpdateStatus.claim:type_name -> norn.v1.ClaimRef
+	42, // 39: norn.v1.SessionQuestion.claim:type_name -> norn.v1.ClaimRef
+	42, // 40: norn.v1.SessionNotifyReply.ended:type_name -> norn.v1.ClaimRef
+	42, // 41: norn.v1.SessionUpdateStatus.claim:type_name -> norn.v1.ClaimRef
 	2,  // 42: norn.v1.SessionUpdateStatus.kind:type_name -> norn.v1.SessionEndKind
-	39, // 43: norn.v1.SessionUpdateStatus.retry_at:type_name -> google.protobuf.Timestamp
-	40, // 44: norn.v1.SessionStatusAck.claim:type_name -> norn.v1.ClaimRef
-	42, // 45: norn.v1.SessionStatusAck.state:type_name -> norn.v1.State
-	40, // 46: norn.v1.SessionKillTask.claim:type_name -> norn.v1.ClaimRef
+	41, // 43: norn.v1.SessionUpdateStatus.retry_at:type_name -> google.protobuf.Timestamp
+	42, // 44: norn.v1.SessionStatusAck.claim:type_name -> norn.v1.ClaimRef
+	44, // 45: norn.v1.SessionStatusAck.state:type_name -> norn.v1.State
+	42, // 46: norn.v1.SessionKillTask.claim:type_name -> norn.v1.ClaimRef
 	1,  // 47: norn.v1.SessionKillTask.cause:type_name -> norn.v1.SessionCause
-	40, // 48: norn.v1.SessionGetLogLines.claim:type_name -> norn.v1.ClaimRef
-	40, // 49: norn.v1.SessionLogLines.claim:type_name -> norn.v1.ClaimRef
-	39, // 50: norn.v1.SessionName.started_at:type_name -> google.protobuf.Timestamp
+	42, // 48: norn.v1.SessionGetLogLines.claim:type_name -> norn.v1.ClaimRef
+	42, // 49: norn.v1.SessionLogLines.claim:type_name -> norn.v1.ClaimRef
+	41, // 50: norn.v1.SessionName.started_at:type_name -> google.protobuf.Timestamp
 	36, // 51: norn.v1.WorkersReply.workers:type_name -> norn.v1.Worker
 	11, // 52: norn.v1.WorkersReply.set:type_name -> norn.v1.SessionSet
-	39, // 53: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
+	41, // 53: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 54: norn.v1.Worker.state:type_name -> norn.v1.SessionState
 	0,  // 55: norn.v1.Worker.refused:type_name -> norn.v1.SessionRefusal
 	9,  // 56: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
@@ -3572,7 +3744,7 @@ func file_norn_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_session_proto_rawDesc), len(file_norn_v1_session_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
