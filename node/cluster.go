@@ -76,6 +76,8 @@ type membership struct {
 
 	forgetting sync.Mutex // held while the directory's incarnation ends
 	forgotten  bool       // it has; guarded by forgetting
+
+	saidForgotten bool // that this node's disk was set back; the loop's alone
 }
 
 func newMembership(n *Node) *membership {

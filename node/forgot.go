@@ -57,6 +57,17 @@ func (m *membership) forget(err error) bool {
 	return true
 }
 
+// sayForgotten says once that this node's disk was set back and that it waits.
+func (m *membership) sayForgotten(err error) {
+	if err == nil || m.saidForgotten {
+		m.saidForgotten = m.saidForgotten && err != nil
+		return
+	}
+	m.saidForgotten = true
+	m.n.log.Error("node.forgot", "incarnation", m.n.self.Incarnation.String(), "error", err,
+		"meaning", "this disk has lost what it had acknowledged: this node neither votes nor takes claims, and keeps what it has readable; it becomes another incarnation as soon as a majority of the others is in reach and intact")
+}
+
 // expire ends the incarnation of a directory: at the next start it joins with its
 // facts as another one.
 func (d *directory) expire(data string, join []string) error {

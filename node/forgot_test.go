@@ -1,12 +1,16 @@
 package node
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -15,6 +19,22 @@ import (
 func TestANodeThatWasSetBackBecomesAnother(t *testing.T) {
 	t.Run("those who know it run", func(t *testing.T) { setBack(t, false) })
 	t.Run("those who know it were restarted", func(t *testing.T) { setBack(t, true) })
+}
+
+// TestASetBackNodeThatWaitsSaysSo: once, and again after the others could go on
+// without it for a while.
+func TestASetBackNodeThatWaitsSaysSo(t *testing.T) {
+	var log bytes.Buffer
+	m := &membership{n: &Node{log: slog.New(slog.NewTextHandler(&log, nil))}}
+	for i, err := range []error{nil, core.ErrForgot, core.ErrForgot, nil, core.ErrForgot} {
+		m.sayForgotten(err)
+		if got, want := strings.Count(log.String(), "msg=node.forgot"), []int{0, 1, 1, 1, 2}[i]; got != want {
+			t.Errorf("after %d: said %d times, want %d", i, got, want)
+		}
+	}
+	if !strings.Contains(log.String(), "majority of the others") {
+		t.Error(log.String())
+	}
 }
 
 // trioOnDisk are three nodes that are stopped and started on their directories.

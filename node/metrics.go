@@ -102,6 +102,7 @@ func (n *Node) publish() {
 	s := n.core.Stats()
 	n.metrics.core.Store(&s)
 	n.members.empty.Store(core.Left(n.core))
+	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))
 	if a := n.core.Available(n.available.Load().Seen); a != nil {
 		n.available.Store(a)

@@ -24,7 +24,8 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
 		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
 	}
-	c.each(from, err, m.GetIds(), m.GetOnlyStates(), func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+	done := func(d *vnode.Detail) bool { return d.Task.CancelledByUser() }
+	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		t := d.Task
 		switch {
 		case d.State == crdt.StateCompleted || t.Collected():
@@ -42,15 +43,26 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 
 // retry gives tasks a new run of attempts.
 func (c bulk) retry(now clock.Time, from Origin, m *nornv1.RetryRequest) {
-	c.each(from, checkBatch(len(m.GetIds())), m.GetIds(), m.GetOnlyStates(), func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+	done := func(d *vnode.Detail) bool {
+		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
+	}
+	c.each(from, checkBatch(len(m.GetIds())), m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		return c.retryOne(now, d, res)
 	})
 }
 
+// conditions are the states in which a task is acted upon; none: in all. Done
+// tells that the action has happened already: a request that is repeated, because
+// its answer was lost, gets the same answer.
+type conditions struct {
+	only []nornv1.State
+	done func(*vnode.Detail) bool
+}
+
 // each runs an action over the tasks that are in one of the states asked for.
-func (c bulk) each(from Origin, err *proto.Error, ids [][]byte, only []nornv1.State, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
+func (c bulk) each(from Origin, err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
 	if err == nil {
-		err = checkStates(only)
+		err = checkStates(when.only)
 	}
 	if err != nil {
 		c.refuse(from, err)
@@ -60,14 +72,14 @@ func (c bulk) each(from Origin, err *proto.Error, ids [][]byte, only []nornv1.St
 	for _, b := range ids {
 		res := &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}
 		reply.Results = append(reply.Results, res)
-		if err := c.one(b, only, res, act); err != nil {
+		if err := c.one(b, when, res, act); err != nil {
 			res.Receipt, res.Error = nil, err.Proto()
 		}
 	}
 	c.reply(from, reply)
 }
 
-func (c bulk) one(b []byte, only []nornv1.State, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
+func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
 	task, bad := readID(b)
 	if bad != nil {
 		return bad
@@ -80,7 +92,7 @@ func (c bulk) one(b []byte, only []nornv1.State, res *nornv1.WriteResult, act fu
 		return notFound(task)
 	}
 	res.State = nornv1.State(d.State)
-	if len(only) > 0 && !slices.Contains(only, res.State) {
+	if len(when.only) > 0 && !slices.Contains(when.only, res.State) && !when.done(d) {
 		return conflict("task %s is %s now", task, d.State)
 	}
 	return act(d, res)

@@ -244,6 +244,12 @@ func TestCancel(t *testing.T) {
 	if e := r.get(ids[2]).Error; e != "not needed" {
 		t.Fatalf("the reason is %q", e)
 	}
+	again := &nornv1.CancelRequest{Ids: [][]byte{r.enqueue(spec("z"))[0].Bytes()}, OnlyStates: []nornv1.State{nornv1.State_STATE_READY}}
+	for i := range 2 { // the second time as if the first answer had been lost
+		if res := must[*nornv1.WriteReply](r, again).Results[0]; res.Error != nil || res.State != nornv1.State_STATE_CANCELLED || res.Receipt.GetExisted() != (i == 1) {
+			t.Fatalf("cancelled if ready, for the %d. time: %v", i+1, res)
+		}
+	}
 	only := must[*nornv1.WriteReply](r, &nornv1.CancelRequest{Ids: [][]byte{r.enqueue(spec("z"))[0].Bytes()}, OnlyStates: []nornv1.State{nornv1.State_STATE_DEAD}}).Results[0]
 	if only.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_CONFLICT || only.State != nornv1.State_STATE_READY {
 		t.Fatalf("cancelled although it is not dead: %v", only)
@@ -257,6 +263,9 @@ func TestRetry(t *testing.T) {
 	r.die("q")
 	if res := r.retry(task)[0]; res.Error != nil || res.State != nornv1.State_STATE_READY {
 		t.Fatalf("a dead task: %v", res)
+	}
+	if res := must[*nornv1.WriteReply](r, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}, OnlyStates: []nornv1.State{nornv1.State_STATE_DEAD}}).Results[0]; res.Error != nil || !res.Receipt.GetExisted() {
+		t.Fatalf("retried if dead, as if the first answer had been lost: %v", res)
 	}
 	if res := r.retry(task)[0]; !res.Receipt.GetExisted() {
 		t.Fatalf("retried twice: %v", res)

@@ -256,8 +256,21 @@ func (m *marks) telling(p ring.Partition) int {
 // can go on without it. Else it stays for what it has, and an operator decides.
 func (m *marks) work() {
 	if m.lost != 0 && m.spared() {
-		m.c.check(fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost))
+		m.c.check(m.forgot())
 	}
+}
+
+// Forgotten says what the disk of a node has lost while the others cannot do
+// without what it still has; nil: nothing, or they can, and it ends.
+func Forgotten(c *Core) error {
+	if m := c.marks; m.lost != 0 && !m.spared() {
+		return m.forgot()
+	}
+	return nil
+}
+
+func (m *marks) forgot() error {
+	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
 }
 
 // spared tells whether a majority of each cohort is in reach and intact without

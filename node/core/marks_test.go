@@ -95,6 +95,9 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	if p := r.peers[0]; p.forgot != nil || p.core.marks.lost == 0 || p.core.Leading() != 0 {
 		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
 	}
+	if err := Forgotten(r.peers[0].core); !errors.Is(err, ErrForgot) || Forgotten(r.peers[1].core) != nil {
+		t.Fatalf("it says %v, another one %v", err, Forgotten(r.peers[1].core))
+	}
 	cell := r.state().Cells[1]
 	b := Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
 	if v := (voter{r.peers[0].core}).vote(r.now, r.peers[1].self, &b); v.Granted {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"slices"
 	"time"
@@ -242,26 +241,6 @@ func (n *Network) enter(s *session) *Refusal {
 		}
 		if n.ctx.Err() != nil {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "node %q is about to end", n.cfg.Self.Node)
-		}
-	}
-}
-
-// Recheck asks Config.Admit again about every peer that is connected, as after a
-// change of the register. Who is no longer let in is told so and disconnected.
-func (n *Network) Recheck() {
-	if n.cfg.Admit == nil {
-		return
-	}
-	n.mu.Lock()
-	all := slices.Collect(maps.Values(n.sessions))
-	n.mu.Unlock()
-	for _, s := range all {
-		if err := n.cfg.Admit(s.said); err != nil {
-			r := refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
-			s.refused(s.key.from, s.said.Remote, r)
-			// An error means that it has gone already.
-			_ = sendProto(s.link, nornv1.PeerMethod_PEER_METHOD_HELLO, transport.FlagResponse|transport.FlagError, 0, r.proto())
-			s.link.Finish(r)
 		}
 	}
 }
