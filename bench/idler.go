@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -22,21 +23,30 @@ const (
 )
 
 // idler is a worker of package session without what the SDK has around it: ten
-// thousand of those would measure the SDK. It does not turn to another node; a stream
-// that ends, and a claim that is lost, make the run invalid.
+// thousand of those would measure the SDK. When its stream ends it makes another one,
+// to the same node; a claim that is lost makes the run invalid.
 type idler struct {
 	f       *fleet
 	machine *session.Worker
 	id      session.Instance
-	stream  *client.Stream
+	client  *client.Client
+	stream  *client.Stream // nil: it is being made
+	dialed  chan dialed
 	open    int
 	answers chan answered
 	claims  []session.Claim
+	renewed int64 // mono ns at which the heartbeat was sent that renewed last
 }
 
 type answered struct {
-	reply *nornv1.SessionReply
-	err   error
+	stream *client.Stream
+	reply  *nornv1.SessionReply
+	err    error
+}
+
+type dialed struct {
+	stream *client.Stream
+	err    error
 }
 
 func newIdler(f *fleet, name string, c *client.Client) (*idler, error) {
@@ -52,14 +62,30 @@ func newIdler(f *fleet, name string, c *client.Client) (*idler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.Workers().Stream(f.s.ctx, 0)
-	for n := 1; err != nil && n < connects && f.s.ctx.Err() == nil; n++ {
-		s, err = c.Workers().Stream(f.s.ctx, 0) // a machine that takes thousands at once may be late
+	w := &idler{f: f, machine: m, id: i, client: c, dialed: make(chan dialed, 1), answers: make(chan answered, 4)}
+	w.stream, err = w.dial()
+	return w, err
+}
+
+// dial connects to the node.
+func (w *idler) dial() (s *client.Stream, err error) {
+	ctx := w.f.s.ctx
+	for n := 0; n < connects && ctx.Err() == nil; n++ {
+		if s, err = w.client.Workers().Stream(ctx, 0); err == nil {
+			return s, nil
+		} // a machine that takes thousands at once may be late
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &idler{f: f, machine: m, id: i, stream: s, answers: make(chan answered, 4)}, nil
+	return nil, errors.Join(err, ctx.Err())
+}
+
+// lost gives the stream up, and makes another one.
+func (w *idler) lost() {
+	w.f.ended.Add(1)
+	w.stream, w.open = nil, 0
+	go func() {
+		s, err := w.dial()
+		w.dialed <- dialed{s, err}
+	}()
 }
 
 func (w *idler) now() clock.Time {
@@ -84,20 +110,30 @@ func (w *idler) run(settled func()) error {
 			return nil
 		}
 		t := time.NewTimer(wake)
+		var gone <-chan struct{}
+		if w.stream != nil {
+			gone = w.stream.Done()
+		}
 		select {
 		case <-t.C:
+		case d := <-w.dialed:
+			if w.stream, err = d.stream, d.err; err == nil {
+				w.machine.Turn(w.now())
+			}
 		case a := <-w.answers:
-			w.open--
-			if a.err != nil {
-				err = a.err
+			if a.stream != w.stream {
+				break
+			}
+			if w.open--; a.err != nil {
+				w.lost()
 				break
 			}
 			err = w.take(a.reply)
 		case <-ending:
 			ending = nil
 			w.end()
-		case <-w.stream.Done():
-			err = fmt.Errorf("the stream to %s has ended", w.stream.Addr())
+		case <-gone:
+			w.lost()
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -129,7 +165,8 @@ func (w *idler) step(ctx context.Context) (time.Duration, error) {
 		}
 		if len(r.Stop) > 0 {
 			info := w.machine.Info()
-			return 0, fmt.Errorf("the claim on task %s was lost (cause %d, the worker is %v %s)", r.Stop[0].Claim.Task, r.Stop[0].Cause, info.State, info.Why)
+			return 0, fmt.Errorf("the claim on task %s was lost (cause %d, the worker is %v %s, its last heartbeat that was answered was sent %v ago, the one that renewed %v ago)",
+				r.Stop[0].Claim.Task, r.Stop[0].Cause, info.State, info.Why, time.Duration(now.Mono-info.Heard), time.Duration(now.Mono-w.renewed))
 		}
 		for _, a := range r.Acked {
 			if a.Lost {
@@ -143,12 +180,12 @@ func (w *idler) step(ctx context.Context) (time.Duration, error) {
 			r = more
 		}
 	}
-	for all := r.Send; len(all) > 0; {
+	for all := r.Send; len(all) > 0 && w.stream != nil; {
 		n := session.Fit(all)
 		w.call(ctx, all[:n])
 		all = all[n:]
 	}
-	if w.open == 0 {
+	if w.open == 0 && w.stream != nil {
 		w.call(ctx, nil)
 	}
 	if r.WakeAt == clock.Never {
@@ -161,12 +198,13 @@ func (w *idler) step(ctx context.Context) (time.Duration, error) {
 func (w *idler) call(ctx context.Context, some []session.Message) {
 	m := session.Bundle(w.id, w.machine.Info().Association, w.machine.Stamp(w.now()), some, linkWait)
 	w.open++
+	stream := w.stream
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, linkWait+linkSlack)
 		defer cancel()
-		reply, err := w.stream.Session(ctx, m)
+		reply, err := stream.Session(ctx, m)
 		select {
-		case w.answers <- answered{reply, err}:
+		case w.answers <- answered{stream, reply, err}:
 		case <-ctx.Done():
 		}
 	}()
@@ -181,6 +219,9 @@ func (w *idler) take(reply *nornv1.SessionReply) error {
 	now := w.now()
 	for _, m := range all {
 		w.machine.Step(now, m)
+		if b, ok := m.Body.(*session.Renewed); ok {
+			w.renewed = max(w.renewed, b.Echo)
+		}
 		if !w.f.measuring.Load() {
 			continue
 		}

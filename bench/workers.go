@@ -33,6 +33,7 @@ type fleet struct {
 	held      atomic.Int64
 	beats     atomic.Int64 // heartbeats that were answered while measuring
 	renewals  atomic.Int64 // claims renewed while measuring
+	ended     atomic.Int64 // streams that have ended, and were made anew
 }
 
 // scenarioWorkers measures what idle workers cost the servers.
@@ -146,6 +147,7 @@ func (f *fleet) measureIdle() {
 	}
 	f.report.add("heartbeats", float64(f.beats.Load())/took, "1/s")
 	f.report.add("renewals", float64(f.renewals.Load())/took, "1/s")
+	f.report.add("streams_ended", float64(f.ended.Load()), "")
 	f.report.latencies("heartbeat", f.s)
 	f.report.latencies("renewal", f.s)
 }
