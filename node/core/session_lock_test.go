@@ -56,6 +56,46 @@ func TestSessionNoLock(t *testing.T) {
 	}
 }
 
+// TestSessionBump: where that is allowed, the name of a worker that is unhealthy is taken
+// at once by who asks the same node for it. The one before is told to die, and what it
+// runs is its own until it says so or its lease is over.
+func TestSessionBump(t *testing.T) {
+	for _, bump := range []bool{true, false} {
+		r := newTrio(t)
+		r.bump = bump
+		for i := range r.peers {
+			r.open(i)
+		}
+		r.elect()
+		old := r.newHand("w", 0, 1, func(c *session.WorkerConfig) { c.Capacity.Lease = time.Hour })
+		task := r.stock(1, 1)[0]
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(old.running) == 1 }, old)
+		old.gone = true
+		next := r.newHand("w", 0, 1)
+		r.days(20*time.Second, 500*time.Millisecond, func() bool { return next.m.Info().Refused == session.RefusedName }, next)
+		began := r.now
+		r.days(2*time.Minute, 500*time.Millisecond, func() bool { return next.m.Info().Joined }, next)
+		took := time.Duration(r.now.Mono - began.Mono)
+		t.Logf("allowed: %v; joined after %v more", bump, took)
+		if allowed := took < 20*time.Second; allowed != bump {
+			t.Errorf("allowed: %v; it joined %v after it was refused", bump, took)
+		}
+		if !bump {
+			continue
+		}
+		if s := r.stateOf(1, task); s != nornv1.State_STATE_CLAIMED || len(next.running) > 0 {
+			t.Errorf("the task is %v", s)
+		}
+		old.gone = false
+		r.days(10*time.Second, 500*time.Millisecond, func() bool { return old.m.Info().State == session.MustDie && len(old.stops) == 1 }, old, next)
+		old.end(old.starts[0], session.EndReleased)
+		r.days(20*time.Second, 500*time.Millisecond, func() bool { return len(next.running) == 1 }, old, next)
+		if next.m.Info().State != session.Healthy || len(next.stops) > 0 {
+			t.Errorf("the newcomer is %+v", next.m.Info())
+		}
+	}
+}
+
 // TestSessionHandedOver: the node that a worker has left forgets it as soon as it is with
 // another one, whatever it believed to be running.
 func TestSessionHandedOver(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/session"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 
@@ -56,6 +57,7 @@ type trio struct {
 	grace    time.Duration // of tombstones; 0: a week
 	retain   time.Duration // of finished tasks; 0: an hour
 	collect  time.Duration // interval; 0: nothing is collected
+	bump     bool          // the name of an unhealthy worker may be taken
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -166,7 +168,7 @@ func (r *trio) open(i int) {
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
 		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,
-		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
+		Sessions: session.DispatcherConfig{Bump: r.bump}, Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, p.store, r.now)
 	r.check(err)
 	p.down = false
