@@ -48,6 +48,7 @@ type clocks struct {
 	at    int64                   // mono ns of the next beat
 	since map[string]int64        // by cohort: since when it is unsure, mono ns
 	bad   map[ring.Partition]bool // not to be led, nor voted for
+	diff  int64                   // between this node's wall and monotonic clock when they were judged
 	why   string                  // of one of them
 }
 
@@ -124,13 +125,24 @@ func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
 	}
 }
 
+// stepped judges anew when the wall clock was set since it was judged. What the
+// others have told of theirs holds on the monotonic clock; what was concluded from
+// that does not: in the second until the next beat a clock that is wrong by now
+// would pass for confirmed, and end claims that were learned by a vote.
+func (k *clocks) stepped(now clock.Time) {
+	moved := now.Wall - now.Mono - k.diff
+	if k.at != clock.Never && max(moved, -moved) > int64(k.c.cfg.Eta)/4 {
+		k.judge(now)
+	}
+}
+
 // judge finds the partitions that this node is no good for by its clock, gives
 // up those of them that it leads, and tells the vnodes whether the wall clock is
 // confirmed.
 func (k *clocks) judge(now clock.Time) {
 	verdicts := make(map[string]bool)
 	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
-	k.why = ""
+	k.why, k.diff = "", now.Wall-now.Mono
 	for p := range k.c.cells {
 		p := ring.Partition(p)
 		cohort := k.c.cells[p].Cohort

@@ -61,3 +61,38 @@ func TestElectionsEndAfterAnyDeath(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepOfTheClockEndsNoRecoveredClaim: a leader knows a claim by the election
+// only, so that its wall clock may end it as long as others agree with that. It is
+// set ahead by an hour between two beats: what they have said of it before does not
+// count any more (track record, laboratory, clock-strobe, seed 11).
+func TestAStepOfTheClockEndsNoRecoveredClaim(t *testing.T) {
+	for _, off := range []time.Duration{eta, time.Minute, time.Hour} {
+		r := newTrio(t)
+		task := r.put(0, 1)
+		old := r.leader(1)
+		heir := (old + 1) % 3
+		from := r.send(old, claimUpTo(1))
+		r.settle()
+		grants, _ := r.granted(old, from)
+		if len(grants) != 1 {
+			t.Fatalf("granted %v", grants)
+		}
+		r.depose(1, old, heir)
+		if r.leader(1) != heir {
+			t.Fatalf("node %d leads", r.leader(1)+1)
+		}
+		r.live(2*time.Second, 100*time.Millisecond, nothing)
+		right := r.now
+		r.now.Wall += int64(off + lease)
+		p := r.peers[heir]
+		r.check(p.core.Step(r.now, Tick{}))
+		r.turn(heir)
+		r.now = right
+		r.live(time.Second, 100*time.Millisecond, nothing)
+		if n := r.holders(task, grants[0].Token); n != 3 {
+			t.Errorf("the clock of the leader was ahead by %v of the end for a moment: %d of 3 members still know the claim", off, n)
+		}
+		r.audit()
+	}
+}

@@ -200,6 +200,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 // Step takes in one event. An error means that the node must stop.
 func (c *Core) Step(now clock.Time, event any) error {
 	c.now = now
+	c.clocks.stepped(now)
 	switch e := event.(type) {
 	case *Request:
 		c.request(now, e)
@@ -248,6 +249,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 // Persist is the caller's until it gives it back with [Core.Recycle].
 func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.now = now
+	c.clocks.stepped(now)
 	c.tick(now)
 	c.marks.work()
 	c.clocks.work(now)
