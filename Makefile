@@ -129,7 +129,7 @@ other: ## bin/norn-other: the build of another commit (OTHER=HEAD~10), or of thi
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$version" -o "$$to" ./cmd/norn && echo "bin/norn-other is $$version"
 
 .PHONY: lab-all
-lab-all: build build-test $(if $(NORN_LAB_OTHER),,other) ## a run of the laboratory for each fault, SECONDS=30 each, and a table in bin/lab/all.md; an hour (NORN_LAB_OTHER=FILE: the other build)
+lab-all: build build-test $(if $(NORN_LAB_OTHER),,other) ## a run of the laboratory for each fault, SECONDS=30 each, and a table in bin/lab/all.md; 25 minutes with SECONDS=5 (NORN_LAB_OTHER=FILE: the other build)
 	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -all -norn bin/norn -old "$(or $(NORN_LAB_OTHER),bin/norn-other)" -clocks bin/norn-test -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
 
 .PHONY: demo

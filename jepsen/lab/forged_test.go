@@ -175,6 +175,19 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			}
 			s.grants(2, 1, token(1, 1), time.Second, shown)
 		}},
+		{"ranked", "a better task waits while others are granted", check.Order, func(s *tale, wrong bool) {
+			best, worse := history.Spec{Queue: rankedQueue, Priority: 2}, history.Spec{Queue: rankedQueue}
+			for n := range 12 {
+				s.enqueues(n+1, worse)
+			}
+			s.enqueues(99, best)
+			if !wrong {
+				s.grants(2, 99, token(1, 1), time.Second, best)
+			}
+			for n := range 12 {
+				s.grants(2, n+1, token(1, uint64(n+2)), time.Second, worse)
+			}
+		}},
 		{"schedules", "a launched task is gone", check.Lost, func(s *tale, wrong bool) {
 			launched := history.Spec{Queue: cronQueue}
 			for n := range 10 {
@@ -197,6 +210,9 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			c.tell(s, wrong)
 			_, known := workload(c.workload)
 			r := &Result{Config: Config{Workload: c.workload, Duration: time.Second}, Events: s.events, Claims: c.workload != "enqueue"}
+			if c.workload == "ranked" {
+				r.Calm = []Window{{To: time.Hour}}
+			}
 			r.judge()
 			found := slices.ContainsFunc(r.Findings, func(f string) bool { return strings.Contains(f, c.want) })
 			if !known || found != wrong || len(r.Findings) > 0 != wrong {

@@ -29,9 +29,10 @@ type Result struct {
 	Missing  []string // what did not happen that would have had to
 	Took     time.Duration
 	Windows  []Window
-	Tallies  []Tally // of operations, by function
-	Acked    int     // acknowledged tasks
-	Sent     int     // tasks
+	Calm     []Window // when nothing was wrong, and the order of grants counts
+	Tallies  []Tally  // of operations, by function
+	Acked    int      // acknowledged tasks
+	Sent     int      // tasks
 	// Forgiven are acknowledgements of a single copy whose disk was taken away.
 	Forgiven int
 	// Probes are the availability for writes with one copy, by node; OnDisk the
@@ -63,7 +64,7 @@ const leastAvailable = 0.99
 // judge looks at what has happened. why is the error that ended the run early.
 func (l *lab) judge(w Workload, why error) (*Result, error) {
 	r := &Result{
-		Config: l.cfg, Network: l.net.kind(), Took: time.Since(l.rec.began), Windows: l.windows,
+		Config: l.cfg, Network: l.net.kind(), Took: time.Since(l.rec.began), Windows: l.windows, Calm: l.calms,
 		Forgiven: l.lossesForgiven, OnDisk: l.onDisk, Counts: l.counts, Events: l.history(),
 		Began: l.rec.began.UnixNano(), Lossy: len(l.wipes) > 0, Claims: w.claims, Cut: why != nil,
 	}
@@ -88,7 +89,12 @@ const clockSkew = 10 * time.Millisecond
 
 // ledger judges claims a second time, as a whole.
 func (r *Result) ledger() {
-	for _, judged := range r.book().Judge() {
+	book := r.book()
+	if r.Calm != nil {
+		ranks := book.Ranks()
+		r.Ledger = append(r.Ledger, fmt.Sprintf("%d grants passed over better tasks of the queue: half of them over %d at most, 99 %% over %d, all over %d", ranks.Grants, ranks.P50, ranks.P99, ranks.Max))
+	}
+	for _, judged := range book.Judge() {
 		r.Ledger = append(r.Ledger, judged.String())
 		for i := range judged.Violations {
 			r.breaks(judged.Violations[i].Task)

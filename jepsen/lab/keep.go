@@ -84,7 +84,11 @@ func (r *Result) pictures(name string) (files []string, err error) {
 // book is the ledger of the run's history.
 func (r *Result) book() *check.Ledger {
 	w, _ := workload(r.Config.Workload)
-	book := check.NewLedger(check.LedgerOptions{Partitions: partitions, Wall: r.Began, Skew: int64(clockSkew), Retention: int64(w.kept)})
+	o := check.LedgerOptions{Partitions: partitions, Wall: r.Began, Skew: int64(clockSkew), Retention: int64(w.kept)}
+	if o.Healthy = r.healthy(); o.Healthy != nil {
+		o.Passing = int64(passing)
+	}
+	book := check.NewLedger(o)
 	for _, e := range r.Events {
 		book.Add(e)
 	}

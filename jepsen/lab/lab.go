@@ -62,6 +62,7 @@ type lab struct {
 	findings       []finding
 	links          map[way]link
 	windows        []Window
+	calms          []Window        // times in which nothing was wrong
 	wipes          map[int][]int64 // by node, when what it kept was taken away
 	thin           []thin
 	equals         []int64 // when a look at all replicas began that found them equal

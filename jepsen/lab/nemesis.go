@@ -22,7 +22,7 @@ type Fault struct {
 	volume func(*lab, *process) error
 	// dress gives each node more arguments, or another program; nil: it needs none.
 	dress func(*lab, *process) error
-	group string // of faults that dress nodes in the same way; "": none
+	group string // of faults that dress nodes in the same way, or give them the same file systems; "": none
 	// run hurts the cluster, waits, and takes it back; after it the cluster must
 	// become whole.
 	run func(*nemesis) error

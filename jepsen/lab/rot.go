@@ -12,7 +12,7 @@ import (
 // between it and the disk (F7, F10).
 func rotten() []Fault {
 	fault := func(name, about string, run func(rot) error) Fault {
-		return Fault{Name: name, About: about, needs: fuse, volume: between, run: func(n *nemesis) error { return run(rot{n}) }}
+		return Fault{Name: name, About: about, needs: fuse, volume: between, group: "rot", run: func(n *nemesis) error { return run(rot{n}) }}
 	}
 	return []Fault{
 		fault("fsync-error", "fsync of one node fails; it must end and not try again (F7)", func(r rot) error { return r.fails("fsync", true) }),
@@ -25,6 +25,9 @@ func rotten() []Fault {
 // mood is what a disk does to those who use it. The zero mood is a good one.
 type mood struct {
 	failed atomic.Int64 // calls that were failed
+	lies   atomic.Bool  // every sync is said to be done, and is not
+	lied   atomic.Int64 // syncs that were not done
+	astray atomic.Int64 // after so many writes one goes elsewhere; 0: none
 
 	mu    sync.Mutex // guards what follows
 	fails string     // fsync, write or read
@@ -55,6 +58,26 @@ func (m *mood) of(call string) syscall.Errno {
 	}
 	if late > 0 && call == "fsync" {
 		<-time.After(late)
+	}
+	return 0
+}
+
+// lie tells whether a sync is only said to be done.
+func (m *mood) lie() bool {
+	if !m.lies.Load() {
+		return false
+	}
+	m.lied.Add(1)
+	return true
+}
+
+// page is by how much a write goes astray.
+const page = 4096
+
+// shift is by how much the next write goes astray.
+func (m *mood) shift() int64 {
+	if m.astray.Load() > 0 && m.astray.Add(-1) == 0 {
+		return page
 	}
 	return 0
 }

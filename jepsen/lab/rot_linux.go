@@ -87,18 +87,21 @@ func (f *rotFile) Read(ctx context.Context, b []byte, at int64) (fusewire.ReadRe
 	return f.LoopbackFile.Read(ctx, b, at)
 }
 
-// Write writes, unless the mood is against it.
+// Write writes, unless the mood is against it, and where it says.
 func (f *rotFile) Write(ctx context.Context, b []byte, at int64) (uint32, syscall.Errno) {
 	if errno := f.mood.of("write"); errno != 0 {
 		return 0, errno
 	}
-	return f.LoopbackFile.Write(ctx, b, at)
+	return f.LoopbackFile.Write(ctx, b, at+f.mood.shift())
 }
 
 // Fsync syncs, unless the mood is against it.
 func (f *rotFile) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	if errno := f.mood.of("fsync"); errno != 0 {
 		return errno
+	}
+	if f.mood.lie() {
+		return 0
 	}
 	return f.LoopbackFile.Fsync(ctx, flags)
 }

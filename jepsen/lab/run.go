@@ -46,8 +46,8 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 			}
 		}
 		cfg.Nodes = max(cfg.Nodes, f.nodes)
-		if f.volume != nil && volume != nil {
-			return nil, fmt.Errorf("fault %s takes file systems of its own: alone, please", f.Name)
+		if f.volume != nil && volume != nil && (f.group == "" || f.group != faults[0].group) {
+			return nil, fmt.Errorf("fault %s takes file systems of its own: not beside others than those of its kind, please", f.Name)
 		}
 		if f.volume != nil {
 			volume = f.volume
@@ -73,14 +73,18 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	if err := l.start(ctx); err != nil {
 		return nil, err
 	}
-	storm, over := context.WithTimeout(ctx, l.cfg.Duration)
-	defer over()
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
 	defer enough()
 	c := &crew{lab: l, ctx: working, queues: w.queues, owed: map[id.ID]client.Task{}}
 	err := w.begin(c)
+	l.quiet(ctx, w.calm)
+	storm, over := context.WithTimeout(ctx, l.cfg.Duration)
+	defer over()
 	if err == nil {
 		err = (&nemesis{l, storm}).storm(faults)
+	}
+	if err == nil {
+		l.quiet(ctx, w.calm)
 	}
 	enough()
 	c.work.Wait()

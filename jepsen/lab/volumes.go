@@ -14,8 +14,8 @@ func disks() []Fault {
 	mount := func(*Config) error { return privileged("mount", "umount") }
 	return []Fault{
 		{Name: "disk-full", About: "the disk of one node fills up, and is freed again (F6)", needs: mount, volume: small, run: (*nemesis).filled},
-		{Name: "power-loss", About: "one node loses power: what was not synced is gone (F11)", needs: loops, volume: journalled, run: func(n *nemesis) error { return n.unplugged(1) }},
-		{Name: "power-loss-all", About: "all nodes lose power at once (F11)", needs: loops, volume: journalled, run: func(n *nemesis) error { return n.unplugged(len(n.members())) }},
+		{Name: "power-loss", About: "one node loses power: what was not synced is gone (F11)", needs: loops, volume: journalled, group: "power", run: func(n *nemesis) error { return n.unplugged(1) }},
+		{Name: "power-loss-all", About: "all nodes lose power at once (F11)", needs: loops, volume: journalled, group: "power", run: func(n *nemesis) error { return n.unplugged(len(n.members())) }},
 	}
 }
 

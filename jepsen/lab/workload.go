@@ -26,6 +26,9 @@ type Workload struct {
 	args []string
 	// kept is for how long finished tasks are kept; 0: for ever.
 	kept time.Duration
+	// calm is how long nothing is wrong before the faults and after them; 0: faults
+	// come at once.
+	calm time.Duration
 	// finish ends, once the cluster is whole again, what clients have begun; nil:
 	// there is nothing to end.
 	finish func(context.Context, *crew) error
@@ -40,8 +43,8 @@ type Workload struct {
 func Workloads() []Workload {
 	return []Workload{
 		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers, least: leastPerSecond},
-		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5, W7)", begin: (*crew).workers, claims: true, least: leastPerSecond},
-		hot(), dependencies(), repeats(), collected(), looked(), heavy(), scheduled(),
+		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5)", begin: (*crew).workers, claims: true, least: leastPerSecond},
+		hot(), dependencies(), repeats(), collected(), looked(), heavy(), ranked(), scheduled(),
 	}
 }
 

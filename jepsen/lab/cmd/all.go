@@ -12,47 +12,87 @@ import (
 	"github.com/norn-dev/norn/jepsen/lab"
 )
 
-// all does a run for each fault and prints a table. One that is broken does not
-// keep the others from being run.
+// survey is a run for each fault, and what came of them.
+type survey struct {
+	cfg                lab.Config
+	out                string
+	begun              time.Time
+	table              strings.Builder
+	acked, done, worst int
+}
+
+// all does a run for each fault and prints a table, which is kept as it grows. One
+// that is broken does not keep the others from being run: the exit status is the
+// worst of all.
 func all(ctx context.Context, cfg lab.Config, out string) int {
-	var table strings.Builder
-	fmt.Fprint(&table, "| fault | verdict | seconds | times | whole again after, s | tasks acknowledged | network | |\n|---|---|---|---|---|---|---|---|\n")
-	worst, acked, begun := 0, 0, time.Now()
+	s := &survey{cfg: cfg, out: out, begun: time.Now()}
+	fmt.Fprint(&s.table, "| fault | verdict | seconds | times | whole again after, s | tasks acknowledged | operations done | network | |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range lab.Faults() {
 		if ctx.Err() != nil {
+			fmt.Fprintln(&s.table, "\nStopped before the end.")
+			s.worst = 2
 			break
 		}
-		cfg.Fault = f.Name
-		fmt.Fprintf(os.Stderr, "== %s\n", f.Name)
-		cfg.Logs = name(out, cfg) + "-logs"
-		r, err := lab.Run(ctx, cfg)
-		var not *lab.NotRun
-		switch {
-		case errors.As(err, &not):
-			fmt.Fprintf(&table, "| %s | not run | | | | | | %s |\n", f.Name, not.Why)
-			continue
-		case err != nil:
-			fmt.Fprintf(&table, "| %s | ERROR | | | | | | %s |\n", f.Name, oneLine(err.Error()))
-			worst = 2
-			continue
-		}
-		if err := save(out, r); err != nil {
+		s.one(ctx, f.Name)
+		if err := s.keep(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			worst = 2
+			return 2
 		}
-		if r.Verdict != lab.Passed {
-			worst = max(worst, 1)
-		}
-		acked += r.Acked
-		fmt.Fprintln(&table, row(r))
 	}
-	fmt.Fprintf(&table, "\n%d acknowledged tasks in %.0f s, workload %s, seed %d, %v of each fault.\n", acked, time.Since(begun).Seconds(), cfg.Workload, cfg.Seed, cfg.Duration)
-	fmt.Print(table.String())
-	if err := os.WriteFile(filepath.Join(out, "all.md"), []byte(table.String()), 0o644); err != nil {
+	fmt.Print(s.text())
+	if err := s.keep(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	return worst
+	return s.worst
+}
+
+// one does the run of one fault.
+func (s *survey) one(ctx context.Context, fault string) {
+	cfg := s.cfg
+	cfg.Fault = fault
+	fmt.Fprintf(os.Stderr, "== %s\n", fault)
+	cfg.Logs = name(s.out, cfg) + "-logs"
+	r, err := lab.Run(ctx, cfg)
+	var not *lab.NotRun
+	switch {
+	case errors.As(err, &not):
+		fmt.Fprintf(&s.table, "| %s | not run | | | | | | | %s |\n", fault, not.Why)
+		return
+	case err != nil:
+		fmt.Fprintf(&s.table, "| %s | ERROR | | | | | | | %s |\n", fault, oneLine(err.Error()))
+		s.worst = 2
+		return
+	}
+	if err := save(s.out, r); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		s.worst = 2
+	}
+	if r.Verdict != lab.Passed {
+		s.worst = max(s.worst, 1)
+	}
+	s.acked += r.Acked
+	s.done += done(r)
+	fmt.Fprintln(&s.table, row(r))
+}
+
+// text is the table with its sums.
+func (s *survey) text() string {
+	return fmt.Sprintf("%s\n%d acknowledged tasks and %d operations that succeeded in %.0f s, workload %s, seed %d, %v of each fault.\n",
+		&s.table, s.acked, s.done, time.Since(s.begun).Seconds(), s.cfg.Workload, s.cfg.Seed, s.cfg.Duration)
+}
+
+// keep writes the table down as far as it goes.
+func (s *survey) keep() error {
+	return os.WriteFile(filepath.Join(s.out, "all.md"), []byte(s.text()), 0o644)
+}
+
+// done is how many operations of a run succeeded.
+func done(r *lab.Result) (n int) {
+	for _, t := range r.Tallies {
+		n += t.OK
+	}
+	return n
 }
 
 // row is that of one run.
@@ -63,8 +103,8 @@ func row(r *lab.Result) string {
 			whole = append(whole, fmt.Sprintf("%.1f", (w.Whole-w.To).Seconds()))
 		}
 	}
-	return fmt.Sprintf("| %s | %s | %.0f | %d | %s | %d | %s | %s |", r.Config.Fault, r.Verdict, r.Took.Seconds(), len(r.Windows), strings.Join(whole, " "),
-		r.Acked, r.Network, oneLine(strings.Join(append(r.Findings, r.Missing...), "; ")))
+	return fmt.Sprintf("| %s | %s | %.0f | %d | %s | %d | %d | %s | %s |", r.Config.Fault, r.Verdict, r.Took.Seconds(), len(r.Windows), strings.Join(whole, " "),
+		r.Acked, done(r), r.Network, oneLine(strings.Join(append(r.Findings, r.Missing...), "; ")))
 }
 
 func oneLine(s string) string {

@@ -2,14 +2,9 @@ package lab
 
 import "context"
 
-// absent are the faults of the matrix that no run can have yet: they are
-// reported as not run.
-func absent() []Fault {
-	why := func(format string, args ...any) func(*Config) error {
-		return func(*Config) error { return notRun(format, args...) }
-	}
+// builds are the faults of nodes that run another build than the others.
+func builds() []Fault {
 	return []Fault{
-		{Name: "lying-disk", About: "a disk that says it has synced and has not, torn and misdirected writes (F9)", needs: why("no layer below a file system that real processes use can forget here (no device mapper); the simulator and the tests of package store do this")},
 		{Name: "upgrade", About: "each node in turn is stopped and started with an older build, then with the newer one (F13)", needs: func(c *Config) error {
 			if c.Old == "" {
 				return notRun("no older build was given")
