@@ -136,7 +136,8 @@ func TestQueuedWhileTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// TestTwoJumps comes back from a jump, jumps further, and comes back again.
+// TestTwoJumps comes back from a jump, jumps further, and comes back again. Both
+// are barred, and what lies between them is launched when its time comes.
 func TestTwoJumps(t *testing.T) {
 	m := start(t, everySecond(t, Latest), noon)
 	m.run(noon, 5)
@@ -144,14 +145,41 @@ func TestTwoJumps(t *testing.T) {
 	m.run(noon+10*second, 5)
 	m.run(noon+9*hour, 5)
 	m.run(noon+20*second, 5)
-	if m.s.Barred.From > noon+2*hour || m.s.Barred.To < noon+9*hour+4*second {
-		t.Errorf("barred %+v", m.s.Barred)
+	if b := m.s.Barred; b.len() != 2 || b[0].To != noon+2*hour+4*second || b[1].To != noon+9*hour+4*second {
+		t.Errorf("barred %+v", b)
 	}
-	for _, at := range []int64{2*hour - minute, 2 * hour, 9*hour - minute, 9 * hour} {
-		m.run(noon+at, 70)
+	for _, at := range []int64{2*hour - 2*minute, 2*hour + 4*second, 5 * hour, 9*hour - 2*minute, 9*hour + 4*second} {
+		n := len(m.launched)
+		m.run(noon+at, 70) // the master fails what is launched twice
+		if got := len(m.launched) - n; got < 50 {
+			t.Errorf("%d launches from %s on", got, time.Duration(at))
+		}
 	}
 	if m.last.Wake > m.now+second {
 		t.Errorf("it does not go on: %+v", m.last)
+	}
+}
+
+// TestJumpsAheadToManyPlaces: what is barred is bounded, and never too little.
+func TestJumpsAheadToManyPlaces(t *testing.T) {
+	m := start(t, everySecond(t, Latest), noon)
+	for i, ahead := range []int64{hour, 3 * hour, 8 * hour, 5 * hour, day, 2 * hour, year, 4 * hour} {
+		m.run(noon+ahead, 3)
+		m.run(noon+int64(10+10*i)*second, 3)
+		for j := range m.s.Barred.len() - 1 {
+			if m.s.Barred[j].To >= m.s.Barred[j+1].From {
+				t.Fatalf("barred %+v", m.s.Barred)
+			}
+		}
+	}
+	if b := m.s.Barred; b.len() != maxBars || b[3].From < noon+year-2*minute {
+		t.Errorf("barred %+v", b)
+	}
+	for ahead := hour - 2*minute; ahead < 9*hour; ahead += 30 * minute {
+		m.run(noon+ahead, 130) // the master fails what is launched twice
+	}
+	if n := m.s.Barred.len(); n == 0 || m.last.Ahead != 0 {
+		t.Errorf("%d stretches are barred, %+v", n, m.last)
 	}
 }
 

@@ -137,10 +137,7 @@ func (m *moment) rewind() {
 		return
 	}
 	if bar := (Span{g.To, m.s.Watermark}); bar.From <= bar.To {
-		if old := m.s.Barred; !old.empty() && old.To > g.From {
-			bar.From, bar.To = min(bar.From, old.From), max(bar.To, old.To)
-		}
-		m.s.Barred = bar
+		m.s.Barred = m.s.Barred.with(bar, g.From)
 	}
 	m.s.Gap = Span{}
 	m.decided(max(g.From, m.due))

@@ -60,7 +60,7 @@ type State struct {
 	Gap Span
 	// Barred are instants ahead of the watermark that may have been launched
 	// while the clock was ahead: they are decided.
-	Barred Span
+	Barred Bars
 }
 
 // Create is the state of a new schedule. Instants up to now are not its own;
@@ -136,7 +136,7 @@ func Restore(d *Definition, s State, now int64) (State, []Skipped) {
 // that instants from now on were not launched, or may be again: the watermark
 // is now, whatever it was.
 func Reset(table *schedule.Timetable, s State, now int64) State {
-	s.Watermark, s.Shown, s.Gap, s.Barred = now, table.Shown(now), Span{}, Span{}
+	s.Watermark, s.Shown, s.Gap, s.Barred = now, table.Shown(now), Span{}, Bars{}
 	return s
 }
 
@@ -162,8 +162,12 @@ func (c course) next(after int64) (int64, bool) {
 		after = max(after, c.d.Start-1)
 	}
 	at, ok := c.d.Table.NextUnshown(after, c.s.Shown)
-	if ok && c.s.Barred.holds(at) {
-		at, ok = c.d.Table.NextUnshown(c.s.Barred.To, c.s.Shown)
+	for range c.s.Barred { // each is left once
+		bar, barred := c.s.Barred.at(at)
+		if !ok || !barred {
+			break
+		}
+		at, ok = c.d.Table.NextUnshown(bar.To, c.s.Shown)
 	}
 	return at, ok && (c.d.End == 0 || at < c.d.End)
 }
@@ -174,8 +178,12 @@ func (c course) last(upTo int64) (int64, bool) {
 		upTo = min(upTo, c.d.End-1)
 	}
 	at, ok := c.d.Table.Last(upTo)
-	if ok && c.s.Barred.holds(at) {
-		at, ok = c.d.Table.Last(c.s.Barred.From - 1)
+	for range c.s.Barred {
+		bar, barred := c.s.Barred.at(at)
+		if !ok || !barred {
+			break
+		}
+		at, ok = c.d.Table.Last(minus(bar.From, int64(1)))
 	}
 	return at, ok
 }
