@@ -24,7 +24,7 @@ const (
 
 // idler is a worker of package session without what the SDK has around it: ten
 // thousand of those would measure the SDK. When its stream ends it makes another one,
-// to the same node; a claim that is lost makes the run invalid.
+// to the next node; a claim that is lost makes the run invalid.
 type idler struct {
 	f       *fleet
 	machine *session.Worker
@@ -32,6 +32,7 @@ type idler struct {
 	client  *client.Client
 	stream  *client.Stream // nil: it is being made
 	dialed  chan dialed
+	nth     int // address to try next
 	open    int
 	answers chan answered
 	claims  []session.Claim
@@ -67,13 +68,14 @@ func newIdler(f *fleet, name string, c *client.Client) (*idler, error) {
 	return w, err
 }
 
-// dial connects to the node.
+// dial connects to the first node that answers.
 func (w *idler) dial() (s *client.Stream, err error) {
 	ctx := w.f.s.ctx
 	for n := 0; n < connects && ctx.Err() == nil; n++ {
-		if s, err = w.client.Workers().Stream(ctx, 0); err == nil {
+		if s, err = w.client.Workers().Stream(ctx, w.nth); err == nil {
 			return s, nil
-		} // a machine that takes thousands at once may be late
+		}
+		w.nth++ // a machine that takes thousands at once may be late
 	}
 	return nil, errors.Join(err, ctx.Err())
 }
@@ -82,6 +84,7 @@ func (w *idler) dial() (s *client.Stream, err error) {
 func (w *idler) lost() {
 	w.f.ended.Add(1)
 	w.stream, w.open = nil, 0
+	w.nth++
 	go func() {
 		s, err := w.dial()
 		w.dialed <- dialed{s, err}

@@ -102,8 +102,11 @@ func (l *lines) after(c Claim, n uint64, limit int) (first uint64, texts []strin
 	return first, texts
 }
 
-// answer gives the lines that are asked for; h is the claim where it is held. It
-// reads, so it may be lost and repeated.
+// answer gives the lines that are asked for; h is the claim where it is held.
+//
+// Failure and partial failure: whoever follows asks again. Delay and replay: it reads,
+// and the lines have numbers. Identity: instance and association by Step, the claim, and
+// the number of the request.
 func (l *lines) answer(q *GetLogLines, h *held) *LogLines {
 	first, texts := l.after(q.Claim, q.After, q.Limit)
 	_, known := l.claims[q.Claim]

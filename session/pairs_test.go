@@ -10,6 +10,9 @@ import (
 // calls are the five core calls.
 var calls = []string{"heartbeat", "getRunningTasks", "runTask", "notify", "updateStatus"}
 
+// faults are what happens to their frames.
+var faults = []string{"drop", "duplicate", "delay", "reorder"}
+
 // TestPairs runs every ordered pair of core calls with every fault: frames of the
 // first, requests and answers, are lost, doubled, delayed or overtaken around frames
 // of the second to or from the same worker.
@@ -20,7 +23,7 @@ func TestPairs(t *testing.T) {
 			if a == b {
 				continue
 			}
-			for _, fault := range []string{"drop", "duplicate", "delay", "reorder"} {
+			for _, fault := range faults {
 				first += uint64(*pairSeeds)
 				t.Run(fmt.Sprintf("%s/%s/%s", a, b, fault), func(t *testing.T) { pair(t, a, b, fault, first) })
 			}

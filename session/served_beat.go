@@ -243,6 +243,10 @@ func (s *session) sendCheck() {
 }
 
 // credit counts a check that has passed, as of when it was sent.
+//
+// Failure and partial failure: the next heartbeats say it too, and another check follows.
+// Delay: it counts as of its sending, so a late word proves no more than it did then.
+// Replay: each check is credited once. Identity: the check's number in this association.
 func (s *session) credit(number uint64) {
 	i := slices.IndexFunc(s.checks, func(c sentCheck) bool { return c.number == number })
 	if i < 0 || s.state == MustDie {

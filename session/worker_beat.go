@@ -127,7 +127,14 @@ func (w *Worker) renewed(b *Renewed) {
 }
 
 // die makes the worker must_die: everything is stopped, nothing begins any more,
-// and once all has ended it leaves. A program may then begin as a new instance.
+// and once all has ended it leaves. A program may then begin as a new instance. It is
+// what RequestSuicide comes to.
+//
+// Failure: the dispatcher says it again with each heartbeat, and without any the worker
+// dies by its own clock. Partial failure: it dies, and the dispatcher waits for its word
+// of leaving, or counts from its last frame. Delay: the word to die is for one instance;
+// one that was accepted since has another. Replay: it dies once. Identity: instance and
+// association by Step.
 func (w *Worker) die(why string) {
 	if w.life.state == MustDie {
 		return
