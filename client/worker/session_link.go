@@ -132,7 +132,9 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 	l.told = info.Text
 	switch {
 	case info.State == session.MustDie && info.Final:
-		p.log.Warn("the worker was told to stop", "why", info.Why)
+		if p.failed == nil && !p.closed {
+			p.log.Warn("the worker was told to stop", "why", info.Why)
+		}
 		p.give(ErrKilled)
 	case info.Draining && !p.closed:
 		p.giveBack(now)
