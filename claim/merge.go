@@ -8,6 +8,7 @@ import "container/heap"
 type Merge struct {
 	heap   mergeHeap
 	places map[int]int // member -> place in the heap
+	line   walkHeap    // of the last walk, for its memory
 }
 
 type mergeEntry struct {
@@ -79,25 +80,28 @@ func (h *mergeHeap) Pop() any {
 // members.
 func (m *Merge) Walk(next func(member, place int) *Rank, visit func(*Rank) bool) {
 	entries := m.heap.entries
-	var line walkHeap
-	push := func(s walkStop) {
-		if s.rank != nil {
-			heap.Push(&line, s)
-		}
-	}
+	line := m.line[:0] // a heap by rank
+	m.line = nil       // a walk within this one has its own
+	defer func() { m.line = line }()
 	// A smallest rank is not reached before that of its parent in the heap.
 	smallest := func(at int) {
 		if at < len(entries) {
-			push(walkStop{&entries[at].min, entries[at].member, 0, at})
+			line = line.push(walkStop{&entries[at].min, entries[at].member, 0, at})
 		}
 	}
 	smallest(0)
 	for len(line) > 0 {
-		s := heap.Pop(&line).(walkStop)
+		s := line[0]
 		if !visit(s.rank) {
 			return
 		}
-		push(walkStop{next(s.member, s.place+1), s.member, s.place + 1, s.at})
+		if rank := next(s.member, s.place+1); rank != nil {
+			line[0] = walkStop{rank, s.member, s.place + 1, s.at}
+		} else {
+			line[0] = line[len(line)-1]
+			line = line[:len(line)-1]
+		}
+		line.sink()
 		if s.place == 0 {
 			smallest(2*s.at + 1)
 			smallest(2*s.at + 2)
@@ -112,14 +116,36 @@ type walkStop struct {
 	at            int // of the member in the merge's heap
 }
 
+// walkHeap is a binary heap by rank. It is not container/heap's: a walk goes over
+// hundreds of ranks two hundred times a second, and that one boxes each of them.
 type walkHeap []walkStop
 
-func (h walkHeap) Len() int           { return len(h) }
-func (h walkHeap) Less(i, j int) bool { return h[i].rank.Compare(h[j].rank) < 0 }
-func (h walkHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *walkHeap) Push(x any)        { *h = append(*h, x.(walkStop)) }
-func (h *walkHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+func (h walkHeap) push(s walkStop) walkHeap {
+	h = append(h, s)
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if h[parent].rank.Compare(h[i].rank) <= 0 {
+			break
+		}
+		h[parent], h[i] = h[i], h[parent]
+		i = parent
+	}
+	return h
+}
+
+// sink puts the first stop where it belongs.
+func (h walkHeap) sink() {
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].rank.Compare(h[least].rank) < 0 {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[least], h[i] = h[i], h[least]
+		i = least
+	}
 }
