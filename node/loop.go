@@ -67,6 +67,10 @@ func (n *Node) loop(ctx context.Context) {
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
+	for i := range ready.Early { // before this node writes: others do so meanwhile
+		n.members.network.Send(ready.Early[i].To, ready.Early[i].Message)
+	}
+	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
 		n.core.Recycle(ready.Persist)
@@ -79,10 +83,6 @@ func (n *Node) perform(ready *core.Ready) {
 		n.running.Go(func() { n.writeArchive(n.ctx, view, &ready.Archives[i]) })
 	}
 	n.ask(ready.Register)
-	for i := range ready.Early {
-		n.members.network.Send(ready.Early[i].To, ready.Early[i].Message)
-	}
-	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 || len(r.commit) > 0 {
 		n.rounds <- r
 	}

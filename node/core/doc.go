@@ -5,13 +5,13 @@
 //
 //  1. Step every event that has come in. Step returns an error only when the
 //     node must stop (a damaged record, lost leadership of the disk).
-//  2. Take Ready.
+//  2. Take Ready. Send Ready.Early: it asks others to write, and they may do so
+//     while this node does.
 //  3. Apply Ready.Persist to the store: it is visible from then on.
-//  4. Start the register requests of Ready.Register; step their results. Send
-//     Ready.Early.
-//  5. Sync the store. Only after that, and only if it succeeded:
-//     An answer or message that says it waits for an earlier round ([Reply.After])
-//     may leave as soon as that one is synced.
+//  4. Start the register requests of Ready.Register; step their results.
+//  5. Sync the store. Only after that, and only if it succeeded, answers and
+//     messages may leave. One that says it waits for an earlier round
+//     ([Reply.After]) may leave as soon as that one is synced.
 //  6. Run Ready.Reads on a snapshot taken right after 3; their replies may
 //     leave. Reads that wait are stepped as [ReadDone].
 //  7. Start Ready.Commit, send Ready.Send and Ready.Replies. What other nodes say is stepped as
