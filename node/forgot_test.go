@@ -37,6 +37,18 @@ func TestASetBackNodeThatWaitsSaysSo(t *testing.T) {
 	}
 }
 
+// TestClashesAreLogged: with the task, and once for many at a time.
+func TestClashesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	m, s := newMetrics(), &core.Stats{Clashes: 3}
+	for range 5 {
+		m.clash(slog.New(slog.NewTextHandler(&log, nil)), s)
+	}
+	if strings.Count(log.String(), "msg=task.clash task="+s.Clashed.String()+" total=3") != 1 {
+		t.Error(log.String())
+	}
+}
+
 // trioOnDisk are three nodes that are stopped and started on their directories.
 type trioOnDisk struct {
 	t       *testing.T

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/norn-dev/norn/node/core"
 
@@ -22,6 +24,8 @@ type metrics struct {
 
 	snapshots, snapshotFailures prometheus.Counter
 	snapshotTime                prometheus.Gauge
+
+	clashed time.Time // when a clash was told; the loop's alone
 }
 
 func newMetrics() *metrics {
@@ -97,10 +101,26 @@ func (r rankErrors) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstHistogram(r.desc, all, float64(e.Sum), upTo)
 }
 
+// clashEvery is between two lines about clashes: clients can cause them.
+const clashEvery = time.Second
+
+// clash tells that two sides had accepted different things, of which one stays.
+// Only the loop calls it.
+func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
+	if time.Since(m.clashed) < clashEvery {
+		return
+	}
+	m.clashed = time.Now()
+	log.Warn("task.clash", "task", s.Clashed.String(), "total", s.Clashes,
+		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, the other is gone; `norn task get` shows which")
+}
+
 // publish copies the core's counters for readers on other goroutines.
 func (n *Node) publish() {
 	s := n.core.Stats()
-	n.metrics.core.Store(&s)
+	if was := n.metrics.core.Swap(&s); was != nil && s.Clashes > was.Clashes {
+		n.metrics.clash(n.log, &s)
+	}
 	n.members.empty.Store(core.Left(n.core))
 	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))

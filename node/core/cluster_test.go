@@ -210,6 +210,42 @@ func TestARefusalIsNoAck(t *testing.T) {
 	}
 }
 
+// TestTwoTasksUnderOneIDOnTwoSides: both were accepted; one of them is everywhere
+// once the sides have met, and whoever finds that out says which task it is.
+func TestTwoTasksUnderOneIDOnTwoSides(t *testing.T) {
+	r := newTrio(t)
+	for i := range 2 {
+		r.cut[[2]int{i, 2}], r.cut[[2]int{2, i}] = true, true
+	}
+	task := r.ids.Next(r.now.Wall)
+	for _, i := range []int{0, 2} {
+		s := spec("q")
+		s.Id, s.Payload = task.Bytes(), []byte{byte(i)}
+		from := r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}})
+		if res := r.result(i, from); res.GetReceipt() == nil {
+			t.Fatalf("through node %d: %v", i, res)
+		}
+		r.settle()
+	}
+	clear(r.cut)
+	r.live(5*time.Second, 250*time.Millisecond, nothing)
+	told, payloads := 0, map[string]int{}
+	for i, p := range r.peers {
+		if s := p.core.Stats(); s.Clashes > 0 {
+			told++
+			if s.Clashed != task {
+				t.Errorf("node %d names %s, not %s", i, s.Clashed, task)
+			}
+		}
+		ask := r.send(i, &nornv1.GetRequest{Id: task.Bytes()})
+		r.settle()
+		payloads[string(p.replies[ask].Message.(*nornv1.GetReply).Task.Payload)]++
+	}
+	if told == 0 || len(payloads) != 1 {
+		t.Errorf("%d nodes tell of it, and there are %v", told, payloads)
+	}
+}
+
 // TestFactsOfAnotherPartitionAreRefused: they would never be found.
 func TestFactsOfAnotherPartitionAreRefused(t *testing.T) {
 	r := newTrio(t)

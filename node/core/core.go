@@ -65,6 +65,7 @@ type Stats struct {
 	Completed, Failed, Released, Undelivered        uint64
 	Cancelled, Retried, Collected, Archived         uint64
 	Refused, Clashes                                uint64
+	Clashed                                         id.ID  // the task of the last clash
 	Stale                                           uint64 // times that facts of a task were left with a node outside the cohort: below the horizon and unknown here
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
 	Elected, Defeated                               uint64 // candidacies of this node

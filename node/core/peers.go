@@ -202,7 +202,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 		if key != nil {
 			keys{c.Core}.pass(now, task, key)
 		}
-		c.stats.Clashes += uint64(merged.Clashes)
+		if merged.Clashes > 0 {
+			c.stats.Clashes, c.stats.Clashed = c.stats.Clashes+uint64(merged.Clashes), task
+		}
 		if merged.Spec != nil {
 			c.enqueued(now, task, merged.Spec)
 		} else if merged.Stored > 0 {

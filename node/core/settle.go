@@ -217,7 +217,7 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		return
 	}
 	if added.Clash {
-		c.stats.Clashes++
+		c.stats.Clashes, c.stats.Clashed = c.stats.Clashes+1, task
 	}
 	existed := added.Existed || added.Collected != crdt.StateUnknown
 	if !existed {
