@@ -146,6 +146,34 @@ func TestScheduleSaysWhatItPicks(t *testing.T) {
 	ok(t, "schedule", "delete", name)
 }
 
+// TestScheduleApplySaysWhatItPicks, as set does: of each schedule of a file in its
+// line, but not before a UUID has chosen; and it warns once.
+func TestScheduleApplySaysWhatItPicks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	text := "- {name: kept-p1, cron: '? ?(0-7) * * *', queue: kept}\n- {name: kept-p2, cron: '0 12 ? * MON', queue: kept}\n- {name: kept-p3, cron: '0 1 * * *', queue: kept}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if dry := norn(t, "schedule", "apply", "-f", file, "--dry-run"); strings.Contains(dry.out, "? is here") || !strings.Contains(dry.err, "kept-p2: one day is picked") {
+		t.Errorf("a dry run knows no UUID yet: %+v", dry)
+	}
+	made := norn(t, "schedule", "apply", "-f", file)
+	if strings.Count(made.out, "? is here: ") != 2 || strings.Count(made.err, "one day is picked") != 1 || strings.Contains(made.err, "kept-p1") {
+		t.Errorf("%+v", made)
+	}
+	got := decode[[]struct{ Name, Resolved, Result string }](t, "schedule", "apply", "-f", file)
+	if len(got) != 3 || got[0].Result != "unchanged" || got[2].Resolved != "" || !strings.HasSuffix(got[0].Resolved, " * * *") || strings.Contains(got[0].Resolved, "?") {
+		t.Fatalf("%+v", got)
+	}
+	if !strings.Contains(made.out, "? is here: "+got[0].Resolved) {
+		t.Errorf("%s is not said in %s", got[0].Resolved, made.out)
+	}
+	if sheet := ok(t, "schedule", "get", "kept-p1"); !strings.Contains(sheet, got[0].Resolved) {
+		t.Errorf("the sheet: %s", sheet)
+	}
+	ok(t, "schedule", "delete", "kept-p1", "kept-p2", "kept-p3")
+}
+
 // TestScheduleApply: a file is applied as a whole, tells what differs, and does
 // not resume what somebody has paused.
 func TestScheduleApply(t *testing.T) {

@@ -123,17 +123,30 @@ func (s scheduleCommands) put(ctx context.Context, c *client.Client, name string
 // picked says what ? has become in a schedule, and warns who may have written it
 // for another program: there ? for a day is any day, here it is one of them.
 func (s scheduleCommands) picked(made *nornv1.Schedule) {
+	resolved, oneDay := picksOf(made)
+	if resolved == "" {
+		return
+	}
+	s.note("? is here: %s", resolved)
+	if oneDay {
+		s.note("%s", pickedOneDay)
+	}
+}
+
+// pickedOneDay is for who may have written ? for another program.
+const pickedOneDay = "one day is picked; if ? was to mean any day, as in Quartz, write *"
+
+// picksOf is the specification of a schedule with the values that ? has become,
+// "" where there is none, and whether a whole field of days is one.
+func picksOf(made *nornv1.Schedule) (resolved string, oneDay bool) {
 	ask, uuid := upcomingOf(made)
 	spec, _, err := timetableOf(ask, uuid)
 	if err != nil || !spec.Picks() {
-		return
+		return "", false
 	}
-	s.note("? is here: %s", spec.Resolve(uuid))
 	fields := strings.Fields(ask.cron)
 	dom, dow := fields[max(0, len(fields)-3)], fields[len(fields)-1]
-	if dom == "?" || dow == "?" {
-		s.note("one day is picked; if ? was to mean any day, as in Quartz, write *")
-	}
+	return spec.Resolve(uuid), dom == "?" || dow == "?"
 }
 
 // checkSpec finds what is wrong with a specification before it is sent, to point
@@ -246,47 +259,89 @@ func (s scheduleCommands) read(files []string) (all []terms.FileSchedule, err er
 	return all, nil
 }
 
+// applied is what became of a schedule of a file, or would.
+type applied struct {
+	name, what string
+	diff       []string
+	resolved   string // "" without ?, and while no UUID has chosen
+	oneDay     bool
+	res        *nornv1.ScheduleResult
+}
+
+func appliedOf(name string, r *nornv1.ScheduleResult, dryRun bool) applied {
+	l := applied{name: name, res: r}
+	switch {
+	case r.GetError() != nil:
+		l.what, l.diff = "refused", []string{r.GetError().GetMessage()}
+		return l
+	case r.GetCreated():
+		l.what = "created"
+	case r.GetChanged():
+		l.what = "changed"
+	default:
+		l.what = "unchanged"
+		dryRun = false
+	}
+	if r.GetChanged() {
+		l.diff = terms.ScheduleDiff(r.GetBefore(), r.GetSchedule().GetSpec())
+	}
+	l.resolved, l.oneDay = picksOf(r.GetSchedule())
+	l.oneDay = l.oneDay && r.GetChanged() // who applies it again has been warned
+	if dryRun {
+		l.what += " (dry run)"
+		if r.GetCreated() { // it gets another UUID when it is made
+			l.resolved = ""
+		}
+	}
+	return l
+}
+
+// changes are the differences in a line, and what ? has become where something
+// differs.
+func (l applied) changes() string {
+	text := strings.Join(l.diff, "; ")
+	if l.resolved != "" && text != "" {
+		text += "; ? is here: " + l.resolved
+	}
+	return text
+}
+
+func (l applied) form() jsonform.Value {
+	var diff []jsonform.Value
+	for _, d := range l.diff {
+		diff = append(diff, jsonform.String(d))
+	}
+	return jsonform.Object(jsonform.Field{Name: "name", Value: jsonform.String(l.name)}, jsonform.Field{Name: "result", Value: jsonform.String(l.what)},
+		jsonform.Field{Name: "diff", Value: jsonform.List(diff...)}, jsonform.Field{Name: "resolved", Value: jsonform.String(l.resolved)},
+		jsonform.Field{Name: "schedule", Value: jsonform.Of(l.res.GetSchedule())})
+}
+
 // results says what has changed, or would.
 func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.ScheduleResult, dryRun bool) error {
-	type line struct {
-		name, what string
-		diff       []string
-		res        *nornv1.ScheduleResult
-	}
-	list := render.NewList(s.writer(), func(l line) jsonform.Value {
-		var diff []jsonform.Value
-		for _, d := range l.diff {
-			diff = append(diff, jsonform.String(d))
-		}
-		return jsonform.Object(jsonform.Field{Name: "name", Value: jsonform.String(l.name)}, jsonform.Field{Name: "result", Value: jsonform.String(l.what)},
-			jsonform.Field{Name: "diff", Value: jsonform.List(diff...)}, jsonform.Field{Name: "schedule", Value: jsonform.Of(l.res.GetSchedule())})
-	}, render.Column[line]{Head: "schedule", Cell: func(l line) string { return l.name }},
-		render.Column[line]{Head: "result", Cell: func(l line) string { return l.what }},
-		render.Column[line]{Head: "difference", Cell: func(l line) string { return strings.Join(l.diff, "; ") }})
+	list := render.NewList(s.writer(), applied.form, render.Column[applied]{Head: "schedule", Cell: func(l applied) string { return l.name }},
+		render.Column[applied]{Head: "result", Cell: func(l applied) string { return l.what }},
+		render.Column[applied]{Head: "difference", Cell: applied.changes})
 	bad := 0
+	var oneDay []string
 	for i, r := range results {
-		l := line{name: all[i].Name, res: r}
-		switch {
-		case r.GetError() != nil:
-			l.what, l.diff = "refused", []string{r.GetError().GetMessage()}
+		l := appliedOf(all[i].Name, r, dryRun)
+		if r.GetError() != nil {
 			bad++
-		case r.GetCreated():
-			l.what = "created"
-		case r.GetChanged():
-			l.what = "changed"
-		default:
-			l.what = "unchanged"
 		}
-		if r.GetError() == nil && r.GetChanged() {
-			l.diff = terms.ScheduleDiff(r.GetBefore(), r.GetSchedule().GetSpec())
-		}
-		if dryRun && l.what != "unchanged" && l.what != "refused" {
-			l.what += " (dry run)"
+		if l.oneDay {
+			oneDay = append(oneDay, l.name)
 		}
 		list.Add(l)
 	}
 	if err := list.Close(); err != nil {
 		return err
+	}
+	if n := len(oneDay); n > 0 {
+		more := ""
+		if n > 3 {
+			more = fmt.Sprintf(" and %d more", n-3)
+		}
+		s.note("%s%s: %s", strings.Join(oneDay[:min(n, 3)], ", "), more, pickedOneDay)
 	}
 	if bad > 0 {
 		s.note("%d of %d schedules were refused; nothing was changed of them", bad, len(results))

@@ -149,6 +149,8 @@ func scheduleSheet(w io.Writer, s *nornv1.Schedule) {
 	for _, name := range names {
 		add(name, render.Text([]byte(values[name]), 100))
 	}
+	resolved, _ := picksOf(s)
+	add("? is here", resolved)
 	render.Pairs(w, pairs...)
 	if len(s.GetHistory()) == 0 {
 		return
