@@ -75,6 +75,16 @@ func workerList(w *render.Writer) *render.List[*nornv1.Worker] {
 		render.Column[*nornv1.Worker]{Head: "heard", Cell: func(m *nornv1.Worker) string {
 			return render.Duration(proto.Seconds(m.GetSilentSeconds()).Round(time.Millisecond)) + " ago"
 		}},
+		render.Column[*nornv1.Worker]{Head: "tasks", Cell: func(m *nornv1.Worker) string {
+			switch all := m.GetRunning(); len(all) {
+			case 0:
+				return ""
+			case 1:
+				return all[0].GetId()
+			default: // all of them: -o json
+				return fmt.Sprintf("%s and %d more", all[0].GetId(), len(all)-1)
+			}
+		}},
 	)
 }
 

@@ -54,7 +54,7 @@ func TestWorkerListAndDrain(t *testing.T) {
 	if got := listed(t, "to-drain"); got.State != "healthy" || got.Node != "n1" || got.Slots != 1 || got.Queues[0].Queue != "drained" || got.Running[0].ID != id {
 		t.Errorf("listed as %+v", got)
 	}
-	if out := ok(t, "worker", "list", "to-drain"); !strings.Contains(out, "to-drain") || !strings.Contains(out, "1 of 1") {
+	if out := ok(t, "worker", "list", "to-drain"); !strings.Contains(out, "to-drain") || !strings.Contains(out, "1 of 1") || !strings.Contains(out, id) {
 		t.Errorf("listed as\n%s", out)
 	}
 	if got := decode[workerJSON](t, "worker", "drain", "to-drain"); !got.Draining {

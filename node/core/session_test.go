@@ -192,6 +192,31 @@ func TestSessionThroughNodes(t *testing.T) {
 	}
 }
 
+// TestSessionGivesBack: what a worker gives back as it stops runs on another one, which is
+// with another node, within the time of a few messages.
+func TestSessionGivesBack(t *testing.T) {
+	r := newTrio(t)
+	a := r.newHand("a", 0, 2)
+	r.stock(1, 2)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(a.running) == 2 }, a)
+	b := r.newHand("b", 1, 2)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return b.m.Info().State == session.Healthy }, a, b)
+	a.m.Drain(r.now)
+	for _, c := range slices.Clone(a.starts) {
+		a.end(c, session.EndReleased)
+	}
+	took := r.days(10*time.Second, 10*time.Millisecond, func() bool { return len(b.running) == 2 && a.m.Info().Left }, a, b)
+	if t.Logf("both run elsewhere after %v", took); took > 100*time.Millisecond {
+		t.Errorf("both run elsewhere after %v", took)
+	}
+	for _, c := range b.starts {
+		got := ask[*nornv1.GetReply](r, 2, &nornv1.GetRequest{Id: c.Task.Bytes()}).Task
+		if got.GetAttempts() != 0 || len(got.GetClaims()) != 2 || got.GetClaims()[0].GetOutcome() != nornv1.ClaimOutcome_CLAIM_OUTCOME_RELEASED {
+			t.Errorf("the task is %v", got)
+		}
+	}
+}
+
 // TestSessionLostPush: a task that was granted and never reached the worker, because
 // its node died with it, runs as soon as the next node has asked, not after its lease.
 func TestSessionLostPush(t *testing.T) {
