@@ -53,11 +53,8 @@ lint: check ## check, then golangci-lint (fetched and built on first use)
 	@if [ "$$(golangci-lint version --short 2>/dev/null)" = 2.15.0 ]; then golangci-lint run ./...; else go run $(GOLANGCI) run ./...; fi
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME=30s each
-	@set -e; for pkg in $$(go list ./...); do \
-	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
-	  done; done
+fuzz: ## every fuzz target for FUZZTIME=30s each, and how often it was executed
+	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: connections
 connections: ## hold 10,000 idle connections on one node (NORN_TEST_CONNECTIONS)

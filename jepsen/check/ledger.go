@@ -27,6 +27,10 @@ type LedgerOptions struct {
 	Wall, Skew int64
 	// Passing is for how long a ready task may be passed over, ns; 0: for ever.
 	Passing int64
+	// Apart says that it may be by tasks of other partitions: with several waiting
+	// requests for several tasks each, partitions are asked side by side, and the
+	// order among them is about right only (see [Ledger.Ranks]).
+	Apart bool
 	// Healthy are the times in which that counts, because no fault keeps a leader
 	// from knowing or granting; none: always.
 	Healthy []Window

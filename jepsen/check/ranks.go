@@ -54,9 +54,16 @@ func (l *Ledger) made(a *account, g *grant) (lo, hi int64) {
 	return min(lo, g.back), max(hi, min(lo, g.back))
 }
 
-// lines gives the tasks of each queue that can be ranked.
-func (l *Ledger) lines() [][]*waiting {
-	byQueue := map[string]int{}
+// line is where tasks wait for each other.
+type line struct {
+	queue     string
+	partition int // -1: all
+}
+
+// lines gives the tasks of each queue that can be ranked, of all partitions
+// together or of each by itself.
+func (l *Ledger) lines(apart bool) [][]*waiting {
+	byQueue := map[line]int{}
 	var out [][]*waiting
 	for _, a := range l.order {
 		s := a.spec
@@ -84,10 +91,14 @@ func (l *Ledger) lines() [][]*waiting {
 		if lost, ok := l.unclear[s.Queue]; ok && !a.read {
 			w.to = min(w.to, lost) // from then on somebody may have it
 		}
-		n, ok := byQueue[s.Queue]
+		where := line{s.Queue, -1}
+		if apart {
+			where.partition = l.partition(a.id)
+		}
+		n, ok := byQueue[where]
 		if !ok {
 			n = len(out)
-			byQueue[s.Queue] = n
+			byQueue[where] = n
 			out = append(out, nil)
 		}
 		out[n] = append(out[n], w)
@@ -98,7 +109,7 @@ func (l *Ledger) lines() [][]*waiting {
 // Ranks gives the rank errors so far. It does not end the history.
 func (l *Ledger) Ranks() Ranks {
 	var all []int
-	for _, line := range l.lines() {
+	for _, line := range l.lines(false) {
 		l.walk(line, func(_, _ *waiting, _, _ int64) {}, func(rank int) { all = append(all, rank) })
 	}
 	if len(all) == 0 {
@@ -155,7 +166,7 @@ func (l *Ledger) waits() Result {
 	if l.o.Passing == 0 {
 		return r
 	}
-	for _, line := range l.lines() {
+	for _, line := range l.lines(l.o.Apart) {
 		l.walk(line, func(x, y *waiting, lo, hi int64) {
 			if x.a.spec.Priority == y.a.spec.Priority && y.a.asked < x.from+l.o.Passing || !l.healthy(x.from, hi) {
 				return

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/ring"
 )
 
 // tale is a history that a test makes up: operations that follow each other, a
@@ -177,15 +178,21 @@ func TestEachWorkloadCanFail(t *testing.T) {
 		}},
 		{"ranked", "a better task waits while others are granted", check.Order, func(s *tale, wrong bool) {
 			best, worse := history.Spec{Queue: rankedQueue, Priority: 2}, history.Spec{Queue: rankedQueue}
-			for n := range 12 {
-				s.enqueues(n+1, worse)
+			var all []int // in one partition
+			for n := 1; len(all) < 13; n++ {
+				if ring.Of(task(n), partitions) == ring.Of(task(1), partitions) {
+					all = append(all, n)
+				}
 			}
-			s.enqueues(99, best)
+			for _, n := range all[1:] {
+				s.enqueues(n, worse)
+			}
+			s.enqueues(all[0], best)
 			if !wrong {
-				s.grants(2, 99, token(1, 1), time.Second, best)
+				s.grants(2, all[0], token(1, 1), time.Second, best)
 			}
-			for n := range 12 {
-				s.grants(2, n+1, token(1, uint64(n+2)), time.Second, worse)
+			for i, n := range all[1:] {
+				s.grants(2, n, token(1, uint64(i+2)), time.Second, worse)
 			}
 		}},
 		{"schedules", "a launched task is gone", check.Lost, func(s *tale, wrong bool) {

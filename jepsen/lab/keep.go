@@ -86,7 +86,7 @@ func (r *Result) book() *check.Ledger {
 	w, _ := workload(r.Config.Workload)
 	o := check.LedgerOptions{Partitions: partitions, Wall: r.Began, Skew: int64(clockSkew), Retention: int64(w.kept)}
 	if o.Healthy = r.healthy(); o.Healthy != nil {
-		o.Passing = int64(passing)
+		o.Passing, o.Apart = int64(passing), true
 	}
 	book := check.NewLedger(o)
 	for _, e := range r.Events {

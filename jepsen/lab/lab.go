@@ -39,7 +39,8 @@ const (
 	maxNodes   = 60 // those that join and go included
 	// rest is how long a healed cluster may take until it is whole.
 	rest = 2 * time.Minute
-	// most is how long anything may take beyond the storm.
+	// most is how long anything may take beyond the storm, and twice as long as that:
+	// workers may be slower than clients.
 	most = 8 * time.Minute
 )
 

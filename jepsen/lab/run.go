@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 			dress = append(dress, f.dress)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Duration+most)
+	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Duration+most)
 	defer cancel()
 	l, err := open(cfg, shaped)
 	if err != nil {
