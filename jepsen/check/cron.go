@@ -1,10 +1,15 @@
 package check
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
+	"strings"
 	"time"
+	_ "time/tzdata" // the oracle's zones are not this machine's
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -22,6 +27,8 @@ const (
 // CronSchedule is what was seen of one schedule in the end. Times are wall ns.
 type CronSchedule struct {
 	Name, Spec string
+	// UUID is the schedule's, where a name is made again; it is not judged.
+	UUID string
 	// Asked is when its creation was asked for: nothing up to it is its own.
 	// Created is when that was acknowledged, Ended when its end was asked for:
 	// instants between are expected.
@@ -167,6 +174,67 @@ func Oracle(spec string) (func(after int64) int64, error) {
 		}
 		return t.UnixNano()
 	}, nil
+}
+
+// Picked writes numbers for each ? of a specification, by docs/schedules.md and
+// with nothing of package schedule: for a library that knows ? as something else.
+func Picked(spec, uuid string) (string, error) {
+	raw, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
+	if err != nil || len(raw) != 16 {
+		return "", fmt.Errorf("oracle: UUID %q", uuid)
+	}
+	words := strings.Fields(spec)
+	names := []string{"second", "minute", "hour", "day-of-month", "month", "day-of-week"}
+	ranges := [][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 28}, {1, 12}, {0, 6}}
+	first := 0
+	if strings.Contains(words[0], "TZ=") {
+		first = 1
+	}
+	skip := len(names) - (len(words) - first) // 1: there is no field of seconds
+	for i := range words {
+		f := i - first + skip
+		if f < 0 || f >= len(names) || !strings.Contains(words[i], "?") {
+			continue
+		}
+		parts := strings.Split(words[i], ",")
+		for k, part := range parts {
+			if parts[k], err = pickedItem(part, raw, names[f], ranges[f]); err != nil {
+				return "", err
+			}
+		}
+		words[i] = strings.Join(parts, ",")
+	}
+	return strings.Join(words, " "), nil
+}
+
+// pickedItem does so for an item of a list: ?, ?(a-b), ?/n or ?(a-b)/n.
+func pickedItem(item string, uuid []byte, field string, within [2]int) (string, error) {
+	rest, ok := strings.CutPrefix(item, "?")
+	if !ok {
+		return item, nil
+	}
+	lo, hi, step := within[0], within[1], 0
+	if strings.HasPrefix(rest, "(") {
+		if _, err := fmt.Sscanf(rest, "(%d-%d)", &lo, &hi); err != nil {
+			return "", fmt.Errorf("oracle: %q: %w", item, err)
+		}
+		_, rest, _ = strings.Cut(rest, ")")
+	}
+	n := hi - lo + 1
+	if rest != "" {
+		if _, err := fmt.Sscanf(rest, "/%d", &step); err != nil {
+			return "", fmt.Errorf("oracle: %q: %w", item, err)
+		}
+		n = min(n, step)
+	}
+	sum := sha256.Sum256(slices.Concat([]byte("norn schedule ?"), uuid, []byte(field)))
+	v := new(big.Int).SetBytes(sum[:8])
+	v.Rsh(v.Mul(v, big.NewInt(int64(n))), 64)
+	lo += int(v.Int64())
+	if step == 0 {
+		return fmt.Sprint(lo), nil
+	}
+	return fmt.Sprintf("%d-%d/%d", lo, hi, step), nil
 }
 
 func cutEvery(spec string) (string, bool) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/schedule"
 )
 
 // kept is a schedule of each second that launched all of its first ten.
@@ -62,5 +64,51 @@ func TestOracleOfEvery(t *testing.T) {
 	}
 	if _, err := Oracle("@every x"); err == nil {
 		t.Error("nonsense is read")
+	}
+}
+
+// TestOracleOfPicks: what ? is by the book is what package schedule makes of it,
+// and the oracle's zones are zones.
+func TestOracleOfPicks(t *testing.T) {
+	const uuid = "0f9e8d7c-6b5a-4938-8776-655443322110"
+	raw := [16]byte{0x0f, 0x9e, 0x8d, 0x7c, 0x6b, 0x5a, 0x49, 0x38, 0x87, 0x76, 0x65, 0x54, 0x43, 0x32, 0x21, 0x10}
+	zones := schedule.NewZones()
+	for _, text := range []string{"? * * * *", "? ? ? ? ?", "?/5 * * * * *", "1,?,? ? * * * *", "?(10-40) ?(3-7) * * * *", "?(5-50)/7 * * * *", "CRON_TZ=Asia/Kathmandu ?/3 0-59/2 * * * *", "TZ=Asia/Kolkata 0 ?(0-7) ? * ?", "*/7 * * * * *"} {
+		spec, err := schedule.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, err := spec.LoadZone(zones, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := spec.Compile(raw, zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picked, err := Picked(text, uuid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := Oracle(picked)
+		if err != nil {
+			t.Fatalf("%s: %v", picked, err)
+		}
+		at := time.Date(2026, 6, 1, 12, 34, 56, 0, time.UTC).UnixNano()
+		for range 50 {
+			want, ok := table.Next(at)
+			if got := next(at); !ok || got != want {
+				t.Fatalf("%s is %s: after %d comes %d, the oracle says %d", text, picked, at, want, got)
+			}
+			at = want
+		}
+	}
+	for _, bad := range []string{"?(x) * * * *", "?/x * * * *"} {
+		if _, err := Picked(bad, uuid); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+	if _, err := Picked("? * * * *", "x"); err == nil {
+		t.Error("a UUID that is none is read")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -29,13 +30,16 @@ const (
 )
 
 // cronSpecs are due often, for a run is short; the oracle of jepsen/check knows
-// them.
-var cronSpecs = []string{"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *", "* * * * *"}
+// them. In Kathmandu the minutes are others than in UTC.
+var cronSpecs = []string{
+	"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *", "* * * * *",
+	"?/5 * * * * *", "?,? ? * * * *", "?(10-40) * * * * *", "CRON_TZ=Asia/Kathmandu */3 0-59/2 * * * *", "TZ=Asia/Kolkata ?/4 * 0-23 * * *",
+}
 
 // scheduled is the workload of schedules (W9).
 func scheduled() Workload {
 	return Workload{
-		Name: "schedules", About: "schedules of a second to a minute launch tasks, while clients edit, pause and resume them through all nodes; in the end each instant has one task, or a reason; some enqueues beside (W9)",
+		Name: "schedules", About: "schedules of a second to a minute launch tasks, while clients edit, pause and resume them through all nodes, and delete some and make them again, with ? and zones; in the end each instant has one task, or a reason; some enqueues beside (W9)",
 		begin: (*crew).timekeepers, claims: true, queues: append(slices.Clone(queues), cronQueue), finish: judgeCrons, lacks: unlaunched,
 	}
 }
@@ -75,6 +79,41 @@ type crons struct {
 	all []check.CronSchedule
 	// paused are when each may have been paused, wall ns; 0: it may be still.
 	paused [][]check.CronSkip
+	specs  []string // as they were given: with ?
+	lost   []int    // of which it is not known whether they were deleted
+	// before are those of the same names that were deleted.
+	before [][]check.CronSchedule
+}
+
+// learn takes over which schedule has the name of an entry: another one than
+// before, if that was deleted at a time (wall ns) or later.
+func (b *crons) learn(i int, uuid string, deleted time.Time) error {
+	s := &b.all[i]
+	if s.UUID == uuid {
+		return nil
+	}
+	resolved, err := check.Picked(b.specs[i], uuid)
+	if err != nil {
+		return err
+	}
+	if s.UUID != "" {
+		old := *s
+		old.Ended, old.Forgotten = deleted.Add(-clockSkew).UnixNano(), math.MaxInt64 // its history has gone with it
+		b.before[i] = append(b.before[i], old)
+		s.Asked = deleted.Add(-clockSkew).UnixNano()
+	}
+	s.UUID, s.Spec, s.Created = uuid, resolved, time.Now().Add(clockSkew).UnixNano()
+	return nil
+}
+
+// of is the schedule of a name that an instant is of.
+func (b *crons) of(i int, instant int64) *check.CronSchedule {
+	for k := range b.before[i] {
+		if next := append(b.before[i][k+1:len(b.before[i]):len(b.before[i])], b.all[i])[0]; instant <= next.Asked {
+			return &b.before[i][k]
+		}
+	}
+	return &b.all[i]
 }
 
 // timekeepers are the clients of workload schedules.
@@ -89,10 +128,11 @@ func (c *crew) timekeepers() error {
 	for i, spec := range cronSpecs {
 		for k := range cronEach {
 			s := check.CronSchedule{Name: fmt.Sprintf("lab/%d-%d", i, k), Spec: spec, Asked: asked.Add(-clockSkew).UnixNano()}
-			book.all = append(book.all, s)
-			named = append(named, client.NamedSpec{Name: s.Name, Spec: cronSpecOf(&s, "made")})
+			book.all, book.specs = append(book.all, s), append(book.specs, spec)
+			named = append(named, client.NamedSpec{Name: s.Name, Spec: cronSpecOf(s.Name, spec, "made")})
 		}
 	}
+	book.paused, book.before = make([][]check.CronSkip, len(book.all)), make([][]check.CronSchedule, len(book.all))
 	made, err := to.Schedules().PutMany(context.Background(), named)
 	if err != nil {
 		return fmt.Errorf("schedules cannot be made: %w", err)
@@ -101,11 +141,15 @@ func (c *crew) timekeepers() error {
 		if res.GetError() != nil {
 			return fmt.Errorf("schedule %s cannot be made: %s", named[i].Name, res.GetError().GetMessage())
 		}
-		book.all[i].Created = time.Now().Add(clockSkew).UnixNano()
+		if err := book.learn(i, res.GetSchedule().GetUuid(), asked); err != nil {
+			return err
+		}
 	}
-	book.paused = make([][]check.CronSkip, len(book.all))
 	c.crons = book
 	think := c.cfg.Think
+	if err := c.join(nil, 3*time.Second, 30*think, (*hand).makeAgain); err != nil {
+		return err
+	}
 	for _, p := range c.members() {
 		if err := c.join(p, 3*time.Second, 4*think, (*hand).editSchedule); err != nil {
 			return err
@@ -121,10 +165,10 @@ func (c *crew) timekeepers() error {
 }
 
 // cronSpecOf is a schedule of the run. The note differs and decides nothing.
-func cronSpecOf(s *check.CronSchedule, note string) *nornv1.ScheduleSpec {
+func cronSpecOf(name, spec, note string) *nornv1.ScheduleSpec {
 	return &nornv1.ScheduleSpec{
-		Cron: s.Spec, History: cron.MaxHistory, Note: note, CatchUpWindowSeconds: cronWindow.Seconds(),
-		Task: &nornv1.TaskSpec{Queue: cronQueue, Payload: []byte(s.Name)},
+		Cron: spec, History: cron.MaxHistory, Note: note, CatchUpWindowSeconds: cronWindow.Seconds(),
+		Task: &nornv1.TaskSpec{Queue: cronQueue, Payload: []byte(name)},
 	}
 }
 
@@ -132,27 +176,86 @@ func cronSpecOf(s *check.CronSchedule, note string) *nornv1.ScheduleSpec {
 // moment: the master and people write the same records. What comes of a call
 // that fails the histories tell.
 func (h *hand) editSchedule() {
-	i := h.rnd.IntN(len(h.crons.all))
-	s, ctx, all := &h.crons.all[i], context.Background(), h.client.Schedules()
+	i := h.rnd.IntN(len(cronSpecs) * cronEach)
+	name, ctx, all := h.crons.name(i), context.Background(), h.client.Schedules()
 	if h.rnd.IntN(8) > 0 {
-		_, _ = all.Put(ctx, s.Name, cronSpecOf(s, fmt.Sprint(h.rnd.IntN(1000))), client.PutOptions{KeepPaused: true})
+		_, _ = all.Put(ctx, name, cronSpecOf(name, h.crons.specs[i], fmt.Sprint(h.rnd.IntN(1000))), client.PutOptions{KeepPaused: true})
 		return
 	}
 	h.mu.Lock()
 	h.crons.paused[i] = append(h.crons.paused[i], check.CronSkip{From: time.Now().UnixNano()})
 	h.mu.Unlock()
-	_, _ = all.Pause(ctx, s.Name, "for a moment")
-	if _, err := all.Resume(ctx, s.Name); err == nil {
+	_, _ = all.Pause(ctx, name, "for a moment")
+	if _, err := all.Resume(ctx, name); err == nil {
 		h.resumed(i)
 	}
+}
+
+// name is that of an entry; it stays.
+func (b *crons) name(i int) string { return fmt.Sprintf("lab/%d-%d", i/cronEach, i%cronEach) }
+
+// makeAgain deletes the last schedule of a specification, and makes it again. One
+// client does so, and leaves alone for the rest of the run what it does not know
+// the outcome of, or what took so long that it may have been asked twice: a delete
+// that a frozen node does late ends what was made meanwhile (docs/schedules.md).
+func (h *hand) makeAgain() {
+	i := h.rnd.IntN(len(cronSpecs))*cronEach + cronEach - 1
+	name, ctx, all := h.crons.name(i), context.Background(), h.client.Schedules()
+	from := time.Now()
+	h.mu.Lock()
+	lost := slices.Contains(h.crons.lost, i)
+	h.crons.paused[i] = append(h.crons.paused[i], check.CronSkip{From: from.UnixNano()})
+	h.crons.lost = append(h.crons.lost, i)
+	h.mu.Unlock()
+	if lost || all.Delete(ctx, name) != nil || time.Since(from) > time.Second {
+		return
+	}
+	res, err := all.Put(ctx, name, cronSpecOf(name, h.crons.specs[i], "made again"), client.PutOptions{})
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.crons.learn(i, res.GetSchedule().GetUuid(), from) == nil {
+		h.crons.lost = slices.DeleteFunc(h.crons.lost, func(k int) bool { return k == i })
+		h.crons.ended(i)
+	}
+}
+
+// foundAgain learns what has become of the schedules that were left alone.
+func (c *crew) foundAgain(ctx context.Context, all client.Schedules) error {
+	for _, i := range slices.Compact(slices.Sorted(slices.Values(c.crons.lost))) {
+		name := c.crons.name(i)
+		res, err := all.Put(ctx, name, cronSpecOf(name, c.crons.specs[i], "the end"), client.PutOptions{})
+		if err != nil {
+			return err
+		}
+		var from time.Time
+		for _, p := range c.crons.paused[i] {
+			if at := time.Unix(0, p.From); p.To == 0 && (from.IsZero() || at.Before(from)) {
+				from = at
+			}
+		}
+		if err := c.crons.learn(i, res.GetSchedule().GetUuid(), from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resumed notes that a schedule goes on.
 func (c *crew) resumed(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k := range c.crons.paused[i] {
-		if p := &c.crons.paused[i][k]; p.To == 0 {
+	if !slices.Contains(c.crons.lost, i) {
+		c.crons.ended(i)
+	}
+}
+
+// ended ends what a schedule is not to be judged in.
+func (b *crons) ended(i int) {
+	for k := range b.paused[i] {
+		if p := &b.paused[i][k]; p.To == 0 {
 			p.To = time.Now().UnixNano()
 		}
 	}
@@ -167,6 +270,10 @@ func judgeCrons(ctx context.Context, c *crew) error {
 		return err
 	}
 	book, all := c.crons, to.Schedules()
+	if err := c.foundAgain(ctx, all); err != nil {
+		return err
+	}
+	book.lost = nil
 	for i := range book.all { // a pause that a client could not end: launches are to go on for a while
 		if _, err := all.Resume(ctx, book.all[i].Name); err != nil {
 			c.found("stuck", "schedule %s cannot be resumed: %v", book.all[i].Name, err)
@@ -196,8 +303,12 @@ func judgeCrons(ctx context.Context, c *crew) error {
 		return err
 	}
 	c.judgeLaunches()
+	again := 0
+	for _, old := range book.before {
+		again += len(old)
+	}
 	status, err := all.Status(ctx)
-	c.note("%d schedules have launched %d tasks; the mastership has changed %d times (%v)", len(book.all), n, status.GetTerm(), err)
+	c.note("%d schedules, %d of them made again, have launched %d tasks; the mastership has changed %d times (%v)", len(book.all), again, n, status.GetTerm(), err)
 	return nil
 }
 
@@ -233,21 +344,22 @@ func (c *crew) histories(ctx context.Context, to *client.Client) (map[string]int
 
 // launches reads all tasks that were launched, and gives their number.
 func (c *crew) launches(ctx context.Context, to *client.Client, begun map[string]int64) (n int, err error) {
-	byName := map[string]*check.CronSchedule{}
+	byName := map[string]int{}
 	for i := range c.crons.all {
-		byName[c.crons.all[i].Name] = &c.crons.all[i]
+		byName[c.crons.all[i].Name] = i
 	}
 	asked := &history.Event{Func: history.Enqueue}
 	for t, err := range to.List(ctx, client.Filter{Queue: cronQueue, PageSize: 1000}) {
 		if err != nil {
 			return 0, err
 		}
-		s := byName[t.GetHeaders()[cron.HeaderSchedule]]
+		i, known := byName[t.GetHeaders()[cron.HeaderSchedule]]
 		at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
-		if s == nil || err != nil {
+		if !known || err != nil {
 			c.found("schedules", "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
 			continue
 		}
+		s := c.crons.of(i, at.UnixNano())
 		s.Launches = append(s.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: begun[t.GetId()]})
 		asked.Items = append(asked.Items, history.Item{Task: parse(t.GetId()), Spec: specOf(&client.Task{Queue: cronQueue, Payload: []byte(s.Name)})})
 	}
@@ -263,7 +375,8 @@ func (c *crew) launches(ctx context.Context, to *client.Client, begun map[string
 // judgeLaunches holds what was launched to the instants of each schedule (I12).
 func (c *crew) judgeLaunches() {
 	for i := range c.crons.all {
-		for _, v := range check.Cron(c.crons.all[i:i+1], check.CronOptions{Healthy: c.calm(i), Deadline: cronDeadline, Limit: cronWindow}) {
+		one := append(slices.Clone(c.crons.before[i]), c.crons.all[i])
+		for _, v := range check.Cron(one, check.CronOptions{Healthy: c.calm(i), Deadline: cronDeadline, Limit: cronWindow}) {
 			c.found("schedules", "%s: %s", v.Invariant, v.Text)
 		}
 	}
@@ -282,8 +395,11 @@ func (c *crew) calm(i int) (out []check.CronSkip) {
 	}
 	c.lab.mu.Unlock()
 	slices.SortFunc(wrong, func(a, b check.CronSkip) int { return cmp.Compare(a.From, b.From) })
-	s := &c.crons.all[i]
-	from := s.Created + int64(cronRecovers)
+	s, first := &c.crons.all[i], &c.crons.all[i]
+	if len(c.crons.before[i]) > 0 {
+		first = &c.crons.before[i][0]
+	}
+	from := first.Created + int64(cronRecovers)
 	for _, w := range append(wrong, check.CronSkip{From: s.Ended}) {
 		if to := w.From - int64(cronDeadline); to > from {
 			out = append(out, check.CronSkip{From: from, To: to})

@@ -47,7 +47,7 @@ func TestLaunchesAreJudged(t *testing.T) {
 				s.Launches = append(s.Launches, check.CronLaunch{Instant: at, Task: "t", Begun: at + 1})
 			}
 		}
-		c := &crew{lab: l, crons: &crons{all: []check.CronSchedule{s}, paused: [][]check.CronSkip{{{From: begin + (pause-1)*second, To: begin + (pause+1)*second}}}}}
+		c := &crew{lab: l, crons: &crons{all: []check.CronSchedule{s}, before: make([][]check.CronSchedule, 1), paused: [][]check.CronSkip{{{From: begin + (pause-1)*second, To: begin + (pause+1)*second}}}}}
 		c.judgeLaunches()
 		switch {
 		case tc.want == "" && len(l.findings) > 0:
