@@ -67,9 +67,7 @@ func (n *Node) loop(ctx context.Context) {
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
-	for i := range ready.Early { // before this node writes: others do so meanwhile
-		n.members.network.Send(ready.Early[i].To, ready.Early[i].Message)
-	}
+	n.members.network.SendAll(ready.Early) // before this node writes: others do so meanwhile
 	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
@@ -153,14 +151,16 @@ func (n *Node) syncer() {
 // here when they were asked, not on what is being written now.
 func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]core.Send, []core.Reply) {
 	due := func(after uint64) bool { return after != 0 && after <= synced }
-	keptSends, keptReplies := sends[:0], replies[:0]
-	for i := range sends {
-		if s := sends[i]; due(s.After) {
-			n.members.network.Send(s.To, s.Message)
+	keptSends, keptReplies := sends[:0:0], replies[:0]
+	leave := sends[:0]
+	for _, s := range sends {
+		if due(s.After) {
+			leave = append(leave, s)
 		} else {
 			keptSends = append(keptSends, s)
 		}
 	}
+	n.members.network.SendAll(leave)
 	for i := range replies {
 		if r := replies[i]; due(r.After) {
 			n.send(&r)
@@ -174,9 +174,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 // release lets one durable round go.
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
-	for i := range r.sends { // first: others wait for them, too
-		n.members.network.Send(r.sends[i].To, r.sends[i].Message)
-	}
+	n.members.network.SendAll(r.sends) // first: others wait for them, too
 	for i := range r.replies {
 		n.send(&r.replies[i])
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -94,6 +95,9 @@ func NewLink(nc net.Conn, cfg LinkConfig) *Link {
 		maxBytes: cfg.MaxOutboxBytes, timeout: cfg.WriteTimeout, fail: l.Close,
 	}
 	l.out.init()
+	if c, ok := nc.(syscall.Conn); ok { // TLS is none, and writes more than it is given
+		l.out.direct, _ = c.SyscallConn()
+	}
 	return l
 }
 
@@ -113,13 +117,19 @@ func (l *Link) SetMaxFrame(n int) { l.in.maxFrame = n }
 // ended: then the frame was not taken, and the link is as before. A frame that
 // was taken and never reached a write call, or has no encoding within the
 // limit, is dropped (see [Droppable]).
-func (l *Link) Send(f Frame, b Body) error {
-	return l.out.push(item{
-		request: f.Request,
-		word:    f.Method&MethodMask | f.Flags&(FlagError|FlagResponse),
-		body:    b,
-	})
+func (l *Link) Send(f Frame, b Body) error { return l.out.push(oneWay(f, b)) }
+
+// Hold queues a frame as Send does, for a Flush that follows: it may leave before
+// that, and surely does not leave without it.
+func (l *Link) Hold(f Frame, b Body) error { return l.out.hold(oneWay(f, b)) }
+
+func oneWay(f Frame, b Body) item {
+	return item{request: f.Request, word: f.Method&MethodMask | f.Flags&(FlagError|FlagResponse), body: b}
 }
+
+// Flush encodes and writes what is queued, on the goroutine of the caller as far
+// as the connection takes it at once, else on another one. It never blocks.
+func (l *Link) Flush() { l.out.now() }
 
 // Close closes the link at once; err is what Read returns, nil means
 // ErrConnClosed. What is queued is dropped. It never blocks.

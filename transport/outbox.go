@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +20,9 @@ const (
 	// writeChunk bounds what is encoded before it is written: the write
 	// time-out counts per chunk, and memory stays small for a slow peer.
 	writeChunk = 256 << 10
+	// maxNow is what [outbox.now] writes at most: it keeps its caller no longer
+	// than that takes to copy.
+	maxNow = 64 << 10
 )
 
 // item is a frame on its way out.
@@ -45,6 +49,8 @@ type outbox struct {
 	fail      func(error)      // closes the connection
 	wrote     func(bytes int)  // client: bytes of calls that were written or withdrawn
 	start     func()           // run, bound once: starting it allocates nothing
+	direct    syscall.RawConn  // nil: what waits is written by the writer only
+	timed     bool             // the connection has a deadline for writes; whoever runs alone
 
 	bytes    atomic.Int64 // queued or being written; shrinks under mu
 	inflight atomic.Int64 // server: requests handled, reply not written; shrinks under mu
@@ -63,9 +69,14 @@ func (o *outbox) init() {
 	o.start = o.run
 }
 
-// push queues a frame. It never blocks. The error is ErrConnClosed or
-// ErrSlowReader; then the frame was not taken.
-func (o *outbox) push(it item) error {
+// push queues a frame and has it written. It never blocks. The error is
+// ErrConnClosed or ErrSlowReader; then the frame was not taken.
+func (o *outbox) push(it item) error { return o.enter(it, true) }
+
+// hold queues a frame as push does, for an [outbox.now] that follows.
+func (o *outbox) hold(it item) error { return o.enter(it, false) }
+
+func (o *outbox) enter(it item, write bool) error {
 	it.size = prefixBytes + deadlineBytes
 	if it.body != nil {
 		it.size += it.body.Size()
@@ -86,13 +97,87 @@ func (o *outbox) push(it item) error {
 	o.queue.items = append(o.queue.items, it)
 	o.frames++
 	o.bytes.Add(int64(it.size))
-	starts := !o.running
-	o.running = true
+	starts := write && !o.running
+	if starts {
+		o.running = true
+	}
 	o.mu.Unlock()
 	if starts {
 		go o.start()
 	}
 	return nil
+}
+
+// now writes what is queued on the goroutine of the caller, as far as that does
+// not block, and leaves the rest to the writer. Waking the writer up takes longer
+// than the write does (docs/performance.md).
+func (o *outbox) now() {
+	o.mu.Lock()
+	if o.running || o.queue == nil || o.closed {
+		o.mu.Unlock()
+		return // the writer takes it, or nobody does any more
+	}
+	o.running = true
+	if o.direct == nil || o.bytes.Load() > maxNow {
+		o.mu.Unlock()
+		go o.start()
+		return
+	}
+	taken := o.queue
+	o.queue = nil
+	o.mu.Unlock()
+
+	total := 0
+	for i := range taken.items {
+		total += taken.items[i].size
+	}
+	buf := o.pool.get(total)
+	var c chunk
+	for i := range taken.items {
+		o.add(buf, &c, &taken.items[i])
+	}
+	o.pool.putBatch(taken)
+	if n := o.try(buf.b); n < len(buf.b) {
+		go o.finish(buf, n, c)
+		return
+	}
+	o.account(buf, c)
+	o.pool.put(buf)
+	o.mu.Lock()
+	more := o.queue != nil && !o.closed
+	if !more {
+		o.running = false
+		o.change.Broadcast()
+	}
+	o.mu.Unlock()
+	if more {
+		go o.start()
+	}
+}
+
+// try writes as much as the connection takes at once, and tells how much.
+func (o *outbox) try(b []byte) (n int) {
+	if o.timed { // an old deadline that has passed would refuse it
+		o.timed = false
+		if o.nc.SetWriteDeadline(time.Time{}) != nil {
+			return 0
+		}
+	}
+	_ = o.direct.Write(func(fd uintptr) bool {
+		n = writeNow(fd, b)
+		return true
+	})
+	return n
+}
+
+// finish writes the rest of a buffer and goes on as the writer.
+func (o *outbox) finish(buf *buffer, from int, c chunk) {
+	if err := o.writeAll(buf.b[from:]); err != nil {
+		o.fail(err)
+	}
+	o.account(buf, c)
+	o.pool.put(buf)
+	o.run()
 }
 
 // run is the writer goroutine: it takes the queue and writes it until there is
@@ -154,26 +239,31 @@ func (o *outbox) write(items []item) (done int) {
 			o.pool.put(buf)
 			buf = o.pool.get(it.size)
 		}
-		c.frames++
-		c.bytes += it.size
-		if it.call != nil {
-			c.reserved += it.call.size // before begin: afterwards the call is its caller's
-		}
-		if it.call == nil || it.call.begin() {
-			buf.b = o.encode(buf.b, it)
-			if it.word&FlagResponse != 0 && it.request != 0 {
-				c.replies++
-			}
-		}
-		if pooled, ok := it.body.(*buffer); ok {
-			it.body = nil
-			o.pool.put(pooled)
-		}
+		o.add(buf, &c, it)
 	}
 	if !o.flush(buf, c) {
 		return done
 	}
 	return len(items)
+}
+
+// add encodes one frame into a chunk.
+func (o *outbox) add(buf *buffer, c *chunk, it *item) {
+	c.frames++
+	c.bytes += it.size
+	if it.call != nil {
+		c.reserved += it.call.size // before begin: afterwards the call is its caller's
+	}
+	if it.call == nil || it.call.begin() {
+		buf.b = o.encode(buf.b, it)
+		if it.word&FlagResponse != 0 && it.request != 0 {
+			c.replies++
+		}
+	}
+	if pooled, ok := it.body.(*buffer); ok {
+		it.body = nil
+		o.pool.put(pooled)
+	}
 }
 
 // encode appends one frame, or an error frame when its body cannot be sent.
@@ -223,6 +313,12 @@ func (o *outbox) flush(buf *buffer, c chunk) bool {
 	if err := o.writeAll(buf.b); err != nil {
 		o.fail(err)
 	}
+	o.account(buf, c)
+	return true
+}
+
+// account ends a chunk that was given to the connection.
+func (o *outbox) account(buf *buffer, c chunk) {
 	buf.b = buf.b[:0]
 	o.mu.Lock()
 	o.frames -= c.frames
@@ -233,12 +329,12 @@ func (o *outbox) flush(buf *buffer, c chunk) bool {
 	if o.wrote != nil && c.reserved > 0 {
 		o.wrote(c.reserved)
 	}
-	return true
 }
 
 func (o *outbox) writeAll(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), writeChunk)
+		o.timed = true
 		if err := o.nc.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
 			return err
 		}

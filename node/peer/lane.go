@@ -74,8 +74,8 @@ func (l *lane) limit() int {
 	return l.n.cfg.Limits.QueueControl
 }
 
-// send queues a message, or drops it.
-func (l *lane) send(method nornv1.PeerMethod, p packet) bool {
+// hold queues a message, or drops it; flush has it leave.
+func (l *lane) hold(method nornv1.PeerMethod, p packet) bool {
 	now := time.Now().UnixNano()
 	quiet := time.Duration(now - l.last.Swap(now))
 	size := p.Size()
@@ -96,11 +96,21 @@ func (l *lane) send(method nornv1.PeerMethod, p packet) bool {
 	return true
 }
 
+// flush has what is queued leave.
+func (l *lane) flush() {
+	l.mu.Lock()
+	link := l.link
+	l.mu.Unlock()
+	if link != nil {
+		link.Flush()
+	}
+}
+
 // put queues a message where the state wants it; mu is held.
 func (l *lane) put(o *outgoing, size int) bool {
 	switch l.state {
 	case laneUp:
-		return l.link.Send(transport.Frame{Method: uint16(o.method)}, o) == nil
+		return l.link.Hold(transport.Frame{Method: uint16(o.method)}, o) == nil
 	case laneConnecting:
 		if len(l.pending) > 0 && l.waiting+size > l.limit() {
 			return false

@@ -96,6 +96,28 @@ func (n *Network) SetCluster(c register.UUID) { n.cluster.Store(&c) }
 // Send hands over a message; it must not change afterwards. It never blocks.
 // false means that the message was dropped; true does not mean that it arrives.
 func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
+	l := n.hold(to, m)
+	if l != nil {
+		l.flush()
+	}
+	return l != nil
+}
+
+// SendAll hands over messages as Send does; those to one peer leave in one write.
+func (n *Network) SendAll(all []core.Send) {
+	var lanes []*lane
+	for i := range all {
+		if l := n.hold(all[i].To, all[i].Message); l != nil && !slices.Contains(lanes, l) {
+			lanes = append(lanes, l)
+		}
+	}
+	for _, l := range lanes {
+		l.flush()
+	}
+}
+
+// hold queues a message, and gives the lane to flush; nil: it was dropped.
+func (n *Network) hold(to register.Member, m core.PeerMessage) *lane {
 	method, p, which, err := encode(m)
 	if err == nil && p.Size() > MaxMessage {
 		err = fmt.Errorf("%w: %d bytes, over %d", ErrTooLarge, p.Size(), MaxMessage)
@@ -105,18 +127,21 @@ func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
 		if n.journal.once("unsent " + err.Error()) {
 			n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "error", err)
 		}
-		return false
+		return nil
 	}
-	return n.send(to, method, p, which)
+	return n.queue(to, method, p, which)
 }
 
-func (n *Network) send(to register.Member, method nornv1.PeerMethod, p packet, which Lane) bool {
+func (n *Network) queue(to register.Member, method nornv1.PeerMethod, p packet, which Lane) *lane {
 	at := n.peer(to)
 	if at == nil {
 		n.counts.unsent.Add(1)
-		return false
+		return nil
 	}
-	return at.lane(which).send(method, p)
+	if l := at.lane(which); l.hold(method, p) {
+		return l
+	}
+	return nil
 }
 
 // peer finds a peer, or makes it. It gives nil for this node itself, for too

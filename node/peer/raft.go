@@ -29,7 +29,9 @@ func (p *RaftPort) Send(to register.Member, data []byte, bulk bool) {
 	if bulk {
 		lane = Bulk
 	}
-	p.n.send(to, nornv1.PeerMethod_PEER_METHOD_RAFT, transport.Bytes(data), lane)
+	if l := p.n.queue(to, nornv1.PeerMethod_PEER_METHOD_RAFT, transport.Bytes(data), lane); l != nil {
+		l.flush()
+	}
 }
 
 // Receive sets who gets what comes in; nil for nobody. No call is under way when
