@@ -30,6 +30,9 @@ type request struct {
 	// maybe is set when the answer was not to the first attempt, and an earlier
 	// one may have had its effect.
 	maybe bool
+	// unanswered hears after each attempt that may have had an effect nobody knows
+	// of, before the next one; nil: nobody does.
+	unanswered func()
 }
 
 // attempts is what is known of a request so far.
@@ -64,9 +67,16 @@ func (c *caller) do(ctx context.Context, r *request) error {
 			r.maybe = a.maybe
 			return nil
 		}
+		before := a.maybe
+		a.maybe = false
 		final, pause := c.judge(ctx, r, &a, index, err)
+		unknown := a.maybe
+		a.maybe = a.maybe || before
 		if final {
 			return c.giveUp(r, &a, nil)
+		}
+		if unknown && r.unanswered != nil {
+			r.unanswered()
 		}
 		if pause > 0 && !c.pause(ctx, pause) {
 			return c.giveUp(r, &a, endOf(ctx))

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	protobuf "google.golang.org/protobuf/proto"
@@ -26,8 +28,10 @@ type ClaimRequest struct {
 	Wait time.Duration
 	// Worker is shown in the task's claims.
 	Worker string
-	// Number makes it possible to repeat a call whose outcome is unknown: the same
-	// number gets the same grants. From [Client.NextClaim]; 0: one is drawn.
+	// Number has the same call made twice get the same grants, as long as the
+	// leaders that made them lead: from [Client.NextClaim]. 0, which is best, has
+	// each attempt draw its own, and what an attempt was granted whose answer was
+	// lost is freed by the next one.
 	Number uint64
 }
 
@@ -59,12 +63,10 @@ func (c *Claim) Ref() Ref { return Ref{c.ID, c.Token} }
 func (c *Client) NextClaim() uint64 { return c.requestNo.Add(1) }
 
 // Claim asks for tasks; none and no error when nothing was ready in time. When
-// the outcome is unknown, claims may have been granted: ask again with the same
-// Number, or they block their tasks until the lease is over.
+// the outcome is unknown, claims may have been granted: the next Claim frees them,
+// else they block their tasks until the lease is over. (With a Number of the
+// caller's they are not freed but asked for again, with the same Number.)
 func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
-	if r.Number == 0 {
-		r.Number = c.NextClaim()
-	}
 	b := &claimBody{wait: r.Wait, m: &nornv1.ClaimRequest{
 		Queues: r.Queues, MaxTasks: uint32(min(max(r.Max, 0), 1<<31)), LeaseSeconds: r.Lease.Seconds(), Worker: r.Worker,
 		Session: c.session[:], RequestNo: r.Number,
@@ -73,11 +75,18 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 	defer cancel()
 	b.deadline, b.bounded = ctx.Deadline()
 	var reply nornv1.ClaimReply
-	err := c.do(ctx, &request{
+	q := &request{
 		op: "claim", method: uint16(nornv1.Method_METHOD_CLAIM), write: true, body: b, wait: max(r.Wait, 0),
 		decode: func(flags uint16, body []byte) error { return decodeInto(flags, body, &reply) },
-	})
-	if err != nil {
+	}
+	if r.Number == 0 {
+		b.m.RequestNo, b.m.Unanswered = c.NextClaim(), c.lost.take()
+		q.unanswered = func() { b.renumber(c.NextClaim()) }
+	}
+	if err := c.do(ctx, q); err != nil {
+		if r.Number == 0 {
+			c.lost.keep(b.m, errors.Is(err, ErrUnknown))
+		}
 		return nil, err
 	}
 	claims := make([]*Claim, 0, len(reply.GetGrants()))
@@ -92,6 +101,23 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 		})
 	}
 	return claims, nil
+}
+
+// FreeUnanswered frees what calls of Claim were granted whose answers were lost.
+// The next Claim does so too: this is for who will make none.
+func (c *Client) FreeUnanswered(ctx context.Context) error {
+	lost := c.lost.take()
+	if len(lost) == 0 {
+		return nil
+	}
+	m := &nornv1.ClaimRequest{Session: c.session[:], RequestNo: c.NextClaim(), Unanswered: lost}
+	err := c.do(ctx, &request{op: "claim", method: uint16(nornv1.Method_METHOD_CLAIM), body: message{m: m}, decode: func(flags uint16, body []byte) error {
+		return decodeInto(flags, body, &nornv1.ClaimReply{})
+	}})
+	if err != nil {
+		c.lost.keep(m, false)
+	}
+	return err
 }
 
 // believe is the deadline of a lease that was granted or renewed in answer to a
@@ -111,6 +137,48 @@ type claimBody struct {
 	deadline time.Time
 	bounded  bool
 	stamp    time.Time // just before the frame was made
+}
+
+// renumber makes it a new request, which says that no answer came to the old one.
+// So a copy of the old one that comes late, from a connection that died, can
+// neither be granted anything nor have anything freed that is held by then.
+func (b *claimBody) renumber(number uint64) {
+	b.m.Unanswered = lastOf(append(b.m.Unanswered, b.m.RequestNo))
+	b.m.RequestNo = number
+}
+
+// lastOf gives as many of the last numbers as a request may name.
+func lastOf(all []uint64) []uint64 { return all[max(0, len(all)-proto.MaxUnanswered):] }
+
+// lostClaims are the numbers of claim requests without an answer that no server has
+// surely been told of: the next request names them.
+type lostClaims struct {
+	mu      sync.Mutex // guards numbers
+	numbers []uint64
+}
+
+// take gives the numbers to a request.
+func (l *lostClaims) take() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.numbers
+	l.numbers = nil
+	return all
+}
+
+// keep takes back those that a request named in vain, and its own when its
+// outcome is unknown.
+func (l *lostClaims) keep(m *nornv1.ClaimRequest, unknown bool) {
+	all := m.GetUnanswered()
+	if unknown {
+		all = append(all, m.GetRequestNo())
+	}
+	if len(all) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.numbers = lastOf(append(l.numbers, all...))
 }
 
 // Size makes the message ready.

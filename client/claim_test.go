@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +48,9 @@ func TestClaimDeadline(t *testing.T) {
 	})
 }
 
-// A repeated claim has the same name, and its deadline counts from the request
-// that was answered.
+// A repeated claim is a request of its own, which names the one that got no answer,
+// and its deadline counts from the request that was answered. With a number of the
+// caller's it is the same request.
 func TestClaimAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slowHangUp := func(fakenode.Request) fakenode.Answer {
@@ -71,11 +74,80 @@ func TestClaimAgain(t *testing.T) {
 		for _, r := range n.Seen(nornv1.Method_METHOD_CLAIM) {
 			asked = append(asked, r.Message.(*nornv1.ClaimRequest))
 		}
-		if len(asked) != 3 || asked[0].GetRequestNo() != asked[1].GetRequestNo() || string(asked[0].GetSession()) != string(asked[1].GetSession()) {
-			t.Errorf("asked %v", asked)
+		if len(asked) != 3 || asked[0].GetRequestNo() == asked[1].GetRequestNo() || string(asked[0].GetSession()) != string(asked[1].GetSession()) {
+			t.Fatalf("asked %v", asked)
+		}
+		if len(asked[0].GetUnanswered()) != 0 || !slices.Equal(asked[1].GetUnanswered(), []uint64{asked[0].GetRequestNo()}) || len(asked[2].GetUnanswered()) != 0 {
+			t.Errorf("unanswered: %v, %v, %v", asked[0].GetUnanswered(), asked[1].GetUnanswered(), asked[2].GetUnanswered())
 		}
 		if asked[2].GetRequestNo() == asked[1].GetRequestNo() || asked[0].GetRequestNo() == 0 {
 			t.Errorf("request numbers %d, %d", asked[1].GetRequestNo(), asked[2].GetRequestNo())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := fakenode.New(t, only(nornv1.Method_METHOD_CLAIM, steps(hangUp, grantAfter(0, 10))))
+		c := open(t, n)
+		if _, err := c.Claim(t.Context(), ClaimRequest{Queues: []string{"q"}, Number: 77}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range n.Seen(nornv1.Method_METHOD_CLAIM) {
+			if m := r.Message.(*nornv1.ClaimRequest); m.GetRequestNo() != 77 || len(m.GetUnanswered()) != 0 {
+				t.Errorf("asked %v", m)
+			}
+		}
+	})
+}
+
+// What a call was granted that nobody waited for is freed by the next one, or by
+// FreeUnanswered, and named until a server has answered; not more than a request
+// may name.
+func TestFreeUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := fakenode.New(t, only(nornv1.Method_METHOD_CLAIM, func(r fakenode.Request) fakenode.Answer {
+			if m := r.Message.(*nornv1.ClaimRequest); m.GetWorker() == "lost" {
+				return fakenode.Answer{Lose: true}
+			}
+			return fakenode.Answer{Message: &nornv1.ClaimReply{}}
+		}))
+		c := open(t, n)
+		last := func() *nornv1.ClaimRequest {
+			all := n.Seen(nornv1.Method_METHOD_CLAIM)
+			return all[len(all)-1].Message.(*nornv1.ClaimRequest)
+		}
+		if err := c.FreeUnanswered(t.Context()); err != nil || len(n.Seen(nornv1.Method_METHOD_CLAIM)) != 0 {
+			t.Errorf("nothing is unanswered: %v, and it asked", err)
+		}
+		lose := func() uint64 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := c.Claim(ctx, ClaimRequest{Queues: []string{"q"}, Worker: "lost"}); !errors.Is(err, ErrUnknown) {
+				t.Fatalf("an answer that nobody waits for: %v", err)
+			}
+			return last().GetRequestNo()
+		}
+		first := lose()
+		second := lose()
+		if got := last().GetUnanswered(); !slices.Contains(got, first) {
+			t.Errorf("the next call names %v, not %d", got, first)
+		}
+		if _, err := c.Claim(t.Context(), ClaimRequest{Queues: []string{"q"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := last().GetUnanswered(); !slices.Contains(got, first) || !slices.Contains(got, second) || slices.Contains(got, last().GetRequestNo()) {
+			t.Errorf("request %d names %v, not %d and %d", last().GetRequestNo(), got, first, second)
+		}
+		if _, err := c.Claim(t.Context(), ClaimRequest{Queues: []string{"q"}}); err != nil || len(last().GetUnanswered()) != 0 {
+			t.Errorf("told already, and named again: %v, %v", last().GetUnanswered(), err)
+		}
+		third := lose()
+		if err := c.FreeUnanswered(t.Context()); err != nil || !slices.Contains(last().GetUnanswered(), third) || len(last().GetQueues()) != 0 {
+			t.Errorf("%v: %v", err, last())
+		}
+		for range proto.MaxUnanswered {
+			lose()
+		}
+		if n := len(last().GetUnanswered()); n != proto.MaxUnanswered {
+			t.Errorf("%d are named", n)
 		}
 	})
 }

@@ -24,6 +24,7 @@ type Client struct {
 	caller
 	session   [16]byte // names this process in claims
 	requestNo atomic.Uint64
+	lost      lostClaims
 	ids       sampler
 }
 

@@ -140,7 +140,7 @@ func (c *caller) fitting(tasks []Task, items []int) int {
 }
 
 // placeKnown connects if no node has said yet where tasks can go.
-func (c *Client) placeKnown(ctx context.Context) error {
+func (c *caller) placeKnown(ctx context.Context) error {
 	if c.place.Load() != nil {
 		return nil
 	}

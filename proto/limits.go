@@ -43,6 +43,9 @@ const (
 	MaxNoteBytes = 1 << 10
 	// MaxClaimQueues bounds the queues of one claim request.
 	MaxClaimQueues = 1_000
+	// MaxUnanswered bounds the earlier requests that a claim request names as
+	// unanswered.
+	MaxUnanswered = 100
 	// MaxGrantBytes bounds the payload bytes of one claim answer: once they are
 	// reached, the rest stays ready. With the largest payload on top an answer
 	// still fits a frame.

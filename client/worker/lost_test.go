@@ -221,8 +221,8 @@ func TestUpdatesStayInOrder(t *testing.T) {
 	})
 }
 
-// An answer with grants that gets lost with its connection: the same claim is
-// made again, and the task runs at once.
+// An answer with grants that gets lost with its connection: the next claim says
+// so, and the task runs at once.
 func TestALostGrantRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t)

@@ -135,6 +135,12 @@ func (q *queue) claim(m *nornv1.ClaimRequest) fakenode.Answer {
 	began := time.Now()
 	timeout := time.NewTimer(proto.Seconds(m.GetWaitSeconds()))
 	defer timeout.Stop()
+	q.mu.Lock()
+	for _, number := range m.GetUnanswered() { // nobody has heard of them
+		q.ready = append(q.granted[number], q.ready...)
+		delete(q.granted, number)
+	}
+	q.mu.Unlock()
 	for {
 		q.mu.Lock()
 		grants, again := q.granted[m.GetRequestNo()]

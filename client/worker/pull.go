@@ -26,22 +26,12 @@ type pull struct {
 	clock  func() stamp
 	log    *slog.Logger
 
-	// Of take alone.
-	unsure *client.ClaimRequest // may have been granted tasks that we have not seen
-	shares session.Shares
+	shares session.Shares // of take alone
 }
 
-// take repeats first what has an unknown outcome: under the same number it gets
-// the same grants, so that none is lost. (Design 7.3: requests carry a session
-// and a number.)
+// take asks for tasks. What a call without an answer was granted is freed by the
+// next one (package client).
 func (p *pull) take(ctx context.Context, d demand) ([]granted, error) {
-	if p.unsure != nil {
-		again := *p.unsure
-		again.Wait = 0
-		if got, err := p.ask(ctx, again); err != nil || len(got) > 0 {
-			return got, err
-		}
-	}
 	if p.shared {
 		return p.takeShares(ctx, d)
 	}
@@ -49,7 +39,7 @@ func (p *pull) take(ctx context.Context, d demand) ([]granted, error) {
 }
 
 func (p *pull) request(room int, wait time.Duration, queues ...appetite) client.ClaimRequest {
-	r := client.ClaimRequest{Max: room, Wait: wait, Lease: p.lease, Worker: p.name, Number: p.client.NextClaim()}
+	r := client.ClaimRequest{Max: room, Wait: wait, Lease: p.lease, Worker: p.name}
 	for _, q := range queues {
 		r.Queues = append(r.Queues, q.Queue)
 	}
@@ -61,11 +51,7 @@ func (p *pull) request(room int, wait time.Duration, queues ...appetite) client.
 func (p *pull) ask(ctx context.Context, r client.ClaimRequest) ([]granted, error) {
 	before := p.clock()
 	claims, err := p.client.Claim(ctx, r)
-	p.unsure = nil
 	if err != nil {
-		if errors.Is(err, client.ErrUnknown) {
-			p.unsure = &r
-		}
 		return nil, err
 	}
 	if len(claims) > r.Max {
@@ -153,21 +139,14 @@ func (p *pull) giveBack(ctx context.Context, claims []*client.Claim) {
 	}
 }
 
-// close asks for what a claim was granted whose answer was not waited for, and
-// gives it back: otherwise it would block the tasks and cost attempts.
+// close frees what a claim was granted whose answer was not waited for: otherwise
+// it would block the tasks and cost attempts.
 func (p *pull) close(ctx context.Context) {
-	if p.unsure == nil {
-		return
-	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackFor)
 	defer cancel()
-	again := *p.unsure
-	again.Wait = 0
-	claims, err := p.client.Claim(asking, again)
-	if err != nil {
+	if err := p.client.FreeUnanswered(asking); err != nil {
 		p.log.Warn("tasks may have been granted on the way out; their claims will lapse", "error", err)
 	}
-	p.giveBack(ctx, claims)
 }
 
 // over has nothing to do: a claim that nobody renews lapses.

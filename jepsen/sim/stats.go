@@ -19,6 +19,7 @@ const (
 	TooLate
 	Renewals
 	LostClaims
+	Unanswered
 	GivenUp
 	Updates
 	Completions
@@ -72,7 +73,7 @@ const (
 )
 
 var statNames = [numStats]string{
-	"operations", "enqueued", "existed", "repeated", "keyed", "granted", "granted too late", "renewed", "claims lost", "given up",
+	"operations", "enqueued", "existed", "repeated", "keyed", "granted", "granted too late", "renewed", "claims lost", "unanswered", "given up",
 	"updates", "completed", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",

@@ -8,14 +8,16 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // worker claims tasks and works on several at a time, by the rules of package
-// client: a claim request whose outcome is unknown is repeated under its number,
-// and a claim is believed in up to its deadline, counted from the sending of the
+// client: a claim request whose outcome is unknown is named by the next one, which
+// has a number of its own, or (where the caller has chosen the number) repeated
+// under its number; and a claim is believed in up to its deadline, counted from the sending of the
 // request that was answered.
 type worker struct {
 	*caller
@@ -26,6 +28,8 @@ type worker struct {
 	lease   time.Duration
 	jobs    []*work
 	pending *nornv1.ClaimRequest // with an unknown outcome
+	lost    []uint64             // numbers without an answer that are named by the next request
+	again   bool                 // the number is the caller's: it stays
 	asking  bool
 	stopped bool
 }
@@ -41,7 +45,7 @@ type work struct {
 }
 
 func (s *sim) newWorker() *worker {
-	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4)}
+	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4), again: s.chance(0.3)}
 	w.name = fmt.Sprintf("w%d", w.process)
 	binary.BigEndian.PutUint64(w.session[:], s.rnd.Uint64())
 	w.lease = max(s.between(s.plan.lease/2, 2*s.plan.lease), time.Second)
@@ -71,15 +75,20 @@ func (w *worker) fetch() {
 	p := w.pending
 	m := &nornv1.ClaimRequest{
 		Queues: slices.Clone(p.Queues), MaxTasks: p.MaxTasks, LeaseSeconds: p.LeaseSeconds, Worker: p.Worker,
-		WaitSeconds: p.WaitSeconds, Session: slices.Clone(p.Session), RequestNo: p.RequestNo,
+		WaitSeconds: p.WaitSeconds, Session: slices.Clone(p.Session), RequestNo: p.RequestNo, Unanswered: slices.Clone(w.lost),
 	}
 	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
 	w.do(m, patience, func(a *answer) {
 		w.asking = false
-		if !a.unknown {
-			w.pending = nil // known: the next request is another one
-		} else if s.chance(0.1) {
-			w.pending = nil // forgetful: what was granted has to lapse
+		switch {
+		case !a.unknown:
+			w.pending, w.lost = nil, nil // known: the next request is another one
+		case s.chance(0.1):
+			w.pending, w.lost = nil, nil // forgetful: what was granted has to lapse
+		case !w.again:
+			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
+			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
+			s.stats[Unanswered]++
 		}
 		if a.fine() {
 			for i := range a.end.Items {

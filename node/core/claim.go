@@ -22,6 +22,18 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, err)
 		return
 	}
+	if !w.routed {
+		c.lost.name(now, w)
+		m.Unanswered = nil // whoever this is forwarded to is told
+	}
+	switch {
+	case c.lost.has(w.key()):
+		c.refuse(r.From, givenUpError())
+		return
+	case len(w.names) == 0: // it has said all it had to say
+		c.reply(r.From, &nornv1.ClaimReply{})
+		return
+	}
 	old, twice := c.seeks.withdraw(w.key())
 	if parked := c.desk.withdraw(w.key()); parked != nil {
 		old, twice = parked.from, true
@@ -62,6 +74,10 @@ func (c *Core) twice(old Origin) {
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
 func (c *Core) pursue(now clock.Time, w *waiter) {
+	if c.lost.has(w.key()) {
+		c.refuse(w.from, givenUpError())
+		return
+	}
 	if c.seeks.claim(now, w) {
 		return
 	}
@@ -115,7 +131,7 @@ const (
 
 // newWaiter checks a claim request.
 func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
-	if n := len(m.GetQueues()); n == 0 || n > proto.MaxClaimQueues {
+	if n := len(m.GetQueues()); n == 0 && len(m.GetUnanswered()) == 0 || n > proto.MaxClaimQueues {
 		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
 	}
 	for _, q := range m.GetQueues() {
@@ -135,6 +151,9 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	}
 	if n := len(m.GetSession()); n != 0 && n != 16 {
 		return nil, proto.Invalid("session has %d bytes, not 16", n)
+	}
+	if err := checkUnanswered(m); err != nil {
+		return nil, err
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
 	if wait < 0 || wait > proto.MaxWait {

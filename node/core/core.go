@@ -110,6 +110,7 @@ type Core struct {
 	scrubs    *scrubs
 	moves     *moves
 	grants    *grants
+	lost      *lostAsks
 	elector   *elector
 	acceptors *acceptors
 	clocks    *clocks
@@ -162,7 +163,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
-	c.crons = newCrons(c)
+	c.crons, c.lost = newCrons(c), newLostAsks(c)
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {
 		return nil, fmt.Errorf("core: %w", err)
@@ -260,6 +261,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.links.watches.work(now)
 	c.crons.work(now)
 	c.sessions.work(now)
+	c.lost.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.summaries.work(now)
@@ -354,7 +356,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

@@ -381,6 +381,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	v.Lead(w.Cell.Epoch)
 	e.c.links.began(p)
 	v.Announce()
+	e.c.lost.free(now, p)
 	e.c.routes.seen++
 	e.look()
 }

@@ -153,6 +153,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	}
 	g.inform(from, part, &held[0])
 	g.c.check(vnode.Learn(g.c.vnodes[part.p], g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
 // inform sends a member what has ended a claim here that it still holds.

@@ -112,6 +112,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.sessions.known.take(now, m.From, b)
 	case *TakenBack:
 		c.grants.frees.take(now, b)
+	case *Unanswered:
+		c.lost.take(now, b)
 	default:
 		c.elections(now, m)
 	}

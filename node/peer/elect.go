@@ -86,6 +86,8 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_MARKED, newPlain(&nornv1.PeerMarked{Mark: m.Mark}), true
 	case *core.TakenBack:
 		return nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
+	case *core.Unanswered:
+		return nornv1.PeerMethod_PEER_METHOD_UNANSWERED, newPlain(wireUnanswered(m)), true
 	case *core.ClaimsTaken:
 		return nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN, newPlain(wireClaimsTaken(m)), true
 	}
@@ -116,6 +118,8 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 		return &core.Beaten{
 			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(), Seen: m.GetSeen(),
 		}, err
+	case nornv1.PeerMethod_PEER_METHOD_UNANSWERED:
+		return decodeUnanswered(b)
 	case nornv1.PeerMethod_PEER_METHOD_MARKED:
 		m, err := parse(b, &nornv1.PeerMarked{})
 		return &core.Marked{Mark: m.GetMark()}, err
@@ -291,6 +295,31 @@ func decodeClaims(b []byte) (round uint64, parts []core.PartClaims, err error) {
 		parts = append(parts, core.PartClaims{Partition: p, Epoch: x.GetEpoch(), Claims: x.GetClaims()})
 	}
 	return in.GetRound(), parts, nil
+}
+
+func wireUnanswered(m *core.Unanswered) *nornv1.PeerUnanswered {
+	out := &nornv1.PeerUnanswered{}
+	for _, a := range m.Asks {
+		out.Asks = append(out.Asks, &nornv1.PeerAsk{Session: a.Session[:], RequestNo: a.Request})
+	}
+	return out
+}
+
+func decodeUnanswered(b []byte) (core.PeerMessage, error) {
+	in, err := parse(b, &nornv1.PeerUnanswered{})
+	if err != nil {
+		return nil, err
+	}
+	m := &core.Unanswered{}
+	for _, x := range in.GetAsks() {
+		a := core.AskKey{Request: x.GetRequestNo()}
+		if len(x.GetSession()) != len(a.Session) {
+			return nil, fmt.Errorf("%w: a session of %d bytes", ErrMalformed, len(x.GetSession()))
+		}
+		copy(a.Session[:], x.GetSession())
+		m.Asks = append(m.Asks, a)
+	}
+	return m, nil
 }
 
 func wireClaimsTaken(m *core.ClaimsTaken) *nornv1.PeerClaimsTaken {

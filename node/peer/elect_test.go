@@ -74,7 +74,9 @@ func drawWork(t *rapid.T) core.PeerMessage {
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
-	switch rapid.IntRange(0, 13).Draw(t, "election") {
+	switch rapid.IntRange(0, 14).Draw(t, "election") {
+	case 14:
+		return &core.Unanswered{Asks: []core.AskKey{{Session: [16]byte{byte(number)}, Request: number}, {Request: number / 3}}}
 	case 13:
 		return &core.Marked{Mark: number}
 	case 12:
@@ -116,7 +118,7 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_WORK:       &nornv1.PeerWork{},
 		nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_BEAT:       &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
-		nornv1.PeerMethod_PEER_METHOD_MARKED: &nornv1.PeerMarked{},
+		nornv1.PeerMethod_PEER_METHOD_MARKED: &nornv1.PeerMarked{}, nornv1.PeerMethod_PEER_METHOD_UNANSWERED: &nornv1.PeerUnanswered{},
 	}[m]
 }
 

@@ -102,6 +102,8 @@ const (
 	PeerMethod_PEER_METHOD_TAKEN_BACK PeerMethod = 60
 	// PeerMarked.
 	PeerMethod_PEER_METHOD_MARKED PeerMethod = 61
+	// PeerUnanswered.
+	PeerMethod_PEER_METHOD_UNANSWERED PeerMethod = 62
 )
 
 // Enum value maps for PeerMethod.
@@ -141,6 +143,7 @@ var (
 		57: "PEER_METHOD_WORK",
 		60: "PEER_METHOD_TAKEN_BACK",
 		61: "PEER_METHOD_MARKED",
+		62: "PEER_METHOD_UNANSWERED",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -177,6 +180,7 @@ var (
 		"PEER_METHOD_WORK":         57,
 		"PEER_METHOD_TAKEN_BACK":   60,
 		"PEER_METHOD_MARKED":       61,
+		"PEER_METHOD_UNANSWERED":   62,
 	}
 )
 
@@ -3080,6 +3084,106 @@ func (x *PeerClaimsPart) GetClaims() []byte {
 	return nil
 }
 
+// PeerUnanswered names claim requests whose clients have had no answer and will
+// take none any more. Leaders free what these were granted, and nobody grants
+// them anything for a while.
+type PeerUnanswered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asks          []*PeerAsk             `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerUnanswered) Reset() {
+	*x = PeerUnanswered{}
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerUnanswered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerUnanswered) ProtoMessage() {}
+
+func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
+func (*PeerUnanswered) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *PeerUnanswered) GetAsks() []*PeerAsk {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+// PeerAsk is a claim request of a client process.
+type PeerAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       []byte                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	RequestNo     uint64                 `protobuf:"varint,2,opt,name=request_no,json=requestNo,proto3" json:"request_no,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerAsk) Reset() {
+	*x = PeerAsk{}
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerAsk) ProtoMessage() {}
+
+func (x *PeerAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
+func (*PeerAsk) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PeerAsk) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *PeerAsk) GetRequestNo() uint64 {
+	if x != nil {
+		return x.RequestNo
+	}
+	return 0
+}
+
 // PeerClaimsTaken answers PeerClaims, once what was accepted is on disk.
 type PeerClaimsTaken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3096,7 +3200,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +3212,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +3225,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -3168,7 +3272,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3284,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3297,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -3242,7 +3346,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3358,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3371,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -3311,7 +3415,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3427,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3440,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -3364,7 +3468,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3480,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3493,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -3420,7 +3524,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3432,7 +3536,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3445,7 +3549,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -3501,7 +3605,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3617,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3630,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -3551,7 +3655,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3667,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3680,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -3623,7 +3727,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3739,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3752,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -3892,7 +3996,13 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x0ePeerClaimsPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06claims\x18\x03 \x01(\fR\x06claims\"\x95\x01\n" +
+	"\x06claims\x18\x03 \x01(\fR\x06claims\"6\n" +
+	"\x0ePeerUnanswered\x12$\n" +
+	"\x04asks\x18\x01 \x03(\v2\x10.norn.v1.PeerAskR\x04asks\"B\n" +
+	"\aPeerAsk\x12\x18\n" +
+	"\asession\x18\x01 \x01(\fR\asession\x12\x1d\n" +
+	"\n" +
+	"request_no\x18\x02 \x01(\x04R\trequestNo\"\x95\x01\n" +
 	"\x0fPeerClaimsTaken\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12/\n" +
 	"\x05parts\x18\x02 \x03(\v2\x19.norn.v1.PeerClaimsAnswerR\x05parts\x12'\n" +
@@ -3933,7 +4043,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\xd0\x06\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\xec\x06\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3969,7 +4079,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x12PEER_METHOD_BEATEN\x108\x12\x14\n" +
 	"\x10PEER_METHOD_WORK\x109\x12\x1a\n" +
 	"\x16PEER_METHOD_TAKEN_BACK\x10<\x12\x16\n" +
-	"\x12PEER_METHOD_MARKED\x10=*P\n" +
+	"\x12PEER_METHOD_MARKED\x10=\x12\x1a\n" +
+	"\x16PEER_METHOD_UNANSWERED\x10>*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -4007,7 +4118,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -4051,38 +4162,40 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerStand)(nil),        // 39: norn.v1.PeerStand
 	(*PeerClaims)(nil),       // 40: norn.v1.PeerClaims
 	(*PeerClaimsPart)(nil),   // 41: norn.v1.PeerClaimsPart
-	(*PeerClaimsTaken)(nil),  // 42: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 43: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 44: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 45: norn.v1.PeerBeat
-	(*PeerMarked)(nil),       // 46: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),       // 47: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 48: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 49: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 50: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 51: norn.v1.Error
+	(*PeerUnanswered)(nil),   // 42: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),          // 43: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),  // 44: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 45: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 46: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),         // 47: norn.v1.PeerBeat
+	(*PeerMarked)(nil),       // 48: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),       // 49: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 50: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 51: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 52: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 53: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	51, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	53, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	51, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	53, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	4,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	9,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	51, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	53, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	9,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	13, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
 	15, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
 	16, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
 	4,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	51, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	53, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	20, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	20, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	26, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
@@ -4095,17 +4208,18 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	39, // 29: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
 	16, // 30: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
 	41, // 31: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	43, // 32: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	13, // 33: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	44, // 34: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	49, // 35: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 36: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	50, // 37: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	43, // 32: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	45, // 33: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	13, // 34: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	46, // 35: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	51, // 36: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 37: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	52, // 38: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -4120,7 +4234,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   47,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1145,7 +1145,8 @@ func (x *EnqueueResult) GetStoredDigest() []byte {
 // ClaimRequest asks for tasks.
 type ClaimRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one, at most 1,000.
+	// At least one, at most 1,000; none in a request that only has something to
+	// say in unanswered: it is granted nothing.
 	Queues []string `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
 	// 0 means 1; at most 10,000.
 	MaxTasks uint32 `protobuf:"varint,2,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
@@ -1156,9 +1157,16 @@ type ClaimRequest struct {
 	// Shown in the task's claims.
 	Worker string `protobuf:"bytes,5,opt,name=worker,proto3" json:"worker,omitempty"`
 	// 16 random bytes per client process, and a number per request: the same
-	// pair again gets the same grants again.
-	Session       []byte `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
-	RequestNo     uint64 `protobuf:"varint,7,opt,name=request_no,json=requestNo,proto3" json:"request_no,omitempty"`
+	// pair again gets the same grants again, while those who made them lead.
+	Session   []byte `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	RequestNo uint64 `protobuf:"varint,7,opt,name=request_no,json=requestNo,proto3" json:"request_no,omitempty"`
+	// Numbers of earlier claim requests of this session, at most 100, that no
+	// answer came to, and whose answers the client will never take any more, should
+	// they come. What they were granted is freed at once instead of after its lease,
+	// and they are granted nothing from now on. Whoever repeats a request after its
+	// connection was lost gives the repetition a new request_no and names the old
+	// one here.
+	Unanswered    []uint64 `protobuf:"varint,8,rep,packed,name=unanswered,proto3" json:"unanswered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1248,13 @@ func (x *ClaimRequest) GetRequestNo() uint64 {
 		return x.RequestNo
 	}
 	return 0
+}
+
+func (x *ClaimRequest) GetUnanswered() []uint64 {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
 }
 
 // ClaimReply lists what was granted; empty when nothing was ready in time.
@@ -3684,7 +3699,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rEnqueueResult\x12*\n" +
 	"\areceipt\x18\x01 \x01(\v2\x10.norn.v1.ReceiptR\areceipt\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12#\n" +
-	"\rstored_digest\x18\x03 \x01(\fR\fstoredDigest\"\xdc\x01\n" +
+	"\rstored_digest\x18\x03 \x01(\fR\fstoredDigest\"\xfc\x01\n" +
 	"\fClaimRequest\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x1b\n" +
 	"\tmax_tasks\x18\x02 \x01(\rR\bmaxTasks\x12#\n" +
@@ -3693,7 +3708,10 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x18\n" +
 	"\asession\x18\x06 \x01(\fR\asession\x12\x1d\n" +
 	"\n" +
-	"request_no\x18\a \x01(\x04R\trequestNo\"[\n" +
+	"request_no\x18\a \x01(\x04R\trequestNo\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\b \x03(\x04R\n" +
+	"unanswered\"[\n" +
 	"\n" +
 	"ClaimReply\x12&\n" +
 	"\x06grants\x18\x01 \x03(\v2\x0e.norn.v1.GrantR\x06grants\x12%\n" +

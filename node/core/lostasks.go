@@ -1,0 +1,223 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+// Unanswered names claim requests whose clients have had no answer, and will take
+// none any more: what they were granted is free at once.
+type Unanswered struct{ Asks []AskKey }
+
+func (*Unanswered) peerMessage() {}
+
+const (
+	// unansweredFor is how long it is remembered that a request has been given up:
+	// for copies of it that come late, for grants of it that are on their way, and
+	// for the leaders that are still to be elected after a death.
+	unansweredFor = time.Minute
+	// unansweredTold is for how long the node that a client told tells the others,
+	// every unansweredAgain: a word may get lost, and a node may just be starting.
+	unansweredTold  = 3 * time.Second
+	unansweredAgain = 500 * time.Millisecond
+	// maxUnanswered bounds the requests that are remembered. Past it the oldest are
+	// forgotten: what they were granted waits for its lease, as it would without.
+	maxUnanswered = 1 << 16
+)
+
+// lostAsks are claim requests that their clients have given up without having
+// heard what came of them. A grant that died with the node that was to answer is
+// on a majority's disks; that its worker never heard of it, only the worker knows.
+// It says so once and for all, by naming the number of the lost request in its
+// next one, which has a number of its own. So it does not matter how late, how
+// often, or in which order this is heard: nobody will ever believe in a claim that
+// was granted to a request named here. It is in memory only.
+type lostAsks struct {
+	c     *Core
+	known map[AskKey]bool
+	order []givenUp   // the oldest first
+	fresh bool        // some are new: claims that leaders before this one granted are looked through
+	told  []givenUp   // by a client, here: the others hear of them
+	word  *Unanswered // of this round; nil: none yet
+	at    int64       // mono ns, when they are told again
+}
+
+// givenUp is a request, and since when it is known to have been given up, mono ns.
+type givenUp struct {
+	key AskKey
+	at  int64
+}
+
+func newLostAsks(c *Core) *lostAsks {
+	return &lostAsks{c: c, known: make(map[AskKey]bool), at: clock.Never}
+}
+
+// has tells whether a request is granted nothing because it has been given up.
+func (u *lostAsks) has(key AskKey) bool { return len(u.known) > 0 && u.known[key] }
+
+// name takes over which requests a client names in another one.
+func (u *lostAsks) name(now clock.Time, w *waiter) {
+	for _, number := range w.body.GetUnanswered() {
+		key := AskKey{w.ask.Session, number}
+		if !u.add(now, key) || u.c.routes.alone {
+			continue
+		}
+		u.told = append(u.told, givenUp{key, now.Mono})
+		u.at = min(u.at, now.Mono+int64(unansweredAgain))
+		if u.word == nil { // before the request itself is sent on: it is to get what this frees
+			u.word = &Unanswered{}
+			u.tell(u.word)
+		}
+		u.word.Asks = append(u.word.Asks, key)
+	}
+}
+
+// tell sends a word to all who are up.
+func (u *lostAsks) tell(word *Unanswered) {
+	for _, m := range membersOf(u.c.routes.alive) {
+		u.c.ready.Early = append(u.c.ready.Early, Send{To: m, Message: word})
+	}
+}
+
+// take hears of it from another node.
+func (u *lostAsks) take(now clock.Time, m *Unanswered) {
+	for _, key := range m.Asks {
+		if key.named() && key.Request != pushedAsk {
+			u.add(now, key)
+		}
+	}
+}
+
+// add notes a request, and tells whether that is news. What this process has
+// granted to it is free at once.
+func (u *lostAsks) add(now clock.Time, key AskKey) bool {
+	if u.known[key] {
+		return false
+	}
+	if len(u.order) >= maxUnanswered {
+		u.drop(1)
+	}
+	u.known[key], u.fresh = true, true
+	u.order = append(u.order, givenUp{key, now.Mono})
+	u.stop(key)
+	if a := u.c.desk.asked[key]; a != nil {
+		for _, g := range slices.Clone(a.grants) { // each is forgotten there
+			u.c.grants.takeBack(now, g)
+		}
+	}
+	return true
+}
+
+// drop forgets the n oldest.
+func (u *lostAsks) drop(n int) {
+	for _, o := range u.order[:n] {
+		delete(u.known, o.key)
+	}
+	u.order = u.order[n:]
+}
+
+// work frees what leaders before this one have granted to the requests that are
+// newly known, and tells the other nodes again.
+func (u *lostAsks) work(now clock.Time) {
+	old := 0
+	for old < len(u.order) && u.order[old].at+int64(unansweredFor) <= now.Mono {
+		old++
+	}
+	u.drop(old)
+	if u.fresh {
+		u.fresh = false
+		for p := range u.c.vnodes {
+			u.free(now, ring.Partition(p))
+		}
+	}
+	u.word = nil
+	if u.at > now.Mono {
+		return
+	}
+	u.told = slices.DeleteFunc(u.told, func(o givenUp) bool { return o.at+int64(unansweredTold) <= now.Mono })
+	u.at = clock.Never
+	if len(u.told) == 0 {
+		return
+	}
+	u.at = now.Mono + int64(unansweredAgain)
+	word := &Unanswered{}
+	for _, o := range u.told {
+		word.Asks = append(word.Asks, o.key)
+	}
+	u.tell(word)
+}
+
+// stop sends away what waits here for an answer to a request.
+func (u *lostAsks) stop(key AskKey) {
+	if from, ok := u.c.seeks.withdraw(key); ok {
+		u.c.refuse(from, givenUpError())
+	}
+	if w := u.c.desk.withdraw(key); w != nil {
+		u.c.refuse(w.from, givenUpError())
+	}
+}
+
+// free ends the claims of a partition that requests given up have got, if this
+// node leads it. Whoever granted them: a leader before this one, too.
+func (u *lostAsks) free(now clock.Time, p ring.Partition) {
+	v := u.c.vnodes[p]
+	if len(u.known) == 0 || v.Leading() == 0 {
+		return
+	}
+	var lost []GrantRef
+	v.Held(func(task id.ID, r *claim.Record) {
+		if key := (AskKey{r.Session, r.Request}); u.known[key] {
+			lost = append(lost, GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+		}
+	})
+	for _, g := range lost {
+		u.c.grants.takeBack(now, g)
+	}
+}
+
+// learned looks at a claim that a member holds and that this leader has just heard
+// of.
+func (u *lostAsks) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
+	if key := (AskKey{r.Session, r.Request}); u.has(key) && u.c.vnodes[p].Leading() != 0 {
+		u.c.grants.takeBack(now, GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+	}
+}
+
+// next is when something is due, mono ns.
+func (u *lostAsks) next() int64 {
+	if u.fresh {
+		return 0
+	}
+	return u.at // what is old enough to be forgotten has time
+}
+
+// givenUpError answers a copy of a request that its client has given up.
+func givenUpError() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the client has named this claim request among its unanswered ones: it is granted nothing any more; a new request needs a new request_no")
+	return e
+}
+
+// checkUnanswered checks what a claim request says of earlier ones.
+func checkUnanswered(m *nornv1.ClaimRequest) *proto.Error {
+	all := m.GetUnanswered()
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(all) > proto.MaxUnanswered:
+		return proto.Invalid("%d unanswered requests are over the limit of %d", len(all), proto.MaxUnanswered)
+	case len(m.GetSession()) != 16 || [16]byte(m.GetSession()) == [16]byte{}:
+		return proto.Invalid("unanswered requests need a session that they belong to")
+	case slices.Contains(all, m.GetRequestNo()):
+		return proto.Invalid("request_no %d is among the unanswered ones: a repeated request needs a new one", m.GetRequestNo())
+	case slices.Contains(all, pushedAsk):
+		return proto.Invalid("unanswered names %d, which is no request's number", pushedAsk)
+	}
+	return nil
+}
