@@ -35,6 +35,8 @@ type identity struct {
 	// knew only clusters of one.
 	Partitions int `json:"partitions,omitempty"`
 	Replicas   int `json:"replicas,omitempty"`
+	// Superblock says that there is one beside it.
+	Superblock bool `json:"superblock,omitempty"`
 	// Join is where the others are, in the file OLDLIFE of a directory that has
 	// forgotten something.
 	Join []string `json:"join,omitempty"`
@@ -69,6 +71,9 @@ type directory struct {
 	boot     uint64           // starts, this one included
 	restored *restored        // nil: it was not made from a snapshot at this start
 	old      *identity        // of a life before, whose facts it joins with; nil: none
+	super    *superblocks     // nil before it has joined
+	healed   string           // the copy of the superblock that was damaged; empty: none
+	setBack  bool             // the superblock knows of a later start than the register's store
 }
 
 // joins tells whether the directory waits to be let into a cluster; then it has
@@ -188,7 +193,14 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	if err := d.adopt(cfg, have.ClusterID); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	d.boot = d.starts()
+	if err := d.superblockOf(cfg.Data, &have); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
 	d.count()
+	if err := d.startSuperblock(&have); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
 	return d, nil
 }
 
@@ -213,12 +225,17 @@ func (d *directory) adopt(cfg *config.Config, cluster string) error {
 	return nil
 }
 
+// starts is how often the directory was started, as its register's store knows.
+func (d *directory) starts() uint64 {
+	if old, ok := d.register.Get(bootKey); ok && len(old) == 8 {
+		return binary.BigEndian.Uint64(old)
+	}
+	return 0
+}
+
 // count notes this start.
 func (d *directory) count() {
-	d.boot = 1
-	if old, ok := d.register.Get(bootKey); ok && len(old) == 8 {
-		d.boot += binary.BigEndian.Uint64(old)
-	}
+	d.boot = d.starts() + 1
 	var b store.Batch
 	b.Set(bootKey, binary.BigEndian.AppendUint64(nil, d.boot))
 	d.register.Commit(&b)()
@@ -261,7 +278,12 @@ func (d *directory) format(cfg *config.Config, open openStore, register func() e
 	if err := register(); err != nil {
 		return errors.Join(err, d.close())
 	}
-	b, err := json.MarshalIndent(identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, nil}, "", "  ")
+	have := identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, true, nil}
+	b, err := json.MarshalIndent(have, "", "  ")
+	if err == nil {
+		d.super = &superblocks{data: cfg.Data}
+		err = d.startSuperblock(&have)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("format: %w", err), d.close())
 	}

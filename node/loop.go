@@ -24,6 +24,7 @@ type round struct {
 	commit   []register.Request
 	reads    []core.Read
 	snapshot store.Snapshot // for the reads; nil without
+	mark     uint64         // for the superblock; 0: it is not due
 }
 
 // loop steps the core with what has come in and applies what it wants written.
@@ -72,6 +73,9 @@ func (n *Node) perform(ready *core.Ready) {
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
 		n.core.Recycle(ready.Persist)
+		if mark := core.MarkOf(n.core); mark >= n.marked+markStep {
+			n.marked, r.mark = mark, mark
+		}
 	}
 	if len(r.reads) > 0 {
 		r.snapshot = n.facts.Snapshot()
@@ -142,6 +146,9 @@ func (n *Node) syncer() {
 			n.metrics.syncs.Add(1)
 		}
 		n.synced.Store(r.number)
+		if r.mark != 0 {
+			n.running.Go(func() { n.dir.super.keep(r.mark, n.fatal) })
+		}
 		n.release(&r)
 	}
 }

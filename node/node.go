@@ -82,6 +82,7 @@ type Node struct {
 	calls    *calls
 	metrics  *metrics
 	stall    diskWatch
+	marked   uint64      // mark of the superblock; the loop's alone
 	drained  atomic.Bool // the core knows that the node is about to stop
 
 	listener  net.Listener
@@ -144,6 +145,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, errors.Join(err, listener.Close(), n.ports.close(), n.dir.close())
 	}
 	n.dir.sayRestored(n.cfg, n.log)
+	n.dir.sayHealed(n.log)
 	n.members = newMembership(n)
 	if !n.dir.joins() {
 		if err := n.begin(n.ctx); err != nil {
@@ -165,6 +167,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.open(); err != nil {
 		return err
 	}
+	n.marked = n.dir.super.last.Mark
 	n.begun.Store(true)
 	n.members.begin()
 	n.pipeline.Go(func() { n.loop(ctx) })
@@ -189,6 +192,7 @@ func (n *Node) open() (err error) {
 	_, _ = rand.Read(seed[:])
 	n.core, err = core.Open(core.Config{
 		Self: n.self, Address: n.listener.Addr().String(), Zone: n.cfg.Zone, Cluster: n.cluster,
+		Mark: n.dir.super.last.Mark, SetBack: n.dir.setBack,
 		Eta: n.cfg.Eta, Buffer: n.cfg.Buffer, Slack: vnode.SlackOf(n.cfg.Buffer), GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
 		Retry: crdt.Retry{
 			MaxAttempts: uint32(n.cfg.MaxAttempts), Initial: n.cfg.RetryInitial, Max: n.cfg.RetryMax,

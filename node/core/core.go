@@ -29,6 +29,8 @@ type Config struct {
 	Address string           // client address, for status
 	Zone    string           // failure domain, for status
 	Cluster register.Cluster // what is fixed for all nodes
+	Mark    uint64           // how far the disk was at least, by what is kept beside it: see [marks]
+	SetBack bool             // the disk was set back, by what is kept beside it
 
 	Eta      time.Duration // bound on clock difference and delay
 	Buffer   time.Duration // added to a lease before it may lapse; >= Eta

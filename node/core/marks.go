@@ -74,6 +74,9 @@ func openMarks(c *Core, view store.View) (*marks, error) {
 		m.own = binary.BigEndian.Uint64(b[8:])
 		m.base = m.own
 	}
+	if c.cfg.SetBack || m.own < c.cfg.Mark {
+		m.lost, m.by.Node = max(c.cfg.Mark, 1), "its superblock"
+	}
 	if b, ok := view.Get(seenMarksKey); ok {
 		r := wire.NewReader(b)
 		for range r.Count(maxMarks) {
@@ -86,6 +89,10 @@ func openMarks(c *Core, view store.View) (*marks, error) {
 	}
 	return m, nil
 }
+
+// MarkOf is how far a core's disk is once what was last asked to be written is on
+// it.
+func MarkOf(c *Core) uint64 { return c.marks.own }
 
 // ReadMarks gives the mark of a disk, 0 for one that has none, and those of other
 // nodes that it remembers; an error for a damaged one. It is for whoever looks at

@@ -82,6 +82,28 @@ func TestADiskThatWasSetBackIsNoticed(t *testing.T) {
 	}
 }
 
+// TestASuperblockIsEnoughToNotice: what a node keeps beside its store is proof that
+// the store was set back, though nobody else knows of it any more. As much as it
+// has is no proof.
+func TestASuperblockIsEnoughToNotice(t *testing.T) {
+	for _, c := range []struct {
+		more    uint64 // than the disk has
+		setBack bool
+	}{{0, false}, {1, false}, {0, true}} {
+		r := newTrio(t)
+		r.put(0, 1)
+		r.live(2*time.Second, 250*time.Millisecond, nothing)
+		own := MarkOf(r.peers[1].core)
+		r.kill(1)
+		r.beside = func(cfg *Config) { cfg.Mark, cfg.SetBack = own+c.more, c.setBack }
+		r.open(1)
+		r.live(5*time.Second, 50*time.Millisecond, nothing)
+		if p, lost := r.peers[1], c.more > 0 || c.setBack; own == 0 || (p.forgot != nil) != lost {
+			t.Errorf("of mark %d it lacks %d, set back %t: it ended with %v", own, c.more, c.setBack, p.forgot)
+		}
+	}
+}
+
 // TestAForgetfulNodeThatCannotBeSparedStays: it neither votes nor leads, but what
 // it has may be all there is.
 func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {

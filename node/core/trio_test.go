@@ -53,6 +53,7 @@ type trio struct {
 	cut      map[[2]int]bool
 	repair   time.Duration
 	leads    int           // whose member leads the register
+	beside   func(*Config) // what a node knows besides its disk; nil: nothing
 	bare     bool          // trees are kept from the second node on
 	grace    time.Duration // of tombstones; 0: a week
 	retain   time.Duration // of finished tasks; 0: an hour
@@ -163,13 +164,17 @@ func (r *trio) check(err error) {
 func (r *trio) open(i int) {
 	p := r.peers[i]
 	var err error
-	p.core, err = Open(Config{
+	cfg := Config{
 		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: cmp.Or(r.grace, 7*24*time.Hour), Lease: lease,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
 		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,
 		Sessions: session.DispatcherConfig{Bump: r.bump}, Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
-	}, p.store, r.now)
+	}
+	if r.beside != nil {
+		r.beside(&cfg)
+	}
+	p.core, err = Open(cfg, p.store, r.now)
 	r.check(err)
 	p.down = false
 	r.turn(i)

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/store"
+)
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// copies reads both copies of a superblock as they are.
+func copies(t *testing.T, data string) (all [2][]byte) {
+	t.Helper()
+	for i, name := range superblockFiles {
+		all[i] = mustRead(t, filepath.Join(data, name))
+	}
+	return all
+}
+
+func spoil(t *testing.T, data string, slot int, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(data, superblockFiles[slot]), b, 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheSuperblockIsHealedFromItsOtherCopy: whatever bit is turned over, and
+// wherever it is cut, the bad copy is noticed, the good one counts, and the next
+// write makes the bad one good.
+func TestTheSuperblockIsHealedFromItsOtherCopy(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	for range 5 {
+		if err := s.write(func(b *superblock) {
+			b.ClusterID, b.Node, b.Incarnation, b.Boot, b.Mark = "c", "n", "i", b.Boot+1, b.Mark+markStep
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := copies(t, data)
+	newer := 1 - s.slot
+	for slot, whole := range good {
+		var bad [][]byte
+		for i := range whole {
+			flipped := bytes.Clone(whole)
+			flipped[i] ^= 1 << (i % 8)
+			bad = append(bad, flipped, whole[:i])
+		}
+		bad = append(bad, append(bytes.Clone(whole), 'x'), make([]byte, len(whole)))
+		for n, b := range bad {
+			spoil(t, data, slot, b)
+			got, file, err := readSuperblock(data)
+			want := uint64(5)
+			if slot == newer {
+				want = 4
+			}
+			if err != nil || file != superblockFiles[slot] || got.slot != slot || got.last.Sequence != want || got.last.Boot != want {
+				t.Fatalf("damage %d of copy %d: %+v, %q, %v", n, slot, got, file, err)
+			}
+		}
+		got, _, err := readSuperblock(data)
+		if err == nil {
+			err = got.raise(99999)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if healed, file, err := readSuperblock(data); err != nil || file != "" || healed.last.Mark != 99999 {
+			t.Fatalf("after a write: %+v, %q, %v", healed, file, err)
+		}
+		for i, b := range good {
+			spoil(t, data, i, b)
+		}
+	}
+}
+
+// TestWithoutASuperblockNothingStarts: with both copies bad, or gone, the node
+// refuses and says what to do; so it does when it names another node than the
+// identity. A directory of a build that had none gets one.
+func TestWithoutASuperblockNothingStarts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(t *testing.T, c *config.Config)
+		says  string
+	}{
+		"both damaged": {func(t *testing.T, c *config.Config) {
+			all := copies(t, c.Data)
+			spoil(t, c.Data, 0, all[0][:len(all[0])/2])
+			all[1][10] ^= 4
+			spoil(t, c.Data, 1, all[1])
+		}, "both copies of the superblock"},
+		"one damaged and one gone": {func(t *testing.T, c *config.Config) {
+			spoil(t, c.Data, 0, nil)
+			if err := os.Remove(filepath.Join(c.Data, superblockFiles[1])); err != nil {
+				t.Fatal(err)
+			}
+		}, "superblock"},
+		"both gone": {func(t *testing.T, c *config.Config) {
+			for _, name := range superblockFiles {
+				if err := os.Remove(filepath.Join(c.Data, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "are gone"},
+		"the identity has turned": {func(t *testing.T, c *config.Config) {
+			other := formatted(t)
+			var mine, theirs identity
+			if err := errors.Join(json.Unmarshal(mustRead(t, filepath.Join(c.Data, identityFile)), &mine), json.Unmarshal(mustRead(t, filepath.Join(other.Data, identityFile)), &theirs)); err != nil {
+				t.Fatal(err)
+			}
+			rewrite(t, filepath.Join(c.Data, identityFile), mine.ClusterID, theirs.ClusterID)
+		}, "and its superblock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := formatted(t)
+			tc.spoil(t, c)
+			n, err := Start(c, Options{})
+			if err == nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("%v, want ErrDirectory that says %q", err, tc.says)
+			}
+		})
+	}
+	c := formatted(t)
+	rewrite(t, filepath.Join(c.Data, identityFile), `"superblock": true`, `"superblock": false`)
+	for _, name := range superblockFiles {
+		if err := os.Remove(filepath.Join(c.Data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(t, start(t, c, Options{}))
+	if s, bad, err := readSuperblock(c.Data); err != nil || bad != "" || s.last.Boot != 2 {
+		t.Errorf("a directory without: %+v, %q, %v", s, bad, err)
+	}
+}
+
+// TestTheSuperblockKnowsMoreThanASetBackStore: a later start than the register's
+// store has, or a higher mark than the facts', means that something acknowledged
+// is gone.
+func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
+	c := formatted(t)
+	if _, _, err := readSuperblock(t.TempDir()); !errors.Is(err, errNoSuperblock) {
+		t.Errorf("an empty directory: %v", err)
+	}
+	stop(t, start(t, c, Options{}))
+	s, bad, err := readSuperblock(c.Data)
+	if err != nil || bad != "" || s.last.Boot != 2 {
+		t.Fatalf("%+v, %q, %v", s, bad, err)
+	}
+	open := func(dir string) (*store.Pebble, error) {
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, MemTable: 1 << 20, Cache: 1 << 20})
+	}
+	full := *c
+	full.Complete()
+	d, err := openDirectory(&full, open)
+	if err != nil || d.setBack || d.boot != 3 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	var b store.Batch
+	b.Set(bootKey, binary.BigEndian.AppendUint64(nil, 1))
+	d.register.Commit(&b)()
+	if err := errors.Join(d.super.raise(5000), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = openDirectory(&full, open); err != nil || !d.setBack || d.super.last.Mark != 5000 {
+		t.Fatalf("a store of the first start: %+v, %v", d, err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+}
