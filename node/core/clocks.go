@@ -148,7 +148,7 @@ func (k *clocks) judge(now clock.Time) {
 		cohort := k.c.cells[p].Cohort
 		vnode.Confirm(k.c.vnodes[p], confirmed)
 		if len(cohort) < 2 || !slices.Contains(cohort, k.c.cfg.Self) {
-			delete(k.bad, p)
+			k.clear(p)
 			continue
 		}
 		key := cohortKey(cohort)
@@ -158,13 +158,22 @@ func (k *clocks) judge(now clock.Time) {
 			verdicts[key] = bad
 		}
 		if !bad {
-			delete(k.bad, p)
+			k.clear(p)
 			continue
 		}
 		k.bad[p] = true
 		if leader, ok := placement.Leading(&k.c.cells[p]); ok && leader == k.c.cfg.Self {
 			k.c.elector.pass(p) // again and again, until another one leads
 		}
+	}
+}
+
+// clear lets this node lead a partition again. Whether it is to stand has to be
+// looked at: nobody else does as long as the register says that it leads.
+func (k *clocks) clear(p ring.Partition) {
+	if k.bad[p] {
+		delete(k.bad, p)
+		k.c.elector.look()
 	}
 }
 

@@ -96,3 +96,57 @@ func TestAStepOfTheClockEndsNoRecoveredClaim(t *testing.T) {
 		r.audit()
 	}
 }
+
+// TestAClockThatWasSetRightIsTrustedAgain: however far a clock was off, and
+// whichever node's, all partitions are led soon after it was set right.
+func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
+	for _, off := range []time.Duration{time.Second, -5 * time.Second, -time.Hour, -24 * time.Hour, 24 * time.Hour} {
+		for i := range 3 {
+			r := newTrio(t)
+			r.wrong = map[int]time.Duration{}
+			r.live(5*time.Second, 200*time.Millisecond, nothing)
+			r.wrong[i] = off
+			r.live(10*time.Second, 200*time.Millisecond, nothing)
+			clear(r.wrong)
+			r.live(5*time.Second, 200*time.Millisecond, nothing)
+			for p, cell := range r.state().Cells {
+				led := false
+				for _, o := range r.peers {
+					led = led || o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch
+				}
+				if !led {
+					t.Errorf("the clock of node %d was off by %v: partition %d, which %s is to lead, is not led; clocks: %q", i+1, off, p, cell.Leader.Node, r.peers[i].core.clocks.why)
+				}
+			}
+		}
+	}
+}
+
+// TestWhoGaveUpForItsClockStandsAgain: a node gives up what it leads because of its
+// clock, and nobody who is asked takes over, because the request is lost. When the
+// clock is right again it leads again, though nothing else happens: it looked only
+// when something did (track record, laboratory, clock-jump, seed 40).
+func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
+	r := newTrio(t)
+	r.wrong = map[int]time.Duration{}
+	old := r.leader(1)
+	isElect := func(l letter) bool { _, is := l.message.(*Elect); return is }
+	alone := func(d time.Duration) {
+		for end := r.now.Add(d).Mono; r.now.Mono < end; {
+			r.pass(200 * time.Millisecond)
+			r.settleBut(isElect)
+		}
+	}
+	alone(5 * time.Second)
+	r.wrong[old] = -24 * time.Hour
+	alone(5 * time.Second)
+	if r.peers[old].core.vnodes[1].Leading() != 0 {
+		t.Fatal("it leads with a clock that is a day off")
+	}
+	clear(r.wrong)
+	alone(20 * time.Second)
+	r.tell() // only now
+	if cell := r.state().Cells[1]; r.peers[old].core.vnodes[1].Leading() != cell.Epoch {
+		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.clocks.why)
+	}
+}

@@ -52,13 +52,14 @@ type trio struct {
 	next     uint64
 	cut      map[[2]int]bool
 	repair   time.Duration
-	leads    int           // whose member leads the register
-	beside   func(*Config) // what a node knows besides its disk; nil: nothing
-	bare     bool          // trees are kept from the second node on
-	grace    time.Duration // of tombstones; 0: a week
-	retain   time.Duration // of finished tasks; 0: an hour
-	collect  time.Duration // interval; 0: nothing is collected
-	bump     bool          // the name of an unhealthy worker may be taken
+	wrong    map[int]time.Duration // by how much wall clocks of nodes are ahead
+	leads    int                   // whose member leads the register
+	beside   func(*Config)         // what a node knows besides its disk; nil: nothing
+	bare     bool                  // trees are kept from the second node on
+	grace    time.Duration         // of tombstones; 0: a week
+	retain   time.Duration         // of finished tasks; 0: an hour
+	collect  time.Duration         // interval; 0: nothing is collected
+	bump     bool                  // the name of an unhealthy worker may be taken
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -147,12 +148,19 @@ func (r *trio) tell() {
 				}
 			}
 			if !p.deaf {
-				r.check(p.core.Step(r.now, Changed{State: res.State, Leads: i == r.leads}))
+				r.check(p.core.Step(r.clock(i), Changed{State: res.State, Leads: i == r.leads}))
 			}
-			r.check(p.core.Step(r.now, Alive{Members: alive}))
+			r.check(p.core.Step(r.clock(i), Alive{Members: alive}))
 			r.turn(i)
 		}
 	})
+}
+
+// clock is what the clocks of a node say.
+func (r *trio) clock(i int) clock.Time {
+	t := r.now
+	t.Wall += int64(r.wrong[i])
+	return t
 }
 
 func (r *trio) check(err error) {
@@ -190,7 +198,7 @@ func (r *trio) kill(i int) {
 func (r *trio) turn(i int) {
 	p := r.peers[i]
 	for range 1000 {
-		ready, err := p.core.Ready(r.now)
+		ready, err := p.core.Ready(r.clock(i))
 		if errors.Is(err, ErrForgot) {
 			p.forgot, p.down = err, true
 			return
@@ -204,28 +212,28 @@ func (r *trio) turn(i int) {
 			p.core.Recycle(ready.Persist)
 		}
 		for _, req := range ready.Register {
-			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), Registered{res})) })
 		}
 		p.store.Sync()
 		for _, req := range ready.Commit {
-			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), Registered{res})) })
 		}
 		for _, s := range slices.Concat(ready.Early, ready.Send) {
 			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
 			r.post = append(r.post, letter{i, to, s.Message})
 		}
 		for k := range ready.Reads {
-			reply, empty, err := ready.Reads[k].Run(p.store, r.now)
+			reply, empty, err := ready.Reads[k].Run(p.store, r.clock(i))
 			r.check(err)
 			switch {
 			case empty:
 			case reply.To.Internal():
-				r.check(p.core.Step(r.now, Answered{reply}))
+				r.check(p.core.Step(r.clock(i), Answered{reply}))
 			default:
 				ready.Replies = append(ready.Replies, reply)
 			}
 			if ready.Reads[k].Waits {
-				r.check(p.core.Step(r.now, ReadDone{From: ready.Reads[k].From, Empty: empty}))
+				r.check(p.core.Step(r.clock(i), ReadDone{From: ready.Reads[k].From, Empty: empty}))
 			}
 		}
 		for _, reply := range ready.Replies {
@@ -246,7 +254,7 @@ func (r *trio) deliver(n int) {
 	l := r.post[n]
 	r.post = slices.Delete(r.post, n, n+1)
 	if p := r.peers[l.to]; !p.down && !r.cut[[2]int{l.from, l.to}] {
-		r.check(p.core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.check(p.core.Step(r.clock(l.to), &FromPeer{From: r.peers[l.from].self, Message: l.message}))
 		r.turn(l.to)
 	}
 }
@@ -262,7 +270,7 @@ func (r *trio) pass(d time.Duration) {
 	r.now = r.now.Add(d)
 	for i, p := range r.peers {
 		if !p.down {
-			r.check(p.core.Step(r.now, Tick{}))
+			r.check(p.core.Step(r.clock(i), Tick{}))
 			r.turn(i)
 		}
 	}
@@ -272,7 +280,7 @@ func (r *trio) pass(d time.Duration) {
 func (r *trio) send(i int, m gproto.Message) Origin {
 	r.next++
 	from := Origin{Conn: 1, Request: r.next}
-	r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: m, Received: r.now.Mono}))
+	r.check(r.peers[i].core.Step(r.clock(i), &Request{From: from, Body: m, Received: r.now.Mono}))
 	r.turn(i)
 	return from
 }
