@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,18 +51,53 @@ func (k clusterCommands) asked(ctx context.Context, o client.StatusOptions, do f
 func (k clusterCommands) status() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "The cluster as one node sees it", Args: cobra.NoArgs,
-		Long: `Show the cluster as one node sees it: who is there, what works, and what is still
-to move. members and partitions show more of each.`,
+		Long: `Show the cluster as one node sees it: who is there, what works, what is still
+to move, and the workers that keep a session with a node in reach. members,
+partitions and norn worker list show more of each; -o json has what each worker runs.`,
 		Example: "  norn cluster status\n  norn cluster status -o json | jq '.partitions[] | select(.claim_available | not)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
-				return k.writer().Object(jsonform.Of(s), func(w io.Writer) { statusTable(w, s) })
+			return k.with(cmd.Context(), func(c *client.Client) error {
+				s, err := c.Cluster().Status(cmd.Context(), client.StatusOptions{})
+				if err != nil {
+					return err
+				}
+				ctx, cancel := context.WithTimeout(cmd.Context(), workersTime)
+				defer cancel()
+				workers, err := c.Workers().List(ctx)
+				full, working := jsonform.Of(s), "not known: "
+				if err != nil { // the rest is worth knowing all the same
+					working += err.Error()
+				} else {
+					full, working = full.With("workers", jsonform.ListOf(workers)), workersLine(workers)
+				}
+				return k.writer().Object(full, func(w io.Writer) { statusTable(w, s, working) })
 			})
 		},
 	}
 }
 
-func statusTable(w io.Writer, s *nornv1.StatusReply) {
+// workersTime is how long the workers are waited for: a status is asked for when
+// something is wrong.
+const workersTime = 2 * time.Second
+
+// workersLine counts sessions by what they are up to, and what runs.
+func workersLine(all []*nornv1.Worker) string {
+	if len(all) == 0 {
+		return "none keeps a session"
+	}
+	states, running := make(map[string]int), 0
+	for _, m := range all {
+		states[workerState(m)]++
+		running += len(m.GetRunning())
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, render.Number(uint64(states[state]))+" "+state)
+	}
+	return strings.Join(parts, "; ") + "; " + count(running, "task runs", "tasks run") + " on them"
+}
+
+func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 	leaders, enqueue, claim, oldest := 0, 0, 0, 0.0
 	for _, p := range s.GetPartitions() {
 		if p.GetLeader() != "" {
@@ -92,6 +128,7 @@ func statusTable(w io.Writer, s *nornv1.StatusReply) {
 		[2]string{"oldest ready task", render.Duration(proto.Seconds(oldest).Round(time.Millisecond))},
 		[2]string{"movement", movement(s.GetMovement())},
 		[2]string{"repair", repairing(s.GetRepair())},
+		[2]string{"workers", workers},
 	)
 	fmt.Fprintln(w)
 	nodeGrid(w, s.GetNodes())

@@ -51,7 +51,7 @@ func TestClusterStatus(t *testing.T) {
 	if err := json.Unmarshal([]byte(ok(t, "cluster", "status", "-o", "json")), &raw); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cluster_id", "voters", "nodes", "partitions", "node", "replicas", "register", "movement", "repair"} {
+	for _, want := range []string{"cluster_id", "voters", "nodes", "partitions", "node", "replicas", "register", "movement", "repair", "workers"} {
 		if _, has := raw[want]; !has {
 			t.Errorf("a status without %s", want)
 		}
@@ -112,7 +112,7 @@ func TestClusterTables(t *testing.T) {
 		},
 	}
 	var b bytes.Buffer
-	statusTable(&b, s)
+	statusTable(&b, s, "")
 	nodes := memberList(render.New(&b, render.Table, false), s.Voters)
 	for _, n := range sortedNodes(s.Nodes) {
 		nodes.Add(n)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,6 +57,13 @@ func TestWorkerListAndDrain(t *testing.T) {
 	}
 	if out := ok(t, "worker", "list", "to-drain"); !strings.Contains(out, "to-drain") || !strings.Contains(out, "1 of 1") || !strings.Contains(out, id) {
 		t.Errorf("listed as\n%s", out)
+	}
+	status := decode[struct{ Workers []workerJSON }](t, "cluster", "status")
+	if i := slices.IndexFunc(status.Workers, func(w workerJSON) bool { return w.Name == "to-drain" }); i < 0 || len(status.Workers[i].Running) != 1 || status.Workers[i].Running[0].ID != id {
+		t.Errorf("the status has %+v", status.Workers)
+	}
+	if out := ok(t, "cluster", "status"); !strings.Contains(out, " healthy") || !strings.Contains(out, " on them\n") {
+		t.Errorf("the status has no workers:\n%s", out)
 	}
 	if got := decode[workerJSON](t, "worker", "drain", "to-drain"); !got.Draining {
 		t.Errorf("drained: %+v", got)
