@@ -125,9 +125,20 @@ func (s Schedules) PutMany(ctx context.Context, all []NamedSpec) (results []*nor
 	return results, nil
 }
 
-// Delete forgets a schedule with its history. Tasks that were launched stay.
+// Delete forgets the schedule that has the name now, with its history. Tasks that
+// were launched stay. One that is made under the name later is left alone, however
+// late a node carries this out.
 func (s Schedules) Delete(ctx context.Context, name string) error {
-	_, err := s.one(ctx, "delete schedule", &nornv1.ScheduleChange{Name: name, Action: &nornv1.ScheduleChange_Delete{Delete: &nornv1.DeleteSchedule{}}})
+	m, err := s.page(ctx, &nornv1.SchedulesRequest{Names: []string{name}})
+	if err != nil {
+		return err
+	}
+	if len(m.GetSchedules()) != 1 {
+		return &Error{Op: "delete schedule", Attempts: 1, Err: badAnswer(errNotOneResult)}
+	}
+	_, err = s.one(ctx, "delete schedule", &nornv1.ScheduleChange{Name: name, Action: &nornv1.ScheduleChange_Delete{
+		Delete: &nornv1.DeleteSchedule{Uuid: m.GetSchedules()[0].GetUuid()},
+	}})
 	return err
 }
 

@@ -196,8 +196,7 @@ func (b *crons) name(i int) string { return fmt.Sprintf("lab/%d-%d", i/cronEach,
 
 // makeAgain deletes the last schedule of a specification, and makes it again. One
 // client does so, and leaves alone for the rest of the run what it does not know
-// the outcome of, or what took so long that it may have been asked twice: a delete
-// that a frozen node does late ends what was made meanwhile (docs/schedules.md).
+// the outcome of.
 func (h *hand) makeAgain() {
 	i := h.rnd.IntN(len(cronSpecs))*cronEach + cronEach - 1
 	name, ctx, all := h.crons.name(i), context.Background(), h.client.Schedules()
@@ -207,7 +206,7 @@ func (h *hand) makeAgain() {
 	h.crons.paused[i] = append(h.crons.paused[i], check.CronSkip{From: from.UnixNano()})
 	h.crons.lost = append(h.crons.lost, i)
 	h.mu.Unlock()
-	if lost || all.Delete(ctx, name) != nil || time.Since(from) > time.Second {
+	if lost || all.Delete(ctx, name) != nil {
 		return
 	}
 	res, err := all.Put(ctx, name, cronSpecOf(name, h.crons.specs[i], "made again"), client.PutOptions{})

@@ -280,6 +280,10 @@ func TestEditsOfSchedules(t *testing.T) {
 	if all := must[*nornv1.SchedulesReply](r, &nornv1.SchedulesRequest{}); len(all.Schedules) != 0 || all.GetStatus().GetSchedules() != 0 {
 		t.Errorf("%v", all)
 	}
+	named := &nornv1.ScheduleChange{Name: "tick", Action: &nornv1.ScheduleChange_Delete{Delete: &nornv1.DeleteSchedule{Uuid: first.GetUuid()}}}
+	if res := r.change(named); res.GetError() != nil || res.GetChanged() || res.GetSchedule() != nil {
+		t.Errorf("the same one deleted again: %v", res)
+	}
 	again := r.change(put("tick", everySecond("q")))
 	if !again.GetCreated() || again.GetSchedule().GetUuid() == first.GetUuid() {
 		t.Errorf("%v", again)
@@ -290,6 +294,30 @@ func TestEditsOfSchedules(t *testing.T) {
 	bad.Cron = "61 * * * *"
 	if res := r.change(put("bad", bad)); res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 		t.Errorf("%v", res)
+	}
+}
+
+// TestALateDeleteLeavesTheNextScheduleAlone: a node was frozen with a delete, the
+// client had it done elsewhere and has made the schedule again.
+func TestALateDeleteLeavesTheNextScheduleAlone(t *testing.T) {
+	r := newRig(t)
+	r.lead(true)
+	remove := func(uuid string) *nornv1.ScheduleResult {
+		return r.change(&nornv1.ScheduleChange{Name: "tick", Action: &nornv1.ScheduleChange_Delete{Delete: &nornv1.DeleteSchedule{Uuid: uuid}}})
+	}
+	first := r.change(put("tick", everySecond("q"))).GetSchedule()
+	if res := remove(first.GetUuid()); !res.GetChanged() {
+		t.Fatal(res)
+	}
+	second := r.change(put("tick", everySecond("q"))).GetSchedule()
+	if res := remove(first.GetUuid()); res.GetError() != nil || res.GetChanged() {
+		t.Errorf("deleted late: %v", res)
+	}
+	if s := r.schedule("tick"); s.GetUuid() != second.GetUuid() {
+		t.Errorf("what is there now: %v", s)
+	}
+	if res := remove(second.GetUuid()); !res.GetChanged() {
+		t.Errorf("deleted in time: %v", res)
 	}
 }
 

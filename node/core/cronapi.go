@@ -194,9 +194,9 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 			k.results[i] = &nornv1.ScheduleResult{Error: c.scheduleError(k.m.GetChanges()[i].GetName(), err).Proto()}
 			continue
 		}
-		k.results[i] = &nornv1.ScheduleResult{
-			Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, now.Wall, false),
-			Changed:  edit.Change != nil, Created: edit.Created, Before: edit.Before,
+		k.results[i] = &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
+		if edit.Record != nil {
+			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, now.Wall, false)
 		}
 		if edit.Change == nil || dry {
 			continue
@@ -253,7 +253,7 @@ func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.S
 		edit, err := e.Pause(name, rec, version, a.Pause)
 		return edit, false, err
 	case *nornv1.ScheduleChange_Delete:
-		edit, err := e.Delete(name, rec, version)
+		edit, err := e.Delete(name, rec, version, a.Delete.GetUuid())
 		return edit, false, err
 	}
 	return cron.Edit{}, false, cron.ErrInvalid

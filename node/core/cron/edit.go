@@ -180,8 +180,11 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 
 // Delete forgets a schedule. Its watermark stays for a while: one that is made
 // again under its name launches nothing that this one did.
-func (e *Editor) Delete(name string, rec *register.Schedule, version uint64) (Edit, error) {
+func (e *Editor) Delete(name string, rec *register.Schedule, version uint64, uuid string) (Edit, error) {
 	l, r, err := e.current(rec, version)
+	if uuid != "" && (errors.Is(err, ErrNotFound) || err == nil && register.UUID(l.policy.UUID).String() != uuid) {
+		return Edit{}, nil
+	}
 	if err != nil {
 		return Edit{}, err
 	}

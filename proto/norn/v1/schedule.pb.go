@@ -1300,7 +1300,11 @@ func (x *PauseSchedule) GetFromNow() bool {
 // DeleteSchedule forgets a schedule with its history. Tasks that were launched
 // stay.
 type DeleteSchedule struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the schedule that is meant, as Schedule has it. When it is gone already, or
+	// the name has another one by now, nothing is changed: the request came late, or
+	// again. Empty: whatever has the name.
+	Uuid          string `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1333,6 +1337,13 @@ func (x *DeleteSchedule) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteSchedule.ProtoReflect.Descriptor instead.
 func (*DeleteSchedule) Descriptor() ([]byte, []int) {
 	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DeleteSchedule) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
 }
 
 // TriggerSchedule launches a task now, whatever policies say.
@@ -1940,8 +1951,9 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\rPauseSchedule\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x12\x19\n" +
-	"\bfrom_now\x18\x03 \x01(\bR\afromNow\"\x10\n" +
-	"\x0eDeleteSchedule\"*\n" +
+	"\bfrom_now\x18\x03 \x01(\bR\afromNow\"$\n" +
+	"\x0eDeleteSchedule\x12\x12\n" +
+	"\x04uuid\x18\x01 \x01(\tR\x04uuid\"*\n" +
 	"\x0fTriggerSchedule\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\fR\x06taskId\"\x9b\x01\n" +
 	"\x10BackfillSchedule\x12.\n" +
