@@ -14,4 +14,7 @@
 //     time, so that a stall is seen by every task it holds up; nothing is
 //     corrected afterwards because nothing is omitted. Where it is closed
 //     (everything else), latencies are those of the calls that were made.
+//   - Fairness is told where tasks are claimed in their order: how many better tasks
+//     a grant passed over (claim), and for how long a task still waited once one
+//     that was enqueued a second or more later had been granted (claim, cycle).
 package bench

@@ -25,6 +25,9 @@ func (r *run) enqueue(s *stage, n, producers, batch int) {
 			numbers[i] = r.tally.next.Add(1) - 1
 			tasks[i] = client.Task{Queue: r.Queue, Payload: r.tally.payload(numbers[i], r.Payload)}
 		}
+		if r.overtakes != nil {
+			r.overtakes.asked(numbers)
+		}
 		began := time.Now()
 		if err := r.send(s, tasks, numbers); err != nil {
 			s.fail(err)
@@ -42,7 +45,7 @@ func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
 	if len(tasks) == 1 {
 		_, err := producer.Enqueue(s.ctx, tasks[0])
 		if err == nil {
-			r.tally.acknowledge(numbers[0])
+			r.acknowledged(numbers[0])
 		}
 		return err
 	}
@@ -52,9 +55,17 @@ func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
 			err = result.Err
 			continue
 		}
-		r.tally.acknowledge(numbers[i])
+		r.acknowledged(numbers[i])
 	}
 	return err
+}
+
+// acknowledged notes that task number n is enqueued.
+func (r *run) acknowledged(n uint32) {
+	r.tally.acknowledge(n)
+	if r.overtakes != nil {
+		r.overtakes.acknowledged(n)
+	}
 }
 
 // consume claims and completes n tasks in so many workers. Each worker takes a
@@ -136,8 +147,12 @@ func (w *worker) work(most int) (int, error) {
 		w.ranks.note(claims)
 	}
 	for _, c := range claims {
-		if _, err := w.tally.claim(c.Grant.GetTask().GetPayload()); err != nil {
+		n, err := w.tally.claim(c.Grant.GetTask().GetPayload())
+		if err != nil {
 			return 0, err
+		}
+		if w.overtakes != nil {
+			w.overtakes.granted(n, c)
 		}
 	}
 	if err := w.wait(); err != nil {

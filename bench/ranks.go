@@ -9,8 +9,8 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// maxRanked bounds the tasks of which it is remembered when each was granted, 32
-// bytes for each.
+// maxRanked bounds the tasks of which it is remembered when each was granted (32
+// bytes for each), and when it was enqueued (24 more).
 const maxRanked = 4_000_000
 
 // ranks is the order in which tasks of one priority were granted, all of which

@@ -37,7 +37,8 @@ type run struct {
 	progress           Progress
 	patience           time.Duration
 	tally              *tally
-	ranks              *ranks // of what is claimed; nil: nobody wants to know
+	ranks              *ranks     // of what is claimed; nil: nobody wants to know
+	overtakes          *overtakes // of what is enqueued and claimed; nil: the same
 	report             *Report
 }
 

@@ -48,13 +48,14 @@ func (r *run) scenarioEnqueue(ctx context.Context) error {
 
 func (r *run) scenarioClaim(ctx context.Context) error {
 	if r.Tasks <= maxRanked {
-		r.ranks = &ranks{}
+		r.ranks, r.overtakes = &ranks{}, newOvertakes(r.Tasks)
 	}
 	s := r.filledAndDrained(ctx, r.Tasks, r.Tasks, r.Settle)
 	r.report.Tasks = int(s.done.Load())
 	if r.ranks != nil {
 		r.report.ranks(r.ranks.errors())
 	}
+	r.report.overtaken(r.overtakes)
 	r.report.add("claim_complete_rate", s.rate(), "tasks/s")
 	r.report.latencies("claim", s)
 	r.report.latencies("complete", s)
@@ -84,6 +85,9 @@ func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Du
 }
 
 func (r *run) scenarioCycle(ctx context.Context) error {
+	if r.Tasks <= maxRanked {
+		r.overtakes = newOvertakes(r.Tasks)
+	}
 	var both sync.WaitGroup
 	quiet := *r
 	quiet.progress = func(string, int, int) {} // the slower half tells the progress
@@ -106,6 +110,7 @@ func (r *run) scenarioCycle(ctx context.Context) error {
 	r.report.latencies("enqueue", in)
 	r.report.latencies("claim", out)
 	r.report.latencies("complete", out)
+	r.report.overtaken(r.overtakes)
 	return nil
 }
 
