@@ -181,7 +181,14 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
 	var refs []GrantRef
 	var pledges []*pledge
-	for _, g := range c.desk.granted(w) {
+	all := c.desk.granted(w)
+	for _, g := range all {
+		if v := c.vnodes[g.Partition]; c.clocks.doubt[g.Partition] && v.Leading() != 0 {
+			c.refuse(w.from, unclocked(v)) // it gets all of them when it asks again
+			return true
+		}
+	}
+	for _, g := range all {
 		if len(grants) == w.max {
 			break
 		}

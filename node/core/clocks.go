@@ -32,6 +32,9 @@ const (
 	// beatEvery is how often clocks are compared. The bound on an offset grows by
 	// the drift between two comparisons, and by the round trip.
 	beatEvery = time.Second
+	// beatSoon is when they are after this node's own was set: soon, but not with
+	// each step of one that is set all the time.
+	beatSoon = 10 * time.Millisecond
 	// unsure is for how long a node goes on that cannot show how good its clock is,
 	// because the others do not answer, or late: it has a majority then, or grants
 	// nothing. A clock that is known to be off is not waited for.
@@ -50,12 +53,14 @@ type clocks struct {
 	bad   map[ring.Partition]bool // not to be led, nor voted for
 	diff  int64                   // between this node's wall and monotonic clock when they were judged
 	why   string                  // of one of them
+	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
+	doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 }
 
 func newClocks(c *Core) *clocks {
 	return &clocks{
 		c: c, peers: offset.New(offset.Config{Self: c.cfg.Self.Incarnation.ID()}), boot: c.cfg.Rand.Uint64(),
-		since: make(map[string]int64), bad: make(map[ring.Partition]bool),
+		since: make(map[string]int64), bad: make(map[ring.Partition]bool), doubt: make(map[ring.Partition]bool),
 	}
 }
 
@@ -79,7 +84,7 @@ func (k *clocks) company() []register.Member {
 
 // work asks the others for their time, and judges this node's own.
 func (k *clocks) work(now clock.Time) {
-	if k.c.routes.alone && len(k.bad) == 0 {
+	if k.c.routes.alone && len(k.bad) == 0 && !k.set {
 		k.at = clock.Never
 		return
 	}
@@ -120,7 +125,7 @@ func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
 		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
 	})
-	if first { // it may vote from now on: not with a clock that is known to be off
+	if first || k.set { // it may vote from now on, or renew again: not with a clock that is known to be off
 		k.judge(now)
 	}
 }
@@ -128,11 +133,20 @@ func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
 // stepped judges anew when the wall clock was set since it was judged. What the
 // others have told of theirs holds on the monotonic clock; what was concluded from
 // that does not: in the second until the next beat a clock that is wrong by now
-// would pass for confirmed, and end claims that were learned by a vote.
+// would pass for confirmed, and end claims that were learned by a vote. That it was
+// set and that the machine was suspended look alike, so the node goes on leading
+// until the others have told, which they are asked for soon; but it renews nothing.
+// A grant by a clock that is off is refused by the others, who see when it starts;
+// a renewal is not, and one by a clock that is behind leaves the claim with an end
+// that is over: whoever learns of it by a restart or a vote would free the task
+// while its worker goes on.
 func (k *clocks) stepped(now clock.Time) {
 	moved := now.Wall - now.Mono - k.diff
 	if k.at != clock.Never && max(moved, -moved) > int64(k.c.cfg.Eta)/4 {
-		k.judge(now)
+		k.set = true
+		if k.judge(now); k.set {
+			k.at = min(k.at, now.Mono+int64(beatSoon))
+		}
 	}
 }
 
@@ -140,7 +154,8 @@ func (k *clocks) stepped(now clock.Time) {
 // up those of them that it leads, and tells the vnodes whether the wall clock is
 // confirmed.
 func (k *clocks) judge(now clock.Time) {
-	verdicts := make(map[string]bool)
+	verdicts := make(map[string]judgement)
+	clear(k.doubt)
 	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
 	k.why, k.diff = "", now.Wall-now.Mono
 	for p := range k.c.cells {
@@ -152,12 +167,15 @@ func (k *clocks) judge(now clock.Time) {
 			continue
 		}
 		key := cohortKey(cohort)
-		bad, done := verdicts[key]
+		of, done := verdicts[key]
 		if !done {
-			bad = k.isBad(now, key, cohort)
-			verdicts[key] = bad
+			of = k.goodFor(now, key, cohort)
+			verdicts[key] = of
 		}
-		if !bad {
+		if of == clockUnsure && k.set {
+			k.doubt[p] = true
+		}
+		if of != clockOff {
 			k.clear(p)
 			continue
 		}
@@ -166,6 +184,7 @@ func (k *clocks) judge(now clock.Time) {
 			k.c.elector.pass(p) // again and again, until another one leads
 		}
 	}
+	k.set = len(k.doubt) > 0
 }
 
 // clear lets this node lead a partition again. Whether it is to stand has to be
@@ -186,8 +205,17 @@ func cohortKey(cohort []register.Member) string {
 	return b.String()
 }
 
-// isBad judges this node's clock for one cohort.
-func (k *clocks) isBad(now clock.Time, key string, cohort []register.Member) bool {
+// judgement is what this node's clock is for a cohort.
+type judgement uint8
+
+const (
+	clockGood judgement = iota
+	clockUnsure
+	clockOff
+)
+
+// goodFor judges this node's clock for one cohort.
+func (k *clocks) goodFor(now clock.Time, key string, cohort []register.Member) judgement {
 	ids := make([]uint64, len(cohort))
 	for i, m := range cohort {
 		ids[i] = m.Incarnation.ID()
@@ -195,7 +223,7 @@ func (k *clocks) isBad(now clock.Time, key string, cohort []register.Member) boo
 	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
 	if v.OK {
 		delete(k.since, key)
-		return false
+		return clockGood
 	}
 	if v.Reason == offset.Unmeasured || v.Reason == offset.Imprecise {
 		since, known := k.since[key]
@@ -204,11 +232,11 @@ func (k *clocks) isBad(now clock.Time, key string, cohort []register.Member) boo
 			k.since[key] = since
 		}
 		if now.Mono-since < int64(unsure) {
-			return false
+			return clockUnsure
 		}
 	}
 	k.why = v.String()
-	return true
+	return clockOff
 }
 
 // pass has another member lead a partition: this node is no good for it.

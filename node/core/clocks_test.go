@@ -1,10 +1,15 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // TestTheClockIsJudgedBeforeTheFirstVote: a node that starts may vote and lead only
@@ -149,4 +154,104 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 	if cell := r.state().Cells[1]; r.peers[old].core.vnodes[1].Leading() != cell.Epoch {
 		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.clocks.why)
 	}
+}
+
+// ends gives for each node when a claim ends by what it has on disk.
+func (r *trio) ends(task id.ID, token uint64) (all []int64) {
+	r.t.Helper()
+	for _, o := range r.peers {
+		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, partitions), task, vnode.ReadOptions{})
+		r.check(err)
+		for i := range d.Claims {
+			if d.Claims[i].Token == token && d.Claims[i].Outcome == claim.Active {
+				all = append(all, d.Claims[i].End)
+			}
+		}
+	}
+	return all
+}
+
+// TestALeaderWhoseClockWasSetRenewsNothing: until the next beat, up to a second
+// later, it renewed by a clock that was off by any time. Behind, such a renewal
+// reached a majority and left the claim with an end that was over soon by all other
+// clocks; ahead, with one in the far future (track record).
+func TestALeaderWhoseClockWasSetRenewsNothing(t *testing.T) {
+	for _, off := range []time.Duration{eta, -eta, time.Hour, -time.Hour} {
+		r := newTrio(t)
+		r.wrong = map[int]time.Duration{}
+		task := r.put(0, 1)
+		old := r.leader(1)
+		m := claimUpTo(1)
+		m.Session, m.RequestNo = []byte("0123456789abcdef"), 7
+		from := r.send(old, m)
+		r.settle()
+		grants, _ := r.granted(old, from)
+		if len(grants) != 1 {
+			t.Fatalf("granted %v", grants)
+		}
+		token := grants[0].Token
+		r.live(5*time.Second, 100*time.Millisecond, nothing)
+		before := r.ends(task, token)
+		r.wrong[old] = off
+		again := r.send(old, m) // it would get its claim anew
+		res := r.renew(old, task, token)
+		if kind := res.GetError().GetKind(); kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			t.Errorf("off by %v: renewed: %v", off, res)
+		}
+		if got, ok := r.granted(old, again); !ok || got != nil {
+			t.Errorf("off by %v: the request came again and got %v, %v", off, got, ok)
+		}
+		if after := r.ends(task, token); len(before) != 3 || !slices.Equal(before, after) {
+			t.Errorf("off by %v: the claim ended at %v and ends at %v", off, before, after)
+		}
+		r.live(10*time.Second, 100*time.Millisecond, nothing)
+		if r.leader(1) == old {
+			t.Errorf("off by %v: it still leads: %q", off, r.peers[old].core.clocks.why)
+		}
+		if res := r.renew(old, task, token); res.GetError() != nil {
+			t.Errorf("off by %v: the next leader does not renew: %v", off, res)
+		}
+		for i, end := range r.ends(task, token) {
+			if i != old && end != r.now.Wall+int64(lease) { // who is off takes no claims
+				t.Errorf("off by %v: renewed at %d to %d", off, r.now.Wall, end)
+			}
+		}
+		r.audit()
+	}
+}
+
+func (r *trio) renew(i int, task id.ID, token uint64) *nornv1.RenewResult {
+	r.t.Helper()
+	return ask[*nornv1.RenewReply](r, i, &nornv1.RenewRequest{Claims: refOf(task, token), LeaseSeconds: lease.Seconds()}).Results[0]
+}
+
+// TestALeaderThatWasSuspendedSoonRenews: all machines were, or an operator has set
+// all clocks; nobody is off, as the next beats show, and the same leader goes on.
+func TestALeaderThatWasSuspendedSoonRenews(t *testing.T) {
+	r := newTrio(t)
+	r.wrong = map[int]time.Duration{}
+	task := r.put(0, 1)
+	old := r.leader(1)
+	from := r.send(old, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(old, from)
+	if len(grants) != 1 {
+		t.Fatalf("granted %v", grants)
+	}
+	r.live(5*time.Second, 100*time.Millisecond, nothing)
+	epoch := r.state().Cells[1].Epoch
+	for i := range r.peers {
+		r.wrong[i] = time.Hour
+	}
+	if res := r.renew(old, task, grants[0].Token); res.GetError() == nil {
+		t.Errorf("renewed before anybody has told his time: %v", res)
+	}
+	r.live(2*beatSoon, beatSoon, nothing)
+	if res := r.renew(old, task, grants[0].Token); res.GetError() != nil {
+		t.Errorf("not renewed %v later: %v", 2*beatSoon, res)
+	}
+	if now := r.state().Cells[1].Epoch; now != epoch || len(r.peers[old].core.clocks.doubt) > 0 {
+		t.Errorf("epoch %d, then %d; in doubt: %v", epoch, now, r.peers[old].core.clocks.doubt)
+	}
+	r.audit()
 }

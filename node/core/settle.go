@@ -43,6 +43,14 @@ func leaderless(v *vnode.Vnode) *proto.Error {
 	return e
 }
 
+// unclocked says that a leader's clock was set, so that it may not renew for a
+// moment (see [clocks.stepped]).
+func unclocked(v *vnode.Vnode) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the clock of the node that leads partition %d was set, or the machine was suspended: it renews when it has compared it with the others'; try again", v.Partition)
+	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+	return e
+}
+
 // lost says why a token does not hold its task any more.
 func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	if v := c.vnode(task); v.Leading() == 0 {
@@ -117,6 +125,10 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 			continue
 		}
 		v := c.vnode(task)
+		if c.clocks.doubt[v.Partition] && v.Leading() != 0 {
+			res.Error = unclocked(v).Proto()
+			continue
+		}
 		r, err := v.Renew(c.tx, task, ref.GetToken(), lease, now)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
