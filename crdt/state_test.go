@@ -181,7 +181,7 @@ func TestErrorSaysWhy(t *testing.T) {
 		{[]content{Enqueued{}, failed, Dead{At: 7, Reason: "out of attempts"}}, "out of attempts", 7},
 		{[]content{Enqueued{}, failed, Dead{At: 7, Reason: "out of attempts"}, Requeued{Generation: 1}}, "boom", 0},
 		{[]content{Enqueued{}, failed, Cancelled{At: 8, Reason: "not needed"}}, "not needed", 8},
-		{[]content{Enqueued{}, DependencyCancelled{At: 9, Dependency: dep}}, "dependency " + dep.String() + " died or was cancelled", 9},
+		{[]content{Enqueued{}, DependencyCancelled{At: 9, Dependency: dep}}, "dependency " + dep.String() + " died, was cancelled or is forgotten", 9},
 		{[]content{Tombstone{Outcome: StateDead, At: 10}}, "", 10},
 		{[]content{Tombstone{Outcome: StateCompleted, At: 11}}, "", 11},
 		{[]content{Enqueued{}, failed, Completed{Token: 2, At: 12}}, "boom", 12},

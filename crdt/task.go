@@ -111,6 +111,14 @@ func (t *Task) Generation() uint64 {
 	return t.requeued.Generation
 }
 
+// RequeuedAt is when the task was requeued last, wall ns; 0 when it never was.
+func (t *Task) RequeuedAt() int64 {
+	if t.requeued == nil {
+		return 0
+	}
+	return t.requeued.At
+}
+
 // present tells whether a claim belongs to the present generation.
 func (t *Task) present(token uint64) bool {
 	return t.requeued == nil || token > t.requeued.AfterToken
@@ -242,7 +250,7 @@ func (t *Task) Error() string {
 	case s == StateDead && t.givenUp() != nil:
 		return t.givenUp().Reason
 	case s == StateCancelled && t.blocked() != nil:
-		return fmt.Sprintf("dependency %s died or was cancelled", t.blocked().Dependency)
+		return fmt.Sprintf("dependency %s died, was cancelled or is forgotten", t.blocked().Dependency)
 	case t.failed != nil:
 		return t.failed.Error
 	}

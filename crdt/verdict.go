@@ -69,7 +69,8 @@ func DecodeDead(b []byte) (Dead, error) {
 }
 
 // DependencyCancelled states that the task is cancelled because a dependency
-// died or was cancelled. It holds for one generation. Key: Generation.
+// died or was cancelled, or is forgotten: see design 8. It holds for one
+// generation. Key: Generation.
 type DependencyCancelled struct {
 	Generation uint64
 	Dependency id.ID

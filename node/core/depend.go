@@ -20,14 +20,16 @@ import (
 //
 // Every replica keeps the edges of the tasks it keeps, and what holds them back;
 // only the leader decides, and what it finds when it begins to lead it looks
-// through. Of tasks that are kept elsewhere it asks there: see [watches].
+// through. Of tasks that are kept elsewhere it asks there: see [watches] and [horizons].
 type links struct {
-	c       *Core
-	done    []id.ID // finished tasks with dependencies: their edges go
-	news    []news  // finished tasks with dependents, by time
-	told    map[id.ID]bool
-	looks   []look // partitions that this node began to lead
-	watches *watches
+	c     *Core
+	done  []id.ID // finished tasks with dependencies: their edges go
+	news  []news  // finished tasks with dependents, by time
+	told  map[id.ID]bool
+	looks []look // partitions that this node began to lead
+
+	watches  *watches
+	horizons *horizons
 }
 
 // news is a finished task whose dependents are being told.
@@ -306,7 +308,7 @@ func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
 		p := ring.Of(dependency, len(l.c.vnodes))
 		if !l.holds(dependency) {
-			continue // who keeps it does not tell us that it is forgotten
+			continue // who keeps it is asked while the task waits: see [horizons]
 		}
 		if dependency.Kind() == id.KindTask && now.Wall-dependency.Nanos() > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,

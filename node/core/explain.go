@@ -239,7 +239,7 @@ func (e *explainer) finished(d *vnode.Detail) {
 	case d.State == crdt.StateCompleted:
 		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was completed at %s", at)
 	case d.State == crdt.StateCancelled && blocked && !t.CancelledByUser():
-		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s because dependency %s died or was cancelled: retry that one, then `norn task retry %s`", at, dependency, t.ID).Tasks = []string{dependency.String()}
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s because dependency %s died, was cancelled or is forgotten: retry that one, then `norn task retry %s`; if nobody knows it, enqueue the task anew without it", at, dependency, t.ID).Tasks = []string{dependency.String()}
 	case d.State == crdt.StateCancelled:
 		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, t.Error())
 	default:

@@ -1,0 +1,174 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// horizons cancels tasks that wait for what can never be completed any more: a
+// dependency that was older than gc-grace when the task was let in, and that
+// nobody knows (design 8). [links.admit] refuses that where the dependency is
+// kept; a node that keeps only the task cannot tell, takes it, and its leader
+// finds out here.
+//
+// The rule is that of admit, whatever the task's policy: how the dependency ended
+// cannot be told, so that it is neither taken for completed nor for failed. But
+// here it is a majority of the dependency's cohort that must not know it, several
+// times: one replica may lack what the others have. A dependency that has come of
+// age while the task waited is left alone, as on one node: it may be with a
+// replica that is switched off.
+type horizons struct {
+	l      *links
+	at     int64 // mono ns of the next step
+	next   look  // where it goes on
+	missed map[id.ID]*missed
+}
+
+// missed is a dependency that may be forgotten.
+type missed struct {
+	tasks   []id.ID // that wait for it
+	unheard int     // how often no majority knew it
+	asked   bool    // there is no answer yet
+}
+
+const (
+	// horizonEvery is the pause between two looks through all waiting tasks, and
+	// between two questions about one dependency: longer than most changes of a
+	// cohort take to be known.
+	horizonEvery = 10 * time.Second
+	// horizonMissing is how often nobody may know a dependency before it counts as
+	// forgotten: an answer may be of a replica that is none any more.
+	horizonMissing = 3
+	// maxMissed bounds the dependencies asked about at a time. Each has at most
+	// the tasks of one look, [watchStep].
+	maxMissed = 64
+)
+
+func newHorizons(l *links) *horizons {
+	return &horizons{l: l, at: clock.Never, missed: make(map[id.ID]*missed)}
+}
+
+// work takes one step when it is time.
+func (h *horizons) work(now clock.Time) {
+	switch {
+	case h.l.c.routes.alone: // everything is judged when it is let in
+		h.at = clock.Never
+		clear(h.missed)
+		return
+	case h.at == clock.Never:
+		h.at = now.Mono + int64(horizonEvery)
+		return
+	case now.Mono < h.at:
+		return
+	}
+	h.at = now.Mono + int64(horizonEvery)
+	if len(h.missed) == 0 && !h.scan(now) && len(h.missed) == 0 {
+		h.at = now.Mono + int64(watchEvery) // there is more to look at
+	}
+	for _, dependency := range slices.SortedFunc(maps.Keys(h.missed), id.ID.Compare) {
+		if s := h.missed[dependency]; !s.asked {
+			s.asked = true
+			h.seek(now, dependency, s)
+		}
+	}
+}
+
+// scan goes on through the waiting tasks that this node decides about, up to some
+// number, and tells whether it came to the end.
+func (h *horizons) scan(now clock.Time) (through bool) {
+	c := h.l.c
+	for left := watchStep; ; {
+		if c.vnodes[h.next.partition].Leading() != 0 {
+			pairs := vnode.Waiting(c.tx, h.next.partition, h.next.task, h.next.dependency, left)
+			for _, pair := range pairs {
+				if !h.suspect(now, pair) {
+					return false // it goes on with this one
+				}
+				h.next.task, h.next.dependency = pair.Task, pair.Dependency
+			}
+			if left -= len(pairs); left == 0 {
+				return false
+			}
+		}
+		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.vnodes))}
+		if h.next.partition == 0 {
+			return true
+		}
+	}
+}
+
+// suspect has a dependency asked about if it may be forgotten; false when there
+// are too many of them now.
+func (h *horizons) suspect(now clock.Time, pair vnode.Pair) bool {
+	if !h.beyond(now, pair.Task, pair.Dependency) {
+		return true
+	}
+	s := h.missed[pair.Dependency]
+	if s == nil {
+		if len(h.missed) >= maxMissed {
+			return false
+		}
+		s = &missed{}
+		h.missed[pair.Dependency] = s
+	}
+	s.tasks = append(s.tasks, pair.Task)
+	return true
+}
+
+// beyond tells whether a waiting task would not have been let in with a
+// dependency, as far as is known here.
+func (h *horizons) beyond(now clock.Time, task, dependency id.ID) bool {
+	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
+	if dependency.Kind() != id.KindTask || now.Wall-dependency.Nanos() <= grace || vnode.Known(c.tx, h.l.c.vnode(dependency).Partition, dependency) {
+		return false
+	}
+	t, err := vnode.LoadTask(c.tx, c.vnode(task).Partition, task)
+	if !c.check(err) || !t.Waiting() || t.Finished() {
+		return false
+	}
+	return max(t.Admission(), t.RequeuedAt())-dependency.Nanos() > grace
+}
+
+// seek asks a majority of a dependency's cohort for it: each acknowledged task
+// that is not forgotten is found there.
+func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
+	c := h.l.c
+	m := &nornv1.GetRequest{Id: dependency.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
+	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
+	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
+		if h.missed[dependency] != s {
+			return
+		}
+		s.asked = false
+		if err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			delete(h.missed, dependency) // it is known, or nobody answers: it comes round again
+			return
+		}
+		if s.unheard++; s.unheard < horizonMissing {
+			return
+		}
+		delete(h.missed, dependency)
+		for _, task := range s.tasks {
+			h.conclude(now, task, dependency)
+		}
+	})
+}
+
+// conclude cancels a task if everything is still as it was.
+func (h *horizons) conclude(now clock.Time, task, dependency id.ID) {
+	v := h.l.c.vnode(task)
+	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.tx, v.Partition, task), dependency) || !h.beyond(now, task, dependency) {
+		return
+	}
+	h.l.fail(now, v, task, dependency)
+}

@@ -1,0 +1,187 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// leadOf has a node lead one partition.
+func (r *trio) leadOf(p ring.Partition, i int) {
+	r.t.Helper()
+	old := r.state().Cells[p]
+	next := register.Cell{Epoch: old.Epoch + 1, Cohort: old.Cohort, Leader: r.peers[i].self, Nonce: r.rand.Uint64()}
+	r.register.Do(register.Request{Changes: []register.Change{{Partition: p, Old: old, New: next}}}, func(register.Result) {})
+	r.elect()
+}
+
+// short has the nodes forget soon, without collecting anything.
+func (r *trio) short() {
+	r.t.Helper()
+	r.grace = shortGrace
+	for i := range r.peers {
+		r.open(i) // it is read at the start
+	}
+	r.elect()
+}
+
+// linger lets time pass.
+func (r *trio) linger(d time.Duration) { r.until(d, func() bool { return false }) }
+
+// known tells whether any node has something of a task.
+func (r *trio) known(task id.ID) bool {
+	return !r.every(func(p *peer) bool { _, ok := p.remains()[task]; return !ok })
+}
+
+// TestNobodyWaitsForWhatIsForgotten: a dependency was completed, collected and
+// forgotten, and is kept elsewhere, so that the task is let in. Its leader finds
+// that nobody knows the dependency, and cancels the task, under each policy; what
+// waits for a task that is still to come, or that is old and there, waits on
+// (track record).
+func TestNobodyWaitsForWhatIsForgotten(t *testing.T) {
+	// Partition 0 is kept by the first three nodes, partition 3 by the fourth and
+	// the next two.
+	for _, of := range []struct{ nodes, leader int }{{6, 4}, {5, 4}, {5, 0}} {
+		t.Run(fmt.Sprintf("%d nodes, leader %d", of.nodes, of.leader), func(t *testing.T) {
+			r := newCluster(t, of.nodes, 0).collecting()
+			r.elect()
+			r.leadOf(3, of.leader)
+			gone, there := r.in(0), r.in(0)
+			r.add(0, gone, spec("a"))
+			r.add(0, there, spec("c"))
+			r.settle()
+			r.done(0, gone)
+			if _, ok := r.until(shortGrace+3*time.Minute, func() bool { return !r.known(gone) }); !ok {
+				t.Fatal("it is never forgotten")
+			}
+			r.linger(shortGrace)
+			var tasks []id.ID
+			for _, policy := range []nornv1.DependencyFailure{onFailCancel, onFailRun, onFailWait} {
+				task := r.in(3)
+				r.add(3, task, after("b", policy, there, gone))
+				tasks = append(tasks, task)
+			}
+			old, early := r.in(3), r.in(3)
+			r.add(3, old, after("b", onFailCancel, there))
+			r.add(3, early, after("b", onFailCancel, r.in(0)))
+			why := map[id.ID]string{} // until they are collected, too
+			r.until((horizonMissing+2)*horizonEvery, func() bool { return false }, func() {
+				for _, task := range tasks {
+					if got := ask[*nornv1.GetReply](r, 3, &nornv1.GetRequest{Id: task.Bytes()}).Task; got.GetState() == nornv1.State_STATE_CANCELLED && why[task] == "" {
+						why[task] = got.GetError()
+					}
+				}
+			})
+			for i, task := range tasks {
+				if s := r.stateOf(3, task); s != nornv1.State_STATE_CANCELLED || !strings.Contains(why[task], gone.String()) {
+					t.Errorf("task %d is %v: %q", i, s, why[task])
+				}
+			}
+			for _, task := range []id.ID{old, early} {
+				if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
+					t.Errorf("a task whose dependency is known, or to come, is %v", s)
+				}
+			}
+			r.audit()
+		})
+	}
+}
+
+// TestUnknownAtOneReplicaIsNotForgotten: the leader of an old dependency has not
+// heard of it, but a majority has. Who depends on it waits until it is completed.
+func TestUnknownAtOneReplicaIsNotForgotten(t *testing.T) {
+	r := newCluster(t, 6, 0)
+	r.short()
+	r.leadOf(0, 0)
+	dependency, task := r.in(0), id.ID{}
+	for i := range r.peers {
+		r.cut[[2]int{i, 0}] = true
+	}
+	r.add(1, dependency, spec("a"))
+	r.settle()
+	clear(r.cut)
+	if n := r.copies(dependency); n != 2 {
+		t.Fatalf("there are %d copies", n)
+	}
+	r.now = r.now.Add(2 * shortGrace)
+	r.elect()
+	task = r.in(3)
+	r.add(3, task, after("b", onFailCancel, dependency))
+	r.linger((horizonMissing + 2) * horizonEvery)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
+		t.Fatalf("it is %v", s)
+	}
+	r.done(1, dependency)
+	r.linger(3 * time.Second)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_READY {
+		t.Errorf("after the dependency it is %v", s)
+	}
+}
+
+// TestADependencyThatComesOfAge: one that was young when the task was let in is
+// waited for, however old it gets: who has it may be switched off.
+func TestADependencyThatComesOfAge(t *testing.T) {
+	r := newCluster(t, 6, 0)
+	r.short()
+	task := r.in(3)
+	r.add(3, task, after("b", onFailCancel, r.in(0)))
+	r.linger(3 * shortGrace)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
+		t.Errorf("it is %v", s)
+	}
+}
+
+// TestManyForgottenDependencies: they are asked about some at a time, and all of
+// their dependents are cancelled in the end, and again when they are retried.
+func TestManyForgottenDependencies(t *testing.T) {
+	r := newCluster(t, 6, 0)
+	r.short()
+	var old, tasks []id.ID
+	for range maxMissed + 2 {
+		old = append(old, r.in(0)) // and nobody ever enqueues them
+	}
+	r.now = r.now.Add(2 * shortGrace)
+	r.elect()
+	m := &nornv1.EnqueueRequest{}
+	for i := range 2 * len(old) {
+		s := after("b", onFailCancel, old[i%len(old)])
+		tasks = append(tasks, r.in(3))
+		s.Id = tasks[i].Bytes()
+		m.Tasks = append(m.Tasks, s)
+	}
+	ask[*nornv1.EnqueueReply](r, 3, m)
+	most := 0
+	cancelled := func() bool {
+		open := 0
+		for _, p := range r.peers {
+			most = max(most, len(p.core.links.horizons.missed))
+			open += len(vnode.Waiting(p.core.tx, 3, id.ID{}, id.ID{}, 1))
+		}
+		return open == 0
+	}
+	if took, ok := r.until(10*time.Minute, cancelled); !ok {
+		t.Fatalf("after %v not all are cancelled", took)
+	}
+	if most != maxMissed {
+		t.Errorf("%d were asked about at a time, want %d", most, maxMissed)
+	}
+	for _, task := range tasks {
+		if s := r.stateOf(3, task); s != nornv1.State_STATE_CANCELLED {
+			t.Fatalf("one is %v", s)
+		}
+	}
+	again := tasks[0] // it is taken by who cannot tell, and ends the same way
+	if res := ask[*nornv1.WriteReply](r, 3, &nornv1.RetryRequest{Ids: [][]byte{again.Bytes()}}).Results[0]; res.Error != nil || r.stateOf(3, again) != nornv1.State_STATE_WAITING {
+		t.Fatalf("retried: %v", res)
+	}
+	if _, ok := r.until((horizonMissing+2)*horizonEvery, cancelled); !ok || r.stateOf(3, again) != nornv1.State_STATE_CANCELLED {
+		t.Errorf("retried, it is %v", r.stateOf(3, again))
+	}
+}
