@@ -128,3 +128,36 @@ func TestOnlyClaimsOfEarlierEpochsAreTakenBack(t *testing.T) {
 		t.Fatalf("%d hold the claim", n)
 	}
 }
+
+// TestAnAnswerThatComesTwiceTakesNothingBack: the client has heard of the grant by the
+// first of the two.
+func TestAnAnswerThatComesTwiceTakesNothingBack(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	leader := r.leader(1)
+	via, twice := (leader+1)%3, 0
+	from := r.send(via, claimUpTo(1))
+	for len(r.post) > 0 {
+		if l := r.post[0]; twice < 1 && l.to == via {
+			if m, ok := l.message.(*Forwarded); ok && len(m.Grants) > 0 {
+				r.post, twice = append(r.post, l), twice+1
+			}
+		}
+		r.deliver(0)
+	}
+	grants := r.got(via, from)
+	if len(grants) != 1 || twice != 1 {
+		t.Fatalf("granted %v, answered twice %d times", grants, twice)
+	}
+	if again := ask[*nornv1.ClaimReply](r, leader, claimUpTo(1)).Grants; len(again) != 0 {
+		t.Fatalf("a task that is held is granted again: %v", again)
+	}
+	var f forsaken
+	for n := range uint64(maxGathers + 10) {
+		f.add(n)
+	}
+	if len(f.has) != maxGathers || len(f.order) != maxGathers || f.take(9) || !f.take(10) || f.take(10) {
+		t.Fatalf("%d numbers are remembered", len(f.has))
+	}
+	r.audit()
+}

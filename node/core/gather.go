@@ -38,6 +38,32 @@ type part struct {
 	idx    []int // of the items; nil: it has none
 }
 
+// forsaken are numbers of parts that are not waited for any more: only of those it is
+// sure that nobody has heard of an answer. Of those that are forgotten what was granted
+// waits for its lease.
+type forsaken struct {
+	has   map[uint64]bool
+	order []uint64
+}
+
+func (f *forsaken) add(number uint64) {
+	if f.has == nil {
+		f.has = make(map[uint64]bool)
+	}
+	if len(f.order) >= maxGathers {
+		delete(f.has, f.order[0])
+		f.order = f.order[1:]
+	}
+	f.has[number], f.order = true, append(f.order, number)
+}
+
+// take tells whether a part was forsaken, once.
+func (f *forsaken) take(number uint64) bool {
+	had := f.has[number]
+	delete(f.has, number)
+	return had
+}
+
 // joiner makes one answer of several.
 type joiner interface {
 	// take adds the answer to a part, for the items in idx.
@@ -105,8 +131,10 @@ func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
 func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
 	p := r.parts[number]
 	if p == nil || p.at != from {
-		r.drop(from, reply.Grants) // nobody waits for it any more
-		return
+		if from == r.c.cfg.Self || r.forsaken.take(number) {
+			r.drop(from, reply.Grants) // nobody waits for it any more
+		}
+		return // else it has come twice, and its client may have heard of the grants
 	}
 	if reply.Err != nil {
 		r.lose(p, reply.Err)
@@ -166,6 +194,10 @@ func (r *routes) drop(from register.Member, grants []GrantRef) {
 		r.c.dropped = append(r.c.dropped, grants...)
 		return
 	}
+	grants = slices.Clone(grants)
+	for i := range grants {
+		grants[i].by = register.Member{} // who gets this knows them as its own
+	}
 	r.c.ready.Send = append(r.c.ready.Send, Send{To: from, Message: &Dropped{grants}})
 }
 
@@ -205,6 +237,7 @@ func (r *routes) work(now clock.Time) {
 // withdraw tells a node that an answer is no longer wanted.
 func (r *routes) withdraw(p *part) {
 	if p.at != r.c.cfg.Self {
+		r.forsaken.add(p.number)
 		r.c.ready.Early = append(r.c.ready.Early, Send{To: p.at, Message: &Withdraw{p.number}})
 		return
 	}
@@ -239,6 +272,7 @@ func (r *routes) hear(alive []register.Member) {
 	}
 	slices.SortFunc(gone, func(a, b *part) int { return int(int64(a.number - b.number)) })
 	for _, p := range gone {
+		r.forsaken.add(p.number)
 		r.lose(p, silent(p.at))
 		r.finish(p.g)
 	}

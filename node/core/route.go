@@ -83,6 +83,8 @@ type routes struct {
 	parts  map[uint64]*part
 	byTime byTime[*gather]
 	of     map[Origin]*gather
+
+	forsaken forsaken
 }
 
 func newRoutes(c *Core) *routes {
