@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -248,12 +249,34 @@ type replier interface {
 	Reply(request uint64, method, flags uint16, body transport.Body) bool
 }
 
-// send gives a reply of the core to its connection. Grants that surely never
-// left are told back to the core, which frees them.
+// send gives a reply of the core to its connection.
 func (n *Node) send(r *core.Reply) {
+	if c := (answers{n}).hold(r); c != nil {
+		c.FlushLater()
+	}
+}
+
+// answers are those of a round.
+type answers struct{ *Node }
+
+// sendAll gives replies to their connections; those to one leave in one write.
+func (n answers) sendAll(all []core.Reply) {
+	var conns []*transport.Conn
+	for i := range all {
+		if c := n.hold(&all[i]); c != nil && !slices.Contains(conns[max(0, len(conns)-8):], c) {
+			conns = append(conns, c)
+		}
+	}
+	transport.FlushAll(conns)
+}
+
+// hold queues a reply of the core at its connection, and gives that to be flushed;
+// nil: there is nothing to flush. Grants that surely never left are told back to the
+// core, which frees them.
+func (n answers) hold(r *core.Reply) *transport.Conn {
 	if r.To.Internal() {
 		n.inbox.post(core.Answered{Reply: *r})
-		return
+		return nil
 	}
 	body := &message{m: r.Message}
 	flags := uint16(0)
@@ -268,10 +291,13 @@ func (n *Node) send(r *core.Reply) {
 	if r.To.Conn > localConns {
 		conns = &n.locals
 	}
-	c, ok := conns.Load(r.To.Conn)
-	if !ok || !c.(replier).Reply(r.To.Request, r.To.Method, flags, body) {
+	at, ok := conns.Load(r.To.Conn)
+	if c, is := at.(*transport.Conn); is && c.HoldReply(r.To.Request, r.To.Method, flags, body) {
+		return c
+	} else if is || !ok || !at.(replier).Reply(r.To.Request, r.To.Method, flags, body) {
 		body.Dropped()
 	}
+	return nil
 }
 
 // message is a reply that is encoded when it is written.

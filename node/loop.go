@@ -168,13 +168,15 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 		}
 	}
 	n.members.network.SendAll(leave)
-	for i := range replies {
-		if r := replies[i]; due(r.After) {
-			n.send(&r)
+	var out []core.Reply
+	for _, r := range replies {
+		if due(r.After) {
+			out = append(out, r)
 		} else {
 			keptReplies = append(keptReplies, r)
 		}
 	}
+	answers{n}.sendAll(out)
 	return keptSends, keptReplies
 }
 
@@ -182,9 +184,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
 	n.members.network.SendAll(r.sends) // first: others wait for them, too
-	for i := range r.replies {
-		n.send(&r.replies[i])
-	}
+	answers{n}.sendAll(r.replies)
 	if r.snapshot == nil {
 		return
 	}

@@ -81,7 +81,15 @@ func (c *Conn) SetMaxFrame(n int) { c.in.maxFrame = n }
 // [ErrSlowReader]. A body over the frame limit, or one that fails to encode,
 // is replaced by an error frame.
 func (c *Conn) Reply(request uint64, method uint16, flags uint16, b Body) bool {
-	err := c.out.push(item{
+	ok := c.HoldReply(request, method, flags, b)
+	c.out.later()
+	return ok
+}
+
+// HoldReply is a Reply that may wait for a Flush or FlushLater, which must follow:
+// replies to one connection then leave in one write.
+func (c *Conn) HoldReply(request uint64, method uint16, flags uint16, b Body) bool {
+	err := c.out.hold(item{
 		request: request,
 		word:    method&MethodMask | flags&FlagError | FlagResponse,
 		body:    b,
@@ -91,6 +99,13 @@ func (c *Conn) Reply(request uint64, method uint16, flags uint16, b Body) bool {
 	}
 	return err == nil
 }
+
+// Flush encodes and writes what is queued, on the goroutine of the caller as far
+// as the connection takes it at once, else on another one. It never blocks.
+func (c *Conn) Flush() { c.out.now() }
+
+// FlushLater has what is queued encoded and written on another goroutine.
+func (c *Conn) FlushLater() { c.out.later() }
 
 // Close closes the connection at once; err is what Closed will see, nil means
 // ErrConnClosed. Queued replies are dropped. It never blocks.

@@ -158,3 +158,25 @@ func TestADeadlineThatHasPassedHoldsNothingUp(t *testing.T) {
 	<-over
 	<-over
 }
+
+// TestManyFlushesAreLeftToTheWriters: whoever has replies for many connections is
+// not kept by writing to each.
+func TestManyFlushesAreLeftToTheWriters(t *testing.T) {
+	for _, n := range []int{maxFlushes, maxFlushes + 1} {
+		var all []flushes
+		told := map[string]int{}
+		for range n {
+			all = append(all, flushes{told})
+		}
+		FlushAll(all)
+		if want := map[bool]string{true: "now", false: "later"}[n <= maxFlushes]; told[want] != n || len(told) != 1 {
+			t.Errorf("of %d: %v", n, told)
+		}
+	}
+}
+
+// flushes counts how it is flushed.
+type flushes struct{ told map[string]int }
+
+func (f flushes) Flush()      { f.told["now"]++ }
+func (f flushes) FlushLater() { f.told["later"]++ }

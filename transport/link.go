@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -95,9 +94,7 @@ func NewLink(nc net.Conn, cfg LinkConfig) *Link {
 		maxBytes: cfg.MaxOutboxBytes, timeout: cfg.WriteTimeout, fail: l.Close,
 	}
 	l.out.init()
-	if c, ok := nc.(syscall.Conn); ok { // TLS is none, and writes more than it is given
-		l.out.direct, _ = c.SyscallConn()
-	}
+	l.out.direct = socketOf(nc)
 	return l
 }
 
@@ -130,6 +127,9 @@ func oneWay(f Frame, b Body) item {
 // Flush encodes and writes what is queued, on the goroutine of the caller as far
 // as the connection takes it at once, else on another one. It never blocks.
 func (l *Link) Flush() { l.out.now() }
+
+// FlushLater has what is queued encoded and written on another goroutine.
+func (l *Link) FlushLater() { l.out.later() }
 
 // Close closes the link at once; err is what Read returns, nil means
 // ErrConnClosed. What is queued is dropped. It never blocks.

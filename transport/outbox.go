@@ -23,6 +23,8 @@ const (
 	// maxNow is what [outbox.now] writes at most: it keeps its caller no longer
 	// than that takes to copy.
 	maxNow = 64 << 10
+	// maxFlushes is to how many connections one goroutine writes in turn.
+	maxFlushes = 8
 )
 
 // item is a frame on its way out.
@@ -108,6 +110,17 @@ func (o *outbox) enter(it item, write bool) error {
 	return nil
 }
 
+// socketOf gives a connection's socket; nil: it has none of its own. TLS writes
+// other bytes than it is given.
+func socketOf(nc net.Conn) syscall.RawConn {
+	if c, ok := nc.(syscall.Conn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
 // now writes what is queued on the goroutine of the caller, as far as that does
 // not block, and leaves the rest to the writer. Waking the writer up takes longer
 // than the write does (docs/performance.md).
@@ -152,6 +165,34 @@ func (o *outbox) now() {
 	o.mu.Unlock()
 	if more {
 		go o.start()
+	}
+}
+
+// later has the writer take what is queued.
+func (o *outbox) later() {
+	o.mu.Lock()
+	starts := !o.running && o.queue != nil && !o.closed
+	if starts {
+		o.running = true
+	}
+	o.mu.Unlock()
+	if starts {
+		go o.start()
+	}
+}
+
+// FlushAll flushes connections on the goroutine of the caller; with more of them
+// than it should be kept for, each on its own.
+func FlushAll[C interface {
+	Flush()
+	FlushLater()
+}](all []C) {
+	for _, c := range all {
+		if len(all) <= maxFlushes {
+			c.Flush()
+		} else {
+			c.FlushLater()
+		}
 	}
 }
 

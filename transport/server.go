@@ -201,6 +201,7 @@ func (s *Server) newConn(nc net.Conn) *Conn {
 		errorBody: s.cfg.ErrorBody, fail: c.Close,
 	}
 	c.out.init()
+	c.out.direct = socketOf(c.nc)
 	return c
 }
 

@@ -98,12 +98,16 @@ func (l *lane) hold(method nornv1.PeerMethod, p packet) bool {
 
 // flush has what is queued leave.
 func (l *lane) flush() {
-	l.mu.Lock()
-	link := l.link
-	l.mu.Unlock()
-	if link != nil {
+	if link := l.up(); link != nil {
 		link.Flush()
 	}
+}
+
+// up is the connection; nil: there is none.
+func (l *lane) up() *transport.Link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.link
 }
 
 // put queues a message where the state wants it; mu is held.

@@ -111,9 +111,13 @@ func (n *Network) SendAll(all []core.Send) {
 			lanes = append(lanes, l)
 		}
 	}
+	links := make([]*transport.Link, 0, len(lanes))
 	for _, l := range lanes {
-		l.flush()
+		if link := l.up(); link != nil {
+			links = append(links, link)
+		}
 	}
+	transport.FlushAll(links)
 }
 
 // hold queues a message, and gives the lane to flush; nil: it was dropped.
