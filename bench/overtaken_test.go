@@ -3,6 +3,11 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // TestHowLongATaskWasOvertaken: what counts is how long a task still waits once one
@@ -47,4 +52,24 @@ func TestHowLongATaskWasOvertaken(t *testing.T) {
 		}
 	}
 	(&Report{}).overtaken(nil)
+}
+
+// TestOvertakesAreNoted: what a run tells of its tasks, by their numbers.
+func TestOvertakesAreNoted(t *testing.T) {
+	grant := func(s int64) *client.Claim {
+		return &client.Claim{Grant: &nornv1.Grant{Start: timestamppb.New(time.Unix(s, 0))}}
+	}
+	r := &run{tally: newTally(1, 3), overtakes: newOvertakes(3)}
+	o := r.overtakes
+	o.asked([]uint32{2, 0})
+	r.acknowledged(2)
+	o.began = o.began.Add(-time.Minute) // as if that had passed
+	o.asked([]uint32{1})
+	r.acknowledged(1)
+	o.granted(1, grant(10))
+	o.granted(2, grant(13))
+	o.granted(0, grant(20)) // nobody knows since when it is there
+	if most, judged := o.worst(); most != 3*time.Second || judged != 1 {
+		t.Fatalf("%v of %d tasks", most, judged)
+	}
 }
