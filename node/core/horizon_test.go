@@ -95,28 +95,33 @@ func TestNobodyWaitsForWhatIsForgotten(t *testing.T) {
 }
 
 // TestUnknownAtOneReplicaIsNotForgotten: the leader of an old dependency has not
-// heard of it, but a majority has. Who depends on it waits until it is completed.
+// heard of it, nor hears the others who have. Who depends on it waits until it is
+// completed.
 func TestUnknownAtOneReplicaIsNotForgotten(t *testing.T) {
 	r := newCluster(t, 6, 0)
 	r.short()
 	r.leadOf(0, 0)
-	dependency, task := r.in(0), id.ID{}
 	for i := range r.peers {
-		r.cut[[2]int{i, 0}] = true
+		r.cut[[2]int{i, 0}] = i == 1 || i == 2
 	}
+	dependency := r.in(0)
 	r.add(1, dependency, spec("a"))
 	r.settle()
-	clear(r.cut)
+	r.now = r.now.Add(2 * shortGrace)
+	task := r.in(3)
+	r.add(3, task, after("b", onFailCancel, dependency))
+	r.linger((horizonMissing + 2) * horizonEvery)
 	if n := r.copies(dependency); n != 2 {
 		t.Fatalf("there are %d copies", n)
 	}
-	r.now = r.now.Add(2 * shortGrace)
-	r.elect()
-	task = r.in(3)
-	r.add(3, task, after("b", onFailCancel, dependency))
-	r.linger((horizonMissing + 2) * horizonEvery)
 	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
 		t.Fatalf("it is %v", s)
+	}
+	clear(r.cut)
+	r.elect()
+	r.linger((horizonMissing + 2) * horizonEvery)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
+		t.Fatalf("after the cut it is %v", s)
 	}
 	r.done(1, dependency)
 	r.linger(3 * time.Second)
