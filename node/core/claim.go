@@ -78,6 +78,10 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		c.refuse(w.from, givenUpError())
 		return
 	}
+	if w.deadline != 0 && w.deadline <= now.Mono { // what it was granted or asked for before took too long
+		c.giveUp(now, w)
+		return
+	}
 	if c.seeks.claim(now, w) {
 		return
 	}
@@ -169,7 +173,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	}
 	w.bytes += waiterBytes
 	if r.Deadline != 0 {
-		w.until = min(w.until, r.Deadline) // who has given up must not be granted anything
+		w.deadline, w.until = r.Deadline, min(w.until, r.Deadline) // who has given up must not be granted anything
 	}
 	return w, nil
 }

@@ -76,6 +76,7 @@ type waiter struct {
 	ask      vnode.Ask
 	max      int
 	received int64 // mono ns
+	deadline int64 // when its client has given up, mono ns; 0: not said
 	done     bool
 	bytes    int // about, in memory
 

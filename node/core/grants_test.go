@@ -327,3 +327,22 @@ func TestARefusedGrantIsNotTriedWithoutEnd(t *testing.T) {
 		t.Fatalf("%d messages in no time", n)
 	}
 }
+
+// TestARequestWhoseTimeIsOverIsGrantedNothing: its client has given up when the first
+// grant turns out to have reached no majority; another one may have the task.
+func TestARequestWhoseTimeIsOverIsGrantedNothing(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: claimUpTo(1), Received: r.now.Mono, Deadline: r.now.Add(time.Second).Mono}))
+	r.turn(i)
+	r.live(2500*time.Millisecond, 100*time.Millisecond, func(l letter) bool { _, is := l.message.(*Claims); return is })
+	r.live(time.Second, 100*time.Millisecond, nothing)
+	if grants, ok := r.granted(i, from); !ok || len(grants) != 0 {
+		t.Fatalf("granted %v to nobody, answered: %t", grants, ok)
+	}
+	if grants := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants; len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+		t.Fatalf("another one is granted %v", grants)
+	}
+}
