@@ -65,7 +65,7 @@ func liars() []Mutant {
 				t.State = nornv1.State_STATE_READY
 			}
 		}), Breaks: []string{check.Undone, check.StateRule, check.Stuck}},
-		{Name: "refuses and does it all the same", Reply: refuse, Breaks: []string{check.Honesty}},
+		{Name: "refuses and does it all the same", Reply: refuse, Breaks: []string{check.Honesty, check.Counting}},
 	}
 }
 
