@@ -71,7 +71,7 @@ func (n rot) lied() error {
 	if err := mountRot(p.kept, p.data, p.mood); err != nil {
 		return err
 	}
-	return disk{n.nemesis}.reopened(p)
+	return disk(n).reopened(p)
 }
 
 // photograph copies what a node keeps while it stands still.
@@ -182,5 +182,5 @@ func (n rot) astray() error {
 		return err
 	}
 	n.wiped(p)
-	return disk{n.nemesis}.reopened(p)
+	return disk(n).reopened(p)
 }

@@ -58,7 +58,7 @@ func TestAMoodLies(t *testing.T) {
 		t.Error("an honest disk lies")
 	}
 	m.lies.Store(true)
-	if !m.lie() || !m.lie() || m.lied.Load() != 2 {
+	if first, second := m.lie(), m.lie(); !first || !second || m.lied.Load() != 2 {
 		t.Errorf("a liar has lied %d times", m.lied.Load())
 	}
 	m.astray.Store(2)
