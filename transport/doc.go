@@ -13,7 +13,9 @@
 //
 // Every request gets exactly one reply, also one that was cancelled: the reply
 // is what gives its slot back on both sides. Both sides coalesce: whatever was
-// queued while the last write ran leaves in the next one. Every buffer and
+// queued while the last write ran leaves in the next one. Who has several frames
+// for a connection holds them and flushes ([Link.Flush], [Conn.Flush]): they are
+// written on its own goroutine, as far as that does not block. Every buffer and
 // queue has a limit; a peer that goes past one is slowed down (reading stops)
 // or, where that cannot help, closed with an error that says why.
 //
