@@ -48,7 +48,7 @@ func (o *Overlay) overwrite(i int32, value []byte) bool {
 	if s.kind != kindSet || int(s.value) != len(value) {
 		return false
 	}
-	copy(o.batch.data[s.at+int(s.key):], value)
+	copy(o.batch.data[s.valueAt():], value)
 	return true
 }
 

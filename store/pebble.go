@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -15,7 +16,9 @@ type Pebble struct {
 	fatal  func(error) // does not return
 	events *events
 	health io.Closer // ends the watch over slow writes
-	logs   *prefilled
+	// memTable is the size of a memtable, bytes.
+	memTable uint64
+	logs     *prefilled
 }
 
 var _ Store = (*Pebble)(nil)
@@ -51,9 +54,12 @@ func (p *Pebble) Apply(b *Batch) {
 	if b.Len() == 0 {
 		return
 	}
-	w := p.batch(b)
+	w, lent := p.batch(b)
 	if err := w.Commit(pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: apply: %w", err))
+	}
+	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
+		b.data = slices.Clone(b.data)
 	}
 	_ = w.Close() // gives its memory back: cannot fail
 }
@@ -65,9 +71,12 @@ func (p *Pebble) Commit(b *Batch) (wait func()) {
 	if b.Len() == 0 {
 		return p.Sync // Pebble takes an empty batch for done
 	}
-	w := p.batch(b)
+	w, lent := p.batch(b)
 	if err := p.db.ApplyNoSyncWait(w, pebble.Sync); err != nil {
 		p.fatal(fmt.Errorf("store: commit: %w", err))
+	}
+	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
+		b.data = slices.Clone(b.data)
 	}
 	return func() {
 		if err := w.SyncWait(); err != nil {
@@ -77,10 +86,18 @@ func (p *Pebble) Commit(b *Batch) (wait func()) {
 	}
 }
 
-// batch is Pebble's form of a batch.
-func (p *Pebble) batch(b *Batch) *pebble.Batch {
-	const perWrite, header = 1 + 2*5, 12 // kind and two lengths; header of the batch
-	w := p.db.NewBatchWithSize(b.Size() + perWrite*b.Len() + header)
+// batch is Pebble's form of a batch. It is lent the buffer, if that may be: Pebble
+// has copied it, into its log and its memtable, when the write is applied.
+func (p *Pebble) batch(b *Batch) (w *pebble.Batch, lent bool) {
+	if p.lends(b) {
+		w = p.db.NewBatch(pebble.WithMaxRetainedSizeBytes(1)) // it must not keep what is ours
+		if err := w.SetRepr(b.repr()); err != nil {
+			p.fatal(fmt.Errorf("store: batch: %w", err))
+		}
+		return w, true
+	}
+	const perWrite = 1 + 2*5 // kind and two lengths
+	w = p.db.NewBatchWithSize(b.Size() + perWrite*b.Len() + headLen)
 	for op := range b.All() {
 		if op.Delete {
 			_ = w.Delete(op.Key, nil) // into memory: cannot fail
@@ -88,7 +105,15 @@ func (p *Pebble) batch(b *Batch) *pebble.Batch {
 		}
 		_ = w.Set(op.Key, op.Value, nil)
 	}
-	return w
+	return w, false
+}
+
+// lends tells whether Pebble may have the buffer of a batch. Of a very large one,
+// of half a memtable, it would be kept until that is flushed; and what was dropped
+// is logged.
+func (p *Pebble) lends(b *Batch) bool {
+	const perNode = 200 // what a write takes in a memtable beside key and value, at most
+	return 2*uint64(b.Size()+perNode*b.Len()+headLen) < p.memTable-min(p.memTable, 64<<10) && len(b.data) < 2*b.Size()+headLen
 }
 
 // Sync makes everything applied durable: one fdatasync of the log, shared by

@@ -73,7 +73,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
 	o.FS = p.logs
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.

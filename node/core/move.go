@@ -21,8 +21,10 @@ const (
 	maxCopies = 8
 	// movePage is about how many bytes of facts a page of that has. While the disk
 	// is slow, because of what is copied among other things, a page takes two of
-	// its syncs; what the loop does with one takes a few milliseconds.
-	movePage = 1 << 20
+	// its syncs; what the loop does with one takes a few milliseconds. It is below
+	// 1 MiB by so much that its frame fits into a buffer of that, unless the last
+	// fact is a large one: the next buffer is of 4 MiB.
+	movePage = 1<<20 - 32<<10
 	// moveRate is how many bytes of facts a second travel for that from and to
 	// this node, moveBurst what may go at once.
 	moveRate, moveBurst = 256 << 20, 16 << 20
