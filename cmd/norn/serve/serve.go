@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -51,12 +50,6 @@ type Options struct {
 	Now <-chan struct{}
 }
 
-// gcPercent is how much the heap may grow before it is collected. Most of it is
-// the store's memtables and cache, which hold no pointers and cost a collection
-// nothing: half of Go's default saves 20 to 30 MiB for a few percent of the
-// processor (docs/performance.md).
-const gcPercent = 50
-
 // spareProcs is how many goroutines may run at once beyond the number of
 // processors. Flushes and compactions run for milliseconds; with a place each
 // in addition, the system's scheduler decides between them and an answer, and
@@ -66,6 +59,9 @@ const spareProcs = 2
 // Run runs a server until ctx ends, which stops it, or it fails. A node that has
 // to be started again, is.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	paced, end := context.WithCancel(ctx)
+	defer end()
+	pace(paced)
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {
@@ -78,9 +74,6 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 }
 
 func run(ctx context.Context, cfg *config.Config, o Options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)

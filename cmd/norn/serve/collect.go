@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// How much the heap may grow before it is collected, in percent of what is in
+// use. Most of that is the store's memtables and cache, which hold no pointers:
+// half of Go's default saves 20 to 30 MiB and costs little as long as little is
+// allocated. Under load it is a fifth of the processor (docs/performance.md).
+const (
+	calmPercent = 50
+	busyPercent = 100
+)
+
+const (
+	// paceEvery is how often the pacer looks.
+	paceEvery = time.Second
+	// busyCycles is how many collections between a look and the one before the last
+	// are load.
+	busyCycles = 2
+	// calmLooks is after how many looks in a row without a collection there is
+	// no load any more.
+	calmLooks = 10
+)
+
+// pacer decides how much the heap may grow.
+type pacer struct {
+	seen  uint64 // collections up to the last look
+	last  uint64 // between the last two looks
+	busy  bool
+	quiet int // looks without a collection, in a row
+}
+
+// look takes the number of collections so far. It gives the growth to allow in
+// percent, and whether that has changed; when load has ended, what it has left is
+// to be given back to the system.
+func (p *pacer) look(cycles uint64) (percent int, changed bool) {
+	n := cycles - p.seen
+	p.seen = cycles
+	if n > 0 {
+		p.quiet = 0
+	} else {
+		p.quiet++
+	}
+	was := p.busy
+	defer func() { p.last = n }()
+	switch {
+	case n+p.last >= busyCycles:
+		p.busy = true
+	case p.quiet >= calmLooks:
+		p.busy = false
+	}
+	if p.busy {
+		return busyPercent, !was
+	}
+	return calmPercent, was
+}
+
+// pace has the collector follow the load until ctx ends, unless the environment
+// says what it is to do.
+func pace(ctx context.Context) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(calmPercent)
+	go func() {
+		p := pacer{seen: cycles()}
+		tick := time.NewTicker(paceEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			percent, changed := p.look(cycles())
+			if !changed {
+				continue
+			}
+			debug.SetGCPercent(percent)
+			if percent == calmPercent {
+				debug.FreeOSMemory()
+			}
+		}
+	}()
+}
+
+// cycles is how often the heap was collected because it had grown.
+func cycles() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/automatic:gc-cycles"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
