@@ -25,7 +25,7 @@ type metrics struct {
 	snapshots, snapshotFailures prometheus.Counter
 	snapshotTime                prometheus.Gauge
 
-	clashed time.Time // when a clash was told; the loop's alone
+	clashed, aside time.Time // when a clash, and the quarantine, were told; the loop's alone
 }
 
 func newMetrics() *metrics {
@@ -60,12 +60,15 @@ func newMetrics() *metrics {
 	counter("norn_tasks_archived_total", "Finished tasks archived before they were deleted.", func(s *core.Stats) uint64 { return s.Archived })
 	counter("norn_requests_refused_total", "Requests and items refused.", func(s *core.Stats) uint64 { return s.Refused })
 	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
+	counter("norn_quarantine_refused_total", "Times that facts were not kept aside because there are quarantine bytes of them already.", func(s *core.Stats) uint64 { return s.QuarantineFull })
 	m.registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
 		"Grants by how many better tasks, as far as the granting node knew, were ready at other leaders.", nil, nil)})
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
 	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
+	gauge("norn_quarantine_tasks", "Tasks of which this node keeps facts aside: older than gc-grace and unknown to the members of their cohort.", func() float64 { return float64(m.core.Load().QuarantinedTasks) })
+	gauge("norn_quarantine_bytes", "Those facts.", func() float64 { return float64(m.core.Load().QuarantinedBytes) })
 	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
 	m.schedules(counter, gauge)
 	counter("norn_session_heartbeats_total", "Heartbeats of workers that keep a session with this node.", func(s *core.Stats) uint64 { return s.SessionCounts.Heartbeats })
@@ -115,11 +118,31 @@ func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
 		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, the other is gone; `norn task get` shows which")
 }
 
+// quarantined tells that facts were put aside, or that there is no room for more.
+// Only the loop calls it.
+func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
+	if time.Since(m.aside) < clashEvery {
+		return
+	}
+	m.aside = time.Now()
+	if s.QuarantineFull > was.QuarantineFull {
+		log.Warn("quarantine.full", "bytes", s.QuarantinedBytes, "total", s.QuarantineFull,
+			"meaning", "facts older than gc-grace of tasks that nobody else knows have no room here; who has them stays out of their cohorts until there is: raise `quarantine`")
+		return
+	}
+	log.Warn("task.quarantined", "task", s.QuarantinedLast.String(), "tasks", s.QuarantinedTasks, "total", s.Quarantined,
+		"meaning", "its facts are older than gc-grace and no member of its cohort knows it: it was collected long ago, or only one node had it; it is kept apart and comes back only if a member turns out to know it")
+}
+
 // publish copies the core's counters for readers on other goroutines.
 func (n *Node) publish() {
 	s := n.core.Stats()
-	if was := n.metrics.core.Swap(&s); was != nil && s.Clashes > was.Clashes {
+	was := n.metrics.core.Swap(&s)
+	if was != nil && s.Clashes > was.Clashes {
 		n.metrics.clash(n.log, &s)
+	}
+	if was != nil && (s.Quarantined > was.Quarantined || s.QuarantineFull > was.QuarantineFull) {
+		n.metrics.quarantined(n.log, was, &s)
 	}
 	n.members.empty.Store(core.Left(n.core))
 	n.members.sayForgotten(core.Forgotten(n.core))

@@ -199,9 +199,9 @@ func (n *Node) open() (err error) {
 			Multiplier: uint32(n.cfg.RetryMultiplier * 1000), Jitter: uint32(n.cfg.RetryJitter * 1000),
 		},
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
-		DiskReserve: uint64(n.cfg.DiskReserve),
-		Retention:   core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
-		Sessions:    n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
+		DiskReserve: uint64(n.cfg.DiskReserve), Quarantine: int64(n.cfg.Quarantine),
+		Retention: core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
+		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
 		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
 	return err

@@ -36,17 +36,22 @@ func Grown(v *Vnode, tx store.Tx) {
 // replica that a scrubber reads.
 func Growing(v *Vnode) *antientropy.Tree { return v.shelf.tree }
 
-// Empty tells whether there are no facts in a partition, and no claims, which may
-// come before the facts.
+// Empty tells whether there are no facts in a partition, no claims, which may
+// come before the facts, and nothing kept aside of it.
 func Empty(view store.View, p ring.Partition) bool {
-	return !hasKey(view, appendPrefix(nil, tableFacts, p)) && !hasKey(view, appendPrefix(nil, tableActive, p))
+	for _, table := range []byte{tableFacts, tableActive, tableAside} {
+		if hasKey(view, appendPrefix(nil, table, p)) {
+			return false
+		}
+	}
+	return true
 }
 
 // dropped are the tables of a partition, in the order in which [Drop] empties
 // them. The edges stay: tasks that are kept here may depend on what is not.
 var dropped = []byte{
 	tableActive, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
-	tableGraves, tableKeys, tableFinished, tableQueues, tableOrphans, tableGrown, tableTree, tableFacts,
+	tableGraves, tableKeys, tableFinished, tableQueues, tableOrphans, tableGrown, tableTree, tableAside, tableAsideFacts, tableFacts,
 }
 
 // BeginDrop notes that everything of a partition is to be deleted. From then on

@@ -12,25 +12,27 @@ import (
 // Tables of the store. Each key starts with the table and the partition, so
 // that a partition can be copied and dropped table by table.
 const (
-	tableFacts     = 'f' // task, fact key -> canonical bytes
-	tableActive    = 'a' // task, token -> claim record that has not ended
-	tableEnded     = 'c' // task, token -> claim record that has ended
-	tableReady     = 'r' // queue, 0, rank -> 1 when never claimed
-	tableScheduled = 's' // wall ns, task -> nothing
-	tableWaiting   = 'w' // waiting task, dependency that holds it back -> nothing
-	tableEdges     = 'd' // dependency, unfinished dependent -> nothing
-	tableNews      = 'u' // finished dependency whose dependents have not all been told -> nothing
-	tableReleases  = 'x' // finished task whose own edges have not all been dropped -> nothing
-	tableGraves    = 'g' // wall ns at which it was collected, task -> when its tombstone came here
-	tableKeys      = 'k' // first ID of a unique key -> generation in use
-	tableFinished  = 't' // state, queue, 0, wall ns, task -> nothing
-	tableQueues    = 'q' // queue -> counters and low-water rank
-	tablePartition = 'p' // nothing -> partition record
-	tableOrphans   = 'o' // task -> nothing: facts without their enqueue
-	tableTree      = 'm' // path -> node of the tree over the facts
-	tableGrown     = 'n' // nothing -> nothing: the tree counts every fact
-	tableBallot    = 'b' // nothing -> what the acceptor has promised; never dropped
-	tableDropping  = 'z' // nothing -> nothing: the partition is being deleted
+	tableFacts      = 'f' // task, fact key -> canonical bytes
+	tableActive     = 'a' // task, token -> claim record that has not ended
+	tableEnded      = 'c' // task, token -> claim record that has ended
+	tableReady      = 'r' // queue, 0, rank -> 1 when never claimed
+	tableScheduled  = 's' // wall ns, task -> nothing
+	tableWaiting    = 'w' // waiting task, dependency that holds it back -> nothing
+	tableEdges      = 'd' // dependency, unfinished dependent -> nothing
+	tableNews       = 'u' // finished dependency whose dependents have not all been told -> nothing
+	tableReleases   = 'x' // finished task whose own edges have not all been dropped -> nothing
+	tableGraves     = 'g' // wall ns at which it was collected, task -> when its tombstone came here
+	tableKeys       = 'k' // first ID of a unique key -> generation in use
+	tableFinished   = 't' // state, queue, 0, wall ns, task -> nothing
+	tableQueues     = 'q' // queue -> counters and low-water rank
+	tablePartition  = 'p' // nothing -> partition record
+	tableOrphans    = 'o' // task -> nothing: facts without their enqueue
+	tableTree       = 'm' // path -> node of the tree over the facts
+	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact
+	tableBallot     = 'b' // nothing -> what the acceptor has promised; never dropped
+	tableAside      = 'y' // task -> when its facts were put aside, and their bytes
+	tableAsideFacts = 'v' // task, fact key -> canonical bytes of a fact that is kept aside
+	tableDropping   = 'z' // nothing -> nothing: the partition is being deleted
 )
 
 const prefixSize = 3

@@ -92,6 +92,7 @@ type Vnode struct {
 	dirty    []*queue // queues whose counters changed since the last flush
 	record   partitionRecord
 	lows     lows
+	aside    asides
 	opened   int64 // wall ns
 	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace [256]byte
@@ -151,6 +152,9 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		v.queues[q.name] = q
 	}
 	if err := v.loadClaims(view, now); err != nil {
+		return nil, err
+	}
+	if err := v.aside.load(view, p); err != nil {
 		return nil, err
 	}
 	v.findDue(view)

@@ -202,6 +202,12 @@ type Config struct {
 	// what failed together does not come back together.
 	RetryJitter float64
 
+	// Quarantine is how many bytes of facts this node keeps aside at most: facts
+	// older than gc-grace of tasks that no member of their cohort knows. Default
+	// 256 MiB. A node with more of them than fits stays out of the cohorts of
+	// their partitions, and keeps them.
+	Quarantine Size
+
 	// DiskReserve: below so many free bytes enqueues are refused, while
 	// completions are taken. Default 512 MiB.
 	DiskReserve Size
@@ -313,7 +319,7 @@ func Default() *Config {
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,
-		DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
+		Quarantine: 256 << 20, DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}

@@ -94,6 +94,7 @@ func (c *Config) Settings() []Setting {
 		{"retry-max", "longest delay between attempts", duration(&c.RetryMax)},
 		{"retry-multiplier", "factor between delays", float(&c.RetryMultiplier)},
 		{"retry-jitter", "random share of a delay, 0 to 1", float(&c.RetryJitter)},
+		{"quarantine", "facts older than gc-grace and unknown to the others that are kept aside at most", &c.Quarantine},
 		{"disk-reserve", "free space below which enqueues are refused", &c.DiskReserve},
 		{"disk-stop", "free space below which the server stops", &c.DiskStop},
 		{"disk-check-interval", "between two looks at the free space", duration(&c.DiskCheckInterval)},

@@ -145,6 +145,7 @@ func (c *Config) checkLimits(p *problems) {
 	}
 	size("max-payload", c.MaxPayload, 1, proto.MaxPayloadCeiling)
 	size("max-inbox", c.MaxInbox, proto.MaxFrame, 16<<30)
+	p.add(c.Quarantine < 1 || c.Quarantine > 1<<40, "quarantine: %s is not between 1 byte and 1 TiB", c.Quarantine)
 	const many = 1 << 24
 	between(p, "max-in-flight", c.MaxInFlight, 1, many)
 	between(p, "max-connections", c.MaxConnections, 1, many)

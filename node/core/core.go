@@ -50,8 +50,9 @@ type Config struct {
 	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
 	Archive         bool          // there is somewhere to archive to
 
-	Tree   bool          // keep the trees that replicas compare from the first fact on, not from the second node on
-	Repair time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
+	Tree       bool          // keep the trees that replicas compare from the first fact on, not from the second node on
+	Quarantine int64         // bytes of facts that are kept aside at most; 0: 256 MiB
+	Repair     time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
 
 	Sessions session.DispatcherConfig // of workers; the zero value has defaults
 
@@ -69,6 +70,11 @@ type Stats struct {
 	Refused, Clashes                                uint64
 	Clashed                                         id.ID  // the task of the last clash
 	Stale                                           uint64 // times that facts of a task were left with a node outside the cohort: below the horizon and unknown here
+	Quarantined                                     uint64 // tasks of which facts were put aside here
+	QuarantinedLast                                 id.ID
+	QuarantinedTasks                                int    // tasks of which facts are kept aside
+	QuarantinedBytes                                int64  // of those facts
+	QuarantineFull                                  uint64 // times that there was no room for more
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
 	Elected, Defeated                               uint64 // candidacies of this node
 	Passed                                          uint64 // grants taken back because they did not reach a majority
@@ -104,6 +110,7 @@ type Core struct {
 	collect   *collector
 	writes    *writes
 	repairs   *repairs
+	asides    *asides
 	routes    *routes
 	seeks     *seeks
 	summaries *summaries
@@ -164,6 +171,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Random:   cfg.Rand.Float64,
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
+	c.asides = newAsides(c)
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
 	c.crons, c.lost = newCrons(c), newLostAsks(c)
 	var err error
@@ -272,6 +280,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.moves.work(now)
+	c.asides.work(now)
 	c.trees.work(now)
 	c.scrubs.work(now)
 	c.fetches.work(now)
@@ -311,6 +320,8 @@ func (c *Core) Stats() Stats {
 	s.Claims = c.claimed()
 	s.Cron = c.crons.m.Stats(c.now)
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
+	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
+	s.QuarantineFull = c.asides.full
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }
@@ -359,7 +370,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

@@ -165,7 +165,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		a.facts[m.Facts[i].Key] = true
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.vnodes)), Facts: m.Facts})
+	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.vnodes)), Facts: m.Facts}, false)
 	f.settle(q)
 }
 

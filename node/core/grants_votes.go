@@ -80,7 +80,7 @@ func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 	for i := range m.Facts {
 		if int(m.Facts[i].Partition) < len(g.c.vnodes) {
-			peers{g.c}.keep(now, from, &m.Facts[i])
+			peers{g.c}.keep(now, from, &m.Facts[i], false)
 		}
 	}
 	at, found := slices.BinarySearchFunc(g.open, m.Round, func(o *pledged, n uint64) int { return int(int64(o.number - n)) })

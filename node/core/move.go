@@ -75,6 +75,7 @@ type move struct {
 	clear []register.Member // who has answered that it is not
 	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
+	aside asideMove         // what is kept aside of it
 }
 
 func newMoves(c *Core) *moves {
@@ -162,7 +163,7 @@ func (m *moves) keep(old *move, p ring.Partition) *move {
 	}
 	if !old.cell.Same(&m.c.cells[p]) {
 		// Who was compared with still has everything it had then.
-		old.cell, old.probe, old.clear = m.c.cells[p], 0, nil
+		old.cell, old.probe, old.clear, old.aside = m.c.cells[p], 0, nil, asideMove{}
 	}
 	return old
 }
@@ -245,7 +246,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.cells[p].Epoch) {
 			m.c.elector.nudge(now, p, a.Promise)
 			m.hold(now, move)
-		} else if m.sure(now, p, move) {
+		} else if m.c.asides.handed(now, p, move) && m.sure(now, p, move) {
 			m.forget(p)
 		}
 		return
@@ -355,6 +356,15 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 	move.tries = 0
 	move.met = append(move.met, met{k.peer, move.since, now.Mono})
 	return true
+}
+
+// again has a partition compared anew: some of it is kept aside now.
+func (m *moves) again(now clock.Time, p ring.Partition) {
+	if move := cmp.Or(m.in[p], m.out[p]); move != nil {
+		move.met, move.tries, move.aside = nil, 0, asideMove{}
+		move.pause = now.Mono + int64(moveRetry)
+		m.at = min(m.at, move.pause)
+	}
 }
 
 // forget begins to delete a partition. What is in memory of it goes at once.

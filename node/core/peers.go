@@ -32,6 +32,7 @@ type PeerMessage interface{ peerMessage() }
 // fenced by votes, storage is not).
 type Facts struct {
 	Write uint64 // the sender's number for it, never used again by its process
+	Aside bool   // the sender kept them aside and is about to delete them: see [asides]
 	Parts []PartFacts
 }
 
@@ -73,7 +74,7 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 	case *Facts:
 		c.facts(now, m.From, b)
 	case *FactsTaken:
-		if !c.moves.answered(now, m.From, b) {
+		if !c.moves.answered(now, m.From, b) && !c.asides.answered(now, m.From, b) {
 			c.writes.taken(m.From, b)
 		}
 	case *Repair:
@@ -96,6 +97,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.collect.purges.compared(now, m.From, b)
 	case *Purge:
 		c.collect.purges.take(now, m.From, b)
+	case *Aside:
+		c.asides.told(now, m.From, b)
 	case *Withdraw:
 		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *Dropped:
@@ -150,7 +153,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		part := &m.Parts[i]
 		all := int(part.Partition) < len(c.vnodes) && !c.moves.closed(part.Partition)
 		if all {
-			_, all = c.keep(now, from, part)
+			_, all = c.keep(now, from, part, m.Aside)
 			c.moves.found(now, part.Partition)
 		}
 		if !all {
@@ -163,8 +166,9 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 }
 
 // keep merges facts task by task. It gives how many changed something, and tells
-// whether all of them are kept.
-func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (changed int, all bool) {
+// whether all of them are kept. Those that were kept aside where they come from
+// are kept aside here, too, as long as their task is not known.
+func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (changed int, all bool) {
 	v := c.vnodes[part.Partition]
 	all = true
 	facts, byTask := part.Facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) }
@@ -172,6 +176,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 		facts = slices.Clone(facts)
 		slices.SortStableFunc(facts, byTask)
 	}
+	var old []id.ID // left with the sender
 	for len(facts) > 0 {
 		task, n := facts[0].Task, 1
 		for n < len(facts) && facts[n].Task == task {
@@ -179,41 +184,55 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts) (chan
 		}
 		some := facts[:n]
 		facts = facts[n:]
-		if ring.Of(task, len(c.vnodes)) != part.Partition {
-			all = false
-			continue
-		}
-		if c.collect.purges.tooOld(now, from, part.Partition, some) {
-			c.stats.Stale++
-			all = false
-			continue
-		}
-		key := keys{c.Core}.buried(part.Partition, some)
-		c.writes.quiet = true // what came from a coordinator is not sent on
-		merged, err := vnode.Merge(v, c.tx, some, now)
-		c.writes.quiet = false
 		switch {
-		case damaged(err):
-			c.check(err)
-			return changed, false
-		case err != nil: // what is wrong with these is their own affair
+		case ring.Of(task, len(c.vnodes)) != part.Partition:
+			all = false
+			continue
+		case aside && c.asides.belongs(now, v, some):
+			all = c.asides.take(now, part.Partition, some) && all
+			continue
+		case c.collect.purges.tooOld(now, from, part.Partition, some):
+			c.stats.Stale++
+			old = append(old, task)
 			all = false
 			continue
 		}
-		changed += merged.Stored
-		if key != nil {
-			keys{c.Core}.pass(now, task, key)
-		}
-		if merged.Clashes > 0 {
-			c.stats.Clashes, c.stats.Clashed = c.stats.Clashes+uint64(merged.Clashes), task
-		}
-		if merged.Spec != nil {
-			c.enqueued(now, task, merged.Spec)
-		} else if merged.Stored > 0 {
-			c.arrived(now, some)
+		stored, ok := c.merge(now, v, some)
+		changed += stored
+		if all = all && ok; c.fatal != nil {
+			return changed, false
 		}
 	}
+	c.asides.tell(from, part.Partition, old)
 	return changed, all
+}
+
+// merge merges facts of one task. It gives how many changed something; ok is
+// false when they are not kept: what is wrong with these is their own affair.
+func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (stored int, ok bool) {
+	task := some[0].Task
+	key := keys{c.Core}.buried(v.Partition, some)
+	c.writes.quiet = true // what came from a coordinator is not sent on
+	merged, err := vnode.Merge(v, c.tx, some, now)
+	c.writes.quiet = false
+	if damaged(err) {
+		c.check(err)
+	}
+	if err != nil {
+		return 0, false
+	}
+	if key != nil {
+		keys{c.Core}.pass(now, task, key)
+	}
+	if merged.Clashes > 0 {
+		c.stats.Clashes, c.stats.Clashed = c.stats.Clashes+uint64(merged.Clashes), task
+	}
+	if merged.Spec != nil {
+		c.enqueued(now, task, merged.Spec)
+	} else if merged.Stored > 0 {
+		c.arrived(now, some)
+	}
+	return merged.Stored, true
 }
 
 // arrived does what comes with facts that are new here: a queue is known from

@@ -356,31 +356,26 @@ func (p *purges) take(now clock.Time, from register.Member, m *Purge) {
 	p.drop(p.c.vnodes[m.Partition], tasks, p.over(now, 2))
 }
 
-// tooOld tells whether facts of one task are refused because of who sends them:
+// tooOld tells whether facts of one task are not taken because of who sends them:
 // below the horizon, what nobody here knows may have been collected, and who is
-// not of the cohort has no part in the proof that it was not. It keeps them, for
-// they may be the only copy. A tombstone brings nothing back.
+// not of the cohort has no part in the proof that it was not. They may be the only
+// copy, and are kept aside ([asides]). A tombstone brings nothing back.
 func (p *purges) tooOld(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
-	if slices.Contains(p.c.cells[at].Cohort, from) {
+	return !slices.Contains(p.c.cells[at].Cohort, from) && p.below(now, at, facts)
+}
+
+// below tells whether facts of one task are below the horizon and the task is
+// unknown here.
+func (p *purges) below(now clock.Time, at ring.Partition, facts []crdt.Fact) bool {
+	if slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }) {
 		return false
 	}
-	task := facts[0].Task
-	admitted := task.Nanos()
-	for _, f := range facts {
-		switch f.Key.Kind {
-		case crdt.KindTombstone:
-			return false
-		case crdt.KindEnqueued:
-			if e, err := crdt.DecodeEnqueued(f.Body); err == nil && e.Admission != 0 {
-				admitted = e.Admission
-			}
-		}
-	}
+	admitted := admission(facts)
 	// A cluster that began anew from a backup has lost its tasks, not collected
 	// them. What it has collected since has its tombstone for as long as this holds.
 	_, rebuilt := p.c.moves.state.LastRebuilt()
 	if admitted < rebuilt && now.Wall-rebuilt <= int64(p.c.cfg.GCGrace) {
 		return false
 	}
-	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.tx, at, task)
+	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.tx, at, facts[0].Task)
 }

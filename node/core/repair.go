@@ -349,6 +349,6 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed int) {
-	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts})
+	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
 	return changed
 }

@@ -82,6 +82,9 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	case *core.Purge:
 		b := (*purgePacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_PURGE, b, laneOf(b.Size()), nil
+	case *core.Aside:
+		b := (*purgePacket)(m)
+		return nornv1.PeerMethod_PEER_METHOD_ASIDE, b, laneOf(b.Size()), nil
 	}
 	if method, p, ok := encodeElection(m); ok {
 		return method, p, laneOf(p.size), nil
@@ -132,6 +135,10 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 		m, err = decodeCompared(b)
 	case nornv1.PeerMethod_PEER_METHOD_PURGE:
 		m, err = decodePurge(b)
+	case nornv1.PeerMethod_PEER_METHOD_ASIDE:
+		var tasks *core.Purge
+		tasks, err = decodePurge(b)
+		m = (*core.Aside)(tasks)
 	default:
 		m, err = decodeElection(method, b)
 	}

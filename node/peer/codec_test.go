@@ -99,7 +99,7 @@ func drawForwarded(t *rapid.T) core.PeerMessage {
 
 func drawMessage(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
-	switch rapid.IntRange(0, 19).Draw(t, "type") {
+	switch rapid.IntRange(0, 20).Draw(t, "type") {
 	case 14, 15, 16, 17, 18:
 		return drawElection(t)
 	case 19:
@@ -108,6 +108,8 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 		return &core.Compared{Partition: drawPartition(t), Session: number}
 	case 12:
 		return &core.Purge{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
+	case 20:
+		return &core.Aside{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 9:
 		return &core.Watch{Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 10:
@@ -133,7 +135,7 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 8:
 		return &core.Heads{Heads: rapid.SliceOfN(rapid.Custom(drawHead), 0, 5).Draw(t, "heads")}
 	}
-	return &core.Facts{Write: number, Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.PartFacts {
+	return &core.Facts{Write: number, Aside: rapid.Bool().Draw(t, "aside"), Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.PartFacts {
 		return core.PartFacts{Partition: drawPartition(t), Epoch: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
 	}), 0, 5).Draw(t, "parts")}
 }
@@ -167,7 +169,7 @@ func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
 		return &nornv1.PeerOutcomes{}
 	case nornv1.PeerMethod_PEER_METHOD_COMPARED:
 		return &nornv1.PeerCompared{}
-	case nornv1.PeerMethod_PEER_METHOD_PURGE:
+	case nornv1.PeerMethod_PEER_METHOD_PURGE, nornv1.PeerMethod_PEER_METHOD_ASIDE:
 		return &nornv1.PeerPurge{}
 	}
 	if p := protoOfElection(m); p != nil {
@@ -234,7 +236,7 @@ func alike(a, b core.PeerMessage) bool {
 	switch a := a.(type) {
 	case *core.Facts:
 		b := b.(*core.Facts)
-		return a.Write == b.Write && slices.EqualFunc(a.Parts, b.Parts, func(a, b core.PartFacts) bool {
+		return a.Write == b.Write && a.Aside == b.Aside && slices.EqualFunc(a.Parts, b.Parts, func(a, b core.PartFacts) bool {
 			return a.Partition == b.Partition && a.Epoch == b.Epoch && sameFacts(a.Facts, b.Facts)
 		})
 	case *core.FactsTaken:
@@ -267,6 +269,9 @@ func alike(a, b core.PeerMessage) bool {
 		return slices.Equal(a.Outcomes, b.(*core.Outcomes).Outcomes)
 	case *core.Compared:
 		return *a == *b.(*core.Compared)
+	case *core.Aside:
+		b := b.(*core.Aside)
+		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
 	case *core.Purge:
 		b := b.(*core.Purge)
 		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
@@ -468,6 +473,7 @@ func FuzzDecode(f *testing.F) {
 		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}},
 		&core.Compared{Partition: 4095, Session: 1 << 60},
 		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
+		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
 		&core.Watch{Tasks: []id.ID{{1}, {2}}},
 		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},

@@ -30,6 +30,9 @@ func newFacts(m *core.Facts) *factsPacket {
 		p.parts[i] = sizeFacts(m.Parts[i].Facts)
 		p.size += 1 + protowire.SizeBytes(partSize(&m.Parts[i], p.parts[i]))
 	}
+	if m.Aside {
+		p.size += 2
+	}
 	return p
 }
 
@@ -49,6 +52,9 @@ func (p *factsPacket) AppendTo(dst []byte) ([]byte, error) {
 		dst = appendHead(dst, 3, p.parts[i])
 		dst = appendVarint(appendFacts(dst, part.Facts), 4, part.Epoch)
 	}
+	if p.m.Aside {
+		dst = appendVarint(dst, 3, 1)
+	}
 	return dst, nil
 }
 
@@ -67,6 +73,8 @@ func decodeFacts(b []byte) (*core.Facts, error) {
 				return err
 			}
 			m.Parts = append(m.Parts, part)
+		case 3:
+			m.Aside = f.value != 0
 		}
 		return nil
 	})

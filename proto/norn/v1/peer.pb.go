@@ -104,6 +104,10 @@ const (
 	PeerMethod_PEER_METHOD_MARKED PeerMethod = 61
 	// PeerUnanswered.
 	PeerMethod_PEER_METHOD_UNANSWERED PeerMethod = 62
+	// PeerPurge: of these the sender, a member of the cohort in that epoch, knows
+	// nothing, and they are older than gc-grace. Whoever offered their facts and is
+	// no member keeps them aside.
+	PeerMethod_PEER_METHOD_ASIDE PeerMethod = 63
 )
 
 // Enum value maps for PeerMethod.
@@ -144,6 +148,7 @@ var (
 		60: "PEER_METHOD_TAKEN_BACK",
 		61: "PEER_METHOD_MARKED",
 		62: "PEER_METHOD_UNANSWERED",
+		63: "PEER_METHOD_ASIDE",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -181,6 +186,7 @@ var (
 		"PEER_METHOD_TAKEN_BACK":   60,
 		"PEER_METHOD_MARKED":       61,
 		"PEER_METHOD_UNANSWERED":   62,
+		"PEER_METHOD_ASIDE":        63,
 	}
 )
 
@@ -1193,7 +1199,10 @@ type PeerFacts struct {
 	// The sender's number for the write, never used again by its process.
 	Write uint64 `protobuf:"varint,1,opt,name=write,proto3" json:"write,omitempty"`
 	// At most one per partition.
-	Parts         []*PeerPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*PeerPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	// The sender kept them aside and is about to delete them: the receiver keeps
+	// them aside, but for tasks that it knows.
+	Aside         bool `protobuf:"varint,3,opt,name=aside,proto3" json:"aside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1249,13 @@ func (x *PeerFacts) GetParts() []*PeerPart {
 		return x.Parts
 	}
 	return nil
+}
+
+func (x *PeerFacts) GetAside() bool {
+	if x != nil {
+		return x.Aside
+	}
+	return false
 }
 
 // PeerPart are facts of one partition.
@@ -3869,10 +3885,11 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12-\n" +
 	"\amembers\x18\a \x03(\v2\x13.norn.v1.PeerMemberR\amembers\x12%\n" +
-	"\x04from\x18\b \x01(\v2\x11.norn.v1.PeerNodeR\x04from\"J\n" +
+	"\x04from\x18\b \x01(\v2\x11.norn.v1.PeerNodeR\x04from\"`\n" +
 	"\tPeerFacts\x12\x14\n" +
 	"\x05write\x18\x01 \x01(\x04R\x05write\x12'\n" +
-	"\x05parts\x18\x02 \x03(\v2\x11.norn.v1.PeerPartR\x05parts\"j\n" +
+	"\x05parts\x18\x02 \x03(\v2\x11.norn.v1.PeerPartR\x05parts\x12\x14\n" +
+	"\x05aside\x18\x03 \x01(\bR\x05aside\"j\n" +
 	"\bPeerPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
@@ -4043,7 +4060,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\xec\x06\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\x83\a\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -4080,7 +4097,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x10PEER_METHOD_WORK\x109\x12\x1a\n" +
 	"\x16PEER_METHOD_TAKEN_BACK\x10<\x12\x16\n" +
 	"\x12PEER_METHOD_MARKED\x10=\x12\x1a\n" +
-	"\x16PEER_METHOD_UNANSWERED\x10>*P\n" +
+	"\x16PEER_METHOD_UNANSWERED\x10>\x12\x15\n" +
+	"\x11PEER_METHOD_ASIDE\x10?*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +

@@ -1,0 +1,290 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Aside says that a member of the registered cohort has been offered facts of
+// tasks that are below the horizon and that it does not know: they may be the
+// only copy, or left of what was collected long ago. Whoever offered them and is
+// no member keeps them aside from now on (design 6).
+type Aside struct {
+	Partition ring.Partition
+	Epoch     uint64 // of the cell that the sender is a member by
+	Tasks     []id.ID
+}
+
+func (*Aside) peerMessage() {}
+
+const (
+	// asideEvery is the pause between two looks at what is kept aside, and
+	// asideLook how many tasks of a partition one of them reads.
+	asideEvery = 10 * time.Second
+	asideLook  = 64
+	// asidePage is about how many bytes are handed over at once.
+	asidePage = 1 << 20
+	// maxAside is how many bytes of facts a node keeps aside, unless configured: a
+	// full node takes no more, and who has them goes on as no member of their
+	// cohort.
+	maxAside = 256 << 20
+	// asideNames bounds the tasks that one [Aside] names.
+	asideNames = 1000
+)
+
+// asides keep facts apart that nobody can place any more (design 6, K8). A node
+// outside a cohort that has such facts sets them aside, on its own disk, when a
+// member does not know their task; then nothing is in the way of its admission.
+// Before it deletes a partition a majority of the cohort keeps them aside in its
+// stead. They come back only where their task turns out to be known after all; an
+// operator may look at them, let them go, or enqueue them as new tasks.
+type asides struct {
+	c    *Core
+	at   int64                    // mono ns of the next look
+	last map[ring.Partition]id.ID // that was looked at
+	full uint64                   // times that there was no room
+}
+
+func newAsides(c *Core) *asides {
+	return &asides{c: c, last: make(map[ring.Partition]id.ID)}
+}
+
+// kept is of how many tasks facts are kept aside, and the bytes of those.
+func (a *asides) kept() (tasks int, bytes int64) {
+	for _, v := range a.c.vnodes {
+		n, size := vnode.KeptAside(v)
+		tasks, bytes = tasks+n, bytes+size
+	}
+	return tasks, bytes
+}
+
+// room tells whether so many bytes more may be kept aside.
+func (a *asides) room(more int64) bool {
+	limit := a.c.cfg.Quarantine
+	if limit <= 0 {
+		limit = maxAside
+	}
+	if _, bytes := a.kept(); bytes+more > limit {
+		a.full++
+		return false
+	}
+	return true
+}
+
+// tell has whoever offered facts of these tasks keep them aside.
+func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
+	if !slices.Contains(a.c.cells[p].Cohort, a.c.cfg.Self) {
+		return
+	}
+	for some := range slices.Chunk(tasks, asideNames) {
+		a.c.ready.Send = append(a.c.ready.Send, Send{To: to, Message: &Aside{p, a.c.cells[p].Epoch, some}})
+	}
+}
+
+// told sets tasks aside that a member does not know. It does so only as long as
+// nobody counts on what is here: not as a member, not after a vote for a cohort
+// that has this node in it, and not while an older promise may have to be kept.
+func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
+	if int(m.Partition) >= len(a.c.vnodes) || a.c.moves.closed(m.Partition) || a.c.moves.dismissed {
+		return
+	}
+	cell, acceptor := &a.c.cells[m.Partition], &a.c.acceptors.all[m.Partition]
+	switch {
+	case m.Epoch != cell.Epoch || !slices.Contains(cell.Cohort, from) || slices.Contains(cell.Cohort, a.c.cfg.Self):
+		return
+	case a.c.acceptors.proposed(m.Partition):
+		a.c.elector.nudge(now, m.Partition, 0)
+		return
+	case !acceptor.MayForget(cell.Epoch):
+		a.c.elector.nudge(now, m.Partition, acceptor.Promise)
+		return
+	}
+	some := false
+	for _, task := range m.Tasks {
+		if ring.Of(task, len(a.c.vnodes)) == m.Partition && a.set(now, m.Partition, task) {
+			some = true
+		}
+	}
+	if some {
+		a.c.moves.again(now, m.Partition)
+	}
+}
+
+// set sets one task aside, and tells whether it has.
+func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
+	v := a.c.vnodes[p]
+	facts, err := vnode.Facts(a.c.tx, p, task)
+	if !a.c.check(err) || len(facts) == 0 {
+		return false
+	}
+	// By this clock it has to be old as well, but for what clocks may differ.
+	if admitted := admission(facts); now.Wall-admitted <= int64(a.c.cfg.GCGrace-2*a.c.cfg.Eta) || !a.room(vnode.AsideSize(facts)) {
+		return false
+	}
+	t, err := vnode.LoadTask(a.c.tx, p, task)
+	if !a.c.check(err) {
+		return false
+	}
+	if t.Enqueued != nil {
+		for _, dependency := range t.Enqueued.Dependencies {
+			a.c.vnode(dependency).Edges.Drop(a.c.tx, dependency, task)
+			vnode.Free(a.c.tx, p, task, dependency)
+		}
+	}
+	if !a.c.check(vnode.SetAside(v, a.c.tx, task, facts, now.Wall)) {
+		return false
+	}
+	a.c.stats.Quarantined, a.c.stats.QuarantinedLast = a.c.stats.Quarantined+1, task
+	a.at = min(a.at, now.Mono+int64(asideEvery))
+	return true
+}
+
+// take keeps facts aside that a node outside the cohort hands over before it
+// deletes them, and tells whether there was room.
+func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool {
+	for i := range facts {
+		if facts[i].Check() != nil {
+			return false
+		}
+	}
+	v := a.c.vnodes[p]
+	was, _ := vnode.KeptAside(v)
+	if !a.room(vnode.AsideSize(facts)) || !a.c.check(vnode.PutAside(v, a.c.tx, facts, now.Wall)) {
+		return false
+	}
+	if is, _ := vnode.KeptAside(v); is > was {
+		a.c.stats.Quarantined, a.c.stats.QuarantinedLast = a.c.stats.Quarantined+1, facts[0].Task
+	}
+	a.at = min(a.at, now.Mono+int64(asideEvery))
+	return true
+}
+
+// belongs tells whether facts of one task that were kept aside stay so here: the
+// task is not known, and nothing shows that it cannot have been collected.
+func (a *asides) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool {
+	task := facts[0].Task
+	first := facts[0].Key.Kind == crdt.KindEnqueued || task.Kind() == id.KindTask
+	return a.c.collect.purges.below(now, v.Partition, facts) || !vnode.Known(a.c.tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.tx, task))
+}
+
+// handed tells whether a majority of the cohort keeps aside what this node keeps
+// aside of a partition that it is about to delete, and sees to it: page by page,
+// the next one when a majority has the one before on disk.
+func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
+	if tasks, _ := vnode.KeptAside(a.c.vnodes[p]); tasks == 0 || move.aside.done {
+		return true
+	}
+	o := &move.aside
+	facts, upTo, err := vnode.AsideFacts(a.c.tx, p, o.from, asidePage)
+	if !a.c.check(err) {
+		return false
+	}
+	if len(facts) == 0 {
+		o.done = true
+		return true
+	}
+	o.write, o.upTo, o.acks = a.c.cfg.Rand.Uint64()|1, upTo, nil
+	message := &Facts{Write: o.write, Aside: true, Parts: []PartFacts{{Partition: p, Epoch: a.c.cells[p].Epoch, Facts: facts}}}
+	for _, m := range a.c.cells[p].Cohort {
+		if m != a.c.cfg.Self && a.c.routes.up(m) {
+			a.c.ready.Send = append(a.c.ready.Send, Send{To: m, Message: message})
+		}
+	}
+	a.c.moves.hold(now, move)
+	return false
+}
+
+// asideMove is how far a partition's facts that are kept aside are handed over.
+type asideMove struct {
+	from, upTo vnode.AsidePlace
+	write      uint64 // 0: none is under way
+	acks       []register.Member
+	done       bool
+}
+
+// answered hears what a member says to a page, and tells whether it was one.
+func (a *asides) answered(now clock.Time, from register.Member, answer *FactsTaken) bool {
+	for p, move := range a.c.moves.out { // Any order: at most one has sent this.
+		o := &move.aside
+		if o.write == 0 || o.write != answer.Write {
+			continue
+		}
+		cohort := a.c.cells[p].Cohort
+		switch {
+		case slices.Contains(answer.Refused, p): // it is full
+			if moveRetry<<move.tries < maxMoveRetry {
+				move.tries++
+				a.c.moves.hold(now, move)
+			}
+		case slices.Contains(cohort, from) && !slices.Contains(o.acks, from):
+			if o.acks = append(o.acks, from); len(o.acks) >= quorum.Majority(len(cohort)) {
+				o.from, o.write, move.tries, move.pause = o.upTo, 0, 0, 0
+				a.c.moves.at = min(a.c.moves.at, now.Mono)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// work brings back what is kept aside of tasks that turn out to be known: facts
+// of theirs came from who had to know. What is kept aside of a task with a
+// tombstone goes with it.
+func (a *asides) work(now clock.Time) {
+	if a.at > now.Mono {
+		return
+	}
+	a.at = clock.Never
+	for _, v := range a.c.vnodes {
+		if tasks, _ := vnode.KeptAside(v); tasks == 0 || a.c.moves.closed(v.Partition) {
+			delete(a.last, v.Partition)
+			continue
+		}
+		a.at = now.Mono + int64(asideEvery)
+		all, err := vnode.Asides(a.c.tx, v.Partition, a.last[v.Partition], asideLook)
+		if !a.c.check(err) {
+			return
+		}
+		if delete(a.last, v.Partition); len(all) == asideLook {
+			a.last[v.Partition] = all[len(all)-1].Task
+		}
+		for i := range all {
+			if vnode.Known(a.c.tx, v.Partition, all[i].Task) {
+				a.bringBack(now, v, all[i].Task)
+			}
+		}
+	}
+}
+
+// bringBack merges what is kept aside of one task.
+func (a *asides) bringBack(now clock.Time, v *vnode.Vnode, task id.ID) {
+	facts, err := vnode.AsideOf(a.c.tx, v.Partition, task)
+	if !a.c.check(err) {
+		return
+	}
+	if _, err := vnode.DropAside(v, a.c.tx, task); a.c.check(err) && len(facts) > 0 {
+		peers{a.c}.merge(now, v, facts)
+	}
+}
+
+// admission is when the task of some facts was let in, wall ns, as far as those
+// tell.
+func admission(facts []crdt.Fact) int64 {
+	admitted := facts[0].Task.Nanos()
+	for _, f := range facts {
+		if f.Key.Kind == crdt.KindEnqueued {
+			if e, err := crdt.DecodeEnqueued(f.Body); err == nil && e.Admission != 0 {
+				admitted = e.Admission
+			}
+		}
+	}
+	return admitted
+}
