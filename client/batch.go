@@ -119,7 +119,7 @@ func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (
 			if b.refused != nil {
 				b.refused(item, r)
 			}
-			if again(e.Kind) {
+			if again(e) {
 				later, pause = append(later, item), max(pause, e.RetryAfter)
 			}
 		}

@@ -114,7 +114,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 			c.preferred.CompareAndSwap(uint32(index), uint32((index+1)%len(c.nodes)))
 			return false, 0
 		}
-		if !isAnswer || !again(answer.Kind) {
+		if !isAnswer || !again(answer) {
 			return true, 0
 		}
 		if round || answer.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {

@@ -153,6 +153,8 @@ func TestOutcomes(t *testing.T) {
 	noQuorum.Guarantee = "two durable copies"
 	half := noQuorum
 	half.Effect = nornv1.Effect_EFFECT_UNKNOWN
+	lasting := noQuorum
+	lasting.Lasting = true
 	patient := *proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full")
 	patient.RetryAfter = time.Minute
 	for _, tt := range []struct {
@@ -168,6 +170,7 @@ func TestOutcomes(t *testing.T) {
 		{"unavailable", refuse(unavailable), []error{ErrUnavailable}, []error{ErrUnknown, ErrNoQuorum}, 10, time.Hour, "no leader"},
 		{"no quorum", refuse(&noQuorum), []error{ErrUnavailable, ErrNoQuorum}, []error{ErrUnknown}, 10, time.Hour, "two durable copies"},
 		{"perhaps", refuse(&half), []error{ErrUnavailable, ErrNoQuorum, ErrUnknown}, nil, 10, time.Hour, "may have happened"},
+		{"no quorum for long", refuse(&lasting), []error{ErrUnavailable, ErrNoQuorum}, []error{ErrUnknown}, 1, time.Second, "two durable copies"},
 		{"unknown once", steps(hangUp, refuse(unavailable)), []error{ErrUnavailable, ErrUnknown}, nil, 10, time.Hour, ""},
 		{"overloaded for longer than there is", refuse(&patient), []error{ErrOverloaded}, []error{ErrUnknown}, 1, time.Second, "full"},
 		{"invalid", refuse(proto.Invalid("bad")), []error{ErrInvalid}, []error{ErrUnknown, ErrUnavailable}, 1, time.Second, "bad"},

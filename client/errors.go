@@ -166,11 +166,11 @@ func sentinel(k nornv1.ErrorKind) error {
 }
 
 // again tells whether a server's error is worth another attempt.
-func again(k nornv1.ErrorKind) bool {
-	switch k {
+func again(e *proto.Error) bool {
+	switch e.Kind {
 	case nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
 		nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED:
-		return true
+		return !e.Lasting
 	}
 	return false
 }

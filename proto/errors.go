@@ -15,6 +15,7 @@ type Error struct {
 	Guarantee  string        // the guarantee that could not be given, or ""
 	RetryAfter time.Duration // 0: no advice
 	Effect     nornv1.Effect // whether it may have happened
+	Lasting    bool          // to try again does not help, whatever the kind says
 }
 
 // Error gives the message and, where one failed, the guarantee.
@@ -29,7 +30,7 @@ func (e *Error) Error() string {
 func (e *Error) Proto() *nornv1.Error {
 	return &nornv1.Error{
 		Kind: e.Kind, Message: e.Message, Guarantee: e.Guarantee,
-		RetryAfterSeconds: e.RetryAfter.Seconds(), Effect: e.Effect,
+		RetryAfterSeconds: e.RetryAfter.Seconds(), Effect: e.Effect, Lasting: e.Lasting,
 	}
 }
 
@@ -37,7 +38,7 @@ func (e *Error) Proto() *nornv1.Error {
 func FromProto(p *nornv1.Error) *Error {
 	return &Error{
 		Kind: p.GetKind(), Message: p.GetMessage(), Guarantee: p.GetGuarantee(),
-		RetryAfter: Seconds(p.GetRetryAfterSeconds()), Effect: p.GetEffect(),
+		RetryAfter: Seconds(p.GetRetryAfterSeconds()), Effect: p.GetEffect(), Lasting: p.GetLasting(),
 	}
 }
 

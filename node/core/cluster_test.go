@@ -106,6 +106,48 @@ func TestWriteLevels(t *testing.T) {
 	}
 }
 
+// TestMoreCopiesThanMembers: more copies than a cohort has members are not waited
+// for. Where no cohort has as many it is refused before anything has happened,
+// else as soon as all members have it; and both answers say that it stays so.
+func TestMoreCopiesThanMembers(t *testing.T) {
+	three := &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 3}
+	r := newGrowing(t)
+	r.join()
+	r.stock(0, 20)
+	r.run(2)
+	task := r.ids.Next(r.now.Wall)
+	from := r.enqueue(0, task, three)
+	if e := r.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || !e.Lasting || e.Effect != nornv1.Effect_EFFECT_NONE {
+		t.Fatalf("three copies of two: %+v", e)
+	}
+	if r.settle(); r.copies(task) != 0 {
+		t.Fatal("it is there all the same")
+	}
+	get := r.send(0, &nornv1.GetRequest{Id: r.tasksOf(0)[0].Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_COUNT, Replicas: 3}})
+	r.settle()
+	if e := r.peers[0].replies[get].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || !e.Lasting {
+		t.Fatalf("three replicas of two: %+v", e)
+	}
+	r = newTrio(t)
+	cell := r.state().Cells[0]
+	next := register.Cell{Epoch: cell.Epoch + 1, Leader: cell.Leader, Nonce: r.rand.Uint64(), Cohort: cell.Cohort[:2]}
+	r.register.Do(register.Request{Changes: []register.Change{{Partition: 0, Old: cell, New: next}}}, func(register.Result) {})
+	r.tell()
+	for task = r.ids.Next(r.now.Wall); ring.Of(task, partitions) != 0; task = r.ids.Next(r.now.Wall) {
+	}
+	from = r.enqueue(0, task, three)
+	r.settle()
+	r.pass(0)
+	r.settle()
+	res := r.result(0, from)
+	if e := res.GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || !e.GetLasting() || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
+		t.Fatalf("three copies of two, with three elsewhere: %v", res)
+	}
+	if r.copies(task) != 2 {
+		t.Fatalf("%d copies", r.copies(task))
+	}
+}
+
 // TestWithoutAMajorityTheOutcomeIsUnknown: not failed, for the facts are here;
 // and a repetition with both peers back is acknowledged once they have it.
 func TestWithoutAMajorityTheOutcomeIsUnknown(t *testing.T) {

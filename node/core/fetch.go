@@ -86,7 +86,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		return true
 	case need > max(1, len(cohort)):
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))
-		e.Guarantee = "replicas read"
+		e.Guarantee, e.Lasting = "replicas read", true
 		f.c.refuse(r.From, e)
 		return true
 	case len(cohort) <= 1 || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):

@@ -430,10 +430,15 @@ func (w *writes) giveUp(o *write, h *held) {
 			continue
 		}
 		part := o.parts[it.partition]
+		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
+		if need > len(part.cohort) {
+			why = "its cohort has no more members until nodes join"
+		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-			"%d of %d copies of partition %d are on disk, %d were asked for; the rest did not answer in time. It may be kept all the same: ask again with the same ID, or for fewer copies",
-			part.tally.Count(), len(part.cohort), it.partition, level(h.need, len(part.cohort)))
+			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
+			part.tally.Count(), len(part.cohort), it.partition, need, why)
 		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+		e.Lasting = need > len(part.cohort)
 		if mutant.TimeoutFailed.On() {
 			e.Effect = nornv1.Effect_EFFECT_NONE
 		}
@@ -473,7 +478,7 @@ func (w *writes) check(d *nornv1.Durability) *proto.Error {
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.state.Cluster.Replicas))
 	case need > cohort:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
-		e.Guarantee = "durable copies"
+		e.Guarantee, e.Lasting = "durable copies", true
 		return e
 	case w.bytes > maxOpenBytes:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20)

@@ -195,8 +195,10 @@ type Error struct {
 	// Seconds to wait before another try; 0: no advice.
 	RetryAfterSeconds float64 `protobuf:"fixed64,4,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"`
 	Effect            Effect  `protobuf:"varint,5,opt,name=effect,proto3,enum=norn.v1.Effect" json:"effect,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// It stays so until an operator changes something: to try again does not help.
+	Lasting       bool `protobuf:"varint,6,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
@@ -264,17 +266,25 @@ func (x *Error) GetEffect() Effect {
 	return Effect_EFFECT_UNKNOWN
 }
 
+func (x *Error) GetLasting() bool {
+	if x != nil {
+		return x.Lasting
+	}
+	return false
+}
+
 var File_norn_v1_error_proto protoreflect.FileDescriptor
 
 const file_norn_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x13norn/v1/error.proto\x12\anorn.v1\"\xc0\x01\n" +
+	"\x13norn/v1/error.proto\x12\anorn.v1\"\xda\x01\n" +
 	"\x05Error\x12&\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x12.norn.v1.ErrorKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
 	"\tguarantee\x18\x03 \x01(\tR\tguarantee\x12.\n" +
 	"\x13retry_after_seconds\x18\x04 \x01(\x01R\x11retryAfterSeconds\x12'\n" +
-	"\x06effect\x18\x05 \x01(\x0e2\x0f.norn.v1.EffectR\x06effect*\xf6\x03\n" +
+	"\x06effect\x18\x05 \x01(\x0e2\x0f.norn.v1.EffectR\x06effect\x12\x18\n" +
+	"\alasting\x18\x06 \x01(\bR\alasting*\xf6\x03\n" +
 	"\tErrorKind\x12\x1a\n" +
 	"\x16ERROR_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_KIND_INVALID_ARGUMENT\x10\x01\x12\x18\n" +
