@@ -449,6 +449,10 @@ func (c *Core) handle(now clock.Time, r *Request) {
 
 // other routes what neither adds nor finishes work.
 func (c *Core) other(now clock.Time, r *Request) {
+	if e := c.moved(r); e != nil {
+		c.refuse(r.From, e)
+		return
+	}
 	switch m := r.Body.(type) {
 	case *nornv1.GetRequest:
 		if c.fetches.get(now, r, m) {

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -324,5 +326,59 @@ func TestOneTaskIsAskedForOnce(t *testing.T) {
 	}
 	if granted != 60 || asked > 45 { // a third of the tasks are its own
 		t.Fatalf("%d of 60 tasks were handed out, with %d requests to other nodes", granted, asked)
+	}
+}
+
+// TestAReadThatCameTooLate: who does not keep a partition any longer, and is sent
+// a read of it by somebody who has not heard of that, does not answer by itself:
+// that it knows a task, or does not, says nothing.
+func TestAReadThatCameTooLate(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	var outside, at int
+	var task id.ID
+	for task = r.stock(0, 1)[0]; ; at++ {
+		if cohort := r.state().Cells[ring.Of(task, partitions)].Cohort; slices.Contains(cohort, r.peers[at].self) {
+			break
+		}
+	}
+	cohort := r.state().Cells[ring.Of(task, partitions)].Cohort
+	for outside = range r.peers {
+		if !slices.Contains(cohort, r.peers[outside].self) {
+			break
+		}
+	}
+	p := []ring.Partition{ring.Of(task, partitions)}
+	for _, m := range []gproto.Message{
+		&nornv1.GetRequest{Id: task.Bytes()},
+		&nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE}},
+		&nornv1.ExplainRequest{Id: task.Bytes()}, &nornv1.LogRequest{Id: task.Bytes()},
+		&nornv1.ListRequest{}, &nornv1.CountRequest{},
+	} {
+		for to, want := range map[int]bool{outside: false, at: true} {
+			from := (to + 1) % len(r.peers)
+			var answer *Forwarded
+			r.check(r.peers[to].core.Step(r.now, &FromPeer{From: r.peers[from].self, Message: &Forward{Number: 77, Wait: time.Minute, Partitions: p, Body: m}}))
+			r.post = nil
+			r.turn(to)
+			for range 10 { // a quorum is asked
+				for _, l := range r.post {
+					if f, ok := l.message.(*Forwarded); ok && f.Number == 77 {
+						answer = f
+					}
+				}
+				if answer != nil || len(r.post) == 0 {
+					break
+				}
+				r.deliver(0)
+			}
+			switch {
+			case answer == nil:
+				t.Fatalf("%T: no answer", m)
+			case (answer.Err == nil) != want:
+				t.Errorf("%T, a member: %v: %v", m, want, answer.Err)
+			case !want && (answer.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || answer.Err.RetryAfter == 0 || answer.Err.Lasting):
+				t.Errorf("%T: %+v", m, answer.Err)
+			}
+		}
 	}
 }
