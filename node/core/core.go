@@ -449,7 +449,7 @@ func (c *Core) handle(now clock.Time, r *Request) {
 
 // other routes what neither adds nor finishes work.
 func (c *Core) other(now clock.Time, r *Request) {
-	if e := c.moved(r); e != nil {
+	if e := (observer{c}).moved(r); e != nil {
 		c.refuse(r.From, e)
 		return
 	}

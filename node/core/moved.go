@@ -13,7 +13,7 @@ import (
 // this node does not keep, or not any longer: who sent it has not heard of that
 // yet. What is here may be old, or on its way out, and no part of a quorum: not
 // to know a task here says nothing. nil: it may be answered.
-func (c *Core) moved(r *Request) *proto.Error {
+func (c observer) moved(r *Request) *proto.Error {
 	if !r.routed || r.From.Conn < peerConns {
 		return nil
 	}
