@@ -43,6 +43,8 @@ type Brief struct {
 type Entry struct {
 	Brief  Brief
 	Claims []*Held
+
+	one [1]*Held // room for the only claim that most tasks have
 }
 
 // Of gives the claim with a token, or nil.
@@ -127,6 +129,7 @@ func (t *Table) add(brief Brief, h *Held) {
 	e := t.entries[h.task]
 	if e == nil {
 		e = &Entry{}
+		e.Claims = e.one[:0]
 		t.entries[h.task] = e
 	}
 	e.Brief = brief

@@ -94,7 +94,7 @@ func Accept(v *Vnode, tx store.Tx, p Proposed, j Judge, now clock.Time) (Verdict
 				return Stale, nil, nil
 			}
 			r := v.claims.Refresh(h, p.Record, now)
-			tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, p.Task, token), r.AppendTo(nil))
+			setClaim(v, tx, tableActive, p.Task, r)
 			return vote(e.Known()), nil, nil
 		}
 	}
@@ -164,8 +164,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 	if maybe && collected(tx, v.Partition, task) {
 		return nil
 	}
-	r := claim.Record{Token: token, Outcome: claim.Released}
-	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
+	setClaim(v, tx, tableEnded, task, &claim.Record{Token: token, Outcome: claim.Released})
 	v.releases.note(task, token)
 	v.recent.add(task)
 	if !maybe {
@@ -208,6 +207,12 @@ func look(v *Vnode, tx store.Tx, task id.ID, token uint64, free bool) (s standin
 			return s, nil
 		}
 	}
+	return read(v, tx, task, token)
+}
+
+// read is look for a task of which something is stored. It is apart so that what
+// it finds out is on the heap only where it is read.
+func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err error) {
 	if err := s.history(tx, v, task, token); err != nil {
 		return s, err
 	}
@@ -332,7 +337,7 @@ func (s *standing) remember(v *Vnode, tx store.Tx, task id.ID, r claim.Record) {
 	if s.finisher == r.Token {
 		r.Outcome = claim.Completed
 	}
-	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, r.Token), r.AppendTo(nil))
+	setClaim(v, tx, tableEnded, task, &r)
 }
 
 // seize stores a claim that is in the table by now, and moves its task among
@@ -344,7 +349,7 @@ func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 	if s.place.state != crdt.StateClaimed {
 		v.leave(tx, task, &s.place)
 	}
-	tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, r.Token), r.AppendTo(nil))
+	setClaim(v, tx, tableActive, task, r)
 	if s.place.state != crdt.StateClaimed && s.place.state != crdt.StateUnknown {
 		p := s.place
 		p.state = crdt.StateClaimed

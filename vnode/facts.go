@@ -224,7 +224,7 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	}
 	v.cfg.OnEnd(task, &r)
 	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
-	tx.Set(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token), r.AppendTo(nil))
+	setClaim(v, tx, tableEnded, task, &r)
 }
 
 // Known tells whether any fact of the task is stored here.

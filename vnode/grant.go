@@ -57,7 +57,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 		Start: now.Wall, End: now.Wall + int64(ask.Lease), Lease: ask.Lease,
 	}
 	v.claims.Grant(task, briefOf(d.Task), r, now)
-	tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, r.Token), r.AppendTo(nil))
+	setClaim(v, tx, tableActive, task, &r)
 	p.state = crdt.StateClaimed
 	v.enter(tx, task, &p)
 	d.Claims = append(d.Claims, r)
@@ -97,7 +97,7 @@ func (v *Vnode) Renew(tx store.Tx, task id.ID, token uint64, d time.Duration, no
 	if err != nil {
 		return claim.Record{}, err
 	}
-	tx.Set(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token), h.Record.AppendTo(nil))
+	setClaim(v, tx, tableActive, task, &h.Record)
 	return h.Record, nil
 }
 
@@ -210,4 +210,10 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	is := v.goes(t, now)
 	v.enter(tx, task, &is)
 	return is.state, nil
+}
+
+// setClaim writes a claim under its token into one of the tables of claims.
+func setClaim(v *Vnode, tx store.Tx, table byte, task id.ID, r *claim.Record) {
+	v.space = r.AppendTo(v.space[:0])
+	tx.Set(appendClaim(v.keyspace[:0], table, v.Partition, task, r.Token), v.space)
 }

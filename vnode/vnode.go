@@ -96,6 +96,7 @@ type Vnode struct {
 	opened   int64 // wall ns
 	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace [256]byte
+	space    []byte // of a record that is being written
 }
 
 // queue is one queue's part in this partition.
