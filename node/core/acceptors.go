@@ -68,6 +68,27 @@ func (a *acceptors) registered() {
 	}
 }
 
+// ahead tells whether this node, before it started, was shown a later cell than
+// those of a state. A register that is opened shows what its snapshot says until it
+// has gone through its log; the first node's may be of when there was no other, so
+// that its own copy would pass for a majority.
+func (a *acceptors) ahead(s *register.State) bool {
+	for p := range a.all {
+		if s.Cells[p].Epoch < a.all[p].Seen {
+			return true
+		}
+	}
+	return false
+}
+
+// blind tells whether there is a later cohort than the one that facts were sent to,
+// of which this node knows no more than that: its copy must not count before it can
+// name that cohort ([acceptors.fence]). Whoever has sent them sends them again.
+func (a *acceptors) blind(part *PartFacts) bool {
+	seen := a.all[part.Partition].Seen
+	return part.Epoch < seen && a.c.cells[part.Partition].Epoch < seen
+}
+
 // fence gives the cohorts that a write has to reach beside the one that it was
 // sent to, if there are any.
 func (a *acceptors) fence(part *PartFacts) (f Fence, ok bool) {

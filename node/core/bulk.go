@@ -34,7 +34,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 			settling(c).bought(res, t.ID, true)
 			return nil
 		}
-		f := crdt.Cancelled{At: now.Wall, Reason: m.GetReason()}
+		f := crdt.Cancelled{At: c.clocks.stamp(now, t.ID), Reason: m.GetReason()}
 		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
@@ -129,7 +129,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		return bad
 	}
 	state, err := v.Decide(c.tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Requeued{Generation: t.Generation() + 1, AfterToken: v.Newest(), At: now.Wall}.Fact(t.ID), true
+		return crdt.Requeued{Generation: t.Generation() + 1, AfterToken: v.Newest(), At: c.clocks.stamp(now, t.ID)}.Fact(t.ID), true
 	})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)

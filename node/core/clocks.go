@@ -55,6 +55,7 @@ type clocks struct {
 	why   string                  // of one of them
 	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
 	doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
+	right reckoning
 }
 
 func newClocks(c *Core) *clocks {
@@ -85,7 +86,7 @@ func (k *clocks) company() []register.Member {
 // work asks the others for their time, and judges this node's own.
 func (k *clocks) work(now clock.Time) {
 	if k.c.routes.alone && len(k.bad) == 0 && !k.set {
-		k.at = clock.Never
+		k.at, k.right = clock.Never, reckoning{}
 		return
 	}
 	if k.at != clock.Never && k.at > now.Mono {
@@ -158,6 +159,7 @@ func (k *clocks) judge(now clock.Time) {
 	clear(k.doubt)
 	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
 	k.why, k.diff = "", now.Wall-now.Mono
+	k.right.reckon(k, now)
 	for p := range k.c.cells {
 		p := ring.Partition(p)
 		cohort := k.c.cells[p].Cohort

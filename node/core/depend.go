@@ -229,7 +229,7 @@ func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 
 func (l *links) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 	_, err := v.Decide(l.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Unblocked{At: now.Wall}.Fact(task), t.Waiting()
+		return crdt.Unblocked{At: l.c.clocks.stamp(now, task)}.Fact(task), t.Waiting()
 	})
 	l.c.check(err)
 }
@@ -237,7 +237,7 @@ func (l *links) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 // fail cancels a task because of a dependency.
 func (l *links) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
 	_, err := v.Decide(l.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: now.Wall}
+		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.clocks.stamp(now, task)}
 		return f.Fact(task), t.Waiting() && !t.Finished()
 	})
 	l.c.check(err)

@@ -115,7 +115,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	spec := newSpec(t, c.queues.retry(t.GetQueue()))
 	switch task.Kind() {
 	case id.KindKey:
-		spec.Admission = now.Wall
+		spec.Admission = c.clocks.stamp(now, task)
 	case id.KindLaunch:
 		spec.Admission = h.begun
 	}

@@ -71,6 +71,9 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if len(s.Cells) != len(c.cells) {
 		return false // of a member that nobody has filled yet
 	}
+	if !c.joined && c.acceptors.ahead(s) {
+		return false // of a register that has just been opened, and goes through its log
+	}
 	c.joined = true
 	if c.closed == nil && Destroyed(s) {
 		c.drain(stopping()) // nothing is to be acknowledged that is about to be deleted

@@ -148,7 +148,7 @@ func (c peers) elections(now clock.Time, m *FromPeer) {
 // facts keeps what another coordinator has written. The answer leaves when it
 // is durable, also when all of it was here before (design 5, last rule).
 func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
-	answer := &FactsTaken{Write: m.Write}
+	answer, blind := &FactsTaken{Write: m.Write}, false
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		all := int(part.Partition) < len(c.vnodes) && !c.moves.closed(part.Partition)
@@ -161,6 +161,10 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		} else if f, ok := c.acceptors.fence(part); ok {
 			answer.Fences = append(answer.Fences, f)
 		}
+		blind = blind || all && c.acceptors.blind(part)
+	}
+	if blind {
+		return
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
 }

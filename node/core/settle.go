@@ -174,7 +174,7 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 		return
 	}
 	res := &nornv1.WriteResult{}
-	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: now.Wall, Output: m.GetOutput()}
+	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: c.clocks.stamp(now, task), Output: m.GetOutput()}
 	c.add(now, task, u.Fact(task), &c.stats.Updated, res)
 	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
 }
@@ -202,7 +202,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 			res.Error = bad.Proto()
 			continue
 		}
-		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: now.Wall, Result: done.GetResult()}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult()}
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.vnodes)), task, f.Token)
 		}

@@ -30,6 +30,7 @@ type peer struct {
 	replies map[Origin]Reply
 	down    bool
 	deaf    bool  // the register tells it nothing
+	mute    bool  // it does not answer it either
 	forgot  error // why it has ended by itself
 }
 
@@ -212,6 +213,9 @@ func (r *trio) turn(i int) {
 			p.core.Recycle(ready.Persist)
 		}
 		for _, req := range ready.Register {
+			if p.mute {
+				break
+			}
 			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), Registered{res})) })
 		}
 		p.store.Sync()

@@ -1,0 +1,64 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/clock/offset"
+	"github.com/norn-dev/norn/id"
+)
+
+// reckoning is what a node makes of the wall clocks of the others for the times
+// that it writes into facts. Its own may be a day off, and it takes in facts all the
+// same (design 7.3); but a task that was finished yesterday by what is written may
+// go today, and one that was finished tomorrow stays a day longer.
+//
+// The time is in the fact, so all replicas count from the same; and it is the right
+// one as soon as the others have ever told this node, since its start, what their
+// clocks say: it counts on from there by its monotonic clock, however long it is
+// cut off. What is left is a node that nobody answers from its start on.
+type reckoning struct {
+	known bool  // that a majority of those that share a cohort with this node has told
+	diff  int64 // what their wall clocks are ahead of this node's monotonic one
+	off   bool  // this node's wall clock is known to be off now; else it may be right and the monotonic one have stood still
+}
+
+// reckon takes in what is known of the others' clocks.
+func (r *reckoning) reckon(k *clocks, now clock.Time) {
+	ids := []uint64{k.c.cfg.Self.Incarnation.ID()}
+	for _, m := range k.company() {
+		ids = append(ids, m.Incarnation.ID())
+	}
+	if len(ids) < 2 {
+		*r = reckoning{}
+		return
+	}
+	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
+	r.off = v.Reason == offset.Off
+	switch {
+	case v.OK:
+		r.known, r.diff = true, now.Wall-now.Mono
+	case r.off:
+		r.known, r.diff = true, now.Wall+v.Majority.Hi-now.Mono
+	}
+}
+
+// wall is what the wall clock should say.
+func (r *reckoning) wall(now clock.Time, eta int64) int64 {
+	reckoned := now.Mono + r.diff
+	switch apart := reckoned - now.Wall; {
+	case !r.known, max(apart, -apart) <= eta:
+		return now.Wall
+	case r.off:
+		return reckoned
+	}
+	return max(reckoned, now.Wall) // rather kept for too long
+}
+
+// stamp is when something happens to a task that is told of now, wall ns: not
+// before it was made, whatever the clock says.
+func (k *clocks) stamp(now clock.Time, task id.ID) int64 {
+	at := k.right.wall(now, int64(k.c.cfg.Eta))
+	if task.Kind() == id.KindTask {
+		at = max(at, task.Nanos())
+	}
+	return at
+}
