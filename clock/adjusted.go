@@ -41,6 +41,15 @@ func (a Adjusted) Rate(t Time, ppm int) Adjusted {
 	return a
 }
 
+// Set gives the clock whose wall clock is off by d at t of its source, whatever it
+// has gained before, and that runs at another rate from then on, as with Rate: the
+// monotonic one keeps what it has gained.
+func (a Adjusted) Set(t Time, d time.Duration, ppm int) Adjusted {
+	a = a.Rate(t, ppm)
+	a.offset = sub(int64(d), a.gained)
+	return a
+}
+
 // Source gives a clock source that shows another one adjusted.
 func (a Adjusted) Source(source func() Time) func() Time {
 	return func() Time { return a.At(source()) }

@@ -40,6 +40,29 @@ func TestAdjusted(t *testing.T) {
 	}
 }
 
+// TestAdjustedIsSetRight: a wall clock that has run fast or slow and is set right is
+// right; the monotonic one is not, and goes on. What was gained stayed in both before,
+// so that in the laboratory a node whose clock was said to be right again was off for
+// the rest of its life (track record).
+func TestAdjustedIsSetRight(t *testing.T) {
+	at := func(s float64) Time { return Time{Wall: 1000*second + int64(s*1e9), Mono: int64(s * 1e9)} }
+	for _, ppm := range []int{100_000, -100_000} {
+		gained := int64(ppm) * 1000 * 10 // in 10 s
+		a := Adjusted{}.Set(at(10), 0, ppm)
+		if got, want := a.At(at(20)), (Time{at(20).Wall + gained, at(20).Mono + gained}); got != want {
+			t.Errorf("%d ppm for 10 s: %v, want %v", ppm, got, want)
+		}
+		a = a.Set(at(20), 0, 0)
+		if got, want := a.At(at(50)), (Time{at(50).Wall, at(50).Mono + gained}); got != want {
+			t.Errorf("set right after %d ppm: %v, want %v", ppm, got, want)
+		}
+		a = a.Set(at(50), -time.Hour, 0)
+		if got, want := a.At(at(60)).Wall, at(60).Wall-3600*second; got != want {
+			t.Errorf("set an hour back after that: %v, want %v", got, want)
+		}
+	}
+}
+
 // The monotonic clock never goes back, whatever is adjusted meanwhile, and a
 // timer that is set with Wait does not come early.
 func TestAdjustedGoesForward(t *testing.T) {
@@ -49,12 +72,14 @@ func TestAdjustedGoesForward(t *testing.T) {
 		a = a.Rate(now, 0)
 		shown := a.At(now)
 		for range 20 {
-			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				a = a.Rate(now, rapid.IntRange(-2_000_000, 2_000_000).Draw(t, "ppm"))
 			case 1:
 				a = a.Offset(time.Duration(rapid.Int64().Draw(t, "offset")))
 			case 2:
+				a = a.Set(now, time.Duration(rapid.Int64().Draw(t, "off")), rapid.IntRange(-2_000_000, 2_000_000).Draw(t, "ppm"))
+			case 3:
 				now = now.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "passed")))
 			}
 			next := a.At(now)

@@ -65,14 +65,14 @@ func (c *systemClock) real(d time.Duration) time.Duration {
 }
 
 // set makes the clock wrong: the wall clock by an offset, both by a rate in parts
-// per million from now on. What an earlier rate has gained stays, for the
-// monotonic clock never goes back.
+// per million from now on. What an earlier rate has gained stays in the monotonic
+// clock, which never goes back, and goes from the other.
 func (c *systemClock) set(off time.Duration, ppm int) {
 	var wrong clock.Adjusted
 	if before := c.wrong.Load(); before != nil {
 		wrong = *before
 	}
-	wrong = wrong.Offset(off).Rate(c.source(), ppm)
+	wrong = wrong.Set(c.source(), off, ppm)
 	c.wrong.Store(&wrong)
 }
 
