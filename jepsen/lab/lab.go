@@ -55,6 +55,7 @@ type lab struct {
 	args   []string                   // more arguments of nodes
 	dress  []func(*lab, *process) error
 	token  string // that nodes ask for; "": none
+	strain strain
 	nodes  []*process
 	onDisk []int // tasks that each node had in the end
 
@@ -63,8 +64,9 @@ type lab struct {
 	findings       []finding
 	links          map[way]link
 	windows        []Window
-	calms          []Window        // times in which nothing was wrong
-	wipes          map[int][]int64 // by node, when what it kept was taken away
+	calms          []Window              // times in which nothing was wrong
+	heirs          map[*process]*process // who took the place of one that is gone for good
+	wipes          map[int][]int64       // by node, when what it kept was taken away
 	thin           []thin
 	equals         []int64 // when a look at all replicas began that found them equal
 	probes         map[int]*Probe
@@ -99,7 +101,7 @@ func (l *lab) note(format string, args ...any) {
 func open(cfg Config, shaped bool) (*lab, error) {
 	l := &lab{
 		cfg: cfg, rec: newRecorder(), rnd: rand.New(rand.NewPCG(cfg.Seed, 0)),
-		links: map[way]link{}, wipes: map[int][]int64{}, probes: map[int]*Probe{},
+		links: map[way]link{}, heirs: map[*process]*process{}, wipes: map[int][]int64{}, probes: map[int]*Probe{},
 	}
 	if _, err := os.Stat(cfg.Norn); err != nil {
 		return nil, fmt.Errorf("the program under test: %w", err)

@@ -146,6 +146,9 @@ func (n operator) replaced() error {
 	if err := n.until(witness, fresh.name, "up"); err != nil {
 		return err
 	}
+	n.mu.Lock()
+	n.heirs[p] = fresh
+	n.mu.Unlock()
 	return n.ask(witness, fmt.Sprintf("replace %s by %s", p.name, fresh.name), func(ctx context.Context, c client.Cluster) (*nornv1.ClusterReply, error) {
 		return c.Replace(ctx, p.name, fresh.name, client.ChangeOptions{})
 	})

@@ -12,6 +12,7 @@ import (
 // and its clients could reach it.
 type Probe struct {
 	Calls, Failed int
+	Starved       int // that failed, and are not counted: the machine had no time for the node
 	Slowest       time.Duration
 	Error         string // the first
 }
@@ -29,13 +30,19 @@ func (h *hand) reachable() bool {
 	return h.node.running(steady) && there == (link{}) && back == (link{})
 }
 
-func (l *lab) probed(p *process, fine bool, took time.Duration, err error) {
+func (l *lab) probed(p *process, fine bool, before patient, err error) {
+	took := time.Since(before.at)
+	starved := !fine && l.strain.starved(p, before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pr := l.probes[p.n]
 	if pr == nil {
 		pr = &Probe{}
 		l.probes[p.n] = pr
+	}
+	if starved {
+		pr.Starved++
+		return
 	}
 	pr.Calls++
 	pr.Slowest = max(pr.Slowest, took)

@@ -115,9 +115,9 @@ func (r *Result) Markdown(w io.Writer) error {
 		}
 		say("    %s", line)
 	}
-	say("\n## Availability\n\nWrites that want one copy, through nodes that ran for %v and that their clients could reach.\n\n| node | calls | failed | longest | first error |\n|---|---|---|---|---|", steady)
+	say("\n## Availability\n\nWrites that want one copy, through nodes that ran for %v and that their clients could reach.\nThose that failed while the machine had no time for the node are not among the calls.\n\n| node | calls | failed | longest | not counted | first error |\n|---|---|---|---|---|---|", steady)
 	for i, p := range r.Probes {
-		say("| n%d | %d | %d | %v | %s |", i+1, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), strings.ReplaceAll(p.Error, "|", "/"))
+		say("| n%d | %d | %d | %v | %d | %s |", i+1, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), p.Starved, strings.ReplaceAll(p.Error, "|", "/"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -38,6 +38,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	shaped := false
 	var dress []func(*lab, *process) error
 	var volume func(*lab, *process) error
+	owner := "" // the group of the faults that it is for
 	for i, f := range faults {
 		shaped = shaped || f.shaped
 		if f.needs != nil {
@@ -46,11 +47,11 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 			}
 		}
 		cfg.Nodes = max(cfg.Nodes, f.nodes)
-		if f.volume != nil && volume != nil && (f.group == "" || f.group != faults[0].group) {
+		if f.volume != nil && volume != nil && (f.group == "" || f.group != owner) {
 			return nil, fmt.Errorf("fault %s takes file systems of its own: not beside others than those of its kind, please", f.Name)
 		}
 		if f.volume != nil {
-			volume = f.volume
+			volume, owner = f.volume, f.group
 		}
 		same := func(g Fault) bool { return g.Name == f.Name || f.group != "" && g.group == f.group }
 		if f.dress != nil && slices.IndexFunc(faults, same) == i { // once
@@ -76,6 +77,11 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
 	defer enough()
 	c := &crew{lab: l, ctx: working, queues: w.queues, owed: map[id.ID]client.Task{}}
+	c.work.Go(func() {
+		if err := l.strain.watchDisk(working, l.dir); err != nil {
+			l.found("internal", "the disk under all nodes: %v", err)
+		}
+	})
 	err := w.begin(c)
 	l.quiet(ctx, w.calm)
 	storm, over := context.WithTimeout(ctx, l.cfg.Duration)

@@ -103,9 +103,44 @@ func (c *crew) join(node *process, timeout, think time.Duration, do func(*hand))
 		for c.ctx.Err() == nil {
 			do(h)
 			h.pause()
+			if now := c.heirsOf(to); now != nil {
+				h.turn(timeout, now)
+				to = now
+			}
 		}
 	})
 	return nil
+}
+
+// turn has a client talk to other nodes from now on.
+func (h *hand) turn(timeout time.Duration, to []*process) {
+	dialled, err := h.dial(timeout, to...)
+	if err != nil {
+		h.found("internal", "a client cannot turn to %s: %v", names(to), err) // their addresses are good ones
+		return
+	}
+	if h.client = dialled; h.node != nil {
+		h.node = to[0]
+	}
+}
+
+// heirsOf gives the nodes that are in the places of some, where one of them was
+// replaced; else nil. Their clients would talk to nobody for the rest of the run.
+func (l *lab) heirsOf(some []*process) (now []*process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, p := range some {
+		for heir := l.heirs[p]; heir != nil; heir = l.heirs[p] {
+			p = heir
+		}
+		if p != some[i] && now == nil {
+			now = slices.Clone(some)
+		}
+		if now != nil {
+			now[i] = p
+		}
+	}
+	return now
 }
 
 // pause waits about as long as the client thinks.
@@ -186,7 +221,10 @@ func (h *hand) send(all []client.Task, level client.Durability, probe bool) []cl
 		asked.Items = append(asked.Items, history.Item{Task: all[i].ID, Spec: specOf(&all[i])})
 	}
 	fair := probe && h.reachable()
-	begun := time.Now()
+	var before patient
+	if fair {
+		before = h.strain.patient(h.node)
+	}
 	h.rec.invoke(h.process, asked)
 	got, err := h.client.EnqueueMany(context.Background(), all, client.WithDurability(level))
 	phase := h.rec.end(asked, err, history.Event{Items: results(asked, got)})
@@ -198,7 +236,7 @@ func (h *hand) send(all []client.Task, level client.Durability, probe bool) []cl
 		}
 	}
 	if fair && h.reachable() {
-		h.probed(h.node, fine, time.Since(begun), err)
+		h.probed(h.node, fine, before, err)
 	}
 	return got
 }
