@@ -21,6 +21,7 @@ func damages() []Fault {
 		{Name: "truncate", About: "kill one node, cut the end off one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("cut off", truncate) }},
 		{Name: "zeros", About: "kill one node, overwrite a part of one of its files with zeros (F8)", run: func(n *nemesis) error { return disk{n}.damaged("zeroed a part", zero) }},
 		{Name: "decay", About: "each node in turn is killed, and bits in one of its files flipped; it is whole again before the next (F8)", run: func(n *nemesis) error { return disk{n}.decayed() }},
+		{Name: "flip-running", About: "bits in a file of one node are flipped while it runs; seconds later it is killed and started (F8)", run: func(n *nemesis) error { return disk{n}.flippedAlive() }},
 		{Name: "bit-flip", About: "kill one node, flip bits in one of its files (F8)", run: func(n *nemesis) error { return disk{n}.damaged("flipped bits", flip) }},
 	}
 }
@@ -174,6 +175,57 @@ func (n disk) damagedThis(p *process, how string, do func(n disk, file string) e
 		return err
 	}
 	return n.reopened(p)
+}
+
+// flippedAlive: a node uses a file in which bits were flipped. It may notice at
+// once, when it is started again, or never, because the file is replaced; it may not
+// take what it cannot read for absent.
+func (n disk) flippedAlive() error {
+	p := n.one()
+	n.hurt(p, true)
+	defer n.hurt(p, false)
+	n.converge(p)
+	file, err := n.file(p.data)
+	if err != nil {
+		return err
+	}
+	short, _ := filepath.Rel(p.data, file)
+	n.does("flipped bits of %s, which runs: %s", p.name, short)
+	p.may(true)
+	n.wiped(p)
+	if err := n.flipInPlace(file); err != nil && !os.IsNotExist(err) { // the program may have deleted it meanwhile
+		return err
+	}
+	if p.ends(time.Duration(3+n.rnd.IntN(6)) * time.Second) {
+		n.does("%s had ended with status %d (%s)", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+	}
+	n.does("kill -9 %s", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p) // what it has taken alone since may stand behind the damage
+	return n.reopened(p)
+}
+
+// flipInPlace flips bits of a file that somebody may have open: nothing else of it
+// changes.
+func (n disk) flipInPlace(file string) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	i, err := f.Stat()
+	for range 1 + n.rnd.IntN(8) {
+		if err != nil || i.Size() == 0 {
+			break
+		}
+		at, b := n.rnd.Int64N(i.Size()), make([]byte, 1)
+		if _, err = f.ReadAt(b, at); err == nil {
+			b[0] ^= 1 << n.rnd.IntN(8)
+			_, err = f.WriteAt(b, at)
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // reopened starts a node whose directory may be of no use. Where it says so and

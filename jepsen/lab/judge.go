@@ -38,6 +38,7 @@ type Result struct {
 	// Probes are the availability for writes with one copy, by node; OnDisk the
 	// number of tasks on each node in the end; Counts what `norn task count` said.
 	Probes []Probe
+	Peaks  []Peak // by node
 	OnDisk []int
 	Counts []string
 	Events []*history.Event `json:"-"`
@@ -74,6 +75,12 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 		}
 	}
 	l.available(r)
+	r.Peaks = l.gauges.of(l.nodes)
+	for i := range r.Peaks {
+		if over := r.Peaks[i].over(); over != "" { // I18
+			l.found("limits", "%s", over)
+		}
+	}
 	l.mu.Lock()
 	for _, f := range l.findings {
 		r.Seen = append(r.Seen, f.invariant+": "+f.text)

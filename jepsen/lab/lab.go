@@ -25,6 +25,7 @@ type Config struct {
 	Duration time.Duration // of the storm; 0: 20 s. Starting, healing and reading come on top
 	Seed     uint64        // of the choice of faults, their order and length
 	Think    time.Duration // of each client between two calls, on average; 0: 120 ms
+	Eta      time.Duration // of nodes: how far clocks may differ, and messages be late; 0: 200 ms
 	Unfenced bool          // the program is of before there were elections: nothing is said about claims
 	Proxy    bool          // nodes on loopback behind a proxy, also where namespaces are allowed
 	Dir      string        // for all files; "": a temporary one, removed in the end
@@ -56,6 +57,7 @@ type lab struct {
 	dress  []func(*lab, *process) error
 	token  string // that nodes ask for; "": none
 	strain strain
+	gauges gauges
 	nodes  []*process
 	onDisk []int // tasks that each node had in the end
 
@@ -165,7 +167,7 @@ func (l *lab) add() (*process, error) {
 		place: at, name: name, n: n, norn: l.cfg.Norn, data: filepath.Join(l.dir, name), log: filepath.Join(l.dir, name+".log"),
 		args: []string{
 			"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
-			"--memtable-size", "4MiB", "--eta", eta.String(), "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
+			"--memtable-size", "4MiB", "--eta", l.cfg.Eta.String(), "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
 		},
 	}
 	p.args = append(p.args, l.args...)
@@ -177,7 +179,9 @@ func (l *lab) add() (*process, error) {
 			return nil, err
 		}
 	}
-	l.nodes = append(l.nodes, p)
+	l.mu.Lock()
+	l.nodes = append(l.nodes, p) // by the nemesis, and by nobody else
+	l.mu.Unlock()
 	if err := os.Mkdir(p.data, 0o700); err != nil || l.volume == nil {
 		return p, err
 	}

@@ -2,10 +2,13 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // alarms are what must never be in the log of a node (I18).
@@ -49,6 +52,27 @@ func (p *process) lastWords() string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	last := lines[len(lines)-1]
 	return last[:min(len(last), 300)]
+}
+
+// portraits keeps what each node says of a cluster that does not recover, beside
+// the logs, before everything is stopped: nobody could ask later.
+func portraits(l *lab) error {
+	if l.cfg.Logs == "" {
+		return nil
+	}
+	all := []error{os.MkdirAll(l.cfg.Logs, 0o755)}
+	for _, p := range l.members() {
+		said := []byte("it does not say")
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		if s, err := l.status(ctx, p); err != nil {
+			said = []byte(err.Error())
+		} else if b, err := (protojson.MarshalOptions{Multiline: true}).Marshal(s); err == nil {
+			said = b
+		}
+		cancel()
+		all = append(all, os.WriteFile(filepath.Join(l.cfg.Logs, p.name+".status.json"), said, 0o644))
+	}
+	return errors.Join(all...)
 }
 
 // saveLogs keeps the logs of all nodes.

@@ -119,6 +119,13 @@ func (r *Result) Markdown(w io.Writer) error {
 	for i, p := range r.Probes {
 		say("| n%d | %d | %d | %v | %d | %s |", i+1, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), p.Starved, strings.ReplaceAll(p.Error, "|", "/"))
 	}
+	for i, p := range r.Peaks {
+		if i == 0 {
+			say("\n## Limits\n\nThe most that each node had; no more than %d MiB, %d files and connections, %d threads and %d MiB of disk are allowed.\n\n| node | memory, MiB | files and connections | threads | disk, MiB |\n|---|---|---|---|---|",
+				ceiling.Memory>>20, ceiling.Descriptors, ceiling.Threads, ceiling.Disk>>20)
+		}
+		say("| %s | %d | %d | %d | %d |", p.Node, p.Memory>>20, p.Descriptors, p.Threads, p.Disk>>20)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

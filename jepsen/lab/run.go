@@ -24,6 +24,9 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if cfg.Think <= 0 {
 		cfg.Think = 120 * time.Millisecond
 	}
+	if cfg.Eta <= 0 {
+		cfg.Eta = eta
+	}
 	if cfg.Workload == "" {
 		cfg.Workload = Workloads()[0].Name
 	}
@@ -82,6 +85,13 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 			l.found("internal", "the disk under all nodes: %v", err)
 		}
 	})
+	c.work.Go(func() {
+		l.gauges.watch(working, func() []*process {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return slices.Clone(l.nodes)
+		})
+	})
 	err := w.begin(c)
 	l.quiet(ctx, w.calm)
 	storm, over := context.WithTimeout(ctx, l.cfg.Duration)
@@ -102,6 +112,9 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	}
 	if err == nil {
 		err = l.end(ctx, c, w)
+	}
+	if errors.Is(err, errStuck) {
+		err = errors.Join(err, portraits(l))
 	}
 	if err != nil && !errors.Is(err, errStuck) {
 		return nil, errors.Join(err, l.saveLogs())

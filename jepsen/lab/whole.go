@@ -65,12 +65,15 @@ const starvedRests = 4
 // nothing.
 func lacks(s *nornv1.StatusReply, nodes int) string {
 	want := min(nodes, replicas)
-	copies, vnodes, voters, up := 0, 0, 0, 0
+	copies, vnodes, voters, up, clocks := 0, 0, 0, 0, ""
 	for _, n := range s.GetNodes() { // a dead incarnation may have the name of a living one
 		if n.GetState() != "up" {
 			continue
 		}
 		up++
+		if why := n.GetClockFault(); why != "" { // it leads nothing, and does not vote
+			clocks += fmt.Sprintf("; the clock of %s: %s", n.GetName(), why)
+		}
 		vnodes += int(n.GetVnodes())
 		if slices.Contains(s.GetVoters(), n.GetName()) {
 			voters++
@@ -82,8 +85,8 @@ func lacks(s *nornv1.StatusReply, nodes int) string {
 	for _, p := range s.GetPartitions() {
 		copies += len(p.GetCohort())
 		if len(p.GetCohort()) != want || p.GetLeader() == "" || p.GetMoving() || !p.GetEnqueueAvailable() || !p.GetClaimAvailable() {
-			return fmt.Sprintf("partition %d: cohort %v of %d, leader %q, moving %v, enqueues %v, claims %v", p.GetId(), p.GetCohort(), want,
-				p.GetLeader(), p.GetMoving(), p.GetEnqueueAvailable(), p.GetClaimAvailable())
+			return fmt.Sprintf("partition %d: cohort %v of %d, leader %q, moving %v, enqueues %v, claims %v%s", p.GetId(), p.GetCohort(), want,
+				p.GetLeader(), p.GetMoving(), p.GetEnqueueAvailable(), p.GetClaimAvailable(), clocks)
 		}
 	}
 	switch {
