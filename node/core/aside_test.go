@@ -296,3 +296,52 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 		t.Fatal("a member sets something aside")
 	}
 }
+
+// TestAsidesMayGetLost: what is said about facts below the horizon is lost, comes
+// twice and comes late; in the end it is as if it had not.
+func TestAsidesMayGetLost(t *testing.T) {
+	r, all, old := lost(t)
+	const gone = 3
+	r.open(gone)
+	r.tell()
+	said, pages := 0, 0
+	var late []letter
+	lost := func(l letter) bool {
+		switch m := l.message.(type) {
+		case *Aside:
+			switch said++; said % 3 {
+			case 0:
+				r.deliver(0)
+				r.post = append([]letter{l}, r.post...) // twice
+			case 1:
+				return true
+			default:
+				late = append(late, l)
+				return true
+			}
+		case *Facts:
+			if pages++; m.Aside && pages%2 == 0 {
+				late = append(late, l)
+				return true
+			}
+		}
+		return false
+	}
+	for n := 0; !r.peers[gone].idle(); n++ {
+		if n == 1800 {
+			t.Fatalf("it still has %d tasks, and keeps %d aside", len(r.tasksOf(gone)), len(r.apart(gone)))
+		}
+		r.pass(time.Second)
+		r.settleBut(lost)
+		r.never(all, 0, 1, 2)
+	}
+	if said < 3 || len(late) == 0 {
+		t.Fatalf("%d messages, %d of them late", said, len(late))
+	}
+	r.post = append(r.post, late...)
+	r.settle()
+	r.until(time.Minute, func() bool { return false })
+	r.never(all, 0, 1, 2)
+	r.wantApart(old, 2, 0, 1, 2)
+	r.audit()
+}
