@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"iter"
 
 	"github.com/norn-dev/norn/store"
@@ -8,15 +9,16 @@ import (
 	"github.com/google/btree"
 )
 
+// pair is what the tree keeps. Its bytes are never written again: walks hand
+// them out as they are.
 type pair struct {
-	key   string
-	value []byte
+	key, value []byte
 }
 
 type tree = btree.BTreeG[pair]
 
 func newTree() *tree {
-	return btree.NewG(32, func(a, b pair) bool { return a.key < b.key })
+	return btree.NewG(32, func(a, b pair) bool { return bytes.Compare(a.key, b.key) < 0 })
 }
 
 // view reads a tree.
@@ -37,30 +39,30 @@ func New() *Mem { return &Mem{view: view{newTree()}, synced: newTree()} }
 
 // Get gives the value of a key.
 func (v view) Get(key []byte) ([]byte, bool) {
-	p, ok := v.tree.Get(pair{key: string(key)})
+	p, ok := v.tree.Get(pair{key: key})
 	return p.value, ok
 }
 
 // Scan gives the pairs of a range in ascending order.
 func (v view) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
-		visit := func(p pair) bool { return yield([]byte(p.key), p.value) }
+		visit := func(p pair) bool { return yield(p.key, p.value) }
 		if upper == nil {
-			v.tree.AscendGreaterOrEqual(pair{key: string(lower)}, visit)
+			v.tree.AscendGreaterOrEqual(pair{key: lower}, visit)
 			return
 		}
-		v.tree.AscendRange(pair{key: string(lower)}, pair{key: string(upper)}, visit)
+		v.tree.AscendRange(pair{key: lower}, pair{key: upper}, visit)
 	}
 }
 
 // Last gives the greatest key of a range.
 func (v view) Last(lower, upper []byte) (key []byte, ok bool) {
 	visit := func(p pair) bool {
-		if p.key == string(upper) && upper != nil {
+		if upper != nil && bytes.Equal(p.key, upper) {
 			return true
 		}
-		if ok = p.key >= string(lower); ok {
-			key = []byte(p.key)
+		if ok = bytes.Compare(p.key, lower) >= 0; ok {
+			key = bytes.Clone(p.key)
 		}
 		return false
 	}
@@ -68,27 +70,34 @@ func (v view) Last(lower, upper []byte) (key []byte, ok bool) {
 		v.tree.Descend(visit)
 		return key, ok
 	}
-	v.tree.DescendLessOrEqual(pair{key: string(upper)}, visit)
+	v.tree.DescendLessOrEqual(pair{key: upper}, visit)
 	return key, ok
 }
 
 func write(t *tree, ops []store.Op) {
 	for _, op := range ops {
 		if op.Delete {
-			t.Delete(pair{key: string(op.Key)})
+			t.Delete(pair{key: op.Key})
 			continue
 		}
-		t.ReplaceOrInsert(pair{string(op.Key), op.Value})
+		t.ReplaceOrInsert(pair{op.Key, op.Value})
 	}
 }
 
 // Apply makes the batch visible.
 func (m *Mem) Apply(b *store.Batch) {
-	ops := make([]store.Op, 0, b.Len())
+	size := 0
 	for op := range b.All() {
-		op.Key = append([]byte(nil), op.Key...)
-		op.Value = append([]byte{}, op.Value...)
-		ops = append(ops, op)
+		size += len(op.Key) + len(op.Value)
+	}
+	ops, space := make([]store.Op, 0, b.Len()), make([]byte, 0, size)
+	kept := func(b []byte) []byte { // one space for all of them
+		from := len(space)
+		space = append(space, b...)
+		return space[from:len(space):len(space)]
+	}
+	for op := range b.All() {
+		ops = append(ops, store.Op{Key: kept(op.Key), Value: kept(op.Value), Delete: op.Delete})
 	}
 	write(m.tree, ops)
 	m.pending = append(m.pending, ops)
