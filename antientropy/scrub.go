@@ -28,10 +28,22 @@ type Scrubber struct {
 	open    bool   // leaf is being read
 	leaf    Path
 	cursor  cursor
+	// timed and keyed are the next stored leaves of either kind. Within a step
+	// nothing is written after the leaf at hand, so that they are looked up once.
+	timed, keyed upcoming
 	// found is what is known of the leaf's facts up to the cursor, and stays
 	// right while facts come and go there.
 	found Node
 }
+
+// upcoming is a stored leaf that was looked up.
+type upcoming struct {
+	path       Path
+	ok, looked bool
+}
+
+// from tells whether it is still the first one from an order on.
+func (u *upcoming) from(order uint64) bool { return u.looked && (!u.ok || u.path.order() >= order) }
 
 // NewScrubber makes a scrubber that is told of all that the tree counts.
 func NewScrubber(tree *Tree, replica Replica) *Scrubber {
@@ -56,6 +68,7 @@ func (s *Scrubber) Busy() bool { return s.active }
 // flushes the tree.
 func (s *Scrubber) Step(tx store.Tx, facts int) (found []Difference, done bool) {
 	s.tree.Flush(tx)
+	s.timed.looked, s.keyed.looked = false, false
 	b := &budget{facts, facts << 10}
 	for s.active && !b.spent() {
 		var d Difference
@@ -121,14 +134,21 @@ func (s *Scrubber) nextLeaf(view store.View, from uint64) (best Path, ok bool) {
 			best, ok = p, true
 		}
 	}
-	const rest = 12 // bits of an order that a leaf by time has not
-	prefix := (from + 1<<rest - 1) >> rest
-	p, found := s.tree.next(view, timeLevel, prefix)
-	for found && !p.Leaf() {
-		p, found = s.tree.next(view, timeLevel, p.Prefix+1)
+	if !s.timed.from(from) {
+		const rest = 12 // bits of an order that a leaf by time has not
+		prefix := (from + 1<<rest - 1) >> rest
+		p, found := s.tree.next(view, timeLevel, prefix)
+		for found && !p.Leaf() {
+			p, found = s.tree.next(view, timeLevel, p.Prefix+1)
+		}
+		s.timed = upcoming{p, found, true}
 	}
-	take(p, found)
-	take(s.tree.next(view, keyLevel, from))
+	if !s.keyed.from(from) {
+		p, found := s.tree.next(view, keyLevel, from)
+		s.keyed = upcoming{p, found, true}
+	}
+	take(s.timed.path, s.timed.ok)
+	take(s.keyed.path, s.keyed.ok)
 	take(s.nextFact(from))
 	return best, ok
 }

@@ -68,19 +68,20 @@ func newClocks(c *Core) *clocks {
 // company are the members that share a cohort with this node, or are to: it may be
 // the one to lead then, and who has not heard what they know of it may not stand.
 func (k *clocks) company() []register.Member {
-	all := make(map[register.Member]bool)
+	var all []register.Member
 	for p := range k.c.cells {
 		cohort := k.c.cells[p].Cohort
 		if !slices.Contains(cohort, k.c.cfg.Self) && k.c.moves.in[ring.Partition(p)] == nil {
 			continue
 		}
 		for _, m := range cohort {
-			if m != k.c.cfg.Self {
-				all[m] = true
+			if m != k.c.cfg.Self && !slices.Contains(all, m) {
+				all = append(all, m)
 			}
 		}
 	}
-	return membersOf(all)
+	slices.SortFunc(all, register.Member.Compare)
+	return all
 }
 
 // work asks the others for their time, and judges this node's own.

@@ -53,6 +53,7 @@ type Config struct {
 	Tree       bool          // keep the trees that replicas compare from the first fact on, not from the second node on
 	Quarantine int64         // bytes of facts that are kept aside at most; 0: 256 MiB
 	Repair     time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
+	Scrub      time.Duration // between two looks of the scrubber at the trees; 0: a second
 
 	Sessions session.DispatcherConfig // of workers; the zero value has defaults
 

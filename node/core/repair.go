@@ -123,7 +123,7 @@ func (r *repairs) work(now clock.Time) {
 	if len(r.wake) == 0 {
 		return
 	}
-	due := make([]pair, 0, len(r.wake))
+	var due []pair              // most often nothing is
 	for k, at := range r.wake { // Any order: sorted below.
 		if at <= now.Mono {
 			due = append(due, k)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	// scrubEvery is the pause between two looks of the scrubber, scrubStep how many
+	// scrubEvery is the pause between two looks of the scrubber that nobody has set, scrubStep how many
 	// facts it reads in one: 10^7 facts are checked in about three hours, for less
 	// than a hundredth of a processor.
 	scrubEvery, scrubStep = time.Second, 1000
@@ -35,10 +36,12 @@ type suspect struct {
 	path      antientropy.Path
 }
 
+func (s *scrubs) pause() int64 { return int64(cmp.Or(s.c.cfg.Scrub, scrubEvery)) }
+
 // changed begins when there is somebody to compare with.
 func (s *scrubs) changed(now clock.Time) {
 	if s.at == clock.Never && !s.c.routes.alone {
-		s.at = now.Mono + int64(scrubEvery)
+		s.at = now.Mono + s.pause()
 	}
 }
 
@@ -64,7 +67,7 @@ func (s *scrubs) work(now clock.Time) {
 	if s.at > now.Mono {
 		return
 	}
-	s.at = now.Mono + int64(scrubEvery)
+	s.at = now.Mono + s.pause()
 	if s.c.routes.alone {
 		s.at = clock.Never
 		return

@@ -131,6 +131,9 @@ func (w *watches) work(now clock.Time) {
 		w.scan()
 		w.sweep(now)
 	}
+	if len(w.wanted)+len(w.ended) == 0 {
+		return // as in most rounds
+	}
 	asks := make(map[register.Member]*Watch)
 	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
 		to, ok := c.routes.reader(ring.Of(task, len(c.vnodes)))

@@ -31,19 +31,30 @@ type Status struct {
 func (m *Machine) Status() Status {
 	st := m.node.BasicStatus()
 	s := Status{
-		Leads: st.RaftState == raft.StateLeader, Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(),
+		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(),
 		Voters: m.named(m.conf.Voters), Learners: m.named(m.conf.Learners), Outgoing: m.named(m.conf.VotersOutgoing),
 		Refused: m.refused, RefusedBy: m.refusedBy,
 	}
-	if st.Lead == m.id {
-		s.Leader = m.cfg.Self
-	} else if st.Lead != raft.None {
-		s.Leader, _ = m.name(st.Lead)
-	}
+	s.Leader, s.Leads = leader(m, &st)
 	if m.leading != nil {
 		s.Waiting = slices.Clone(m.leading.waiting)
 	}
 	return s
+}
+
+// Leader is the part of Status that changes most: it costs next to nothing.
+func (m *Machine) Leader() (who register.Member, leads bool) {
+	st := m.node.BasicStatus()
+	return leader(m, &st)
+}
+
+func leader(m *Machine, st *raft.BasicStatus) (who register.Member, leads bool) {
+	if st.Lead == m.id {
+		who = m.cfg.Self
+	} else if st.Lead != raft.None {
+		who, _ = m.name(st.Lead)
+	}
+	return who, st.RaftState == raft.StateLeader
 }
 
 func (m *Machine) named(ids []uint64) []register.Member {
