@@ -45,6 +45,7 @@ type hand struct {
 	ends   map[session.Claim]*history.Event
 	number uint64
 	joined uint64 // the association in which it last had its name
+	at     *node  // where that was
 	since  int64  // true time at which it turned to this node
 }
 
@@ -369,10 +370,13 @@ func (h *hand) settled() {
 	s := h.s
 	if h.joined == 0 {
 		s.stats[Sessions]++
-	} else if len(h.runs) > 0 {
+	} else if len(h.runs) > 0 && h.on != nil && h.on.node != h.at {
 		s.stats[HandOvers]++
 	}
 	h.joined = info.Association
+	if h.on != nil {
+		h.at = h.on.node
+	}
 	for _, o := range s.hands {
 		if o == h || o.gone || o.self.Name != h.self.Name || o.joined == 0 {
 			continue

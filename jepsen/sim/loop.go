@@ -59,7 +59,7 @@ func (n *node) halt(err error) {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
-	r := &round{number: ready.Round, reads: ready.Reads, archives: ready.Archives, commit: ready.Commit}
+	r := n.begin(ready)
 	if ready.Persist != nil {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -92,6 +92,8 @@ func (n *node) perform(ready *core.Ready) {
 	}
 	if r.dirty || len(r.replies)+len(r.reads)+len(r.archives)+len(r.sends)+len(r.commit) > 0 {
 		n.waiting = append(n.waiting, r)
+	} else {
+		defer n.end(r)
 	}
 	n.spin(r.dirty, ready)
 	looking{n}.look(r, ready)
@@ -100,6 +102,27 @@ func (n *node) perform(ready *core.Ready) {
 	if len(n.first)+len(n.rest) > 0 {
 		n.poke()
 	}
+}
+
+// begin makes the round of a Ready, of the space of one that is over.
+func (n *node) begin(ready *core.Ready) *round {
+	r := &round{}
+	if k := len(n.over); k > 0 {
+		r, n.over = n.over[k-1], n.over[:k-1]
+	}
+	r.number, r.reads, r.archives, r.commit = ready.Round, ready.Reads, ready.Archives, ready.Commit
+	return r
+}
+
+// end gives back the space of a round that nobody looks at any more.
+func (n *node) end(r *round) {
+	if len(r.reads)+len(r.archives) > 0 {
+		return // they are yet to be carried out
+	}
+	clear(r.sends)
+	clear(r.replies)
+	*r = round{sends: r.sends[:0], replies: r.replies[:0]}
+	n.over = append(n.over, r)
 }
 
 // letGo sends what waits for no round that is not durable yet, keeps the rest
@@ -222,9 +245,14 @@ func (n *node) sync() {
 				return
 			}
 		}
+		for _, r := range rounds {
+			n.end(r)
+		}
 		n.syncing, n.flying = false, nil
 		n.sync()
-		n.poke()
+		if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.now { // the loop was held up by what waited
+			n.poke()
+		}
 	})
 	if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.now {
 		n.poke()

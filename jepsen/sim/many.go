@@ -42,6 +42,7 @@ type Total struct {
 	Why     map[string]int
 	Virtual time.Duration // of all together
 	Nodes   uint64        // of all together
+	Digest  uint64        // of all histories, in whichever order they ended
 	// Failed is the failure with the lowest seed among those found, or nil.
 	Failed *Result
 }
@@ -94,6 +95,7 @@ func (t *Total) add(r *Result) {
 	t.Sum.Add(&r.Stats)
 	t.Virtual += r.Virtual
 	t.Nodes += uint64(r.Nodes)
+	t.Digest += r.Sum
 	if r.Calm != "" && r.Violation == nil {
 		t.Calm++
 		if t.Why == nil {

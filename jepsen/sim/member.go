@@ -154,10 +154,9 @@ func (m *member) finish(ready *group.Ready) bool {
 		n.s.fleet.fatal(n, err)
 		return false
 	}
-	st := m.machine.Status()
-	m.leads = st.Leads
-	changed := st.Leader != m.leader
-	m.leader = st.Leader
+	leader, leads := m.machine.Leader()
+	changed := leader != m.leader
+	m.leader, m.leads = leader, leads
 	if k := len(ready.Changes); k > 0 {
 		for i := range ready.Changes {
 			n.s.fleet.learned(n, &ready.Changes[i])

@@ -22,7 +22,7 @@ func Mutants() []Mutant {
 // lossy nodes forget.
 func lossy() []Mutant {
 	return []Mutant{
-		{Name: "answers before the sync", NoSync: true, Breaks: []string{check.Lost, check.Undone, check.Phantom, check.Token, check.Overlap}},
+		{Name: "answers before the sync", NoSync: true, Breaks: []string{check.Lost, check.Undone, check.Phantom, check.Token, check.Overlap, check.Counting}},
 		{Name: "a key of the disk rots", Crash: rot, Breaks: []string{"audit", check.Internal, check.Lost, check.Undone, check.StateRule}},
 		{Name: "acknowledges completions and does nothing", Event: swallow[*nornv1.CompleteRequest](acknowledge), Breaks: []string{check.Undone, check.Lost, check.StateRule, check.Stuck}},
 		{Name: "acknowledges cancellations and does nothing", Event: swallow[*nornv1.CancelRequest](acknowledge), Breaks: []string{check.Undone, check.Lost, check.StateRule}},

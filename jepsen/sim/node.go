@@ -38,6 +38,7 @@ type node struct {
 	spins       int      // turns in a row with nothing to do, each at once
 	waiting     []*round // applied, for the next sync
 	flying      []*round // under the present sync
+	over        []*round // done; their space is used again
 	syncing     bool
 	synced      uint64 // the last round that is durable
 
@@ -228,12 +229,9 @@ func (n *node) poke() {
 
 // later makes fn happen unless the process has ended by then.
 func (n *node) later(d time.Duration, fn func()) {
-	life := n.life
-	n.s.after(d, func() {
-		if n.life == life {
-			fn()
-		}
-	})
+	w := &n.s.world
+	w.seq++
+	w.next.push(timer{at: max(w.now+int64(d), w.now), seq: w.seq, fn: fn, node: n, life: n.life})
 }
 
 // receive takes in a request over a connection.

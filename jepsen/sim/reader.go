@@ -34,7 +34,7 @@ func (r *reader) act() {
 		r.count(j.queue, next)
 	case n == 2 && !s.cannot(history.Explain):
 		r.do(&nornv1.ExplainRequest{Id: j.id.Bytes()}, 3*time.Second, func(*answer) { next() })
-	case n <= 4:
+	case n == 3: // pages of lists cost most of all reads
 		m := &nornv1.ListRequest{Limit: uint32(1 + s.rnd.IntN(20))}
 		if s.chance(0.5) {
 			m.Queue = j.queue
@@ -129,7 +129,7 @@ func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()
 func (r *reader) listAll(done func()) {
 	var next func(cursor []byte)
 	next = func(cursor []byte) {
-		r.do(&nornv1.ListRequest{Limit: 50, Cursor: cursor}, 3*time.Second, func(a *answer) {
+		r.do(&nornv1.ListRequest{Limit: 250, Cursor: cursor}, 3*time.Second, func(a *answer) {
 			if !a.fine() {
 				r.after(time.Second, func() { r.listAll(done) })
 				return

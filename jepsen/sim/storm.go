@@ -27,7 +27,33 @@ func (f nemesis) trouble() {
 	s.repeat(s.plan.cluster.members, f.change)
 	s.repeat(s.plan.clock.set, f.misset)
 	s.after(s.plan.storm/4, f.grow) // else nothing might move
+	s.after(s.plan.storm/4, f.provoke)
+	s.after(s.plan.storm/2, func() {
+		if n := pick(&s.world, f.nodes); f.missing(Crashes) && !n.away {
+			n.crash()
+		}
+	})
 }
+
+// provoke has a worker with tasks turn to another node until a session was handed
+// over that way: a run without one proves nothing.
+func (f nemesis) provoke() {
+	s := f.s
+	if s.healing || !f.missing(HandOvers) {
+		return
+	}
+	for _, h := range s.hands {
+		if h.on != nil && len(h.runs) > 0 {
+			h.hangUp()
+			h.work()
+			break
+		}
+	}
+	s.after(s.between(time.Second, 4*time.Second), f.provoke)
+}
+
+// missing tells whether something has not happened since the storm began.
+func (f nemesis) missing(what Stat) bool { return f.s.stats[what] == f.before[what] }
 
 // misset sets the wall clock of one node wrong for a while: by little, or by so
 // much that it may not grant anything until it is right again. The others keep

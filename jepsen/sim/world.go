@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"time"
 )
@@ -24,31 +23,62 @@ func newWorld(seed uint64) world {
 
 // timer is something that is going to happen.
 type timer struct {
-	at  int64
-	seq uint64 // of several at one time the first one asked for comes first
-	fn  func()
+	at   int64
+	seq  uint64 // of several at one time the first one asked for comes first
+	fn   func()
+	node *node // fn is only for this process of it; nil: for nobody in particular
+	life int
 }
 
+// timers is a heap, the first one on top. It is written out for its elements: the
+// one of the library boxes each of them.
 type timers []timer
 
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
+func (t timers) less(i, j int) bool {
 	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].seq < t[j].seq
 }
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = timer{}
-	*t = old[:len(old)-1]
-	return last
+
+func (t *timers) push(x timer) {
+	h := append(*t, x)
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.less(i, up) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+	*t = h
+}
+
+func (t *timers) pop() timer {
+	h := *t
+	n := len(h) - 1
+	first := h[0]
+	h[0], h[n] = h[n], timer{}
+	h = h[:n]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && h.less(down+1, down) {
+			down++
+		}
+		if !h.less(down, i) {
+			break
+		}
+		h[i], h[down] = h[down], h[i]
+		i = down
+	}
+	*t = h
+	return first
 }
 
 // at makes fn happen at a time, or now if that is past.
 func (w *world) at(at int64, fn func()) {
 	w.seq++
-	heap.Push(&w.next, timer{max(at, w.now), w.seq, fn})
+	w.next.push(timer{at: max(at, w.now), seq: w.seq, fn: fn})
 }
 
 // after makes fn happen d from now.
@@ -60,9 +90,11 @@ func (w *world) run() {
 		if w.spent++; w.spent%1000 == 0 && w.stop != nil && w.stop() {
 			return
 		}
-		t := heap.Pop(&w.next).(timer)
+		t := w.next.pop()
 		w.now = t.at
-		t.fn()
+		if t.node == nil || t.node.life == t.life {
+			t.fn()
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ type options struct {
 	from, seeds, clusters uint64
 	workers, events, size int
 	nodes, out, name      string
+	profile               string
 	trace                 bool
 }
 
@@ -36,10 +38,33 @@ func main() {
 	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
 	flag.StringVar(&o.out, "history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
 	flag.StringVar(&o.name, "mutant", "", "run a mutant: the one whose name contains this")
+	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of where the processor time goes")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster.
 	debug.SetGCPercent(400)
-	os.Exit(o.all())
+	os.Exit(o.profiled())
+}
+
+// profiled runs everything and writes down where the time went, if asked to.
+func (o *options) profiled() int {
+	if o.profile == "" {
+		return o.all()
+	}
+	f, err := os.Create(o.profile)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	status := o.all()
+	pprof.StopCPUProfile()
+	if err := f.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return status
 }
 
 // all runs seeds of one node, then of clusters.
@@ -88,8 +113,8 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, &all.Sum)
 	if cluster {
 		virtual := all.Virtual.Seconds()
-		fmt.Printf("%.0f simulated seconds of %.1f nodes with %.1f operations a second, %.0f of them in a second and %.0f in one of a processor (%.1f s)\n",
-			virtual, float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, virtual/took, virtual/worked, worked)
+		fmt.Printf("%.0f simulated seconds of %.1f nodes with %.1f operations a second, %.0f of them in a second and %.0f in one of a processor (%.1f s); digest of all histories %016x\n",
+			virtual, float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, virtual/took, virtual/worked, worked, all.Digest)
 		fmt.Printf("%d seeds valid, %d invalid", all.Seeds-all.Calm, all.Calm)
 		for _, why := range slices.Sorted(maps.Keys(all.Why)) {
 			fmt.Printf("; %d %s", all.Why[why], why)
