@@ -262,6 +262,39 @@ func TestLoadZone(t *testing.T) {
 	}
 }
 
+// TestAPickThatLeavesOneValueCanBeReadAgain: `?(4-7)/3` may pick 5, and there is
+// no value three after it.
+func TestAPickThatLeavesOneValueCanBeReadAgain(t *testing.T) {
+	single := 0
+	for i := range 50 {
+		uuid := [16]byte{byte(i)}
+		s, err := Parse("?(4-7)/3 0 * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := s.Resolve(uuid)
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		zone, err := NewZones().Load("UTC")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err1 := s.Compile(uuid, zone)
+		got, err2 := again.Compile(uuid, zone)
+		if err1 != nil || err2 != nil || *got != *want {
+			t.Fatalf("%q: %v, %v, %+v and %+v", text, err1, err2, got, want)
+		}
+		if !strings.ContainsAny(strings.Fields(text)[0], "-/") {
+			single++
+		}
+	}
+	if single == 0 || single == 50 {
+		t.Fatalf("%d of 50 leave one value", single)
+	}
+}
+
 // FuzzParse wants no panic, errors that point into the text, and instants that
 // are what they should be: after, matching, found again from behind.
 func FuzzParse(f *testing.F) {

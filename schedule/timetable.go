@@ -96,7 +96,7 @@ func (it item) picked(uuid [16]byte, name string) item {
 		n = min(n, it.step)
 	}
 	it.lo += pick(uuid, name, n)
-	if it.step == 0 {
+	if it.step == 0 || it.lo+it.step > it.hi { // one value is left: a step beside it would not be read
 		it.hi, it.step = it.lo, 1
 	}
 	it.pick = false
