@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
 )
 
 // State is the health of a session.
@@ -50,6 +51,12 @@ type Timeouts struct {
 
 // IsZero tells that no time-outs were told yet.
 func (t Timeouts) IsZero() bool { return t == Timeouts{} }
+
+// fits tells whether a node would take them from a worker that says it goes by
+// them.
+func (t Timeouts) fits() bool {
+	return max(t.Period, t.HeartbeatGap, t.CheckGap, t.LoseAfter) <= proto.MaxSessionTimeout
+}
 
 // Max is the longer of each. A dispatcher goes by the longer of its own and
 // those that the worker says it uses: the worker may not have heard the new ones.

@@ -304,6 +304,35 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
+// TestTimeoutsThatNoNodeTakes: a worker that went by those of a node that says two
+// hours would be refused by every other one.
+func TestTimeoutsThatNoNodeTakes(t *testing.T) {
+	for _, gap := range []time.Duration{proto.MaxSessionTimeout, 2 * proto.MaxSessionTimeout} {
+		now := clock.Time{Mono: 1e9}
+		w := aWorker(t, 1)
+		w.Turn(now)
+		_ = w.Ready()
+		told := DefaultTimeouts
+		told.CheckGap = gap
+		w.Step(now, Message{Instance: Instance{1}, Association: 1, Body: &HeartbeatReply{Echo: w.stamp, Version: 1, Good: true, Timeouts: told}})
+		if joined := gap <= proto.MaxSessionTimeout; w.Info().Joined != joined {
+			t.Errorf("%v: joined is %v", gap, w.Info().Joined)
+		}
+		now.Mono += int64(2 * DefaultTimeouts.Period)
+		w.Tick(now)
+		beats := 0
+		for _, m := range w.Ready().Send {
+			beats++
+			if err := proto.CheckSession(Bundle(m.Instance, m.Association, m.Stamp, []Message{m}, 0)); err != nil {
+				t.Errorf("%v: a heartbeat that no node takes: %s", gap, err.Message)
+			}
+		}
+		if beats == 0 {
+			t.Errorf("%v: no heartbeat", gap)
+		}
+	}
+}
+
 func aWorker(t testing.TB, slots int) *Worker {
 	w, err := NewWorker(WorkerConfig{
 		Identity: Identity{Name: "w", Instance: Instance{1}},

@@ -73,7 +73,7 @@ func (w *Worker) heartbeatReply(b *HeartbeatReply) {
 	if b.Drain {
 		w.drain()
 	}
-	if b.Good && Negotiate(b.Version, b.Version, MinVersion, MaxVersion) != 0 && !b.Timeouts.IsZero() {
+	if b.Good && Negotiate(b.Version, b.Version, MinVersion, MaxVersion) != 0 && !b.Timeouts.IsZero() && b.Timeouts.fits() {
 		w.confirm(b)
 	}
 }
