@@ -46,6 +46,7 @@ type hand struct {
 	number uint64
 	joined uint64 // the association in which it last had its name
 	at     *node  // where that was
+	moving bool   // its handlers go on until it has its name again
 	since  int64  // true time at which it turned to this node
 }
 
@@ -319,6 +320,10 @@ func (h *hand) finish(c session.Claim) {
 	if _, holds := h.m.Holds(h.clock.time(s.now), c); !holds || !h.runs[c] {
 		return // it was told to stop, or is about to be
 	}
+	if h.moving && !s.healing {
+		h.after(200*time.Millisecond, func() { h.finish(c) })
+		return
+	}
 	switch {
 	case s.chance(s.plan.work.dies / 2):
 		s.stats[Deaths]++
@@ -373,7 +378,7 @@ func (h *hand) settled() {
 	} else if len(h.runs) > 0 && h.on != nil && h.on.node != h.at {
 		s.stats[HandOvers]++
 	}
-	h.joined = info.Association
+	h.joined, h.moving = info.Association, false
 	if h.on != nil {
 		h.at = h.on.node
 	}

@@ -42,12 +42,11 @@ func (f nemesis) provoke() {
 	if s.healing || !f.missing(HandOvers) {
 		return
 	}
-	for _, h := range s.hands {
-		if h.on != nil && len(h.runs) > 0 {
-			h.hangUp()
-			h.work()
-			break
-		}
+	if able := slices.DeleteFunc(slices.Clone(s.hands), func(h *hand) bool { return h.on == nil || len(h.runs) == 0 }); len(able) > 0 {
+		h := pick(&s.world, able)
+		h.moving = true
+		h.hangUp()
+		h.work()
 	}
 	s.after(s.between(time.Second, 4*time.Second), f.provoke)
 }
