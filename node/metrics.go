@@ -115,7 +115,7 @@ func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
 	}
 	m.clashed = time.Now()
 	log.Warn("task.clash", "task", s.Clashed.String(), "total", s.Clashes,
-		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, the other is gone; `norn task get` shows which")
+		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, which `norn task get` shows; the other is gone")
 }
 
 // quarantined tells that facts were put aside, or that there is no room for more.
