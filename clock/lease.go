@@ -63,8 +63,8 @@ func (l Lease) LapseAt(buffer time.Duration) int64 {
 // deadline it was given before.
 func (l Lease) Renew(now Time, d time.Duration) Lease {
 	left := time.Duration(sub(int64(l.Duration), int64(max(now.SinceMono(l.Learned), 0))))
-	l.End = max(l.End, add(now.Wall, int64(d)))
 	l.Duration = max(d, left)
+	l.End = max(l.End, add(now.Wall, int64(l.Duration))) // what is left of a recovered lease may reach beyond its end
 	l.Learned = now.Mono
 	l.Recovered = false
 	return l

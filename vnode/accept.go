@@ -23,7 +23,7 @@ const (
 	Finished            // the task is finished
 	Busy                // an older claim on the task still holds by this acceptor's own rule
 	Stale               // a newer claim on the task is known, or this one has ended
-	SkewedClock         // granted too far from this node's wall clock
+	SkewedClock         // granted, or renewed, by a clock too far from this node's
 )
 
 // String names the verdict.
@@ -52,13 +52,29 @@ func (p *Proposed) Check() error { return checkRecord(&p.Record) }
 // the lease is long.
 func (p *Proposed) grant() bool { return p.Record.End-p.Record.Start == int64(p.Record.Lease) }
 
+// short is by how much the lease of a grant or renewal ends before its whole length
+// has run from now by our wall clock: the message took that long, or the clock of its
+// leader is so far behind, or something of both.
+func (p *Proposed) short(now clock.Time) time.Duration {
+	return clock.Time{Mono: now.Wall}.Add(p.Record.Lease).SinceMono(p.Record.End)
+}
+
 // Judge is what an acceptor knows of its own wall clock.
 type Judge struct {
-	// HalfEta is how far the start of a grant may be from our wall clock; 0: it
-	// is not checked.
+	// HalfEta is how far the start of a grant may be from our wall clock, and how much
+	// too early a lease may end by it; 0: neither is checked.
 	HalfEta time.Duration
 	// Confirmed says that another node confirms our wall clock.
 	Confirmed bool
+}
+
+// skewed tells whether a lease would end too early for this acceptor. Its worker goes by
+// the whole length; who learns of the claim by restart goes by the end, and would hand
+// the task on while that worker is still at it. The start of a grant says nothing of its
+// renewals, so this is looked at for all. An end that is far ahead does no harm: the
+// lease is over when it has run on an acceptor's own clock, too.
+func (j Judge) skewed(p *Proposed, now clock.Time) bool {
+	return j.HalfEta > 0 && p.short(now) > j.HalfEta
 }
 
 // Blocker is the claim that makes a task [Busy] or a grant [Stale], and for how
@@ -93,6 +109,9 @@ func Accept(v *Vnode, tx store.Tx, p Proposed, j Judge, now clock.Time) (Verdict
 			if h.Over {
 				return Stale, nil, nil
 			}
+			if j.skewed(&p, now) {
+				return SkewedClock, nil, nil
+			}
 			r := v.claims.Refresh(h, p.Record, now)
 			setClaim(v, tx, tableActive, p.Task, r)
 			return vote(e.Known()), nil, nil
@@ -109,7 +128,7 @@ func Accept(v *Vnode, tx store.Tx, p Proposed, j Judge, now clock.Time) (Verdict
 		return Stale, nil, nil
 	case s.newer.Token != 0:
 		return Stale, &Blocker{Record: s.newer}, nil
-	case j.HalfEta > 0 && p.grant() && apart(p.Record.Start, now.Wall) > j.HalfEta:
+	case j.skewed(&p, now), j.HalfEta > 0 && p.grant() && apart(p.Record.Start, now.Wall) > j.HalfEta:
 		return SkewedClock, nil, nil
 	}
 	v.claims.Accept(p.Task, s.brief, p.Record, now)

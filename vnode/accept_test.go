@@ -118,8 +118,16 @@ func TestWhoRefusesAGrant(t *testing.T) {
 	if b := r.accept(task, token1+1, Busy); b.Record.Token != token1 || b.Left != 10*time.Second {
 		t.Fatalf("blocked by %+v", b)
 	}
-	// A renewal counts anew, though its end may not grow, and is never skewed.
-	far.End -= int64(time.Second)
+	// A renewal is not judged by its start, but by its end: whoever falls and comes back
+	// goes by it, and the worker by the whole length.
+	far.End = r.now.Wall + int64(9*time.Second) - 1
+	r.acceptRecord(task, far, SkewedClock)
+	if b := r.accept(task, token1+1, Busy); b.Left != 10*time.Second {
+		t.Fatalf("blocked for %v after a renewal that was refused", b.Left)
+	}
+	far.End++
+	r.acceptRecord(task, far, Accepted)
+	// It counts anew, though its end may not grow.
 	r.acceptRecord(task, far, Accepted)
 	if b := r.accept(task, token1+1, Busy); b.Left != 15*time.Second {
 		t.Fatalf("blocked for %v", b.Left)

@@ -167,12 +167,9 @@ class Worker:
 
     def slot(self):
         """Claims and runs tasks until the worker ends."""
-        number = None
         while not self.ending.is_set():
-            number = number or self.client.next_claim()
             try:
-                claims = self.client.claim(
-                    self.args.queue, lease=self.args.lease, wait=self.args.wait, worker=self.args.name, number=number)
+                claims = self.client.claim(self.args.queue, lease=self.args.lease, wait=self.args.wait, worker=self.args.name)
             except norn.Error as e:
                 if e.kind == norn.errors.ERROR_KIND_CANCELLED:
                     return
@@ -182,8 +179,7 @@ class Worker:
                     return
                 note(e)
                 self.ending.wait(1)
-                continue  # under the same number: what was granted meanwhile is granted again
-            number = None
+                continue  # which frees what was granted meanwhile
             for claim in claims:
                 self.handle(Run(self, claim))
 

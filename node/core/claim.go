@@ -82,6 +82,10 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		c.giveUp(now, w)
 		return
 	}
+	if w.short && max(w.until, w.received+int64(grantPatience)) <= now.Mono {
+		c.giveUp(now, w)
+		return
+	}
 	if c.seeks.claim(now, w) {
 		return
 	}
@@ -117,9 +121,22 @@ func (c *Core) unled(w *waiter) *proto.Error {
 	return e
 }
 
-// giveUp answers a claim request whose wait is over without anything.
+// giveUp answers a claim request whose wait is over without anything. That there is
+// nothing is said only when that is so.
 func (c *Core) giveUp(now clock.Time, w *waiter) {
-	if e := c.unled(w); e != nil && !w.routed {
+	e := c.unled(w)
+	if w.routed {
+		e = nil
+	}
+	if doubt := c.seeks.doubt(w); doubt != nil {
+		e = doubt
+	}
+	if q, _ := c.desk.best(w); e == nil && w.short && q != nil {
+		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`")
+		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond
+	}
+	if e != nil {
 		c.refuse(w.from, e)
 		return
 	}

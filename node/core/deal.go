@@ -61,6 +61,7 @@ func (d deal) done(now clock.Time) {
 		return
 	}
 	again := *d.w
+	again.short = true
 	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().named() {
 		d.c.twice(other.from)
 	}

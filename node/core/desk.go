@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -84,6 +85,9 @@ type waiter struct {
 	routed bool    // another node asks
 	parks  bool    // it waits when there is nothing
 	tried  []trial // where it was asked
+
+	short  bool                             // what it would have been granted reached no majority, or another node failed it
+	doubts map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
 }
 
 // AskKey names a claim request of a client process.

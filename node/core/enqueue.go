@@ -169,7 +169,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun int64) (ho
 	task := id.ID(t.GetId())
 	if now.Wall-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {
 		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten", task, c.cfg.GCGrace)
+			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)
 	}
 	return holder{task: task, begun: begun}, nil
 }

@@ -67,6 +67,10 @@ func (*ClaimsTaken) peerMessage() {}
 // nobody has heard of it.
 const grantTimeout = 2 * time.Second
 
+// grantPatience is for how long a claim request that does not wait is tried again: once
+// more after a message that was lost. Then it is told that there is no majority.
+const grantPatience = 2 * grantTimeout
+
 // grants brings the claims of this node to a majority of their cohorts before
 // anybody hears of them (K3). All of a round travel together.
 type grants struct {

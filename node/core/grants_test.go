@@ -346,3 +346,38 @@ func TestARequestWhoseTimeIsOverIsGrantedNothing(t *testing.T) {
 		t.Fatalf("another one is granted %v", grants)
 	}
 }
+
+// TestARequestWithoutAMajorityIsToldSo: it does not wait and has no deadline, and was
+// tried for ever; here and through another node it hears that there is work and no
+// majority, and who asks when there is one gets the task.
+func TestARequestWithoutAMajorityIsToldSo(t *testing.T) {
+	for _, via := range []int{0, 1} {
+		r := newTrio(t)
+		task := r.put(0, 1)
+		leader := r.leader(1)
+		from := r.send((leader+via)%3, claimUpTo(1))
+		tries := 0
+		r.live(2*grantPatience, 100*time.Millisecond, func(l letter) bool {
+			_, is := l.message.(*Claims)
+			if is {
+				tries++
+			}
+			return is
+		})
+		reply, ok := r.peers[(leader+via)%3].replies[from]
+		if !ok || reply.Err == nil {
+			t.Fatalf("via %d: %v, %t", via, reply.Message, ok)
+		}
+		if e := reply.Err; e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Guarantee != "exclusive claims" || e.RetryAfter == 0 || e.Effect != nornv1.Effect_EFFECT_NONE {
+			t.Errorf("via %d: %+v", via, e)
+		}
+		if tries < 4 { // two messages each
+			t.Errorf("via %d: %d messages", via, tries)
+		}
+		r.live(time.Second, 100*time.Millisecond, nothing)
+		if grants := ask[*nornv1.ClaimReply](r, leader, claimUpTo(1)).Grants; len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+			t.Errorf("via %d: the next one is granted %v", via, grants)
+		}
+		r.audit()
+	}
+}

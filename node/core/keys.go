@@ -137,9 +137,9 @@ func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window
 	case start%window != 0 || id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), t.GetQueue(), t.GetKey(), start, 0) != task:
 		return proto.Invalid("ID %s is not one of key %q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
 	case start-now.Wall > int64(k.c.cfg.Eta):
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s has not begun, by more than eta (%v); set the clock of the client", task, k.c.cfg.Eta)
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s begins more than eta (%v) from now; set the clock of the client", task, k.c.cfg.Eta)
 	case now.Wall-start-window > int64(k.c.cfg.GCGrace):
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten", task, k.c.cfg.GCGrace)
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten; ask for the ID of the present window (KeyRequest), or send none", task, k.c.cfg.GCGrace)
 	}
 	return nil
 }

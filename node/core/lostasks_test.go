@@ -264,3 +264,63 @@ func TestANodeThatStartsAnewFreesWhatItGranted(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestAGrantThatDiedOnItsWayIsNotPassedOverInSilence: a leader has granted it and died
+// before the node that had asked could hear of it. That node went on looking elsewhere
+// and answered the request in the end, with nothing or another task: its client had no
+// reason to name it, and the task waited for its lease.
+func TestAGrantThatDiedOnItsWayIsNotPassedOverInSilence(t *testing.T) {
+	for _, wait := range []float64{0, 20} {
+		r := newTrio(t)
+		task, leader := r.put(0, 1), r.leader(1)
+		via := (leader + 1) % 3
+		m := asking(7)
+		m.WaitSeconds = wait
+		from := r.send(via, m)
+		for k := 0; k < len(r.post); {
+			if _, is := r.post[k].message.(*Forwarded); is {
+				k++
+				continue
+			}
+			r.deliver(k)
+		}
+		if len(r.post) != 1 || r.post[0].from != leader {
+			t.Fatalf("wait %v: on its way are %d answers", wait, len(r.post))
+		}
+		r.post = nil
+		r.kill(leader)
+		r.elect()
+		reply, ok := r.peers[via].replies[from]
+		if !ok || reply.Err == nil || reply.Err.Effect != nornv1.Effect_EFFECT_UNKNOWN || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			t.Fatalf("wait %v: answered %t: %v, %v", wait, ok, reply.Message, reply.Err)
+		}
+		again := r.send(via, asking(8, 7))
+		r.live(time.Second, 50*time.Millisecond, nothing)
+		if grants := r.got(via, again); len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+			t.Errorf("wait %v: the next request gets %v", wait, grants)
+		}
+		r.audit()
+	}
+}
+
+// TestANodeThatIsSlowToAnswerIsAskedAgain: its answer was lost, it is up, and the same
+// request gets there what it was granted: its client hears of no failure.
+func TestANodeThatIsSlowToAnswerIsAskedAgain(t *testing.T) {
+	r := newTrio(t)
+	task, leader := r.put(0, 1), r.leader(1)
+	via, lost := (leader+1)%3, 0
+	m := asking(7)
+	m.WaitSeconds = 20
+	from := r.send(via, m)
+	r.live(2*forwardTimeout, 100*time.Millisecond, func(l letter) bool {
+		_, is := l.message.(*Forwarded)
+		if is {
+			lost++
+		}
+		return is && lost == 1
+	})
+	if grants := r.got(via, from); lost < 2 || len(grants) != 1 || parse(t, grants[0].Task.Id) != task {
+		t.Fatalf("after %d answers: %v", lost, grants)
+	}
+	r.audit()
+}

@@ -190,12 +190,12 @@ type seeking struct {
 	to     register.Member
 	waited time.Duration
 	reply  *nornv1.ClaimReply
+	err    *proto.Error
 }
 
 func (k *seeking) take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
 
-// fail: what it may have been granted there is free again after its lease.
-func (k *seeking) fail([]int, *proto.Error) {}
+func (k *seeking) fail(_ []int, err *proto.Error) { k.err = err }
 
 func (k *seeking) answer() (gproto.Message, *proto.Error) { return k.reply, nil }
 
@@ -203,6 +203,10 @@ func (k *seeking) answer() (gproto.Message, *proto.Error) { return k.reply, nil 
 func (k *seeking) came(g *gather) {
 	got := len(k.reply.GetGrants()) > 0
 	k.s.returned(g, k.w, k.to, got)
+	if !got && k.orphaned() {
+		k.s.c.refuse(k.w.from, k.err)
+		return
+	}
 	if !got {
 		news := !k.s.vain(k.w, k.to) // faster than the answer
 		k.s.c.pursue(k.s.c.now, k.w)
@@ -214,6 +218,36 @@ func (k *seeking) came(g *gather) {
 	k.reply.WaitedSeconds = k.waited.Seconds()
 	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
 	k.more()
+}
+
+// orphaned tells whether nobody will ever say what a request was granted here. A node
+// that has not answered is asked again while it is up, and says so then. Of one that is
+// gone only the client can free it, by a new request that names this one: so it has to
+// know at once that this one has no answer.
+func (k *seeking) orphaned() bool {
+	if k.err == nil {
+		delete(k.w.doubts, k.to)
+		return false
+	}
+	if k.w.doubts == nil {
+		k.w.doubts = make(map[register.Member]*proto.Error)
+	}
+	k.w.doubts[k.to], k.w.short = k.err, true
+	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.routes.up(k.to)
+}
+
+// doubt gives why it cannot be said that there is nothing for a request; nil: it can.
+func (s *seeks) doubt(w *waiter) (why *proto.Error) {
+	leaders := s.leaders()
+	for _, m := range membersOf(w.doubts) {
+		switch e := w.doubts[m]; {
+		case e.Effect == nornv1.Effect_EFFECT_UNKNOWN:
+			return e
+		case slices.Contains(leaders, m):
+			why = e
+		}
+	}
+	return why
 }
 
 // more sends others to where there is something.

@@ -36,6 +36,8 @@ from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as
 
 __all__ = ["Claim", "Client", "Connection", "Error", "Generator", "clock", "errors", "id_bytes", "id_text", "partition_of", "pb", "tasks"]
 
+MAX_UNANSWERED = 100  # as many earlier requests a claim may name
+
 
 class Claim:
     """The right to run a task until its deadline."""
@@ -82,6 +84,7 @@ class Client:
         self.cluster_id = ""  # of the first node that answered: all others must be of the same
         self._options = dict(auth_token=auth_token, tls=tls, agent=agent)
         self._numbers = itertools.count(1)
+        self._losing, self._lost = threading.Lock(), []  # claim requests without an answer, to be named by the next one
         self._ids = Generator()
         self._first = 0  # index of the address that calls begin with
         self._newest = None  # connection, perhaps dead by now
@@ -209,23 +212,40 @@ class Client:
     # Workers
 
     def next_claim(self):
-        """A number for claim: with the same one a claim of unknown outcome is repeated and not made again."""
+        """A number for claim: with the same one a claim gets the same grants, as long as the leaders that made them lead."""
         return next(self._numbers)
 
     def claim(self, queues, max_tasks=1, lease=0, wait=0, worker="", number=None, timeout=None):
-        """Claims the best ready tasks, as a list of Claim; empty when there was nothing in time."""
-        number = self.next_claim() if number is None else number
+        """Claims the best ready tasks, as a list of Claim; empty when there was nothing in time.
+
+        Without a number each attempt has its own, and names those before it that were not answered, here and in the
+        next call: what they were granted is free at once, also when it died with its node."""
+        lost = []  # numbers of attempts that nobody will take an answer to any more
+        if number is None:
+            with self._losing:
+                lost, self._lost = self._lost, []
 
         def request(left):  # with room for the answer: an empty answer is better than none
             room = max(0, min(wait, left - min(left / 10, 1)))
-            return pb.ClaimRequest(queues=queues, max_tasks=max_tasks, lease_seconds=lease, wait_seconds=room, worker=worker, session=self.session, request_no=number)
+            m = pb.ClaimRequest(queues=queues, max_tasks=max_tasks, lease_seconds=lease, wait_seconds=room, worker=worker, session=self.session)
+            m.request_no = self.next_claim() if number is None else number
+            if number is None:
+                m.unanswered.extend(lost[-MAX_UNANSWERED:])
+                lost.append(m.request_no)
+            return m
 
         def granted(reply, sent_at):
+            lost.clear()
             return [Claim(g, sent_at, reply.waited_seconds) for g in reply.grants]
 
         if not self._claiming:
             raise Error(errors.ERROR_KIND_CANCELLED, "no more tasks are wanted")
-        return self.call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout)
+        try:
+            return self.call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout)
+        finally:
+            if number is None and lost:
+                with self._losing:
+                    self._lost = (self._lost + lost)[-MAX_UNANSWERED:]
 
     def stop_claiming(self):
         """Ends claims that wait: they raise CANCELLED, or give what had been granted already."""

@@ -149,6 +149,15 @@ class Reconnect(Case):
         self.assertEqual(self.client.get(claim.id).claims[-1].token, claim.token)
         self.assertGreater(claim.left(), 20)
 
+    def test_a_claim_that_was_not_answered_is_freed_by_the_next(self):
+        self.client.enqueue(self.q)
+        proxy = Proxy(self, pb.METHOD_CLAIM, times=1000)
+        client = self.make(proxy.addr)
+        self.fails(("UNAVAILABLE", "DEADLINE_EXCEEDED"), client.claim, [self.q], timeout=2, unknown=True)
+        proxy.left = 0
+        claim, = client.claim([self.q])  # not only after the lease
+        self.assertEqual(self.client.get(claim.id).claims[-1].token, claim.token)
+
     def test_the_end_is_recorded_once(self):
         for method, end in (
                 (pb.METHOD_COMPLETE, lambda client, claim: client.complete(claim).existed),
