@@ -77,6 +77,9 @@ func (s *claimScript) run(t *testing.T, d *datadriven.TestData) string {
 	if len(d.CmdArgs) > 0 {
 		what = d.CmdArgs[0].Key
 	}
+	if d.HasArg("fall") {
+		return s.falls(t, d)
+	}
 	switch d.Cmd {
 	case "deliver", "drop", "duplicate", "delay":
 		s.post(d, what)
@@ -106,11 +109,36 @@ func (s *claimScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.printf("%s leads in epoch %d", s.letter(s.r.leader(1)), s.r.state().Cells[1].Epoch-s.epoch)
 	case "clock":
 		s.r.wrong[s.node(what)] = s.length(d, "ahead")
+	case "stall":
+		s.do(func() {
+			r, i := s.r, s.node(what)
+			r.check(r.peers[i].core.Step(r.now, DiskStalled{Is: !d.HasArg("over")}))
+			r.turn(i)
+		})
 	case "task":
 		s.show(what)
 	default:
 		s.request(d, what)
 	}
+	return strings.Join(append(s.out, ""), "\n")
+}
+
+// falls has the node that a message goes to, or a request, fall before its disk has
+// what comes of it, or after, when nothing has been said yet.
+func (s *claimScript) falls(t *testing.T, d *datadriven.TestData) string {
+	who := "to"
+	if d.Cmd != "deliver" {
+		who = "via"
+	}
+	p := s.r.peers[s.node(s.arg(d, who))]
+	p.falls = s.arg(d, "fall")
+	d.CmdArgs = slices.DeleteFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == "fall" })
+	s.run(t, d)
+	if !p.down {
+		s.printf("it writes nothing")
+		p.falls = ""
+	}
+	s.printf("%s has fallen", s.arg(d, who))
 	return strings.Join(append(s.out, ""), "\n")
 }
 

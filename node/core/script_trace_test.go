@@ -266,6 +266,54 @@ func (s *claimScript) electing(message PeerMessage) (text []string) {
 	return text
 }
 
+// TestEveryFaultHasAFile: nodes fall before and after what a claim, its end, a vote or a
+// push has them write is on their disks, with nothing said; clocks are set ahead and
+// back, and disks stall, under claims and under elections. Messages have a test of
+// their own, below; what else a node writes for another (TakenBack, Dropped, Unheld,
+// Unanswered) is a release.
+func TestEveryFaultHasAFile(t *testing.T) {
+	claims, elections := readFiles(t, "testdata/claims/faults"), readFiles(t, "testdata/claims/faults_election")
+	has := func(in, pattern string) {
+		t.Helper()
+		if !regexp.MustCompile(`(?m)^` + pattern).MatchString(in) {
+			t.Errorf("no file has: %s", pattern)
+		}
+	}
+	for _, when := range []string{"before", "after"} {
+		for _, what := range []string{"deliver Claims", "claim", "renew", "release", "complete", "fail"} {
+			has(claims, what+` .*fall=`+when)
+		}
+		for _, what := range []string{"deliver Ballots", "deliver Pushes", "deliver Votes"} {
+			has(elections, what+` .*fall=`+when)
+		}
+	}
+	for _, in := range []string{claims, elections} {
+		for _, pattern := range []string{`clock \w ahead=\d`, `clock \w ahead=-`, `stall \w$`, `stall \w over`} {
+			has(in, pattern)
+		}
+		if strings.Contains(in, "it writes nothing") {
+			t.Error("a node falls that has nothing to write")
+		}
+	}
+}
+
+func readFiles(t *testing.T, pattern string) string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %v", pattern, err)
+	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
 // elsewhere are messages that are no part of claims and elections, and what has files,
 // models or tests of their own for them.
 var elsewhere = map[string]string{
@@ -278,22 +326,7 @@ var elsewhere = map[string]string{
 // TestEveryMessageHasAFile: each message of claims and elections between nodes, and each
 // verdict on a claim, is in a file; each message is lost, comes twice and comes late in one.
 func TestEveryMessageHasAFile(t *testing.T) {
-	read := func(pattern string) string {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		var all strings.Builder
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all.Write(text)
-		}
-		return all.String()
-	}
-	files, source := read("testdata/claims/*"), read("*.go")
+	files, source := readFiles(t, "testdata/claims/*"), readFiles(t, "*.go")
 	kinds := regexp.MustCompile(`(?m)^func \(\*(\w+)\) peerMessage\(\)`).FindAllStringSubmatch(source, -1)
 	if len(kinds) < 25 {
 		t.Fatalf("only %d messages were found", len(kinds))

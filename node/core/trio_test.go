@@ -29,9 +29,10 @@ type peer struct {
 	core    *Core
 	replies map[Origin]Reply
 	down    bool
-	deaf    bool  // the register tells it nothing
-	mute    bool  // it does not answer it either
-	forgot  error // why it has ended by itself
+	deaf    bool   // the register tells it nothing
+	mute    bool   // it does not answer it either
+	forgot  error  // why it has ended by itself
+	falls   string // in the next round that writes: "before" its disk has it, or "after", with nothing said
 }
 
 // letter is a message on its way.
@@ -195,6 +196,21 @@ func (r *trio) kill(i int) {
 	p.store, p.core, p.down = p.store.Crash(0), nil, true
 }
 
+// fall ends a node in the middle of a round: what leaves before its sync has left.
+func (r *trio) fall(i int, ready *Ready) {
+	p := r.peers[i]
+	for _, s := range ready.Early {
+		to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
+		r.post = append(r.post, letter{i, to, s.Message})
+	}
+	p.store.Apply(ready.Persist)
+	if p.falls == "after" {
+		p.store.Sync()
+	}
+	p.falls = ""
+	r.kill(i)
+}
+
 // turn runs one core until it wants nothing more.
 func (r *trio) turn(i int) {
 	p := r.peers[i]
@@ -206,6 +222,10 @@ func (r *trio) turn(i int) {
 		}
 		r.check(err)
 		if ready.Empty() {
+			return
+		}
+		if p.falls != "" && ready.Persist != nil {
+			r.fall(i, &ready)
 			return
 		}
 		if ready.Persist != nil {
