@@ -44,8 +44,8 @@ const (
 // outside a cohort that has such facts sets them aside, on its own disk, when a
 // member does not know their task; then nothing is in the way of its admission.
 // Before it deletes a partition a majority of the cohort keeps them aside in its
-// stead. They come back only where their task turns out to be known after all; an
-// operator may look at them, let them go, or enqueue them as new tasks.
+// stead. They come back only where their task turns out to be known after all. A
+// log line and metrics tell of them; there is no command yet to look at them.
 type asides struct {
 	c    *Core
 	at   int64                    // mono ns of the next look
