@@ -114,7 +114,9 @@ func (r reader) item(from, to int) (it item, err error) {
 		if it.lo == it.hi && step > 0 && !strings.Contains(text, "-") {
 			it.hi = max(r.top(), it.lo) // 5/15 is 5-59/15
 		}
-		it.step = max(step, 1)
+		if it.step = max(step, 1); it.lo == it.hi {
+			it.step = 1 // JAN-JAN/2 is JAN: 1/2 would be every second month
+		}
 	}
 	if err != nil {
 		return item{}, err

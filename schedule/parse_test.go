@@ -295,12 +295,40 @@ func TestAPickThatLeavesOneValueCanBeReadAgain(t *testing.T) {
 	}
 }
 
+// TestAStepInARangeOfOneValueSaysNothing: JAN-JAN/2 is January, and is not shown as
+// 1/2, which is every second month from January on.
+func TestAStepInARangeOfOneValueSaysNothing(t *testing.T) {
+	zone, err := NewZones().Load("UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"? 1 * JAN-JAN/2 *": "1", "? 1 * 3-3/7 SUN": "3", "? 1 * 12/5 *": "12", "? 1 * 3/7 *": "3-12/7",
+	} {
+		s, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := s.Resolve(noUUID)
+		again, err := Parse(shown)
+		if err != nil || strings.Fields(shown)[3] != want {
+			t.Fatalf("%q is shown as %q: %v", text, shown, err)
+		}
+		a, err1 := s.Compile(noUUID, zone)
+		b, err2 := again.Compile(noUUID, zone)
+		if err1 != nil || err2 != nil || *a != *b {
+			t.Errorf("%q and %q differ: %v, %v, %+v and %+v", text, shown, err1, err2, a, b)
+		}
+	}
+}
+
 // FuzzParse wants no panic, errors that point into the text, and instants that
 // are what they should be: after, matching, found again from behind.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"* * * * *", "*/5 1-3,7 ? JAN-MAR/2 SUN", "CRON_TZ=Europe/Berlin 0 0 30 2 ? *", "@every 1h", "@daily", "?(0-7)/3 ?/4 ?(1-31) * FRI-SUN",
 		"61 * * * *", "0 0 31 2 *", "TZ= 1", "\x00,\xff * * * *", "ü * * * *", "@every 99999999999d", "1-2-3/4/5 * * * *",
+		"?(4-7)/3 0 * * *", "*/5 1 ? JAN-JAN/2 SUN",
 	} {
 		f.Add(s, int64(1_700_000_000_000_000_000))
 	}

@@ -108,12 +108,18 @@ func readSigned(r *wire.Reader) int64 {
 // tick is the unit of an entry's times but for its instants, ns.
 const tick = int64(time.Microsecond)
 
-// coarse tells whether the entry can be written that way.
+// coarse tells whether the entry can be written that way: by the differences that
+// are written, because those of times that are far apart overflow.
 func (e *entry) coarse(last int64) bool {
 	second := int64(time.Second)
 	return (e.instant-last)%second == 0 && (e.kind != skipped || (e.to-e.instant)%second == 0) &&
-		e.begun%tick == 0 && e.late%tick == 0 && e.enqueued%tick == 0 && e.finished%tick == 0 && e.instant%tick == 0
+		(!e.hasBegun() || (e.begun-e.instant)%tick == 0 && (e.late-(e.begun-e.instant))%tick == 0) &&
+		(e.enqueued == 0 || (e.enqueued-e.begun)%tick == 0) && (e.finished == 0 || (e.finished-e.begun)%tick == 0)
 }
+
+// hasBegun tells whether there is something to write of its begin. One that is late
+// is late, whether it has begun or not.
+func (e *entry) hasBegun() bool { return e.begun != 0 || e.late != 0 }
 
 // units are those of instants and of other times in ns.
 func units(flags byte) (instants, times int64) {
@@ -127,7 +133,7 @@ func units(flags byte) (instants, times int64) {
 // are near each other.
 func (e *entry) encode(w *wire.Writer, last int64) {
 	flags := byte(0)
-	for i, has := range []bool{e.kind == skipped, e.begun != 0, e.enqueued != 0, e.finished != 0, e.task != id.ID{}, e.note != "", e.coarse(last)} {
+	for i, has := range []bool{e.kind == skipped, e.hasBegun(), e.enqueued != 0, e.finished != 0, e.task != id.ID{}, e.note != "", e.coarse(last)} {
 		if has {
 			flags |= 1 << i
 		}

@@ -2,6 +2,7 @@ package cron
 
 import (
 	"bytes"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -34,9 +35,6 @@ func drawEntry(t *rapid.T) entry {
 		if e.kind == skipped {
 			e.to = e.instant + (e.to-e.instant)/int64(time.Second)*int64(time.Second)
 		}
-	}
-	if e.begun == 0 { // it may come to be 0 by chance
-		e.late = 0
 	}
 	if e.enqueued == 0 || e.finished == 0 { // they may come to be 0 by chance
 		e.enqueued, e.finished = 0, 0
@@ -75,6 +73,27 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	})
 }
 
+// TestWhatIsLateIsLate, also without a begin, and whatever the times are.
+func TestWhatIsLateIsLate(t *testing.T) {
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	second := int64(time.Second)
+	for _, e := range []entry{
+		{kind: launched, late: 1},
+		{kind: launched, late: tick},
+		{kind: triggered, instant: 5, late: -1},
+		{kind: launched, begun: tick, late: 3 * tick},
+		{kind: launched, instant: last / second * second, begun: first / tick * tick, late: tick},
+		{kind: launched, instant: first / second * second, begun: last / tick * tick, late: tick},
+		{kind: launched, begun: first / tick * tick, enqueued: last / tick * tick, finished: last},
+	} {
+		r := record{history: []entry{e}}
+		back, err := decode(r.encode())
+		if err != nil || len(back.history) != 1 || back.history[0] != e {
+			t.Errorf("%+v became %+v, %v", e, back.history, err)
+		}
+	}
+}
+
 // FuzzDecode: bytes are refused, or are what encode writes of what was read.
 func FuzzDecode(f *testing.F) {
 	r := record{policy: policy.State{Watermark: 7, Last: policy.Run{Instant: 5, Status: policy.Running}}, generation: 1}
@@ -82,6 +101,9 @@ func FuzzDecode(f *testing.F) {
 	r.begin(int64(time.Hour), int64(time.Hour)+7, 7, 9)
 	f.Add(r.encode())
 	f.Add([]byte{recordVersion})
+	r.add(entry{kind: launched, late: 1}, 9)
+	r.add(entry{kind: launched, instant: math.MinInt64 / tick * tick, begun: math.MaxInt64 / tick * tick, late: tick}, 9)
+	f.Add(r.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decode(b)
 		if err != nil {
