@@ -27,6 +27,7 @@ type Batch struct {
 	live int // writes that are not dropped
 	size int // bytes of keys and values of those
 	idle int // uses in a row that needed little of a large buffer
+	bulk bool
 }
 
 // headLen is the length of the head of a batch: a number that Pebble writes, and
@@ -74,6 +75,13 @@ func (b *Batch) Delete(key []byte) { b.add(key, nil, kindDelete) }
 // Grow makes room for so many bytes of keys and values: before a large write in
 // pieces, so that the buffer does not grow piece by piece.
 func (b *Batch) Grow(bytes int) { b.data = slices.Grow(b.data, bytes) }
+
+// Bulk says that much of what is in the batch lies in a row where nothing was
+// before. Then a store may take its time to apply it, if it costs less that way.
+func (b *Batch) Bulk() { b.bulk = true }
+
+// InBulk tells whether [Batch.Bulk] was said of it.
+func (b *Batch) InBulk() bool { return b.bulk }
 
 func (b *Batch) add(key, value []byte, k kind) {
 	if len(b.data) == 0 {
@@ -129,7 +137,7 @@ func (b *Batch) Size() int { return b.size }
 // uses in a row needed little of it. To make it anew each time, piece by piece,
 // was a quarter of what filling cost.
 const (
-	maxKept    = 4 << 20
+	maxKept    = 512 << 10
 	maxBusy    = 32 << 20
 	maxIdle    = 64
 	maxKeptOps = 64 << 10
@@ -144,7 +152,7 @@ func (b *Batch) Reset() {
 	if b.idle == maxIdle || cap(b.data) > maxBusy || cap(b.ops) > maxKeptOps {
 		*b = Batch{}
 	}
-	b.data, b.ops, b.live, b.size = b.data[:0], b.ops[:0], 0, 0
+	b.data, b.ops, b.live, b.size, b.bulk = b.data[:0], b.ops[:0], 0, 0, false
 }
 
 // keyOf is the key of a write.

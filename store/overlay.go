@@ -119,6 +119,9 @@ func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, yield f
 	}
 }
 
+// Bulk says of the pending writes what [Batch.Bulk] says.
+func (o *Overlay) Bulk() { o.batch.Bulk() }
+
 // Pending is the number of pending writes.
 func (o *Overlay) Pending() int { return o.batch.Len() }
 

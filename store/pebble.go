@@ -6,8 +6,11 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Pebble is a [Store] on disk.
@@ -19,16 +22,29 @@ type Pebble struct {
 	// memTable is the size of a memtable, bytes.
 	memTable uint64
 	logs     *prefilled
+
+	files  vfs.FS                // with the watches over it
+	table  sstable.WriterOptions // of tables that are made here
+	least  int                   // bytes of one
+	drafts int                   // of tables, so far
+	buffer []byte                // of the one that is being written
+	// whole keeps others from reading a batch of which a part is there: its tables,
+	// and not yet the rest.
+	whole sync.RWMutex
 }
 
 var _ Store = (*Pebble)(nil)
 
 // Get gives the value of a key.
-func (p *Pebble) Get(key []byte) ([]byte, bool) { return get(p.db, key, p.fatal) }
+func (p *Pebble) Get(key []byte) ([]byte, bool) {
+	p.whole.RLock()
+	defer p.whole.RUnlock()
+	return get(p.db, key, p.fatal)
+}
 
 // Scan gives the pairs of a range in ascending order.
 func (p *Pebble) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	return scan(p.db, lower, upper, p.fatal)
+	return scan(wholes{p}, lower, upper, p.fatal)
 }
 
 // Last gives the greatest key of a range.
@@ -36,7 +52,7 @@ func (p *Pebble) Last(lower, upper []byte) (key []byte, ok bool) {
 	if none(lower, upper) {
 		return nil, false
 	}
-	it, err := p.db.NewIter(bounds(lower, upper))
+	it, err := wholes{p}.NewIter(bounds(lower, upper))
 	if err != nil {
 		p.fatal(fmt.Errorf("store: last: %w", err))
 	}
@@ -53,6 +69,12 @@ func (p *Pebble) Last(lower, upper []byte) (key []byte, ok bool) {
 func (p *Pebble) Apply(b *Batch) {
 	if b.Len() == 0 {
 		return
+	}
+	if b.bulk {
+		if wait, done := p.commitBulk(b); done {
+			wait()
+			return
+		}
 	}
 	w, lent := p.batch(b)
 	if err := w.Commit(pebble.NoSync); err != nil {
@@ -71,12 +93,23 @@ func (p *Pebble) Commit(b *Batch) (wait func()) {
 	if b.Len() == 0 {
 		return p.Sync // Pebble takes an empty batch for done
 	}
-	w, lent := p.batch(b)
-	if err := p.db.ApplyNoSyncWait(w, pebble.Sync); err != nil {
-		p.fatal(fmt.Errorf("store: commit: %w", err))
+	if b.bulk {
+		if wait, done := p.commitBulk(b); done {
+			return wait
+		}
 	}
+	w, lent := p.batch(b)
+	wait = p.commit(w)
 	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
 		b.data = slices.Clone(b.data)
+	}
+	return wait
+}
+
+// commit applies a batch of Pebble's and begins to make it durable.
+func (p *Pebble) commit(w *pebble.Batch) (wait func()) {
+	if err := p.db.ApplyNoSyncWait(w, pebble.Sync); err != nil {
+		p.fatal(fmt.Errorf("store: commit: %w", err))
 	}
 	return func() {
 		if err := w.SyncWait(); err != nil {
@@ -127,6 +160,8 @@ func (p *Pebble) Sync() {
 
 // Snapshot gives the store as it is now.
 func (p *Pebble) Snapshot() Snapshot {
+	p.whole.RLock()
+	defer p.whole.RUnlock()
 	return &pebbleSnapshot{p.db.NewSnapshot(), p.fatal}
 }
 
@@ -183,7 +218,22 @@ func bounds(lower, upper []byte) *pebble.IterOptions {
 	return &pebble.IterOptions{LowerBound: lower, UpperBound: upper}
 }
 
-func scan(r pebble.Reader, lower, upper []byte, fatal func(error)) iter.Seq2[[]byte, []byte] {
+// iterable is what can be walked.
+type iterable interface {
+	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+// wholes walks a store as it is between batches.
+type wholes struct{ *Pebble }
+
+// NewIter begins a walk, which sees nothing that is written later.
+func (p wholes) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	p.whole.RLock()
+	defer p.whole.RUnlock()
+	return p.db.NewIter(o) //nolint:wrapcheck // the caller does
+}
+
+func scan(r iterable, lower, upper []byte, fatal func(error)) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		if none(lower, upper) {
 			return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/norn-dev/norn/internal/mutant"
@@ -73,14 +74,20 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
 	o.FS = p.logs
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
 	if err = create(o, p.events, lock); err == nil {
 		p.logs.start()
-		p.db, err = open(o, p.events, lock)
+		p.files = o.FS
+		p.db, p.table, err = open(o, p.events, lock)
+	}
+	if err == nil {
+		if err = p.unfinished(); err != nil {
+			_ = p.db.Close()
+		}
 	}
 	if err != nil {
 		p.logs.stop()
@@ -188,7 +195,7 @@ func create(o PebbleOptions, e *events, lock *pebble.Lock) error {
 	if err := untouched(o); err != nil {
 		return err
 	}
-	db, err := open(o, e, lock)
+	db, _, err := open(o, e, lock)
 	if err != nil {
 		return err
 	}
@@ -239,16 +246,18 @@ func syncParents(o PebbleOptions) error {
 	}
 }
 
-func open(o PebbleOptions, e *events, lock *pebble.Lock) (*pebble.DB, error) {
+// open opens the database, and says how tables are made for it.
+func open(o PebbleOptions, e *events, lock *pebble.Lock) (*pebble.DB, sstable.WriterOptions, error) {
 	opts := settings(o, e)
 	defer opts.Cache.Unref()
 	opts.Lock = lock
+	opts.EnsureDefaults()
 	db, err := pebble.Open(o.Dir, opts)
 	switch {
 	case err == nil:
-		return db, nil
+		return db, opts.MakeWriterOptions(lowest, db.TableFormat()), nil
 	case damaged(err) || errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s: %w; %s", ErrDamaged, o.Dir, err, advice)
+		return nil, sstable.WriterOptions{}, fmt.Errorf("%w: %s: %w; %s", ErrDamaged, o.Dir, err, advice)
 	}
-	return nil, fmt.Errorf("store: open %s: %w", o.Dir, err)
+	return nil, sstable.WriterOptions{}, fmt.Errorf("store: open %s: %w", o.Dir, err)
 }

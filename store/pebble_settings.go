@@ -27,15 +27,21 @@ const (
 // upgrade can be taken back.
 const format = pebble.FormatValueSeparation
 
+// memTables is how many there may be: one fills while another is flushed.
+const memTables = 2
+
 // settings are Pebble's options.
 func settings(o PebbleOptions, e *events) *pebble.Options {
 	opts := &pebble.Options{
-		FS: o.FS, Cache: pebble.NewCache(o.Cache), FormatMajorVersion: format,
+		// Pebble takes the memory of memtables out of the cache: with less than theirs
+		// it keeps no block at all, and each read of a table reads its filter, its
+		// index and its data anew.
+		FS: o.FS, Cache: pebble.NewCache(o.Cache + memTables*int64(o.MemTable)), FormatMajorVersion: format,
 		Logger: &pebbleLogger{o.Logger, o.Fatal}, EventListener: e.listener(),
 		// One memtable fills while another is flushed. More absorb longer
 		// bursts, but are memory that the collector doubles: 6 million writes at
 		// full speed took as long with 2 (100 MiB resident) as with 4 (200).
-		MemTableSize: o.MemTable, MemTableStopWritesThreshold: 2,
+		MemTableSize: o.MemTable, MemTableStopWritesThreshold: memTables,
 		// Every sublevel of level 0 is one more place to look for a key, and
 		// every merge of them costs as much as all else that is done for a task
 		// (docs/performance.md): few places would be too dear. Never stop writes

@@ -88,6 +88,34 @@ func TestOneDataSyncPerSync(t *testing.T) {
 	}
 }
 
+// TestBlocksStayBesideFullMemtables reads a key of an old table again and again once
+// memtables have grown to more than the cache: its blocks are read from the disk once.
+func TestBlocksStayBesideFullMemtables(t *testing.T) {
+	s := open(t, vfs.NewMem(), func(o *store.PebbleOptions) { o.MemTable = 1 << 20 })
+	for n := range 100 {
+		var b store.Batch
+		b.Set(fmt.Appendf(nil, "key %03d", n), make([]byte, 64<<10))
+		s.Apply(&b)
+	}
+	s.Sync()
+	read := func() {
+		if _, ok := s.Get([]byte("key 001")); !ok {
+			t.Fatal("the key is gone")
+		}
+	}
+	read()
+	before := s.Metrics().CacheMisses
+	for range 50 {
+		read()
+	}
+	if m := s.Metrics(); m.CacheMisses > before+10 || m.CacheBytes == 0 {
+		t.Errorf("50 readings of one key missed the cache %d times; it holds %d bytes", m.CacheMisses-before, m.CacheBytes)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDamagedLogIsRefused flips one bit in the middle of the log (faults.md
 // 0.1): the store must say so, not open with half of the data.
 func TestDamagedLogIsRefused(t *testing.T) {
