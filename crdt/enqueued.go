@@ -17,7 +17,7 @@ type OnDepFailure uint8
 const (
 	DepFailureCancel OnDepFailure = 0 // is cancelled too
 	DepFailureRun    OnDepFailure = 1 // runs all the same
-	DepFailureWait   OnDepFailure = 2 // waits for ever, or until the dependency is replayed
+	DepFailureWait   OnDepFailure = 2 // waits for ever, or until the dependency is retried and completed
 )
 
 // Header is a small named string that travels with a task.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // 200 nodes and 4,096 partitions of 3 replicas must take at most 200 ms, from
@@ -17,6 +18,9 @@ func BenchmarkPlace(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					place(b, from, nodes, c.partitions, c.replicas)
+				}
+				if each := b.Elapsed() / time.Duration(b.N); each > 200*time.Millisecond {
+					b.Errorf("a placement takes %v", each)
 				}
 			})
 		}

@@ -127,6 +127,27 @@ func TestPlaceLargeClusters(t *testing.T) {
 	})
 }
 
+// The largest clusters there are: 200 nodes, and as many partitions as there can
+// be, with weights and zones of all kinds.
+func TestPlaceLargest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		if rapid.IntRange(0, 9).Draw(t, "one in ten") > 0 {
+			return
+		}
+		h := begin(t, 1, 1)
+		for len(h.nodes) < 200 {
+			h.join(h.weights.Draw(t, "weight"))
+		}
+		h.partitions = MaxPartitions
+		h.plan = place(t, Plan{}, h.nodes, h.partitions, h.replicas)
+		judge(t, h.plan, h.nodes, h.partitions, h.replicas)
+		h.step()
+	})
+}
+
 // What is copied is near the least that any plan with the same number of
 // replicas per node copies; an exact solver tells.
 func TestPlaceCopiesLittle(t *testing.T) {

@@ -306,6 +306,35 @@ func TestRequeueLeavesNewerClaims(t *testing.T) {
 	r.is(refused, crdt.StateCompleted, claim.Completed)
 }
 
+// TestAReleaseIsToldOnce: a claim was released, its task was finished, collected
+// and forgotten, and then somebody who missed all that brings the release again, or
+// the claim itself. What this replica says of its claims to a candidate can be read
+// all the same (track record: a partition that nobody could lead any more).
+func TestAReleaseIsToldOnce(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{Queue: "q"})
+	r.accept(task, token1, Accepted)
+	r.release(task, token1)
+	at := r.now.Wall
+	r.merge(crdt.Tombstone{Outcome: crdt.StateCancelled, At: at, Collected: at}.Fact(task))
+	r.goes(task, at)
+	told := func(want Held) {
+		t.Helper()
+		all, err := DecodeHeld(AppendHeld(nil, SnapshotAt(r.v, r.now)))
+		if err != nil || len(all) != 1 || all[0] != want {
+			t.Fatalf("it says %+v, %v", all, err)
+		}
+	}
+	over := Held{Task: task, Record: claim.Record{Token: token1}, Released: true}
+	told(over)
+	r.absorb(Held{Task: task, Record: r.record(token1)})
+	told(over)
+	r.absorb(over)
+	told(over)
+	r.absorb(over)
+	told(over)
+}
+
 // TestReleasesAreForgotten: the newest are told to whoever asks for votes.
 func TestReleasesAreForgotten(t *testing.T) {
 	r := follower(t)

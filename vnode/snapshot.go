@@ -41,7 +41,12 @@ type released struct {
 	token uint64
 }
 
+// note remembers a release. The same one may come again, when everything about its
+// task is forgotten.
 func (r *releases) note(task id.ID, token uint64) {
+	if slices.Contains(r.all, released{task, token}) {
+		return
+	}
 	if len(r.all) < maxReleases {
 		r.all = append(r.all, released{task, token})
 		return
@@ -56,7 +61,7 @@ func (r *releases) note(task id.ID, token uint64) {
 func SnapshotAt(v *Vnode, now clock.Time) []Held {
 	all := Snapshot(v)
 	for i := range all {
-		if h := v.claims.Lookup(all[i].Task).Of(all[i].Record.Token); h != nil {
+		if h := v.claims.Lookup(all[i].Task).Of(all[i].Record.Token); h != nil && !all[i].Released {
 			all[i].Record.End = h.Lease.EndBy(now)
 		}
 	}
@@ -65,15 +70,15 @@ func SnapshotAt(v *Vnode, now clock.Time) []Held {
 
 // Snapshot gives all claims that have not ended, and the newest releases, by
 // task and token: what an acceptor answers to a vote, after it has promised
-// (design 7.2, step 3).
+// (design 7.2, step 3). Each is there once: a claim that has come back after it was
+// released, and its task was forgotten, is released.
 func Snapshot(v *Vnode) []Held {
 	all := make([]Held, 0, v.claims.Len()+len(v.releases.all))
 	v.claims.Each(func(task id.ID, r *claim.Record) { all = append(all, Held{Task: task, Record: *r}) })
 	for _, r := range v.releases.all {
 		all = append(all, Held{Task: r.task, Record: claim.Record{Token: r.token}, Released: true})
 	}
-	slices.SortFunc(all, func(a, b Held) int { return a.compare(&b) })
-	return all
+	return Join(all)
 }
 
 // Join is the union of snapshots by task and token: the larger end, the longer
