@@ -132,6 +132,34 @@ func TestADeadVoterIsReplaced(t *testing.T) {
 	}
 }
 
+// TestARemovedVoterIsHeardAsLongAsItVotes: of three voters one is dead, and another
+// one is removed before the dead one is replaced. Without its vote nobody can ever
+// replace the two.
+func TestARemovedVoterIsHeardAsLongAsItVotes(t *testing.T) {
+	s := newSim(t, 18)
+	s.grow(4)
+	l := s.leader()
+	var others []*simNode
+	for _, n := range s.nodes {
+		if n != l && slices.Contains(s.voters(), n.self.Node+"/0") {
+			others = append(others, n)
+		}
+	}
+	dead, leaves := others[0], others[1]
+	dead.crash()
+	for _, n := range others {
+		if !s.set(l, n.self, register.Removed) {
+			t.Fatalf("%s was not removed", n.self.Node)
+		}
+	}
+	s.must(30*time.Second, "replaced", func() bool {
+		now := s.leader()
+		return now != nil && len(now.machine.Status().Outgoing) == 0 && !slices.Contains(s.voters(), dead.self.Node+"/0") && !slices.Contains(s.voters(), leaves.self.Node+"/0")
+	})
+	s.must(20*time.Second, "refused", func() bool { return leaves.machine.Status().Refused == RemovedNode })
+	s.do(s.leader(), value("v", 0, nil))
+}
+
 // TestANewcomerTakesTheNameOfADeadMember, and waits while that one lives.
 func TestANewcomerTakesTheNameOfADeadMember(t *testing.T) {
 	s := newSim(t, 15)

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -57,9 +58,16 @@ func (m *Machine) receive(b []byte) {
 	}
 }
 
+// votes tells whether a node has a vote. One that was removed may have it for a
+// while yet, and the change that takes it away may need it.
+func (m *Machine) votes(id uint64) bool {
+	return slices.Contains(m.conf.Voters, id) || slices.Contains(m.conf.VotersOutgoing, id)
+}
+
 func (m *Machine) refusal(e *envelope) Refusal {
 	gen, filled := m.generation()
-	if n, ok := m.rep.state.Find(e.from); ok && n.Status == register.Removed && e.cluster == m.meta.cluster {
+	id := e.from.Incarnation.ID()
+	if n, ok := m.rep.state.Find(e.from); ok && n.Status == register.Removed && e.cluster == m.meta.cluster && !m.votes(id) {
 		// What the removed node says of a later life than ours is for an operator.
 		return RemovedNode
 	}
@@ -71,7 +79,6 @@ func (m *Machine) refusal(e *envelope) Refusal {
 	case filled && e.generation != gen:
 		return OtherGeneration
 	}
-	id := e.from.Incarnation.ID()
 	known := m.lives[id]
 	switch {
 	case e.life.boot < known.boot:

@@ -17,6 +17,8 @@ type Status struct {
 	// Applied is how much of the log this member has applied, Commit how much it
 	// knows to be decided.
 	Applied, Commit uint64
+	// Last is how much of the log this member has itself.
+	Last uint64
 	// Voters, Learners and, during a change, Outgoing are the configuration.
 	Voters, Learners, Outgoing []register.Member
 	// Waiting, on the leader, are newcomers that have caught up and whose name
@@ -31,7 +33,7 @@ type Status struct {
 func (m *Machine) Status() Status {
 	st := m.node.BasicStatus()
 	s := Status{
-		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(),
+		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(), Last: m.disk.last(),
 		Voters: m.named(m.conf.Voters), Learners: m.named(m.conf.Learners), Outgoing: m.named(m.conf.VotersOutgoing),
 		Refused: m.refused, RefusedBy: m.refusedBy,
 	}
@@ -41,6 +43,9 @@ func (m *Machine) Status() Status {
 	}
 	return s
 }
+
+// Applied is the last entry of the log that a member has applied.
+func Applied(m *Machine) (index, term uint64) { return m.applied, m.appliedTerm }
 
 // Leader is the part of Status that changes most: it costs next to nothing.
 func (m *Machine) Leader() (who register.Member, leads bool) {

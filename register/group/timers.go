@@ -1,8 +1,6 @@
 package group
 
 import (
-	"slices"
-
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -78,13 +76,8 @@ func (t *timers) changed(m *Machine) {
 	}
 }
 
-// votes says whether this member may stand for election.
-func (m *Machine) votes() bool {
-	return slices.Contains(m.conf.Voters, m.id) || slices.Contains(m.conf.VotersOutgoing, m.id)
-}
-
 func (m *Machine) campaign() {
-	if !m.votes() {
+	if !m.votes(m.id) {
 		return
 	}
 	m.guard(func() error { return m.node.Campaign() })
@@ -115,7 +108,7 @@ func (m *Machine) tick() {
 		m.guard(m.node.ForgetLeader)
 		t.changed(m)
 	}
-	if m.now >= t.campaignAt && !m.cfg.NoCampaign && m.votes() {
+	if m.now >= t.campaignAt && !m.cfg.NoCampaign && m.votes(m.id) {
 		m.campaign()
 	}
 }
@@ -133,7 +126,7 @@ func (m *Machine) Wake() int64 {
 		if t.lead != raft.None {
 			at = t.forgetAt
 		}
-		if !m.cfg.NoCampaign && m.votes() {
+		if !m.cfg.NoCampaign && m.votes(m.id) {
 			at = min(at, t.campaignAt)
 		}
 	}
