@@ -1,12 +1,17 @@
 package node
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/core"
 )
 
 func TestAClockIsSetWrong(t *testing.T) {
@@ -59,4 +64,41 @@ func TestAClockFollowsAFile(t *testing.T) {
 	shows("-2h 1000", -3*time.Hour, -119*time.Minute)
 	shows("much", -3*time.Hour, -119*time.Minute) // not understood: as before
 	shows("", -time.Minute, time.Minute)
+}
+
+// TestAClockThatIsOffIsLogged: once when it begins and once when it ends, and not
+// with each turn of one that is set all the time.
+func TestAClockThatIsOffIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log, m := slog.New(slog.NewTextHandler(&out, nil)), newMetrics()
+		said := func(off, good int) {
+			t.Helper()
+			if a, b := strings.Count(out.String(), "msg=clock.off"), strings.Count(out.String(), "msg=clock.good"); a != off || b != good {
+				t.Errorf("it was said %d times that it is off, %d that it is good, want %d and %d", a, b, off, good)
+			}
+		}
+		turn := func(bad int) {
+			for range 3 {
+				m.clock(log, &core.Stats{ClockBad: bad, ClockFault: "no time"})
+			}
+		}
+		turn(0)
+		said(0, 0)
+		turn(5)
+		said(1, 0)
+		if !strings.Contains(out.String(), `reason="no time" partitions=5`) {
+			t.Error(out.String())
+		}
+		for range 10 {
+			turn(0)
+			turn(4)
+		}
+		said(1, 0)
+		time.Sleep(clockEvery)
+		turn(4)
+		said(1, 0)
+		turn(0)
+		said(1, 1)
+	})
 }

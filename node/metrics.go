@@ -26,6 +26,8 @@ type metrics struct {
 	snapshotTime                prometheus.Gauge
 
 	clashed, aside time.Time // when a clash, and the quarantine, were told; the loop's alone
+	clockTold      time.Time // when something was said of the clock; the loop's alone
+	clockOff       bool      // what was said
 }
 
 func newMetrics() *metrics {
@@ -107,6 +109,10 @@ func (r rankErrors) Collect(to chan<- prometheus.Metric) {
 // clashEvery is between two lines about clashes: clients can cause them.
 const clashEvery = time.Second
 
+// clockEvery is between two lines about the clock: one that is set all the time is
+// off and good in turns.
+const clockEvery = time.Second
+
 // clash tells that two sides had accepted different things, of which one stays.
 // Only the loop calls it.
 func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
@@ -134,6 +140,22 @@ func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
 		"meaning", "its facts are older than gc-grace and no member of its cohort knows it: it was collected long ago, or only one node had it; it is kept apart and comes back only if a member turns out to know it")
 }
 
+// clock tells once that this node leads nothing because of its clock, and once that
+// it may again. Only the loop calls it.
+func (m *metrics) clock(log *slog.Logger, s *core.Stats) {
+	off := s.ClockBad > 0
+	if off == m.clockOff || time.Since(m.clockTold) < clockEvery {
+		return
+	}
+	m.clockOff, m.clockTold = off, time.Now()
+	if !off {
+		log.Warn("clock.good", "meaning", "this node's clock agrees with the others again: it may lead and vote")
+		return
+	}
+	log.Warn("clock.off", "reason", s.ClockFault, "partitions", s.ClockBad,
+		"meaning", "this node's clock is off, or it cannot show that it is not: of so many partitions it leads none and votes for no claims, others do; writes are taken. See `norn cluster clock`; set the clock (NTP), or raise eta on all nodes")
+}
+
 // publish copies the core's counters for readers on other goroutines.
 func (n *Node) publish() {
 	s := n.core.Stats()
@@ -144,6 +166,7 @@ func (n *Node) publish() {
 	if was != nil && (s.Quarantined > was.Quarantined || s.QuarantineFull > was.QuarantineFull) {
 		n.metrics.quarantined(n.log, was, &s)
 	}
+	n.metrics.clock(n.log, &s)
 	n.members.empty.Store(core.Left(n.core))
 	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))

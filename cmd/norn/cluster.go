@@ -129,6 +129,7 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"movement", movement(s.GetMovement())},
 		[2]string{"repair", repairing(s.GetRepair())},
 		[2]string{"workers", workers},
+		[2]string{"kept aside", keptAside(s.GetNodes())},
 	)
 	fmt.Fprintln(w)
 	nodeGrid(w, s.GetNodes())
@@ -154,8 +155,33 @@ func repairing(r *nornv1.RepairStatus) string {
 	if r.GetFailed() > 0 {
 		text += ", " + render.Number(r.GetFailed()) + " failed"
 	}
+	if r.GetClashes() > 0 {
+		text += ", " + render.Number(r.GetClashes()) + " with two contents (task.clash in the logs)"
+	}
 	if r.GetLeft() > 0 {
 		text += ", " + render.Number(uint64(r.GetLeft())) + " asked for and not done"
+	}
+	return text
+}
+
+// keptAside says who keeps facts that nobody can place any more, and who has no
+// room for more of them.
+func keptAside(nodes []*nornv1.NodeStatus) string {
+	var parts, full []string
+	for _, n := range sortedNodes(nodes) {
+		if tasks := n.GetQuarantinedTasks(); tasks > 0 {
+			parts = append(parts, count(tasks, "task", "tasks")+" ("+render.Number(n.GetQuarantinedBytes())+" bytes) on "+n.GetName())
+		}
+		if n.GetQuarantineRefused() > 0 {
+			full = append(full, n.GetName())
+		}
+	}
+	text := cmp.Or(strings.Join(parts, ", "), "nothing")
+	if len(parts) > 0 {
+		text += ": older than gc-grace and unknown to the others, `norn cluster verify` names them"
+	}
+	if len(full) > 0 {
+		text += "; NO room for more on " + strings.Join(full, ", ") + ": raise `quarantine`"
 	}
 	return text
 }

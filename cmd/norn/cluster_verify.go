@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +29,9 @@ and replicas repair each other all the time. Exit code 1: replicas differ, 4: a
 replica is out of reach and the others are equal.
 
 -o json prints {partitions, replicas, equal, differing, unreachable, facts,
-problems}; problems are the partitions that are not in order, with what each
-replica holds.`,
+problems, quarantined}; problems are the partitions that are not in order, with
+what each replica holds, quarantined those of which replicas keep facts aside,
+which make no difference: [{partition, task, nodes}], up to 100 of a replica.`,
 		Example: "  norn cluster verify\n  norn cluster verify 7 12 --wait 1m\n  norn cluster verify -o json | jq '.problems[].id'",
 	}
 	wait := cmd.Flags().Duration("wait", 15*time.Second, "for how `long` to look again at replicas that differ; 0: one look")
@@ -115,7 +119,68 @@ func verification(v *client.Verification) jsonform.Value {
 		number("differing", v.Differing), number("unreachable", v.Unreachable),
 		jsonform.Field{Name: "facts", Value: jsonform.String(strconv.FormatUint(facts, 10))},
 		jsonform.Field{Name: "problems", Value: jsonform.ListOf(problems)},
+		jsonform.Field{Name: "quarantined", Value: jsonform.List(quarantineForms(v)...)},
 	)
+}
+
+// quarantined is a task of which replicas keep facts aside.
+type quarantined struct {
+	partition uint32
+	task      string
+	nodes     []string
+}
+
+// quarantine gives those tasks by partition and ID, and how many more there are
+// on some replica that did not name all of them.
+func quarantine(v *client.Verification) (all []quarantined, more int) {
+	for _, p := range v.Partitions {
+		begin, unnamed := len(all), 0
+		for _, r := range p.GetReplicas() {
+			unnamed = max(unnamed, int(r.GetQuarantinedTasks())-len(r.GetQuarantined()))
+			for _, task := range r.GetQuarantined() {
+				at := slices.IndexFunc(all[begin:], func(q quarantined) bool { return q.task == task })
+				if at < 0 {
+					at, all = len(all)-begin, append(all, quarantined{p.GetId(), task, nil})
+				}
+				all[begin+at].nodes = append(all[begin+at].nodes, r.GetNode())
+			}
+		}
+		slices.SortFunc(all[begin:], func(a, b quarantined) int { return cmp.Compare(a.task, b.task) })
+		more += unnamed
+	}
+	return all, more
+}
+
+func quarantineForms(v *client.Verification) (forms []jsonform.Value) {
+	all, _ := quarantine(v)
+	for _, q := range all {
+		var nodes []jsonform.Value
+		for _, n := range q.nodes {
+			nodes = append(nodes, jsonform.String(n))
+		}
+		forms = append(forms, jsonform.Object(
+			jsonform.Field{Name: "partition", Value: jsonform.Number(float64(q.partition))},
+			jsonform.Field{Name: "task", Value: jsonform.String(q.task)},
+			jsonform.Field{Name: "nodes", Value: jsonform.List(nodes...)},
+		))
+	}
+	return forms
+}
+
+// quarantineTable names what is kept aside.
+func quarantineTable(w io.Writer, all []quarantined, more int) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	g := render.NewGrid(false, "partition", "kept aside", "on")
+	for _, q := range all {
+		g.Row(fmt.Sprint(q.partition), q.task, strings.Join(q.nodes, " "))
+	}
+	g.Write(w)
+	if more > 0 {
+		fmt.Fprintf(w, "and %s\n", count(more, "more task", "more tasks"))
+	}
 }
 
 func verificationTable(w io.Writer, v *client.Verification) {
@@ -133,7 +198,12 @@ func verificationTable(w io.Writer, v *client.Verification) {
 	if v.Unreachable > 0 {
 		pairs = append(pairs, [2]string{"out of reach", render.Number(uint64(v.Unreachable))})
 	}
+	aside, more := quarantine(v)
+	if n := len(aside) + more; n > 0 {
+		pairs = append(pairs, [2]string{"kept aside", count(n, "task", "tasks")})
+	}
 	render.Pairs(w, pairs...)
+	defer quarantineTable(w, aside, more)
 	if len(problems) == 0 {
 		return
 	}

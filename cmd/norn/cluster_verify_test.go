@@ -14,9 +14,9 @@ func TestClusterVerify(t *testing.T) {
 	v := decode[struct {
 		Partitions, Replicas, Equal, Differing, Unreachable int
 		Facts                                               string
-		Problems                                            []any
+		Problems, Quarantined                               []any
 	}](t, "cluster", "verify")
-	if v.Partitions != 64 || v.Replicas != 64 || v.Equal != 64 || v.Differing != 0 || v.Unreachable != 0 || v.Problems == nil || len(v.Problems) != 0 {
+	if v.Partitions != 64 || v.Replicas != 64 || v.Equal != 64 || v.Differing != 0 || v.Unreachable != 0 || v.Problems == nil || len(v.Problems) != 0 || v.Quarantined == nil || len(v.Quarantined) != 0 {
 		t.Errorf("got %+v", v)
 	}
 	if out := single(ok(t, "cluster", "verify")); !strings.HasPrefix(out, "partitions 64, 64 equal\nreplicas 64\n") {
@@ -42,11 +42,14 @@ func TestVerificationTable(t *testing.T) {
 		{Id: 1, Differs: true, Replicas: []*nornv1.ReplicaState{replica("a", 5, ""), short}},
 		{Id: 2, Unreachable: true, Replicas: []*nornv1.ReplicaState{replica("a", 5, ""), replica("b", 0, "it is not\nin reach")}},
 	}}
+	v.Partitions[0].Replicas[0].QuarantinedTasks, v.Partitions[0].Replicas[0].Quarantined = 3, []string{"t2", "t1"}
+	v.Partitions[0].Replicas[1].QuarantinedTasks, v.Partitions[0].Replicas[1].Quarantined = 1, []string{"t2"}
 	var b bytes.Buffer
 	verificationTable(&b, v)
 	out := single(b.String())
 	for _, want := range []string{
-		"partitions 3, 1 equal\nreplicas 5\nfacts 19\ndiffering 1\nout of reach 1\n", "\n1 a 5 010203050506 0 0 0 0 differs\n",
+		"partitions 3, 1 equal\nreplicas 5\nfacts 19\ndiffering 1\nout of reach 1\nkept aside 3 tasks\n", "\n0 t1 a\n0 t2 a b\nand 1 more task\n",
+		"\n1 a 5 010203050506 0 0 0 0 differs\n",
 		"\n1 c mail 0 2 0 0 differs\n", "\n2 b it is not",
 	} {
 		if !strings.Contains(out, want) {

@@ -37,7 +37,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
 	var dues []vnode.Due
 	for _, d := range all {
-		if !v.Edges.Any(a.k.c.tx, d.Task) { // else an unfinished task depends on it
+		if !a.k.needed(now, v, d) {
 			dues = append(dues, d)
 		}
 	}
@@ -96,5 +96,7 @@ func (a *archives) work(now clock.Time) {
 		return
 	}
 	a.safe, a.at = nil, clock.Never
-	a.look(now, a.k.c.vnode(last))
+	if v := a.k.c.vnode(last); v.Leading() != 0 {
+		a.look(now, v)
+	}
 }

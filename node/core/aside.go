@@ -45,7 +45,7 @@ const (
 // member does not know their task; then nothing is in the way of its admission.
 // Before it deletes a partition a majority of the cohort keeps them aside in its
 // stead. They come back only where their task turns out to be known after all. A
-// log line and metrics tell of them; there is no command yet to look at them.
+// log line and metrics tell of them, and through any node the status and Verify.
 type asides struct {
 	c    *Core
 	at   int64                    // mono ns of the next look

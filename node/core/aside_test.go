@@ -90,6 +90,7 @@ func TestAZombieHandsOverWhatItMayAloneHave(t *testing.T) {
 	r.tell()
 	r.until(2*shortGrace, func() bool { return false }, func() { r.never(all, 0, 1, 2) })
 	r.wantApart(old, 2, 0, 1, 2)
+	r.wantShown(old, 0, 1, 2, gone)
 	r.audit()
 	// What nobody can have collected yet is taken.
 	r.check(r.peers[gone].core.Step(r.now, Alive{}))
@@ -123,6 +124,48 @@ func (r *trio) wantApart(tasks []id.ID, least int, nodes ...int) {
 	for _, task := range tasks {
 		if apart[task] < least {
 			r.t.Fatalf("%s is kept aside by %d", task, apart[task])
+		}
+	}
+}
+
+// wantShown wants an operator to be told of these tasks, and of no other one, that
+// they are kept aside, whichever of some nodes is asked.
+func (r *trio) wantShown(tasks []id.ID, nodes ...int) {
+	r.t.Helper()
+	apart := r.apart(nodes...)
+	copies := uint32(0)
+	for _, n := range apart {
+		copies += uint32(n)
+	}
+	for _, i := range nodes {
+		if r.peers[i].idle() {
+			continue // it has left
+		}
+		named := map[string]int{}
+		for _, p := range r.verify(i) {
+			for _, s := range p.Replicas {
+				if int(s.QuarantinedTasks) != len(s.Quarantined) {
+					r.t.Errorf("through node %d: %d tasks are kept aside, %d are named", i+1, s.QuarantinedTasks, len(s.Quarantined))
+				}
+				for _, task := range s.Quarantined {
+					named[task]++
+				}
+			}
+		}
+		for _, task := range tasks {
+			if named[task.String()] != apart[task] || apart[task] == 0 {
+				r.t.Errorf("through node %d: %s is kept aside by %d, not %d", i+1, task, named[task.String()], apart[task])
+			}
+		}
+		if len(named) != len(tasks) {
+			r.t.Errorf("through node %d: %d tasks are named, not %d", i+1, len(named), len(tasks))
+		}
+		told, bytes := uint32(0), uint64(0)
+		for _, n := range r.status(i).Nodes {
+			told, bytes = told+n.QuarantinedTasks, bytes+n.QuarantinedBytes
+		}
+		if told != copies || bytes == 0 {
+			r.t.Errorf("node %d shows %d tasks kept aside on all nodes, with %d bytes, not %d", i+1, told, bytes, copies)
 		}
 	}
 }
@@ -166,6 +209,7 @@ func TestOldFactsKeepNobodyOut(t *testing.T) {
 	if s := r.peers[i].core.Stats(); s.Quarantined != uint64(len(old)) || s.QuarantinedTasks != len(r.apart(i)) {
 		t.Errorf("%d put aside, %d kept", s.Quarantined, s.QuarantinedTasks)
 	}
+	r.wantShown(old, 0, 1, 2, i)
 	// Whoever leaves again hands over what it keeps aside.
 	r.set(r.peers[i].self, register.Leaving)
 	r.run(3)
@@ -237,6 +281,9 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 	if r.peers[gone].core.Stats().QuarantineFull == 0 {
 		t.Fatal("nobody is told")
+	}
+	if n := nodeOf(r.status(0), r.peers[gone].self.Node); n.GetQuarantineRefused() == 0 {
+		t.Errorf("another node does not show that there is no room: %v", n)
 	}
 	r.peers[gone].core.cfg.Quarantine = 0
 	if _, ok := r.until(20*time.Minute, func() bool { return len(r.tasksOf(gone)) == 0 }); !ok {

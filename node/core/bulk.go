@@ -84,6 +84,9 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 	if bad != nil {
 		return bad
 	}
+	if e := c.moves.refuses(c.vnode(task).Partition); e != nil {
+		return e
+	}
 	d, err := vnode.ReadTask(c.tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
@@ -153,7 +156,7 @@ func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
 		return id.ID{}, false
 	}
 	for _, dependency := range t.Enqueued.Dependencies {
-		o, err := vnode.Outcome(l.c.tx, l.c.vnode(dependency).Partition, dependency)
+		o, err := l.outcome(dependency)
 		if !l.c.check(err) {
 			return id.ID{}, false
 		}

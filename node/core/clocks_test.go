@@ -112,8 +112,14 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 			r.live(5*time.Second, 200*time.Millisecond, nothing)
 			r.wrong[i] = off
 			r.live(10*time.Second, 200*time.Millisecond, nothing)
+			if s := r.peers[i].core.Stats(); off.Abs() > eta && (s.ClockBad != partitions || s.ClockFault == "") {
+				t.Errorf("the clock of node %d is off by %v: it says so of %d partitions, %q", i+1, off, s.ClockBad, s.ClockFault)
+			}
 			clear(r.wrong)
 			r.live(5*time.Second, 200*time.Millisecond, nothing)
+			if s := r.peers[i].core.Stats(); s.ClockBad != 0 || s.ClockFault != "" {
+				t.Errorf("the clock of node %d is good again: it says so of all but %d partitions, %q", i+1, s.ClockBad, s.ClockFault)
+			}
 			for p, cell := range r.state().Cells {
 				led := false
 				for _, o := range r.peers {

@@ -21,6 +21,22 @@ func TestACopyIsNotHeldBackByTheRateOfRepair(t *testing.T) {
 	r.audit()
 }
 
+// TestACopyIsWrittenInBulk: what fills a newcomer is written in bulk there, and what
+// clients enqueue is not.
+func TestACopyIsWrittenInBulk(t *testing.T) {
+	r := newGrowing(t)
+	for range 50 { // in all partitions
+		r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	}
+	r.settle()
+	r.join()
+	r.run(2)
+	if first, newcomer := r.peers[0].bulk, r.peers[1].bulk; first != 0 || newcomer == 0 {
+		t.Errorf("%d rounds of the first node were in bulk, and %d of the newcomer", first, newcomer)
+	}
+	r.audit()
+}
+
 // TestPagesOfACopyDoNotWaitForTheDisk: a question, or facts and nothing else, may
 // leave before the sync of the round; what says that something is here may not.
 func TestPagesOfACopyDoNotWaitForTheDisk(t *testing.T) {

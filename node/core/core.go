@@ -54,6 +54,7 @@ type Config struct {
 	Quarantine int64         // bytes of facts that are kept aside at most; 0: 256 MiB
 	Repair     time.Duration // in which each partition is compared once with each other member of its cohort; 0: never
 	Scrub      time.Duration // between two looks of the scrubber at the trees; 0: a second
+	WatchFor   time.Duration // how long a replica remembers who asked about a task; 0: a minute
 
 	Sessions session.DispatcherConfig // of workers; the zero value has defaults
 
@@ -76,6 +77,8 @@ type Stats struct {
 	QuarantinedTasks                                int    // tasks of which facts are kept aside
 	QuarantinedBytes                                int64  // of those facts
 	QuarantineFull                                  uint64 // times that there was no room for more
+	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
+	ClockBad                                        int    // how many those are
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
 	Elected, Defeated                               uint64 // candidacies of this node
 	Passed                                          uint64 // grants taken back because they did not reach a majority
@@ -323,6 +326,7 @@ func (c *Core) Stats() Stats {
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
 	s.QuarantineFull = c.asides.full
+	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
-	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -125,7 +123,7 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 		c.links.watches.ask(task)
 		return
 	}
-	outcome, err := vnode.Outcome(c.tx, ring.Of(task, len(c.vnodes)), task)
+	outcome, err := c.links.outcome(task)
 	if c.check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(now, task, outcome)
 	}
@@ -148,7 +146,7 @@ func (k *crons) ended(task id.ID) {
 	if !k.m.Watches(task) {
 		return
 	}
-	outcome, err := vnode.Outcome(k.c.tx, ring.Of(task, len(k.c.vnodes)), task)
+	outcome, err := k.c.links.outcome(task)
 	if k.c.check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.c.now, task, outcome)
 	}

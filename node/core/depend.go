@@ -77,18 +77,30 @@ func (l *links) hear(task id.ID, outcome crdt.State) {
 }
 
 // began has the waiting tasks of a partition looked through that this node now
-// leads: what became of their dependencies meanwhile nobody has acted on.
-func (l *links) began(p ring.Partition) {
-	if l.c.routes.alone {
-		return // everything was told here
-	}
-	l.looks = append(l.looks, look{partition: p})
-}
+// leads: what became of their dependencies meanwhile nobody has acted on. Also by a
+// node that is alone: it may be what is left of more.
+func (l *links) began(p ring.Partition) { l.looks = append(l.looks, look{partition: p}) }
 
 // holds tells whether a task is kept here, so that what is here says how it
 // ended.
 func (l *links) holds(task id.ID) bool {
 	return l.c.routes.holder || slices.Contains(l.c.cells[ring.Of(task, len(l.c.vnodes))].Cohort, l.c.cfg.Self)
+}
+
+// awaited tells whether a task that is kept here depends on one, or some may. Edges
+// of tasks that were kept here until their partition was handed over go: nothing
+// else drops them, and their dependencies would stay for ever. Their leader asks
+// when it wants to know ([watches]).
+func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
+	dependents := v.Edges.Of(l.c.tx, task, id.ID{}, collectBatch)
+	for _, d := range dependents {
+		p := l.c.vnode(d).Partition
+		if l.holds(d) || !l.c.moves.closed(p) && vnode.Known(l.c.tx, p, d) {
+			return true
+		}
+		v.Edges.Drop(l.c.tx, task, d)
+	}
+	return len(dependents) == collectBatch // it is looked at again
 }
 
 // finished hears from the vnodes that a task is finished.
@@ -158,7 +170,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 	outcome := n.outcome
 	if outcome == crdt.StateUnknown {
 		var err error
-		if outcome, err = vnode.Outcome(l.c.tx, v.Partition, task); !l.c.check(err) {
+		if outcome, err = l.outcome(task); !l.c.check(err) {
 			return 1
 		}
 	}
@@ -192,7 +204,7 @@ func (l *links) look(now clock.Time, at *look, limit int) int {
 			l.watches.ask(pair.Dependency)
 			continue
 		}
-		outcome, err := vnode.Outcome(l.c.tx, l.c.vnode(pair.Dependency).Partition, pair.Dependency)
+		outcome, err := l.outcome(pair.Dependency)
 		if !l.c.check(err) {
 			return 1
 		}
@@ -269,7 +281,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			}
 			continue
 		}
-		outcome, err := vnode.Outcome(l.c.tx, at.Partition, dependency)
+		outcome, err := l.outcome(dependency)
 		if !l.c.check(err) {
 			return
 		}
@@ -291,11 +303,11 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 }
 
 // remind has the dependents of a task told again if it is finished. A node that
-// is alone and does not lead yet does so in a moment, and looks through nothing
-// then.
+// is alone and does not lead yet does so in a moment; on its disk nothing waits for
+// what is completed without a note of that.
 func (l *links) remind(dependency id.ID) {
 	v := l.c.vnode(dependency)
-	outcome, err := vnode.Outcome(l.c.tx, v.Partition, dependency)
+	outcome, err := l.outcome(dependency)
 	if l.c.check(err) && outcome != crdt.StateUnknown {
 		v.Edges.Announce(l.c.tx, dependency)
 		l.queue(dependency)

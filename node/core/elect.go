@@ -380,6 +380,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	v := e.c.vnodes[p]
 	v.Lead(w.Cell.Epoch)
 	e.c.links.began(p)
+	e.c.links.watches.needs.began(now, p)
 	v.Announce()
 	e.c.lost.free(now, p)
 	e.c.routes.seen++

@@ -99,6 +99,9 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	if err := proto.CheckSpec(t, c.cfg.MaxPayload); err != nil {
 		return err
 	}
+	if err := c.closing(now, t); err != nil {
+		return err
+	}
 	h, err := name(now, t)
 	if err != nil {
 		return err

@@ -35,6 +35,7 @@ type explainer struct {
 	paused     map[string]string // queue: note
 	waiters    map[string]int
 	leading    map[ring.Partition]bool
+	elsewhere  map[id.ID]crdt.State // dependencies that other nodes keep: how they have failed, unknown: they have not
 	reply      *nornv1.ExplainReply
 }
 
@@ -58,6 +59,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	if q := c.desk.queues[name]; q != nil {
 		e.waiters[name] = len(q.wait) - q.stale
 	}
+	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.tx, p, task))
 	return Read{From: from, run: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
 		return e.run(task)
@@ -132,7 +134,15 @@ func (e *explainer) waiting(d *vnode.Detail) error {
 }
 
 func (e *explainer) dependency(b id.ID, dep *vnode.Detail, policy crdt.OnDepFailure) *nornv1.Reason {
+	state, away := e.elsewhere[b]
+	if away && dep.State == crdt.StateUnknown {
+		dep.State = state
+	}
 	switch {
+	case away && dep.State == crdt.StateUnknown:
+		return e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "dependency %s is kept by other nodes, and is not finished or not enqueued yet, as far as is known: `norn task get %s`", b, b)
+	case dep.State.Finished() && policy == crdt.DepFailureWait && dep.Task.Collected():
+		return e.add(nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "dependency %s was %s and has been collected, so that it can never be completed: cancel this task", b, dep.State)
 	case dep.State == crdt.StateUnknown:
 		return e.add(nornv1.ReasonKind_REASON_KIND_UNKNOWN_DEPENDENCY, "dependency %s has not been enqueued, as far as is known: enqueue it, or cancel this task", b)
 	case dep.State.Finished() && policy == crdt.DepFailureWait:

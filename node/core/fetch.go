@@ -133,8 +133,12 @@ func (f *fetches) begin(now clock.Time, r *Request, q *fetch) {
 	f.settle(q)
 }
 
-// asked gives what this replica has.
+// asked gives what this replica has. Who does not keep the task, or not any longer,
+// says nothing: the others are asked too.
 func (f *fetches) asked(from register.Member, m *Fetch) {
+	if f.c.moves.elsewhere(ring.Of(m.Task, len(f.c.vnodes))) {
+		return
+	}
 	facts, err := vnode.Facts(f.c.tx, ring.Of(m.Task, len(f.c.vnodes)), m.Task)
 	if !f.c.check(err) {
 		return

@@ -190,3 +190,95 @@ func TestManyForgottenDependencies(t *testing.T) {
 		t.Errorf("retried, it is %v", r.stateOf(3, again))
 	}
 }
+
+// TestWhatIsWaitedForIsKept: a dependency that is dead is not collected while
+// a task waits for it to be retried and completed, whoever keeps that one. The
+// leader may be another one meanwhile (track record).
+func TestWhatIsWaitedForIsKept(t *testing.T) {
+	// Partition 0 is kept by the first three nodes, partition 3 by the fourth and
+	// the next two: of five nodes the first one keeps both.
+	for _, of := range []struct{ nodes, leader int }{{6, 4}, {5, 4}, {5, 0}} {
+		t.Run(fmt.Sprintf("%d nodes, leader %d", of.nodes, of.leader), func(t *testing.T) {
+			r := newCluster(t, of.nodes, 0).collecting()
+			r.elect()
+			r.leadOf(0, 1)
+			r.leadOf(3, of.leader)
+			wanted, idle := r.in(0), r.in(0)
+			r.add(0, wanted, spec("a"))
+			r.add(0, idle, spec("a"))
+			task := r.in(3)
+			r.add(3, task, after("b", onFailWait, wanted))
+			for _, p := range r.peers {
+				p.core.cfg.Retention.Dead = time.Second
+			}
+			for _, g := range ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}, MaxTasks: 2}).Grants {
+				ask[*nornv1.WriteReply](r, 0, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: parse(t, g.Task.Id).Bytes(), Token: g.Token, Error: "e", Discard: true}}})
+			}
+			if _, ok := r.until(shortGrace+5*time.Minute, func() bool { return !r.known(idle) }); !ok {
+				t.Fatal("what nobody waits for is never collected")
+			}
+			r.leadOf(0, 2) // which nobody has asked, and cannot ask yet
+			r.cut[[2]int{of.leader, 2}], r.cut[[2]int{2, of.leader}] = true, true
+			r.linger(watchFor / 2)
+			clear(r.cut)
+			r.linger(2 * watchFor)
+			if s := r.stateOf(0, wanted); s != nornv1.State_STATE_DEAD || r.copies(wanted) < 3 {
+				t.Fatalf("what is waited for is %v, with %d copies", s, r.copies(wanted))
+			}
+			why := ask[*nornv1.ExplainReply](r, 3, &nornv1.ExplainRequest{Id: task.Bytes()})
+			if !strings.Contains(why.String(), wanted.String()+" is dead") {
+				t.Errorf("why it waits: %v", why)
+			}
+			if res := ask[*nornv1.WriteReply](r, 0, &nornv1.RetryRequest{Ids: [][]byte{wanted.Bytes()}}).Results[0]; res.Error != nil {
+				t.Fatal(res.Error)
+			}
+			r.linger(3 * time.Second)
+			r.finish(1, "a")
+			r.linger(3 * time.Second)
+			r.finish(3, "b")
+			if _, ok := r.until(shortGrace+5*time.Minute, func() bool { return !r.known(wanted) && !r.known(task) }); !ok {
+				t.Fatal("both are finished and are never collected")
+			}
+			r.audit()
+		})
+	}
+}
+
+// TestADependencyThatIsDoneIsKept: of the two dependencies of a task one has long
+// been completed when the other one is, and the task has another leader by then.
+// That one hears of both, whoever keeps them (track record: it had been collected
+// and forgotten, and the task waited for ever).
+func TestADependencyThatIsDoneIsKept(t *testing.T) {
+	for _, of := range []struct{ nodes, leader, next int }{{6, 4, 5}, {5, 4, 3}, {5, 4, 0}, {5, 0, 4}} {
+		t.Run(fmt.Sprintf("%d nodes, leader %d and then %d", of.nodes, of.leader, of.next), func(t *testing.T) {
+			r := newCluster(t, of.nodes, 0).collecting()
+			r.elect()
+			r.leadOf(0, 1)
+			r.leadOf(3, of.leader)
+			soon, late, idle, task := r.in(0), r.in(0), r.in(0), r.in(3)
+			for _, d := range []id.ID{soon, late, idle} {
+				r.add(0, d, spec("a"))
+			}
+			r.add(3, task, after("b", onFailCancel, soon, late))
+			r.settle()
+			r.done(0, soon, idle)
+			if _, ok := r.until(shortGrace+5*time.Minute, func() bool { return !r.known(idle) }); !ok {
+				t.Fatal("what nobody waits for is never collected")
+			}
+			r.leadOf(0, 2) // which has not been told what is needed
+			r.linger(shortGrace + 3*time.Minute)
+			r.leadOf(3, of.next)
+			r.linger(10 * time.Second)
+			r.done(0, late)
+			r.linger(10 * time.Second)
+			if s := r.stateOf(3, task); s != nornv1.State_STATE_READY {
+				t.Fatalf("it is %v when both are done", s)
+			}
+			r.finish(3, "b")
+			if _, ok := r.until(shortGrace+5*time.Minute, func() bool { return !r.known(soon) && !r.known(late) && !r.known(task) }); !ok {
+				t.Fatal("all are finished and are never collected")
+			}
+			r.audit()
+		})
+	}
+}

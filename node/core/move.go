@@ -17,23 +17,28 @@ import (
 const (
 	// maxCopies is how many partitions this node copies, or hands over, at once.
 	// Each waits for one page at a time: with these there are enough on their way
-	// that neither the link nor the disk waits.
+	// that neither the link nor the disk waits. Where others use up the processors
+	// each message waits for its turn, and half as many fill at half the speed.
 	maxCopies = 8
-	// movePage is about how many bytes of facts a page of that has. While the disk
-	// is slow, because of what is copied among other things, a page takes two of
-	// its syncs; what the loop does with one takes a few milliseconds. It is below
-	// 1 MiB by so much that its frame fits into a buffer of that, unless the last
-	// fact is a large one: the next buffer is of 4 MiB.
-	movePage = 1<<20 - 32<<10
+	// movePage is about how many bytes of facts a page of that has. The store makes a
+	// table of it where a partition is filled: a file and its syncs cost nearly as
+	// much for 1 MiB, and very many small tables are a burden for good. More are that
+	// much more on its way, and in memory, for each of maxCopies.
+	movePage = 2 << 20
+	// moveScan is how many bytes of facts are read for a page in one round of the
+	// loop, which takes about a millisecond: other things come in between.
+	moveScan = 1 << 20
 	// moveRate is how many bytes of facts a second travel for that from and to
 	// this node, moveBurst what may go at once.
 	moveRate, moveBurst = 256 << 20, 16 << 20
 	// moveRetry is the pause after a comparison that went wrong, and after a
 	// request to the register of which nothing was seen.
 	moveRetry = time.Second
-	// moveTimeout is when a message of such a comparison is sent again: claims of
-	// the partition may wait for it.
-	moveTimeout = time.Second
+	// moveTimeout is when a message of such a comparison is sent again at the latest,
+	// moveRetries for how many of that more an answer is waited for: claims of the
+	// partition may wait for it. A link of 100 Mbit/s takes 1.4 s for what maxCopies
+	// ask for at once, and whoever asks again too soon has it sent twice.
+	moveTimeout, moveRetries = 2500 * time.Millisecond, 1
 	// maxMoveRetry is how long it becomes while nothing comes of it.
 	maxMoveRetry = 5 * time.Minute
 	// dropStep is how many records are deleted in one round of the loop.
@@ -76,6 +81,7 @@ type move struct {
 	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
 	aside asideMove         // what is kept aside of it
+	lacks bool              // something came here after the comparison under way had begun
 }
 
 func newMoves(c *Core) *moves {
@@ -134,6 +140,15 @@ func (m *moves) found(now clock.Time, p ring.Partition) {
 		m.out[p] = m.keep(nil, p)
 		m.todo = append(m.todo, p)
 		m.at = min(m.at, now.Mono+int64(moveRetry))
+	}
+}
+
+// hinted notes that something was taken in that is nowhere else yet: whoever was
+// compared with before does not have it.
+func (m *moves) hinted(now clock.Time, p ring.Partition) {
+	m.found(now, p)
+	if move := m.out[p]; move != nil {
+		move.met, move.probe, move.clear, move.lacks = nil, 0, nil, true
 	}
 }
 
@@ -329,7 +344,7 @@ func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with regis
 		return
 	}
 	m.busy[pair{p, with}] = true
-	move.busy, move.since = with, now.Mono
+	move.busy, move.since, move.lacks = with, now.Mono, false
 	m.c.repairs.copy(now, pair{p, with})
 }
 
@@ -354,6 +369,10 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 		return true
 	}
 	move.tries = 0
+	if move.lacks {
+		m.hold(now, move)
+		return true
+	}
 	move.met = append(move.met, met{k.peer, move.since, now.Mono})
 	return true
 }
@@ -371,6 +390,7 @@ func (m *moves) again(now clock.Time, p ring.Partition) {
 func (m *moves) forget(p ring.Partition) {
 	v := m.c.vnodes[p]
 	m.c.elector.unlead(p)
+	m.c.elector.runs.Abort(p, "the partition is being deleted here")
 	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
 	v.Flush(m.c.tx)
 	vnode.BeginDrop(m.c.tx, p)

@@ -4,17 +4,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // moved refuses a read that another node has sent here about a partition that
 // this node does not keep, or not any longer: who sent it has not heard of that
 // yet. What is here may be old, or on its way out, and no part of a quorum: not
-// to know a task here says nothing. nil: it may be answered.
+// to know a task here says nothing. Of a partition that is being deleted nothing
+// is read, whoever asks. nil: it may be answered.
 func (c observer) moved(r *Request) *proto.Error {
-	if !r.routed || r.From.Conn < peerConns {
+	foreign := r.routed && r.From.Conn >= peerConns
+	if !foreign && len(c.moves.drops) == 0 {
 		return nil
 	}
 	var about []ring.Partition
@@ -30,15 +36,67 @@ func (c observer) moved(r *Request) *proto.Error {
 		one(m.GetId())
 	case *nornv1.LogRequest:
 		one(m.GetId())
+	case *nornv1.KeyRequest:
+		one(keyHome(c.Core, c.now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()))
 	case *nornv1.ListRequest, *nornv1.CountRequest:
 		about = r.partitions
 	}
 	for _, p := range about {
-		if cohort := c.cells[p].Cohort; len(cohort) > 0 && !slices.Contains(cohort, c.cfg.Self) {
-			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d is not kept on node %s, or not any longer; try again", p, c.cfg.Self.Node)
-			e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
+		if foreign && c.moves.elsewhere(p) || c.moves.closed(p) {
+			e := c.moves.gone(p)
+			e.Guarantee = "replicas read"
 			return e
 		}
 	}
 	return nil
+}
+
+// elsewhere tells whether a partition is not kept here, or not any longer.
+func (m *moves) elsewhere(p ring.Partition) bool {
+	cohort := m.c.cells[p].Cohort
+	return m.closed(p) || len(cohort) > 0 && !slices.Contains(cohort, m.c.cfg.Self)
+}
+
+// refuses tells why nothing of a partition may be written now: it is being
+// deleted, and what came into it would be acknowledged and deleted as well. Its
+// vnode is a blank one, and knows nothing of what is stored. nil: it may be.
+//
+// Each way to write to a partition that nobody leads here asks for this, or for
+// [moves.closed]: requests do, and [peers.keep] for facts of all kinds.
+func (m *moves) refuses(p ring.Partition) *proto.Error {
+	if !m.closed(p) {
+		return nil
+	}
+	e := m.gone(p)
+	e.Guarantee = "durable copies"
+	return e
+}
+
+func (m *moves) gone(p ring.Partition) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d is not kept on node %s, or not any longer; try again", p, m.c.cfg.Self.Node)
+	e.RetryAfter = 100 * time.Millisecond
+	return e
+}
+
+// closing refuses a task whose partition is being deleted, before anything is
+// looked up there: an ID or a key could be taken for one that was never used.
+func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
+	if len(c.moves.drops) == 0 {
+		return nil // as nearly always
+	}
+	p, ok := c.routes.partition(c.routes.place(now, t))
+	if !ok {
+		return nil // refused for that
+	}
+	return c.moves.refuses(p)
+}
+
+// outcome is how a task has ended by what is here: unknown, too, while its
+// partition is being deleted, because what is left of its facts may say anything.
+func (l *links) outcome(task id.ID) (crdt.State, error) {
+	p := ring.Of(task, len(l.c.vnodes))
+	if l.c.moves.closed(p) {
+		return crdt.StateUnknown, nil
+	}
+	return vnode.Outcome(l.c.tx, p, task)
 }

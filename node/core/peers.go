@@ -151,7 +151,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 	answer, blind := &FactsTaken{Write: m.Write}, false
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		all := int(part.Partition) < len(c.vnodes) && !c.moves.closed(part.Partition)
+		all := int(part.Partition) < len(c.vnodes)
 		if all {
 			_, all = c.keep(now, from, part, m.Aside)
 			c.moves.found(now, part.Partition)
@@ -171,8 +171,12 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 
 // keep merges facts task by task. It gives how many changed something, and tells
 // whether all of them are kept. Those that were kept aside where they come from
-// are kept aside here, too, as long as their task is not known.
+// are kept aside here, too, as long as their task is not known. Of a partition that
+// is being deleted nothing is kept, whoever sends it.
 func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (changed int, all bool) {
+	if c.moves.closed(part.Partition) {
+		return 0, false
+	}
 	v := c.vnodes[part.Partition]
 	all = true
 	facts, byTask := part.Facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) }

@@ -74,7 +74,10 @@ func newRepairs(c *Core) *repairs {
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
 			Bucket: antientropy.NewBucket(repairRate, repairBurst),
 		},
-		moving: antientropy.Config{PageBytes: movePage, Timeout: moveTimeout, MinBackoff: moveRetry, Bucket: antientropy.NewBucket(moveRate, moveBurst)},
+		moving: antientropy.Config{
+			PageBytes: movePage, ScanBytes: moveScan, Timeout: moveTimeout, Retries: moveRetries, MinBackoff: moveRetry,
+			Bucket: antientropy.NewBucket(moveRate, moveBurst),
+		},
 		ours:   make(map[pair]*antientropy.Initiator),
 		theirs: make(map[pair]answerer),
 		wake:   make(map[pair]int64),
@@ -231,7 +234,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 		_, known := r.c.moves.state.Find(from)
 		known = known || slices.Contains(cohort, from)
 		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.proposed(m.Partition)
-		if tree == nil || !known || !ours {
+		if tree == nil || !known || !ours || r.c.moves.closed(m.Partition) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
@@ -349,6 +352,7 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed int) {
+	p.c.tx.Bulk() // where a replica is filled, most of it is new and lies in a row
 	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
 	return changed
 }

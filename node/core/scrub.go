@@ -97,7 +97,7 @@ func (s *scrubs) begin() bool {
 		s.p = (s.p + 1) % ring.Partition(len(s.c.vnodes))
 	}
 	tree := vnode.Tree(s.c.vnodes[s.p])
-	if tree == nil {
+	if tree == nil || s.c.moves.closed(s.p) {
 		return false
 	}
 	s.scrub = antientropy.NewScrubber(tree, &partition{c: s.c, p: s.p})

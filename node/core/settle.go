@@ -214,6 +214,10 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.vnodes))
+	if e := c.moves.refuses(p); e != nil {
+		res.Error = e.Proto()
+		return
+	}
 	if now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) {
 		res.Error = notFound(task).Proto() // it may have been finished and forgotten
 		return

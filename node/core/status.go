@@ -70,6 +70,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
 			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
 			n.ClockFault = self.GetClockFault()
+			n.QuarantinedTasks, n.QuarantinedBytes, n.QuarantineRefused = self.GetQuarantinedTasks(), self.GetQuarantinedBytes(), self.GetQuarantineRefused()
 		}
 	}
 	for _, p := range part.GetPartitions() {
@@ -87,6 +88,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 	sum.Compared += repair.GetCompared()
 	sum.Failed += repair.GetFailed()
 	sum.FactsMoved += repair.GetFactsMoved()
+	sum.Clashes += repair.GetClashes()
 }
 
 func (s *statuses) fail([]int, *proto.Error) {} // what it does not say stays as it looks from here
@@ -112,7 +114,9 @@ func (c observer) movement() *nornv1.MovementStatus {
 
 // aboutSelf is this node but for what the register says of it.
 func (c observer) aboutSelf() *nornv1.NodeStatus {
+	tasks, bytes := c.asides.kept()
 	return &nornv1.NodeStatus{
+		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.asides.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()),
 		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)), ClockFault: c.clocks.why,

@@ -33,6 +33,7 @@ type peer struct {
 	mute    bool   // it does not answer it either
 	forgot  error  // why it has ended by itself
 	falls   string // in the next round that writes: "before" its disk has it, or "after", with nothing said
+	bulk    int    // rounds that wrote in bulk
 }
 
 // letter is a message on its way.
@@ -229,6 +230,9 @@ func (r *trio) turn(i int) {
 			return
 		}
 		if ready.Persist != nil {
+			if ready.Persist.InBulk() {
+				p.bulk++
+			}
 			p.store.Apply(ready.Persist)
 			p.core.Recycle(ready.Persist)
 		}

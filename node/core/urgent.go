@@ -79,6 +79,6 @@ func (u *urgent) forget(p ring.Partition) {
 // status is how far the comparisons of this node are.
 func (r *repairs) status() *nornv1.RepairStatus {
 	return &nornv1.RepairStatus{
-		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare, Failed: r.failed, FactsMoved: r.moved,
+		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare, Failed: r.failed, FactsMoved: r.moved, Clashes: r.c.stats.Clashes,
 	}
 }

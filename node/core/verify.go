@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -19,6 +20,10 @@ import (
 
 // maxVerifyQueues bounds the queues in one replica's answer about a partition.
 const maxVerifyQueues = 1000
+
+// maxVerifyAside bounds the tasks that are named in it because facts of theirs are
+// kept aside.
+const maxVerifyAside = 100
 
 // verifier compares what the replicas of partitions hold (design 6): the roots
 // of their trees and the counters that follow from facts alone.
@@ -108,6 +113,7 @@ func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 		root := tree.Root(vnode.Settled(v, c.tx))
 		s.Root, s.Facts = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, root.Sum[0]), root.Sum[1]), root.Count
 	}
+	c.aside(s, v)
 	var hash xxhash.Digest
 	hash.Reset()
 	v.Queues(func(name string, n *vnode.Counts) {
@@ -133,6 +139,22 @@ func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 	})
 	s.Counters = hash.Sum64()
 	return s
+}
+
+// aside tells what is kept aside of a partition.
+func (c verifier) aside(s *nornv1.ReplicaState, v *vnode.Vnode) {
+	tasks, _ := vnode.KeptAside(v)
+	if tasks == 0 {
+		return
+	}
+	all, err := vnode.Asides(c.tx, v.Partition, id.ID{}, maxVerifyAside)
+	if !c.check(err) {
+		return
+	}
+	s.QuarantinedTasks = uint32(tasks)
+	for i := range all {
+		s.Quarantined = append(s.Quarantined, all[i].Task.String())
+	}
 }
 
 // replicaSlot is one replica of a partition.

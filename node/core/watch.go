@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -14,7 +15,10 @@ import (
 )
 
 // Watch asks a replica how tasks have ended, or will.
-type Watch struct{ Tasks []id.ID }
+type Watch struct {
+	Tasks []id.ID
+	Keep  []id.ID // unfinished tasks depend on them: they are not to be collected
+}
 
 // Outcomes says how tasks have ended: a completion is final, so any replica that
 // knows of it is proof (design 8).
@@ -47,15 +51,23 @@ type watches struct {
 	l      *links
 	wanted map[id.ID]bool                      // to be asked about, in this round
 	asked  map[id.ID]map[register.Member]int64 // by others, until mono ns
-	ended  map[register.Member][]Outcome       // to be told, in this round
-	at     int64                               // mono ns of the next look
-	swept  int64                               // mono ns of the last sweep of asked
-	next   look                                // where it goes on
+	failed map[id.ID]Outcome                   // heard of last, of what others keep
+	needs  *needs
+	ended  map[register.Member][]Outcome // to be told, in this round
+	at     int64                         // mono ns of the next look
+	swept  int64                         // mono ns of the last sweep of asked
+	next   look                          // where it goes on
 }
 
 func newWatches(l *links) *watches {
-	return &watches{l: l, at: clock.Never, wanted: make(map[id.ID]bool), asked: make(map[id.ID]map[register.Member]int64), ended: make(map[register.Member][]Outcome)}
+	return &watches{
+		l: l, at: clock.Never, wanted: make(map[id.ID]bool), asked: make(map[id.ID]map[register.Member]int64),
+		needs: newNeeds(l), failed: make(map[id.ID]Outcome), ended: make(map[register.Member][]Outcome),
+	}
 }
+
+// remember is for how long this node knows who has asked, in ns.
+func (w *watches) remember() int64 { return int64(cmp.Or(w.l.c.cfg.WatchFor, watchFor)) }
 
 // ask has a replica asked about a task that is not kept here.
 func (w *watches) ask(task id.ID) { w.wanted[task] = true }
@@ -66,11 +78,11 @@ func (w *watches) finished(task id.ID) {
 	if len(who) == 0 {
 		return
 	}
-	delete(w.asked, task)
-	outcome, err := vnode.Outcome(w.l.c.tx, ring.Of(task, len(w.l.c.vnodes)), task)
+	outcome, err := w.l.outcome(task)
 	if !w.l.c.check(err) || outcome == crdt.StateUnknown {
 		return
 	}
+	delete(w.asked, task)
 	for m := range who { // Any order: each has its own message.
 		w.ended[m] = append(w.ended[m], Outcome{task, outcome})
 	}
@@ -78,8 +90,9 @@ func (w *watches) finished(task id.ID) {
 
 // watch answers another node, now or when there is something to say.
 func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
+	w.needs.heard(now, m.Keep)
 	for _, task := range m.Tasks {
-		outcome, err := vnode.Outcome(w.l.c.tx, ring.Of(task, len(w.l.c.vnodes)), task)
+		outcome, err := w.l.outcome(task)
 		if !w.l.c.check(err) {
 			return
 		}
@@ -93,7 +106,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 			}
 			w.asked[task] = make(map[register.Member]int64)
 		}
-		w.asked[task][from] = now.Mono + int64(watchFor)
+		w.asked[task][from] = now.Mono + w.remember()
 	}
 }
 
@@ -104,10 +117,35 @@ func (w *watches) hear(m *Outcomes) {
 		switch {
 		case !o.State.Finished():
 		case w.l.holds(o.Task): // by now: what is here says how it ended
-			w.l.hear(o.Task, crdt.StateUnknown)
+			if w.failed[o.Task].State != o.State { // whoever makes its leader keep it hears of it each second
+				w.note(o)
+				w.l.hear(o.Task, crdt.StateUnknown)
+			}
 		default:
+			w.note(o)
 			w.l.hear(o.Task, o.State)
 		}
+	}
+}
+
+// elsewhere gives those of some dependencies that are not kept here, with how they
+// have failed, as far as was heard.
+func (l *links) elsewhere(dependencies []id.ID) map[id.ID]crdt.State {
+	away := make(map[id.ID]crdt.State)
+	for _, d := range dependencies {
+		if !l.holds(d) {
+			away[d] = l.watches.failed[d].State
+		}
+	}
+	return away
+}
+
+// note remembers a failure for a while.
+func (w *watches) note(o Outcome) {
+	if o.State == crdt.StateCompleted {
+		delete(w.failed, o.Task)
+	} else if len(w.failed) < maxWatched {
+		w.failed[o.Task] = o
 	}
 }
 
@@ -131,7 +169,7 @@ func (w *watches) work(now clock.Time) {
 		w.scan()
 		w.sweep(now)
 	}
-	if len(w.wanted)+len(w.ended) == 0 {
+	if len(w.wanted)+len(w.ended)+len(w.needs.now) == 0 {
 		return // as in most rounds
 	}
 	asks := make(map[register.Member]*Watch)
@@ -146,6 +184,7 @@ func (w *watches) work(now clock.Time) {
 		asks[to].Tasks = append(asks[to].Tasks, task)
 	}
 	clear(w.wanted)
+	w.needs.say(asks)
 	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
 		c.ready.Send = append(c.ready.Send, Send{To: to, Message: asks[to]})
 	}
@@ -159,32 +198,54 @@ func (w *watches) work(now clock.Time) {
 // scan goes on through the waiting tasks that this node decides about.
 func (w *watches) scan() {
 	c := w.l.c
+	w.needs.begin()
 	for range c.vnodes {
 		if c.vnodes[w.next.partition].Leading() != 0 {
 			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
-			for _, pair := range pairs {
-				if !w.l.holds(pair.Dependency) {
-					w.ask(pair.Dependency)
+			more := len(pairs) == watchStep
+			for i, pair := range pairs {
+				if i > 0 && w.needs.full() {
+					pairs, more = pairs[:i], true
+					break
 				}
+				w.seek(pair)
+				w.needs.of(pair.Task)
 			}
-			if len(pairs) == watchStep {
-				w.next.task, w.next.dependency = pairs[watchStep-1].Task, pairs[watchStep-1].Dependency
+			if more {
+				last := pairs[len(pairs)-1]
+				w.next.task, w.next.dependency = last.Task, last.Dependency
 				return
 			}
 		}
 		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.vnodes))}
-		if len(w.wanted) >= watchStep {
+		if len(w.wanted)+len(w.needs.now) >= watchStep {
 			return
 		}
 	}
 }
 
+// seek asks how a dependency has ended that is kept elsewhere. One that has come
+// here meanwhile says so itself: whoever was asked may never have answered, and its
+// end may have come here before this node led the task that waits.
+func (w *watches) seek(pair vnode.Pair) {
+	if !w.l.holds(pair.Dependency) {
+		w.ask(pair.Dependency)
+		return
+	}
+	outcome, err := w.l.outcome(pair.Dependency)
+	if w.l.c.check(err) && outcome != crdt.StateUnknown {
+		w.l.resolve(w.l.c.now, pair.Task, pair.Dependency, outcome)
+	}
+}
+
 // sweep forgets who has not asked for long.
 func (w *watches) sweep(now clock.Time) {
-	if now.Mono-w.swept < int64(watchFor) {
+	if now.Mono-w.swept < w.remember() {
 		return
 	}
 	w.swept = now.Mono
+	w.needs.sweep(now)
+	clear(w.failed)                  // what is waited for is heard again
 	for task, who := range w.asked { // Any order: each is looked at for itself.
 		maps.DeleteFunc(who, func(_ register.Member, until int64) bool { return until <= now.Mono })
 		if len(who) == 0 {

@@ -112,6 +112,35 @@ func TestANewLeaderTellsDependents(t *testing.T) {
 	r.finish(1, "b")
 }
 
+// TestTheOnlyNodeLeftTellsDependents: it has what its leader had not acted on, and
+// begins to lead when it is alone already.
+func TestTheOnlyNodeLeftTellsDependents(t *testing.T) {
+	r := newTrio(t)
+	first, second := r.in(0), r.in(1)
+	r.add(0, first, spec("a"))
+	r.add(0, second, after("b", onFailCancel, first))
+	r.settle()
+	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
+	r.kill(0)
+	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
+	from := r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
+	r.settle()
+	if _, ok := r.peers[1].replies[from]; !ok {
+		t.Fatal("no majority")
+	}
+	r.kill(2)
+	self := r.peers[1].self
+	var changes []register.Change
+	for p, cell := range r.state().Cells { // as when the others are given up
+		next := register.Cell{Epoch: cell.Epoch + 1, Cohort: []register.Member{self}, Leader: self, Nonce: r.rand.Uint64()}
+		changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: next})
+	}
+	r.register.Do(register.Request{Changes: changes}, func(register.Result) {})
+	r.elect()
+	r.settle()
+	r.finish(1, "b")
+}
+
 // TestANewLeaderReleasesWhatItsPredecessorRetried: a task that a dependency had
 // cancelled, and that was retried with it, waits at every replica again (track
 // record, simulator of clusters, seed 43).

@@ -238,7 +238,7 @@ func (w *writes) begin(now clock.Time) {
 			o.bytes += len(f.Body) + factBytes
 		}
 		if part.hint = !slices.Contains(part.cohort, w.c.cfg.Self); part.hint {
-			w.c.moves.found(now, p)
+			w.c.moves.hinted(now, p)
 			if mutant.OutsiderCounts.On() {
 				part.add(w.c.cfg.Self)
 			}

@@ -111,7 +111,8 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 20:
 		return &core.Aside{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 9:
-		return &core.Watch{Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
+		tasks := rapid.SliceOfN(rapid.Custom(drawTask), 0, 5)
+		return &core.Watch{Tasks: tasks.Draw(t, "tasks"), Keep: tasks.Draw(t, "keep")}
 	case 10:
 		return &core.Outcomes{Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Outcome {
 			return core.Outcome{Task: drawTask(t), State: crdt.State(rapid.Byte().Draw(t, "state"))}
@@ -264,7 +265,7 @@ func alike(a, b core.PeerMessage) bool {
 	case *core.Heads:
 		return slices.Equal(a.Heads, b.(*core.Heads).Heads)
 	case *core.Watch:
-		return slices.Equal(a.Tasks, b.(*core.Watch).Tasks)
+		return slices.Equal(a.Tasks, b.(*core.Watch).Tasks) && slices.Equal(a.Keep, b.(*core.Watch).Keep)
 	case *core.Outcomes:
 		return slices.Equal(a.Outcomes, b.(*core.Outcomes).Outcomes)
 	case *core.Compared:
@@ -475,7 +476,7 @@ func FuzzDecode(f *testing.F) {
 		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
-		&core.Watch{Tasks: []id.ID{{1}, {2}}},
+		&core.Watch{Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
 		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
 	} {
 		method, b := encoded(f, m)

@@ -6,6 +6,8 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // outcomeBytes is what one task takes in a list of outcomes.
@@ -13,23 +15,33 @@ const outcomeBytes = id.Size + 1
 
 type watchPacket core.Watch
 
-func (p *watchPacket) Size() int { return 6 + id.Size*len(p.Tasks) }
+func (p *watchPacket) Size() int { return 12 + id.Size*(len(p.Tasks)+len(p.Keep)) }
 
 func (p *watchPacket) AppendTo(dst []byte) ([]byte, error) {
-	dst = appendHead(dst, 1, id.Size*len(p.Tasks))
-	for i := range p.Tasks {
-		dst = append(dst, p.Tasks[i][:]...)
+	for i, all := range [][]id.ID{p.Tasks, p.Keep} {
+		if len(all) == 0 {
+			continue
+		}
+		dst = appendHead(dst, protowire.Number(i+1), id.Size*len(all))
+		for j := range all {
+			dst = append(dst, all[j][:]...)
+		}
 	}
 	return dst, nil
 }
 
 func decodeWatch(b []byte) (*core.Watch, error) {
 	m := &core.Watch{}
-	list, err := listOf(b, id.Size)
-	for ; len(list) > 0; list = list[id.Size:] {
-		m.Tasks = append(m.Tasks, id.ID(list[:id.Size]))
+	for i, all := range []*[]id.ID{&m.Tasks, &m.Keep} {
+		list, err := listOf(b, protowire.Number(i+1), id.Size)
+		if err != nil {
+			return nil, err
+		}
+		for ; len(list) > 0; list = list[id.Size:] {
+			*all = append(*all, id.ID(list[:id.Size]))
+		}
 	}
-	return m, err
+	return m, nil
 }
 
 type outcomesPacket core.Outcomes
@@ -47,18 +59,18 @@ func (p *outcomesPacket) AppendTo(dst []byte) ([]byte, error) {
 
 func decodeOutcomes(b []byte) (*core.Outcomes, error) {
 	m := &core.Outcomes{}
-	list, err := listOf(b, outcomeBytes)
+	list, err := listOf(b, 1, outcomeBytes)
 	for ; len(list) > 0; list = list[outcomeBytes:] {
 		m.Outcomes = append(m.Outcomes, core.Outcome{Task: id.ID(list[:id.Size]), State: crdt.State(list[id.Size])})
 	}
 	return m, err
 }
 
-// listOf gives the first field of a message: elements of so many bytes, one
-// after the other.
-func listOf(b []byte, each int) (list []byte, err error) {
+// listOf gives one field of a message: elements of so many bytes, one after the
+// other.
+func listOf(b []byte, number protowire.Number, each int) (list []byte, err error) {
 	err = fields(b, func(f field) error {
-		if f.number == 1 {
+		if f.number == number {
 			list = f.bytes
 		}
 		return nil

@@ -5,15 +5,18 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
 // How much the heap may grow before it is collected, in percent of what is in
-// use. Most of that is the store's memtables and cache, which hold no pointers:
-// half of Go's default saves 20 to 30 MiB and costs little as long as little is
-// allocated. Under load it is a fifth of the processor (docs/performance.md).
+// use. Most of that is the store's memtables and cache, which hold no pointers. A
+// server at rest allocates less than a megabyte a second, so that a heap kept small
+// costs a collection every ten seconds, and what load has left is not filled again
+// with garbage. Under load Go's default is worth a fifth of the processor
+// (docs/performance.md).
 const (
-	calmPercent = 50
+	calmPercent = 15
 	busyPercent = 100
 )
 
@@ -25,7 +28,7 @@ const (
 	busyCycles = 2
 	// calmLooks is after how many looks in a row without a collection there is
 	// no load any more.
-	calmLooks = 10
+	calmLooks = 5
 )
 
 // pacer decides how much the heap may grow.
@@ -61,14 +64,16 @@ func (p *pacer) look(cycles uint64) (percent int, changed bool) {
 	return calmPercent, was
 }
 
-// pace has the collector follow the load until ctx ends, unless the environment
-// says what it is to do.
-func pace(ctx context.Context) {
+// pace has the collector follow the load until what it gives is called, which
+// returns when that is over, unless the environment says what it is to do.
+func pace() (end func()) {
 	if os.Getenv("GOGC") != "" {
-		return
+		return func() {}
 	}
 	debug.SetGCPercent(calmPercent)
-	go func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
 		p := pacer{seen: cycles()}
 		tick := time.NewTicker(paceEvery)
 		defer tick.Stop()
@@ -87,7 +92,11 @@ func pace(ctx context.Context) {
 				debug.FreeOSMemory()
 			}
 		}
-	}()
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // cycles is how often the heap was collected because it had grown.

@@ -1,6 +1,10 @@
 package serve
 
-import "testing"
+import (
+	"bytes"
+	"runtime"
+	"testing"
+)
 
 // The heap may grow more from the first look with collections enough to be load
 // on, and less again only after a pause; load that just goes on changes nothing.
@@ -41,6 +45,24 @@ func TestPacerReadsTheRuntime(t *testing.T) {
 		}
 		if kept = append(kept, make([]byte, 64<<10)); len(kept) > 64 {
 			kept = nil
+		}
+	}
+}
+
+// TestThePacerIsJoined: when it was told to end it has, and not soon.
+func TestThePacerIsJoined(t *testing.T) {
+	t.Setenv("GOGC", "")
+	stacks := make([]byte, 1<<20)
+	runs := func() bool {
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("serve.pace.func"))
+	}
+	for range 50 {
+		end := pace()
+		for !runs() { // it has begun
+			runtime.Gosched()
+		}
+		if end(); runs() {
+			t.Fatal("it still runs")
 		}
 	}
 }

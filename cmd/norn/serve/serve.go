@@ -59,9 +59,7 @@ const spareProcs = 2
 // Run runs a server until ctx ends, which stops it, or it fails. A node that has
 // to be started again, is.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
-	paced, end := context.WithCancel(ctx)
-	defer end()
-	pace(paced)
+	defer pace()()
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {

@@ -215,9 +215,16 @@ type NodeStatus struct {
 	HandoversLeft uint32 `protobuf:"varint,14,opt,name=handovers_left,json=handoversLeft,proto3" json:"handovers_left,omitempty"`
 	// What is wrong with its clock, as it sees it: it neither leads nor votes for
 	// claims meanwhile. Empty: nothing.
-	ClockFault    string `protobuf:"bytes,15,opt,name=clock_fault,json=clockFault,proto3" json:"clock_fault,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ClockFault string `protobuf:"bytes,15,opt,name=clock_fault,json=clockFault,proto3" json:"clock_fault,omitempty"`
+	// Tasks of which it keeps facts aside: they are older than gc-grace, and no
+	// member of their cohort knew the task, so that they may be the only copy, or
+	// left of what was collected long ago. Verify names the tasks.
+	QuarantinedTasks uint32 `protobuf:"varint,16,opt,name=quarantined_tasks,json=quarantinedTasks,proto3" json:"quarantined_tasks,omitempty"`
+	QuarantinedBytes uint64 `protobuf:"varint,17,opt,name=quarantined_bytes,json=quarantinedBytes,proto3" json:"quarantined_bytes,omitempty"`
+	// Times since it started that there was no room for more of them.
+	QuarantineRefused uint64 `protobuf:"varint,18,opt,name=quarantine_refused,json=quarantineRefused,proto3" json:"quarantine_refused,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -353,6 +360,27 @@ func (x *NodeStatus) GetClockFault() string {
 		return x.ClockFault
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetQuarantinedTasks() uint32 {
+	if x != nil {
+		return x.QuarantinedTasks
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetQuarantinedBytes() uint64 {
+	if x != nil {
+		return x.QuarantinedBytes
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetQuarantineRefused() uint64 {
+	if x != nil {
+		return x.QuarantineRefused
+	}
+	return 0
 }
 
 // PartitionStatus is one partition.
@@ -630,7 +658,11 @@ type RepairStatus struct {
 	Compared uint64 `protobuf:"varint,2,opt,name=compared,proto3" json:"compared,omitempty"`
 	Failed   uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Facts that one replica had and the other lacked.
-	FactsMoved    uint64 `protobuf:"varint,4,opt,name=facts_moved,json=factsMoved,proto3" json:"facts_moved,omitempty"`
+	FactsMoved uint64 `protobuf:"varint,4,opt,name=facts_moved,json=factsMoved,proto3" json:"facts_moved,omitempty"`
+	// Facts that two nodes had with different content, as after two specs were
+	// accepted under one ID on two sides of a cut. The same one wins everywhere;
+	// the logs of the nodes name the tasks. Each node counts for itself.
+	Clashes       uint64 `protobuf:"varint,5,opt,name=clashes,proto3" json:"clashes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +721,13 @@ func (x *RepairStatus) GetFailed() uint64 {
 func (x *RepairStatus) GetFactsMoved() uint64 {
 	if x != nil {
 		return x.FactsMoved
+	}
+	return 0
+}
+
+func (x *RepairStatus) GetClashes() uint64 {
+	if x != nil {
+		return x.Clashes
 	}
 	return 0
 }
@@ -1587,7 +1626,12 @@ type ReplicaState struct {
 	// Hash over the counters of every queue.
 	Counters uint64 `protobuf:"varint,10,opt,name=counters,proto3" json:"counters,omitempty"`
 	// See VerifyRequest. At most 1,000.
-	Queues        []*QueueCounters `protobuf:"bytes,11,rep,name=queues,proto3" json:"queues,omitempty"`
+	Queues []*QueueCounters `protobuf:"bytes,11,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Tasks of the partition of which it keeps facts aside, see NodeStatus. They
+	// are in none of the numbers above and make no difference.
+	QuarantinedTasks uint32 `protobuf:"varint,12,opt,name=quarantined_tasks,json=quarantinedTasks,proto3" json:"quarantined_tasks,omitempty"`
+	// Their IDs, at most 100.
+	Quarantined   []string `protobuf:"bytes,13,rep,name=quarantined,proto3" json:"quarantined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1699,6 +1743,20 @@ func (x *ReplicaState) GetQueues() []*QueueCounters {
 	return nil
 }
 
+func (x *ReplicaState) GetQuarantinedTasks() uint32 {
+	if x != nil {
+		return x.QuarantinedTasks
+	}
+	return 0
+}
+
+func (x *ReplicaState) GetQuarantined() []string {
+	if x != nil {
+		return x.Quarantined
+	}
+	return nil
+}
+
 // QueueCounters are the tasks of a queue in one replica of a partition.
 type QueueCounters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1795,7 +1853,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xbc\x03\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xc5\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1815,7 +1873,10 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"copiesLeft\x12%\n" +
 	"\x0ehandovers_left\x18\x0e \x01(\rR\rhandoversLeft\x12\x1f\n" +
 	"\vclock_fault\x18\x0f \x01(\tR\n" +
-	"clockFault\"\xb9\x02\n" +
+	"clockFault\x12+\n" +
+	"\x11quarantined_tasks\x18\x10 \x01(\rR\x10quarantinedTasks\x12+\n" +
+	"\x11quarantined_bytes\x18\x11 \x01(\x04R\x10quarantinedBytes\x12-\n" +
+	"\x12quarantine_refused\x18\x12 \x01(\x04R\x11quarantineRefused\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1841,13 +1902,14 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x05stuck\x18\x03 \x01(\rR\x05stuck\x12\x16\n" +
 	"\x06copied\x18\x04 \x01(\x04R\x06copied\x12\x1f\n" +
 	"\vhanded_over\x18\x05 \x01(\x04R\n" +
-	"handedOver\"w\n" +
+	"handedOver\"\x91\x01\n" +
 	"\fRepairStatus\x12\x12\n" +
 	"\x04left\x18\x01 \x01(\rR\x04left\x12\x1a\n" +
 	"\bcompared\x18\x02 \x01(\x04R\bcompared\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x1f\n" +
 	"\vfacts_moved\x18\x04 \x01(\x04R\n" +
-	"factsMoved\"\xbf\x03\n" +
+	"factsMoved\x12\x18\n" +
+	"\aclashes\x18\x05 \x01(\x04R\aclashes\"\xbf\x03\n" +
 	"\x0eClusterRequest\x12*\n" +
 	"\x05leave\x18\x01 \x01(\v2\x12.norn.v1.LeaveNodeH\x00R\x05leave\x12-\n" +
 	"\x06remove\x18\x02 \x01(\v2\x13.norn.v1.RemoveNodeH\x00R\x06remove\x120\n" +
@@ -1908,7 +1970,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
 	"\adiffers\x18\x02 \x01(\bR\adiffers\x12 \n" +
 	"\vunreachable\x18\x03 \x01(\bR\vunreachable\x121\n" +
-	"\breplicas\x18\x04 \x03(\v2\x15.norn.v1.ReplicaStateR\breplicas\"\xc4\x02\n" +
+	"\breplicas\x18\x04 \x03(\v2\x15.norn.v1.ReplicaStateR\breplicas\"\x93\x03\n" +
 	"\fReplicaState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x18\n" +
@@ -1923,7 +1985,9 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\tcancelled\x18\t \x01(\x04R\tcancelled\x12\x1a\n" +
 	"\bcounters\x18\n" +
 	" \x01(\x04R\bcounters\x12.\n" +
-	"\x06queues\x18\v \x03(\v2\x16.norn.v1.QueueCountersR\x06queues\"\x95\x01\n" +
+	"\x06queues\x18\v \x03(\v2\x16.norn.v1.QueueCountersR\x06queues\x12+\n" +
+	"\x11quarantined_tasks\x18\f \x01(\rR\x10quarantinedTasks\x12 \n" +
+	"\vquarantined\x18\r \x03(\tR\vquarantined\"\x95\x01\n" +
 	"\rQueueCounters\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1e\n" +
 	"\n" +

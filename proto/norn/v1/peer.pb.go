@@ -2174,7 +2174,10 @@ func (x *PeerHead) GetFew() uint32 {
 type PeerWatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task IDs of 20 bytes, one after the other.
-	Tasks         []byte `protobuf:"bytes,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks []byte `protobuf:"bytes,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Those that unfinished tasks of the sender depend on: they are not to be
+	// collected for now. In the same form, and not answered.
+	Keep          []byte `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2212,6 +2215,13 @@ func (*PeerWatch) Descriptor() ([]byte, []int) {
 func (x *PeerWatch) GetTasks() []byte {
 	if x != nil {
 		return x.Tasks
+	}
+	return nil
+}
+
+func (x *PeerWatch) GetKeep() []byte {
+	if x != nil {
+		return x.Keep
 	}
 	return nil
 }
@@ -3952,9 +3962,10 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
 	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
 	"\x04seen\x18\x06 \x01(\rR\x04seen\x12\x10\n" +
-	"\x03few\x18\a \x01(\rR\x03few\"!\n" +
+	"\x03few\x18\a \x01(\rR\x03few\"5\n" +
 	"\tPeerWatch\x12\x14\n" +
-	"\x05tasks\x18\x01 \x01(\fR\x05tasks\"*\n" +
+	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
+	"\x04keep\x18\x02 \x01(\fR\x04keep\"*\n" +
 	"\fPeerOutcomes\x12\x1a\n" +
 	"\boutcomes\x18\x01 \x01(\fR\boutcomes\"F\n" +
 	"\fPeerCompared\x12\x1c\n" +

@@ -175,7 +175,8 @@ const (
 	DependencyFailure_DEPENDENCY_FAILURE_CANCEL DependencyFailure = 0
 	// Run it all the same.
 	DependencyFailure_DEPENDENCY_FAILURE_RUN DependencyFailure = 1
-	// Leave it waiting.
+	// Leave it waiting until that one is retried and completed, which is not
+	// collected meanwhile.
 	DependencyFailure_DEPENDENCY_FAILURE_WAIT DependencyFailure = 2
 )
 

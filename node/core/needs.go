@@ -1,0 +1,113 @@
+package core
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// needs keep finished tasks from being collected while unfinished ones depend on
+// them that other nodes keep (design 6). Where both are kept an edge says so; else
+// the leader of the one that waits tells the leader of each of its dependencies,
+// every second, and that one remembers it for a while. Also of those that are done:
+// which of them hold a task back every replica finds out for itself, and it may be
+// asked to lead long after the first one was done. A leader that has just begun
+// cannot know yet what is needed, and collects nothing that others may need. Who is
+// cut off for longer finds a tombstone, which stays for as long.
+type needs struct {
+	l    *links
+	led  map[ring.Partition]int64 // mono ns since when this node leads what others may need
+	kept map[id.ID]int64          // for others, until mono ns
+	now  map[id.ID]bool           // what this node needs, to be said in this round
+	last id.ID                    // task that was looked at last
+	read int                      // bytes of specs in this look
+}
+
+const (
+	// needFor is how many times as long as questions needs are remembered: it takes
+	// that long to go through many waiting tasks.
+	needFor = 3
+	// maxNeeds and maxNeedBytes bound what is said, and read for it, in one look.
+	maxNeeds     = 5000
+	maxNeedBytes = 1 << 20
+)
+
+func newNeeds(l *links) *needs {
+	return &needs{l: l, led: make(map[ring.Partition]int64), kept: make(map[id.ID]int64), now: make(map[id.ID]bool)}
+}
+
+// began notes that this node leads a partition from now on.
+func (n *needs) began(now clock.Time, p ring.Partition) {
+	if !n.l.c.routes.alone {
+		n.led[p] = now.Mono
+	}
+}
+
+// begin begins a look at waiting tasks, and full tells that it has been enough.
+func (n *needs) begin()     { n.last, n.read = id.ID{}, 0 }
+func (n *needs) full() bool { return len(n.now) >= maxNeeds || n.read >= maxNeedBytes }
+
+// of notes what a waiting task depends on that others lead, unless they keep the
+// task as well.
+func (n *needs) of(task id.ID) {
+	c := n.l.c
+	p := ring.Of(task, len(c.vnodes))
+	if task == n.last {
+		return
+	}
+	n.last = task
+	t, err := vnode.LoadTask(c.tx, p, task)
+	if !c.check(err) || t.Enqueued == nil || t.Finished() {
+		return
+	}
+	n.read += len(t.Enqueued.Payload)
+	for _, d := range t.Enqueued.Dependencies {
+		if to, ok := c.routes.leader(ring.Of(d, len(c.vnodes))); ok && to != c.cfg.Self && !slices.Contains(c.cells[p].Cohort, to) {
+			n.now[d] = true
+		}
+	}
+}
+
+// say has the leaders told.
+func (n *needs) say(asks map[register.Member]*Watch) {
+	for _, d := range slices.SortedFunc(maps.Keys(n.now), id.ID.Compare) {
+		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.vnodes)))
+		if !ok || to == n.l.c.cfg.Self {
+			continue // it is looked at again
+		}
+		if asks[to] == nil {
+			asks[to] = &Watch{}
+		}
+		asks[to].Keep = append(asks[to].Keep, d)
+	}
+	clear(n.now)
+}
+
+// heard takes what another node needs. Past a number of tasks some may be collected
+// although they are needed; their tombstones stay for a while.
+func (n *needs) heard(now clock.Time, tasks []id.ID) {
+	for _, task := range tasks {
+		if _, known := n.kept[task]; known || len(n.kept) < maxWatched {
+			n.kept[task] = now.Mono + needFor*n.l.watches.remember()
+		}
+	}
+}
+
+// keep tells whether what is left of a finished task of a partition that this node
+// leads has to stay for others.
+func (n *needs) keep(now clock.Time, p ring.Partition, task id.ID) bool {
+	if n.l.c.routes.holder {
+		return false
+	}
+	return now.Mono-n.led[p] < n.l.watches.remember() || n.kept[task] > now.Mono
+}
+
+// sweep forgets what has not been needed for long.
+func (n *needs) sweep(now clock.Time) {
+	maps.DeleteFunc(n.kept, func(_ id.ID, until int64) bool { return until <= now.Mono })
+}
