@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
@@ -78,6 +79,10 @@ type Options struct {
 
 // many tells whether the history is of several nodes.
 func (o *Options) many() bool { return o.Unfenced || o.Elected }
+
+// forgets tells whether a dependency may be too old to be enqueued any more when
+// something else depends on it: that one is cancelled then, under each policy.
+func (o *Options) forgets() bool { return o.many() && o.Grace > 0 && o.Grace < int64(time.Hour) }
 
 // unfenced are the invariants that hold at any time without fences.
 func unfenced(invariant string) bool {

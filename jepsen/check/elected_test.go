@@ -23,6 +23,16 @@ func TestElected(t *testing.T) {
 		s.do(history.Event{Func: history.Complete, Weak: true, Items: []history.Item{{Task: a, Token: 10}}},
 			history.Event{Items: []history.Item{{Task: a}}})
 	}
+	ended := func(weak bool) func(s *script, a id.ID) {
+		return func(s *script, a id.ID) {
+			s.write(history.Complete, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: weak, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Completed}}})
+			s.settle()
+			s.do(history.Event{Func: history.Get, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Completed, Spec: &history.Spec{Queue: "q"}}}})
+		}
+	}
 	for name, c := range map[string]struct {
 		elected, unfenced string // what is found, with elections and without
 		play              func(s *script)
@@ -40,6 +50,8 @@ func TestElected(t *testing.T) {
 			s.settle()
 			s.claim(2, 11, a)
 		})},
+		"of which one copy has only the end": {"", "", claimed(ended(true))},
+		"of which several have only that":    {Collected, Collected, claimed(ended(false))},
 		"a completed task is renewed": {Undone, "", claimed(func(s *script, a id.ID) {
 			s.write(history.Complete, history.Item{Task: a, Token: 10})
 			s.write(history.Renew, history.Item{Task: a, Token: 10})

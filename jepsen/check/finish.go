@@ -48,7 +48,7 @@ func (c finale) finished(t *task) {
 	default:
 		c.fail(Stuck, t, "it is %s after everything had the time to finish", s)
 	}
-	if c.read(t) && s == history.Cancelled && !t.cancelled.possible() && t.spec != nil && t.spec.OnFailure != "" {
+	if c.read(t) && s == history.Cancelled && !t.cancelled.possible() && t.spec != nil && t.spec.OnFailure != "" && !c.o.forgets() {
 		c.fail(Dependency, t, "a dependency has cancelled it against its policy (%s)", t.spec.OnFailure)
 	}
 	if t.spec == nil || t.spec.Key == "" || t.spec.Window != 0 || s.Finished() || !c.read(t) {

@@ -34,9 +34,10 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		if t.collected < asked.At {
 			c.fail(Collected, t, "it was collected and is there again")
 		}
-	} else if asked.Func == history.Get && got.State != "" {
-		// Else a replica may have heard of its end and not of its enqueue, which was
-		// not sure to be anywhere.
+	} else if asked.Func == history.Get && got.State != "" && !asked.Weak {
+		// A single copy may lack the enqueue that the others have. Else a replica may
+		// have heard of its end and not of its enqueue, which was not sure to be
+		// anywhere.
 		if t.enqueued.before(asked.At) {
 			if !c.forgettable(t, false) {
 				c.fail(Collected, t, "all but its end is forgotten too early")
@@ -122,7 +123,7 @@ func (c *Checker) possibleState(asked *history.Event, t *task, s history.State) 
 			c.fail(why(&t.completed), t, "it is completed, and nobody has completed it")
 		}
 	case history.Cancelled:
-		if !t.cancelled.possible() && t.blocked == never && !c.maybeBlocked(t, map[*task]bool{}) {
+		if !t.cancelled.possible() && t.blocked == never && !c.maybeBlocked(t, map[*task]bool{}) && (!c.o.forgets() || len(t.spec.Deps) == 0) {
 			c.fail(why(&t.cancelled), t, "it is cancelled, and neither has anybody cancelled it nor has a dependency failed")
 		}
 	case history.Dead:

@@ -218,6 +218,9 @@ func (c *Checker) maybeBlocked(t *task, seen map[*task]bool) bool {
 	if t.spec == nil || t.spec.OnFailure != "" {
 		return false
 	}
+	if c.o.forgets() && len(t.spec.Deps) > 0 {
+		return true
+	}
 	return slices.ContainsFunc(t.spec.Deps, func(d id.ID) bool { return c.maybeFailed(c.task(d), seen) })
 }
 
@@ -226,6 +229,9 @@ func (c *Checker) resolved(t *task, dep id.ID) bool {
 	d := c.task(dep)
 	return d.completed.possible() || t.spec.OnFailure == "run" && c.maybeFailed(d, map[*task]bool{})
 }
+
+// Forgettable tells whether nobody needs to know anything of a task any more.
+func Forgettable(c *Checker, task id.ID) bool { return c.forgettable(c.task(task), true) }
 
 // forgettable tells whether the task may have been collected by now: it may
 // have been finished for as long as finished tasks are kept. With grace the

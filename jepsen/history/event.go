@@ -190,7 +190,7 @@ type Event struct {
 	Change  *Change `json:"change,omitempty"`
 
 	// Weak says, in the Invoke of a write, that it asks for the acknowledgement
-	// of fewer nodes than a majority of the cohort.
+	// of fewer nodes than a majority of the cohort; of a read, that it asks fewer.
 	Weak bool `json:"weak,omitempty"`
 	// Cell is what was read of the register, or is to be set; From what it has to
 	// be for that. With a Lead note it is the cell that was won, and Items are

@@ -11,7 +11,10 @@ func builds() []Fault {
 		if c.Old == "" {
 			return notRun("no older build was given")
 		}
-		return nil
+		if !turns(c.Fault) || settableIn(c.Old) {
+			return nil
+		}
+		return notRun("the clock of %s cannot be set, and other faults of the run set the nodes' clocks: build it with -tags norntest", c.Old)
 	}
 	return []Fault{
 		{Name: "upgrade", About: "each node in turn is stopped and started with an older build, then with the newer one (F13)", needs: two, run: func(n *nemesis) error { return n.upgraded(false) }},
@@ -21,8 +24,12 @@ func builds() []Fault {
 
 // upgraded goes back to the older build and forward again, one node at a time.
 func (n *nemesis) upgraded(cut bool) error {
-	for _, build := range []string{n.cfg.Old, n.cfg.Norn} {
+	for _, back := range []bool{false, true} {
 		for _, p := range n.members() {
+			build := n.cfg.Old
+			if back {
+				build = p.own
+			}
 			if cut {
 				if err := n.off(n.one()); err != nil {
 					return err

@@ -1,9 +1,14 @@
 package lab
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/check"
@@ -34,6 +39,22 @@ func settable(c *Config) error {
 	}
 	_, err := os.Stat(c.Clocks)
 	return err
+}
+
+// turns tells whether one of the faults named sets clocks.
+func turns(names string) bool {
+	faults, err := find(names)
+	return err == nil && slices.ContainsFunc(faults, func(f Fault) bool { return f.group == "clocks" })
+}
+
+// settableIn tells whether the clock of a build can be set. It is asked to serve
+// from a directory that cannot be: any build ends at once, and says why.
+func settableIn(program string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	nowhere := filepath.Join(os.DevNull, "data")
+	out, err := exec.CommandContext(ctx, program, "server", "--test-clock-file", nowhere, "--data", nowhere).CombinedOutput()
+	return err != nil && len(out) > 0 && !bytes.Contains(out, []byte("it was not built for tests"))
 }
 
 // clockFile has a node run the program whose clock can be set, by a file.

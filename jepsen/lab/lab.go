@@ -179,6 +179,7 @@ func (l *lab) add() (*process, error) {
 			return nil, err
 		}
 	}
+	p.own = p.norn // after the dressing: some faults need a build of their own
 	l.mu.Lock()
 	l.nodes = append(l.nodes, p) // by the nemesis, and by nobody else
 	l.mu.Unlock()

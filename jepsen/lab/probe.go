@@ -11,6 +11,7 @@ import (
 // Probe is how available a node was for writes that want one copy, while it ran
 // and its clients could reach it.
 type Probe struct {
+	Node          string
 	Calls, Failed int
 	Starved       int // that failed, and are not counted: the machine had no time for the node
 	Slowest       time.Duration
@@ -37,7 +38,7 @@ func (l *lab) probed(p *process, fine bool, before patient, err error) {
 	defer l.mu.Unlock()
 	pr := l.probes[p.n]
 	if pr == nil {
-		pr = &Probe{}
+		pr = &Probe{Node: p.name}
 		l.probes[p.n] = pr
 	}
 	if starved {

@@ -17,7 +17,8 @@ type process struct {
 	*place
 	name string
 	n    int
-	norn string
+	norn string // the program it runs now
+	own  string // the one it is back to after an upgrade
 	data string
 	log  string // file
 	args []string

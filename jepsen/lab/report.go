@@ -116,8 +116,8 @@ func (r *Result) Markdown(w io.Writer) error {
 		say("    %s", line)
 	}
 	say("\n## Availability\n\nWrites that want one copy, through nodes that ran for %v and that their clients could reach.\nThose that failed while the machine had no time for the node are not among the calls.\n\n| node | calls | failed | longest | not counted | first error |\n|---|---|---|---|---|---|", steady)
-	for i, p := range r.Probes {
-		say("| n%d | %d | %d | %v | %d | %s |", i+1, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), p.Starved, strings.ReplaceAll(p.Error, "|", "/"))
+	for _, p := range r.Probes {
+		say("| %s | %d | %d | %v | %d | %s |", p.Node, p.Calls, p.Failed, p.Slowest.Round(time.Millisecond), p.Starved, strings.ReplaceAll(p.Error, "|", "/"))
 	}
 	for i, p := range r.Peaks {
 		if i == 0 {

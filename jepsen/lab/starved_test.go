@@ -2,8 +2,10 @@ package lab
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -80,5 +82,33 @@ func TestClientsTurnToHeirs(t *testing.T) {
 	}
 	if now := l.heirsOf([]*process{n[1]}); !slices.Equal(now, []*process{n[5]}) {
 		t.Errorf("one client: %v", now)
+	}
+}
+
+// TestRowsOfAvailabilityNameTheirNodes, also where a node before them was never
+// asked, because it died too soon or came too late.
+func TestRowsOfAvailabilityNameTheirNodes(t *testing.T) {
+	l := forged(t, 1)
+	l.probes = map[int]*Probe{}
+	for n := range 5 {
+		p := &process{n: n, place: &place{}, name: fmt.Sprintf("n%d", n+1)}
+		l.nodes = append(l.nodes, p)
+		if n == 0 || n == 2 {
+			continue
+		}
+		for range n * 10 {
+			l.probed(p, true, patient{at: time.Now()}, nil)
+		}
+	}
+	var r Result
+	l.available(&r)
+	var b strings.Builder
+	if err := r.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| n2 | 10 |", "| n4 | 30 |", "| n5 | 40 |"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no row %q:\n%s", want, b.String())
+		}
 	}
 }

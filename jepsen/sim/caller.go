@@ -60,7 +60,7 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 	}
 	c.roam()
 	asked := invocation(m)
-	asked.Weak = one(m)
+	asked.Weak = one(m) || alone(m)
 	c.send(m, asked, patience, done)
 }
 

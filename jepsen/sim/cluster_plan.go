@@ -53,14 +53,18 @@ func (c *clusterPlan) patience() time.Duration {
 func (w *world) drawCluster() plan {
 	p := w.draw()
 	p.partitions = pick(w, []int{4, 8, 16})
-	p.tasks, p.producers, p.workers, p.readers, p.admins = 300+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 3, 1
+	p.tasks, p.producers, p.workers, p.readers, p.admins = 300+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 4, 1
 	p.hands = 2 + p.tasks%3 // of two that share a name one works
 	p.work.think = pick(w, []time.Duration{60 * time.Millisecond, 150 * time.Millisecond})
 	p.work.settings = false
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
 	p.storm = w.between(40*time.Second, 80*time.Second)
 	p.maxClaims, p.maxWaiters = 10_000, 1000
-	// What is forgotten: tombstones stay.
+	// What is forgotten: tombstones stay. Each collection is a round of each node for
+	// each partition: five in a second were more than half of all rounds.
+	if p.collect > 0 {
+		p.collect = max(p.collect, time.Second)
+	}
 	p.what, p.grace = nornv1.Retention_RETENTION_DELETE, 24*time.Hour
 	// Somebody keeps the clocks: in the ten minutes of a run none gets so far from
 	// another one that its node has to give up what it leads.
@@ -100,6 +104,15 @@ func (w *world) drawCluster() plan {
 	c.wipe, c.restore, c.flip = sometimes(15*time.Second, 30*time.Second), sometimes(8*time.Second, 30*time.Second), sometimes(30*time.Second)
 	c.members = sometimes(10*time.Second, 25*time.Second)
 	return p
+}
+
+// forgetful makes the plan one in which little is remembered for long: but for
+// longer than a partition may be without a leader, for else a task that waits may
+// never hear of what it depends on.
+func (p *plan) forgetful() {
+	p.collect, p.retention = 200*time.Millisecond, 20*time.Second
+	p.grace, p.clock.set, p.storm, p.cluster.members = 20*time.Second, 0, 120*time.Second, 10*time.Second
+	p.work.keyed = 0 // a key that is free again names a new task, and answers about the old one are late
 }
 
 // fierce makes the plan one in which leaders and cohorts change all the time, and
@@ -164,4 +177,10 @@ func (s *sim) weak(m any) bool {
 func one(m any) bool {
 	w, ok := m.(interface{ GetDurability() *nornv1.Durability })
 	return ok && w.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
+}
+
+// alone tells whether a read asks for a single copy.
+func alone(m any) bool {
+	r, ok := m.(interface{ GetConsistency() *nornv1.Consistency })
+	return ok && r.GetConsistency().GetLevel() == nornv1.ReadLevel_READ_LEVEL_ONE
 }

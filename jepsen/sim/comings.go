@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -64,6 +66,15 @@ func (f nemesis) leave(n *node) {
 	n.leaving = true
 	f.status(n.self, register.Leaving)
 	f.farewell(n)
+	if f.s.plan.grace < time.Hour {
+		s.after(s.between(10*time.Millisecond, 2*time.Second), func() {
+			if n.up {
+				s.note("%swill be away for longer than anything is remembered", n)
+				n.asleep = s.plan.retention + 2*s.plan.grace
+				n.crash()
+			}
+		})
+	}
 }
 
 // farewell stops a node that was removed and has nothing left.
@@ -71,6 +82,13 @@ func (f nemesis) farewell(n *node) {
 	s := f.s
 	s.after(time.Second, func() {
 		out := false
+		if n.up { // as node.Left: a change of voters may still need its vote
+			st := n.peers.machine.Status()
+			if st.Refused != group.RemovedNode && (slices.Contains(st.Voters, n.self) || slices.Contains(st.Outgoing, n.self)) {
+				f.farewell(n)
+				return
+			}
+		}
 		for _, o := range f.alive() {
 			state := o.peers.state()
 			record, known := state.Find(n.self)

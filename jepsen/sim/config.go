@@ -14,6 +14,8 @@ import (
 const (
 	diskReserve = 1 << 20
 	maxBackoff  = 4 * time.Second
+	watchFor    = 3 * time.Second // in which a new leader collects nothing that others may need: no run has a minute for that
+	heldFor     = 3 * watchFor    // for as long something stays that others have needed
 )
 
 var (
@@ -41,7 +43,8 @@ func (n *node) config() core.Config {
 		c.Cluster, c.Zone, c.Tree = s.plan.cluster.fixed(&s.plan), s.fleet.zone(n), false
 		c.Sessions = sessionTimes()
 		c.Repair, c.DeadAfter = s.plan.cluster.repair, s.plan.cluster.dead
-		c.Scrub = s.plan.cluster.repair // it finds nothing but mistakes: once a second it took a tenth of the run
+		c.WatchFor = watchFor
+		c.Scrub = 3 * s.plan.cluster.repair // it finds nothing but mistakes: once a second it took a tenth of the run
 	}
 	if s.mutant.Config != nil {
 		s.mutant.Config(&c)

@@ -40,7 +40,8 @@ type hand struct {
 	open   int   // requests on it
 	wake   int64
 	runs   map[session.Claim]bool
-	asks   []*history.Event // for a task each, oldest first; a grant answers one
+	asks   []*history.Event        // for a task each, oldest first; a grant answers one
+	told   map[session.Claim]int64 // when it sent what the leader of a grant was asked after, its mono ns
 	beats  map[beat]*history.Event
 	ends   map[session.Claim]*history.Event
 	number uint64
@@ -60,7 +61,7 @@ type beat struct {
 func (s *sim) newHand(name, machine string) *hand {
 	h := &hand{
 		caller: s.newCaller(), wake: never, runs: map[session.Claim]bool{},
-		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{},
+		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{}, told: map[session.Claim]int64{},
 	}
 	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.wall(s.now)}
 	if s.chance(0.5) {
@@ -265,6 +266,9 @@ func (h *hand) post(all []session.Message) {
 // take gives a message of the node to the machine.
 func (h *hand) take(m session.Message) {
 	now := h.clock.time(h.s.now)
+	if b, ok := m.Body.(*session.RunTask); ok && b.Check == 0 {
+		h.told[b.Claim] = b.Echo
+	}
 	h.m.Step(now, m)
 	b, ok := m.Body.(*session.Renewed)
 	if !ok {
@@ -289,18 +293,34 @@ func (h *hand) believes(deadline int64) int64 {
 	return h.clock.whenMono(deadline) + int64(handStop)
 }
 
+// answered takes the request that a grant answers: the newest one that was there when
+// its leader was asked. Grants may overtake each other on their way to the worker. The
+// oldest request would not do: where a grant comes late, those after it have used up
+// all that were there in time, and it would seem to be given when one that is younger
+// than it was asked. It is nil when there was no room for the grant.
+func (h *hand) answered(c session.Claim) *history.Event {
+	stamp := h.told[c]
+	delete(h.told, c)
+	for i, asked := range slices.Backward(h.asks) {
+		if h.clock.mono(asked.At) <= stamp {
+			h.asks = slices.Delete(h.asks, i, i+1)
+			return asked
+		}
+	}
+	return nil
+}
+
 // start begins a task.
 func (h *hand) start(st *session.Start) {
 	s, g := h.s, st.Grant
-	if len(h.asks) == 0 {
+	asked := h.answered(st.Claim)
+	if asked == nil {
 		s.violation(workers, "worker %s is handed more tasks than it has room for", h.self.Name)
 		return
 	}
 	i := seen(g.GetTask())
 	i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
 	i.Until = h.believes(st.Deadline)
-	asked := h.asks[0]
-	h.asks = h.asks[1:]
 	s.stats[Grants]++
 	s.stats[Pushed]++
 	h.runs[st.Claim] = true

@@ -28,11 +28,28 @@ func (f nemesis) victim() *node {
 }
 
 // mayLose tells whether what is on a disk may get lost: one at a time, with
-// everything elsewhere.
+// everything elsewhere. Nothing gets lost while something has rotted that nobody has
+// read yet: its node is given partitions meanwhile, as any other, and then one of them
+// could lack a majority.
 func (f nemesis) mayLose(n *node) bool {
-	recent := func(o *node) bool { return o.hurt && f.s.now-o.since < int64(30*time.Second) }
+	recent := func(o *node) bool {
+		return o.hurt && f.s.now-o.since < int64(30*time.Second) || o != n && (o.disk.bad != "" || o.cells.bad != "")
+	}
 	return n.up && !n.away && !slices.ContainsFunc(f.nodes, recent) &&
 		len(f.members()) >= 3 && len(f.cells) > 0 && f.spare(n) && f.votes(n) && f.held(n)
+}
+
+// intact tells whether no cohort has a member that has lost anything. What rots now
+// may be read when its node is in any of them.
+func (f nemesis) intact() bool {
+	for p := range f.cells {
+		for _, m := range f.cells[p].Cohort {
+			if o := f.find(m); o == nil || o.self != m || o.away || o.hurt {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // held tells whether every cohort has a majority of members without a node that
@@ -53,22 +70,46 @@ func (f nemesis) held(n *node) bool {
 	return true
 }
 
-// votes tells whether the register has a majority without a node.
+// votes tells whether the register has a majority without a node. Who has left, or
+// is another incarnation by now, may still be a voter, and does not count.
 func (f nemesis) votes(n *node) bool {
 	up := 0
-	var voters []string
+	var voters []register.Member
 	for _, o := range f.alive() {
 		st := o.peers.machine.Status()
 		if st.Leads {
-			voters = names(slices.Concat(st.Voters, st.Outgoing))
+			voters = slices.Concat(st.Voters, st.Outgoing)
 		}
 	}
-	for _, v := range voters {
-		if v != n.self.Node {
+	for _, m := range voters {
+		if o := f.find(m); o != nil && o != n && o.self == m && !o.away {
 			up++
 		}
 	}
 	return up >= 2 && up > len(voters)/2
+}
+
+// decided tells whether a majority of the register's voters without a node knows all
+// of its log to be decided. A voter that has forgotten what it had acknowledged votes
+// for who does not have that either, before anybody can tell that it has.
+func (f nemesis) decided(n *node) bool {
+	st := n.peers.machine.Status()
+	for _, voters := range [][]register.Member{st.Voters, st.Outgoing} {
+		know := 0
+		for _, m := range voters {
+			o := f.find(m)
+			if o == nil || o == n || o.self != m || !o.up {
+				continue
+			}
+			if s := o.peers.machine.Status(); s.Commit >= st.Last && s.Term >= st.Term {
+				know++
+			}
+		}
+		if len(voters) > 0 && know < quorum.Majority(len(voters)) {
+			return false
+		}
+	}
+	return true
 }
 
 // members gives the nodes that are in the cluster for good.
@@ -167,7 +208,7 @@ func (f nemesis) restore() {
 			return
 		}
 		forgets := forgets(n.disk, facts)
-		if !f.mayLose(n) || forgets && !f.remembered(n, facts) {
+		if !f.mayLose(n) || !f.decided(n) || forgets && !f.remembered(n, facts) {
 			if left > 0 {
 				s.after(time.Second, func() { try(left - 1) })
 			}
@@ -239,7 +280,7 @@ func (f nemesis) others(n *node) (all []*node) {
 func (f nemesis) flip() {
 	n := f.victim()
 	s := f.s
-	if n == nil {
+	if n == nil || !f.intact() {
 		return
 	}
 	at := n.disk

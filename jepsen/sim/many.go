@@ -19,6 +19,11 @@ type Many struct {
 	// Fierce has clusters change leaders and cohorts all the time, with disks that
 	// lose nothing, and looks at all of their messages and disks meanwhile.
 	Fierce bool
+	// Forget has clusters collect at once and forget after seconds, and nodes that
+	// are to leave stay away for longer than that.
+	Forget bool
+	// Enough is asked before each seed but the first: true begins no more; nil: never.
+	Enough func() bool
 	// Size is how many nodes clusters begin with and keep, but for one more or less
 	// while nodes come and go; 0: it is drawn.
 	Size int
@@ -59,7 +64,7 @@ func (m Many) Run() (t Total) {
 			defer left.Done()
 			for !stop.Load() {
 				n := next.Add(1) - 1
-				if n >= m.Seeds {
+				if n >= m.Seeds || n > 0 && m.Enough != nil && m.Enough() {
 					return
 				}
 				r := m.One(m.From + n)

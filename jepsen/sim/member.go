@@ -154,6 +154,7 @@ func (m *member) finish(ready *group.Ready) bool {
 		n.s.fleet.fatal(n, err)
 		return false
 	}
+	n.s.fleet.agreed(n)
 	leader, leads := m.machine.Leader()
 	changed := leader != m.leader
 	m.leader, m.leads = leader, leads

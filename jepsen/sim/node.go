@@ -45,6 +45,7 @@ type node struct {
 	steps    int             // steps of the contract until the crash; 0: none is set
 	armed    bool            // the crash comes a few steps after the next write
 	leaving  bool            // the cluster
+	asleep   time.Duration   // how much longer than usual it is down the next time
 	hurt     bool            // its disks are not what it wrote
 	since    int64           // true time of that
 	draining bool            // it is being stopped
@@ -158,7 +159,8 @@ func (n *node) down(keep int) {
 		}
 		return c.node == n
 	})
-	wait := s.about(s.plan.crash.down)
+	wait := s.about(s.plan.crash.down) + n.asleep
+	n.asleep = 0
 	if d := s.plan.clock.restart; d > 0 {
 		n.clock.off = int64(s.between(-d, d))
 		s.stats[ClockSteps]++

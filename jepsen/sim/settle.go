@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/placement"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -23,9 +24,9 @@ const convergence = "convergence"
 // Times of a cluster that comes to rest.
 const (
 	lookEvery = 500 * time.Millisecond
-	lull      = 8 * time.Second  // between its being whole and the storm: all is well
-	restless  = 3 * time.Minute  // it must be whole by then
-	quietFor  = 20 * time.Second // and nothing may move for so long
+	lull      = 8 * time.Second // between its being whole and the storm: all is well
+	restless  = 3 * time.Minute // it must be whole by then
+	quietFor  = 8 * time.Second // and nothing may move for so long, and while all replicas are compared
 )
 
 // ending is the end of a run of a cluster: it has to come to rest, and to be what
@@ -75,12 +76,18 @@ func (f ending) whenWhole(until int64, complaint string, then func()) {
 
 // quiet: a cluster at rest stays at rest. Then everything is read back.
 func (f ending) quiet() {
+	f.s.note(check.Settled)
+	f.rest(f.still(), f.s.stats[Repaired], f.s.stats[Copied])
+}
+
+// rest leaves a cluster alone for a time, then judges it.
+func (f ending) rest(still time.Duration, repaired, copied int) {
 	s := f.s
-	s.note(check.Settled)
-	before, repaired, copied := f.alive()[0].peers.state(), s.stats[Repaired], s.stats[Copied]
-	s.after(f.still(), func() {
+	before := f.alive()[0].peers.state()
+	s.after(still, func() {
 		after := f.alive()[0].peers.state()
 		moved := churn(&before, &after)
+		same := slices.EqualFunc(before.Cells, after.Cells, func(a, b register.Cell) bool { return a.Same(&b) })
 		switch why := f.unsettled(); {
 		case why != "":
 			s.violation(convergence, "the cluster had come to rest, and now: %s", why)
@@ -88,6 +95,8 @@ func (f ending) quiet() {
 			s.violation(convergence, "the register goes on changing though nothing happens: %s", moved)
 		case s.stats[Repaired] != repaired || s.stats[Copied] != copied:
 			s.violation(convergence, "facts travel though all replicas are equal")
+		case !same && s.plan.collect > 0: // a new leader does not collect what has failed at once
+			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
 		default:
 			f.inspect()
 			f.readBack(0, nil)
@@ -100,9 +109,9 @@ func (f ending) quiet() {
 func (f ending) still() time.Duration {
 	p := &f.s.plan
 	if p.collect == 0 {
-		return quietFor
+		return quietFor + p.cluster.repair
 	}
-	return quietFor + p.retention + 2*p.collect + 3*p.cluster.repair + p.steps()
+	return quietFor + heldFor + p.retention + 2*p.collect + 3*p.cluster.repair + p.steps()
 }
 
 // churn tells what should not have changed between two states of a cluster at
@@ -230,7 +239,7 @@ func (f ending) inspect() {
 	for _, task := range s.board.acknowledged() {
 		p := ring.Of(task, s.plan.partitions)
 		for _, m := range state.Cells[p].Cohort {
-			if !vnode.Known(f.find(m).disk.Mem, p, task) {
+			if !vnode.Known(f.find(m).disk.Mem, p, task) && !check.Forgettable(s.checker, task) {
 				s.violation(check.Lost, "task %s was acknowledged and is not on %s, which is in the cohort of its partition", task, m.Node)
 				return
 			}
@@ -311,6 +320,19 @@ func sorted(counts map[string]history.Tally) (all []history.Tally) {
 		all = append(all, counts[q])
 	}
 	return all
+}
+
+// agreed: what one member has applied of the register's log is the same entry on
+// every other, which its index and term tell.
+func (f *fleet) agreed(n *node) {
+	index, term := group.Applied(n.peers.machine)
+	if index == 0 {
+		return // it waits for a snapshot
+	}
+	if before, known := f.applied[index]; known && before != term {
+		f.s.violation(check.Register, "%shas applied entry %d of the register of term %d, another node that of term %d", n, index, term, before)
+	}
+	f.applied[index] = term
 }
 
 // learned notes what the register says, as a node has just heard.

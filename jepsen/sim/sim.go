@@ -118,6 +118,9 @@ func (s *sim) people() {
 }
 
 func (s *sim) result(seed uint64) *Result {
+	if s.spent >= tooMuch && s.found == nil {
+		s.violation("wake-up", "%d things have happened, and there is no end to it", s.spent)
+	}
 	return &Result{
 		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Events: s.events,
 		Virtual: time.Duration(s.now), Nodes: max(1, s.plan.cluster.nodes),

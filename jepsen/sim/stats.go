@@ -69,6 +69,7 @@ const (
 	HandOvers // of those, with tasks, from one node to another
 	Pushed    // grants through sessions
 	Lapses    // claims that clients were shown as run out
+	Old       // tasks below the horizon that members did not know
 	numStats
 )
 
@@ -78,7 +79,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
-	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out",
+	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out", "below the horizon",
 }
 
 // Stats counts what happened.

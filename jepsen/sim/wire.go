@@ -145,6 +145,9 @@ func (f *fleet) note(from *node, m *core.Send) {
 	if f.s.tracing {
 		f.s.note("%s > %s: %s", from.self.Node, m.To.Node, messageText(m.Message))
 	}
+	if a, ok := m.Message.(*core.Aside); ok {
+		f.s.stats[Old] += len(a.Tasks)
+	}
 	r, ok := m.Message.(*core.Repair)
 	if !ok || r.Message == nil {
 		return

@@ -84,9 +84,13 @@ func (w *world) at(at int64, fn func()) {
 // after makes fn happen d from now.
 func (w *world) after(d time.Duration, fn func()) { w.at(w.now+int64(d), fn) }
 
-// run lets time pass until nothing is left to happen or the world has ended.
+// tooMuch is more than ever happens in a run, by far: somebody goes round in circles.
+const tooMuch = 10_000_000
+
+// run lets time pass until nothing is left to happen, the world has ended, or too
+// much has happened.
 func (w *world) run() {
-	for len(w.next) > 0 && !w.ended {
+	for len(w.next) > 0 && !w.ended && w.spent < tooMuch {
 		if w.spent++; w.spent%1000 == 0 && w.stop != nil && w.stop() {
 			return
 		}

@@ -23,7 +23,8 @@ type options struct {
 	workers, events, size int
 	nodes, out, name      string
 	profile               string
-	trace                 bool
+	trace, forget         bool
+	time                  time.Duration
 }
 
 func main() {
@@ -36,12 +37,14 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at once")
 	flag.IntVar(&o.events, "events", 100, "events of a failing history to print; 0: all")
 	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
+	flag.BoolVar(&o.forget, "forget", false, "clusters forget within seconds what they have collected, and nodes stay away for longer")
+	flag.DurationVar(&o.time, "for", 0, "begin no seed after this `long`, of one node, and again of clusters; 0: as many as -seeds says")
 	flag.StringVar(&o.out, "history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
 	flag.StringVar(&o.name, "mutant", "", "run a mutant: the one whose name contains this")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of where the processor time goes")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1600)
 	os.Exit(o.profiled())
 }
 
@@ -82,7 +85,7 @@ func (o *options) all() int {
 }
 
 func (o *options) run(cluster bool, seeds uint64) int {
-	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size}
+	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size, Forget: o.forget}
 	mutants := sim.Mutants()
 	if cluster {
 		mutants = sim.ClusterMutants()
@@ -96,6 +99,9 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	}
 	began := time.Now()
 	said := began
+	if o.time > 0 {
+		many.Enough = func() bool { return time.Since(began) > o.time }
+	}
 	many.Progress = func(done uint64, sum *sim.Stats) {
 		if now := time.Now(); now.Sub(said) > 5*time.Second {
 			said = now
