@@ -183,7 +183,7 @@ func TestExitWhenEmptyWaitsForALeader(t *testing.T) {
 				q := newQueue(t)
 				q.unled, q.paused = 1, tt.paused
 				if tt.comes {
-					time.AfterFunc(5*time.Second, func() { q.set(func(q *queue) { q.unled = 0 }); q.add(30, 1) })
+					time.AfterFunc(5*time.Second, func() { q.add(30, 1); q.set(func(q *queue) { q.unled = 0 }) })
 				}
 				r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return nil })
 				began := time.Now()

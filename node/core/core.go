@@ -102,7 +102,8 @@ type Core struct {
 	logs      *followers
 	ready     Ready
 	stats     Stats
-	joined    bool   // the register has answered once
+	joined    bool   // the register has said something
+	current   bool   // it has answered: what is known of it is no older than this process
 	askAt     int64  // when to ask the register again, mono ns; 0: no need
 	taken     uint64 // requests taken in
 	round     rounds // the last Ready

@@ -48,8 +48,12 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		return
 	}
 	if !c.learn(now, &r.State) {
+		if !c.current {
+			c.askAt = now.Mono + int64(askAgain)
+		}
 		return
 	}
+	c.current = true
 	if e.set != nil && r.Err == nil {
 		c.queues.changed(now, e.set, r)
 	}

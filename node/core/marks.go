@@ -239,12 +239,18 @@ func (m *marks) met(who register.Member) bool {
 func (m *marks) changed() { clear(m.sure) }
 
 // trusts tells whether this node may vote and take claims of a partition: a
-// majority of its cohort does not know that it has forgotten something.
+// majority of its cohort does not know that it has forgotten something. Which cohort
+// that is, the register has to have said to this process: what its own disk says of
+// the register may be set back too, to when the cohort was another one or none.
 func (m *marks) trusts(p ring.Partition) bool {
+	if !m.c.current {
+		return false
+	}
 	if m.lost != 0 {
 		return len(m.c.cells[p].Cohort) < 2 && !m.c.moves.company()
 	}
-	m.sure[p] = m.sure[p] || m.telling(p) >= quorum.Majority(len(m.c.cells[p].Cohort))
+	n := len(m.c.cells[p].Cohort)
+	m.sure[p] = m.sure[p] || n > 0 && m.telling(p) >= quorum.Majority(n)
 	return m.sure[p]
 }
 
@@ -270,7 +276,7 @@ func (m *marks) work() {
 // Forgotten says what the disk of a node has lost while the others cannot do
 // without what it still has; nil: nothing, or they can, and it ends.
 func Forgotten(c *Core) error {
-	if m := c.marks; m.lost != 0 && !m.spared() {
+	if m := c.marks; m.lost != 0 && c.current && !m.spared() {
 		return m.forgot()
 	}
 	return nil
@@ -283,6 +289,9 @@ func (m *marks) forgot() error {
 // spared tells whether a majority of each cohort is in reach and intact without
 // this node, as far as it tells.
 func (m *marks) spared() bool {
+	if !m.c.current {
+		return false // whose majority it would be is not known yet
+	}
 	if n := len(m.c.sight.voters); slices.Contains(m.c.sight.voters, m.c.cfg.Self.Node) && n < 3 {
 		return false // the register would stand still
 	}

@@ -82,6 +82,63 @@ func TestADiskThatWasSetBackIsNoticed(t *testing.T) {
 	}
 }
 
+// TestWhoIsOfTheCohortIsAskedFirst: a node on a disk that was set back does not know
+// of the register either, or has an old state of it. Until the register has answered
+// this process, nobody counts as a majority of a cohort: it neither votes nor keeps
+// claims. One that did made up a majority of the ignorant with a leader whose disk was
+// old too, and a completed task was granted again (track record, simulator, seed 11).
+func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
+	for name, says := range map[string]func(r *trio, i int) *register.State{
+		"nothing is known of the register": func(*trio, int) *register.State { return nil },
+		"a state of before it had company": func(r *trio, i int) *register.State { s := r.atFirst(i); return &s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTrio(t)
+			i := r.leader(1)
+			r.put(0, 1)
+			r.live(2*time.Second, 250*time.Millisecond, nothing)
+			forgetful := (i + 1) % 3
+			p := r.peers[forgetful]
+			p.mute = true
+			r.setBack(forgetful, memstore.New())
+			if s := says(r, forgetful); s != nil {
+				r.check(p.core.Step(r.clock(forgetful), Changed{State: *s}))
+				r.turn(forgetful)
+			}
+			cell := r.state().Cells[1]
+			kept := func() (claims, votes bool) {
+				r.post = nil
+				r.say(i, forgetful, &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: cell.Epoch, Claims: vnode.AppendHeld(nil, nil)}}})
+				r.say(i, forgetful, &Ballots{Ballots: []Ballot{{Partition: 1, Epoch: cell.Epoch + 1, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
+				for _, l := range r.post {
+					switch m := l.message.(type) {
+					case *ClaimsTaken:
+						claims = !m.Parts[0].No
+					case *Votes:
+						votes = m.Votes[0].Granted
+					}
+				}
+				r.post = nil
+				return claims, votes
+			}
+			if claims, votes := kept(); claims || votes || p.core.marks.spared() {
+				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.marks.spared())
+			}
+			p.mute = false
+			r.check(p.core.Step(r.clock(forgetful), Registered{register.Result{Tag: 1, State: *r.state()}}))
+			if claims, votes := kept(); claims || votes {
+				t.Errorf("before anybody has told what it has seen: it keeps claims: %t, votes: %t", claims, votes)
+			}
+			for _, o := range []int{i, (i + 2) % 3} {
+				p.core.marks.heard(r.peers[o].self, 0)
+			}
+			if claims, votes := kept(); !claims || !votes {
+				t.Errorf("when all have told that they have seen nothing: it keeps claims: %t, votes: %t", claims, votes)
+			}
+		})
+	}
+}
+
 // TestASuperblockIsEnoughToNotice: what a node keeps beside its store is proof that
 // the store was set back, though nobody else knows of it any more. As much as it
 // has is no proof.

@@ -13,11 +13,11 @@ import (
 
 // atFirst is what the register of the first node says when it is opened: its
 // snapshot is of when there was no other node.
-func (r *trio) atFirst() register.State {
+func (r *trio) atFirst(first int) register.State {
 	s := *r.state()
 	s.Cells = slices.Clone(s.Cells)
 	for p := range s.Cells {
-		s.Cells[p] = register.Cell{Cohort: []register.Member{r.peers[0].self}}
+		s.Cells[p] = register.Cell{Cohort: []register.Member{r.peers[first].self}}
 	}
 	return s
 }
@@ -34,7 +34,7 @@ func TestTheFirstNodeStartsAgain(t *testing.T) {
 	r.kill(0)
 	p.mute = true
 	r.open(0)
-	r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst()}))
+	r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst(0)}))
 	r.turn(0)
 	from := r.send(0, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
 	switch reply, answered := p.replies[from]; {
