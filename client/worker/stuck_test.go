@@ -70,13 +70,15 @@ func TestAHandlerThatIgnoresItsContextIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t)
 		q.add(30, 1, 2)
-		free := make(chan struct{})
+		free, hushed := make(chan struct{}), make(chan struct{})
 		r := start(t, q, Config{Slots: 2}, func(_ context.Context, task *Task) error {
 			if task.Token() == 101 {
 				q.hush()
+				close(hushed)
 				<-free
 				return errors.New("at last")
 			}
+			<-hushed // else it could be completed before
 			return nil
 		})
 		if e := r.ended(); e.Kind != Stuck || !errors.Is(e.Err, ErrClaimLost) || e.Took < 29*time.Second || e.Took > 31*time.Second {
