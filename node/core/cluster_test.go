@@ -15,6 +15,8 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 
+	gproto "google.golang.org/protobuf/proto"
+
 	"pgregory.net/rapid"
 )
 
@@ -285,6 +287,51 @@ func TestTwoTasksUnderOneIDOnTwoSides(t *testing.T) {
 	}
 	if told == 0 || len(payloads) != 1 {
 		t.Errorf("%d nodes tell of it, and there are %v", told, payloads)
+	}
+}
+
+// TestWhatLosesAgainstWhatIsHereWaitsForCopiesToo: a fact with another content under
+// the same key had come before, and no other node had it. The one that came now loses,
+// so nothing was written for it, nothing sent, and it was acknowledged at once: a
+// completed task was granted again (track record, simulator, seed 158).
+func TestWhatLosesAgainstWhatIsHereWaitsForCopiesToo(t *testing.T) {
+	for name, write := range map[string]func(task []byte, content string) gproto.Message{
+		"complete": func(task []byte, content string) gproto.Message {
+			return &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task, Token: 1<<32 + 1, Result: []byte(content)}}}
+		},
+		"update": func(task []byte, content string) gproto.Message {
+			return &nornv1.UpdateRequest{Id: task, Token: 1<<32 + 1, Data: []byte(content)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTrio(t)
+			task := r.put(0, 1)
+			r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true
+			var asks []Origin
+			for _, content := range []string{"b", "a", "b", "c"} { // the smaller one wins
+				asks = append(asks, r.send(0, write(task.Bytes(), content)))
+				r.settle()
+			}
+			for n, ask := range asks {
+				if reply, answered := r.peers[0].replies[ask]; answered {
+					t.Errorf("number %d is acknowledged with one copy: %v %v", n, reply.Message, reply.Err)
+				}
+			}
+			clear(r.cut)
+			r.live(2*time.Second, 100*time.Millisecond, nothing)
+			for n, ask := range asks {
+				res := r.peers[0].replies[ask].Message.(*nornv1.WriteReply).GetResults()[0]
+				if res.GetReceipt().GetCopies() < 2 {
+					t.Errorf("number %d, when the others are in reach: %v", n, res)
+				}
+			}
+			for i, p := range r.peers {
+				facts, err := vnode.Facts(p.store, 1, task)
+				if r.check(err); len(facts) != 2 {
+					t.Errorf("node %d has %d facts", i, len(facts))
+				}
+			}
+		})
 	}
 }
 

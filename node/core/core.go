@@ -407,6 +407,7 @@ func (c *Core) request(now clock.Time, r *Request) {
 		return
 	}
 	first := len(c.ready.Replies)
+	c.writes.newly = id.ID{} // what is stored between requests is bought by none
 	c.handle(now, r)
 	c.writes.hold(now, r, first)
 }

@@ -48,6 +48,7 @@ type writes struct {
 	quiet bool // facts of other coordinators are being merged
 
 	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
+	newly id.ID                          // whose fact was stored last, until its item is bought
 	items []item                         // of the request that is being handled
 	held  []*held                        // answers of this round that wait for it
 
@@ -122,6 +123,7 @@ func (w *writes) alone(p ring.Partition) bool {
 // stored hears of every fact that is written here.
 func (w *writes) stored(p ring.Partition, f crdt.Fact) {
 	if !w.quiet && !w.alone(p) {
+		w.newly = f.Task
 		w.add(p, f)
 	}
 }
@@ -133,15 +135,16 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 	w.round[p] = append(w.round[p], f)
 }
 
-// bought fills the receipt of an item that was accepted. Of what was here
-// before nobody knows who else has it: its facts are sent again.
+// bought fills the receipt of an item that was accepted. Of what was here before,
+// or has won against what came now, nobody knows who else has it: the facts are sent
+// again, so that no answer leaves without copies.
 func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool) {
 	p := ring.Of(task, len(w.c.vnodes))
 	fillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return
 	}
-	if existed {
+	if existed || w.newly != task {
 		facts, err := vnode.Facts(w.c.tx, p, task)
 		if !w.c.check(err) {
 			return
@@ -150,6 +153,7 @@ func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, ex
 			w.add(p, f)
 		}
 	}
+	w.newly = id.ID{}
 	w.items = append(w.items, item{p, r, result})
 }
 
