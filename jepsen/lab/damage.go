@@ -137,7 +137,11 @@ func (p *process) ends(limit time.Duration) bool {
 
 // damaged: a file of a node is not what it was.
 func (n disk) damaged(how string, do func(n disk, file string) error) error {
-	return n.damagedThis(n.one(), how, do)
+	p := n.one()
+	if err := n.damagedThis(p, how, do); err != nil {
+		return err
+	}
+	return n.rebuilt(p)
 }
 
 // decayed: no file of any node can be trusted for ever, but not all at once.
@@ -153,6 +157,13 @@ func (n disk) decayed() error {
 		}
 		if err := n.equal(context.WithoutCancel(n.ctx), p, rest); err != nil {
 			n.found("convergence", "bits of %s were flipped: %v", p.name, err)
+			return errStuck
+		}
+		if err := n.rebuilt(p); err != nil {
+			return err
+		}
+		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+			n.found("stuck", "%s was rebuilt: %v", p.name, err)
 			return errStuck
 		}
 	}
@@ -174,6 +185,7 @@ func (n disk) damagedThis(p *process, how string, do func(n disk, file string) e
 	if err := do(n, file); err != nil {
 		return err
 	}
+	p.doubted = true
 	return n.reopened(p)
 }
 
@@ -204,7 +216,11 @@ func (n disk) flippedAlive() error {
 		return err
 	}
 	n.wiped(p) // what it has taken alone since may stand behind the damage
-	return n.reopened(p)
+	p.doubted = true
+	if err := n.reopened(p); err != nil {
+		return err
+	}
+	return n.rebuilt(p)
 }
 
 // flipInPlace flips bits of a file that somebody may have open: nothing else of it
@@ -236,12 +252,33 @@ func (n disk) reopened(p *process) error {
 		return err
 	}
 	if !n.givesUp(p) {
-		p.may(false)
+		p.may(p.doubted)
 		n.does("%s runs with it", p.name)
 		return nil
 	}
 	n.does("%s ended with status %d (%s) and is wiped", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
 	n.wiped(p) // with what it has taken since it was started
+	p.doubted = false
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	return n.begin(p)
+}
+
+// rebuilt ends the doubt about a node that runs with what may be damaged: nobody has
+// read all of it. It could find that out, and end, at any time later, when its copy may
+// be the one that another fault leaves.
+func (n disk) rebuilt(p *process) error {
+	if !p.doubted {
+		return nil
+	}
+	p.doubted = false
+	n.wait(0, 4*time.Second)
+	n.does("%s is rebuilt", p.name)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
 	if err := p.wipe(); err != nil {
 		return err
 	}

@@ -71,7 +71,11 @@ func (n rot) lied() error {
 	if err := mountRot(p.kept, p.data, p.mood); err != nil {
 		return err
 	}
-	return disk(n).reopened(p)
+	p.doubted = true
+	if err := disk(n).reopened(p); err != nil {
+		return err
+	}
+	return disk(n).rebuilt(p)
 }
 
 // photograph copies what a node keeps while it stands still.
@@ -182,5 +186,9 @@ func (n rot) astray() error {
 		return err
 	}
 	n.wiped(p)
-	return disk(n).reopened(p)
+	p.doubted = true
+	if err := disk(n).reopened(p); err != nil {
+		return err
+	}
+	return disk(n).rebuilt(p)
 }

@@ -27,16 +27,17 @@ type process struct {
 	// clock is the file that says how wrong its clock is; "": it has none.
 	clock string
 
-	mu     sync.Mutex // guards what follows
-	cmd    *exec.Cmd  // the latest; nil before the first
-	done   chan struct{}
-	paused bool
-	lives  int              // how often it was started
-	since  time.Time        // of the latest start, end, stop or continuation
-	gone   bool             // it is not to run any more
-	hurt   bool             // it need not serve
-	mayEnd bool             // nobody wonders when it ends
-	ended  func(status int) // hears of an end that nobody has asked for
+	mu      sync.Mutex // guards what follows
+	cmd     *exec.Cmd  // the latest; nil before the first
+	done    chan struct{}
+	paused  bool
+	lives   int              // how often it was started
+	since   time.Time        // of the latest start, end, stop or continuation
+	gone    bool             // it is not to run any more
+	hurt    bool             // it need not serve
+	mayEnd  bool             // nobody wonders when it ends
+	doubted bool             // it may run with damage that nobody has read; the nemesis's alone
+	ended   func(status int) // hears of an end that nobody has asked for
 }
 
 // start starts the program; it does not wait until it serves.

@@ -68,7 +68,7 @@ func (f nemesis) leave(n *node) {
 	f.farewell(n)
 	if f.s.plan.grace < time.Hour {
 		s.after(s.between(10*time.Millisecond, 2*time.Second), func() {
-			if n.up {
+			if n.up && f.votes(n) {
 				s.note("%swill be away for longer than anything is remembered", n)
 				n.asleep = s.plan.retention + 2*s.plan.grace
 				n.crash()
@@ -88,6 +88,9 @@ func (f nemesis) farewell(n *node) {
 				f.farewell(n)
 				return
 			}
+		} else if !f.votes(n) { // the register needs it: whoever runs it starts it again
+			f.farewell(n)
+			return
 		}
 		for _, o := range f.alive() {
 			state := o.peers.state()

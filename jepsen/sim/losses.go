@@ -149,6 +149,9 @@ func (f nemesis) elsewhere(n *node, p ring.Partition, task id.ID) bool {
 		if o == nil || o == n || o.self != m || !o.up || o.disk.unsynced() > 0 {
 			continue
 		}
+		if t, err := vnode.LoadTask(o.disk.Mem, p, task); err == nil && t.Collected() {
+			return true // it was there; what is left of it does not come back (K8)
+		}
 		others, err := vnode.Facts(o.disk.Mem, p, task)
 		if err != nil {
 			return false
