@@ -256,6 +256,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.moves.learn(now)
 		c.clocks.met()
 		c.elector.look()
+		c.grants.met(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}

@@ -65,7 +65,7 @@ func (d deal) done(now clock.Time) {
 	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().named() {
 		d.c.twice(other.from)
 	}
-	d.c.grants.later = append(d.c.grants.later, later{now.Mono + int64(laterAfter), &again})
+	d.c.grants.postpone(now, &again)
 }
 
 // takeBack frees a task whose grant surely nobody has heard of. It may have ended

@@ -86,6 +86,7 @@ type waiter struct {
 	parks  bool    // it waits when there is nothing
 	tried  []trial // where it was asked
 
+	fails  uint                             // how often what it would have been granted reached no majority
 	short  bool                             // what it would have been granted reached no majority, or another node failed it
 	doubts map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
 }

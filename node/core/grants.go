@@ -129,6 +129,7 @@ type pledgedPart struct {
 	pledges []*pledge
 	tally   *quorum.Tally[register.Member]
 	acks    []register.Member
+	no      []register.Member         // who have taken nothing of it
 	refused map[int][]register.Member // by pledge
 	open    int
 }
@@ -343,4 +344,17 @@ type later struct {
 	w  *waiter
 }
 
-const laterAfter = 50 * time.Millisecond
+// laterAfter is the first pause of a [later]. It doubles up to maxLater: each try stays
+// in the history of its task, and a member may refuse for hours while another is down.
+const laterAfter, maxLater = 50 * time.Millisecond, 500 * time.Millisecond
+
+// postpone has a claim request looked at again after its pause.
+func (g *grants) postpone(now clock.Time, w *waiter) {
+	l := later{now.Add(min(laterAfter<<min(w.fails, 10), maxLater)).Mono, w}
+	w.fails++
+	at := len(g.later)
+	for at > 0 && g.later[at-1].at > l.at {
+		at--
+	}
+	g.later = slices.Insert(g.later, at, l)
+}

@@ -109,7 +109,9 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 			g.c.elector.runs.Heard(part.p, t.Promise)
 			g.c.elector.unlead(part.p) // another one has the votes
 		}
-		part.tally.Refuse(from)
+		if !slices.Contains(part.no, from) {
+			part.no = append(part.no, from)
+		}
 		g.settle(now, part)
 		return
 	}
@@ -174,25 +176,22 @@ func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
 // the longest lease and its buffer.
 const maxBlock = clock.MaxLease + time.Hour
 
+// met looks at what is on its way again after somebody has come in reach or gone.
+func (g *grants) met(now clock.Time) {
+	for _, o := range g.open {
+		for _, part := range o.parts {
+			g.settle(now, part)
+		}
+	}
+}
+
 // settle decides what can be decided.
 func (g *grants) settle(now clock.Time, part *pledgedPart) {
 	for i, pl := range part.pledges {
 		if pl.state != waiting {
 			continue
 		}
-		tally := part.tally
-		if no := part.refused[i]; len(no) > 0 {
-			tally = quorum.NewTally(part.cohort)
-			tally.Add(g.c.cfg.Self)
-			for _, m := range no {
-				tally.Refuse(m)
-			}
-			for _, m := range part.acks {
-				if !slices.Contains(no, m) {
-					tally.Add(m)
-				}
-			}
-		}
+		tally := g.tally(part, i)
 		switch {
 		case tally.Reached():
 			g.decide(now, pl, committed)
@@ -208,4 +207,25 @@ func (g *grants) settle(now clock.Time, part *pledgedPart) {
 			part.open++
 		}
 	}
+}
+
+// tally counts who has a pledge. Once somebody has refused it, who is out of reach
+// and has not answered will not make up for that: nobody is sent it a second time.
+// Such a member may hold the claim all the same, as one whose answer has not come in
+// time may: what fails here is undone or told to be unknown, never taken for undone.
+func (g *grants) tally(part *pledgedPart, pledge int) *quorum.Tally[register.Member] {
+	no := part.refused[pledge]
+	if len(no)+len(part.no) == 0 {
+		return part.tally
+	}
+	tally := quorum.NewTally(part.cohort)
+	for _, m := range part.cohort {
+		switch {
+		case m == g.c.cfg.Self, slices.Contains(part.acks, m) && !slices.Contains(no, m):
+			tally.Add(m)
+		case slices.Contains(no, m), slices.Contains(part.no, m), !g.c.routes.up(m):
+			tally.Refuse(m)
+		}
+	}
+	return tally
 }

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/vnode"
+)
+
+// refuse has a node refuse all claims that are on their way to it, and gives how many
+// messages these were. Those to others stay in the post.
+func (r *trio) refuse(i int, with PartTaken) (n int) {
+	for {
+		at := slices.IndexFunc(r.post, func(l letter) bool { _, is := l.message.(*Claims); return is && l.to == i })
+		if at < 0 {
+			return n
+		}
+		l := r.post[at]
+		r.post = slices.Delete(r.post, at, at+1)
+		answer := &ClaimsTaken{Round: l.message.(*Claims).Round}
+		for _, p := range l.message.(*Claims).Parts {
+			with.Partition = p.Partition
+			answer.Parts = append(answer.Parts, with)
+		}
+		r.say(i, l.from, answer)
+		n++
+	}
+}
+
+// dies ends a node, and the others hear of it.
+func (r *trio) dies(i int) {
+	r.kill(i)
+	r.tell()
+}
+
+// TestADeadMemberIsNotWaitedForOnceAnotherRefuses: with one member dead and the other
+// one refusing no majority is to come, and a claim waited for it for two seconds. What
+// was tried is taken back at once, nothing is handed out, and the task is free when the
+// other one takes it. While nobody has refused, or the third is in reach, it is waited for.
+func TestADeadMemberIsNotWaitedForOnceAnotherRefuses(t *testing.T) {
+	no, skewed := PartTaken{No: true}, PartTaken{Refused: []Refusal{{Verdict: vnode.SkewedClock}}}
+	for _, c := range []struct {
+		name  string
+		with  PartTaken
+		third PartTaken // what the third says before it dies
+		first bool      // it dies before the other one refuses
+	}{
+		{name: "refuses all, dead before", with: no, first: true},
+		{name: "refuses all, dies later", with: no},
+		{name: "refuses one, dead before", with: skewed, first: true},
+		{name: "refuses one, dies later", with: skewed},
+		{name: "one refuses all, one refuses one", with: no, third: skewed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newTrio(t)
+			task := r.put(0, 1)
+			i := r.leader(1)
+			other, third := (i+1)%3, (i+2)%3
+			passed := func(want uint64, when string) {
+				t.Helper()
+				if n := r.peers[i].core.Stats().Passed; n != want {
+					t.Fatalf("%s %d grants were given up, not %d", when, n, want)
+				}
+			}
+			from := r.send(i, claimUpTo(1))
+			if c.first {
+				r.dies(third)
+				passed(0, "while nobody had refused")
+			}
+			r.refuse(other, c.with)
+			switch {
+			case len(c.third.Refused) > 0:
+				passed(0, "while the third might have taken it")
+				r.refuse(third, c.third)
+			case !c.first:
+				passed(0, "while the third was in reach")
+				r.dies(third)
+			}
+			passed(1, "with no majority to come")
+			if grants, ok := r.granted(i, from); ok {
+				t.Fatalf("answered: %v", grants)
+			}
+			if n := r.peers[i].core.vnodes[1].Claimed(); n != 0 {
+				t.Fatalf("%d claims are held", n)
+			}
+			r.live(2*laterAfter, laterAfter, nothing)
+			grants, _ := r.granted(i, from)
+			if len(grants) != 1 || parse(t, grants[0].Task.Id) != task || r.holders(task, grants[0].Token) < 2 {
+				t.Fatalf("granted: %v", grants)
+			}
+			r.audit()
+		})
+	}
+}
+
+// TestWhatIsRefusedForLongIsTriedRarely: each try stays in the history of its task, and
+// nothing slows it down when the third member is dead.
+func TestWhatIsRefusedForLongIsTriedRarely(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	i := r.leader(1)
+	r.dies((i + 2) % 3)
+	m := claimUpTo(1)
+	m.WaitSeconds = 60
+	r.send(i, m)
+	tries := 0
+	for range 500 {
+		r.pass(20 * time.Millisecond)
+		if r.refuse((i+1)%3, PartTaken{No: true}) > 0 {
+			tries++
+		}
+		r.settleBut(func(l letter) bool { _, is := l.message.(*Claims); return is })
+	}
+	if tries < 15 || tries > 60 {
+		t.Fatalf("%d tries in ten seconds", tries)
+	}
+}
