@@ -155,15 +155,21 @@ func (e *Elections[M]) Spare(p ring.Partition) {
 	}
 }
 
-// Hopeless gives a candidacy up in its pre-vote when only members out of reach
-// could still make up for those who have refused. Whoever has not noticed yet that
-// the leader is gone refuses, and is to be asked again soon, not when patience ends.
+// Hopeless gives a candidacy up when only members out of reach could still make up
+// for those who have refused. A member that has not noticed yet that the leader is gone
+// refuses, and so does one that stands itself in the same epoch: both are to be asked
+// again soon, not when patience ends. It ends as it would end then: who has voted has,
+// and may still hear from this node.
 func (e *Elections[M]) Hopeless(p ring.Partition, up func(M) bool) {
 	c := e.running[p]
-	if c == nil || c.phase != preparing || len(c.no) == 0 {
+	if c == nil || len(c.no) == 0 {
 		return
 	}
-	left := quorum.NewTally(c.ballot.From, c.ballot.To)
+	cohorts := [][]M{c.ballot.From, c.ballot.To}
+	if c.phase == pushing {
+		cohorts = cohorts[1:]
+	}
+	left := quorum.NewTally(cohorts...)
 	for _, m := range union(c.ballot.From, c.ballot.To) {
 		if slices.Contains(c.no, m) || !slices.Contains(c.heard, m) && !up(m) {
 			left.Refuse(m)
@@ -297,6 +303,7 @@ func (e *Elections[M]) Pushed(now clock.Time, from M, v Vote) {
 		e.advance(now, c)
 		return
 	}
+	c.no = append(c.no, from)
 	c.tally.Refuse(from)
 	if c.tally.Lost() {
 		e.end(v.Partition, c, "a majority has promised more")

@@ -199,7 +199,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 	if c.elector.runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
 		c.check(vnode.Absorb(c.vnodes[v.Partition], c.tx, held, now))
 	}
-	if v.Pre && !v.Granted {
+	if !v.Granted {
 		c.elector.runs.Hopeless(v.Partition, c.routes.up)
 	}
 }

@@ -116,3 +116,28 @@ func TestWhatIsRefusedForLongIsTriedRarely(t *testing.T) {
 		t.Fatalf("%d tries in ten seconds", tries)
 	}
 }
+
+// TestMembersThatFindEachOtherElectAtOnce: their leader is dead, and they were out of
+// each other's reach, too. When that is over there is a majority, and one of them leads
+// within the time that they give each other. They waited for up to eight seconds: for the
+// end of candidacies that had met in one epoch, and of pauses after defeats without a
+// majority.
+func TestMembersThatFindEachOtherElectAtOnce(t *testing.T) {
+	for apart := 100 * time.Millisecond; apart < 7*time.Second; apart += 300 * time.Millisecond {
+		r := newTrio(t)
+		dead := r.leader(1)
+		r.lead(dead)
+		b, c := (dead+1)%3, (dead+2)%3
+		r.kill(dead)
+		r.cut[[2]int{b, c}], r.cut[[2]int{c, b}] = true, true
+		r.live(apart, 10*time.Millisecond, nothing)
+		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != 0 {
+			t.Fatalf("%d partitions are led by a minority", n)
+		}
+		clear(r.cut)
+		r.live(standAfter+50*time.Millisecond, 10*time.Millisecond, nothing)
+		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != partitions {
+			t.Errorf("after %v apart only %d partitions are led", apart, n)
+		}
+	}
+}

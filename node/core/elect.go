@@ -43,6 +43,7 @@ type elector struct {
 	runs   *election.Elections[register.Member]
 	pauses map[ring.Partition]pause
 	vacant map[ring.Partition]int64 // since when the leader is not in reach, mono ns
+	cut    map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
 	alone  map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
 	hands  map[ring.Partition]*handover
 	voted  map[ring.Partition]deference
@@ -74,7 +75,7 @@ type pause struct {
 func newElector(c *Core) *elector {
 	return &elector{
 		c: c, runs: election.New(election.Config[register.Member]{Self: c.cfg.Self, Rand: c.cfg.Rand}),
-		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), alone: make(map[ring.Partition]int64),
+		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),
 		hands: make(map[ring.Partition]*handover), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]deference), at: clock.Never, wake: clock.Never,
 	}
 }
@@ -226,12 +227,14 @@ func (e *elector) survey(now clock.Time) {
 		leader, ok := placement.Leading(cell)
 		if !ok || !slices.Contains(cell.Cohort, e.c.cfg.Self) {
 			delete(e.vacant, p)
+			delete(e.cut, p)
 			continue
 		}
 		if _, runs := e.runs.Running(p); runs {
 			if leader != e.c.cfg.Self && e.c.routes.up(leader) {
 				e.runs.Spare(p)
 			}
+			e.runs.Hopeless(p, e.c.routes.up)
 			continue
 		}
 		if e.c.clocks.bad[p] || e.stuck || !e.c.marks.trusts(p) {
@@ -285,6 +288,7 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 	if leader != e.c.cfg.Self {
 		if e.c.routes.up(leader) {
 			delete(e.vacant, p)
+			delete(e.cut, p)
 			return clock.Never
 		}
 		since, known := e.vacant[p]
@@ -294,9 +298,22 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 		}
 		at = max(at, since+int64(standAfter)*int64(e.rank(p, cell)))
 	}
-	if e.reach(cell) < quorum.Majority(len(cell.Cohort)) && e.pauses[p].tries == 0 {
-		// It is tried all the same after a while: who is in reach is a hint.
-		e.pauses[p] = pause{now.Mono + int64(maxStandAgain), 1}
+	switch {
+	case e.reach(cell) < quorum.Majority(len(cell.Cohort)):
+		e.cut[p] = true
+		if e.pauses[p].tries == 0 {
+			// It is tried all the same after a while: who is in reach is a hint.
+			e.pauses[p] = pause{now.Mono + int64(maxStandAgain), 1}
+		}
+	case e.cut[p]:
+		// What was lost without a majority says nothing about one: no pause for that. All
+		// of them come in reach at one moment, so they stand in their order.
+		delete(e.cut, p)
+		delete(e.pauses, p)
+		if leader != e.c.cfg.Self {
+			e.vacant[p] = now.Mono
+			at = max(at, now.Mono+int64(standAfter)*int64(e.rank(p, cell)))
+		}
 	}
 	return max(at, e.pauses[p].until)
 }
@@ -377,6 +394,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	}
 	delete(e.pauses, p)
 	delete(e.vacant, p)
+	delete(e.cut, p)
 	v := e.c.vnodes[p]
 	v.Lead(w.Cell.Epoch)
 	e.c.links.began(p)
