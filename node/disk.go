@@ -51,3 +51,10 @@ func (n *Node) watchDisk(ctx context.Context) {
 		}
 	}
 }
+
+// Rest has the node give back what its store needs only under load.
+func Rest(n *Node) {
+	if n.begun.Load() && n.Alive() == nil { // a failed store is not touched again
+		n.facts.Rest()
+	}
+}

@@ -65,8 +65,9 @@ func (p *pacer) look(cycles uint64) (percent int, changed bool) {
 }
 
 // pace has the collector follow the load until what it gives is called, which
-// returns when that is over, unless the environment says what it is to do.
-func pace() (end func()) {
+// returns when that is over, unless the environment says what it is to do. When load
+// has ended rest is called, before what is not in use is given back.
+func pace(rest func()) (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
@@ -89,6 +90,7 @@ func pace() (end func()) {
 			}
 			debug.SetGCPercent(percent)
 			if percent == calmPercent {
+				rest()
 				debug.FreeOSMemory()
 			}
 		}

@@ -57,7 +57,7 @@ func TestThePacerIsJoined(t *testing.T) {
 		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("serve.pace.func"))
 	}
 	for range 50 {
-		end := pace()
+		end := pace(func() {})
 		for !runs() { // it has begun
 			runtime.Gosched()
 		}

@@ -59,7 +59,6 @@ const spareProcs = 2
 // Run runs a server until ctx ends, which stops it, or it fails. A node that has
 // to be started again, is.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
-	defer pace()()
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {
@@ -97,6 +96,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		return errors.Join(err, listener.Close())
 	}
 	warnOpen(cfg, token, peers, o.Logger)
+	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
 		Logger: o.Logger, Pprof: cfg.Pprof, Token: token, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout,
@@ -124,6 +124,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	case err = <-failed:
 	}
 	stopWatching()
+	unpace()
 	o.Logger.Info("server.stopping")
 	err = errors.Join(err, stop(n, pages, o.Now))
 	running.Wait()
