@@ -156,6 +156,14 @@ func (i *Initiator) Advance(now clock.Time) Ready {
 	return i.send(now, request)
 }
 
+// GiveUp ends a round whose peer will not answer any more, as when its time is over.
+func (i *Initiator) GiveUp(now clock.Time) Ready {
+	if !i.active {
+		return never()
+	}
+	return i.end(now, ErrTimeout)
+}
+
 // send numbers a message and keeps it until it is answered.
 func (i *Initiator) send(now clock.Time, m *Message) Ready {
 	i.seq++

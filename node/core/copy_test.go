@@ -2,8 +2,10 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/register"
 )
 
 // TestACopyIsNotHeldBackByTheRateOfRepair: who gives a newcomer its pages gives
@@ -55,6 +57,31 @@ func TestPagesOfACopyDoNotWaitForTheDisk(t *testing.T) {
 	} {
 		if promisesNothing(&c.m) != c.soon {
 			t.Errorf("%s: leaves before the sync: %v", c.m.String(), !c.soon)
+		}
+	}
+}
+
+// TestWhoIsRemovedIsNotAskedOn: a comparison goes on while the other side does not
+// answer, for it may come back; not when that was removed, as when another incarnation
+// has its name. Facts travelled to such a one for 20 s (simulator, seed 423).
+func TestWhoIsRemovedIsNotAskedOn(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		r := newGrowing(t)
+		r.put(0, 1)
+		r.settle()
+		i := r.join()
+		r.kill(i)
+		r.tell()
+		k := pair{1, r.peers[i].self}
+		repairs := r.peers[0].core.repairs
+		repairs.copy(r.now, k)
+		if removed {
+			r.set(k.peer, register.Removed)
+			r.tell()
+		}
+		r.live(3*time.Second, 250*time.Millisecond, nothing)
+		if busy := repairs.ours[k] != nil && repairs.ours[k].Busy(); busy == removed {
+			t.Errorf("removed: %t, and it is waited for: %t", removed, busy)
 		}
 	}
 }

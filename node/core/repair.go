@@ -135,13 +135,24 @@ func (r *repairs) work(now clock.Time) {
 	slices.SortFunc(due, pair.compare)
 	for _, k := range due {
 		delete(r.wake, k)
-		if i := r.ours[k]; i != nil {
+		switch i := r.ours[k]; {
+		case i == nil:
+		case r.gone(k.peer):
+			r.ready(k, i.GiveUp(now))
+		default:
 			r.ready(k, i.Advance(now))
 		}
 		if a, ok := r.theirs[k]; ok {
 			r.ready(k, a.Advance(now))
 		}
 	}
+}
+
+// gone tells whether a peer was removed and is out of reach: another incarnation may
+// have its name, and what is for this one need not be said again and again.
+func (r *repairs) gone(m register.Member) bool {
+	n, known := r.c.moves.state.Find(m)
+	return known && n.Status == register.Removed && !r.c.routes.up(m)
 }
 
 // begin starts the next comparison.
