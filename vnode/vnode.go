@@ -166,24 +166,12 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 }
 
 func (v *Vnode) loadClaims(view store.View, now clock.Time) error {
-	prefix := appendPrefix(nil, tableActive, v.Partition)
-	type found struct {
-		task   id.ID
-		record claim.Record
+	all, err := Active(view, v.Partition)
+	if err != nil {
+		return err
 	}
-	var all []found // read first: nested reads would end the slices' validity
-	for key, value := range view.Scan(prefix, after(prefix)) {
-		if len(key) != prefixSize+len(id.ID{})+8 {
-			return fmt.Errorf("%w: claim key %x", ErrDamaged, key)
-		}
-		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		all = append(all, found{id.ID(key[prefixSize:]), r})
-	}
-	for _, f := range all {
-		t, err := LoadTask(view, v.Partition, f.task)
+	for _, h := range all {
+		t, err := LoadTask(view, v.Partition, h.Task)
 		if err != nil {
 			return err
 		}
@@ -191,13 +179,42 @@ func (v *Vnode) loadClaims(view store.View, now clock.Time) error {
 		if t.Enqueued != nil {
 			brief = briefOf(t)
 		}
-		v.claims.Recover(f.task, brief, f.record, now)
-		expired := crdt.Key{Kind: crdt.KindExpired, A: f.record.Token}
-		if _, over := view.Get(appendFact(v.keyspace[:0], v.Partition, f.task, expired)); over {
-			v.claims.Expire(f.task, f.record.Token, now, false)
+		v.claims.Recover(h.Task, brief, h.Record, now)
+		expired := crdt.Key{Kind: crdt.KindExpired, A: h.Record.Token}
+		if _, over := view.Get(appendFact(v.keyspace[:0], v.Partition, h.Task, expired)); over {
+			v.claims.Expire(h.Task, h.Record.Token, now, false)
 		}
 	}
 	return nil
+}
+
+// Active gives the claims of a partition that have not ended, as they are stored,
+// by task and token. It returns ErrDamaged when one cannot be read.
+func Active(view store.View, p ring.Partition) ([]Held, error) {
+	return stored(view, tableActive, p)
+}
+
+// Remembered gives those that ended only because their tasks are finished, as far
+// as is known here: where one turns out to have been requeued before, its claim
+// comes back.
+func Remembered(view store.View, p ring.Partition) ([]Held, error) {
+	all, err := stored(view, tableEnded, p)
+	return slices.DeleteFunc(all, func(h Held) bool { return h.Record.Outcome != claim.Ended }), err
+}
+
+func stored(view store.View, table byte, p ring.Partition) (all []Held, err error) {
+	prefix := appendPrefix(nil, table, p)
+	for key, value := range view.Scan(prefix, after(prefix)) {
+		if len(key) != prefixSize+len(id.ID{})+8 {
+			return nil, fmt.Errorf("%w: claim key %x", ErrDamaged, key)
+		}
+		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		all = append(all, Held{Task: id.ID(key[prefixSize:]), Record: r})
+	}
+	return all, nil
 }
 
 // Queues calls fn for every queue with a counter, by name.

@@ -127,6 +127,13 @@ func cooked() map[string]struct {
 			lead(f, 15, 2, false)
 		})},
 		"a leader that does not know a claim under way": {[]string{"leaders"}, "does not know claim a", one(func(f *forged, _ id.ID) { lead(f, 1.5, 2, false) })},
+		"a leader that did not know a claim when it asked": {[]string{"leaders"}, "in epoch 2 at 11.000 s and does not know claim a", one(func(f *forged, _ id.ID) {
+			f.note(13, history.Event{Func: history.Lead, Known: ns(11), Cell: &history.Cell{Epoch: 2, Leader: "n2"}})
+		})},
+		"a leader that does not know a completion of before it asked for votes": {[]string{"leaders"}, "does not know its complete", one(func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.note(6, history.Event{Func: history.Lead, Known: ns(5), Began: ns(4.5), Cell: &history.Cell{Epoch: 2, Leader: "n2"}, From: &history.Cell{Cohort: []string{"n0"}}})
+		})},
 		"a leader that does not know a completion": {[]string{"leaders"}, "does not know its complete", one(func(f *forged, a id.ID) {
 			f.write(3, 4, 1, history.Complete, a, 10, 0)
 			lead(f, 5, 2, true, history.Item{Task: a, Token: 10})
@@ -297,6 +304,14 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 		}},
 		"a leader that does not know a claim that has ended": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.note(12.1, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 2}})
+		}},
+		"a leader that asked before the claim's task was completed": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.note(5, history.Event{Func: history.Lead, Known: ns(3.5), Cell: &history.Cell{Epoch: 2}, From: &history.Cell{Cohort: []string{"n0"}}})
+		}},
+		"a leader of another cohort, when the completion came between its votes": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.write(3, 4, 1, history.Complete, a, 10, 0)
+			f.note(5, history.Event{Func: history.Lead, Known: ns(4.5), Began: ns(3.5), Cell: &history.Cell{Epoch: 2}, From: &history.Cell{Cohort: []string{"n0"}}})
 		}},
 		"a leader of the epoch of the claim": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.note(5, history.Event{Func: history.Lead, Cell: &history.Cell{Epoch: 0}})

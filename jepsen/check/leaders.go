@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/norn-dev/norn/id"
@@ -10,9 +11,12 @@ import (
 // leaders (I7): when a node becomes the leader of a partition, it knows every
 // claim of an earlier epoch that a worker still believes in and that nobody
 // has asked to end; and, where the cohort has changed, every task of the
-// partition whose completion or cancellation a majority had acknowledged. A
+// partition whose completion or cancellation a majority had acknowledged before
+// the election: one that is acknowledged meanwhile is on majorities of both
+// cohorts, and the leader may be of the minority of each. A
 // claim of an earlier epoch that its worker heard of later counts too: it was
-// committed before. Judged are the notes of new leaders. Without the number of
+// committed before. Judged are the notes of new leaders, by what was true when
+// they knew no more than they say. Without the number of
 // partitions there is nothing to judge.
 func (l *Ledger) leaders() Result {
 	r := Result{Checker: "leaders"}
@@ -26,32 +30,33 @@ func (l *Ledger) leaders() Result {
 	}
 	for _, e := range l.leads {
 		r.Judged++
+		then := cmp.Or(e.Known, e.At)
 		known := map[id.ID][]*history.Item{}
 		for i := range e.Items {
 			i := &e.Items[i]
 			known[i.Task] = append(known[i.Task], i)
 		}
 		for _, a := range byPartition[e.Cell.Partition] {
-			l.knows(&r, e, a, known[a.id])
+			l.knows(&r, e, then, a, known[a.id])
 		}
 	}
 	return r
 }
 
 // knows holds one task against what a new leader knows.
-func (l *Ledger) knows(r *Result, e *history.Event, a *account, known []*history.Item) {
+func (l *Ledger) knows(r *Result, e *history.Event, then int64, a *account, known []*history.Item) {
 	for _, x := range a.ends {
-		if x.call <= e.At && (x.f == history.Complete || x.f == history.Cancel) {
-			l.knowsEnd(r, e, a, x, known)
+		if x.call <= then && (x.f == history.Complete || x.f == history.Cancel) {
+			l.knowsEnd(r, e, then, a, x, known)
 			return // a claim of a task that is being ended may be gone
 		}
 	}
 	for _, g := range a.grants {
-		if g.token>>32 >= e.Cell.Epoch || !g.valid(e.At) {
+		if g.token>>32 >= e.Cell.Epoch || !g.valid(then) {
 			continue
 		}
 		if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.Token == g.token }) {
-			r.add(Leader, e.At, a.id, "%s became the leader of partition %d in epoch %d at %s and does not know %v", e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), g)
+			r.add(Leader, then, a.id, "%s became the leader of partition %d in epoch %d at %s and does not know %v", e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(then), g)
 		}
 	}
 }
@@ -64,14 +69,14 @@ func (g *grant) valid(now int64) bool {
 
 // knowsEnd: where the cohort has changed, the new leader knows an
 // acknowledged end.
-func (l *Ledger) knowsEnd(r *Result, e *history.Event, a *account, x ending, known []*history.Item) {
+func (l *Ledger) knowsEnd(r *Result, e *history.Event, then int64, a *account, x ending, known []*history.Item) {
 	moved := e.From != nil && !slices.Equal(e.From.Cohort, e.Cell.Cohort)
-	old := l.o.Retention > 0 && e.At-x.call >= l.o.Retention
-	if !moved || old || !x.done || x.weak || x.back >= e.At {
+	old := l.o.Retention > 0 && then-x.call >= l.o.Retention
+	if !moved || old || !x.done || x.weak || x.back >= cmp.Or(e.Began, then) {
 		return
 	}
 	if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.State.Finished() }) {
-		r.add(Leader, e.At, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
-			e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(e.At), x.f, at(x.back))
+		r.add(Leader, then, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
+			e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(then), x.f, at(x.back))
 	}
 }

@@ -198,6 +198,11 @@ type Event struct {
 	// their state, these only where From has another cohort than Cell.
 	Cell *Cell `json:"cell,omitempty"`
 	From *Cell `json:"from,omitempty"`
+	// Known is when a new leader knew no more than that, ns: it asked for the cell
+	// then. 0: when the note was made. Began is when it asked for the first vote; 0:
+	// then as well.
+	Known int64 `json:"known,omitempty"`
+	Began int64 `json:"began,omitempty"`
 
 	// Cells are what a look has shown; Text of its Invoke names the node.
 	Cells []Cell `json:"cells,omitempty"`

@@ -57,6 +57,10 @@ func (s *Sum) Add(e *Event) {
 	}
 	b.cell("cell", e.Cell)
 	b.cell("from", e.From)
+	if e.Known != 0 || e.Began != 0 {
+		b.text("known")
+		b.number(e.Known, e.Began)
+	}
 	for i := range e.Cells {
 		b.cell("shown", &e.Cells[i])
 	}

@@ -22,7 +22,10 @@ type fleet struct {
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
 
-	applied map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
+	// standing are those who want to lead, by the nonces of the cells they ask for;
+	// nil: nobody notes that.
+	standing map[cellOf]*standing
+	applied  map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
 
 	size    int   // members there are about; 0: as drawn
 	forming bool  // the cluster is not whole for the first time yet
@@ -71,7 +74,7 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true, applied: map[uint64]uint64{}, size: m.Size, lossy: s.plan.cluster.lossy()}
+	f := &fleet{s: s, forming: true, applied: map[uint64]uint64{}, standing: map[cellOf]*standing{}, size: m.Size, lossy: s.plan.cluster.lossy()}
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // ClusterMutants are clusters whose nodes break one promise each, now and then.
@@ -16,6 +17,7 @@ func ClusterMutants() []Mutant {
 		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
 		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},
 		{Name: "forgets workers", Event: absent, Breaks: []string{workers}},
+		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
 	}
@@ -55,4 +57,14 @@ func absent(n *node, e any) bool {
 func mute(n *node, m *core.Send) bool {
 	_, is := m.Message.(*core.Repair)
 	return !is || n.s.fleet.forming
+}
+
+// silent tells candidates nothing of the claims that it has.
+func silent(n *node, m *core.Send) bool {
+	if votes, is := m.Message.(*core.Votes); is && !n.s.fleet.forming {
+		for i := range votes.Votes {
+			votes.Votes[i].Claims = vnode.AppendHeld(nil, nil)
+		}
+	}
+	return true
 }

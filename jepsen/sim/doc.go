@@ -24,7 +24,7 @@
 // them, nobody else with data, the same answers everywhere. Claims are exclusive
 // all the time, whoever leads (check.Options.Elected), and the whole history is
 // judged once more by a check.Ledger, with the order of grants in the lull before
-// the storm. Some workers claim, some have a session at a node that hands them
+// the storm, and what each new leader knew when it asked to lead. Some workers claim, some have a session at a node that hands them
 // tasks: two of those share a name, which one of them has at a time, and all have
 // a session when the storm is over. A run without an election, an expiry, a
 // renewal, a repair, a movement, a crash and a session that changed its node with

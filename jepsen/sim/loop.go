@@ -186,6 +186,7 @@ func (n *node) wakeAt(at int64) {
 // with nothing but doubt.
 func (n *node) ask(q register.Request) {
 	if n.peers != nil {
+		n.s.fleet.asks(n, &q)
 		if n.s.fleet.witness != nil {
 			n.s.fleet.witness.asks(&q)
 		}

@@ -358,6 +358,7 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 	if old.Same(now) {
 		return
 	}
+	f.leads(p, now)
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
 			s.stats[Moves]++

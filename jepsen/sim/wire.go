@@ -76,6 +76,7 @@ func (f *fleet) send(from *node, m *core.Send) {
 		return
 	}
 	f.note(from, m)
+	f.polls(msg)
 	if f.witness != nil {
 		f.witness.said(from, m)
 	}
