@@ -40,6 +40,11 @@ type CronSchedule struct {
 	Skips []CronSkip
 	// Forgotten is up to which instant the history may have been forgotten.
 	Forgotten int64
+	// Overlap says what happens to an instant while a task before still runs. It is
+	// judged by the work on the tasks.
+	Overlap nornv1.Overlap
+
+	doubts []int64 // instants whose launches are said not to have been enqueued
 }
 
 // CronLaunch is a task of a schedule.
@@ -48,6 +53,8 @@ type CronLaunch struct {
 	Task    string
 	// Begun is when the history says that it was begun; 0: it does not say.
 	Begun int64
+	// Work is what workers did with it, wall ns; it counts where Overlap does.
+	Work Work
 }
 
 // CronSkip is a range of instants, both ends included.
@@ -63,6 +70,9 @@ type CronOptions struct {
 	Healthy []CronSkip
 	// Deadline is how late a launch may be begun in them, and Limit at any time.
 	Deadline, Limit time.Duration
+	// Knows is how long after it was acknowledged a master may not know of the end
+	// of a task in them, and Skew how far its clock may be from that of who asked.
+	Knows, Skew time.Duration
 }
 
 // Cron judges schedules by an oracle of their instants that shares nothing with
@@ -116,6 +126,7 @@ func (j *cronJudge) judge() error {
 		}
 		j.lateness(l)
 	}
+	j.apart()
 	for instant := next(s.Created); instant < s.Ended; instant = next(instant) {
 		if at[instant] == nil {
 			j.missing(instant)
@@ -126,23 +137,30 @@ func (j *cronJudge) judge() error {
 
 // lateness judges a launch by when it was begun.
 func (j *cronJudge) lateness(l *CronLaunch) {
-	late := time.Duration(l.Begun - l.Instant)
+	late, free := time.Duration(l.Begun-l.Instant), j.free(l)
 	switch {
 	case l.Begun == 0:
-	case j.healthy(l.Instant) && late > j.o.Deadline:
+	case j.healthy(l.Instant, l.Begun) && free != 0 && time.Duration(l.Begun-free) > j.o.Deadline:
+		late = time.Duration(l.Begun - free)
 		j.wrong(CronLate, l.Instant, "schedule %s: %s was begun %s late, and nothing was wrong", j.s.Name, clockText(l.Instant), late)
 	case late > j.o.Limit:
 		j.wrong(CronLate, l.Instant, "schedule %s: %s was begun %s late, over its window", j.s.Name, clockText(l.Instant), late)
 	}
 }
 
-func (j *cronJudge) healthy(instant int64) bool {
-	return slices.ContainsFunc(j.o.Healthy, func(h CronSkip) bool { return h.From <= instant && instant <= h.To })
+// healthy tells whether nothing was wrong at an instant and, where a launch may
+// wait for another one's end, until it was begun.
+func (j *cronJudge) healthy(instant, begun int64) bool {
+	until := instant
+	if j.s.Overlap == nornv1.Overlap_OVERLAP_QUEUE_ONE {
+		until = max(instant, begun)
+	}
+	return slices.ContainsFunc(j.o.Healthy, func(h CronSkip) bool { return h.From <= instant && until <= h.To })
 }
 
 // missing judges an instant without a task.
 func (j *cronJudge) missing(instant int64) {
-	if j.healthy(instant) {
+	if j.healthy(instant, 0) && !j.held(instant) {
 		j.wrong(CronMissed, instant, "schedule %s: %s was not launched, and nothing was wrong", j.s.Name, clockText(instant))
 		return
 	}
@@ -253,5 +271,6 @@ func (s *CronSchedule) Told(l *nornv1.Launch) {
 		s.Skips = append(s.Skips, CronSkip{From: at, To: l.GetTo().AsTime().UnixNano(), Reason: l.GetReason().String()})
 	case l.GetKind() == nornv1.LaunchKind_LAUNCH_KIND_LAUNCH && l.GetStatus() == nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED:
 		s.Skips = append(s.Skips, CronSkip{From: at, To: at, Reason: l.GetNote()})
+		s.doubts = append(s.doubts, at)
 	}
 }

@@ -39,8 +39,9 @@ var cronSpecs = []string{
 // scheduled is the workload of schedules (W9).
 func scheduled() Workload {
 	return Workload{
-		Name: "schedules", About: "schedules of a second to a minute launch tasks, while clients edit, pause and resume them through all nodes, and delete some and make them again, with ? and zones; in the end each instant has one task, or a reason; some enqueues beside (W9)",
-		begin: (*crew).timekeepers, claims: true, queues: append(slices.Clone(queues), cronQueue), finish: judgeCrons, lacks: unlaunched,
+		Name: "schedules", About: "schedules of a second to a minute launch tasks, while clients edit, pause and resume them through all nodes, and delete some and make them again, with ? and zones; workers take their time with the tasks of some that allow, skip or queue what overlaps; in the end each instant has one task, or a reason; some enqueues beside (W9)",
+		begin: (*crew).timekeepers, claims: true, queues: append(slices.Clone(queues), cronQueue, runQueue), finish: judgeCrons,
+		lacks: func(r *Result) string { return cmp.Or(unlaunched(r), idle(r)) },
 	}
 }
 
@@ -83,6 +84,29 @@ type crons struct {
 	lost   []int    // of which it is not known whether they were deleted
 	// before are those of the same names that were deleted.
 	before [][]check.CronSchedule
+	met    acquainted
+}
+
+// add makes room for one more schedule.
+func (b *crons) add(spec string, overlap nornv1.Overlap, asked time.Time) {
+	b.all = append(b.all, check.CronSchedule{Name: b.name(len(b.all)), Spec: spec, Asked: asked.Add(-clockSkew).UnixNano(), Overlap: overlap})
+	b.specs = append(b.specs, spec)
+}
+
+// queue is where tasks of a schedule go.
+func (b *crons) queue(i int) string {
+	if i < len(cronSpecs)*cronEach {
+		return cronQueue
+	}
+	return runQueue
+}
+
+// spec is a schedule of the run. The note differs and decides nothing.
+func (b *crons) spec(i int, note string) *nornv1.ScheduleSpec {
+	return &nornv1.ScheduleSpec{
+		Cron: b.specs[i], History: cron.MaxHistory, Note: note, CatchUpWindowSeconds: cronWindow.Seconds(), Overlap: b.all[i].Overlap,
+		Task: &nornv1.TaskSpec{Queue: b.queue(i), Payload: []byte(b.name(i))},
+	}
 }
 
 // learn takes over which schedule has the name of an entry: another one than
@@ -125,12 +149,20 @@ func (c *crew) timekeepers() error {
 	book := &crons{}
 	var named []client.NamedSpec
 	asked := time.Now()
-	for i, spec := range cronSpecs {
-		for k := range cronEach {
-			s := check.CronSchedule{Name: fmt.Sprintf("lab/%d-%d", i, k), Spec: spec, Asked: asked.Add(-clockSkew).UnixNano()}
-			book.all, book.specs = append(book.all, s), append(book.specs, spec)
-			named = append(named, client.NamedSpec{Name: s.Name, Spec: cronSpecOf(s.Name, spec, "made")})
+	for _, spec := range cronSpecs {
+		for range cronEach { // nobody works on these: they end with the run
+			book.add(spec, nornv1.Overlap_OVERLAP_ALLOW, asked)
 		}
+	}
+	for _, overlap := range runPolicies {
+		for _, spec := range runSpecs {
+			for range runsEach {
+				book.add(spec, overlap, asked)
+			}
+		}
+	}
+	for i := range book.all {
+		named = append(named, client.NamedSpec{Name: book.name(i), Spec: book.spec(i, "made")})
 	}
 	book.paused, book.before = make([][]check.CronSkip, len(book.all)), make([][]check.CronSchedule, len(book.all))
 	made, err := to.Schedules().PutMany(context.Background(), named)
@@ -146,6 +178,9 @@ func (c *crew) timekeepers() error {
 		}
 	}
 	c.crons = book
+	if err := c.runners(); err != nil {
+		return err
+	}
 	think := c.cfg.Think
 	if err := c.join(nil, 3*time.Second, 30*think, (*hand).makeAgain); err != nil {
 		return err
@@ -164,22 +199,14 @@ func (c *crew) timekeepers() error {
 	return nil
 }
 
-// cronSpecOf is a schedule of the run. The note differs and decides nothing.
-func cronSpecOf(name, spec, note string) *nornv1.ScheduleSpec {
-	return &nornv1.ScheduleSpec{
-		Cron: spec, History: cron.MaxHistory, Note: note, CatchUpWindowSeconds: cronWindow.Seconds(),
-		Task: &nornv1.TaskSpec{Queue: cronQueue, Payload: []byte(name)},
-	}
-}
-
 // editSchedule changes what does not move instants, or pauses a schedule for a
 // moment: the master and people write the same records. What comes of a call
 // that fails the histories tell.
 func (h *hand) editSchedule() {
-	i := h.rnd.IntN(len(cronSpecs) * cronEach)
+	i := h.rnd.IntN(len(h.crons.all))
 	name, ctx, all := h.crons.name(i), context.Background(), h.client.Schedules()
 	if h.rnd.IntN(8) > 0 {
-		_, _ = all.Put(ctx, name, cronSpecOf(name, h.crons.specs[i], fmt.Sprint(h.rnd.IntN(1000))), client.PutOptions{KeepPaused: true})
+		_, _ = all.Put(ctx, name, h.crons.spec(i, fmt.Sprint(h.rnd.IntN(1000))), client.PutOptions{KeepPaused: true})
 		return
 	}
 	h.mu.Lock()
@@ -209,7 +236,7 @@ func (h *hand) makeAgain() {
 	if lost || all.Delete(ctx, name) != nil {
 		return
 	}
-	res, err := all.Put(ctx, name, cronSpecOf(name, h.crons.specs[i], "made again"), client.PutOptions{})
+	res, err := all.Put(ctx, name, h.crons.spec(i, "made again"), client.PutOptions{})
 	if err != nil {
 		return
 	}
@@ -225,7 +252,7 @@ func (h *hand) makeAgain() {
 func (c *crew) foundAgain(ctx context.Context, all client.Schedules) error {
 	for _, i := range slices.Compact(slices.Sorted(slices.Values(c.crons.lost))) {
 		name := c.crons.name(i)
-		res, err := all.Put(ctx, name, cronSpecOf(name, c.crons.specs[i], "the end"), client.PutOptions{})
+		res, err := all.Put(ctx, name, c.crons.spec(i, "the end"), client.PutOptions{})
 		if err != nil {
 			return err
 		}
@@ -273,6 +300,11 @@ func judgeCrons(ctx context.Context, c *crew) error {
 		return err
 	}
 	book.lost = nil
+	stop, err := c.runOn(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for i := range book.all { // a pause that a client could not end: launches are to go on for a while
 		if _, err := all.Resume(ctx, book.all[i].Name); err != nil {
 			c.found("stuck", "schedule %s cannot be resumed: %v", book.all[i].Name, err)
@@ -290,6 +322,7 @@ func judgeCrons(ctx context.Context, c *crew) error {
 			return errStuck
 		}
 	}
+	stop()
 	begun, err := c.histories(ctx, to)
 	if err != nil {
 		return err
@@ -301,6 +334,7 @@ func judgeCrons(ctx context.Context, c *crew) error {
 	if err != nil {
 		return err
 	}
+	c.worked()
 	c.judgeLaunches()
 	again := 0
 	for _, old := range book.before {
@@ -334,6 +368,9 @@ func (c *crew) histories(ctx context.Context, to *client.Client) (map[string]int
 			s.Told(l)
 			begun[l.GetTaskId()] = l.GetBegun().AsTime().UnixNano()
 		}
+		if q := found.GetQueued(); q != nil {
+			s.Skips = append(s.Skips, check.CronSkip{From: q.AsTime().UnixNano(), To: q.AsTime().UnixNano(), Reason: check.CronQueued})
+		}
 		if n := len(found.GetHistory()); n == cron.MaxHistory {
 			s.Forgotten = found.GetHistory()[n-1].GetInstant().AsTime().UnixNano()
 		}
@@ -347,35 +384,37 @@ func (c *crew) launches(ctx context.Context, to *client.Client, begun map[string
 	for i := range c.crons.all {
 		byName[c.crons.all[i].Name] = i
 	}
-	asked := &history.Event{Func: history.Enqueue}
-	for t, err := range to.List(ctx, client.Filter{Queue: cronQueue, PageSize: 1000}) {
-		if err != nil {
-			return 0, err
+	asked, answer := &history.Event{Func: history.Enqueue}, history.Event{}
+	for _, queue := range []string{cronQueue, runQueue} {
+		for t, err := range to.List(ctx, client.Filter{Queue: queue, PageSize: 1000}) {
+			if err != nil {
+				return 0, err
+			}
+			i, known := byName[t.GetHeaders()[cron.HeaderSchedule]]
+			at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
+			if !known || err != nil || queue != c.crons.queue(i) {
+				c.found("schedules", "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
+				continue
+			}
+			s, task := c.crons.of(i, at.UnixNano()), parse(t.GetId())
+			s.Launches = append(s.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: begun[t.GetId()]})
+			asked.Items = append(asked.Items, history.Item{Task: task, Spec: specOf(&client.Task{Queue: queue, Payload: []byte(s.Name)})})
+			answer.Items = append(answer.Items, history.Item{Task: task, Existed: !c.crons.met.meets(task)})
 		}
-		i, known := byName[t.GetHeaders()[cron.HeaderSchedule]]
-		at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
-		if !known || err != nil {
-			c.found("schedules", "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
-			continue
-		}
-		s := c.crons.of(i, at.UnixNano())
-		s.Launches = append(s.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: begun[t.GetId()]})
-		asked.Items = append(asked.Items, history.Item{Task: parse(t.GetId()), Spec: specOf(&client.Task{Queue: cronQueue, Payload: []byte(s.Name)})})
 	}
 	c.rec.invoke(c.rec.process(), asked)
-	answer := history.Event{}
-	for i := range asked.Items {
-		answer.Items = append(answer.Items, history.Item{Task: asked.Items[i].Task})
-	}
 	c.rec.end(asked, nil, answer)
 	return len(asked.Items), nil
 }
 
 // judgeLaunches holds what was launched to the instants of each schedule (I12).
 func (c *crew) judgeLaunches() {
+	skew := c.skew()
 	for i := range c.crons.all {
 		one := append(slices.Clone(c.crons.before[i]), c.crons.all[i])
-		for _, v := range check.Cron(one, check.CronOptions{Healthy: c.calm(i), Deadline: cronDeadline, Limit: cronWindow}) {
+		for _, v := range check.Cron(one, check.CronOptions{
+			Healthy: c.calm(i), Deadline: cronDeadline, Limit: cronWindow, Knows: cronKnows, Skew: skew,
+		}) {
 			c.found("schedules", "%s: %s", v.Invariant, v.Text)
 		}
 	}

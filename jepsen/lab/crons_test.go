@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // TestLaunchesAreJudged: an instant without a task and without a reason is found,
@@ -54,6 +57,48 @@ func TestLaunchesAreJudged(t *testing.T) {
 			t.Errorf("%s: %v", tc.what, l.findings)
 		case tc.want != "" && (len(l.findings) != 1 || !strings.Contains(l.findings[0].text, tc.want)):
 			t.Errorf("%s: %v", tc.what, l.findings)
+		}
+	}
+}
+
+// TestOverlapsAreJudgedByWhatWorkersDid: of a schedule that skips what overlaps two
+// tasks are worked on at once, or one is begun before the end of the other one was
+// asked for; a worker that meets a launched task writes its enqueue down, once.
+func TestOverlapsAreJudgedByWhatWorkersDid(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		l := &lab{rec: newRecorder()}
+		c := &crew{lab: l, crons: &crons{before: make([][]check.CronSchedule, 1), paused: make([][]check.CronSkip, 1)}}
+		spec, began := history.Spec{Queue: runQueue}, l.rec.began.Truncate(time.Second).UnixNano()
+		s := &tale{now: began - l.rec.began.UnixNano()} // each call takes two seconds
+		s.grants(1, 1, token(1, 1), time.Minute, spec)
+		if beside {
+			s.grants(2, 2, token(1, 2), time.Minute, spec)
+		}
+		s.completes(1, 1, token(1, 1))
+		if !beside {
+			s.grants(2, 2, token(1, 2), time.Minute, spec)
+		}
+		l.rec.events = s.events
+		at := func(n int, second int64) check.CronLaunch {
+			instant := began + second*int64(time.Second)
+			return check.CronLaunch{Instant: instant, Task: task(n).String(), Begun: instant}
+		}
+		c.crons.all = []check.CronSchedule{{
+			Name: "s", Spec: "* * * * * *", Asked: began - 1, Created: began, Ended: began + int64(5*time.Second), Overlap: nornv1.Overlap_OVERLAP_SKIP,
+			Launches: []check.CronLaunch{at(1, 1), at(2, 4)},
+			Skips:    []check.CronSkip{{From: began, To: began + int64(time.Minute), Reason: nornv1.SkipReason_SKIP_REASON_OVERLAP.String()}},
+		}}
+		c.worked()
+		c.judgeLaunches()
+		if found := len(l.findings) > 0 && strings.Contains(l.findings[0].text, check.CronBeside); found != beside || !beside && len(l.findings) > 0 {
+			t.Errorf("beside %v: %v", beside, l.findings)
+		}
+		h, met := &hand{crew: c}, &client.Claim{ID: task(1), Grant: &nornv1.Grant{Task: &nornv1.Task{Queue: runQueue}}}
+		before := len(l.rec.events)
+		h.launched([]*client.Claim{met})
+		h.launched([]*client.Claim{met})
+		if n := len(l.rec.events); n != before+1 || l.rec.events[n-1].Func != history.Enqueue {
+			t.Errorf("%d events for a task that was met twice", n-before)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,13 +69,14 @@ func (h *hand) claim(wait time.Duration) []*client.Claim {
 	if from == nil {
 		from = queues
 	}
+	most := cmp.Or(h.most, maxClaims)
 	number := h.client.NextClaim()
 	for range again {
 		asked := h.rec.invoke(h.process, &history.Event{
-			Func: history.Claim, Queues: from, Max: maxClaims, Wait: int64(wait), Lease: int64(shortLease), Session: uint64(h.process), Request: number,
+			Func: history.Claim, Queues: from, Max: most, Wait: int64(wait), Lease: int64(shortLease), Session: uint64(h.process), Request: number,
 		})
 		got, err := h.client.Claim(context.Background(), client.ClaimRequest{
-			Queues: from, Max: maxClaims, Lease: shortLease, Wait: wait, Worker: fmt.Sprintf("w%d", h.process), Number: number,
+			Queues: from, Max: most, Lease: shortLease, Wait: wait, Worker: fmt.Sprintf("w%d", h.process), Number: number,
 		})
 		var answer history.Event
 		for _, c := range got {
@@ -83,6 +85,7 @@ func (h *hand) claim(wait time.Duration) []*client.Claim {
 			i.Data = history.Digest(c.Grant.GetCheckpoint())
 			answer.Items = append(answer.Items, i)
 		}
+		h.launched(got)
 		if h.rec.end(asked, err, answer) != history.Info {
 			return got
 		}
@@ -175,13 +178,16 @@ func (j *job) answered(asked *history.Event, receipt *nornv1.Receipt, s nornv1.S
 
 // complete ends the task, at times with one copy only.
 func (j *job) complete() {
-	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
-	weak := j.rnd.IntN(10) == 0
-	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, weak)
 	level := client.Quorum
-	if weak {
+	if j.rnd.IntN(10) == 0 {
 		level = client.One
 	}
+	j.completeAt(level)
+}
+
+func (j *job) completeAt(level client.Durability) {
+	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
+	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, level == client.One)
 	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
 	j.answered(asked, receipt, 0, err)
 }

@@ -84,6 +84,7 @@ type hand struct {
 	rnd     *rand.Rand // its own
 	think   time.Duration
 	from    []string // the queues that it claims from; nil: those of all workloads
+	most    int      // tasks that it claims at once; 0: as many as in all workloads
 }
 
 // join makes a client that does something again and again until the storm is
