@@ -78,6 +78,7 @@ type membership struct {
 	forgotten  bool       // it has; guarded by forgetting
 
 	saidForgotten bool // that this node's disk was set back; the loop's alone
+	keeps         kept
 }
 
 func newMembership(n *Node) *membership {

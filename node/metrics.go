@@ -71,6 +71,7 @@ func newMetrics() *metrics {
 	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
 	gauge("norn_quarantine_tasks", "Tasks of which this node keeps facts aside: older than gc-grace and unknown to the members of their cohort.", func() float64 { return float64(m.core.Load().QuarantinedTasks) })
 	gauge("norn_quarantine_bytes", "Those facts.", func() float64 { return float64(m.core.Load().QuarantinedBytes) })
+	gauge("norn_handovers_left", "Partitions of which this node has something that it still hands over to those who keep them.", func() float64 { return float64(m.core.Load().HandoversLeft) })
 	gauge("norn_claims_active", "Tasks under a claim.", func() float64 { return float64(m.core.Load().Claims) })
 	m.schedules(counter, gauge)
 	counter("norn_session_heartbeats_total", "Heartbeats of workers that keep a session with this node.", func(s *core.Stats) uint64 { return s.SessionCounts.Heartbeats })
@@ -168,6 +169,7 @@ func (n *Node) publish() {
 	}
 	n.metrics.clock(n.log, &s)
 	n.members.empty.Store(core.Left(n.core))
+	n.members.keeps.say(n)
 	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))
 	if a := n.core.Available(n.available.Load().Seen); a != nil {

@@ -217,7 +217,7 @@ func TestClusterDamage(t *testing.T) {
 }
 
 // TestClusterRemoved: a removed node that comes back with its directory is told,
-// and joins with an empty one.
+// says when the others have all that it had, and joins with an empty one.
 func TestClusterRemoved(t *testing.T) {
 	c := startCompany(t, 3)
 	n1, n3 := c.all[0], c.all[2]
@@ -225,6 +225,7 @@ func TestClusterRemoved(t *testing.T) {
 	eventually(t, "n3 can be removed", func() bool { return n1.norn(t, "cluster", "remove", "n3").code == 0 })
 	n3.launch(t)
 	n3.says(t, "this node was removed from the cluster")
+	n3.says(t, "node.handed_over")
 	n3.endsAtOnce(t)
 	n3.wipe(t)
 	n3.start(t)

@@ -93,7 +93,7 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 // nobody counts on what is here: not as a member, not after a vote for a cohort
 // that has this node in it, and not while an older promise may have to be kept.
 func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
-	if int(m.Partition) >= len(a.c.vnodes) || a.c.moves.closed(m.Partition) || a.c.moves.dismissed {
+	if int(m.Partition) >= len(a.c.vnodes) || a.c.moves.closed(m.Partition) {
 		return
 	}
 	cell, acceptor := &a.c.cells[m.Partition], &a.c.acceptors.all[m.Partition]

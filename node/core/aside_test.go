@@ -32,6 +32,7 @@ func lost(t *testing.T) (r *trio, all, old []id.ID) {
 	if old = r.tasksOf(gone); len(old) == 0 {
 		t.Fatal("the fourth node has nothing")
 	}
+	r.before = r.state()
 	r.kill(gone)
 	r.done(0, all...)
 	r.set(r.peers[gone].self, register.Removed)

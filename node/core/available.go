@@ -25,7 +25,7 @@ func (c *Core) Available(seen uint64) *Available {
 	takes, led := 0, 0
 	for p, v := range c.vnodes {
 		m, ok := c.routes.leader(ring.Partition(p))
-		if ok = ok && c.joined && (m != c.cfg.Self || v.Leading() != 0); ok {
+		if ok = ok && c.joined && !c.moves.dismissed && (m != c.cfg.Self || v.Leading() != 0); ok {
 			led++
 			if c.routes.takes(ring.Partition(p)) {
 				takes++

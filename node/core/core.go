@@ -77,6 +77,7 @@ type Stats struct {
 	QuarantinedTasks                                int    // tasks of which facts are kept aside
 	QuarantinedBytes                                int64  // of those facts
 	QuarantineFull                                  uint64 // times that there was no room for more
+	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
@@ -116,6 +117,7 @@ type Core struct {
 	writes    *writes
 	repairs   *repairs
 	asides    *asides
+	outside   *outside
 	routes    *routes
 	seeks     *seeks
 	summaries *summaries
@@ -176,7 +178,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Random:   cfg.Rand.Float64,
 	}
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
-	c.asides = newAsides(c)
+	c.asides, c.outside = newAsides(c), &outside{c: c, at: clock.Never}
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
 	c.crons, c.lost = newCrons(c), newLostAsks(c)
 	var err error
@@ -287,6 +289,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.repairs.work(now)
 	c.moves.work(now)
 	c.asides.work(now)
+	c.outside.work(now)
 	c.trees.work(now)
 	c.scrubs.work(now)
 	c.fetches.work(now)
@@ -328,6 +331,7 @@ func (c *Core) Stats() Stats {
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
 	s.QuarantineFull = c.asides.full
+	s.HandoversLeft = len(c.moves.out) + len(c.moves.drops)
 	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
@@ -377,7 +381,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.
@@ -419,7 +423,7 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
 		return
 	}
-	if c.closed != nil {
+	if c.closed != nil && !(observer{c}).shows(r) {
 		c.refuse(r.From, c.closed)
 		return
 	}

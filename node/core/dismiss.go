@@ -15,9 +15,16 @@ func Left(c *Core) bool {
 	return c.moves.dismissed && len(c.moves.out)+len(c.moves.drops) == 0
 }
 
+// shows tells whether a request is answered all the same: the others show in
+// their status what a removed node has still to hand over, and what it keeps aside.
+func (c observer) shows(r *Request) bool {
+	_, status := r.Body.(*nornv1.StatusRequest)
+	return status && r.routed && c.moves.dismissed
+}
+
 // dismissed stops what only members do. What is here may be the only copy: it
-// is given to those of the last known cohorts that are in reach, and not
-// deleted, because who keeps what now is not known here.
+// is given to those who keep it now, as the others say ([outside]), and deleted as
+// a zombie's is, when a majority of them has it.
 func (c *Core) dismissed(now clock.Time) {
 	if c.moves.dismissed {
 		return
@@ -29,5 +36,6 @@ func (c *Core) dismissed(now clock.Time) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node)
 	e.RetryAfter = time.Second
 	c.drain(e)
+	c.routes.changed() // nothing is available here any more
 	c.moves.learn(now)
 }

@@ -257,7 +257,11 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 			have++
 		}
 	}
-	if have >= quorum.Majority(len(cohort)) && !m.dismissed {
+	if have >= quorum.Majority(len(cohort)) && slices.Contains(cohort, m.c.cfg.Self) {
+		m.hold(now, move) // removed, and still counted on
+		return
+	}
+	if have >= quorum.Majority(len(cohort)) {
 		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.cells[p].Epoch) {
 			m.c.elector.nudge(now, p, a.Promise)
 			m.hold(now, move)

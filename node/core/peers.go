@@ -97,6 +97,8 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.collect.purges.compared(now, m.From, b)
 	case *Purge:
 		c.collect.purges.take(now, m.From, b)
+	case *Cells:
+		c.outside.take(now, m.From, b)
 	case *Aside:
 		c.asides.told(now, m.From, b)
 	case *Withdraw:
@@ -155,6 +157,8 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		all := int(part.Partition) < len(c.vnodes)
 		if all {
 			_, all = c.keep(now, from, part, m.Aside)
+			// Who is no member any more does not know which cohort is the newest.
+			all = all && !(len(part.Facts) == 0 && c.moves.dismissed)
 			c.moves.found(now, part.Partition)
 		}
 		if !all {

@@ -320,7 +320,7 @@ var elsewhere = map[string]string{
 	"Facts": "shown here; writes: cluster_test.go", "FactsTaken": "the same", "Repair": "antientropy/testdata",
 	"Beat": "clocks_test.go", "Beaten": "the same", "Marked": "marks_test.go", "Work": "session/testdata",
 	"Fetch": "route_test.go", "Fetched": "the same", "Watch": "watch_test.go", "Outcomes": "the same",
-	"Compared": "purge_test.go", "Purge": "the same", "Aside": "aside_test.go",
+	"Compared": "purge_test.go", "Purge": "the same", "Aside": "aside_test.go", "Cells": "dismiss_test.go",
 }
 
 // TestEveryMessageHasAFile: each message of claims and elections between nodes, and each

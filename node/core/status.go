@@ -80,7 +80,9 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 		}
 	}
 	to, move := s.whole.Movement, part.GetMovement()
-	to.HandoversLeft += self.GetHandoversLeft()
+	if !s.removed(self) { // nobody waits for what that brings
+		to.HandoversLeft += self.GetHandoversLeft()
+	}
 	to.Copied += move.GetCopied()
 	to.HandedOver += move.GetHandedOver()
 	sum, repair := s.whole.Repair, part.GetRepair()
@@ -89,6 +91,12 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 	sum.Failed += repair.GetFailed()
 	sum.FactsMoved += repair.GetFactsMoved()
 	sum.Clashes += repair.GetClashes()
+}
+
+func (s *statuses) removed(self *nornv1.NodeStatus) bool {
+	return slices.ContainsFunc(s.whole.Nodes, func(n *nornv1.NodeStatus) bool {
+		return n.GetIncarnation() == self.GetIncarnation() && n.GetState() == register.Removed.String()
+	})
 }
 
 func (s *statuses) fail([]int, *proto.Error) {} // what it does not say stays as it looks from here

@@ -63,6 +63,7 @@ type trio struct {
 	retain   time.Duration         // of finished tasks; 0: an hour
 	collect  time.Duration         // interval; 0: nothing is collected
 	bump     bool                  // the name of an unhealthy worker may be taken
+	before   *register.State       // what it said before a node was lost
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -475,6 +476,7 @@ func FuzzDecode(f *testing.F) {
 		&core.Compared{Partition: 4095, Session: 1 << 60},
 		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
+		&core.Cells{Ask: true, Cells: []core.KnownCell{{Partition: 4095, Cell: register.Cell{Epoch: 7, Nonce: 1, Cohort: []register.Member{{Node: "n1"}}}}}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
 		&core.Watch{Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
 		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},

@@ -90,6 +90,8 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 		return nornv1.PeerMethod_PEER_METHOD_UNANSWERED, newPlain(wireUnanswered(m)), true
 	case *core.ClaimsTaken:
 		return nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN, newPlain(wireClaimsTaken(m)), true
+	case *core.Cells:
+		return nornv1.PeerMethod_PEER_METHOD_CELLS, newPlain(wireCells(m)), true
 	}
 	return 0, nil, false
 }
@@ -136,6 +138,8 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 		return &core.TakenBack{Parts: parts}, err
 	case nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN:
 		return decodeClaimsTaken(b)
+	case nornv1.PeerMethod_PEER_METHOD_CELLS:
+		return decodeCells(b)
 	}
 	return nil, fmt.Errorf("%w: method %d", ErrUnknown, method)
 }

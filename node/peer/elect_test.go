@@ -74,7 +74,10 @@ func drawWork(t *rapid.T) core.PeerMessage {
 func drawElection(t *rapid.T) core.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	parts := []core.PartClaims{{Partition: drawPartition(t), Epoch: number / 3, Claims: drawBytes(t)}}
-	switch rapid.IntRange(0, 14).Draw(t, "election") {
+	switch rapid.IntRange(0, 15).Draw(t, "election") {
+	case 15:
+		led := register.Cell{Epoch: number, Cohort: drawCohort(t), Leader: drawMember(t), Nonce: number / 3}
+		return &core.Cells{Ask: rapid.Bool().Draw(t, "ask"), Cells: []core.KnownCell{{Partition: drawPartition(t), Cell: led}, {Cell: register.Cell{Epoch: number / 5}}}}
 	case 14:
 		return &core.Unanswered{Asks: []core.AskKey{{Session: [16]byte{byte(number)}, Request: number}, {Request: number / 3}}}
 	case 13:
@@ -119,6 +122,7 @@ func protoOfElection(m nornv1.PeerMethod) gproto.Message {
 		nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK: &nornv1.PeerClaims{},
 		nornv1.PeerMethod_PEER_METHOD_BEAT:       &nornv1.PeerBeat{}, nornv1.PeerMethod_PEER_METHOD_BEATEN: &nornv1.PeerBeaten{},
 		nornv1.PeerMethod_PEER_METHOD_MARKED: &nornv1.PeerMarked{}, nornv1.PeerMethod_PEER_METHOD_UNANSWERED: &nornv1.PeerUnanswered{},
+		nornv1.PeerMethod_PEER_METHOD_CELLS: &nornv1.PeerCells{},
 	}[m]
 }
 

@@ -108,6 +108,8 @@ const (
 	// nothing, and they are older than gc-grace. Whoever offered their facts and is
 	// no member keeps them aside.
 	PeerMethod_PEER_METHOD_ASIDE PeerMethod = 63
+	// PeerCells: a node that was removed asks who keeps what now, and is answered.
+	PeerMethod_PEER_METHOD_CELLS PeerMethod = 64
 )
 
 // Enum value maps for PeerMethod.
@@ -149,6 +151,7 @@ var (
 		61: "PEER_METHOD_MARKED",
 		62: "PEER_METHOD_UNANSWERED",
 		63: "PEER_METHOD_ASIDE",
+		64: "PEER_METHOD_CELLS",
 	}
 	PeerMethod_value = map[string]int32{
 		"PEER_METHOD_UNSPECIFIED":  0,
@@ -187,6 +190,7 @@ var (
 		"PEER_METHOD_MARKED":       61,
 		"PEER_METHOD_UNANSWERED":   62,
 		"PEER_METHOD_ASIDE":        63,
+		"PEER_METHOD_CELLS":        64,
 	}
 )
 
@@ -1505,6 +1509,140 @@ func (x *PeerCohort) GetNodes() []*PeerNode {
 	return nil
 }
 
+// PeerCells says which cells of the register the sender knows. A node that was
+// removed hears nothing of the register any more.
+type PeerCells struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sender wants to hear of later ones than these, of which only the epochs
+	// are set.
+	Ask           bool        `protobuf:"varint,1,opt,name=ask,proto3" json:"ask,omitempty"`
+	Cells         []*PeerCell `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerCells) Reset() {
+	*x = PeerCells{}
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerCells) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerCells) ProtoMessage() {}
+
+func (x *PeerCells) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerCells.ProtoReflect.Descriptor instead.
+func (*PeerCells) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PeerCells) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
+func (x *PeerCells) GetCells() []*PeerCell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+// PeerCell is what the register says of a partition.
+type PeerCell struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch     uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Cohort    *PeerCohort            `protobuf:"bytes,3,opt,name=cohort,proto3" json:"cohort,omitempty"`
+	// Not set: nobody leads it.
+	Leader        *PeerNode `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	Nonce         uint64    `protobuf:"varint,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerCell) Reset() {
+	*x = PeerCell{}
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerCell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerCell) ProtoMessage() {}
+
+func (x *PeerCell) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerCell.ProtoReflect.Descriptor instead.
+func (*PeerCell) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PeerCell) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PeerCell) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PeerCell) GetCohort() *PeerCohort {
+	if x != nil {
+		return x.Cohort
+	}
+	return nil
+}
+
+func (x *PeerCell) GetLeader() *PeerNode {
+	if x != nil {
+		return x.Leader
+	}
+	return nil
+}
+
+func (x *PeerCell) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
 // PeerRepair is a message of anti-entropy about one partition.
 type PeerRepair struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1517,7 +1655,7 @@ type PeerRepair struct {
 
 func (x *PeerRepair) Reset() {
 	*x = PeerRepair{}
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1667,7 @@ func (x *PeerRepair) String() string {
 func (*PeerRepair) ProtoMessage() {}
 
 func (x *PeerRepair) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1680,7 @@ func (x *PeerRepair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRepair.ProtoReflect.Descriptor instead.
 func (*PeerRepair) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PeerRepair) GetPartition() uint32 {
@@ -1579,7 +1717,7 @@ type PeerForward struct {
 
 func (x *PeerForward) Reset() {
 	*x = PeerForward{}
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1729,7 @@ func (x *PeerForward) String() string {
 func (*PeerForward) ProtoMessage() {}
 
 func (x *PeerForward) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1742,7 @@ func (x *PeerForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForward.ProtoReflect.Descriptor instead.
 func (*PeerForward) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PeerForward) GetNumber() uint64 {
@@ -1661,7 +1799,7 @@ type PeerForwarded struct {
 
 func (x *PeerForwarded) Reset() {
 	*x = PeerForwarded{}
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1811,7 @@ func (x *PeerForwarded) String() string {
 func (*PeerForwarded) ProtoMessage() {}
 
 func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1824,7 @@ func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
 func (*PeerForwarded) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PeerForwarded) GetNumber() uint64 {
@@ -1743,7 +1881,7 @@ type PeerGrant struct {
 
 func (x *PeerGrant) Reset() {
 	*x = PeerGrant{}
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1893,7 @@ func (x *PeerGrant) String() string {
 func (*PeerGrant) ProtoMessage() {}
 
 func (x *PeerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1906,7 @@ func (x *PeerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
 func (*PeerGrant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PeerGrant) GetPartition() uint32 {
@@ -1823,7 +1961,7 @@ type PeerWithdraw struct {
 
 func (x *PeerWithdraw) Reset() {
 	*x = PeerWithdraw{}
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1973,7 @@ func (x *PeerWithdraw) String() string {
 func (*PeerWithdraw) ProtoMessage() {}
 
 func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1986,7 @@ func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
 func (*PeerWithdraw) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PeerWithdraw) GetNumber() uint64 {
@@ -1868,7 +2006,7 @@ type PeerDropped struct {
 
 func (x *PeerDropped) Reset() {
 	*x = PeerDropped{}
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2018,7 @@ func (x *PeerDropped) String() string {
 func (*PeerDropped) ProtoMessage() {}
 
 func (x *PeerDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2031,7 @@ func (x *PeerDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
 func (*PeerDropped) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeerDropped) GetGrants() []*PeerGrant {
@@ -1916,7 +2054,7 @@ type PeerFetch struct {
 
 func (x *PeerFetch) Reset() {
 	*x = PeerFetch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2066,7 @@ func (x *PeerFetch) String() string {
 func (*PeerFetch) ProtoMessage() {}
 
 func (x *PeerFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2079,7 @@ func (x *PeerFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
 func (*PeerFetch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PeerFetch) GetNumber() uint64 {
@@ -1973,7 +2111,7 @@ type PeerFetched struct {
 
 func (x *PeerFetched) Reset() {
 	*x = PeerFetched{}
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2123,7 @@ func (x *PeerFetched) String() string {
 func (*PeerFetched) ProtoMessage() {}
 
 func (x *PeerFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2136,7 @@ func (x *PeerFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
 func (*PeerFetched) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PeerFetched) GetNumber() uint64 {
@@ -2033,7 +2171,7 @@ type PeerHeads struct {
 
 func (x *PeerHeads) Reset() {
 	*x = PeerHeads{}
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2183,7 @@ func (x *PeerHeads) String() string {
 func (*PeerHeads) ProtoMessage() {}
 
 func (x *PeerHeads) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2196,7 @@ func (x *PeerHeads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
 func (*PeerHeads) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PeerHeads) GetHeads() []*PeerHead {
@@ -2093,7 +2231,7 @@ type PeerHead struct {
 
 func (x *PeerHead) Reset() {
 	*x = PeerHead{}
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2243,7 @@ func (x *PeerHead) String() string {
 func (*PeerHead) ProtoMessage() {}
 
 func (x *PeerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2256,7 @@ func (x *PeerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
 func (*PeerHead) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerHead) GetQueue() string {
@@ -2184,7 +2322,7 @@ type PeerWatch struct {
 
 func (x *PeerWatch) Reset() {
 	*x = PeerWatch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2334,7 @@ func (x *PeerWatch) String() string {
 func (*PeerWatch) ProtoMessage() {}
 
 func (x *PeerWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2347,7 @@ func (x *PeerWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
 func (*PeerWatch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeerWatch) GetTasks() []byte {
@@ -2238,7 +2376,7 @@ type PeerOutcomes struct {
 
 func (x *PeerOutcomes) Reset() {
 	*x = PeerOutcomes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2388,7 @@ func (x *PeerOutcomes) String() string {
 func (*PeerOutcomes) ProtoMessage() {}
 
 func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2401,7 @@ func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
 func (*PeerOutcomes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerOutcomes) GetOutcomes() []byte {
@@ -2286,7 +2424,7 @@ type PeerCompared struct {
 
 func (x *PeerCompared) Reset() {
 	*x = PeerCompared{}
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2436,7 @@ func (x *PeerCompared) String() string {
 func (*PeerCompared) ProtoMessage() {}
 
 func (x *PeerCompared) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2449,7 @@ func (x *PeerCompared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
 func (*PeerCompared) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PeerCompared) GetPartition() uint32 {
@@ -2342,7 +2480,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2492,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2505,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -2401,7 +2539,7 @@ type PeerBallots struct {
 
 func (x *PeerBallots) Reset() {
 	*x = PeerBallots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2551,7 @@ func (x *PeerBallots) String() string {
 func (*PeerBallots) ProtoMessage() {}
 
 func (x *PeerBallots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2564,7 @@ func (x *PeerBallots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
 func (*PeerBallots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PeerBallots) GetBallots() []*PeerBallot {
@@ -2461,7 +2599,7 @@ type PeerBallot struct {
 
 func (x *PeerBallot) Reset() {
 	*x = PeerBallot{}
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2611,7 @@ func (x *PeerBallot) String() string {
 func (*PeerBallot) ProtoMessage() {}
 
 func (x *PeerBallot) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2624,7 @@ func (x *PeerBallot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
 func (*PeerBallot) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PeerBallot) GetPartition() uint32 {
@@ -2558,7 +2696,7 @@ type PeerVotes struct {
 
 func (x *PeerVotes) Reset() {
 	*x = PeerVotes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2708,7 @@ func (x *PeerVotes) String() string {
 func (*PeerVotes) ProtoMessage() {}
 
 func (x *PeerVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2721,7 @@ func (x *PeerVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
 func (*PeerVotes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PeerVotes) GetVotes() []*PeerVote {
@@ -2621,7 +2759,7 @@ type PeerVote struct {
 
 func (x *PeerVote) Reset() {
 	*x = PeerVote{}
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2771,7 @@ func (x *PeerVote) String() string {
 func (*PeerVote) ProtoMessage() {}
 
 func (x *PeerVote) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2784,7 @@ func (x *PeerVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
 func (*PeerVote) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PeerVote) GetPartition() uint32 {
@@ -2708,7 +2846,7 @@ type PeerPushes struct {
 
 func (x *PeerPushes) Reset() {
 	*x = PeerPushes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2858,7 @@ func (x *PeerPushes) String() string {
 func (*PeerPushes) ProtoMessage() {}
 
 func (x *PeerPushes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2871,7 @@ func (x *PeerPushes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
 func (*PeerPushes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PeerPushes) GetPushes() []*PeerPush {
@@ -2757,7 +2895,7 @@ type PeerPush struct {
 
 func (x *PeerPush) Reset() {
 	*x = PeerPush{}
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2907,7 @@ func (x *PeerPush) String() string {
 func (*PeerPush) ProtoMessage() {}
 
 func (x *PeerPush) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2920,7 @@ func (x *PeerPush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
 func (*PeerPush) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PeerPush) GetPartition() uint32 {
@@ -2825,7 +2963,7 @@ type PeerPushesTaken struct {
 
 func (x *PeerPushesTaken) Reset() {
 	*x = PeerPushesTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2975,7 @@ func (x *PeerPushesTaken) String() string {
 func (*PeerPushesTaken) ProtoMessage() {}
 
 func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2988,7 @@ func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
 func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PeerPushesTaken) GetVotes() []*PeerVote {
@@ -2877,7 +3015,7 @@ type PeerElect struct {
 
 func (x *PeerElect) Reset() {
 	*x = PeerElect{}
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3027,7 @@ func (x *PeerElect) String() string {
 func (*PeerElect) ProtoMessage() {}
 
 func (x *PeerElect) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3040,7 @@ func (x *PeerElect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
 func (*PeerElect) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeerElect) GetStand() []*PeerStand {
@@ -2930,7 +3068,7 @@ type PeerStand struct {
 
 func (x *PeerStand) Reset() {
 	*x = PeerStand{}
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3080,7 @@ func (x *PeerStand) String() string {
 func (*PeerStand) ProtoMessage() {}
 
 func (x *PeerStand) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3093,7 @@ func (x *PeerStand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
 func (*PeerStand) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeerStand) GetPartition() uint32 {
@@ -3006,7 +3144,7 @@ type PeerClaims struct {
 
 func (x *PeerClaims) Reset() {
 	*x = PeerClaims{}
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3156,7 @@ func (x *PeerClaims) String() string {
 func (*PeerClaims) ProtoMessage() {}
 
 func (x *PeerClaims) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3169,7 @@ func (x *PeerClaims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
 func (*PeerClaims) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeerClaims) GetRound() uint64 {
@@ -3061,7 +3199,7 @@ type PeerClaimsPart struct {
 
 func (x *PeerClaimsPart) Reset() {
 	*x = PeerClaimsPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3211,7 @@ func (x *PeerClaimsPart) String() string {
 func (*PeerClaimsPart) ProtoMessage() {}
 
 func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3224,7 @@ func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
 func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeerClaimsPart) GetPartition() uint32 {
@@ -3122,7 +3260,7 @@ type PeerUnanswered struct {
 
 func (x *PeerUnanswered) Reset() {
 	*x = PeerUnanswered{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3272,7 @@ func (x *PeerUnanswered) String() string {
 func (*PeerUnanswered) ProtoMessage() {}
 
 func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3285,7 @@ func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
 func (*PeerUnanswered) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerUnanswered) GetAsks() []*PeerAsk {
@@ -3168,7 +3306,7 @@ type PeerAsk struct {
 
 func (x *PeerAsk) Reset() {
 	*x = PeerAsk{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3318,7 @@ func (x *PeerAsk) String() string {
 func (*PeerAsk) ProtoMessage() {}
 
 func (x *PeerAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3331,7 @@ func (x *PeerAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
 func (*PeerAsk) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerAsk) GetSession() []byte {
@@ -3226,7 +3364,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3238,7 +3376,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3251,7 +3389,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -3298,7 +3436,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3448,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3461,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -3372,7 +3510,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3522,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3535,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -3441,7 +3579,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3591,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3604,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -3494,7 +3632,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3644,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3657,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -3550,7 +3688,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3562,7 +3700,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3575,7 +3713,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -3631,7 +3769,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3643,7 +3781,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3656,7 +3794,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -3681,7 +3819,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3831,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +3844,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -3753,7 +3891,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3903,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3916,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -3915,7 +4053,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\acohorts\x18\x02 \x03(\v2\x13.norn.v1.PeerCohortR\acohorts\"5\n" +
 	"\n" +
 	"PeerCohort\x12'\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x11.norn.v1.PeerNodeR\x05nodes\"D\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x11.norn.v1.PeerNodeR\x05nodes\"F\n" +
+	"\tPeerCells\x12\x10\n" +
+	"\x03ask\x18\x01 \x01(\bR\x03ask\x12'\n" +
+	"\x05cells\x18\x02 \x03(\v2\x11.norn.v1.PeerCellR\x05cells\"\xac\x01\n" +
+	"\bPeerCell\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
+	"\x06cohort\x18\x03 \x01(\v2\x13.norn.v1.PeerCohortR\x06cohort\x12)\n" +
+	"\x06leader\x18\x04 \x01(\v2\x11.norn.v1.PeerNodeR\x06leader\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\"D\n" +
 	"\n" +
 	"PeerRepair\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
@@ -4071,7 +4218,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\x83\a\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\x9a\a\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -4109,7 +4256,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x16PEER_METHOD_TAKEN_BACK\x10<\x12\x16\n" +
 	"\x12PEER_METHOD_MARKED\x10=\x12\x1a\n" +
 	"\x16PEER_METHOD_UNANSWERED\x10>\x12\x15\n" +
-	"\x11PEER_METHOD_ASIDE\x10?*P\n" +
+	"\x11PEER_METHOD_ASIDE\x10?\x12\x15\n" +
+	"\x11PEER_METHOD_CELLS\x10@*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -4147,7 +4295,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -4166,89 +4314,94 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerFactsTaken)(nil),   // 14: norn.v1.PeerFactsTaken
 	(*PeerFence)(nil),        // 15: norn.v1.PeerFence
 	(*PeerCohort)(nil),       // 16: norn.v1.PeerCohort
-	(*PeerRepair)(nil),       // 17: norn.v1.PeerRepair
-	(*PeerForward)(nil),      // 18: norn.v1.PeerForward
-	(*PeerForwarded)(nil),    // 19: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),        // 20: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),     // 21: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),      // 22: norn.v1.PeerDropped
-	(*PeerFetch)(nil),        // 23: norn.v1.PeerFetch
-	(*PeerFetched)(nil),      // 24: norn.v1.PeerFetched
-	(*PeerHeads)(nil),        // 25: norn.v1.PeerHeads
-	(*PeerHead)(nil),         // 26: norn.v1.PeerHead
-	(*PeerWatch)(nil),        // 27: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),     // 28: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),     // 29: norn.v1.PeerCompared
-	(*PeerPurge)(nil),        // 30: norn.v1.PeerPurge
-	(*PeerBallots)(nil),      // 31: norn.v1.PeerBallots
-	(*PeerBallot)(nil),       // 32: norn.v1.PeerBallot
-	(*PeerVotes)(nil),        // 33: norn.v1.PeerVotes
-	(*PeerVote)(nil),         // 34: norn.v1.PeerVote
-	(*PeerPushes)(nil),       // 35: norn.v1.PeerPushes
-	(*PeerPush)(nil),         // 36: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),  // 37: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),        // 38: norn.v1.PeerElect
-	(*PeerStand)(nil),        // 39: norn.v1.PeerStand
-	(*PeerClaims)(nil),       // 40: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),   // 41: norn.v1.PeerClaimsPart
-	(*PeerUnanswered)(nil),   // 42: norn.v1.PeerUnanswered
-	(*PeerAsk)(nil),          // 43: norn.v1.PeerAsk
-	(*PeerClaimsTaken)(nil),  // 44: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 45: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 46: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 47: norn.v1.PeerBeat
-	(*PeerMarked)(nil),       // 48: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),       // 49: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 50: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 51: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 52: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 53: norn.v1.Error
+	(*PeerCells)(nil),        // 17: norn.v1.PeerCells
+	(*PeerCell)(nil),         // 18: norn.v1.PeerCell
+	(*PeerRepair)(nil),       // 19: norn.v1.PeerRepair
+	(*PeerForward)(nil),      // 20: norn.v1.PeerForward
+	(*PeerForwarded)(nil),    // 21: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),        // 22: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),     // 23: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),      // 24: norn.v1.PeerDropped
+	(*PeerFetch)(nil),        // 25: norn.v1.PeerFetch
+	(*PeerFetched)(nil),      // 26: norn.v1.PeerFetched
+	(*PeerHeads)(nil),        // 27: norn.v1.PeerHeads
+	(*PeerHead)(nil),         // 28: norn.v1.PeerHead
+	(*PeerWatch)(nil),        // 29: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),     // 30: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),     // 31: norn.v1.PeerCompared
+	(*PeerPurge)(nil),        // 32: norn.v1.PeerPurge
+	(*PeerBallots)(nil),      // 33: norn.v1.PeerBallots
+	(*PeerBallot)(nil),       // 34: norn.v1.PeerBallot
+	(*PeerVotes)(nil),        // 35: norn.v1.PeerVotes
+	(*PeerVote)(nil),         // 36: norn.v1.PeerVote
+	(*PeerPushes)(nil),       // 37: norn.v1.PeerPushes
+	(*PeerPush)(nil),         // 38: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),  // 39: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),        // 40: norn.v1.PeerElect
+	(*PeerStand)(nil),        // 41: norn.v1.PeerStand
+	(*PeerClaims)(nil),       // 42: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),   // 43: norn.v1.PeerClaimsPart
+	(*PeerUnanswered)(nil),   // 44: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),          // 45: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),  // 46: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 47: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 48: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),         // 49: norn.v1.PeerBeat
+	(*PeerMarked)(nil),       // 50: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),       // 51: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 52: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 53: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 54: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 55: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	53, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	55, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	2,  // 6: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	53, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	55, // 7: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 8: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	4,  // 9: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	9,  // 10: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 11: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	53, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	55, // 12: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	9,  // 13: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 14: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	13, // 15: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
 	15, // 16: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
 	16, // 17: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
 	4,  // 18: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	53, // 19: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	20, // 20: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	20, // 21: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	26, // 22: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	32, // 23: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	16, // 24: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	16, // 25: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	34, // 26: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	36, // 27: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	34, // 28: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	39, // 29: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	16, // 30: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	41, // 31: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	43, // 32: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	45, // 33: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	13, // 34: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	46, // 35: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	51, // 36: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 37: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	52, // 38: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	18, // 19: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
+	16, // 20: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
+	4,  // 21: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
+	55, // 22: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	22, // 23: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	22, // 24: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	28, // 25: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	34, // 26: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	16, // 27: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	16, // 28: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	36, // 29: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	38, // 30: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	36, // 31: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	41, // 32: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	16, // 33: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	43, // 34: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	45, // 35: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	47, // 36: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	13, // 37: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	48, // 38: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	53, // 39: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 40: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	54, // 41: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -4263,7 +4416,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,159 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Cells says which cells of the register the sender knows, or asks for later ones
+// than these. A node that was removed hears nothing of the register any more, and
+// its partitions may have moved since.
+type Cells struct {
+	Ask   bool
+	Cells []KnownCell
+}
+
+// KnownCell is the cell of a partition; where it is asked for, its epoch alone.
+type KnownCell struct {
+	Partition ring.Partition
+	Cell      register.Cell
+}
+
+func (*Cells) peerMessage() {}
+
+const (
+	// cellsEvery is the pause between two questions about cells: a removed node is in
+	// no hurry.
+	cellsEvery = 5 * time.Second
+	// cellsFrom is how many of those in reach are asked at once: each of them knows
+	// all cells, one may be behind.
+	cellsFrom = 3
+)
+
+// outside is what a node that was removed does beside handing over: it finds out
+// who keeps what it has.
+type outside struct {
+	c    *Core
+	at   int64 // mono ns of the next question; Never: there is nothing to ask
+	turn int   // whose it is to be asked
+}
+
+// work asks when it is time.
+func (o *outside) work(now clock.Time) {
+	m := o.c.moves
+	if !m.dismissed || len(m.out) == 0 {
+		o.at = clock.Never
+		return
+	}
+	if o.at != clock.Never && o.at > now.Mono {
+		return
+	}
+	o.at = now.Mono + int64(cellsEvery)
+	ask := &Cells{Ask: true}
+	var to []register.Member
+	for _, p := range m.todo {
+		if m.out[p] == nil {
+			continue
+		}
+		ask.Cells = append(ask.Cells, KnownCell{p, register.Cell{Epoch: o.c.cells[p].Epoch}})
+		for _, who := range o.c.cells[p].Cohort {
+			// A message is what has this node look for somebody it has not known before.
+			if who != o.c.cfg.Self && !o.c.routes.up(who) && !slices.Contains(to, who) {
+				to = append(to, who)
+			}
+		}
+	}
+	for range min(cellsFrom, len(m.alive)) {
+		to = append(to, m.alive[o.turn%len(m.alive)])
+		o.turn++
+	}
+	for _, who := range to {
+		o.c.ready.Send = append(o.c.ready.Send, Send{To: who, Message: ask})
+	}
+}
+
+// take answers who asks, and learns from an answer. A cell that a member knows has
+// been in the register: a later one is as good as heard from there.
+func (o *outside) take(now clock.Time, from register.Member, m *Cells) {
+	switch {
+	case m.Ask && !o.c.moves.dismissed:
+		answer := &Cells{}
+		for i := range m.Cells {
+			if p := m.Cells[i].Partition; int(p) < len(o.c.cells) && o.c.cells[p].Epoch > m.Cells[i].Cell.Epoch {
+				answer.Cells = append(answer.Cells, KnownCell{p, o.c.cells[p]})
+			}
+		}
+		if len(answer.Cells) > 0 {
+			o.c.ready.Send = append(o.c.ready.Send, Send{To: from, Message: answer})
+		}
+	case !m.Ask && o.c.moves.dismissed:
+		o.learn(now, m.Cells)
+	}
+}
+
+func (o *outside) learn(now clock.Time, cells []KnownCell) {
+	some := false
+	for i := range cells {
+		p := cells[i].Partition
+		if int(p) >= len(o.c.cells) || cells[i].Cell.Epoch <= o.c.cells[p].Epoch {
+			continue
+		}
+		o.c.cells[p], some = cells[i].Cell, true
+		if move := o.c.moves.out[p]; move != nil {
+			move.tries, move.pause = 0, 0
+		}
+	}
+	if !some {
+		return
+	}
+	o.c.acceptors.registered()
+	o.c.moves.learn(now)
+}
+
+// Handover tells what a node that was removed still has to hand over: of how many
+// partitions, and what the first of them waits for.
+func Handover(c *Core) (partitions int, why string) {
+	if !c.moves.dismissed {
+		return 0, ""
+	}
+	for _, p := range c.moves.todo {
+		if move := c.moves.out[p]; move != nil {
+			partitions++
+			why = cmp.Or(why, c.moves.waitsFor(p, move))
+		}
+	}
+	return partitions + len(c.moves.drops), why
+}
+
+// waitsFor tells why a partition has not been handed over yet.
+func (m *moves) waitsFor(p ring.Partition, move *move) string {
+	cohort, up := m.c.cells[p].Cohort, 0
+	for _, o := range cohort {
+		if o != m.c.cfg.Self && m.c.routes.up(o) {
+			up++
+		}
+	}
+	need := quorum.Majority(len(cohort))
+	aside, _ := vnode.KeptAside(m.c.vnodes[p])
+	switch {
+	case len(cohort) == 0:
+		return fmt.Sprintf("nobody in reach says who keeps partition %d", p)
+	case slices.Contains(cohort, m.c.cfg.Self):
+		return fmt.Sprintf("this node still counts among those who keep partition %d, until it has moved", p)
+	case up < need:
+		return fmt.Sprintf("%d of the %d nodes that keep partition %d are in reach, %d are needed", up, len(cohort), p, need)
+	case aside > 0 && move.aside.write != 0 && move.tries > 0:
+		return fmt.Sprintf("those who keep partition %d have no room for facts older than gc-grace: raise `quarantine` there", p)
+	case m.c.asides.full > 0 && move.tries > 0:
+		return "there is no room here to keep facts older than gc-grace aside: raise `quarantine`"
+	}
+	return fmt.Sprintf("partition %d is being compared with those who keep it", p)
+}
