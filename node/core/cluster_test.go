@@ -255,7 +255,8 @@ func TestARefusalIsNoAck(t *testing.T) {
 }
 
 // TestTwoTasksUnderOneIDOnTwoSides: both were accepted; one of them is everywhere
-// once the sides have met, and whoever finds that out says which task it is.
+// once the sides have met, and whoever finds that out says which task it is. The
+// client of the other one hears of it when it asks again.
 func TestTwoTasksUnderOneIDOnTwoSides(t *testing.T) {
 	r := newTrio(t)
 	for i := range 2 {
@@ -287,6 +288,16 @@ func TestTwoTasksUnderOneIDOnTwoSides(t *testing.T) {
 	}
 	if told == 0 || len(payloads) != 1 {
 		t.Errorf("%d nodes tell of it, and there are %v", told, payloads)
+	}
+	for i := range 3 {
+		s := spec("q")
+		s.Id, s.Payload = task.Bytes(), []byte{byte(i)}
+		from := r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+		r.settle()
+		res, stays := r.result(i, from), payloads[string(s.Payload)] > 0
+		if stays && !res.GetReceipt().GetExisted() || !stays && res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS {
+			t.Errorf("what stays: %v; asked again: %v", stays, res)
+		}
 	}
 }
 
