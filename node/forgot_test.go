@@ -49,6 +49,18 @@ func TestClashesAreLogged(t *testing.T) {
 	}
 }
 
+// TestUnreadVotesAreLogged: with who sent the last one, and once for many at a time.
+func TestUnreadVotesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	m, s := newMetrics(), &core.Stats{Unread: 2, UnreadLast: core.Unread{Peer: "n2", Partition: 7, Why: "cut short"}}
+	for range 5 {
+		m.unread(slog.New(slog.NewTextHandler(&log, nil)), s)
+	}
+	if strings.Count(log.String(), `level=ERROR msg=vote.unread peer=n2 partition=7 total=2 error="cut short"`) != 1 {
+		t.Error(log.String())
+	}
+}
+
 // trioOnDisk are three nodes that are stopped and started on their directories.
 type trioOnDisk struct {
 	t       *testing.T

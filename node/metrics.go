@@ -26,6 +26,7 @@ type metrics struct {
 	snapshotTime                prometheus.Gauge
 
 	clashed, aside time.Time // when a clash, and the quarantine, were told; the loop's alone
+	votes          time.Time // when a vote that cannot be read was told; the loop's alone
 	clockTold      time.Time // when something was said of the clock; the loop's alone
 	clockOff       bool      // what was said
 }
@@ -62,6 +63,7 @@ func newMetrics() *metrics {
 	counter("norn_tasks_archived_total", "Finished tasks archived before they were deleted.", func(s *core.Stats) uint64 { return s.Archived })
 	counter("norn_requests_refused_total", "Requests and items refused.", func(s *core.Stats) uint64 { return s.Refused })
 	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
+	counter("norn_votes_unread_total", "Votes, and claims for new leaders, of other nodes that could not be read and did not count.", func(s *core.Stats) uint64 { return s.Unread })
 	counter("norn_quarantine_refused_total", "Times that facts were not kept aside because there are quarantine bytes of them already.", func(s *core.Stats) uint64 { return s.QuarantineFull })
 	m.registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
 		"Grants by how many better tasks, as far as the granting node knew, were ready at other leaders.", nil, nil)})
@@ -125,6 +127,17 @@ func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
 		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, which `norn task get` shows; the other is gone")
 }
 
+// unread tells that a vote did not count. Only the loop calls it.
+func (m *metrics) unread(log *slog.Logger, s *core.Stats) {
+	if time.Since(m.votes) < clashEvery {
+		return
+	}
+	m.votes = time.Now()
+	u := &s.UnreadLast
+	log.Error("vote.unread", "peer", u.Peer, "partition", uint64(u.Partition), "total", s.Unread, "error", u.Why,
+		"meaning", "what that node says of the partition's claims in an election cannot be read, so that its vote does not count: it runs another version, or its memory or the network is faulty; a partition that needs its vote has no leader until that is mended")
+}
+
 // quarantined tells that facts were put aside, or that there is no room for more.
 // Only the loop calls it.
 func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
@@ -163,6 +176,9 @@ func (n *Node) publish() {
 	was := n.metrics.core.Swap(&s)
 	if was != nil && s.Clashes > was.Clashes {
 		n.metrics.clash(n.log, &s)
+	}
+	if was != nil && s.Unread > was.Unread {
+		n.metrics.unread(n.log, &s)
 	}
 	if was != nil && (s.Quarantined > was.Quarantined || s.QuarantineFull > was.QuarantineFull) {
 		n.metrics.quarantined(n.log, was, &s)

@@ -158,16 +158,19 @@ func (c voter) pushes(now clock.Time, from register.Member, m *Pushes) {
 	for i := range m.Pushes {
 		p := &m.Pushes[i]
 		if int(p.Partition) < len(c.vnodes) {
-			answer.Votes = append(answer.Votes, c.push(now, p))
+			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
 }
 
-func (c voter) push(now clock.Time, m *Pushed) Vote {
+func (c voter) push(now clock.Time, from register.Member, m *Pushed) Vote {
 	a := &c.acceptors.all[m.Partition]
 	v := Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}
 	held, err := vnode.DecodeHeld(m.Claims)
+	if err != nil {
+		c.unread(from, m.Partition, err)
+	}
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
 	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
 		c.elector.yield(m.Partition, m.Epoch)
@@ -193,6 +196,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 	if v.Granted && (!v.Pre || mutant.UnpromisedVotes.On()) {
 		var err error
 		if held, err = vnode.DecodeHeld(v.Claims); err != nil {
+			c.unread(from, v.Partition, err)
 			return // who does not say what it knows has not voted
 		}
 	}
@@ -202,6 +206,14 @@ func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 	if !v.Granted {
 		c.elector.runs.Hopeless(v.Partition, c.routes.up)
 	}
+}
+
+// unread notes claims that came with a vote or a push and cannot be read. The vote
+// does not count then, and where it is needed nobody comes to lead: an operator has
+// to hear why.
+func (c voter) unread(from register.Member, p ring.Partition, err error) {
+	c.stats.Unread++
+	c.stats.UnreadLast = Unread{Peer: from.Node, Partition: p, Why: err.Error()}
 }
 
 // stand begins the candidacies that others have asked for.

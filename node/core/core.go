@@ -77,6 +77,8 @@ type Stats struct {
 	QuarantinedTasks                                int    // tasks of which facts are kept aside
 	QuarantinedBytes                                int64  // of those facts
 	QuarantineFull                                  uint64 // times that there was no room for more
+	Unread                                          uint64 // times that claims of an election could not be read, so that a vote did not count
+	UnreadLast                                      Unread
 	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
@@ -90,6 +92,13 @@ type Stats struct {
 	Cron                                            cron.Stats
 	Sessions                                        int // of workers, with this node
 	SessionCounts                                   session.Counts
+}
+
+// Unread is about claims of an election that could not be read.
+type Unread struct {
+	Peer      string // who has sent them
+	Partition ring.Partition
+	Why       string
 }
 
 // Core is one node as a pure machine. It is used from one goroutine.
