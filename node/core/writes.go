@@ -323,13 +323,15 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 	case len(o.held) > 0:
 		o.next = 0 // they are given up
 	default:
-		w.open = slices.Delete(w.open, i, i+1)
+		w.forget(o)
 		w.bytes -= o.bytes
 	}
 }
 
 // fence has a write reach the cohorts, too, that those who keep it have voted for
-// or know of.
+// or know of. What it asks somebody for may be more than it has asked for so far, and
+// answers do not say what they are about: it goes on under a new number, which answers
+// to what was asked for before do not bear.
 func (w *writes) fence(o *write, fences []Fence) {
 	more := false
 	for i := range fences {
@@ -338,8 +340,15 @@ func (w *writes) fence(o *write, fences []Fence) {
 		}
 	}
 	if more {
+		w.forget(o)
+		w.number++
+		o.number, w.open = w.number, append(w.open, o)
 		w.send(o, 0)
 	}
+}
+
+func (w *writes) forget(o *write) {
+	w.open = slices.DeleteFunc(w.open, func(x *write) bool { return x == o })
 }
 
 // fenced has partitions elected anew whose proposed cohort does not come to be:
