@@ -79,8 +79,12 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		f.c.refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
 		return true
 	}
-	need := level(&nornv1.Durability{Level: nornv1.WriteLevel(l.GetLevel()), Copies: l.GetReplicas()}, max(1, len(cohort)))
+	many := nornv1.WriteLevel(l.GetLevel())
+	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
+	case len(cohort) == 1 && f.c.writes.unsure(many):
+		f.c.refuse(r.From, unsureOf("replicas read"))
+		return true
 	case need < 1:
 		f.c.refuse(r.From, proto.Invalid("a read needs at least one replica"))
 		return true

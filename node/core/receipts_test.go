@@ -5,9 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // TestAnAnswerCountsForWhatWasAskedOnly: a write is about two partitions. A node of
@@ -50,5 +54,98 @@ func TestAnAnswerCountsForWhatWasAskedOnly(t *testing.T) {
 	r.live(4*time.Second, 100*time.Millisecond, nothing)
 	if _, answered := r.peers[through].replies[from]; !answered || have() < 2 {
 		t.Errorf("when nothing is lost any more: answered: %t; of the next cohort %d have it", answered, have())
+	}
+}
+
+// TestMoreCohortsThanAWriteCanReach: of those that are not counted it is not known
+// whether they have it, so that it is never acknowledged; one copy is one.
+func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
+	for _, extra := range []int{0, 1} {
+		r := newTrio(t)
+		task := r.at(1)
+		ask, one := r.enqueue(0, task, nil), r.enqueue(0, r.at(1), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+		w := r.peers[0].core.writes
+		f := Fence{Partition: 1}
+		for n := range maxFences + extra {
+			f.Cohorts = append(f.Cohorts, []register.Member{r.peers[0].self, r.peers[1].self, {Node: "later", Incarnation: register.Incarnation{99, byte(n)}}})
+		}
+		r.post = nil
+		r.say(1, 0, &FactsTaken{Write: w.open[0].number, Fences: []Fence{f}})
+		if _, answered := r.peers[0].replies[ask]; answered != (extra == 0) {
+			t.Errorf("with %d cohorts too many: answered: %t", extra, answered)
+		}
+		if _, answered := r.peers[0].replies[one]; !answered {
+			t.Errorf("with %d cohorts too many one copy is not acknowledged", extra)
+		}
+	}
+}
+
+// TestACohortFromAnOldDiskIsNoMajority: a disk was set back, the register's with it,
+// so that nothing on it tells that its node has had company since. Before the register
+// has answered this process, its own copy must not pass for a majority, and what it
+// does not know not for what a majority does not know. One copy may be asked for.
+func TestACohortFromAnOldDiskIsNoMajority(t *testing.T) {
+	all := nornv1.WriteLevel_WRITE_LEVEL_ALL
+	done := func(task []byte, l nornv1.WriteLevel) *nornv1.CompleteRequest {
+		return &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task, Token: 1<<32 + 1}}, Durability: &nornv1.Durability{Level: l}}
+	}
+	for name, write := range map[string]func(task []byte) gproto.Message{
+		"complete":      func(task []byte) gproto.Message { return done(task, nornv1.WriteLevel_WRITE_LEVEL_QUORUM) },
+		"complete, all": func(task []byte) gproto.Message { return done(task, all) },
+		"update":        func(task []byte) gproto.Message { return &nornv1.UpdateRequest{Id: task, Token: 1<<32 + 1} },
+		"read":          func(task []byte) gproto.Message { return &nornv1.GetRequest{Id: task} },
+		"read, all": func(task []byte) gproto.Message {
+			return &nornv1.GetRequest{Id: task, Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel(all)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTrio(t)
+			task := r.put(0, 1)
+			r.live(2*time.Second, 100*time.Millisecond, nothing)
+			p := r.peers[0]
+			p.mute = true
+			r.setBack(0, memstore.New())
+			r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst(0)}))
+			r.turn(0)
+			from := r.send(0, write(task.Bytes()))
+			reply, answered := p.replies[from]
+			if e := refusal(reply.Message, reply.Err); !answered || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
+				t.Errorf("with 1 of 3 nodes: %t, %v %v", answered, reply.Message, reply.Err)
+			}
+			from = r.send(0, done(task.Bytes(), nornv1.WriteLevel_WRITE_LEVEL_ONE))
+			if reply := p.replies[from]; refusal(reply.Message, reply.Err) != nil || reply.Message == nil {
+				t.Errorf("one copy: %v %v", reply.Message, reply.Err)
+			}
+		})
+	}
+}
+
+// TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered: a node that really is alone
+// starts again, and refuses what it cannot be sure of for no longer than that.
+func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
+	r := newGrowing(t)
+	task := r.in(1)
+	done := &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}}
+	r.enqueue(0, task, nil)
+	p := r.peers[0]
+	r.kill(0)
+	p.mute = true
+	r.open(0)
+	r.check(p.core.Step(r.clock(0), Changed{State: *r.state()}))
+	r.turn(0)
+	ask := func(m gproto.Message) (gproto.Message, *proto.Error) {
+		reply := p.replies[r.send(0, m)]
+		return reply.Message, refusal(reply.Message, reply.Err)
+	}
+	for _, m := range []gproto.Message{done, &nornv1.GetRequest{Id: task.Bytes()}} {
+		if _, e := ask(m); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			t.Errorf("%T before the register has answered: %v", m, e)
+		}
+	}
+	r.check(p.core.Step(r.clock(0), Registered{register.Result{Tag: 1, State: *r.state()}}))
+	for _, m := range []gproto.Message{done, &nornv1.GetRequest{Id: task.Bytes()}} {
+		if reply, e := ask(m); e != nil || reply == nil {
+			t.Errorf("%T after: %v %v", m, reply, e)
+		}
 	}
 }

@@ -57,6 +57,7 @@ type writes struct {
 	bytes  int      // of the facts in open
 
 	largest int                        // cohort
+	sole    bool                       // of some partition this node is the whole cohort
 	taker   map[register.Member]uint64 // newest write that each has answered
 }
 
@@ -106,6 +107,7 @@ type copies struct {
 	epoch  uint64 // of the cell that the cohort is of
 	cohort []register.Member
 	others [][]register.Member // cohorts that need a quorum too
+	over   bool                // there are more of them than maxFences
 	acks   []register.Member
 	tally  *quorum.Tally[register.Member]
 	left   []register.Member // who has not answered
@@ -371,7 +373,7 @@ func (c *copies) add(m register.Member) {
 	}
 }
 
-// maxFences bounds the cohorts that one write must reach: more than an acceptor
+// maxFences bounds the cohorts that one write can reach: more than an acceptor
 // keeps proposals open.
 const maxFences = 2 * election.MaxOpen
 
@@ -380,7 +382,11 @@ const maxFences = 2 * election.MaxOpen
 func (c *copies) fence(f *Fence, self register.Member) (more bool) {
 	for _, cohort := range f.Cohorts {
 		known := func(other []register.Member) bool { return election.Same(other, cohort) }
-		if len(cohort) == 0 || known(c.cohort) || slices.ContainsFunc(c.others, known) || len(c.others) >= maxFences {
+		if len(cohort) == 0 || known(c.cohort) || slices.ContainsFunc(c.others, known) {
+			continue
+		}
+		if len(c.others) >= maxFences {
+			c.over = true // and its outcome stays unknown
 			continue
 		}
 		c.others = append(c.others, cohort)
@@ -420,7 +426,8 @@ func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 	if part == nil || part.hint && need.GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE {
 		return true
 	}
-	return part.tally.ReachedW(level(need, len(part.cohort)))
+	n := level(need, len(part.cohort))
+	return part.tally.ReachedW(n) && !(part.over && n >= quorum.Majority(len(part.cohort)))
 }
 
 // count says in the receipt how many copies are on disk.
@@ -471,10 +478,28 @@ func (w *writes) next() int64 {
 
 // changed notes that the cells have changed.
 func (w *writes) changed() {
-	w.largest = 0
+	w.largest, w.sole = 0, false
 	for p := range w.c.cells {
-		w.largest = max(w.largest, len(w.cohort(ring.Partition(p))))
+		cohort := w.cohort(ring.Partition(p))
+		w.largest = max(w.largest, len(cohort))
+		w.sole = w.sole || len(cohort) == 1 && cohort[0] == w.c.cfg.Self
 	}
+}
+
+// unsure tells whether this node may take itself for a majority and be wrong: until
+// the register has answered this process, what is known of it is what the disk says,
+// which may be of before there was company. With others in the cohort these are asked,
+// and know better.
+func (w *writes) unsure(l nornv1.WriteLevel) bool {
+	few := l == nornv1.WriteLevel_WRITE_LEVEL_ONE || l == nornv1.WriteLevel_WRITE_LEVEL_COUNT
+	return w.sole && !w.c.current && !few
+}
+
+// unsureOf says so, and what cannot be promised.
+func unsureOf(guarantee string) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "since this node has started the register has not told it who keeps what: it may be one of several; try again, or ask for one copy")
+	e.Guarantee, e.RetryAfter = guarantee, 50*time.Millisecond
+	return e
 }
 
 // check refuses a write level that no cohort can give, and writes altogether
@@ -487,6 +512,8 @@ func (w *writes) check(d *nornv1.Durability) *proto.Error {
 	switch need := level(d, cohort); {
 	case need < 1:
 		return proto.Invalid("a write needs at least one copy")
+	case w.unsure(d.GetLevel()):
+		return unsureOf("durable copies")
 	case w.c.joined && need > max(cohort, w.c.moves.state.Cluster.Replicas): // no node that joins or comes back changes that
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.state.Cluster.Replicas))
 	case need > cohort:
