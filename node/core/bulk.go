@@ -118,6 +118,9 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		settling(c).bought(res, t.ID, true) // nothing to do
 		return nil
 	}
+	if bad := c.collect.buried(now, v, d); bad != nil {
+		return bad
+	}
 	if d.State == crdt.StateCancelled {
 		if dependency, ok := c.links.obstacle(t); ok {
 			return conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)

@@ -158,6 +158,32 @@ func (k *collector) needed(now clock.Time, v *vnode.Vnode, d vnode.Due) bool {
 	return v.Edges.Any(k.c.tx, d.Task) && k.c.links.awaited(v, d.Task) || k.c.links.watches.needs.keep(now, v.Partition, d.Task)
 }
 
+// buried refuses to give a task a new run that another node may have collected: the
+// leader before this one, which has died or was cut off since, may have left a tombstone
+// that nobody has heard of yet and that takes back what is acknowledged now. That is
+// so once its retention is over by some clock, unless it is needed, which that one
+// knew too. nil: nobody has collected it.
+func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *proto.Error {
+	r := k.rule(d.Task.Enqueued.Queue)
+	keep := r.after
+	if d.State == crdt.StateDead {
+		keep = r.dead
+	}
+	last := now.Wall - int64(keep) + int64(lonely+2*k.c.cfg.Eta)
+	needs := k.c.links.watches.needs
+	switch {
+	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0:
+		return nil
+	case d.Task.FinishedAt() > last, needs.kept[d.Task.ID] > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
+		return nil
+	case needs.keep(now, v.Partition, d.Task.ID): // not known yet
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another task needs it is not known yet; try again", d.Task.ID)
+		e.RetryAfter = time.Second
+		return e
+	}
+	return conflict("task %s is %s, and its retention is over: another node may have collected it; enqueue it anew", d.Task.ID, d.State)
+}
+
 // next is when work wants to be called, mono ns.
 func (k *collector) next() int64 {
 	if k.c.cfg.CollectInterval <= 0 {

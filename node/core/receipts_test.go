@@ -149,3 +149,56 @@ func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
 		}
 	}
 }
+
+// TestARetryIsNotBuried: a leader collects a dead task and dies before anybody hears
+// of it. The next one still has the task, gave it a new run, and that was taken back by
+// the tombstone when the first one returned. Whoever may not have heard who needs it says
+// neither.
+func TestARetryIsNotBuried(t *testing.T) {
+	for _, nodes := range []int{3, 5} {
+		r := newCluster(t, nodes, 0)
+		r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
+		r.collecting().elect()
+		task, i := r.put(1, 1), r.leader(1)
+		ask := r.send(i, claimUpTo(1))
+		r.settle()
+		grants, _ := r.granted(i, ask)
+		r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+		r.settle()
+		stones := func() bool { n, _ := r.peers[i].have(); return n > 0 }
+		for n := 0; n < 200 && !stones(); n++ {
+			r.settle()
+			r.pass(time.Second)
+		}
+		if !stones() {
+			t.Fatalf("of %d nodes its leader does not collect it", nodes)
+		}
+		r.post = slices.DeleteFunc(r.post, func(l letter) bool { return l.from == i })
+		r.kill(i)
+		r.elect()
+		next := r.leader(1)
+		retry := func() *proto.Error {
+			from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+			r.settle()
+			reply := r.peers[next].replies[from]
+			return refusal(reply.Message, reply.Err)
+		}
+		if s := r.stateOf(next, task); s != nornv1.State_STATE_DEAD {
+			t.Fatalf("of %d nodes the next leader says it is %v", nodes, s)
+		}
+		if e := retry(); nodes == 5 && (e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.RetryAfter == 0) {
+			t.Errorf("when it is not known who needs it: %v", e)
+		}
+		r.live(time.Duration(r.peers[next].core.links.watches.remember()), time.Second, nothing)
+		e := retry()
+		if e != nil && e.Kind != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+			t.Errorf("of %d nodes: %v", nodes, e)
+		}
+		r.open(i)
+		r.elect()
+		r.live(30*time.Second, time.Second, nothing)
+		if s := r.stateOf(next, task); e == nil && s != nornv1.State_STATE_READY {
+			t.Errorf("of %d nodes: the retry was acknowledged, and it is %v", nodes, s)
+		}
+	}
+}
