@@ -182,7 +182,19 @@ func (f *fetches) settle(q *fetch) {
 	if 1+len(q.answered) < q.need || len(q.left) > 0 && !q.enough() {
 		return
 	}
+	f.answer(q)
+}
+
+// answer reads what has been merged here, unless this node keeps the partition no
+// longer: what is left of it, while it is deleted, says of no task that it is unknown.
+func (f *fetches) answer(q *fetch) {
 	f.drop(q)
+	if p := ring.Of(q.task, len(f.c.vnodes)); f.c.moves.elsewhere(p) {
+		e := f.c.moves.gone(p)
+		e.Guarantee = "replicas read"
+		f.c.refuse(q.from, e)
+		return
+	}
 	f.repair(q)
 	f.c.ready.Reads = append(f.c.ready.Reads, q.read)
 }
@@ -217,12 +229,11 @@ func (f *fetches) repair(q *fetch) {
 func (f *fetches) work(now clock.Time) {
 	for len(f.byTime) > 0 && f.byTime[0].until <= now.Mono {
 		q := f.byTime[0]
-		f.drop(q)
 		if 1+len(q.answered) >= q.need {
-			f.repair(q)
-			f.c.ready.Reads = append(f.c.ready.Reads, q.read)
+			f.answer(q)
 			continue
 		}
+		f.drop(q)
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
 			1+len(q.answered), len(q.cohort), q.task, q.need)
 		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond

@@ -202,3 +202,27 @@ func TestARetryIsNotBuried(t *testing.T) {
 		}
 	}
 }
+
+// TestAReadDoesNotOutliveItsPartition: while a read of several waited for the others,
+// its node left the cohort and began to delete what it had. It said that the task was
+// unknown, in the name of a majority that knows it.
+func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	task := r.put(1, 1)
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	c := r.peers[1].core
+	from := r.send(1, &nornv1.GetRequest{Id: task.Bytes()})
+	s := *r.state()
+	s.Cells = slices.Clone(s.Cells)
+	s.Cells[1].Epoch++
+	s.Cells[1].Cohort = []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
+	r.check(c.Step(r.clock(1), Changed{State: s}))
+	c.moves.forget(1)
+	r.turn(1)
+	c.moves.drops[1] = &move{} // there is more of it
+	r.settle()
+	reply, answered := r.peers[1].replies[from]
+	if !answered || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("answered: %t, %v %v", answered, reply.Message, reply.Err)
+	}
+}
