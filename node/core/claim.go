@@ -214,8 +214,8 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			break
 		}
 		v := c.vnodes[g.Partition]
-		if c.grants.shared(g.Partition) && g.Token>>32 != v.Leading() {
-			continue // another leader may have taken it back meanwhile (docs/model.md)
+		if (c.grants.shared(g.Partition) || c.moves.company()) && g.Token>>32 != v.Leading() {
+			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
 		r, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {

@@ -35,6 +35,9 @@ const (
 	// beatSoon is when they are after this node's own was set: soon, but not with
 	// each step of one that is set all the time.
 	beatSoon = 10 * time.Millisecond
+	// maxAsks is how many beats an answer may be late: after as many seconds it says
+	// nothing about clocks any more.
+	maxAsks = 10
 	// unsure is for how long a node goes on that cannot show how good its clock is,
 	// because the others do not answer, or late: it has a majority then, or grants
 	// nothing. A clock that is known to be off is not waited for.
@@ -56,6 +59,7 @@ type clocks struct {
 	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
 	doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 	right reckoning
+	asks  []clock.Time // when others were asked last: only what answers that counts
 }
 
 func newClocks(c *Core) *clocks {
@@ -95,6 +99,9 @@ func (k *clocks) work(now clock.Time) {
 	}
 	k.at = now.Mono + int64(beatEvery)
 	company := k.company()
+	if k.asks = append(k.asks, now); len(k.asks) > maxAsks {
+		k.asks = k.asks[1:]
+	}
 	for _, m := range company {
 		if k.c.routes.up(m) {
 			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
@@ -120,8 +127,12 @@ func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
 	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from]}})
 }
 
-// beaten takes an answer.
+// beaten takes an answer. One to the process before this one says nothing: who gave
+// it may have seen more of this node's disk since, and it would count as having told.
 func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
+	if !slices.Contains(k.asks, m.Sent) {
+		return
+	}
 	first := !k.c.marks.told[from]
 	k.c.marks.heard(from, m.Seen)
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
@@ -180,9 +191,12 @@ func (k *clocks) judge(now clock.Time) {
 		}
 		if of != clockOff {
 			k.clear(p)
+		} else {
+			k.bad[p] = true
+		}
+		if of != clockOff && !k.c.marks.forgetful(p) {
 			continue
 		}
-		k.bad[p] = true
 		if leader, ok := placement.Leading(&k.c.cells[p]); ok && leader == k.c.cfg.Self {
 			k.c.elector.pass(p) // again and again, until another one leads
 		}

@@ -141,9 +141,14 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
 	e.voted[b.Partition] = deference{from, now.Add(wait).Mono}
 }
 
+// able tells whether this node is any good as the leader of a partition.
+func (e *elector) able(p ring.Partition) bool {
+	return (!e.stuck || e.c.routes.alone) && !e.c.moves.dismissed && !e.c.moves.closed(p) && !e.c.clocks.bad[p] && e.c.marks.trusts(p)
+}
+
 // start begins a candidacy for the cohort to.
 func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || e.stuck && !e.c.routes.alone || e.c.moves.dismissed || e.c.moves.closed(p) || e.c.clocks.bad[p] || !e.c.marks.trusts(p) {
+	if e.resign || !e.able(p) {
 		return
 	}
 	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
@@ -395,6 +400,11 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	delete(e.pauses, p)
 	delete(e.vacant, p)
 	delete(e.cut, p)
+	if !e.able(p) { // any more: that came out while only the register could say who has won
+		e.pass(p)
+		e.look()
+		return
+	}
 	v := e.c.vnodes[p]
 	v.Lead(w.Cell.Epoch)
 	e.c.links.began(p)

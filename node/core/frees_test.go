@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -160,4 +161,40 @@ func TestAnAnswerThatComesTwiceTakesNothingBack(t *testing.T) {
 		t.Fatalf("%d numbers are remembered", len(f.has))
 	}
 	r.audit()
+}
+
+// TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt: that one may still have its word
+// on the way that surely nobody has heard of the claim. A request that came again was
+// given it, and then another one.
+func TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt(t *testing.T) {
+	r := newTrio(t)
+	for _, o := range r.peers {
+		if n, ok := r.state().Find(o.self); !ok || n.Status != register.Active {
+			r.set(o.self, register.Joining)
+			r.set(o.self, register.Active)
+		}
+	}
+	task, old := r.put(0, 1), r.leader(1)
+	left, via := (old+1)%3, (old+2)%3
+	lost := r.send(via, asking(7))
+	r.settle()
+	first := r.got(via, lost) // which via cannot deliver
+	if len(first) != 1 {
+		t.Fatalf("granted %v", first)
+	}
+	cell := r.state().Cells[1]
+	alone := register.Cell{Epoch: cell.Epoch + 10, Nonce: 5, Cohort: []register.Member{r.peers[left].self}}
+	r.register.Do(register.Request{Changes: []register.Change{{Partition: 1, Old: cell, New: alone}}}, func(res register.Result) { r.check(res.Err) })
+	r.kill(left) // who starts knows which requests got the claims that it has
+	r.open(left)
+	r.live(3*time.Second, 100*time.Millisecond, nothing)
+	if r.leader(1) != left {
+		t.Fatalf("node %d leads", r.leader(1)+1)
+	}
+	again := ask[*nornv1.ClaimReply](r, left, asking(7)).Grants
+	r.say(old, left, &TakenBack{Parts: []PartClaims{{1, r.state().Cells[1].Epoch, vnode.AppendHeld(nil, heldAs([]GrantRef{{Task: task, Token: first[0].Token}}))}}})
+	r.settle()
+	if other := ask[*nornv1.ClaimReply](r, left, claimUpTo(1)).Grants; len(again) != 0 || len(other) != 1 {
+		t.Fatalf("the request again has %v, another one %v", again, other)
+	}
 }

@@ -213,6 +213,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 		m.lost, m.by = mark, from
 		for p := range m.c.vnodes {
 			m.c.elector.unlead(ring.Partition(p))
+			m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
 		}
 	}
 	if !m.told[from] {
@@ -247,11 +248,18 @@ func (m *marks) trusts(p ring.Partition) bool {
 		return false
 	}
 	if m.lost != 0 {
-		return len(m.c.cells[p].Cohort) < 2 && !m.c.moves.company()
+		return !m.forgetful(p)
 	}
 	n := len(m.c.cells[p].Cohort)
 	m.sure[p] = m.sure[p] || n > 0 && m.telling(p) >= quorum.Majority(n)
 	return m.sure[p]
+}
+
+// forgetful tells whether what this disk has lost may matter for a partition: others
+// went by it. So neither does its copy of a fact count any more: it does not know for
+// which cohorts it has voted, and an acknowledgement has to name them (design 5).
+func (m *marks) forgetful(p ring.Partition) bool {
+	return m.lost != 0 && (len(m.c.cells[p].Cohort) > 1 || m.c.moves.company())
 }
 
 // telling counts those of a cohort that have told, and this node.

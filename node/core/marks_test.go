@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -330,5 +332,129 @@ func TestMarksOfOthersAreBounded(t *testing.T) {
 	}
 	if len(m.seen) != maxMarks {
 		t.Fatalf("%d marks are kept", len(m.seen))
+	}
+}
+
+// TestACandidateThatHasForgottenDoesNotLead: a node that had begun to stand before
+// somebody told it that its disk was set back went on, won, and handed out claims
+// without knowing what it had forgotten.
+func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
+	for _, writes := range []bool{false, true} { // whether its compare-and-set has left
+		r := newTrio(t)
+		r.put(0, 1)
+		r.live(2*time.Second, 250*time.Millisecond, nothing)
+		old := r.leader(1)
+		heir, third := (old+1)%3, (old+2)%3
+		r.kill(third) // so that the other one cannot do without the heir
+		r.tell()
+		r.settle()
+		cell, c := r.state().Cells[1], r.peers[heir].core
+		r.say(old, heir, &Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+		r.settleBut(func(l letter) bool {
+			m, is := l.message.(*PushesTaken)
+			if !is || l.to != heir {
+				return false
+			}
+			if writes {
+				c.elector.runs.Pushed(r.now, r.peers[l.from].self, m.Votes[0])
+				c.elector.runs.Ready(r.now) // what is to be written is on its way
+			}
+			c.marks.heard(r.peers[third].self, c.marks.own+100)
+			if writes {
+				epoch, _ := c.elector.runs.Running(1)
+				won := cell
+				won.Epoch, won.Leader = epoch, r.peers[heir].self
+				c.cells[1] = won
+				c.elector.lead(r.now, &election.Victory[register.Member]{Partition: 1, Cell: cellOf(&won)})
+			}
+			return writes
+		})
+		if c.marks.lost == 0 || c.vnodes[1].Leading() != 0 {
+			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes[1].Leading())
+		}
+	}
+}
+
+// TestAForgetfulLeaderHasOthersLead: it stays, because others cannot do without it
+// elsewhere. Those who are a majority without it take over what it leads.
+func TestAForgetfulLeaderHasOthersLead(t *testing.T) {
+	r := newCluster(t, 4, 0) // of partition 0 the fourth keeps nothing
+	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	if old := r.leader(0); old != 0 {
+		r.depose(0, old, 0)
+	}
+	r.kill(3)
+	r.live(time.Second, 250*time.Millisecond, nothing)
+	c := r.peers[0].core
+	if r.leader(0) != 0 || c.marks.lost != 0 {
+		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.marks.lost)
+	}
+	c.marks.heard(r.peers[1].self, c.marks.own+100)
+	r.live(5*time.Second, 250*time.Millisecond, nothing)
+	if r.peers[0].forgot != nil || c.Leading() != 0 {
+		t.Fatalf("it ended with %v, and leads %d", r.peers[0].forgot, c.Leading())
+	}
+	if r.leader(0) == 0 {
+		t.Fatal("nobody else leads")
+	}
+}
+
+// TestTheCopyOfAForgetfulNodeDoesNotCount: it has forgotten for which cohorts it has
+// voted, and a completion that its copy made up a majority of could be unknown to all
+// of the cohort that comes after. It is stored all the same.
+func TestTheCopyOfAForgetfulNodeDoesNotCount(t *testing.T) {
+	r := newTrio(t)
+	tasks := []id.ID{r.put(0, 1), r.put(0, 1)}
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	r.kill(2)
+	r.tell()
+	r.settle()
+	c := r.peers[1].core
+	c.marks.heard(r.peers[2].self, c.marks.own+100)
+	for i, task := range tasks { // through the other one, and through itself
+		from := r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
+		r.live(2*writeTimeout, 250*time.Millisecond, nothing)
+		reply := r.peers[i].replies[from]
+		if reply.Err != nil || reply.Message == nil {
+			t.Fatalf("node %d: %v", i+1, reply)
+		}
+		res := reply.Message.(*nornv1.WriteReply).Results[0]
+		if res.Error == nil || res.Error.Effect != nornv1.Effect_EFFECT_UNKNOWN || r.ended3(task) != 2 {
+			t.Errorf("node %d answers %v, on %d disks", i+1, res, r.ended3(task))
+		}
+	}
+	one := &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}
+	from := r.enqueue(1, r.at(1), one)
+	r.settle()
+	if res := r.result(1, from); res.GetReceipt() == nil {
+		t.Errorf("one copy is no matter of cohorts: %v", res)
+	}
+}
+
+// TestAnAnswerToTheProcessBeforeSaysNothing: it was on its way while this node's disk
+// went on, so that whoever gave it seemed to have told what it knows.
+func TestAnAnswerToTheProcessBeforeSaysNothing(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	forgetful, late := (i+1)%3, (*Beaten)(nil)
+	r.live(2*time.Second, 250*time.Millisecond, func(l letter) bool {
+		if m, is := l.message.(*Beaten); is && l.to == forgetful && l.from == i {
+			late = m
+		}
+		return false
+	})
+	old := r.backup(forgetful)
+	r.put(0, 1)
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	r.post = nil
+	r.setBack(forgetful, old)
+	c := r.peers[forgetful].core
+	r.say(i, forgetful, late)
+	if c.marks.told[r.peers[i].self] {
+		t.Fatal("it counts")
+	}
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	if r.peers[forgetful].forgot == nil {
+		t.Fatal("that the disk was set back was not noticed")
 	}
 }

@@ -160,6 +160,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 			// Who is no member any more does not know which cohort is the newest.
 			all = all && !(len(part.Facts) == 0 && c.moves.dismissed)
 			c.moves.found(now, part.Partition)
+			all = all && !c.marks.forgetful(part.Partition) // kept, but no copy that counts
 		}
 		if !all {
 			answer.Refused = append(answer.Refused, part.Partition)

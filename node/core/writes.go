@@ -102,7 +102,7 @@ type write struct {
 
 // copies counts who has the facts of one partition.
 type copies struct {
-	hint   bool // this node is not of the cohort
+	hint   bool // this node is not of the cohort, or its disk was set back
 	facts  []crdt.Fact
 	epoch  uint64 // of the cell that the cohort is of
 	cohort []register.Member
@@ -243,9 +243,10 @@ func (w *writes) begin(now clock.Time) {
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
-		if part.hint = !slices.Contains(part.cohort, w.c.cfg.Self); part.hint {
+		outside := !slices.Contains(part.cohort, w.c.cfg.Self)
+		if part.hint = outside || w.c.marks.forgetful(p); part.hint {
 			w.c.moves.hinted(now, p)
-			if mutant.OutsiderCounts.On() {
+			if outside && mutant.OutsiderCounts.On() {
 				part.add(w.c.cfg.Self)
 			}
 		} else {
