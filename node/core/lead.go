@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -48,7 +47,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 		return
 	}
-	if !c.learn(now, &r.State, true) {
+	if !c.learn(now, &r.State) {
 		if !c.current {
 			c.askAt = now.Mono + int64(askAgain)
 		}
@@ -67,27 +66,16 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
 	c.sight.voters, c.sight.majority = e.Voters, e.Majority
-	c.learn(now, &e.State, false)
+	c.learn(now, &e.State)
 	c.crons.m.Lead(now, e.Leads)
 }
 
-// solitary tells whether by a state a node would be a majority alone of what is to
-// have several copies. Then it would ask nobody, so it has to be no old state; that it
-// is none cannot be told from the node's disk, which may be set back. A register that
-// the node has to itself answers at once.
-func solitary(s *register.State, self register.Member) bool {
-	return s.Cluster.Replicas > 1 && slices.ContainsFunc(s.Cells, func(cell register.Cell) bool {
-		return len(cell.Cohort) == 1 && cell.Cohort[0] == self
-	})
-}
-
-// learn takes over what the register says, as an answer to this process or by itself.
-// States may come out of order.
-func (c *Core) learn(now clock.Time, s *register.State, answers bool) bool {
+// learn takes over what the register says. States may come out of order.
+func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if len(s.Cells) != len(c.cells) {
 		return false // of a member that nobody has filled yet
 	}
-	if !c.joined && (c.acceptors.ahead(s) || !answers && solitary(s, c.cfg.Self)) {
+	if !c.joined && c.acceptors.ahead(s) {
 		return false // of a register that has just been opened, and goes through its log
 	}
 	c.joined = true

@@ -9,7 +9,6 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/store/memstore"
 )
 
 // atFirst is what the register of the first node says when it is opened: its
@@ -98,23 +97,5 @@ func TestWhoCannotNameTheCohortDoesNotCount(t *testing.T) {
 	r.settle()
 	if got := answers(); len(got) != 1 || len(got[0].Fences) != 1 || len(got[0].Fences[0].Cohorts) != 1 {
 		t.Errorf("when it has: %+v", got)
-	}
-}
-
-// TestTheFirstNodeOnASetBackDiskWaitsForItsRegister: its own disk does not know any
-// more that there was a later cohort than itself, so that an old state of the register
-// passed for the newest: a completion was acknowledged with its copy alone.
-func TestTheFirstNodeOnASetBackDiskWaitsForItsRegister(t *testing.T) {
-	r := newTrio(t)
-	task := r.put(0, 1)
-	r.live(2*time.Second, 100*time.Millisecond, nothing)
-	p := r.peers[0]
-	p.mute = true
-	r.setBack(0, memstore.New())
-	r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst(0)}))
-	r.turn(0)
-	from := r.send(0, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
-	if reply, answered := p.replies[from]; !answered || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
-		t.Fatalf("with %d of 3 copies it answers %v", r.ended3(task), reply)
 	}
 }
