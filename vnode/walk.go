@@ -123,9 +123,10 @@ func (w *walk) emit(yield func(*Detail, error) bool) bool {
 }
 
 func (w *walk) close() {
-	if w.ended != nil {
-		w.ended.stop()
-		w.active.stop()
+	for _, c := range []*claimWalk{w.ended, w.active} {
+		if c != nil { // the second is not there where reading its begin was the end of all
+			c.stop()
+		}
 	}
 }
 
