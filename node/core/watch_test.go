@@ -91,14 +91,15 @@ func TestDependenciesAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestANewLeaderTellsDependents: what its predecessor has not acted on it does.
-func TestANewLeaderTellsDependents(t *testing.T) {
+// newUnheard makes a trio in which a task of queue b waits for one whose completion has
+// reached nodes 1 and 2; node 0, which led them, has died before it acted on that.
+func newUnheard(t *testing.T) *trio {
+	t.Helper()
 	r := newTrio(t)
 	first, second := r.in(0), r.in(1)
 	r.add(0, first, spec("a"))
 	r.add(0, second, after("b", onFailCancel, first))
 	r.settle()
-	// The completion reaches the others, and the leader dies before it acts.
 	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
 	r.kill(0)
 	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
@@ -107,6 +108,12 @@ func TestANewLeaderTellsDependents(t *testing.T) {
 	if _, ok := r.peers[1].replies[from]; !ok {
 		t.Fatal("no majority")
 	}
+	return r
+}
+
+// TestANewLeaderTellsDependents: what its predecessor has not acted on it does.
+func TestANewLeaderTellsDependents(t *testing.T) {
+	r := newUnheard(t)
 	r.lead(1)
 	r.settle()
 	r.finish(1, "b")
@@ -115,19 +122,7 @@ func TestANewLeaderTellsDependents(t *testing.T) {
 // TestTheOnlyNodeLeftTellsDependents: it has what its leader had not acted on, and
 // begins to lead when it is alone already.
 func TestTheOnlyNodeLeftTellsDependents(t *testing.T) {
-	r := newTrio(t)
-	first, second := r.in(0), r.in(1)
-	r.add(0, first, spec("a"))
-	r.add(0, second, after("b", onFailCancel, first))
-	r.settle()
-	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
-	r.kill(0)
-	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
-	from := r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
-	r.settle()
-	if _, ok := r.peers[1].replies[from]; !ok {
-		t.Fatal("no majority")
-	}
+	r := newUnheard(t)
 	r.kill(2)
 	self := r.peers[1].self
 	var changes []register.Change
