@@ -81,24 +81,24 @@ func (a *acceptors) ahead(s *register.State) bool {
 	return false
 }
 
-// blind tells whether there is a later cohort than the one that facts were sent to,
+// blind tells whether there is a later cohort than the one that facts are sent to,
 // of which this node knows no more than that: its copy must not count before it can
 // name that cohort ([acceptors.fence]). Whoever has sent them sends them again.
-func (a *acceptors) blind(part *PartFacts) bool {
-	seen := a.all[part.Partition].Seen
-	return part.Epoch < seen && a.c.cells[part.Partition].Epoch < seen
+func (a *acceptors) blind(p ring.Partition, epoch uint64) bool {
+	seen := a.all[p].Seen
+	return epoch < seen && a.c.cells[p].Epoch < seen
 }
 
-// fence gives the cohorts that a write has to reach beside the one that it was
-// sent to, if there are any.
-func (a *acceptors) fence(part *PartFacts) (f Fence, ok bool) {
-	f.Partition = part.Partition
-	cell := &a.c.cells[part.Partition]
-	if cell.Epoch > part.Epoch {
+// fence gives the cohorts that a write or a read has to reach beside the one that it
+// was sent to, which is that of a cell of some epoch, if there are any.
+func (a *acceptors) fence(p ring.Partition, epoch uint64) (f Fence, ok bool) {
+	f.Partition = p
+	cell := &a.c.cells[p]
+	if cell.Epoch > epoch {
 		f.Cohorts = append(f.Cohorts, cell.Cohort)
 	}
-	for _, o := range a.all[part.Partition].Open {
-		if o.Old >= part.Epoch && !election.Same(o.To, cell.Cohort) {
+	for _, o := range a.all[p].Open {
+		if o.Old >= epoch && !election.Same(o.To, cell.Cohort) {
 			f.Cohorts = append(f.Cohorts, o.To)
 		}
 	}

@@ -170,6 +170,8 @@ func TestWithoutAMajorityTheOutcomeIsUnknown(t *testing.T) {
 		t.Fatal("it is not even here")
 	}
 	r.open(1)
+	r.tell()
+	r.settle()
 	again := r.enqueue(0, task, nil)
 	if r.result(0, again) != nil {
 		t.Fatal("acknowledged as known, though nobody else has it")

@@ -131,6 +131,7 @@ type Core struct {
 	seeks     *seeks
 	summaries *summaries
 	fetches   *fetches
+	unsaid    *unsaid
 	trees     *trees
 	scrubs    *scrubs
 	moves     *moves
@@ -163,7 +164,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
-	c.seeks, c.summaries, c.fetches = newSeeks(c), &summaries{c: c}, &fetches{c: c}
+	c.seeks, c.summaries, c.fetches, c.unsaid = newSeeks(c), &summaries{c: c}, &fetches{c: c}, &unsaid{c: c}
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
@@ -294,6 +295,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.seeks.work(now)
 	c.summaries.work(now)
 	c.grants.work(now)
+	c.unsaid.work(now)
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.moves.work(now)

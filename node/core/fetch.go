@@ -17,14 +17,16 @@ import (
 // Fetch asks a replica for all facts of a task.
 type Fetch struct {
 	Number uint64 // the asker's
+	Epoch  uint64 // of the cell whose cohort is asked
 	Task   id.ID
 }
 
 // Fetched is what the replica has. It may be cut short: what is missing is
 // healed by repair.
 type Fetched struct {
-	Number uint64
-	Facts  []crdt.Fact
+	Number  uint64
+	Facts   []crdt.Fact
+	Cohorts [][]register.Member // who else is to be asked, as in a [Fence]
 }
 
 func (*Fetch) peerMessage()   {}
@@ -50,11 +52,10 @@ type fetches struct {
 
 type fetch struct {
 	timed
+	reach
 	from     Origin
 	task     id.ID
-	cohort   []register.Member
 	need     int // replicas, this one counted
-	left     []register.Member
 	answered []*answeredFetch
 	read     Read
 	enough   func() bool // nothing more is to be seen; else all are asked
@@ -93,7 +94,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		e.Guarantee, e.Lasting = "replicas read", true
 		f.c.refuse(r.From, e)
 		return true
-	case len(cohort) <= 1 || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
+	case f.c.writes.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
 	case len(f.open) >= maxFetches:
 		f.c.refuse(r.From, crowded())
@@ -104,7 +105,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		f.c.refuse(r.From, bad)
 		return true
 	}
-	f.begin(now, r, &fetch{from: r.From, task: task, cohort: cohort, need: need, read: read, enough: func() bool {
+	f.begin(now, r, p, &fetch{reach: newReach(&f.c.cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
@@ -116,7 +117,7 @@ func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool
 	return f.c.check(err) && seen(d.Task, l.GetAtLeastToken(), l.GetAtLeastSeq())
 }
 
-func (f *fetches) begin(now clock.Time, r *Request, q *fetch) {
+func (f *fetches) begin(now clock.Time, r *Request, p ring.Partition, q *fetch) {
 	if f.number == 0 {
 		f.number = f.c.cfg.Rand.Uint64()
 		f.open = make(map[uint64]*fetch)
@@ -126,10 +127,11 @@ func (f *fetches) begin(now clock.Time, r *Request, q *fetch) {
 	if r.Deadline != 0 {
 		q.until = min(q.until, r.Deadline)
 	}
-	for _, m := range q.cohort {
-		if m != f.c.cfg.Self {
-			q.left = append(q.left, m)
-			f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: &Fetch{q.number, q.task}})
+	f.ask(q, q.left)
+	if f.c.marks.counts(p, q.epoch) {
+		q.add(f.c.cfg.Self)
+		if fence, ok := f.c.acceptors.fence(p, q.epoch); ok {
+			f.ask(q, q.fence(&fence, f.c.cfg.Self))
 		}
 	}
 	f.open[q.number] = q
@@ -137,13 +139,21 @@ func (f *fetches) begin(now clock.Time, r *Request, q *fetch) {
 	f.settle(q)
 }
 
-// asked gives what this replica has. Who does not keep the task, or not any longer,
-// says nothing: the others are asked too.
+func (f *fetches) ask(q *fetch, who []register.Member) {
+	for _, m := range who {
+		f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: &Fetch{q.number, q.epoch, q.task}})
+	}
+}
+
+// asked gives what this replica has. Who does not keep the task, not any longer or,
+// though voted for, not yet, says nothing, and neither does who may have forgotten
+// something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *Fetch) {
-	if f.c.moves.elsewhere(ring.Of(m.Task, len(f.c.vnodes))) {
+	p, a := ring.Of(m.Task, len(f.c.vnodes)), f.c.acceptors
+	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
 	}
-	facts, err := vnode.Facts(f.c.tx, ring.Of(m.Task, len(f.c.vnodes)), m.Task)
+	facts, err := vnode.Facts(f.c.tx, p, m.Task)
 	if !f.c.check(err) {
 		return
 	}
@@ -154,7 +164,8 @@ func (f *fetches) asked(from register.Member, m *Fetch) {
 			break
 		}
 	}
-	f.c.ready.Send = append(f.c.ready.Send, Send{To: from, Message: &Fetched{m.Number, facts}})
+	fence, _ := a.fence(p, m.Epoch)
+	f.c.ready.Send = append(f.c.ready.Send, Send{To: from, Message: &Fetched{m.Number, facts, fence.Cohorts}})
 }
 
 // fetched merges what a replica has.
@@ -168,6 +179,8 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		return
 	}
 	q.left = slices.Delete(q.left, i, i+1)
+	q.add(from)
+	f.ask(q, q.fence(&Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
 	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts))}
 	for i := range m.Facts {
 		a.facts[m.Facts[i].Key] = true
@@ -179,7 +192,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 
 // settle reads once enough has been heard.
 func (f *fetches) settle(q *fetch) {
-	if 1+len(q.answered) < q.need || len(q.left) > 0 && !q.enough() {
+	if !q.reached(q.need) || len(q.left) > 0 && !q.enough() {
 		return
 	}
 	f.answer(q)
@@ -229,13 +242,13 @@ func (f *fetches) repair(q *fetch) {
 func (f *fetches) work(now clock.Time) {
 	for len(f.byTime) > 0 && f.byTime[0].until <= now.Mono {
 		q := f.byTime[0]
-		if 1+len(q.answered) >= q.need {
+		if q.reached(q.need) {
 			f.answer(q)
 			continue
 		}
 		f.drop(q)
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
-			1+len(q.answered), len(q.cohort), q.task, q.need)
+			q.tally.Count(), len(q.cohort), q.task, q.need)
 		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
 		f.c.refuse(q.from, e)
 	}

@@ -219,6 +219,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 	if !m.told[from] {
 		m.told[from] = true
 		m.c.elector.look()
+		m.c.unsaid.look = true
 		if !m.c.routes.alone { // what it was acknowledged so far had no mark
 			m.c.ready.Send = append(m.c.ready.Send, Send{To: from, Message: &Marked{}})
 		}
@@ -237,16 +238,34 @@ func (m *marks) met(who register.Member) bool {
 }
 
 // changed looks at the cohorts anew.
-func (m *marks) changed() { clear(m.sure) }
+func (m *marks) changed() {
+	clear(m.sure)
+	m.c.unsaid.look = true
+}
 
 // trusts tells whether this node may vote and take claims of a partition: a
 // majority of its cohort does not know that it has forgotten something. Which cohort
 // that is, the register has to have said to this process: what its own disk says of
 // the register may be set back too, to when the cohort was another one or none.
-func (m *marks) trusts(p ring.Partition) bool {
-	if !m.c.current {
+func (m *marks) trusts(p ring.Partition) bool { return m.c.current && m.intact(p) }
+
+// counts tells whether this node's copies of facts, and what it answers to reads, count
+// in a cohort, which is that of a cell of some epoch: also an ack names the cohorts that
+// were voted for, and who has forgotten those names none. Facts go on without the
+// register (design 7.1), so that the cell here will do, unless a later one is asked for.
+func (m *marks) counts(p ring.Partition, epoch uint64) bool {
+	if !m.c.current && m.c.cells[p].Epoch < epoch {
 		return false
 	}
+	if !slices.Contains(m.c.cells[p].Cohort, m.c.cfg.Self) && m.c.moves.in[p] == nil {
+		return !m.forgetful(p) // nobody tells a node of a partition that it does not keep
+	}
+	return m.intact(p)
+}
+
+// intact tells whether a majority of a partition's cohort says that this disk is as
+// they know it.
+func (m *marks) intact(p ring.Partition) bool {
 	if m.lost != 0 {
 		return !m.forgetful(p)
 	}

@@ -151,7 +151,7 @@ func (c peers) elections(now clock.Time, m *FromPeer) {
 // facts keeps what another coordinator has written. The answer leaves when it
 // is durable, also when all of it was here before (design 5, last rule).
 func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
-	answer, blind := &FactsTaken{Write: m.Write}, false
+	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		all := int(part.Partition) < len(c.vnodes)
@@ -160,19 +160,36 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 			// Who is no member any more does not know which cohort is the newest.
 			all = all && !(len(part.Facts) == 0 && c.moves.dismissed)
 			c.moves.found(now, part.Partition)
-			all = all && !c.marks.forgetful(part.Partition) // kept, but no copy that counts
 		}
 		if !all {
-			answer.Refused = append(answer.Refused, part.Partition)
-		} else if f, ok := c.acceptors.fence(part); ok {
-			answer.Fences = append(answer.Fences, f)
+			refused = append(refused, part.Partition)
 		}
-		blind = blind || all && c.acceptors.blind(part)
 	}
-	if blind {
-		return
+	if !c.took(from, m, refused) {
+		c.unsaid.add(now, from, m, refused)
+	}
+}
+
+// took answers facts that were kept, but for those of some partitions; false when it
+// cannot be said yet whether their copies count here, or for which cohorts.
+func (c peers) took(from register.Member, m *Facts, refused []ring.Partition) bool {
+	answer := &FactsTaken{Write: m.Write, Refused: refused}
+	for i := range m.Parts {
+		p, epoch := m.Parts[i].Partition, m.Parts[i].Epoch
+		switch {
+		case slices.Contains(refused, p):
+		case c.marks.forgetful(p): // kept, but no copy that counts
+			answer.Refused = append(answer.Refused, p)
+		case c.acceptors.blind(p, epoch) || !c.marks.counts(p, epoch):
+			return false
+		default:
+			if f, ok := c.acceptors.fence(p, epoch); ok {
+				answer.Fences = append(answer.Fences, f)
+			}
+		}
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+	return true
 }
 
 // keep merges facts task by task. It gives how many changed something, and tells

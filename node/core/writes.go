@@ -7,7 +7,6 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
@@ -102,15 +101,9 @@ type write struct {
 
 // copies counts who has the facts of one partition.
 type copies struct {
-	hint   bool // this node is not of the cohort, or its disk was set back
-	facts  []crdt.Fact
-	epoch  uint64 // of the cell that the cohort is of
-	cohort []register.Member
-	others [][]register.Member // cohorts that need a quorum too
-	over   bool                // there are more of them than maxFences
-	acks   []register.Member
-	tally  *quorum.Tally[register.Member]
-	left   []register.Member // who has not answered
+	reach
+	hint  bool // this node's copy does not count: it is not of the cohort, or may have forgotten something
+	facts []crdt.Fact
 }
 
 // cohort is who keeps a partition.
@@ -238,27 +231,16 @@ func (w *writes) begin(now clock.Time) {
 	w.number++
 	o := &write{number: w.number, round: w.c.round.this(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{facts: w.round[p], cohort: w.cohort(p), epoch: w.c.cells[p].Epoch}
-		part.tally = quorum.NewTally(part.cohort)
+		part := &copies{reach: newReach(&w.c.cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
-		outside := !slices.Contains(part.cohort, w.c.cfg.Self)
-		if part.hint = outside || w.c.marks.forgetful(p); part.hint {
+		w.own(p, part)
+		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.marks.forgetful(p) {
 			w.c.moves.hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
-				part.add(w.c.cfg.Self)
+				part.add(part.cohort[0])
 			}
-		} else {
-			part.add(w.c.cfg.Self)
-		}
-		for _, m := range part.cohort {
-			if m != w.c.cfg.Self {
-				part.left = append(part.left, m)
-			}
-		}
-		if f, ok := w.c.acceptors.fence(&PartFacts{Partition: p, Epoch: part.epoch}); ok {
-			part.fence(&f, w.c.cfg.Self) // this node's own copy is an ack as well
 		}
 		o.parts[p] = part
 	}
@@ -266,6 +248,35 @@ func (w *writes) begin(now clock.Time) {
 	w.open = append(w.open, o)
 	w.bytes += o.bytes
 	w.settle(o)
+}
+
+// own counts this node's copy once it may be counted, and gives who is to have the
+// facts too because of what this node knows.
+func (w *writes) own(p ring.Partition, part *copies) (more []register.Member) {
+	self := w.c.cfg.Self
+	if !part.hint || !slices.Contains(part.cohort, self) || !w.c.marks.counts(p, part.epoch) {
+		return nil
+	}
+	part.hint = false
+	part.add(self)
+	if f, ok := w.c.acceptors.fence(p, part.epoch); ok {
+		more = part.fence(&f, self) // it is an ack like any other
+	}
+	return more
+}
+
+// trusted looks again for this node's copies that may be counted by now.
+func (w *writes) trusted() {
+	for _, o := range slices.Clone(w.open) {
+		more := false
+		for p, part := range o.parts { // Any order: each is looked at for itself.
+			more = len(w.own(p, part)) > 0 || more
+		}
+		if more {
+			w.anew(o)
+		}
+		w.settle(o)
+	}
 }
 
 // send sends the facts of a write, of some age, to those who have not answered.
@@ -339,15 +350,20 @@ func (w *writes) fence(o *write, fences []Fence) {
 	more := false
 	for i := range fences {
 		if part := o.parts[fences[i].Partition]; part != nil {
-			more = part.fence(&fences[i], w.c.cfg.Self) || more
+			more = len(part.fence(&fences[i], w.c.cfg.Self)) > 0 || more
 		}
 	}
 	if more {
-		w.forget(o)
-		w.number++
-		o.number, w.open = w.number, append(w.open, o)
-		w.send(o, 0)
+		w.anew(o)
 	}
+}
+
+// anew sends a write under a new number.
+func (w *writes) anew(o *write) {
+	w.forget(o)
+	w.number++
+	o.number, w.open = w.number, append(w.open, o)
+	w.send(o, 0)
 }
 
 func (w *writes) forget(o *write) {
@@ -363,45 +379,6 @@ func (w *writes) fenced(now clock.Time, o *write) {
 			w.c.elector.nudge(now, p, 0)
 		}
 	}
-}
-
-// add counts an ack.
-func (c *copies) add(m register.Member) {
-	c.acks = append(c.acks, m)
-	c.tally.Add(m)
-	if mutant.OutsiderCounts.On() && !slices.Contains(c.cohort, m) {
-		c.tally.Add(c.cohort[0])
-	}
-}
-
-// maxFences bounds the cohorts that one write can reach: more than an acceptor
-// keeps proposals open.
-const maxFences = 2 * election.MaxOpen
-
-// fence adds cohorts that need a quorum too, and tells whether there is somebody
-// new to send the facts to.
-func (c *copies) fence(f *Fence, self register.Member) (more bool) {
-	for _, cohort := range f.Cohorts {
-		known := func(other []register.Member) bool { return election.Same(other, cohort) }
-		if len(cohort) == 0 || known(c.cohort) || slices.ContainsFunc(c.others, known) {
-			continue
-		}
-		if len(c.others) >= maxFences {
-			c.over = true // and its outcome stays unknown
-			continue
-		}
-		c.others = append(c.others, cohort)
-		for _, m := range cohort {
-			if m != self && !slices.Contains(c.left, m) && !slices.Contains(c.acks, m) {
-				c.left, more = append(c.left, m), true
-			}
-		}
-		c.tally = quorum.NewTally(append([][]register.Member{c.cohort}, c.others...)...)
-		for _, m := range c.acks {
-			c.tally.Add(m)
-		}
-	}
-	return more
 }
 
 // settle lets go the answers that have their copies.
@@ -427,8 +404,7 @@ func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 	if part == nil || part.hint && need.GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE {
 		return true
 	}
-	n := level(need, len(part.cohort))
-	return part.tally.ReachedW(n) && !(part.over && n >= quorum.Majority(len(part.cohort)))
+	return part.reached(level(need, len(part.cohort)))
 }
 
 // count says in the receipt how many copies are on disk.

@@ -131,9 +131,9 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 5:
 		return &core.Dropped{Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants")}
 	case 6:
-		return &core.Fetch{Number: number, Task: drawTask(t)}
+		return &core.Fetch{Number: number, Epoch: rapid.Uint64().Draw(t, "epoch"), Task: drawTask(t)}
 	case 7:
-		return &core.Fetched{Number: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
+		return &core.Fetched{Number: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts"), Cohorts: rapid.SliceOfN(rapid.Custom(drawCohort), 0, core.MaxFence).Draw(t, "cohorts")}
 	case 8:
 		return &core.Heads{Heads: rapid.SliceOfN(rapid.Custom(drawHead), 0, 5).Draw(t, "heads")}
 	}
@@ -262,7 +262,7 @@ func alike(a, b core.PeerMessage) bool {
 	case *core.Fetch:
 		return *a == *b.(*core.Fetch)
 	case *core.Fetched:
-		return a.Number == b.(*core.Fetched).Number && sameFacts(a.Facts, b.(*core.Fetched).Facts)
+		return a.Number == b.(*core.Fetched).Number && sameFacts(a.Facts, b.(*core.Fetched).Facts) && slices.EqualFunc(a.Cohorts, b.(*core.Fetched).Cohorts, slices.Equal)
 	case *core.Heads:
 		return slices.Equal(a.Heads, b.(*core.Heads).Heads)
 	case *core.Watch:
@@ -471,8 +471,8 @@ func FuzzDecode(f *testing.F) {
 		&core.Forwarded{Number: 1, Method: 4, Err: proto.Invalid("no")},
 		&core.Withdraw{Number: 1},
 		&core.Dropped{Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
-		&core.Fetch{Number: 1},
-		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}},
+		&core.Fetch{Number: 1, Epoch: 9},
+		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}, Cohorts: [][]register.Member{{{Node: "n1"}}}},
 		&core.Compared{Partition: 4095, Session: 1 << 60},
 		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},

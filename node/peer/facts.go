@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -174,14 +175,16 @@ type takenPacket struct {
 }
 
 func newTaken(m *core.FactsTaken) *takenPacket {
-	p := &takenPacket{FactsTaken: m}
-	for _, f := range wireFences(m.Fences) {
-		b, err := gproto.Marshal(f)
-		if err == nil { // names of nodes are text
-			p.fences = append(p.fences, b)
+	return &takenPacket{m, encodeFences(m.Fences)}
+}
+
+func encodeFences(fences []core.Fence) (all [][]byte) {
+	for _, f := range wireFences(fences) {
+		if b, err := gproto.Marshal(f); err == nil { // names of nodes are text
+			all = append(all, b)
 		}
 	}
-	return p
+	return all
 }
 
 func (p *takenPacket) Size() int {
@@ -226,10 +229,11 @@ func decodeTaken(b []byte) (*core.FactsTaken, error) {
 
 type fetchPacket core.Fetch
 
-func (p *fetchPacket) Size() int { return 11 + 2 + id.Size }
+func (p *fetchPacket) Size() int { return 11 + 2 + id.Size + 11 }
 
 func (p *fetchPacket) AppendTo(dst []byte) ([]byte, error) {
-	return append(appendHead(appendVarint(dst, 1, p.Number), 2, id.Size), p.Task[:]...), nil
+	dst = append(appendHead(appendVarint(dst, 1, p.Number), 2, id.Size), p.Task[:]...)
+	return appendVarint(dst, 3, p.Epoch), nil
 }
 
 func decodeFetch(b []byte) (*core.Fetch, error) {
@@ -241,6 +245,8 @@ func decodeFetch(b []byte) (*core.Fetch, error) {
 			m.Number = f.value
 		case 2:
 			task = f.bytes
+		case 3:
+			m.Epoch = f.value
 		}
 		return nil
 	})
@@ -250,20 +256,32 @@ func decodeFetch(b []byte) (*core.Fetch, error) {
 	return m, err
 }
 
-// fetchedPacket is a core.Fetched with the size of its facts.
+// fetchedPacket is a core.Fetched with the size of its facts, and its fence, which
+// is rare.
 type fetchedPacket struct {
 	m     *core.Fetched
 	facts int
+	fence []byte
 }
 
-func newFetched(m *core.Fetched) *fetchedPacket { return &fetchedPacket{m, sizeFacts(m.Facts)} }
+func newFetched(m *core.Fetched) *fetchedPacket {
+	p := &fetchedPacket{m: m, facts: sizeFacts(m.Facts)}
+	if len(m.Cohorts) > 0 {
+		p.fence = bytes.Join(encodeFences([]core.Fence{{Cohorts: m.Cohorts}}), nil)
+	}
+	return p
+}
 
-func (p *fetchedPacket) Size() int { return 11 + 6 + 6 + p.facts }
+func (p *fetchedPacket) Size() int { return 11 + 6 + 6 + p.facts + 6 + len(p.fence) }
 
 func (p *fetchedPacket) AppendTo(dst []byte) ([]byte, error) {
 	dst = appendVarint(dst, 1, p.m.Number)
 	dst = appendVarint(dst, 2, uint64(len(p.m.Facts)))
-	return appendFacts(appendHead(dst, 3, p.facts), p.m.Facts), nil
+	dst = appendFacts(appendHead(dst, 3, p.facts), p.m.Facts)
+	if len(p.fence) > 0 {
+		dst = append(appendHead(dst, 4, len(p.fence)), p.fence...)
+	}
+	return dst, nil
 }
 
 func decodeFetched(b []byte) (*core.Fetched, error) {
@@ -272,6 +290,10 @@ func decodeFetched(b []byte) (*core.Fetched, error) {
 	var facts []byte
 	err := fields(b, func(f field) error {
 		switch f.number {
+		case 4:
+			fence, err := decodeFence(f.bytes)
+			m.Cohorts = fence.Cohorts
+			return err
 		case 1:
 			m.Number = f.value
 		case 2:

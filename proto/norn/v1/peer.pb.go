@@ -2047,7 +2047,9 @@ type PeerFetch struct {
 	// The sender's number, never used again by its process.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// Task ID, 20 bytes.
-	Task          []byte `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Task []byte `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// Epoch of the cell whose cohort is asked.
+	Epoch         uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2096,6 +2098,13 @@ func (x *PeerFetch) GetTask() []byte {
 	return nil
 }
 
+func (x *PeerFetch) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // PeerFetched answers PeerFetch with what the replica has.
 type PeerFetched struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2104,7 +2113,9 @@ type PeerFetched struct {
 	// Number of facts.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// As in PeerPart.
-	Facts         []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	Facts []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Which other cohorts have to be asked, too; its partition is not set.
+	Fence         *PeerFence `protobuf:"bytes,4,opt,name=fence,proto3" json:"fence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2156,6 +2167,13 @@ func (x *PeerFetched) GetCount() uint32 {
 func (x *PeerFetched) GetFacts() []byte {
 	if x != nil {
 		return x.Facts
+	}
+	return nil
+}
+
+func (x *PeerFetched) GetFence() *PeerFence {
+	if x != nil {
+		return x.Fence
 	}
 	return nil
 }
@@ -4092,14 +4110,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\fPeerWithdraw\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"9\n" +
 	"\vPeerDropped\x12*\n" +
-	"\x06grants\x18\x01 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"7\n" +
+	"\x06grants\x18\x01 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"M\n" +
 	"\tPeerFetch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
-	"\x04task\x18\x02 \x01(\fR\x04task\"Q\n" +
+	"\x04task\x18\x02 \x01(\fR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"{\n" +
 	"\vPeerFetched\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
-	"\x05facts\x18\x03 \x01(\fR\x05facts\"4\n" +
+	"\x05facts\x18\x03 \x01(\fR\x05facts\x12(\n" +
+	"\x05fence\x18\x04 \x01(\v2\x12.norn.v1.PeerFenceR\x05fence\"4\n" +
 	"\tPeerHeads\x12'\n" +
 	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x9c\x01\n" +
 	"\bPeerHead\x12\x14\n" +
@@ -4380,28 +4400,29 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	55, // 22: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	22, // 23: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	22, // 24: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	28, // 25: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	34, // 26: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	16, // 27: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	16, // 28: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	36, // 29: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	38, // 30: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	36, // 31: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	41, // 32: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	16, // 33: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	43, // 34: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	45, // 35: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	47, // 36: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	13, // 37: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	48, // 38: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	53, // 39: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 40: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	54, // 41: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	15, // 25: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
+	28, // 26: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	34, // 27: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	16, // 28: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	16, // 29: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	36, // 30: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	38, // 31: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	36, // 32: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	41, // 33: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	16, // 34: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	43, // 35: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	45, // 36: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	47, // 37: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	13, // 38: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	48, // 39: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	53, // 40: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 41: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	54, // 42: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }

@@ -1,0 +1,64 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// maxUnsaid bounds the answers that wait to be given. Whoever does not get one sends
+// its facts again.
+const maxUnsaid = 1024
+
+// unsaid are answers about facts that are kept here already, which wait until their
+// copies may be counted: until enough others have told that this node has forgotten
+// nothing, or the register which cohort is the newest. That is the matter of a moment
+// after a start, and nobody is to wait for the next try of who has sent them.
+type unsaid struct {
+	c    *Core
+	list []owing
+	look bool // something has changed
+}
+
+type owing struct {
+	to      register.Member
+	until   int64  // mono ns: then nobody waits for it
+	facts   *Facts // without the facts
+	refused []ring.Partition
+}
+
+func (o *unsaid) add(now clock.Time, to register.Member, m *Facts, refused []ring.Partition) {
+	if len(o.list) >= maxUnsaid {
+		o.list = slices.DeleteFunc(o.list, func(x owing) bool { return x.until <= now.Mono })
+	}
+	if len(o.list) >= maxUnsaid {
+		return
+	}
+	bare := &Facts{Write: m.Write}
+	for i := range m.Parts {
+		bare.Parts = append(bare.Parts, PartFacts{Partition: m.Parts[i].Partition, Epoch: m.Parts[i].Epoch})
+	}
+	o.list = append(o.list, owing{to, now.Mono + int64(writeTimeout), bare, slices.Clone(refused)})
+}
+
+// work gives the answers that can be given now. What is deleted meanwhile is no copy.
+func (o *unsaid) work(now clock.Time) {
+	if !o.look {
+		return
+	}
+	o.look = false
+	o.c.writes.trusted()
+	o.list = slices.DeleteFunc(o.list, func(x owing) bool {
+		if x.until <= now.Mono {
+			return true
+		}
+		for i := range x.facts.Parts {
+			if p := x.facts.Parts[i].Partition; o.c.moves.closed(p) && !slices.Contains(x.refused, p) {
+				x.refused = append(x.refused, p)
+			}
+		}
+		return peers{o.c}.took(x.to, x.facts, x.refused)
+	})
+}
