@@ -209,6 +209,18 @@ func (t *Table) End(task id.ID, token uint64) (Record, bool) {
 	return Record{}, false
 }
 
+// Move takes one claim out and puts it into another table, with its lease as this
+// process judges it, and gives it; nil when it is not here.
+func (t *Table) Move(to *Table, task id.ID, token uint64, brief Brief) *Held {
+	h := t.entries[task].Of(token)
+	if h == nil {
+		return nil
+	}
+	t.End(task, token)
+	to.add(brief, h)
+	return h
+}
+
 // Each calls fn for every claim, in the order of tasks and tokens.
 func (t *Table) Each(fn func(task id.ID, r *Record)) {
 	tasks := slices.SortedFunc(maps.Keys(t.entries), id.ID.Compare)

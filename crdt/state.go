@@ -103,6 +103,13 @@ func (t *Task) Outcome() State {
 // being requeued, and any of them may become completed.
 func (t *Task) Finished() bool { return t.Outcome() != StateUnknown }
 
+// Undoable tells whether a retry undoes how the task ended, perhaps one that is
+// only not known here yet: it was given up, not completed, cancelled by somebody or
+// collected.
+func (t *Task) Undoable() bool {
+	return t.Finished() && t.completion == nil && t.cancelled == nil && t.tombstone == nil
+}
+
 // givenUp is the dead fact of the present generation, or of a later one whose
 // requeue has not arrived; nil when there is none.
 func (t *Task) givenUp() *Dead {

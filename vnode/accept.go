@@ -176,6 +176,10 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		_, err := v.conclude(tx, task, token, claim.Released, crdt.Fact{}, false, "", now)
 		return err
 	}
+	if v.suspended.Lookup(task).Of(token) != nil {
+		v.endClaim(tx, task, token, claim.Released)
+		return nil
+	}
 	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended {
 		return nil
 	}
@@ -205,6 +209,7 @@ type standing struct {
 	place     place // nowhere while the enqueue is not here
 	brief     claim.Brief
 	finished  bool
+	undoable  bool // it is finished, and a retry undoes it
 	collected bool
 	finisher  uint64        // token of the completion that counts
 	ended     *claim.Record // this claim, among those that have ended
@@ -253,7 +258,7 @@ func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err erro
 	if err != nil {
 		return s, err
 	}
-	s.finished, s.collected = t.Finished(), t.Collected()
+	s.finished, s.undoable, s.collected = t.Finished(), t.Undoable(), t.Collected()
 	if c := t.Completion(); c != nil {
 		s.finisher = c.Token
 	}

@@ -31,6 +31,9 @@ func (a *audit) claims() error {
 			return fmt.Errorf("%w: claim %x is held on %s, which is %s", ErrDamaged, c.record.Token, c.task, t.Outcome())
 		}
 	}
+	if err := a.suspended(); err != nil {
+		return err
+	}
 	for c, err := range a.each(tableEnded) {
 		if err != nil {
 			return err
@@ -40,6 +43,25 @@ func (a *audit) claims() error {
 		}
 		if collected(a.view, a.p, c.task) {
 			return fmt.Errorf("%w: claim %x is left of %s, which was collected", ErrDamaged, c.record.Token, c.task)
+		}
+	}
+	return nil
+}
+
+// suspended checks that the claims which may come back are among those that have
+// ended, of tasks that a retry may give a new run.
+func (a *audit) suspended() error {
+	all, err := Suspended(a.view, a.p)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		t, err := loadOutcome(a.view, a.p, h.Task)
+		if err != nil {
+			return err
+		}
+		if !t.Undoable() {
+			return fmt.Errorf("%w: claim %x on %s is suspended, and the task is %s", ErrDamaged, h.Record.Token, h.Task, t.Outcome())
 		}
 	}
 	return nil

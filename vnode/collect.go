@@ -100,14 +100,15 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 
 // Collect deletes a finished task and leaves a tombstone, which says how it
 // ended and that it was collected at the wall ns that collected gives. It
-// refuses, with false, what is not finished as d says any more, and what an
-// unfinished task depends on (design 6).
+// refuses, with false, what is not finished as d says any more, what an
+// unfinished task depends on (design 6), and what has a claim that may come back:
+// there may have been a retry that is not known here.
 func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt.Task) int64) (bool, error) {
 	t, err := LoadTask(tx, v.Partition, d.Task)
 	if err != nil {
 		return false, err
 	}
-	if t.Enqueued == nil || t.Outcome() != d.State || t.FinishedAt() != d.At || v.Edges.Any(tx, d.Task) {
+	if t.Enqueued == nil || t.Outcome() != d.State || t.FinishedAt() != d.At || v.suspended.Lookup(d.Task) != nil || v.Edges.Any(tx, d.Task) {
 		return false, nil
 	}
 	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
@@ -157,7 +158,7 @@ func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
 	if !v.record.settled(tx, v.Partition, task) {
 		return false
 	}
-	v.endClaims(tx, task, 0)
+	v.endClaims(tx, task, 0, false)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
 	v.shelf.drop(tx, task)
 	return true

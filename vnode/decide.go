@@ -38,10 +38,6 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, now clock.Time, decide func(*crd
 	return v.stands(tx, t).state, nil
 }
 
-// Newest is the highest token that this leader has given out. No task of the
-// partition has had a higher one.
-func (v *Vnode) Newest() uint64 { return v.epoch<<32 | uint64(v.seq) }
-
 // collected tells whether a tombstone is all that is left of a task.
 func collected(view store.View, p ring.Partition, task id.ID) bool {
 	_, ok := view.Get(appendFact(nil, p, task, crdt.Key{Kind: crdt.KindTombstone}))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
@@ -143,7 +144,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		v.record.adopt(tx, v.Partition, f.Task)
 		v.recent.add(f.Task)
 		if f.Key.Kind != crdt.KindUpdate {
-			v.endClaims(tx, f.Task, f.Key.A)
+			v.endClaims(tx, f.Task, f.Key.A, false)
 			v.cfg.OnFinish(v.Partition, f.Task, false)
 		}
 		return added, nil
@@ -166,14 +167,19 @@ func (r *partitionRecord) adopt(tx store.Tx, p ring.Partition, task id.ID) {
 }
 
 // settle puts a task that is in no index where its facts say. A task that is
-// finished loses its claims first; token is the one that finished it.
+// finished loses its claims first; token is the one that finished it. One that is
+// not any more gets those back that were suspended.
 func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return err
 	}
 	if t.Finished() {
-		v.endClaims(tx, task, token)
+		v.endClaims(tx, task, token, t.Undoable())
+	} else if v.suspended.Lookup(task) != nil {
+		if err := revive(v, tx, t, now); err != nil {
+			return err
+		}
 	}
 	p := v.goes(t, now)
 	v.enter(tx, task, &p)
@@ -194,29 +200,39 @@ func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact) bool {
 	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank, linked: e.Brief.Linked}
 	v.leave(tx, f.Task, &p)
 	v.shelf.put(tx, f, nil)
-	v.endClaims(tx, f.Task, f.Key.A)
+	v.endClaims(tx, f.Task, f.Key.A, false)
 	p.state, p.at = crdt.StateCompleted, c.At
 	v.enter(tx, f.Task, &p)
 	return true
 }
 
 // endClaims ends every claim of a finished task; the one with the token that
-// finished it counts as completed.
-func (v *Vnode) endClaims(tx store.Tx, task id.ID, token uint64) {
+// finished it counts as completed. undoable says that they may come back.
+func (v *Vnode) endClaims(tx store.Tx, task id.ID, token uint64, undoable bool) {
+	if !undoable {
+		endSuspended(v, tx, task, math.MaxUint64, token)
+	}
 	for e := v.claims.Lookup(task); e != nil; e = v.claims.Lookup(task) {
 		outcome := claim.Ended
 		if e.Claims[0].Token == token {
 			outcome = claim.Completed
 		}
+		if undoable {
+			suspend(v, tx, task, e.Claims[0].Token)
+			continue
+		}
 		v.endClaim(tx, task, e.Claims[0].Token, outcome)
 	}
 }
 
-// endClaim moves one claim from the active to the ended records.
+// endClaim moves one claim from the active to the ended records; one that is
+// suspended has ended for good.
 func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Outcome) {
 	r, ok := v.claims.End(task, token)
 	if !ok {
-		return
+		if r, ok = forgetSuspended(v, tx, task, token); !ok {
+			return
+		}
 	}
 	r.Outcome = outcome
 	if outcome == claim.Released {

@@ -201,7 +201,7 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	}
 	switch {
 	case t.Finished():
-		v.endClaims(tx, task, 0)
+		v.endClaims(tx, task, 0, t.Undoable())
 	case t.Enqueued == nil && fact.Key.Kind != 0:
 		v.record.adopt(tx, v.Partition, task)
 	case t.Enqueued != nil && v.claims.Lookup(task) != nil:

@@ -50,7 +50,7 @@ func Empty(view store.View, p ring.Partition) bool {
 // dropped are the tables of a partition, in the order in which [Drop] empties
 // them. The edges stay: tasks that are kept here may depend on what is not.
 var dropped = []byte{
-	tableActive, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
+	tableActive, tableSuspended, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
 	tableGraves, tableKeys, tableFinished, tableQueues, tableOrphans, tableGrown, tableTree, tableAside, tableAsideFacts, tableFacts,
 }
 

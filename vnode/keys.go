@@ -15,6 +15,7 @@ const (
 	tableFacts      = 'f' // task, fact key -> canonical bytes
 	tableActive     = 'a' // task, token -> claim record that has not ended
 	tableEnded      = 'c' // task, token -> claim record that has ended
+	tableSuspended  = 'e' // task, token -> nothing: one that has ended and may come back
 	tableReady      = 'r' // queue, 0, rank -> 1 when never claimed
 	tableScheduled  = 's' // wall ns, task -> nothing
 	tableWaiting    = 'w' // waiting task, dependency that holds it back -> nothing

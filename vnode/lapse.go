@@ -34,7 +34,7 @@ type term struct {
 // call that says what time it is; [Vnode.NextWake] asks for one at once.
 func (v *Vnode) Lead(epoch uint64) {
 	v.term.own = v.epoch != 0 && (v.term.own || !v.term.begins)
-	v.term.begins = v.claims.Len() > 0
+	v.term.begins = v.claims.Len()+v.suspended.Len() > 0
 	v.epoch, v.seq = epoch, 0
 }
 
@@ -52,6 +52,7 @@ func Confirm(v *Vnode, ok bool) { v.term.confirmed = ok }
 func arrive(v *Vnode, now clock.Time) {
 	if v.term.begins {
 		v.claims.TakeOver(now, v.term.own)
+		v.suspended.TakeOver(now, v.term.own)
 		v.term.begins = false
 	}
 }
@@ -60,18 +61,20 @@ func arrive(v *Vnode, now clock.Time) {
 // tasks) and on the monotonic one (lapses).
 func (v *Vnode) NextWake() (wall, mono int64) {
 	wall, mono = v.claims.NextSpent(v.term.confirmed)
+	w, m := v.suspended.NextLapse(0, v.term.confirmed)
+	wall, mono = min(wall, w), min(mono, m)
 	if v.epoch == 0 {
 		return wall, mono
 	}
 	if v.term.begins {
 		return wall, 0
 	}
-	w, m := v.claims.NextLapse(v.cfg.Slack, v.term.confirmed)
+	w, m = v.claims.NextLapse(v.cfg.Slack, v.term.confirmed)
 	return min(wall, w, v.nextDue), min(mono, m)
 }
 
 // Tick ends claims that have lapsed here and of which a leader has written that
-// they expired; where it leads it also moves due tasks and writes the expiry of
+// they expired, and forgets suspended ones that have lapsed; where it leads it also moves due tasks and writes the expiry of
 // lapsed claims. Call it when [Vnode.NextWake] says so; it may leave work for
 // the next call.
 func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
@@ -82,7 +85,12 @@ func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
 		}
 	}
 	for n := 0; n < maxMoves; n++ {
-		task, token, ok := v.claims.Spent(now, v.term.confirmed)
+		task, token, ok := v.suspended.Lapsed(now, 0, v.term.confirmed)
+		if ok {
+			forgetSuspended(v, tx, task, token)
+			continue
+		}
+		task, token, ok = v.claims.Spent(now, v.term.confirmed)
 		if !ok && v.epoch != 0 {
 			task, token, ok = v.claims.Lapsed(now, v.cfg.Slack, v.term.confirmed)
 		}

@@ -306,35 +306,6 @@ func TestRequeueLeavesNewerClaims(t *testing.T) {
 	r.is(refused, crdt.StateCompleted, claim.Completed)
 }
 
-// TestWhatIsRememberedComesBack: a claim is stored as active, as ended because its
-// task is finished while nobody has heard of the retry before it, and as active
-// again; one that ended for good is neither.
-func TestWhatIsRememberedComesBack(t *testing.T) {
-	r := follower(t)
-	task, other := r.enqueue(crdt.Enqueued{}), r.enqueue(crdt.Enqueued{})
-	stored := func(active, remembered int) {
-		t.Helper()
-		a, err := Active(r.tx, 0)
-		b, bad := Remembered(r.tx, 0)
-		if err != nil || bad != nil || len(a) != active || len(b) != remembered {
-			t.Fatalf("active %v, remembered %v, %v, %v, want %d and %d", a, b, err, bad, active, remembered)
-		}
-		for _, h := range append(a, b...) {
-			if h.Task != task || h.Record.Token != token1+1 {
-				t.Fatalf("it is claim %x of task %s", h.Record.Token, h.Task)
-			}
-		}
-	}
-	r.accept(task, token1+1, Accepted)
-	r.accept(other, token1+2, Accepted)
-	r.merge(crdt.Failed{Token: token1 + 2, At: 1}.Fact(other))
-	stored(1, 0)
-	r.merge(crdt.Dead{At: 1, Reason: "e"}.Fact(task))
-	stored(0, 1)
-	r.merge(crdt.Requeued{Generation: 1, At: 2, AfterToken: token1}.Fact(task))
-	stored(1, 0)
-}
-
 // TestAReleaseIsToldOnce: a claim was released, its task was finished, collected
 // and forgotten, and then somebody who missed all that brings the release again, or
 // the claim itself. What this replica says of its claims to a candidate can be read

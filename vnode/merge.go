@@ -2,7 +2,6 @@ package vnode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/norn-dev/norn/claim"
@@ -172,7 +171,7 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 		return err
 	}
 	defer v.cfg.OnFact(task)
-	if v.claims.Lookup(task) != nil {
+	if v.claims.Lookup(task) != nil || v.suspended.Lookup(task) != nil {
 		v.conclusions(after, fresh)
 	}
 	if after.Enqueued == nil {
@@ -184,7 +183,7 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 	}
 	v.record.settled(tx, v.Partition, task)
 	if before.Finished() && !after.Finished() {
-		if err := v.revive(after); err != nil {
+		if err := revive(v.Vnode, tx, after, v.now); err != nil {
 			return err
 		}
 	}
@@ -208,7 +207,7 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 		case crdt.KindRequeued:
 			// The task was finished in between, perhaps unseen here.
 			if r, err := crdt.DecodeRequeued(f.Body); err == nil {
-				v.endUpTo(t.ID, r.AfterToken)
+				endUpTo(v.Vnode, v.tx, t.ID, r.AfterToken)
 			}
 		}
 	}
@@ -217,47 +216,7 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 		if c := t.Completion(); c != nil {
 			token = c.Token
 		}
-		v.endClaims(v.tx, t.ID, token)
-	}
-}
-
-// revive takes claims back that ended here only because the task was finished,
-// when it turns out to have been requeued before they were granted: facts come in
-// any order, and a member that has accepted a claim, or is to learn of it in an
-// election, must not lose it over that. How much of their time has passed is not
-// known here.
-func (v merging) revive(t *crdt.Task) error {
-	prefix := appendTask(nil, tableEnded, v.Partition, t.ID)
-	var ended []claim.Record
-	for key, value := range v.tx.Scan(prefix, after(prefix)) {
-		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
-		if err != nil {
-			return fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
-		}
-		if r.Outcome == claim.Ended {
-			ended = append(ended, r)
-		}
-	}
-	for _, r := range ended {
-		s, err := look(v.Vnode, v.tx, t.ID, r.Token, false)
-		if err != nil {
-			return err
-		}
-		if s.final || s.expired {
-			continue
-		}
-		r.Outcome = claim.Active
-		v.tx.Delete(appendClaim(nil, tableEnded, v.Partition, t.ID, r.Token))
-		v.tx.Set(appendClaim(nil, tableActive, v.Partition, t.ID, r.Token), r.AppendTo(nil))
-		v.claims.Recover(t.ID, briefOf(t), r, v.now)
-	}
-	return nil
-}
-
-// endUpTo ends the claims of a task up to a token.
-func (v merging) endUpTo(task id.ID, token uint64) {
-	for e := v.claims.Lookup(task); e != nil && e.Claims[0].Token <= token; e = v.claims.Lookup(task) {
-		v.endClaim(v.tx, task, e.Claims[0].Token, claim.Ended)
+		v.endClaims(v.tx, t.ID, token, t.Undoable())
 	}
 }
 
@@ -333,7 +292,7 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	}
 	was := v.stands(tx, before)
 	v.leave(tx, stone.Task, &was)
-	v.endClaims(tx, stone.Task, 0)
+	v.endClaims(tx, stone.Task, 0, false)
 	v.record.settled(tx, v.Partition, stone.Task)
 	here, err := Facts(tx, v.Partition, stone.Task)
 	if err != nil {

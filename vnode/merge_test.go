@@ -171,7 +171,7 @@ func (c *cohort) requeue() {
 		if t.Outcome() != crdt.StateDead {
 			return crdt.Fact{}, false
 		}
-		return crdt.Requeued{Generation: t.Generation() + 1, At: c.now.Wall, AfterToken: r.v.Newest()}.Fact(task), true
+		return crdt.Requeued{Generation: t.Generation() + 1, At: c.now.Wall, AfterToken: RetryAfter(r.v, task)}.Fact(task), true
 	})
 	c.check(err)
 }

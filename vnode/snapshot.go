@@ -61,20 +61,24 @@ func (r *releases) note(task id.ID, token uint64) {
 func SnapshotAt(v *Vnode, now clock.Time) []Held {
 	all := Snapshot(v)
 	for i := range all {
-		if h := v.claims.Lookup(all[i].Task).Of(all[i].Record.Token); h != nil && !all[i].Released {
-			all[i].Record.End = h.Lease.EndBy(now)
+		for _, known := range []*claim.Table{v.claims, v.suspended} {
+			if h := known.Lookup(all[i].Task).Of(all[i].Record.Token); h != nil && !all[i].Released {
+				all[i].Record.End = h.Lease.EndBy(now)
+			}
 		}
 	}
 	return all
 }
 
-// Snapshot gives all claims that have not ended, and the newest releases, by
-// task and token: what an acceptor answers to a vote, after it has promised
-// (design 7.2, step 3). Each is there once: a claim that has come back after it was
+// Snapshot gives all claims that have not ended, or may come back, and the newest
+// releases, by task and token: what an acceptor answers to a vote, after it has
+// promised (design 7.2, step 3). Each is there once: a claim that has come back after it was
 // released, and its task was forgotten, is released.
 func Snapshot(v *Vnode) []Held {
 	all := make([]Held, 0, v.claims.Len()+len(v.releases.all))
-	v.claims.Each(func(task id.ID, r *claim.Record) { all = append(all, Held{Task: task, Record: *r}) })
+	for _, known := range []*claim.Table{v.claims, v.suspended} {
+		known.Each(func(task id.ID, r *claim.Record) { all = append(all, Held{Task: task, Record: *r}) })
+	}
 	for _, r := range v.releases.all {
 		all = append(all, Held{Task: r.task, Record: claim.Record{Token: r.token}, Released: true})
 	}
@@ -108,8 +112,8 @@ func Join(snapshots ...[]Held) []Held {
 // Absorb joins what voters or a new leader say of claims with those that are
 // here, in any order: a task is free only when every claim known of it has ended
 // (design 7.2, step 5). What is learned so counts as recovered, and its elapsed
-// time from now. A claim that has ended here for good stays ended. It returns
-// ErrDamaged when something stored cannot be read.
+// time from now. A claim that has ended here for good stays ended; one of a task that
+// was given up, as far as is known here, is suspended. It returns ErrDamaged when something stored cannot be read.
 func Absorb(v *Vnode, tx store.Tx, all []Held, now clock.Time) error {
 	arrive(v, now)
 	for i := range all {
@@ -137,8 +141,15 @@ func absorbHeld(v *Vnode, tx store.Tx, h *Held, now clock.Time) error {
 		return nil
 	}
 	s, err := look(v, tx, h.Task, token, e == nil)
-	if err != nil || s.over {
+	if err != nil {
 		return err
+	}
+	if s.undoable && !s.final && (!s.over || s.ended.Outcome == claim.Ended) {
+		absorbSuspended(v, tx, h, now)
+		return nil
+	}
+	if s.over {
+		return nil
 	}
 	if s.finished {
 		s.remember(v, tx, h.Task, h.Record)

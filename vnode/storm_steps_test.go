@@ -98,12 +98,7 @@ func (s *storm) requeue() {
 		if t.Outcome() != crdt.StateDead {
 			return crdt.Fact{}, false
 		}
-		for _, w := range s.workers {
-			if w.task == task {
-				w.deadline = 0
-			}
-		}
-		return crdt.Requeued{Generation: t.Generation() + 1, At: s.now, AfterToken: m.v.Newest()}.Fact(task), true
+		return crdt.Requeued{Generation: t.Generation() + 1, At: s.now, AfterToken: RetryAfter(m.v, task)}.Fact(task), true
 	})
 	s.check(err)
 }

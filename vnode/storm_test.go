@@ -222,14 +222,14 @@ func (s *storm) reasons() {
 			}
 		}
 		for k, b := range m.believes { // Any order: each alone.
-			if m.v.claims.Lookup(k.task).Of(k.token) != nil {
+			if m.v.claims.Lookup(k.task).Of(k.token) != nil || m.v.suspended.Lookup(k.task).Of(k.token) != nil {
 				continue
 			}
 			facts, released, err := EndOf(m.v, m.mem, k.task, k.token)
 			s.check(err)
 			t, err := LoadTask(m.mem, 0, k.task)
 			s.check(err)
-			ended := t.Finished() || released || slices.ContainsFunc(facts, func(f crdt.Fact) bool {
+			ended := t.Finished() && !t.Undoable() || released || slices.ContainsFunc(facts, func(f crdt.Fact) bool {
 				return f.Key.Kind == crdt.KindRequeued || f.Key == crdt.Key{Kind: crdt.KindFailed, A: k.token}
 			})
 			if !ended && m.holds(s.time(m), b) {

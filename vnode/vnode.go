@@ -78,25 +78,26 @@ type Vnode struct {
 	// Edges are the dependents of this partition's tasks.
 	Edges Edges
 
-	cfg      Config
-	epoch    uint64 // 0 while not leading
-	seq      uint32 // last claim number given out in this epoch
-	claims   *claim.Table
-	term     term
-	releases releases
-	hot      *queue // where the last accepted task was ready; may be gone
-	queues   map[string]*queue
-	sorted   []string // names of queues; nil after a change
-	recent   *recent
-	shelf    shelf
-	dirty    []*queue // queues whose counters changed since the last flush
-	record   partitionRecord
-	lows     lows
-	aside    asides
-	opened   int64 // wall ns
-	nextDue  int64 // wall ns of the first scheduled task, or math.MaxInt64
-	keyspace [256]byte
-	space    []byte // of a record that is being written
+	cfg       Config
+	epoch     uint64 // 0 while not leading
+	seq       uint32 // last claim number given out in this epoch
+	claims    *claim.Table
+	suspended *claim.Table // those that ended with their tasks, and may come back
+	term      term
+	releases  releases
+	hot       *queue // where the last accepted task was ready; may be gone
+	queues    map[string]*queue
+	sorted    []string // names of queues; nil after a change
+	recent    *recent
+	shelf     shelf
+	dirty     []*queue // queues whose counters changed since the last flush
+	record    partitionRecord
+	lows      lows
+	aside     asides
+	opened    int64 // wall ns
+	nextDue   int64 // wall ns of the first scheduled task, or math.MaxInt64
+	keyspace  [256]byte
+	space     []byte // of a record that is being written
 }
 
 // queue is one queue's part in this partition.
@@ -114,7 +115,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	cfg.complete()
 	v := &Vnode{
 		Partition: p, cfg: cfg,
-		claims: claim.NewTable(cfg.Buffer),
+		claims: claim.NewTable(cfg.Buffer), suspended: claim.NewTable(cfg.Buffer),
 		queues: make(map[string]*queue),
 		lows:   lows{finished: make(map[string][]byte)},
 		opened: now.Wall,
@@ -155,6 +156,9 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	if err := v.loadClaims(view, now); err != nil {
 		return nil, err
 	}
+	if err := loadSuspended(v, view, now); err != nil {
+		return nil, err
+	}
 	if err := v.aside.load(view, p); err != nil {
 		return nil, err
 	}
@@ -192,14 +196,6 @@ func (v *Vnode) loadClaims(view store.View, now clock.Time) error {
 // by task and token. It returns ErrDamaged when one cannot be read.
 func Active(view store.View, p ring.Partition) ([]Held, error) {
 	return stored(view, tableActive, p)
-}
-
-// Remembered gives those that ended only because their tasks are finished, as far
-// as is known here: where one turns out to have been requeued before, its claim
-// comes back.
-func Remembered(view store.View, p ring.Partition) ([]Held, error) {
-	all, err := stored(view, tableEnded, p)
-	return slices.DeleteFunc(all, func(h Held) bool { return h.Record.Outcome != claim.Ended }), err
 }
 
 func stored(view store.View, table byte, p ring.Partition) (all []Held, err error) {

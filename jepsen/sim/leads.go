@@ -65,15 +65,14 @@ func (f *fleet) asks(n *node, q *register.Request) {
 	}
 }
 
-// takesOver gives the claims that a node knows of a partition, also of tasks that it
-// takes for finished, because those come back once it hears of a retry that came
-// before them; and, where the cohort changes, the tasks that have ended.
+// takesOver gives the claims that a node knows of a partition, also those that are
+// suspended, which come back once it hears of a retry that came before them; and, where the cohort changes, the tasks that have ended.
 func (f *fleet) takesOver(n *node, c *register.Change) (items []history.Item, err error) {
 	all, err := vnode.Active(n.disk.Mem, c.Partition)
 	if err != nil {
 		return nil, err
 	}
-	more, err := vnode.Remembered(n.disk.Mem, c.Partition)
+	more, err := vnode.Suspended(n.disk.Mem, c.Partition)
 	if err != nil {
 		return nil, err
 	}
