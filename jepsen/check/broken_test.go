@@ -132,9 +132,12 @@ func broken() map[string]struct {
 }
 
 // lost is a renewal that is told that the claim is over.
-func (s *script) lost(a id.ID, token uint64) {
+func (s *script) lost(a id.ID, token uint64) { s.lostAs(a, token, "") }
+
+// lostAs is one that is told in what state the task is.
+func (s *script) lostAs(a id.ID, token uint64, state history.State) {
 	s.do(history.Event{Func: history.Renew, Items: []history.Item{{Task: a, Token: token}}},
-		history.Event{Items: []history.Item{{Task: a, Error: "CLAIM_LOST"}}})
+		history.Event{Items: []history.Item{{Task: a, Error: "CLAIM_LOST", State: state}}})
 }
 
 // conflict is a cancellation of a ready task that is refused.

@@ -66,6 +66,12 @@ func TestElected(t *testing.T) {
 		})},
 		"a token for two":                {Token, "", claimed(func(s *script, a id.ID) { s.claim(2, 10, a) })},
 		"a claim is taken from a worker": {Lost, "", claimed(func(s *script, a id.ID) { s.lost(a, 10) })},
+		"because the task is dead, which no leader before can have said": {Lost, "", claimed(func(s *script, a id.ID) { s.lostAs(a, 10, history.Dead) })},
+		"because a leader before has given it up": {"", "", func(s *script) {
+			a := s.enqueue(history.Spec{})
+			s.claim(1, 2<<32|1, a)
+			s.lostAs(a, 2<<32|1, history.Dead)
+		}},
 		"granted before its dependency": {Dependency, "", func(s *script) {
 			a := s.enqueue(history.Spec{})
 			s.claim(1, 1, s.enqueue(history.Spec{Deps: []id.ID{a}}))

@@ -223,20 +223,20 @@ func (c *Checker) refusal(asked *history.Event, t *task, want, got *history.Item
 			c.fail(Phantom, t, "it is said to exist with another spec, and nobody has enqueued it")
 		}
 	case "CLAIM_LOST":
-		c.claimLost(asked, t, want)
+		c.claimLost(asked, t, want, got)
 	}
 	c.refused(asked, t, want)
 }
 
 // claimLost: a worker is told that its claim is over. It may not be while
 // nothing has happened that could have ended it.
-func (c *Checker) claimLost(asked *history.Event, t *task, want *history.Item) {
+func (c *Checker) claimLost(asked *history.Event, t *task, want, got *history.Item) {
 	h := t.hold(want.Token)
 	if h == nil {
 		return
 	}
 	if asked.Func == history.Renew {
-		if h.until > c.now && !h.over && !c.maybeEnded(t, h) {
+		if h.until > c.now && !h.over && !c.maybeEnded(t, h) && !c.o.givenUpBefore(h, got) {
 			fail := c.breach
 			if c.o.Lossy {
 				fail = c.fail // where disks get lost, claims may
@@ -251,6 +251,14 @@ func (c *Checker) claimLost(asked *history.Event, t *task, want *history.Item) {
 // ended by somebody else.
 func (c *Checker) maybeEnded(t *task, h *hold) bool {
 	return t.completed.possible() || t.cancelled.possible() || h.failed.possible() || h.released.possible()
+}
+
+// givenUpBefore tells whether a claim may be over because a leader before the one that
+// granted it had given the task up, after a claim that nobody heard of had run out. Until
+// its word is on a majority another leader may not know it and grant the task; it is
+// final all the same (design 5).
+func (o *Options) givenUpBefore(h *hold, got *history.Item) bool {
+	return o.many() && got.State == history.Dead && h.token>>32 > 1
 }
 
 // renewed notes a renewal.

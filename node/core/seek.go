@@ -74,6 +74,7 @@ type remote struct {
 	credit int
 	few    int    // see [Head]
 	fills  uint64 // how often it was told that there is something
+	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
 }
 
 // full tells whether as many requests as make sense are on their way.
@@ -153,8 +154,10 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
 	if q, _ := s.c.desk.best(w); q != nil {
-		_, ours, ok := q.heads.Best()
-		if ok && (theirs == nil || ours.Compare(theirs) <= 0 || !s.lags(w, leaders, ours)) && s.c.grant(now, w) {
+		_, ours, _ := q.heads.Best()
+		if late, is := s.overdue(now, w, leaders, ours); is {
+			to, found = late, true
+		} else if (theirs == nil || ours.Compare(theirs) <= 0 || !s.lags(w, leaders, ours)) && s.c.grant(now, w) {
 			return true
 		}
 	}
@@ -167,7 +170,8 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 // ask sends a request to another leader.
 func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	for _, name := range w.names {
-		s.of(to, name).open++
+		h := s.of(to, name)
+		h.open, h.behind = h.open+1, now.Mono
 	}
 	w.tried = append(slices.DeleteFunc(w.tried, func(t trial) bool { return t.at == to }), trial{to, s.fills(to, w)})
 	body := gproto.CloneOf(w.body)
@@ -308,6 +312,11 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
+		}
+		if q := s.c.desk.queues[n.Queue]; q != nil {
+			if _, ours, ok := q.heads.Best(); ok && !h.before(ours) {
+				h.behind = 0
+			}
 		}
 		if n.Wanted {
 			s.c.summaries.want(now, n.Queue, false)

@@ -24,6 +24,11 @@ const (
 	// asks there: asking costs several times what a grant of its own does, and
 	// what it knows of the others is some milliseconds old.
 	maxLead = 16
+	// maxBehind is for how long requests here pass a better task elsewhere over
+	// before one of them goes there, however few there are: else one that is alone
+	// waits for as long as there is anything here. As many as maxLead lets pass are
+	// fetched within the second that issue 5 allows.
+	maxBehind = 50 * time.Millisecond
 )
 
 // places are those of which [Marks] tell.
@@ -38,10 +43,15 @@ type Marks struct {
 	Ranks [len(places)]claim.Rank
 }
 
+// before tells whether there is a better task than one.
+func (h *remote) before(rank *claim.Rank) bool {
+	return h.known && h.ready && h.rank.Compare(rank) < 0
+}
+
 // better is about how many tasks lie before a rank, of those that are told of, and
 // how many there may be at most.
 func (h *remote) better(rank *claim.Rank) (n, most int) {
-	if !h.known || !h.ready || h.rank.Compare(rank) >= 0 {
+	if !h.before(rank) {
 		return 0, 0
 	}
 	n = 1
@@ -193,6 +203,26 @@ func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) boo
 		}
 	}
 	return false
+}
+
+// overdue is the leader that a request has to be sent to because others have passed
+// over what is better there for too long: the one with the best task, one request at
+// a time.
+func (s *seeks) overdue(now clock.Time, w *waiter, leaders []register.Member, ours *claim.Rank) (to register.Member, found bool) {
+	var best *claim.Rank
+	for _, m := range leaders {
+		for _, name := range w.names {
+			h := s.of(m, name)
+			switch {
+			case s.c.desk.paused[name] || !h.before(ours) || s.vain(w, m):
+			case h.behind == 0:
+				h.behind = now.Mono
+			case h.open == 0 && now.Mono-h.behind >= int64(maxBehind) && (best == nil || h.rank.Compare(best) < 0):
+				to, best, found = m, &h.rank, true
+			}
+		}
+	}
+	return to, found
 }
 
 // RankErrors counts grants by how many better tasks, as far as it was known, were

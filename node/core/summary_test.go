@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -150,5 +151,40 @@ func TestAWaitingClaimHearsAtOnce(t *testing.T) {
 		} else if grants := reply.Message.(*nornv1.ClaimReply).Grants; len(grants) != 1 || grants[0].Task.Id != id {
 			t.Fatalf("round %d: granted %v", n, grants)
 		}
+	}
+}
+
+// TestALoneBetterTaskElsewhereIsNotPassedOverForLong: a node asked others only when
+// these had sixteen better tasks, so that fewer waited for as long as there was
+// anything here. Whoever has waited for longest is to be granted within a second
+// of the first that passed it over, without each request being sent there.
+func TestALoneBetterTaskElsewhereIsNotPassedOverForLong(t *testing.T) {
+	for _, c := range []struct{ better, each int }{{1, 10}, {1, 200}, {maxLead - 1, 20}, {maxLead - 1, 100}} {
+		t.Run(fmt.Sprintf("%d better, %d requests a second", c.better, c.each), func(t *testing.T) {
+			r := newTrio(t).spread()
+			waits := make(map[string]bool)
+			for range c.better {
+				waits[r.put(0, 1).String()] = true // of node 2
+			}
+			for range 2 * c.each {
+				r.put(0, 0) // of node 1, where all workers ask
+			}
+			asked := 0
+			for n := 0; len(waits) > 0; n++ {
+				if n > c.each {
+					t.Fatalf("%d better tasks wait after a second", len(waits))
+				}
+				was := r.peers[1].core.Stats().Claimed
+				for _, g := range ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300}).Grants {
+					delete(waits, g.Task.Id)
+				}
+				asked += int(r.peers[1].core.Stats().Claimed - was)
+				r.pass(time.Second / time.Duration(c.each))
+				r.settle()
+			}
+			if asked != c.better {
+				t.Errorf("%d tasks are granted elsewhere", asked)
+			}
+		})
 	}
 }
