@@ -167,6 +167,7 @@ func (p *Pebble) Snapshot() Snapshot {
 
 // Close ends the store. Iterators and snapshots must be closed before.
 func (p *Pebble) Close() error {
+	p.events.room.release()
 	err := errors.Join(p.db.Close(), p.health.Close())
 	p.logs.stop()
 	if err != nil {

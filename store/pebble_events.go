@@ -18,7 +18,8 @@ const maxBackground = 16
 
 // events counts and logs what Pebble reports.
 type events struct {
-	o PebbleOptions
+	o    PebbleOptions
+	room room
 
 	background atomic.Uint64 // failed flushes and compactions
 	inARow     atomic.Int64
@@ -30,7 +31,10 @@ type events struct {
 func (e *events) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: e.backgroundError,
-		FlushBegin:      func(pebble.FlushInfo) { yieldThread() },
+		FlushBegin: func(pebble.FlushInfo) {
+			e.room.release()
+			yieldThread()
+		},
 		CompactionBegin: func(pebble.CompactionInfo) { yieldThread() },
 		FlushEnd:        func(i pebble.FlushInfo) { e.ended(i.Err) },
 		CompactionEnd:   func(i pebble.CompactionInfo) { e.ended(i.Err) },

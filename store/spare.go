@@ -3,6 +3,7 @@ package store
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -20,6 +21,39 @@ func (p *Pebble) Rest() {
 		return // the store is damaged or full: its events say so, and Pebble tries again
 	}
 	p.dropSpare()
+	p.events.room.hold(p.db)
+}
+
+// room keeps blocks out of what memtables will need. Pebble lets the cache have all that
+// memtables do not take at the moment: at rest, and before the first load, a scrubber that
+// reads through everything would fill it.
+type room struct {
+	cache *pebble.Cache
+	size  int64      // of all memtables together, bytes
+	mu    sync.Mutex // guards free
+	free  func()     // nil: nothing is held
+}
+
+// hold keeps what memtables do not take now until one of them is full.
+func (r *room) hold(db *pebble.DB) {
+	m := db.Metrics().MemTable
+	n := r.size - int64(m.Size+m.ZombieSize)
+	r.release()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > 0 {
+		r.free = r.cache.Reserve(int(n))
+	}
+}
+
+// release lets memtables have it.
+func (r *room) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.free != nil {
+		r.free()
+		r.free = nil
+	}
 }
 
 // dropSpare frees the memtable that Pebble keeps for later, if there is one.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -40,6 +41,53 @@ func TestAtRestMemtablesAreGivenBack(t *testing.T) {
 		t.Errorf("%d bytes for memtables after a second rest", after)
 	}
 	if err := p.Close(); err != nil { // it says so when memory for memtables is lost
+		t.Error(err)
+	}
+}
+
+// TestWhatMemtablesWillNeedIsNoCache: who reads through everything, as a scrubber does,
+// does not fill what memtables do not take before the first load and at rest. Under load
+// they have it.
+func TestWhatMemtablesWillNeedIsNoCache(t *testing.T) {
+	const memTable, cache = 4 << 20, 1 << 20
+	fs := vfs.NewMem()
+	options := func(o *store.PebbleOptions) { o.MemTable, o.Cache = memTable, cache }
+	p := open(t, fs, options)
+	value := make([]byte, 1000)
+	fill := func(round int) {
+		for n := range 6 * memTable / len(value) {
+			binary.BigEndian.PutUint64(value, uint64(n*7919)) // blocks that compress to nothing are smaller
+			var b store.Batch
+			b.Set(fmt.Appendf(nil, "%d/%08d", round, n), value)
+			p.Apply(&b)
+		}
+		p.Sync()
+	}
+	scan := func(when string) {
+		t.Helper()
+		n := 0
+		for range p.Scan(nil, nil) {
+			n++
+		}
+		if got := p.Metrics().CacheBytes; n == 0 || got > cache+cache/4 || got < cache/4 {
+			t.Errorf("%s: %d records read, %d bytes in a cache of %d", when, n, got, cache)
+		}
+	}
+	for round := range 3 {
+		fill(round)
+		p.Rest()
+		scan("at rest")
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p = open(t, fs, options)
+	scan("after a start")
+	fill(3)
+	if got, most := store.MemTables(p), int64(2*memTable); got != most {
+		t.Errorf("under load memtables take %d bytes of %d", got, most)
+	}
+	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
 }
