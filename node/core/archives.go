@@ -34,7 +34,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 	if a.tag != 0 || len(a.safe) > 0 || now.Mono < a.again {
 		return
 	}
-	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
+	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
 	var dues []vnode.Due
 	for _, d := range all {
 		if !a.k.needed(now, v, d) {

@@ -77,7 +77,15 @@ func (k *collector) rule(queue string) rule {
 // cutoff is the instant up to which tasks of a queue have been kept long
 // enough; below 0 when they stay, or something else is done with them than what
 // is asked for.
-func (k *collector) cutoff(now clock.Time, what nornv1.Retention) func(crdt.State, string) int64 {
+//
+// Long enough they have been kept only when all members have been compared with
+// since, because what a task has come to is not for this node alone to know: another
+// one may lead by now, this process may have stood still for an hour and not have
+// heard of it yet, and a dead task may have been given a new run there. That is done
+// before its retention is over or not at all ([collector.buried]), so a comparison
+// that began after that has shown it.
+func (k *collector) cutoff(now clock.Time, p ring.Partition, what nornv1.Retention) func(crdt.State, string) int64 {
+	agreed := min(now.Wall, k.purges.agreedSince(now, p))
 	return func(s crdt.State, queue string) int64 {
 		r := k.rule(queue)
 		keep := r.after
@@ -85,10 +93,10 @@ func (k *collector) cutoff(now clock.Time, what nornv1.Retention) func(crdt.Stat
 			keep = r.dead
 		}
 		switch {
-		case r.what != what, s == crdt.StateDead && keep == 0:
+		case agreed < 0, r.what != what, s == crdt.StateDead && keep == 0:
 			return -1
 		}
-		return now.Wall - int64(keep)
+		return agreed - int64(keep)
 	}
 }
 
@@ -143,7 +151,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	more = k.purges.look(now, v)
 	more = k.sweepKeys(now, v.Partition) || more
 	more = k.purges.orphans(now, v) || more
-	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, nornv1.Retention_RETENTION_DELETE), collectBatch)
+	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), collectBatch)
 	for _, d := range dues {
 		if !k.needed(now, v, d) {
 			k.collect(now, d)
@@ -192,11 +200,13 @@ func (k *collector) next() int64 {
 	return min(k.at, k.archives.at)
 }
 
+// collect collects a task that was due, if it still is: an archive takes time.
 func (k *collector) collect(now clock.Time, d vnode.Due) bool {
-	if d.At > k.purges.agreedSince(now, k.c.vnode(d.Task).Partition) {
-		return false // somebody may know more of it
+	v := k.c.vnode(d.Task)
+	if v.Leading() == 0 || d.At > k.cutoff(now, v.Partition, k.rule(d.Queue).what)(d.State, d.Queue) {
+		return false
 	}
-	gone, err := k.c.vnode(d.Task).Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
+	gone, err := v.Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
 	if !k.c.check(err) || !gone {
 		return false
 	}

@@ -203,6 +203,73 @@ func TestARetryIsNotBuried(t *testing.T) {
 	}
 }
 
+// TestAPausedLeaderBuriesNoRetry: a process stands still, while the others elect and
+// the next leader gives a dead task a new run. When it goes on, the first thing that it
+// sees is that the retention of that task is over.
+func TestAPausedLeaderBuriesNoRetry(t *testing.T) {
+	r := newTrio(t)
+	r.beside = func(c *Config) { c.Retention.Dead = time.Minute }
+	r.collecting().elect()
+	task, i := r.put(1, 1), r.leader(1)
+	ask := r.send(i, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(i, ask)
+	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	r.settle()
+	r.live(30*time.Second, time.Second, nothing) // all have compared what they have
+	r.peers[i].down = true
+	r.elect()
+	next := r.leader(1)
+	from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	if reply := r.peers[next].replies[from]; refusal(reply.Message, reply.Err) != nil {
+		t.Fatal(refusal(reply.Message, reply.Err))
+	}
+	r.live(time.Minute, time.Second, nothing)
+	r.peers[i].down = false
+	if r.peers[i].core.vnodes[1].Leading() == 0 {
+		t.Fatal("it knows already that it leads no more")
+	}
+	for range 10 {
+		r.pass(100 * time.Millisecond)
+	}
+	r.tell()
+	r.live(30*time.Second, time.Second, nothing)
+	for n, p := range r.peers {
+		if s := r.stateOf(n, task); s != nornv1.State_STATE_READY {
+			t.Errorf("the retry was acknowledged, and by %s it is %v", p.self.Node, s)
+		}
+	}
+}
+
+// TestWhoIsDeposedCollectsNothing: an archive was under way when its node was cut off
+// from the others, and is safe when they have another leader, which alone decides.
+func TestWhoIsDeposedCollectsNothing(t *testing.T) {
+	r := newTrio(t)
+	r.beside = func(c *Config) { c.Archive, c.Retention.What = true, nornv1.Retention_RETENTION_ARCHIVE }
+	r.collecting().elect()
+	task, i := r.put(1, 1), r.leader(1)
+	r.done(i, task)
+	archives := &r.peers[i].core.collect.archives
+	if _, begun := r.until(time.Minute, func() bool { return archives.tag != 0 }); !begun {
+		t.Fatal("nothing is archived")
+	}
+	tag := archives.tag
+	for other := range r.peers {
+		r.cut[[2]int{i, other}], r.cut[[2]int{other, i}] = true, true
+	}
+	r.tell()
+	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	if r.peers[i].core.vnodes[1].Leading() != 0 {
+		t.Fatal("it leads all by itself")
+	}
+	r.check(r.peers[i].core.Step(r.clock(i), Archived{Tag: tag, Tasks: 1}))
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	if stones, live := r.peers[i].have(); stones != 0 || live != 1 {
+		t.Fatalf("it has %d tombstones and %d tasks", stones, live)
+	}
+}
+
 // TestAReadDoesNotOutliveItsPartition: while a read of several waited for the others,
 // its node left the cohort and began to delete what it had. It said that the task was
 // unknown, in the name of a majority that knows it.
