@@ -108,10 +108,10 @@ func (w *world) drawCluster() plan {
 
 // forgetful makes the plan one in which little is remembered for long: but for
 // longer than a partition may be without a leader, for else a task that waits may
-// never hear of what it depends on. So no disk is set back: a node that cannot be spared
-// leads nothing until others can go on without it.
+// never hear of what it depends on. So networks are whole again soon, and no disk is set
+// back: a node that cannot be spared leads nothing until others can go on without it.
 func (p *plan) forgetful() {
-	p.cluster.restore = 0
+	p.cluster.restore, p.cluster.apart, p.cluster.dead = 0, 2*time.Second, 3*time.Second
 	p.collect, p.retention = 200*time.Millisecond, 20*time.Second
 	p.grace, p.clock.set, p.storm, p.cluster.members = 20*time.Second, 0, 120*time.Second, 10*time.Second
 	p.work.keyed = 0 // a key that is free again names a new task, and answers about the old one are late
