@@ -67,7 +67,7 @@ func (c finale) mayWait(t *task) bool {
 	return t.spec != nil && slices.ContainsFunc(t.spec.Deps, func(dep id.ID) bool {
 		d := c.task(dep)
 		if !c.read(d) {
-			return !d.completed.before(c.settled)
+			return !d.completed.before(c.settled) || c.o.unheard(t, d)
 		}
 		switch d.last.State {
 		case history.Waiting:

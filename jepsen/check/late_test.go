@@ -72,3 +72,37 @@ func TestAnEndWithoutAnEnqueueIsNoCollection(t *testing.T) {
 		}
 	}
 }
+
+// A task waits for ever for what was completed, and forgotten, before anybody surely
+// knew that it waits; for what was completed since then it does not.
+func TestWhatWasForgottenBeforeIsWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		late time.Duration // when the task is surely known, after the completion
+		ends bool          // the dependency is read at the end
+		want string
+	}{
+		{2 * time.Second, false, StateRule},
+		{6 * time.Second, false, StateRule},
+		{40 * time.Second, false, ""},
+		{40 * time.Second, true, Stuck}, // it is not forgotten
+	} {
+		s := newScript(t)
+		s.c = New(Options{Partitions: 1, Elected: true, Slack: second, Retention: 10 * second, Grace: 10 * second})
+		dep := s.enqueue(history.Spec{})
+		s.claim(1, 10, dep)
+		s.write(history.Complete, history.Item{Task: dep, Token: 10})
+		s.at += int64(c.late)
+		task := s.enqueue(history.Spec{Deps: []id.ID{dep}})
+		s.at += 60 * second
+		s.settle()
+		state := history.Absent
+		if c.ends {
+			state = history.Completed
+		}
+		s.read(dep, state, nil)
+		s.read(task, history.Waiting, nil)
+		if got := s.finish(); got != c.want {
+			t.Errorf("known %v late, the dependency is there at the end: %t: found %q, want %q", c.late, c.ends, got, c.want)
+		}
+	}
+}

@@ -161,9 +161,18 @@ func (c *Checker) waiting(asked *history.Event, t *task) {
 	if len(t.spec.Deps) == 0 {
 		c.fail(StateRule, t, "it waits for dependencies that it does not have")
 	}
-	if !slices.ContainsFunc(t.spec.Deps, func(d id.ID) bool { return !c.task(d).completed.before(asked.At - c.o.Slack) }) && len(t.spec.Deps) > 0 {
+	if !slices.ContainsFunc(t.spec.Deps, func(d id.ID) bool {
+		return !c.task(d).completed.before(asked.At-c.o.Slack) || c.o.unheard(t, c.task(d))
+	}) && len(t.spec.Deps) > 0 {
 		c.fail(StateRule, t, "it waits, and all its dependencies are completed")
 	}
+}
+
+// unheard tells whether the end of a dependency may have been forgotten before anybody
+// surely knew of the task that waits for it: one that was taken in with a single copy,
+// by a node that was away for that long.
+func (o *Options) unheard(t, dep *task) bool {
+	return o.forgets() && t.enqueued.since > dep.completed.first+o.Retention-o.Slack
 }
 
 // claimedNow: while a worker surely has the task, it is claimed.
