@@ -19,6 +19,9 @@ type Merged struct {
 	Known   int // here already, in these words or in ones that win
 	Clashes int // among both: another body was here under the key
 	Refused int // facts of a collected task: nothing collected comes back
+	// Void says that some of those say what the tombstone does not, more than that the
+	// task has been and how it ended, and came without it.
+	Void bool
 	// Spec is the enqueue that was stored, where it is all that was; nil else.
 	Spec *crdt.Enqueued
 }
@@ -224,9 +227,10 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 // everywhere, everything else is refused, but that it ended better than those knew
 // who have collected it stays known.
 func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
-	tx := v.tx
+	tx, knows := v.tx, false
 	for _, f := range facts {
 		stone := crdt.Key{Kind: crdt.KindTombstone}
+		knows = knows || f.Key == stone
 		old := v.shelf.get(tx, f.Task, stone)
 		was, err := crdt.DecodeTombstone(old)
 		if err != nil {
@@ -234,6 +238,7 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 		}
 		if f.Key != stone {
 			m.Refused++
+			m.Void = m.Void || !told(f.Key.Kind)
 			if raised := was.Raised(f); raised != was {
 				if err := v.putStone(raised.Fact(f.Task), old); err != nil {
 					return m, err
@@ -258,7 +263,14 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 		}
 		m.Clashes++
 	}
+	m.Void = m.Void && !knows
 	return m, nil
+}
+
+// told tells whether a tombstone, which may be raised, says all that matters of facts
+// of a kind.
+func told(k crdt.Kind) bool {
+	return k == crdt.KindEnqueued || k == crdt.KindCompleted || k == crdt.KindCancelled
 }
 
 // putStone stores a tombstone, in place of another one or of nothing.

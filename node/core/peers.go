@@ -156,7 +156,12 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 		part := &m.Parts[i]
 		all := int(part.Partition) < len(c.vnodes)
 		if all {
-			_, all = c.keep(now, from, part, m.Aside)
+			var void []id.ID
+			_, void, all = c.keep(now, from, part, m.Aside)
+			if len(void) > 0 && !m.Aside {
+				c.collected(from, part, void)
+				all = false
+			}
 			// Who is no member any more does not know which cohort is the newest.
 			all = all && !(len(part.Facts) == 0 && c.moves.dismissed)
 			c.moves.found(now, part.Partition)
@@ -192,13 +197,29 @@ func (c peers) took(from register.Member, m *Facts, refused []ring.Partition) bo
 	return true
 }
 
-// keep merges facts task by task. It gives how many changed something, and tells
-// whether all of them are kept. Those that were kept aside where they come from
+// collected tells a coordinator of tasks that were collected here, which it does not
+// know: it wants copies of what nobody will have, as the tombstone takes its own, too.
+// That is no copy. When it asks again it can say why.
+func (c peers) collected(from register.Member, part *PartFacts, tasks []id.ID) {
+	answer := PartFacts{Partition: part.Partition, Epoch: part.Epoch}
+	for _, task := range tasks {
+		facts, err := vnode.Facts(c.tx, part.Partition, task)
+		if !c.check(err) {
+			return
+		}
+		answer.Facts = append(answer.Facts, facts...)
+	}
+	c.ready.Send = append(c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{answer}}})
+}
+
+// keep merges facts task by task. It gives how many changed something and those
+// tasks that were collected, so that what is said of them is not kept, and tells
+// whether all the rest is. Those that were kept aside where they come from
 // are kept aside here, too, as long as their task is not known. Of a partition that
 // is being deleted nothing is kept, whoever sends it.
-func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (changed int, all bool) {
+func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (changed int, void []id.ID, all bool) {
 	if c.moves.closed(part.Partition) {
-		return 0, false
+		return 0, nil, false
 	}
 	v := c.vnodes[part.Partition]
 	all = true
@@ -228,19 +249,22 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside
 			all = false
 			continue
 		}
-		stored, ok := c.merge(now, v, some)
-		changed += stored
+		merged, ok := c.merge(now, v, some)
+		changed += merged.Stored
 		if all = all && ok; c.fatal != nil {
-			return changed, false
+			return changed, nil, false
+		}
+		if merged.Void {
+			void = append(void, task)
 		}
 	}
 	c.asides.tell(from, part.Partition, old)
-	return changed, all
+	return changed, void, all
 }
 
-// merge merges facts of one task. It gives how many changed something; ok is
-// false when they are not kept: what is wrong with these is their own affair.
-func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (stored int, ok bool) {
+// merge merges facts of one task. ok is false when they are not kept: what is wrong
+// with these is their own affair.
+func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (merged vnode.Merged, ok bool) {
 	task := some[0].Task
 	key := keys{c.Core}.buried(v.Partition, some)
 	c.writes.quiet = true // what came from a coordinator is not sent on
@@ -250,7 +274,7 @@ func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (stored i
 		c.check(err)
 	}
 	if err != nil {
-		return 0, false
+		return merged, false
 	}
 	if key != nil {
 		keys{c.Core}.pass(now, task, key)
@@ -263,7 +287,7 @@ func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (stored i
 	} else if merged.Stored > 0 {
 		c.arrived(now, some)
 	}
-	return merged.Stored, true
+	return merged, true
 }
 
 // arrived does what comes with facts that are new here: a queue is known from

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -268,6 +270,101 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 	if stones, live := r.peers[i].have(); stones != 0 || live != 1 {
 		t.Fatalf("it has %d tombstones and %d tasks", stones, live)
 	}
+}
+
+// TestATombstoneIsNoCopy: a node has not heard yet that a task was collected, and takes
+// what a worker or an operator says of it. Nobody else keeps that, and the node does not
+// either when it hears: it is not acknowledged, and asked again the node says why. What
+// the tombstone says as well is: that the task has been, and that it is completed.
+func TestATombstoneIsNoCopy(t *testing.T) {
+	update := func(task id.ID) gproto.Message {
+		return &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Seq: 7, Data: []byte("late")}
+	}
+	complete := func(task id.ID) gproto.Message {
+		return &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 7, Result: []byte("late")}}}
+	}
+	enqueue := func(task id.ID) gproto.Message {
+		s := spec("q")
+		s.Id = task.Bytes()
+		return &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}
+	}
+	for name, c := range map[string]struct {
+		request func(id.ID) gproto.Message
+		knows   bool // the node has the task
+		kept    bool
+	}{
+		"update":                       {update, true, false},
+		"update of what is not known":  {update, false, false},
+		"complete":                     {complete, true, true},
+		"complete what is not known":   {complete, false, true},
+		"enqueue":                      {enqueue, true, true},
+		"enqueue of what is not known": {enqueue, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const late = 0
+			r := newTrio(t)
+			task := r.buriesBehind(late, c.knows)
+			first := r.says(late, c.request(task))
+			if _, live := r.peers[1].have(); live != 0 {
+				t.Fatalf("%d facts have come back", live)
+			}
+			switch {
+			case c.kept && first != nil:
+				t.Fatal(first)
+			case c.kept:
+				return
+			case first == nil || first.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || first.Effect != nornv1.Effect_EFFECT_UNKNOWN:
+				t.Fatalf("without any other copy: %+v", first)
+			}
+			if again := r.says(late, c.request(task)); again == nil || again.Kind != nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST {
+				t.Fatalf("asked again: %+v", again)
+			}
+			if stones, live := r.peers[late].have(); stones != 1 || live != 0 {
+				t.Fatalf("it has %d tombstones and %d tasks", stones, live)
+			}
+		})
+	}
+}
+
+// buriesBehind has a completed task collected at all nodes but one, which has it, or
+// knows nothing of it.
+func (r *trio) buriesBehind(late int, knows bool) id.ID {
+	r.t.Helper()
+	if !knows {
+		r.kill(late)
+		r.elect()
+	}
+	task := r.put(1, 1)
+	r.done(1, task)
+	if !knows {
+		r.live(writeTimeout+time.Second, time.Second, nothing) // nobody sends it any more
+		r.open(late)
+		r.elect()
+	}
+	if known := r.copies(task) == 3; known != knows {
+		r.t.Fatalf("it knows the task: %t", known)
+	}
+	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}.Fact(task)
+	for i := range r.peers {
+		if i != late {
+			r.say(late, i, &Facts{Write: 1, Parts: []PartFacts{{Partition: 1, Facts: []crdt.Fact{stone}}}})
+		}
+	}
+	r.settle()
+	return task
+}
+
+// says gives what a node says to a request, nil when it does it.
+func (r *trio) says(i int, m gproto.Message) *proto.Error {
+	r.t.Helper()
+	from := r.send(i, m)
+	r.settle()
+	r.pass(0)
+	reply, answered := r.peers[i].replies[from]
+	if !answered {
+		r.t.Fatal("no answer")
+	}
+	return refusal(reply.Message, reply.Err)
 }
 
 // TestAReadDoesNotOutliveItsPartition: while a read of several waited for the others,

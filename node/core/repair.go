@@ -364,6 +364,6 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed int) {
 	p.c.tx.Bulk() // where a replica is filled, most of it is new and lies in a row
-	changed, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
+	changed, _, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
 	return changed
 }
