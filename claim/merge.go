@@ -47,6 +47,12 @@ func (m *Merge) Set(member int, min *Rank) {
 	}
 }
 
+// Has tells whether a member has something.
+func (m *Merge) Has(member int) bool {
+	_, has := m.places[member]
+	return has
+}
+
 // Best is the member with the smallest rank. ok is false when there is none.
 func (m *Merge) Best() (member int, min *Rank, ok bool) {
 	if len(m.heap.entries) == 0 {

@@ -89,7 +89,12 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.seeks.claim(now, w) {
 		return
 	}
-	if w.until <= now.Mono {
+	switch patient := w.received+int64(grantPatience) > now.Mono; {
+	case w.until <= now.Mono && patient && c.grants.ails.has(w):
+		w.short, w.fails = true, 0 // nothing is sent meanwhile
+		c.grants.postpone(now, w)
+		return
+	case w.until <= now.Mono:
 		c.giveUp(now, w)
 		return
 	}
@@ -131,7 +136,7 @@ func (c *Core) giveUp(now clock.Time, w *waiter) {
 	if doubt := c.seeks.doubt(w); doubt != nil {
 		e = doubt
 	}
-	if q, _ := c.desk.best(w); e == nil && w.short && q != nil {
+	if q, _ := c.desk.best(w); e == nil && (w.short && q != nil || c.grants.ails.has(w)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`")
 		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond

@@ -291,6 +291,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.crons.work(now)
 	c.sessions.work(now)
 	c.lost.work(now)
+	c.grants.ails.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.summaries.work(now)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -139,5 +141,86 @@ func TestMembersThatFindEachOtherElectAtOnce(t *testing.T) {
 		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != partitions {
 			t.Errorf("after %v apart only %d partitions are led", apart, n)
 		}
+	}
+}
+
+// keepsOut has the claims of one partition taken by nobody but its leader, and refused
+// or not answered, while all others are taken. It gives how many messages there were.
+func (r *trio) keepsOut(p ring.Partition, silent bool) (n int) {
+	for len(r.post) > 0 {
+		l := r.post[0]
+		m, is := l.message.(*Claims)
+		if !is || !slices.ContainsFunc(m.Parts, func(c PartClaims) bool { return c.Partition == p }) {
+			r.deliver(0)
+			continue
+		}
+		n++
+		r.post = r.post[1:]
+		rest := &Claims{Round: m.Round, Parts: slices.DeleteFunc(slices.Clone(m.Parts), func(c PartClaims) bool { return c.Partition == p })}
+		if len(rest.Parts) > 0 {
+			r.say(l.from, l.to, rest)
+		}
+		if !silent {
+			r.say(l.to, l.from, &ClaimsTaken{Round: m.Round, Parts: []PartTaken{{Partition: p, No: true}}})
+		}
+	}
+	return n
+}
+
+// TestAPartitionWithoutAMajorityKeepsNoOtherUp: each request was tried with the best
+// task of all, of a partition whose members refused it or did not answer, and again with
+// the same one after a pause; what others had was not handed out. Only the first request
+// finds that out, nothing of the partition is handed out until a majority answers, which
+// is asked a few times a second, and then it is at once.
+func TestAPartitionWithoutAMajorityKeepsNoOtherUp(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		silent bool
+		first  time.Duration // until it is known
+	}{{"refused", false, 0}, {"not answered", true, grantTimeout}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newTrio(t)
+			r.lead(0)
+			for range 20 {
+				r.put(0, 1)
+			}
+			for range 20 {
+				r.put(0, 2)
+			}
+			began, tries, got := r.now, 0, 0
+			worker := func(until func() bool) {
+				from := r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 5, LeaseSeconds: 300})
+				for steps := 0; !until(); steps++ {
+					tries += r.keepsOut(1, c.silent)
+					if _, ok := r.peers[0].replies[from]; ok {
+						got += len(r.got(0, from))
+						from = r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 5, LeaseSeconds: 300})
+					}
+					r.pass(10 * time.Millisecond)
+				}
+			}
+			worker(func() bool { return got == 20 || r.now.Mono > began.Add(10*time.Second).Mono })
+			if took := time.Duration(r.now.Mono - began.Mono); took > c.first+time.Second {
+				t.Fatalf("%d tasks of the other partition in %v", got, took)
+			}
+			tries = 0
+			end := r.now.Add(10 * time.Second).Mono
+			worker(func() bool { return r.now.Mono > end })
+			if tries > 80 || tries < 20 { // two members, twice a second, and what is taken back
+				t.Errorf("%d messages in ten seconds", tries)
+			}
+			if got != 20 {
+				t.Errorf("%d tasks are granted", got)
+			}
+			back := r.now
+			from := r.send(1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 5, LeaseSeconds: 300})
+			for len(r.peers[1].replies) == 0 || r.peers[1].replies[from].Message == nil {
+				r.settle()
+				if r.pass(10 * time.Millisecond); r.now.Mono > back.Add(time.Second).Mono {
+					t.Fatal("nothing is granted a second after the members are back")
+				}
+			}
+			r.audit()
+		})
 	}
 }

@@ -40,6 +40,9 @@ func (d deal) done(now clock.Time) {
 	a := d.c.desk.asked[d.w.key()]
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
+		for i, pl := range d.pledges {
+			d.c.grants.ails.heard(now, d.refs[i], pl)
+		}
 		d.c.grants.passed += uint64(len(lost))
 		for _, g := range lost {
 			d.c.grants.takeBack(now, g)

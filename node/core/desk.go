@@ -24,10 +24,11 @@ type desk struct {
 	byConn map[uint64]map[uint64]*waiter
 	byAsk  map[AskKey]*waiter
 	asked  map[AskKey]*asked
-	bytes  int             // of the requests that wait
-	parked uint64          // requests that were made to wait so far
-	paused map[string]bool // queues of which nothing is handed out
-	filled func(string)    // hears of a queue that may have work now
+	bytes  int                                                  // of the requests that wait
+	parked uint64                                               // requests that were made to wait so far
+	paused map[string]bool                                      // queues of which nothing is handed out
+	filled func(string)                                         // hears of a queue that may have work now
+	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
 	stirred []*queue // of which others are to be told
 	number  uint64   // of the last answer to a claim request
@@ -42,6 +43,7 @@ func newDesk() *desk {
 		asked:  make(map[AskKey]*asked),
 		paused: make(map[string]bool),
 		filled: func(string) {},
+		hides:  func(ring.Partition, string, bool) bool { return false },
 	}
 }
 
@@ -132,6 +134,9 @@ func (d *desk) queue(name string) *queue {
 
 // onHead hears from the vnodes which rank is their best in a queue.
 func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
+	if d.hides(p, name, best != nil) {
+		best = nil
+	}
 	q := d.queues[name]
 	if q == nil && best == nil {
 		return

@@ -81,11 +81,14 @@ type grants struct {
 	alignAt int64      // mono ns of the next look for claims that are stuck
 	later   []later    // claim requests whose grants reached no majority
 	frees   frees      // grants that others have to take back
+	ails    ails       // partitions whose grants reach no majority
 	passed  uint64     // grants that were released because they did not reach a majority
 }
 
 func newGrants(c *Core) *grants {
-	return &grants{c: c, frees: frees{c: c, has: make(map[GrantRef]bool)}}
+	g := &grants{c: c, ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]bool)}}
+	c.desk.hides = g.ails.hides
+	return g
 }
 
 // pledge is a grant, renewal or release that waits for its majority.
@@ -95,6 +98,7 @@ type pledge struct {
 	owner *owed // whose answer waits for it; nil: nobody's
 	state pledgeState
 	epoch uint64
+	ails  bool    // failed, as any other one of its partition would have: nobody has refused it for itself
 	twin  *pledge // an earlier one of the round about the same claim; decided with this one
 }
 
@@ -131,6 +135,7 @@ type pledgedPart struct {
 	acks    []register.Member
 	no      []register.Member         // who have taken nothing of it
 	refused map[int][]register.Member // by pledge
+	own     bool                      // one of them for what it claims
 	open    int
 }
 
@@ -173,6 +178,9 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 		return
 	}
 	pl.state = to
+	if to == committed && pl.held.Released {
+		g.ails.released(pl.p)
+	}
 	if pl.twin != nil {
 		g.decide(now, pl.twin, to)
 	}
@@ -201,7 +209,8 @@ func (g *grants) work(now clock.Time) {
 		o := g.open[0]
 		g.open = g.open[1:]
 		for _, part := range o.parts {
-			for _, pl := range part.pledges {
+			for i, pl := range part.pledges {
+				pl.ails = part.ails(i)
 				g.decide(now, pl, failed)
 			}
 		}
@@ -301,6 +310,7 @@ func heldOf(pledges []*pledge) []vnode.Held {
 // stop gives up what waits for a partition that this node leads no longer.
 func (g *grants) stop(p ring.Partition) {
 	now := g.c.now
+	delete(g.ails.all, p)
 	for _, pl := range g.fresh {
 		if pl.p == p {
 			g.decide(now, pl, failed)
@@ -333,7 +343,7 @@ func (g *grants) next() int64 {
 	if len(g.later) > 0 {
 		at = min(at, g.later[0].at)
 	}
-	return min(at, g.frees.next())
+	return min(at, g.frees.next(), g.ails.next())
 }
 
 // later is a claim request that is looked at again: what it would have been

@@ -143,6 +143,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 		part.refused = make(map[int][]register.Member)
 	}
 	part.refused[r.Index] = append(part.refused[r.Index], from)
+	part.own = part.own || !alike(r.Verdict)
 	if r.Verdict == vnode.SkewedClock {
 		g.c.stats.Skewed++
 	}
@@ -178,6 +179,7 @@ const maxBlock = clock.MaxLease + time.Hour
 
 // met looks at what is on its way again after somebody has come in reach or gone.
 func (g *grants) met(now clock.Time) {
+	g.ails.met(now)
 	for _, o := range g.open {
 		for _, part := range o.parts {
 			g.settle(now, part)
@@ -196,6 +198,7 @@ func (g *grants) settle(now clock.Time, part *pledgedPart) {
 		case tally.Reached():
 			g.decide(now, pl, committed)
 		case tally.Lost():
+			pl.ails = part.ails(i)
 			g.decide(now, pl, failed)
 		default:
 			continue
