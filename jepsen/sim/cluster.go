@@ -88,7 +88,7 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	s.after(2*time.Second, s.people)
 	f.gossip()
-	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
 		f.forming, f.whole = false, s.now
 		leaders := s.stats[Leaders]
 		s.after(lull, func() {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -47,6 +48,26 @@ func (f *fleet) roll() (lines []string) {
 			line += fmt.Sprintf(" %s/%x %v", state.Nodes[i].Node, state.Nodes[i].Incarnation[:2], state.Nodes[i].Status)
 		}
 		lines = append(lines, line)
+	}
+	return append(lines, f.kept()...)
+}
+
+// kept is who keeps and leads each partition, as one node knows it.
+func (f *fleet) kept() (lines []string) {
+	alive := f.alive()
+	if len(alive) == 0 {
+		return nil
+	}
+	state := alive[0].peers.state()
+	for p := range state.Cells {
+		c, line := &state.Cells[p], ""
+		for _, m := range c.Cohort {
+			r, _ := state.Find(m)
+			if line += fmt.Sprintf(" %s/%x", m.Node, m.Incarnation[:2]); r.Status != register.Active {
+				line += " " + r.Status.String()
+			}
+		}
+		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, kept by%s", p, c.Epoch, c.Leader.Node, line))
 	}
 	return lines
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -53,8 +54,13 @@ func (f nemesis) intact() bool {
 }
 
 // held tells whether every cohort has a majority of members without a node that
-// have never lost anything: of fewer nobody may copy, an operator must decide.
+// have never lost anything: of fewer nobody may copy, an operator must decide. Where
+// one has lost something already, whoever is to take its place may be let in just now.
 func (f nemesis) held(n *node) bool {
+	if len(f.alive()) == 0 {
+		return false
+	}
+	view := placement.See(f.alive()[0].peers.state(), nil)
 	for p := range f.cells {
 		cohort := f.cells[p].Cohort
 		left := 0
@@ -63,7 +69,12 @@ func (f nemesis) held(n *node) bool {
 				left++
 			}
 		}
-		if slices.ContainsFunc(cohort, func(m register.Member) bool { return m == n.self }) && left < quorum.Majority(len(cohort)) {
+		switch {
+		case slices.Contains(cohort, n.self):
+			if left < quorum.Majority(len(cohort)) {
+				return false
+			}
+		case left < len(cohort) && slices.Contains(view.Planned(ring.Partition(p)), n.self):
 			return false
 		}
 	}

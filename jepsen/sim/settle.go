@@ -25,7 +25,13 @@ const convergence = "convergence"
 const (
 	lookEvery = 500 * time.Millisecond
 	lull      = 8 * time.Second // between its being whole and the storm: all is well
-	restless  = 3 * time.Minute // it must be whole by then
+	// formFor is how long a cluster may take to be whole for the first time. Where a
+	// tenth of all messages is lost, clocks cannot be compared well enough for minutes.
+	formFor  = 5 * time.Minute
+	restless = 3 * time.Minute // it must be whole by then
+	// forgotFor is how long it may take until a task is cancelled whose dependencies are
+	// forgotten: nodes look every ten seconds, and ask three times.
+	forgotFor = time.Minute
 	quietFor  = 8 * time.Second // and nothing may move for so long, and while all replicas are compared
 )
 
@@ -33,11 +39,19 @@ const (
 // it was told to be.
 type ending struct{ *fleet }
 
-// await waits until everything is finished, or for as long as that may take.
-func (f ending) await(until int64) {
-	s := f.s
-	if s.now < until && (!s.idle() || f.unfinished()) {
-		s.after(time.Second, func() { f.await(until) })
+// await waits until everything is finished, or for as long as that may take. Where
+// things are forgotten within seconds a task may have work again when nobody knows
+// what it waits for.
+func (f ending) await(busy, until int64) {
+	s, calm := f.s, int64(0)
+	if s.plan.grace < time.Hour {
+		calm = int64(forgotFor)
+	}
+	if !s.idle() || f.unfinished() {
+		busy = s.now
+	}
+	if s.now < until && s.now-calm <= busy {
+		s.after(time.Second, func() { f.await(busy, until) })
 		return
 	}
 	s.stopping = true

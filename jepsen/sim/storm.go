@@ -176,5 +176,5 @@ func (f nemesis) heal() {
 	s.calmDown()
 	s.after(10*time.Second, f.tidy)
 	// Late copies of requests still arrive; then everything has to finish.
-	s.after(s.plan.net.late+3*time.Second, func() { ending(f).await(s.now + int64(s.longest())) })
+	s.after(s.plan.net.late+3*time.Second, func() { ending(f).await(s.now-1, s.now+int64(s.longest())) })
 }

@@ -138,7 +138,38 @@ func messageText(m core.PeerMessage) string {
 	case *core.FactsTaken:
 		return fmt.Sprintf("facts taken, refused %v", m.Refused)
 	}
-	return fmt.Sprintf("%T", m)
+	return fmt.Sprintf("%T", m) + electionText(m)
+}
+
+// electionText says which partitions a message of elections is about.
+func electionText(m core.PeerMessage) (text string) {
+	say := func(v *core.Vote, claims []byte) {
+		text += fmt.Sprintf(" %d/%d %t (promised %d, %d bytes of claims)", v.Partition, v.Epoch, v.Granted, v.Promise, len(claims))
+	}
+	switch m := m.(type) {
+	case *core.Ballots:
+		for i := range m.Ballots {
+			b := &m.Ballots[i]
+			text += fmt.Sprintf(" %d/%d pre %t from %v to %v", b.Partition, b.Epoch, b.Pre, names(b.From), names(b.To))
+		}
+	case *core.Votes:
+		for i := range m.Votes {
+			say(&m.Votes[i].Vote, m.Votes[i].Claims)
+		}
+	case *core.Pushes:
+		for i := range m.Pushes {
+			text += fmt.Sprintf(" %d/%d", m.Pushes[i].Partition, m.Pushes[i].Epoch)
+		}
+	case *core.PushesTaken:
+		for i := range m.Votes {
+			say(&m.Votes[i], nil)
+		}
+	case *core.Elect:
+		for i := range m.Stand {
+			text += fmt.Sprintf(" %d after %d to %v", m.Stand[i].Partition, m.Stand[i].Epoch, names(m.Stand[i].To))
+		}
+	}
+	return text
 }
 
 // note counts what shows that replicas heal each other.
