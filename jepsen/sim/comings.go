@@ -68,7 +68,7 @@ func (f nemesis) leave(n *node) {
 	f.farewell(n)
 	if f.s.plan.grace < time.Hour {
 		s.after(s.between(10*time.Millisecond, 2*time.Second), func() {
-			if n.up && f.votes(n) {
+			if n.up && f.votes(n) && f.held(n) { // for longer than a partition may be without a leader
 				s.note("%swill be away for longer than anything is remembered", n)
 				n.asleep = s.plan.retention + 2*s.plan.grace
 				n.crash()
