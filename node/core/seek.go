@@ -43,6 +43,9 @@ const (
 	// seekAgain is after what time a node is asked again although it said that it
 	// has nothing: its news may have been lost.
 	seekAgain = time.Second
+	// maxSeeks is how many nodes are asked again in that time, one after the other;
+	// of more each has its turn later.
+	maxSeeks = 8
 	// maxFew is up to what number the ready tasks of a queue are counted for
 	// others: for more requests than there are tasks an answer is only work.
 	maxFew = 8
@@ -56,6 +59,7 @@ type seeks struct {
 	asked map[AskKey]*gather // claims on their way
 	at    int64              // mono ns of the next look at who waits
 	turn  int
+	again uint64            // turns of those that are asked again
 	who   []register.Member // the other leaders
 	seen  uint64            // as of this routes.seen
 
@@ -155,9 +159,14 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 	to, theirs, found := s.best(w, leaders)
 	if q, _ := s.c.desk.best(w); q != nil {
 		_, ours, _ := q.heads.Best()
-		if late, is := s.overdue(now, w, leaders, ours); is {
-			to, found = late, true
-		} else if (theirs == nil || ours.Compare(theirs) <= 0 || !s.lags(w, leaders, ours)) && s.c.grant(now, w) {
+		here := theirs == nil || ours.Compare(theirs) <= 0
+		if !here && !s.lags(w, leaders, ours) { // else the best of all is to be asked
+			late, is := s.overdue(now, w, leaders, ours)
+			if here = !is; is {
+				to = late
+			}
+		}
+		if here && s.c.grant(now, w) {
 			return true
 		}
 	}
@@ -343,7 +352,7 @@ func (s *seeks) send(now clock.Time, to register.Member, name string) {
 	}
 }
 
-// work asks again for those who wait, one per queue, should news have been
+// work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
 func (s *seeks) work(now clock.Time) {
 	s.feed()
@@ -357,14 +366,14 @@ func (s *seeks) work(now clock.Time) {
 	if now.Mono < s.at {
 		return
 	}
-	s.at = now.Mono + int64(seekAgain)
 	leaders := s.leaders()
+	s.at = now.Mono + int64(seekAgain)/int64(max(1, min(len(leaders), maxSeeks)))
 	if len(leaders) == 0 {
 		return
 	}
+	s.again++
+	to := leaders[s.again%uint64(len(leaders))] // the same for all queues: none misses any
 	for _, name := range slices.Sorted(maps.Keys(s.c.desk.queues)) {
-		s.turn++
-		to := leaders[s.turn%len(leaders)]
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
