@@ -16,10 +16,12 @@ import (
 )
 
 // Compared says that a comparison that the sender began has ended well: what
-// either side had when it began is on the disks of both.
+// either side had when it began, which is as long ago as its age, is on the disks of
+// both.
 type Compared struct {
 	Partition ring.Partition
 	Session   uint64 // of the comparison
+	Age       time.Duration
 }
 
 // Purge has a member of the cohort let tombstones go: every member has them, so
@@ -124,7 +126,7 @@ func (p *purges) ended(now clock.Time, k pair, r *antientropy.Result) {
 		return
 	}
 	p.mark(now, k, o)
-	p.c.ready.Send = append(p.c.ready.Send, Send{To: k.peer, Message: &Compared{k.partition, o.session}})
+	p.c.ready.Send = append(p.c.ready.Send, Send{To: k.peer, Message: &Compared{k.partition, o.session, time.Duration(now.SinceMono(o.began))}})
 }
 
 // agreed tells whether both sides had the same after a comparison, as far as they
@@ -133,11 +135,13 @@ func agreed(r *antientropy.Result) bool {
 	return r.Err == nil && r.Skipped == 0 && len(r.Suspects) == 0 && r.Offered == r.Pushed
 }
 
-// compared hears the same from the other side.
+// compared hears the same from the other side. That may have begun long before it was
+// heard of here: its first message is sent again until it is answered, as it was.
 func (p *purges) compared(now clock.Time, from register.Member, m *Compared) {
 	k := pair{m.Partition, from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
+		o.began = min(o.began, now.Add(-m.Age).Mono)
 		p.mark(now, k, o)
 	}
 }

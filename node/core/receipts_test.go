@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 
@@ -240,6 +242,60 @@ func TestAPausedLeaderBuriesNoRetry(t *testing.T) {
 	for n, p := range r.peers {
 		if s := r.stateOf(n, task); s != nornv1.State_STATE_READY {
 			t.Errorf("the retry was acknowledged, and by %s it is %v", p.self.Node, s)
+		}
+	}
+}
+
+// TestAComparisonIsAsOldAsItsQuestion: the others asked a leader to compare before it
+// stood still, and before a dead task had a new run, and it hears of that when it goes on.
+// They agree about what they had in the beginning.
+func TestAComparisonIsAsOldAsItsQuestion(t *testing.T) {
+	r := newTrio(t)
+	r.beside = func(c *Config) {
+		c.Retention.Dead, c.Eta, c.CollectInterval = time.Minute, 100*time.Millisecond, 100*time.Millisecond
+	}
+	r.collecting().elect()
+	const last = 2 // the others ask it
+	const p = ring.Partition(1)
+	r.lead(last)
+	task := r.put(last, p)
+	ask := r.send(last, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(last, ask)
+	r.send(last, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	r.settle()
+	r.live(53*time.Second, 100*time.Millisecond, nothing)
+	asked := map[int]letter{}
+	r.live(3*time.Second, 100*time.Millisecond, func(l letter) bool {
+		m, is := l.message.(*Repair)
+		if is = is && l.to == last && m.Partition == p && m.Message.Kind == antientropy.KindHello; is {
+			asked[l.from] = l
+		}
+		return is
+	})
+	if len(asked) != last {
+		t.Fatalf("%d have asked", len(asked))
+	}
+	r.peers[last].down = true
+	r.elect()
+	next := r.leader(p)
+	from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	if reply := r.peers[next].replies[from]; refusal(reply.Message, reply.Err) != nil {
+		t.Fatal(refusal(reply.Message, reply.Err))
+	}
+	r.live(12*time.Second, 100*time.Millisecond, nothing)
+	r.peers[last].down = false
+	r.post = append(r.post, asked[0], asked[1])
+	for range 20 { // it is not told of the election
+		r.settle()
+		r.pass(100 * time.Millisecond)
+	}
+	r.tell()
+	r.live(30*time.Second, time.Second, nothing)
+	for n, o := range r.peers {
+		if s := r.stateOf(n, task); s != nornv1.State_STATE_READY {
+			t.Errorf("the retry was acknowledged, and by %s it is %v", o.self.Node, s)
 		}
 	}
 }

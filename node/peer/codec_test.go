@@ -106,7 +106,7 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 19:
 		return drawWork(t)
 	case 11:
-		return &core.Compared{Partition: drawPartition(t), Session: number}
+		return &core.Compared{Partition: drawPartition(t), Session: number, Age: time.Duration(number >> 1)}
 	case 12:
 		return &core.Purge{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 20:

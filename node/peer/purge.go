@@ -3,6 +3,8 @@ package peer
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
@@ -10,10 +12,11 @@ import (
 
 type comparedPacket core.Compared
 
-func (p *comparedPacket) Size() int { return 2 * (1 + binary.MaxVarintLen64) }
+func (p *comparedPacket) Size() int { return 3 * (1 + binary.MaxVarintLen64) }
 
 func (p *comparedPacket) AppendTo(dst []byte) ([]byte, error) {
-	return appendVarint(appendVarint(dst, 1, uint64(p.Partition)), 2, p.Session), nil
+	dst = appendVarint(appendVarint(dst, 1, uint64(p.Partition)), 2, p.Session)
+	return appendVarint(dst, 3, uint64(p.Age)), nil
 }
 
 func decodeCompared(b []byte) (*core.Compared, error) {
@@ -24,6 +27,8 @@ func decodeCompared(b []byte) (*core.Compared, error) {
 			m.Partition, err = partitionOf(f.value)
 		case 2:
 			m.Session = f.value
+		case 3:
+			m.Age = time.Duration(min(f.value, math.MaxInt64))
 		}
 		return err
 	})

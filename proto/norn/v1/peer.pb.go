@@ -2435,7 +2435,9 @@ type PeerCompared struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Of the comparison, as in its messages.
-	Session       uint64 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Session uint64 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	// How long ago it began, by the sender's monotonic clock.
+	AgeNanos      uint64 `protobuf:"varint,3,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2480,6 +2482,13 @@ func (x *PeerCompared) GetPartition() uint32 {
 func (x *PeerCompared) GetSession() uint64 {
 	if x != nil {
 		return x.Session
+	}
+	return 0
+}
+
+func (x *PeerCompared) GetAgeNanos() uint64 {
+	if x != nil {
+		return x.AgeNanos
 	}
 	return 0
 }
@@ -4134,10 +4143,11 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\fR\x04keep\"*\n" +
 	"\fPeerOutcomes\x12\x1a\n" +
-	"\boutcomes\x18\x01 \x01(\fR\boutcomes\"F\n" +
+	"\boutcomes\x18\x01 \x01(\fR\boutcomes\"c\n" +
 	"\fPeerCompared\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x04R\asession\"U\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x1b\n" +
+	"\tage_nanos\x18\x03 \x01(\x04R\bageNanos\"U\n" +
 	"\tPeerPurge\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
