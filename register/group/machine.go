@@ -73,6 +73,8 @@ type Machine struct {
 	life life
 	rand *rand.Rand
 	now  int64 // monotonic
+	// votesAt is from when this start votes for others.
+	votesAt int64
 
 	disk *disk
 	node *raft.RawNode
@@ -139,6 +141,9 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		return nil, m.failed
 	}
 	m.timers.init(m)
+	if d.boot > 0 { // before its first start it had acknowledged nothing
+		m.votesAt = m.now + cfg.patience()
+	}
 	return m, nil
 }
 

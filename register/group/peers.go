@@ -133,8 +133,56 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 			return
 		}
 	}
+	if outvoted(m, e, msg, st.GetTerm()) || tooEarly(m, msg) {
+		return
+	}
 	m.step(msg)
 	m.timers.followed(m, msg)
+}
+
+// outvoted ends the only voter of a group that hears of another leader, or of a log
+// that goes on where its own ends. Without it there is neither: its disk was set back
+// to when it was alone, and it must not be a majority by itself any more.
+func outvoted(m *Machine, e *envelope, msg *pb.Message, term uint64) bool {
+	if !alone(m) {
+		return false
+	}
+	switch msg.GetType() {
+	case pb.MsgApp, pb.MsgHeartbeat:
+		if msg.GetTerm() < term {
+			return false // of before the others lost their votes
+		}
+	case pb.MsgVote, pb.MsgPreVote:
+		last, err := m.disk.Term(m.disk.last())
+		if err != nil || msg.GetLogTerm() < last || msg.GetLogTerm() == last && msg.GetIndex() <= m.disk.last() {
+			return false // it does not know yet that it has no vote any more
+		}
+	default:
+		return false
+	}
+	m.failed = fmt.Errorf("%w: it was alone in its group when the log ended at %d, and %s knows of others in term %d", ErrForgot, m.disk.last(), e.from.Node, msg.GetTerm())
+	return true
+}
+
+// alone tells whether this member is the only voter, and nothing in its log says that
+// others are to be.
+func alone(m *Machine) bool {
+	if len(m.conf.Voters) != 1 || m.conf.Voters[0] != m.id || len(m.conf.VotersOutgoing) > 0 {
+		return false
+	}
+	for _, e := range m.disk.entries[m.applied-m.disk.base:] {
+		if e.GetType() != pb.EntryNormal {
+			return false
+		}
+	}
+	return true
+}
+
+// tooEarly drops what asks for a vote right after a start: a leader that lives is to
+// be heard first, because it may know that this disk has lost what it had acknowledged
+// to it. Who waits for an election waits as long for each of its tries.
+func tooEarly(m *Machine, msg *pb.Message) bool {
+	return m.now < m.votesAt && (msg.GetType() == pb.MsgVote || msg.GetType() == pb.MsgPreVote)
 }
 
 // name finds the member behind a number.
