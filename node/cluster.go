@@ -67,6 +67,7 @@ type membership struct {
 	mu       sync.Mutex // guards what follows
 	nodes    map[register.Member]register.Node
 	heard    map[register.Member]gossip.Peer
+	callers  map[register.Member][]string // where those are that have called and that the register here does not name
 	up       map[register.Member]bool
 	told     map[register.Member]time.Time // since when who says that another process is this node
 	gossip   *gossip.Gossip                // nil until this node is in a cluster
@@ -83,7 +84,7 @@ type membership struct {
 
 func newMembership(n *Node) *membership {
 	m := &membership{
-		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer),
+		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer), callers: make(map[register.Member][]string),
 		up: make(map[register.Member]bool), told: make(map[register.Member]time.Time),
 	}
 	m.network = peer.New(peer.Config{
@@ -155,7 +156,11 @@ func (m *membership) admit(h peer.Hello) error {
 		return nil
 	}
 	state := g.State()
-	return admits(&state, &h)
+	err := admits(&state, &h)
+	if _, known := state.Find(h.From); err == nil && !known {
+		m.called(&h)
+	}
+	return err
 }
 
 // admits judges by a state of the register. Who knows a newer one may have been
@@ -169,7 +174,9 @@ func admits(state *register.State, h *peer.Hello) error {
 	if rebuilt, _ := state.LastRebuilt(); h.Generation < rebuilt && (!known || have.Status == register.Removed) {
 		return fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
 	}
-	if !known && (h.Generation != state.Generation || h.Revision <= state.Revision) {
+	// One that never had company cannot tell how far others have come without it.
+	knows := h.Revision > state.Revision || len(state.Nodes) == 1 && h.Revision > 0
+	if !known && (h.Generation != state.Generation || !knows) {
 		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
 	}
 	return nil

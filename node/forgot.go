@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/peer"
@@ -98,7 +100,8 @@ func (d *directory) expire(data string, join []string) error {
 	return syncDir(data)
 }
 
-// others are the addresses of all other members.
+// others are the addresses of all other members, and of whoever else has called or
+// is to be asked: what this disk knows of the members may be of when there were none.
 func (m *membership) others() (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,6 +110,68 @@ func (m *membership) others() (all []string) {
 			all = append(all, node.Addresses...)
 		}
 	}
+	for _, at := range m.callers { // Any order: they are sorted.
+		all = append(all, at...)
+	}
+	all = append(all, m.n.cfg.Join...)
+	own := m.n.record().Addresses
+	all = slices.DeleteFunc(all, func(a string) bool { return slices.Contains(own, a) })
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// maxCallers bounds those that are remembered of who has called.
+const maxCallers = 16
+
+// called remembers where a member is that the register here does not name.
+func (m *membership) called(h *peer.Hello) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.callers[h.From]; known || len(m.callers) < maxCallers {
+		m.callers[h.From] = h.Addresses
+	}
+}
+
+// seedTime is how long a node that is alone waits for those it is to join.
+const seedTime = time.Second
+
+// outgrown tells whether the cluster goes on without this node, whose disk knows of no
+// other: it was set back to when it was alone, and would be a majority by itself
+// until somebody comes. Who can be asked is asked before it begins. It joins then.
+func (m *membership) outgrown() (bool, error) {
+	n := m.n
+	own := n.record().Addresses
+	seeds := slices.DeleteFunc(slices.Clone(n.cfg.Join), func(a string) bool { return slices.Contains(own, a) })
+	if len(seeds) == 0 {
+		return false, nil
+	}
+	view := n.dir.register.Snapshot()
+	state, err := group.Export(view)
+	view.Close()
+	if err != nil {
+		return false, fmt.Errorf("register: %w", err)
+	}
+	if len(state.Nodes) != 1 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, seedTime)
+	defer cancel()
+	met := make(chan error, len(seeds))
+	for _, addr := range seeds {
+		go func() {
+			who, err := m.network.Dialer().Probe(ctx, addr)
+			if err == nil && who.Cluster == n.cluster.ID && who.Member != n.self && who.Generation == state.Generation {
+				err = fmt.Errorf("%w: it knows of no other node, and %s at %s is of its cluster", group.ErrForgot, who.Member.Node, addr)
+			}
+			met <- err
+		}()
+	}
+	var found error
+	for range seeds {
+		if err := <-met; errors.Is(err, group.ErrForgot) {
+			found = err
+			cancel()
+		}
+	}
+	return found != nil && m.forget(found), nil
 }

@@ -148,7 +148,11 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	n.dir.sayHealed(n.log)
 	n.members = newMembership(n)
 	if !n.dir.joins() {
-		if err := n.begin(n.ctx); err != nil {
+		outgrown, err := n.members.outgrown()
+		if err == nil && !outgrown {
+			err = n.begin(n.ctx)
+		}
+		if err != nil {
 			n.cancel()
 			return nil, errors.Join(err, n.members.close(), listener.Close(), n.ports.tcp.Close(), n.dir.close())
 		}
@@ -250,7 +254,7 @@ func (n *Node) serve() {
 	})
 	if n.dir.joins() {
 		n.joining.Go(func() { n.join(n.ctx) })
-	} else {
+	} else if n.begun.Load() {
 		n.joining.Go(func() { n.checkSeeds(n.ctx) })
 	}
 }

@@ -276,9 +276,11 @@ func (m *marks) intact(p ring.Partition) bool {
 
 // forgetful tells whether what this disk has lost may matter for a partition: others
 // went by it. So neither does its copy of a fact count any more: it does not know for
-// which cohorts it has voted, and an acknowledgement has to name them (design 5).
+// which cohorts it has voted, and an acknowledgement has to name them (design 5). A node
+// that is alone goes on with what it has; one that another has told is not alone,
+// whatever its disk says.
 func (m *marks) forgetful(p ring.Partition) bool {
-	return m.lost != 0 && (len(m.c.cells[p].Cohort) > 1 || m.c.moves.company())
+	return m.lost != 0 && (len(m.c.cells[p].Cohort) > 1 || m.c.moves.company() || m.by.Incarnation != register.Incarnation{})
 }
 
 // telling counts those of a cohort that have told, and this node.
