@@ -112,12 +112,14 @@ type Core struct {
 	logs      *followers
 	ready     Ready
 	stats     Stats
-	joined    bool   // the register has said something
-	current   bool   // it has answered: what is known of it is no older than this process
-	askAt     int64  // when to ask the register again, mono ns; 0: no need
-	taken     uint64 // requests taken in
-	round     rounds // the last Ready
-	limited   bool   // claims were held back by MaxClaims
+	joined    bool            // the register has said something
+	behind    *register.State // what it said that is older than what this node was shown before; nil: nothing
+	behindAt  int64           // mono ns from when on that has to do
+	current   bool            // it has answered: what is known of it is no older than this process
+	askAt     int64           // when to ask the register again, mono ns; 0: no need
+	taken     uint64          // requests taken in
+	round     rounds          // the last Ready
+	limited   bool            // claims were held back by MaxClaims
 	tag       uint64
 	pending   map[uint64]errand
 	links     *links
@@ -368,6 +370,9 @@ func (c *Core) Leading() (n int) {
 }
 
 func (c *Core) tick(now clock.Time) {
+	if s := c.behind; s != nil && c.behindAt <= now.Mono {
+		c.learn(now, s)
+	}
 	if c.askAt != 0 && c.askAt <= now.Mono {
 		c.askAt = 0
 		c.ask(nil)
@@ -386,6 +391,9 @@ func (c *Core) wake() (wall, mono int64) {
 	for _, v := range c.vnodes {
 		w, m := v.NextWake()
 		wall, mono = min(wall, w), min(mono, m)
+	}
+	if c.behind != nil {
+		mono = min(mono, c.behindAt)
 	}
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)

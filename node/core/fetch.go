@@ -128,7 +128,7 @@ func (f *fetches) begin(now clock.Time, r *Request, p ring.Partition, q *fetch) 
 		q.until = min(q.until, r.Deadline)
 	}
 	f.ask(q, q.left)
-	if f.c.marks.counts(p, q.epoch) {
+	if !f.c.acceptors.blind(p, q.epoch) && f.c.marks.counts(p, q.epoch) {
 		q.add(f.c.cfg.Self)
 		if fence, ok := f.c.acceptors.fence(p, q.epoch); ok {
 			f.ask(q, q.fence(&fence, f.c.cfg.Self))

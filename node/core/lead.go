@@ -70,15 +70,31 @@ func (c *Core) changed(now clock.Time, e Changed) {
 	c.crons.m.Lead(now, e.Leads)
 }
 
+// catchUpFor is how long a node waits at its start for its register to get to where
+// it was: longer than an election of the register's takes, with all that comes before.
+const catchUpFor = 3 * time.Second
+
+// catchUp tells whether a state that is behind what this node was shown before it
+// started has to do: without a majority the register cannot go through its log, and
+// tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
+// majority is asked for ([acceptors.blind], [marks.trusts], [writes.unsure]).
+func catchUp(c *Core, now clock.Time, s *register.State) bool {
+	if c.behind == nil {
+		c.behindAt = now.Mono + int64(catchUpFor)
+	}
+	c.behind = s
+	return now.Mono >= c.behindAt
+}
+
 // learn takes over what the register says. States may come out of order.
 func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if len(s.Cells) != len(c.cells) {
 		return false // of a member that nobody has filled yet
 	}
-	if !c.joined && c.acceptors.ahead(s) {
+	if !c.joined && c.acceptors.ahead(s) && !catchUp(c, now, s) {
 		return false // of a register that has just been opened, and goes through its log
 	}
-	c.joined = true
+	c.joined, c.behind = true, nil
 	if c.closed == nil && Destroyed(s) {
 		c.drain(stopping()) // nothing is to be acknowledged that is about to be deleted
 	}

@@ -254,7 +254,7 @@ func (w *writes) begin(now clock.Time) {
 // facts too because of what this node knows.
 func (w *writes) own(p ring.Partition, part *copies) (more []register.Member) {
 	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.cohort, self) || !w.c.marks.counts(p, part.epoch) {
+	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.marks.counts(p, part.epoch) {
 		return nil
 	}
 	part.hint = false
