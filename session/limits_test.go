@@ -468,3 +468,29 @@ func TestFirstWordLost(t *testing.T) {
 		t.Errorf("it is %v without a check for so long", w.Info().State)
 	}
 }
+
+// TestWhatWasNotSentIsNotGivenAgainAtOnce: a task that did not get into a worker's
+// stream was given back and, as there was room again, asked for once more: for ever, in
+// one moment. Nothing is asked for until the worker has said something, or there is
+// room in its stream.
+func TestWhatWasNotSentIsNotGivenAgainAtOnce(t *testing.T) {
+	for name, again := range map[string]func(r *rig){
+		"the worker speaks": func(r *rig) { r.now = r.now.Add(3 * time.Second); r.w.Tick(r.now); r.flow() },
+		"there is room":     func(r *rig) { r.d.Writable(r.now, Instance{1}); r.out = r.d.Ready() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, aWorker(t, 2), DispatcherConfig{})
+			a := Claim{simTask(1), 1}
+			r.d.Granted(r.now, r.out.Want[0].No, r.now.Mono, []Assignment{{Claim: a, Queue: "q", Lease: time.Minute}})
+			r.d.Ready()
+			r.d.Unsent(r.now, Instance{1}, a)
+			if out := r.d.Ready(); len(out.Settle) != 1 || len(out.Want) != 0 {
+				t.Fatalf("given back: %+v, and wanted at once: %+v", out.Settle, out.Want)
+			}
+			r.out = DispatcherReady{}
+			if again(r); len(r.out.Want) != 1 {
+				t.Errorf("wanted: %+v", r.out.Want)
+			}
+		})
+	}
+}

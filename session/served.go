@@ -29,6 +29,7 @@ type session struct {
 	listed   bool // what it runs is known
 	list     retry
 	closed   bool   // the stream of this association has ended
+	stuck    bool   // what it was to be given was not written: first it has to say something, or there has to be room again
 	draining bool   // the worker takes nothing new
 	drain    bool   // an operator wants that
 	suicide  string // an operator wants it to die
@@ -85,7 +86,7 @@ func (s *session) send(b Body) {
 // deadline that counts from it is early enough: it was sent before it came.
 func (s *session) stamped(stamp int64) {
 	if stamp > s.stamp {
-		s.stamp, s.received = stamp, s.d.now.Mono
+		s.stamp, s.received, s.stuck = stamp, s.d.now.Mono, false
 	}
 }
 

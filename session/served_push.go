@@ -13,7 +13,7 @@ const maxQuestions = proto.MaxSessionQuestions
 
 // credit of a session: how many tasks may be pushed now.
 func (s *session) room() int {
-	if s.state != Healthy || !s.settled() || s.closed || s.draining || s.drain || s.leaving || s.suicide != "" {
+	if s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
 	return max(0, s.capacity.Takes()-len(s.book.all))
@@ -148,12 +148,25 @@ func (s *session) runReply(b *RunReply) {
 }
 
 // Unsent is called when a RunTask of Ready was never written to the worker's
-// stream, not one byte of it: only then is it known without asking.
+// stream, not one byte of it: only then is it known without asking. The session is
+// given nothing more until the worker has said something or [Dispatcher.Writable] is
+// called: it would be given the same task at once, for ever.
 func (d *Dispatcher) Unsent(now clock.Time, instance Instance, c Claim) {
 	d.pass(now)
 	if s := d.sessions[instance]; s != nil && s.book.all[c] != nil && s.book.all[c].state == sent {
+		s.stuck = true
 		s.book.remove(s.book.all[c])
 		d.settle(instance, c, WhyUnsent, End{})
+		s.reschedule()
+	}
+}
+
+// Writable is called when there is room again in the stream of a worker, after a
+// RunTask did not fit.
+func (d *Dispatcher) Writable(now clock.Time, instance Instance) {
+	d.pass(now)
+	if s := d.sessions[instance]; s != nil && s.stuck {
+		s.stuck = false
 		s.reschedule()
 	}
 }

@@ -65,6 +65,7 @@ type stream struct {
 	out         []session.Message
 	bytes       int
 	dirty       bool
+	full        bool  // a task did not fit
 	renews      bool  // a heartbeat's claims are being renewed
 	eager       bool  // something to say is not to wait
 	patientTill int64 // mono ns at which what waits for that leaves all the same; 0: nothing waits
@@ -241,6 +242,7 @@ func (s *sessions) say(now clock.Time, m session.Message) {
 	}
 	size := session.Size(m)
 	if len(st.out) >= maxStreamOut || st.bytes+size > maxStreamBytes && len(st.out) > 0 {
+		st.full = true
 		s.unsaid(now, m)
 		return
 	}
@@ -303,6 +305,10 @@ func (s *sessions) flush(now clock.Time) {
 				st.bytes -= session.Size(m)
 			}
 			s.answer(st.open[0], some)
+			if st.full {
+				st.full, s.again = false, true
+				s.d.Writable(now, st.instance)
+			}
 		}
 		if len(st.out) == 0 {
 			st.eager, st.patientTill = false, 0

@@ -513,3 +513,22 @@ func TestSessionTurnover(t *testing.T) {
 		t.Errorf("the living one is %+v", next.m.Info())
 	}
 }
+
+// TestMoreThanFitsIntoAStreamComesLater: tasks so large that not all that a worker has
+// slots for fit into its stream come one after the other. What did not fit was given
+// back and asked for again in the same moment, without end: the node stood still.
+func TestMoreThanFitsIntoAStreamComesLater(t *testing.T) {
+	const tasks = 3 * maxStreamBytes >> 20 / 2
+	r := newTrio(t)
+	for range tasks {
+		s := spec("q")
+		s.Payload = make([]byte, 1<<20)
+		r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+		r.settle()
+	}
+	h := r.newHand("w", 0, tasks)
+	r.days(30*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == tasks }, h)
+	if len(h.starts) != tasks {
+		t.Errorf("%d starts of %d tasks", len(h.starts), tasks)
+	}
+}
