@@ -49,7 +49,7 @@ func TestAtRestMemtablesAreGivenBack(t *testing.T) {
 // does not fill what memtables do not take before the first load and at rest. Under load
 // they have it.
 func TestWhatMemtablesWillNeedIsNoCache(t *testing.T) {
-	const memTable, cache = 4 << 20, 1 << 20
+	const memTable, cache = 1 << 20, 512 << 10
 	fs := vfs.NewMem()
 	options := func(o *store.PebbleOptions) { o.MemTable, o.Cache = memTable, cache }
 	p := open(t, fs, options)
