@@ -253,6 +253,22 @@ func (p *process) failed(t *testing.T) int {
 	}
 }
 
+// startsAgain waits until a damaged node ends, or says that it has forgotten and
+// starts again as another incarnation, and tells whether it does that.
+func (p *process) startsAgain(t *testing.T) bool {
+	t.Helper()
+	again := func() bool { return strings.Contains(p.s.log.String(), "the node starts again as another one") }
+	eventually(t, p.name+" ends or starts again", func() bool {
+		select {
+		case <-p.s.done:
+			return true
+		default:
+			return again()
+		}
+	})
+	return again()
+}
+
 // says waits until the log has a text, and that the process still runs.
 func (p *process) says(t *testing.T, text string) {
 	t.Helper()
