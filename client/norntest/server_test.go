@@ -78,7 +78,9 @@ func TestAdvance(t *testing.T) {
 	}
 	waiting := make(chan []*client.Claim, 1)
 	go func() {
-		claims, err := c.Claim(context.Background(), client.ClaimRequest{Queues: []string{"q"}, Wait: time.Minute, Lease: time.Hour})
+		// It waits for longer than the clock is put ahead: what asks before that must
+		// not have waited its time out when the task gets due.
+		claims, err := c.Claim(context.Background(), client.ClaimRequest{Queues: []string{"q"}, Wait: 5 * time.Minute, Lease: time.Hour})
 		if err != nil {
 			t.Error(err)
 		}
