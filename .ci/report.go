@@ -71,9 +71,13 @@ func main() {
 				skips = append(skips, why)
 			}
 			if e.Action == "fail" {
-				once.add(e, output[key])
-				show(verbose, output[key])
-				repeat(broken, e, output[key])
+				said := output[key]
+				if e.Test == "" {
+					said = append(unended(output, e.Package), said...)
+				}
+				once.add(e, said)
+				show(verbose, said)
+				repeat(broken, e, said)
 			} else if e.Test == "" && e.Action == "pass" && !verbose {
 				fmt.Printf("ok    %s (%.1f s)\n", e.Package, e.Elapsed)
 			}
@@ -95,6 +99,19 @@ func main() {
 	if n.failed+n.failedPackages > 0 || n.passed == 0 || in.Err() != nil {
 		os.Exit(1)
 	}
+}
+
+// unended takes out what the tests of a package printed that neither passed nor
+// failed: the process ended in one of them, and only they say how.
+func unended(output map[string][]string, pkg string) []string {
+	var said []string
+	for key, lines := range output {
+		if strings.HasPrefix(key, pkg+" ") && key != pkg+" " {
+			said = append(said, lines...)
+			delete(output, key)
+		}
+	}
+	return said
 }
 
 // retries are the failures of a run.
