@@ -31,7 +31,7 @@ func TestTheOnlyVoterReadsWhatItAcknowledged(t *testing.T) {
 	}
 	n.store = n.store.Crash(0)
 	cfg := s.cfg
-	cfg.Self, cfg.Seed, cfg.NoCampaign = n.self, 9, true
+	cfg.Self, cfg.Seed = n.self, 9
 	m, err := Open(cfg, n.store, clock.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,6 @@ func TestTheOnlyVoterReadsWhatItAcknowledged(t *testing.T) {
 		}
 	}
 	step(Asked{register.Request{Tag: 4}})
-	step(Campaign{})
 	answered := false
 	for m.HasReady() {
 		rd, err := m.Ready()

@@ -13,6 +13,8 @@ const (
 	kindChunk                  // a piece of a snapshot
 	kindHave                   // how much of a snapshot has arrived
 	kindRefuse                 // why a message was not taken
+	kindStart                  // a member has started, and asks what is known of it
+	kindKnown                  // what is known
 )
 
 // Refusal is why a node did not take a message.

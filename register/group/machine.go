@@ -67,14 +67,13 @@ type Ready struct {
 
 // Machine is one member of the group. It is used from one goroutine.
 type Machine struct {
-	cfg  Config
-	id   uint64
-	meta meta
-	life life
-	rand *rand.Rand
-	now  int64 // monotonic
-	// votesAt is from when this start votes for others.
-	votesAt int64
+	cfg   Config
+	id    uint64
+	meta  meta
+	life  life
+	rand  *rand.Rand
+	now   int64 // monotonic
+	start start
 
 	disk *disk
 	node *raft.RawNode
@@ -90,7 +89,7 @@ type Machine struct {
 	failed error
 
 	peers     map[uint64]register.Member // who has written and is not in the register
-	lives     map[uint64]life            // the newest start that was heard of each
+	known     map[uint64]*peer           // what each has shown
 	heardGen  uint64                     // generation of the last message, before there is a state
 	refused   Refusal
 	refusedBy register.Member
@@ -124,7 +123,7 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		disk: d, rep: rep, batch: &store.Batch{},
 		conf:    pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)),
 		applied: d.snap.GetIndex(), appliedTerm: d.snap.GetTerm(),
-		peers: map[uint64]register.Member{}, lives: map[uint64]life{}, sending: map[uint64]*transfer{},
+		peers: map[uint64]register.Member{}, known: map[uint64]*peer{}, sending: map[uint64]*transfer{},
 	}
 	d.latest = m.snapshot
 	m.life = life{d.boot + 1, m.rand.Uint64()}
@@ -141,9 +140,7 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		return nil, m.failed
 	}
 	m.timers.init(m)
-	if d.boot > 0 { // before its first start it had acknowledged nothing
-		m.votesAt = m.now + cfg.patience()
-	}
+	m.start.init(m)
 	return m, nil
 }
 
@@ -163,6 +160,11 @@ func (m *Machine) guard(f func() error) (ok bool) {
 		return false
 	}
 	return true
+}
+
+// forgot ends the member: its disk has lost what it had acknowledged.
+func forgot(m *Machine, format string, args ...any) {
+	m.failed = fmt.Errorf("%w: %s", ErrForgot, fmt.Sprintf(format, args...))
 }
 
 // step hands raft a message. What raft does not take is dropped: messages may
@@ -202,6 +204,7 @@ func (m *Machine) Step(now clock.Time, ev Event) error {
 
 // look does what is due.
 func (m *Machine) look() {
+	m.start.ask(m)
 	m.tick()
 	m.requests.retry()
 	m.pump()

@@ -55,6 +55,10 @@ func (m *Machine) receive(b []byte) {
 		m.receiveChunk(&e)
 	case kindHave:
 		m.receiveHave(&e)
+	case kindStart:
+		receiveStart(m, &e)
+	case kindKnown:
+		m.start.hear(m, &e)
 	}
 }
 
@@ -79,17 +83,21 @@ func (m *Machine) refusal(e *envelope) Refusal {
 	case filled && e.generation != gen:
 		return OtherGeneration
 	}
-	known := m.lives[id]
+	known := m.known[id]
+	if known == nil {
+		if len(m.known) > register.MaxNodes {
+			clear(m.known)
+		}
+		known = &peer{}
+		m.known[id] = known
+	}
 	switch {
-	case e.life.boot < known.boot:
+	case e.life.boot < known.life.boot:
 		return OldLife
-	case e.life.boot == known.boot && e.life != known:
+	case e.life.boot == known.life.boot && e.life != known.life:
 		return TwinLife
 	}
-	if len(m.lives) > register.MaxNodes {
-		clear(m.lives)
-	}
-	m.lives[id] = e.life
+	known.meet(e.life, e.generation)
 	return 0
 }
 
@@ -129,10 +137,12 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	case pb.MsgHeartbeat:
 		// The leader sends no more than what we have acknowledged to it.
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
-			m.failed = fmt.Errorf("%w: the log ends at %d, and %s knows it up to %d", ErrForgot, m.disk.last(), e.from.Node, msg.GetCommit())
+			forgot(m, "the log ends at %d, and %s knows it up to %d", m.disk.last(), e.from.Node, msg.GetCommit())
 			return
 		}
 	}
+	known := m.known[e.from.Incarnation.ID()]
+	known.now = known.now.with(shownBy(msg))
 	if outvoted(m, e, msg, st.GetTerm()) || tooEarly(m, msg) {
 		return
 	}
@@ -160,7 +170,7 @@ func outvoted(m *Machine, e *envelope, msg *pb.Message, term uint64) bool {
 	default:
 		return false
 	}
-	m.failed = fmt.Errorf("%w: it was alone in its group when the log ended at %d, and %s knows of others in term %d", ErrForgot, m.disk.last(), e.from.Node, msg.GetTerm())
+	forgot(m, "it was alone in its group when the log ended at %d, and %s knows of others in term %d", m.disk.last(), e.from.Node, msg.GetTerm())
 	return true
 }
 
@@ -170,19 +180,24 @@ func alone(m *Machine) bool {
 	if len(m.conf.Voters) != 1 || m.conf.Voters[0] != m.id || len(m.conf.VotersOutgoing) > 0 {
 		return false
 	}
-	for _, e := range m.disk.entries[m.applied-m.disk.base:] {
-		if e.GetType() != pb.EntryNormal {
-			return false
-		}
-	}
-	return true
+	return !joins(m)
 }
 
-// tooEarly drops what asks for a vote right after a start: a leader that lives is to
-// be heard first, because it may know that this disk has lost what it had acknowledged
-// to it. Who waits for an election waits as long for each of its tries.
+// joins tells whether a change of the members of the group is in the log that is not
+// applied.
+func joins(m *Machine) bool {
+	return slices.ContainsFunc(m.disk.entries[m.applied-m.disk.base:], func(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal })
+}
+
+// tooEarly drops what asks for a vote, or to lead, right after a start: the others
+// are to be heard first, because they may know that this disk has lost what it had
+// acknowledged. Who waits for an election waits as long for each of its tries.
 func tooEarly(m *Machine, msg *pb.Message) bool {
-	return m.now < m.votesAt && (msg.GetType() == pb.MsgVote || msg.GetType() == pb.MsgPreVote)
+	switch msg.GetType() {
+	case pb.MsgVote, pb.MsgPreVote, pb.MsgTimeoutNow:
+		return !m.start.over(m)
+	}
+	return false
 }
 
 // name finds the member behind a number.

@@ -52,7 +52,8 @@ func (s *sim) find(m register.Member) *simNode {
 // drop takes a node out of the simulation for good.
 func (s *sim) drop(n *simNode) {
 	n.crash()
-	n.boot++ // nothing of it is due any more
+	n.boot++ // nothing of it is due any more, nor does it start again
+	n.err = register.ErrClosed
 	for i := range s.nodes {
 		if s.nodes[i] == n {
 			s.nodes = append(s.nodes[:i:i], s.nodes[i+1:]...)
@@ -161,7 +162,7 @@ func TestLinearizableWhileMembersChange(t *testing.T) {
 		}
 		h.storm()
 		o.next()
-		s.run(60*time.Second, nil)
+		s.run(90*time.Second, nil)
 		h.stop = true
 		s.heal()
 		s.must(60*time.Second, "healed", func() bool {

@@ -77,7 +77,7 @@ func (t *timers) changed(m *Machine) {
 }
 
 func (m *Machine) campaign() {
-	if !m.votes(m.id) {
+	if !m.votes(m.id) || !m.start.over(m) {
 		return
 	}
 	m.guard(func() error { return m.node.Campaign() })
@@ -108,7 +108,7 @@ func (m *Machine) tick() {
 		m.guard(m.node.ForgetLeader)
 		t.changed(m)
 	}
-	if m.now >= t.campaignAt && !m.cfg.NoCampaign && m.votes(m.id) {
+	if m.now >= max(t.campaignAt, m.start.until) && !m.cfg.NoCampaign && m.votes(m.id) {
 		m.campaign()
 	}
 }
@@ -119,7 +119,7 @@ func (m *Machine) Wake() int64 {
 	if m.failed != nil {
 		return clock.Never
 	}
-	t, at := &m.timers, clock.Never
+	t, at := &m.timers, m.start.askAt
 	if t.role == raft.StateLeader {
 		at = t.tickAt
 	} else {
@@ -127,7 +127,7 @@ func (m *Machine) Wake() int64 {
 			at = t.forgetAt
 		}
 		if !m.cfg.NoCampaign && m.votes(m.id) {
-			at = min(at, t.campaignAt)
+			at = min(at, max(t.campaignAt, m.start.until))
 		}
 	}
 	q := &m.requests
