@@ -189,6 +189,7 @@ func TestOneSetBackToBeforeItsFirstStart(t *testing.T) {
 	l.restart(nil)
 	apart.restart(nil)
 	empty.crash()
+	s.run(20*time.Millisecond, nil) // what was on its way is gone
 	empty.boot++
 	fresh := s.add(empty.self)
 	s.nodes = s.nodes[:len(s.nodes)-1]
