@@ -65,6 +65,12 @@ func cooked() map[string]struct {
 			}}})
 			f.write(14, 15, 1, history.Renew, a, 10, 15)
 		})},
+		"renewed after it was seen to be cancelled": {[]string{"renewals"}, "showed it as ended", one(func(f *forged, a id.ID) {
+			f.do(3, 3.1, 5, history.Event{Func: history.List}, history.OK, history.Event{Items: []history.Item{{
+				Task: a, State: history.Cancelled, Claims: []history.ClaimSeen{{Token: 10, Outcome: "ended"}},
+			}}})
+			f.write(4, 5, 1, history.Renew, a, 10, 14)
+		})},
 		"completed and granted again": {[]string{"finished", "lock"}, "complete by process 1 was acknowledged at 4.000 s", one(func(f *forged, a id.ID) {
 			f.write(3, 4, 1, history.Complete, a, 10, 0)
 			f.claim(5, 6, 2, 11, 16, a)
@@ -237,6 +243,12 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 			f.do(20, 20.1, 5, history.Event{Func: history.Get}, history.OK, history.Event{Items: []history.Item{{
 				Task: a, Claims: []history.ClaimSeen{{Token: 10, Outcome: "expired"}},
 			}}})
+		}},
+		"a renewal after a reading by who has not heard of the retry": {LedgerOptions{}, func(f *forged, a id.ID) {
+			f.do(3, 3.1, 5, history.Event{Func: history.List}, history.OK, history.Event{Items: []history.Item{{
+				Task: a, State: history.Dead, Claims: []history.ClaimSeen{{Token: 10, Outcome: "ended"}},
+			}}})
+			f.write(4, 5, 1, history.Renew, a, 10, 14)
 		}},
 		"an unknown swap that nobody has seen": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.swap(1, 2, 1, 1, 2, history.Info)

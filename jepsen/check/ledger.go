@@ -384,7 +384,9 @@ func (a *account) shows(i *history.Item, at int64) {
 		a.read = true
 	}
 	for _, c := range i.Claims {
-		over := c.Outcome != "active"
+		// Of a task that is dead a claim has ended with it, until who reads hears of a
+		// retry: its leader may know of that already, and renew the claim.
+		over := c.Outcome != "active" && (c.Outcome != "ended" || i.State != history.Dead)
 		known := func(s sighting) bool { return s.token == c.Token }
 		if over && !slices.ContainsFunc(a.seen, known) {
 			a.seen = append(a.seen, sighting{c.Token, at, c.Outcome})

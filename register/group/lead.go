@@ -14,8 +14,8 @@ import (
 // that has caught up.
 const slack = 64
 
-// leading is what a leader knows of the others. It begins empty with each term
-// and gives everybody the benefit of the doubt.
+// leading is what a leader knows of the others. It begins empty with each term:
+// nobody is dead then, and nobody is known to be alive.
 type leading struct {
 	m       *Machine
 	term    uint64
@@ -73,11 +73,10 @@ func (l *leading) survey() []Peer {
 		n := &m.rep.state.Nodes[i]
 		id := n.Incarnation.ID()
 		p := Peer{ID: id, Zone: n.Zone, Status: n.Status, Voter: slices.Contains(m.conf.Voters, id), Leads: id == m.id}
-		silent := l.silent(id)
-		if id == m.id {
-			silent = 0
-		}
-		p.Alive, p.Dead = silent < 2*m.cfg.patience(), silent >= int64(m.cfg.Replace)
+		// Who has not been heard of yet is neither dead nor alive: no change may count on it.
+		at, heard := l.heard[id]
+		p.Alive = id == m.id || heard && m.now-at < 2*m.cfg.patience()
+		p.Dead = id != m.id && l.silent(id) >= int64(m.cfg.Replace)
 		pr, known := progress[id]
 		up := known && p.Alive && (id == m.id || pr.State == tracker.StateReplicate && pr.Match+slack >= commit)
 		since, was := l.keptUp[id]

@@ -313,3 +313,38 @@ func TestACopiedDirectoryIsFoundOut(t *testing.T) {
 	}
 	s.do(l, value("w", 0, nil))
 }
+
+// TestANewLeaderTakesNobodyForAliveUnheard: of five voters two are dead, and two others
+// are to leave. That has to wait for others to vote. A leader that has just come knows
+// as little of the dead ones as of those that live; if it took both for healthy it would
+// leave the group to one voter that lives and two that are dead, for ever.
+func TestANewLeaderTakesNobodyForAliveUnheard(t *testing.T) {
+	s := newSim(t, 21)
+	s.grow(5)
+	l := s.leader()
+	var living []*simNode
+	for _, n := range s.nodes {
+		if n != l && len(living) < 2 {
+			living = append(living, n)
+		} else if n != l {
+			n.crash()
+		}
+	}
+	s.run(10*time.Second, nil)
+	for _, n := range living {
+		s.set(s.leader(), n.self, register.Leaving)
+	}
+	for range 5 { // the lead changes, and nobody has heard of the dead ones since
+		s.must(20*time.Second, "led", func() bool { return s.leader() != nil })
+		s.leader().crash()
+		s.run(200*time.Millisecond, nil)
+		for _, n := range append(slices.Clone(living), l) {
+			if n.machine == nil {
+				n.start()
+			}
+		}
+		s.run(5*time.Second, nil)
+	}
+	s.must(20*time.Second, "led", func() bool { return s.leader() != nil })
+	s.do(l, value("goes on", 0, nil))
+}
