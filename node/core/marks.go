@@ -32,6 +32,7 @@ func (*Marked) peerMessage() {}
 var (
 	ownMarkKey   = []byte("!mark/own")
 	seenMarksKey = []byte("!mark/seen")
+	lostMarkKey  = []byte("!mark/lost")
 )
 
 const (
@@ -63,6 +64,7 @@ type marks struct {
 	sure  []bool                   // by partition: enough of its cohort have
 	lost  uint64                   // a mark that others know and this disk does not; 0: none
 	by    register.Member          // who knows it
+	noted bool                     // that is on disk: by its own mark the disk will get there again
 }
 
 func openMarks(c *Core, view store.View) (*marks, error) {
@@ -87,7 +89,43 @@ func openMarks(c *Core, view store.View) (*marks, error) {
 			return nil, fmt.Errorf("core: %w: the marks of other nodes", vnode.ErrDamaged)
 		}
 	}
-	return m, nil
+	return m, m.recall(view)
+}
+
+// recall reads that this incarnation has forgotten something.
+func (m *marks) recall(view store.View) error {
+	b, ok := view.Get(lostMarkKey)
+	if !ok {
+		return nil
+	}
+	r := wire.NewReader(b)
+	self, by, lost, sum := register.ReadMember(r), register.ReadMember(r), r.Uint(), r.Uint()
+	if r.End() != nil || sum != xxhash.Sum64(lostMark(self, by, lost).B) {
+		return fmt.Errorf("core: %w: what this disk has lost", vnode.ErrDamaged)
+	}
+	if self == m.c.cfg.Self {
+		m.lost, m.by, m.noted = lost, by, true
+	}
+	return nil
+}
+
+// note writes it down: the disk goes on, and once it is further than anybody has seen
+// it nothing tells any more that something before that is missing.
+func (m *marks) note() {
+	if m.lost == 0 || m.noted {
+		return
+	}
+	m.noted = true
+	w := lostMark(m.c.cfg.Self, m.by, m.lost)
+	w.Uint(xxhash.Sum64(w.B))
+	m.c.tx.Set(lostMarkKey, w.B)
+}
+
+func lostMark(self, by register.Member, lost uint64) (w wire.Writer) {
+	register.AppendMember(&w, self)
+	register.AppendMember(&w, by)
+	w.Uint(lost)
+	return w
 }
 
 // MarkOf is how far a core's disk is once what was last asked to be written is on
@@ -297,6 +335,7 @@ func (m *marks) telling(p ring.Partition) int {
 // work ends the process of a node that has forgotten something, when the others
 // can go on without it. Else it stays for what it has, and an operator decides.
 func (m *marks) work() {
+	m.note()
 	if m.lost != 0 && m.spared() {
 		m.c.check(m.forgot())
 	}

@@ -191,6 +191,48 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	}
 }
 
+// TestWhoHasForgottenKnowsItAfterARestart: while the others cannot spare it, its disk
+// goes on, and gets further than what they have seen of it. Then nothing that they
+// know tells that something before that is missing.
+func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
+	for _, beside := range []bool{false, true} { // who knows: another node, or its superblock
+		r := newTrio(t)
+		old := r.backup(0)
+		r.put(1, 1)
+		r.live(2*time.Second, 250*time.Millisecond, nothing)
+		seen := MarkOf(r.peers[0].core)
+		r.kill(2)
+		if beside {
+			r.beside = func(cfg *Config) { cfg.Mark = seen }
+		}
+		r.setBack(0, old)
+		r.beside = nil
+		r.live(2*time.Second, 100*time.Millisecond, nothing)
+		for MarkOf(r.peers[0].core) <= seen+9 {
+			one := &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}
+			r.enqueue(0, r.at(1), one)
+			r.live(100*time.Millisecond, 100*time.Millisecond, nothing)
+		}
+		r.kill(0)
+		r.open(0)
+		r.live(10*time.Second, 100*time.Millisecond, nothing)
+		if p := r.peers[0]; p.forgot != nil || p.core.marks.lost == 0 || p.core.Leading() != 0 {
+			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
+		}
+		r.open(2)
+		r.live(10*time.Second, 100*time.Millisecond, nothing)
+		if r.peers[0].forgot == nil {
+			t.Fatal("it stays though the others can go on without it")
+		}
+		cfg := r.peers[1].core.cfg // another life of the same disk has forgotten nothing
+		cfg.Self.Node = r.peers[0].self.Node
+		cfg.Rand = rand.New(rand.NewPCG(1, 1))
+		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.marks.lost != 0 {
+			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.marks.lost)
+		}
+	}
+}
+
 // TestANodeVotesWhenAMajorityHasTold: not before, because it cannot know.
 func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	r := newTrio(t)
@@ -304,9 +346,13 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 	r := newTrio(t)
 	r.put(0, 1)
 	r.live(2*seenAfter, time.Second, nothing)
+	r.kill(2)
+	r.tell()
+	r.peers[1].core.marks.heard(r.peers[0].self, 1<<20) // it has forgotten, and cannot be spared
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	cfg := r.peers[1].core.cfg
 	cfg.Rand = rand.New(rand.NewPCG(1, 1))
-	for _, key := range [][]byte{ownMarkKey, seenMarksKey} {
+	for _, key := range [][]byte{ownMarkKey, seenMarksKey, lostMarkKey} {
 		disk := r.backup(1)
 		b, ok := disk.Get(key)
 		if !ok {
