@@ -493,3 +493,34 @@ func TestALostRequestToLeadIsRepeated(t *testing.T) {
 		r.leader(p)
 	}
 }
+
+// TestALeaderDoesNotJudgeClaimsOfLaterEpochs: it was deposed and has not heard of it,
+// and said of a claim that its successor had granted that it was lost.
+func TestALeaderDoesNotJudgeClaimsOfLaterEpochs(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	r.settle()
+	old := r.leader(1)
+	epoch := r.state().Cells[1].Epoch
+	ref := refOf(task, (epoch+1)<<32|1)
+	for what, results := range map[string]func() *nornv1.Error{
+		"renewal": func() *nornv1.Error {
+			return ask[*nornv1.RenewReply](r, old, &nornv1.RenewRequest{Claims: ref}).Results[0].Error
+		},
+		"release": func() *nornv1.Error {
+			return ask[*nornv1.WriteReply](r, old, &nornv1.ReleaseRequest{Claims: ref}).Results[0].Error
+		},
+		"failure": func() *nornv1.Error {
+			f := []*nornv1.Failure{{Id: ref[0].Id, Token: ref[0].Token}}
+			return ask[*nornv1.WriteReply](r, old, &nornv1.FailRequest{Failures: f}).Results[0].Error
+		},
+	} {
+		if e := results(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.GetRetryAfterSeconds() <= 0 {
+			t.Errorf("%s: %v", what, e)
+		}
+	}
+	ref[0].Token = epoch<<32 | 99
+	if e := ask[*nornv1.RenewReply](r, old, &nornv1.RenewRequest{Claims: ref}).Results[0].Error; e.GetKind() != nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST {
+		t.Errorf("of its own epoch: %v", e)
+	}
+}

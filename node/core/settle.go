@@ -43,6 +43,14 @@ func leaderless(v *vnode.Vnode) *proto.Error {
 	return e
 }
 
+// outdated says that a token is of a later epoch than the one in which this node leads. If
+// it was given out, another node leads by now, and only that one knows what became of it.
+func outdated(v *vnode.Vnode, token uint64) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "token %d is of epoch %d, and here partition %d is led in epoch %d: another node may lead it by now; try again, or check the token", token, token>>32, v.Partition, v.Leading())
+	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+	return e
+}
+
 // unclocked says that a leader's clock was set, so that it may not renew for a
 // moment (see [clocks.stepped]).
 func unclocked(v *vnode.Vnode) *proto.Error {
@@ -53,8 +61,12 @@ func unclocked(v *vnode.Vnode) *proto.Error {
 
 // lost says why a token does not hold its task any more.
 func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
-	if v := c.vnode(task); v.Leading() == 0 {
+	v := c.vnode(task)
+	switch {
+	case v.Leading() == 0:
 		return leaderless(v) // whether it is lost is not known here
+	case token>>32 > v.Leading() && !c.routes.alone:
+		return outdated(v, token)
 	}
 	if damaged(err) {
 		c.check(err)
