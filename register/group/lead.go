@@ -95,7 +95,8 @@ func (l *leading) survey() []Peer {
 
 // admit makes members of those that have caught up. One that comes under the
 // name or an address of another waits until that one is dead and takes its
-// place then, both in one entry of the log.
+// place then, both in one entry of the log, and that of others that came for it
+// and died before they got it.
 func (l *leading) admit(peers []Peer) {
 	m := l.m
 	l.waiting = nil
@@ -110,11 +111,15 @@ func (l *leading) admit(peers []Peer) {
 		var changes []register.NodeChange
 		blocked := false
 		for j := range nodes {
-			if !rival(&nodes[j], &nodes[i]) {
+			old := nodes[j]
+			if old.Member == nodes[i].Member || old.Status == register.Removed || !samePlace(&old, &nodes[i]) {
 				continue
 			}
-			old := nodes[j]
-			blocked = blocked || peers[j].ID == m.id || l.silent(peers[j].ID) < int64(m.cfg.Dead)
+			lives := peers[j].ID == m.id || l.silent(peers[j].ID) < int64(m.cfg.Dead)
+			if old.Status == register.Joining && lives {
+				continue // it came for the same place, and will be the one that waits
+			}
+			blocked = blocked || lives
 			changes = append(changes, register.NodeChange{Old: old.Version, New: withStatus(old, register.Removed)})
 		}
 		if blocked {
@@ -133,12 +138,9 @@ func withStatus(n register.Node, s register.NodeStatus) register.Node {
 	return n
 }
 
-// rival says that old holds the place that the newcomer came for.
-func rival(old, young *register.Node) bool {
-	if old.Member == young.Member || old.Status != register.Active && old.Status != register.Leaving {
-		return false
-	}
-	return old.Node == young.Node || slices.ContainsFunc(old.Addresses, func(a string) bool { return slices.Contains(young.Addresses, a) })
+// samePlace tells whether two nodes have the same name, or an address in common.
+func samePlace(a, b *register.Node) bool {
+	return a.Node == b.Node || slices.ContainsFunc(a.Addresses, func(addr string) bool { return slices.Contains(b.Addresses, addr) })
 }
 
 // configure proposes the next change of who votes and who learns.

@@ -191,6 +191,33 @@ func TestANewcomerTakesTheNameOfADeadMember(t *testing.T) {
 	s.do(young, value("v", 0, nil))
 }
 
+// TestOneThatDiedWhileItJoinedGivesWay: the next one under its name becomes a member,
+// and nobody waits for the one that is dead any more.
+func TestOneThatDiedWhileItJoinedGivesWay(t *testing.T) {
+	s := newSim(t, 17)
+	s.grow(3)
+	l := s.leader()
+	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	again := func(life byte) *simNode {
+		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
+		s.invite(l, n)
+		return n
+	}
+	first := again(1)
+	s.run(3*time.Second, nil)
+	old.crash()
+	first.crash()
+	second := again(2)
+	s.must(30*time.Second, "replaced", func() bool { return s.settled(3, 3) && slices.Contains(s.voters(), second.self.Node+"/2") })
+	for _, n := range []*simNode{old, first} {
+		if n, _ := s.leader().machine.rep.state.Find(n.self); n.Status != register.Removed {
+			t.Errorf("%v is %v", n.Member, n.Status)
+		}
+	}
+	s.must(20*time.Second, "forgotten", func() bool { return len(s.leader().machine.Status().Learners) == 0 })
+	s.do(second, value("v", 0, nil))
+}
+
 // TestAnAddressPassesOn likewise.
 func TestAnAddressPassesOn(t *testing.T) {
 	s := newSim(t, 16)
