@@ -292,11 +292,10 @@ func (m *membership) seen(status group.Status) {
 }
 
 func (m *membership) tell(s register.State, status *group.Status) {
-	e := core.Changed{State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{}}
-	for _, v := range status.Voters {
-		e.Voters = append(e.Voters, v.Node)
-	}
-	m.n.inbox.post(e)
+	m.n.inbox.post(core.Changed{
+		State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{},
+		Voters: status.Voters, Outgoing: status.Outgoing,
+	})
 }
 
 // present has the register say of this node what its configuration says now.

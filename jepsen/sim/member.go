@@ -12,18 +12,19 @@ import (
 // member is a node's part in the register's group: the loop that package
 // raftnode is, over the virtual disk and network.
 type member struct {
-	n       *node
-	machine *group.Machine
-	inbox   []group.Event
-	turning bool // a turn is on its way
-	syncing bool // a Ready waits for the disk; no step until it is done
-	wake    int64
-	asked   map[uint64]asked
-	tag     uint64
-	leader  register.Member
-	leads   bool
-	up      []register.Member // who is thought to be there
-	sensed  bool              // it has looked
+	n                *node
+	machine          *group.Machine
+	inbox            []group.Event
+	turning          bool // a turn is on its way
+	syncing          bool // a Ready waits for the disk; no step until it is done
+	wake             int64
+	asked            map[uint64]asked
+	tag              uint64
+	leader           register.Member
+	leads            bool
+	voters, outgoing []register.Member
+	up               []register.Member // who is thought to be there
+	sensed           bool              // it has looked
 }
 
 // asked is a request to the register under way.
@@ -44,6 +45,7 @@ func openMember(n *node) (*member, error) {
 
 // begin tells the core the last state on disk, and starts.
 func (m *member) begin() {
+	m.look()
 	m.tell(m.machine.State())
 	m.poke()
 }
@@ -52,7 +54,7 @@ func (m *member) state() register.State { return m.machine.State() }
 
 // tell gives the core a state, in the place of one that it has not looked at.
 func (m *member) tell(s register.State) {
-	m.n.put(core.Changed{State: s, Leads: m.leads}, true)
+	m.n.put(core.Changed{State: s, Leads: m.leads, Majority: m.leader != register.Member{}, Voters: m.voters, Outgoing: m.outgoing}, true)
 }
 
 // do asks the register.
@@ -155,9 +157,7 @@ func (m *member) finish(ready *group.Ready) bool {
 		return false
 	}
 	n.s.fleet.agreed(n)
-	leader, leads := m.machine.Leader()
-	changed := leader != m.leader
-	m.leader, m.leads = leader, leads
+	changed := m.look()
 	if k := len(ready.Changes); k > 0 {
 		for i := range ready.Changes {
 			n.s.fleet.learned(n, &ready.Changes[i])
@@ -167,6 +167,14 @@ func (m *member) finish(ready *group.Ready) bool {
 		m.tell(m.machine.State())
 	}
 	return !n.step()
+}
+
+// look notes who leads and who votes, and tells whether that has changed.
+func (m *member) look() bool {
+	leader, voters, outgoing := m.leader, m.voters, m.outgoing
+	st := m.machine.Status()
+	m.leader, m.leads, m.voters, m.outgoing = st.Leader, st.Leads, st.Voters, st.Outgoing
+	return m.leader != leader || !slices.Equal(m.voters, voters) || !slices.Equal(m.outgoing, outgoing)
 }
 
 // rest sleeps until something is due.

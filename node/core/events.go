@@ -82,10 +82,10 @@ type Changed struct {
 	State register.State
 	// Leads says that this member leads the group.
 	Leads bool
-	// Voters are the names of the members that vote, Majority says that there is
-	// a leader: for status.
-	Voters   []string
-	Majority bool
+	// Voters are the members that vote; while that changes, Outgoing those that voted
+	// before and still have to agree. Majority says that there is a leader.
+	Voters, Outgoing []register.Member
+	Majority         bool
 }
 
 // Alive tells which other nodes are thought to be reachable. It is a hint:

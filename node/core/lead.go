@@ -65,7 +65,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 // changed takes over what has changed in the register.
 func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
-	c.sight.voters, c.sight.majority = e.Voters, e.Majority
+	c.sight.voters, c.sight.outgoing, c.sight.majority = e.Voters, e.Outgoing, e.Majority
 	c.learn(now, &e.State)
 	c.crons.m.Lead(now, e.Leads)
 }

@@ -354,14 +354,26 @@ func (m *marks) forgot() error {
 	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
 }
 
+// votesWithout tells whether a majority of these voters of the register is in reach
+// without this node. Who votes is not known before the register has said so.
+func (m *marks) votesWithout(voters []register.Member) bool {
+	others := 0
+	for _, o := range voters {
+		if o != m.c.cfg.Self && m.c.routes.up(o) {
+			others++
+		}
+	}
+	return len(voters) > 0 && (others >= quorum.Majority(len(voters)) || !slices.Contains(voters, m.c.cfg.Self))
+}
+
 // spared tells whether a majority of each cohort is in reach and intact without
-// this node, as far as it tells.
+// this node, as far as it tells, and one of the register's voters.
 func (m *marks) spared() bool {
 	if !m.c.current {
 		return false // whose majority it would be is not known yet
 	}
-	if n := len(m.c.sight.voters); slices.Contains(m.c.sight.voters, m.c.cfg.Self.Node) && n < 3 {
-		return false // the register would stand still
+	if !m.votesWithout(m.c.sight.voters) || len(m.c.sight.outgoing) > 0 && !m.votesWithout(m.c.sight.outgoing) {
+		return false // the register would stand still, for good
 	}
 	for p := range m.c.cells {
 		cohort, others := m.c.cells[p].Cohort, 0

@@ -185,6 +185,7 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 		t.Fatal("it votes")
 	}
 	r.open(2) // now there are enough without it
+	r.tell()
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
 	if r.peers[0].forgot == nil {
 		t.Fatal("it stays though the others can go on without it")
@@ -220,6 +221,7 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
 		}
 		r.open(2)
+		r.tell()
 		r.live(10*time.Second, 100*time.Millisecond, nothing)
 		if r.peers[0].forgot == nil {
 			t.Fatal("it stays though the others can go on without it")
@@ -230,6 +232,39 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.marks.lost != 0 {
 			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.marks.lost)
 		}
+	}
+}
+
+// TestWhoHasForgottenStaysForTheRegister: the only one that votes in it, or one of a
+// majority that would not be there without it. The register would stand still for good.
+func TestWhoHasForgottenStaysForTheRegister(t *testing.T) {
+	r := newTrio(t)
+	old := r.backup(0)
+	r.put(1, 1)
+	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	r.peers[0].deaf = true // to who votes
+	r.setBack(0, old)
+	c, all := r.peers[0].core, []register.Member{r.peers[0].self, r.peers[1].self, r.peers[2].self}
+	away := register.Member{Node: "n9"}
+	for i, sight := range []Changed{
+		{}, // nobody has said who votes
+		{Voters: all[:1]},
+		{Voters: all[:2]},
+		{Voters: []register.Member{all[0], all[1], away}},
+		{Voters: all[1:], Outgoing: all[:2]},
+		{Voters: all[1:2], Outgoing: append([]register.Member{away}, all...)[:3]},
+	} {
+		sight.State = *r.state()
+		r.check(c.Step(r.now, sight))
+		r.live(2*time.Second, 100*time.Millisecond, nothing)
+		if p := r.peers[0]; p.forgot != nil || c.marks.lost == 0 {
+			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.marks.lost)
+		}
+	}
+	r.check(c.Step(r.now, Changed{State: *r.state(), Voters: all[1:], Outgoing: all}))
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	if r.peers[0].forgot == nil {
+		t.Fatal("it stays though the others can go on without it")
 	}
 }
 

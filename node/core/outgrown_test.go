@@ -23,7 +23,7 @@ func TestWhoIsToldByAnotherIsNotAlone(t *testing.T) {
 			r.setBack(0, memstore.New())
 			state := r.atFirst(0)
 			state.Nodes = []register.Node{{Member: p.self, Status: register.Active}}
-			r.check(p.core.Step(r.clock(0), Changed{State: state, Leads: true, Majority: true, Voters: []string{p.self.Node}}))
+			r.check(p.core.Step(r.clock(0), Changed{State: state, Leads: true, Majority: true, Voters: []register.Member{p.self}}))
 			r.turn(0)
 			r.check(p.core.Step(r.clock(0), Registered{register.Result{Tag: 1, State: state}}))
 			m := p.core.marks

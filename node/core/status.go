@@ -22,9 +22,9 @@ const statusTimeout = time.Second
 
 // sight is what the edge has told about the cluster and nothing here depends on.
 type sight struct {
-	clients  map[register.Member]string
-	voters   []string
-	majority bool
+	clients          map[register.Member]string
+	voters, outgoing []register.Member
+	majority         bool
 }
 
 // observer looks at the cluster for operators.
@@ -139,8 +139,11 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.cfg.Cluster.Replicas),
 		Register: &nornv1.RegisterStatus{Majority: c.sight.majority, Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
-		Voters: slices.Sorted(slices.Values(c.sight.voters)),
 	}
+	for _, v := range c.sight.voters {
+		reply.Voters = append(reply.Voters, v.Node)
+	}
+	slices.Sort(reply.Voters)
 	if len(reply.Voters) == 0 && !c.moves.company() { // nobody has told yet, and there is nobody else
 		reply.Voters, reply.Register.Majority = []string{c.cfg.Self.Node}, c.joined
 	}

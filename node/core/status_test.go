@@ -160,7 +160,7 @@ func TestStatusKnowsAddresses(t *testing.T) {
 	r.join()
 	r.run(2)
 	c := r.peers[0].core
-	r.check(c.Step(r.now, Changed{State: *r.state(), Voters: []string{"n2", "n1"}, Majority: true}))
+	r.check(c.Step(r.now, Changed{State: *r.state(), Voters: []register.Member{{Node: "n2"}, {Node: "n1"}}, Majority: true}))
 	r.check(c.Step(r.now, Alive{Clients: map[register.Member]string{r.peers[1].self: "10.0.0.2:7711"}}))
 	r.turn(0)
 	s := r.status(0)

@@ -140,6 +140,10 @@ func (r *trio) elect() {
 
 // tell tells everybody what the register says and who is alive.
 func (r *trio) tell() {
+	var voters []register.Member
+	for _, p := range r.peers {
+		voters = append(voters, p.self)
+	}
 	r.register.Do(register.Request{}, func(res register.Result) {
 		for i, p := range r.peers {
 			if p.down {
@@ -152,7 +156,7 @@ func (r *trio) tell() {
 				}
 			}
 			if !p.deaf {
-				r.check(p.core.Step(r.clock(i), Changed{State: res.State, Leads: i == r.leads}))
+				r.check(p.core.Step(r.clock(i), Changed{State: res.State, Leads: i == r.leads, Voters: voters, Majority: true}))
 			}
 			r.check(p.core.Step(r.clock(i), Alive{Members: alive}))
 			r.turn(i)
