@@ -22,6 +22,7 @@ type leading struct {
 	since   int64
 	nextAt  int64
 	heard   map[uint64]int64 // when a message came
+	known   map[uint64]int64 // since when it is in the register, as far as this leader saw
 	keptUp  map[uint64]int64 // since when it keeps up without a break
 	waiting []register.Member
 	confAt  int64 // no further change of the configuration before that
@@ -47,7 +48,7 @@ func (m *Machine) lead() {
 	}
 	l := m.leading
 	if l == nil || l.term != m.timers.term {
-		l = &leading{m: m, term: m.timers.term, since: m.now, heard: map[uint64]int64{}, keptUp: map[uint64]int64{}}
+		l = &leading{m: m, term: m.timers.term, since: m.now, heard: map[uint64]int64{}, known: map[uint64]int64{}, keptUp: map[uint64]int64{}}
 		m.leading = l
 	}
 	if m.now < l.nextAt || !m.mayAnswer() {
@@ -59,8 +60,11 @@ func (m *Machine) lead() {
 	l.configure(peers)
 }
 
-// silent is for how long a peer was not heard of.
-func (l *leading) silent(id uint64) int64 { return l.m.now - max(l.since, l.heard[id]) }
+// silent is for how long a peer was not heard of. One that has just been let in could
+// not say anything before.
+func (l *leading) silent(id uint64) int64 {
+	return l.m.now - max(l.since, l.known[id], l.heard[id])
+}
 
 // survey looks at every node of the register, in its order.
 func (l *leading) survey() []Peer {
@@ -72,6 +76,9 @@ func (l *leading) survey() []Peer {
 	for i := range m.rep.state.Nodes {
 		n := &m.rep.state.Nodes[i]
 		id := n.Incarnation.ID()
+		if _, known := l.known[id]; !known {
+			l.known[id] = m.now
+		}
 		p := Peer{ID: id, Zone: n.Zone, Status: n.Status, Voter: slices.Contains(m.conf.Voters, id), Leads: id == m.id}
 		// Who has not been heard of yet is neither dead nor alive: no change may count on it.
 		at, heard := l.heard[id]

@@ -218,6 +218,31 @@ func TestOneThatDiedWhileItJoinedGivesWay(t *testing.T) {
 	s.do(second, value("v", 0, nil))
 }
 
+// TestOneThatHasJustBeenLetInIsNotDead: it has said nothing yet, and the leader leads
+// for long. It lost its place to one under its name that had died, and was no longer
+// waited for by then.
+func TestOneThatHasJustBeenLetInIsNotDead(t *testing.T) {
+	s := newSim(t, 19)
+	s.grow(3)
+	l := s.leader()
+	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	again := func(life byte) *simNode {
+		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
+		s.invite(l, n)
+		return n
+	}
+	first := again(1)
+	s.run(30*time.Second, nil)
+	old.crash()
+	s.run(time.Duration(l.machine.cfg.Dead)-300*time.Millisecond, nil)
+	first.crash() // and becomes a member all the same, because it has just been there
+	second := again(2)
+	s.cut[[2]string{l.self.Node, second.self.Node}] = true // nothing of it is heard
+	s.run(5*time.Second, nil)
+	delete(s.cut, [2]string{l.self.Node, second.self.Node})
+	s.must(60*time.Second, "replaced", func() bool { return s.settled(3, 3) && slices.Contains(s.voters(), second.self.Node+"/2") })
+}
+
 // TestAnAddressPassesOn likewise.
 func TestAnAddressPassesOn(t *testing.T) {
 	s := newSim(t, 16)
