@@ -282,3 +282,40 @@ func TestADependencyThatIsDoneIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoKeepsEverythingSaysWhatItNeeds: the leader of a task that waits keeps all
+// partitions itself, and who leads its dependencies does not. As it had nobody to ask it
+// told nobody either, and a dependency that was done was collected and forgotten.
+func TestWhoKeepsEverythingSaysWhatItNeeds(t *testing.T) {
+	r := newCohorts(t, 4, 0, func(p int) []int {
+		return [][]int{{0, 1, 2}, {0, 1, 2}, {0, 2, 3}, {0, 1, 3}}[p]
+	}).collecting()
+	r.elect()
+	r.leadOf(0, 2)
+	r.leadOf(3, 0)
+	if c := r.peers[0].core; !c.routes.holder || c.routes.whole {
+		t.Fatalf("it keeps everything: %t, as everybody: %t", c.routes.holder, c.routes.whole)
+	}
+	soon, late, idle, task := r.in(0), r.in(0), r.in(0), r.in(3)
+	for _, d := range []id.ID{soon, late, idle} {
+		r.add(0, d, spec("a"))
+	}
+	r.add(3, task, after("b", onFailCancel, soon, late))
+	r.settle()
+	r.done(0, soon, idle)
+	if _, ok := r.until(shortGrace+5*time.Minute, func() bool { return !r.known(idle) }); !ok {
+		t.Fatal("what nobody waits for is never collected")
+	}
+	r.linger(shortGrace + 3*time.Minute)
+	if r.copies(soon) < 3 {
+		t.Fatalf("%d copies are left of what is waited for", r.copies(soon))
+	}
+	r.leadOf(3, 3) // who keeps nothing of them
+	r.linger(10 * time.Second)
+	r.done(0, late)
+	r.linger(10 * time.Second)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_READY {
+		t.Fatalf("it is %v when both are done", s)
+	}
+	r.audit()
+}

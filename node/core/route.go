@@ -75,6 +75,7 @@ type routes struct {
 	c      *Core
 	alone  bool // this node keeps and leads everything there is, or nobody else is known
 	holder bool // this node keeps every partition
+	whole  bool // and so does everybody else who keeps one
 	alive  map[register.Member]bool
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
@@ -88,19 +89,24 @@ type routes struct {
 }
 
 func newRoutes(c *Core) *routes {
-	return &routes{c: c, alone: true, holder: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather)}
+	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather)}
 }
 
 // changed looks what there is to route after the cells have changed.
 func (r *routes) changed() {
 	r.seen++
-	r.alone, r.holder = true, true
+	r.alone, r.holder, r.whole = true, true, true
 	for p := range r.c.cells {
 		cohort := r.c.cells[p].Cohort
+		for _, m := range cohort {
+			r.whole = r.whole && slices.Contains(r.c.cells[0].Cohort, m)
+		}
+		r.whole = r.whole && len(cohort) == len(r.c.cells[0].Cohort)
 		holds := slices.Contains(cohort, r.c.cfg.Self)
 		r.holder = r.holder && holds
 		r.alone = r.alone && (holds && len(cohort) == 1)
 	}
+	r.whole = r.whole && r.holder
 }
 
 // up tells whether a node is thought to be reachable. It is a hint.

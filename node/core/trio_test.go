@@ -76,6 +76,16 @@ func newRepairingTrio(t testing.TB, interval time.Duration) *trio {
 // newCluster is so many cores; partition p is kept by three of them, from the
 // p-th on.
 func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
+	return newCohorts(t, nodes, interval, func(p int) []int {
+		if nodes == 3 {
+			p = 0
+		}
+		return []int{p % nodes, (p + 1) % nodes, (p + 2) % nodes}
+	})
+}
+
+// newCohorts is a cluster whose partitions are kept by these nodes.
+func newCohorts(t testing.TB, nodes int, interval time.Duration, keep func(p int) []int) *trio {
 	r := &trio{leads: -1, repair: interval, t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, rand: rand.New(rand.NewPCG(1, 2)), cut: map[[2]int]bool{}}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	var all []register.Member
@@ -92,11 +102,10 @@ func newCluster(t testing.TB, nodes int, interval time.Duration) *trio {
 	r.register.Do(register.Request{}, func(res register.Result) {
 		var changes []register.Change
 		for p, cell := range res.State.Cells {
-			first := p
-			if nodes == 3 {
-				first = 0
+			var cohort []register.Member
+			for _, i := range keep(p) {
+				cohort = append(cohort, all[i])
 			}
-			cohort := []register.Member{all[first%nodes], all[(first+1)%nodes], all[(first+2)%nodes]}
 			changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: register.Cell{Epoch: 1, Cohort: cohort, Nonce: 1}})
 		}
 		r.register.Do(register.Request{Changes: changes}, func(res register.Result) {

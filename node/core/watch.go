@@ -153,8 +153,8 @@ func (w *watches) note(o Outcome) {
 func (w *watches) work(now clock.Time) {
 	c := w.l.c
 	switch {
-	case c.routes.holder:
-		if w.at != clock.Never { // this node keeps everything now: no answer is waited for any more
+	case c.routes.whole:
+		if w.at != clock.Never { // everybody keeps everything now: no answer is waited for any more
 			for _, v := range c.vnodes {
 				if v.Leading() != 0 {
 					w.l.began(v.Partition)
