@@ -54,7 +54,8 @@ func (f nemesis) intact() bool {
 }
 
 // held tells whether every cohort has a majority of members without a node that
-// have never lost anything: of fewer nobody may copy, an operator must decide. Where
+// have never lost anything: of fewer nobody may copy, an operator must decide. Who is
+// away for longer than anything is remembered does not count. Where
 // one has lost something already, whoever is to take its place may be let in just now.
 func (f nemesis) held(n *node) bool {
 	if len(f.alive()) == 0 {
@@ -65,7 +66,7 @@ func (f nemesis) held(n *node) bool {
 		cohort := f.cells[p].Cohort
 		left := 0
 		for _, m := range cohort {
-			if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt {
+			if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt && o.asleep == 0 {
 				left++
 			}
 		}

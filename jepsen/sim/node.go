@@ -45,7 +45,7 @@ type node struct {
 	steps    int             // steps of the contract until the crash; 0: none is set
 	armed    bool            // the crash comes a few steps after the next write
 	leaving  bool            // the cluster
-	asleep   time.Duration   // how much longer than usual it is down the next time
+	asleep   time.Duration   // how much longer than usual it is down the next time, or now
 	hurt     bool            // its disks are not what it wrote
 	since    int64           // true time of that
 	draining bool            // it is being stopped
@@ -97,7 +97,7 @@ func (n *node) start() {
 		s.broken("%snode does not open: %v", n, err)
 		return
 	}
-	n.up = true
+	n.up, n.asleep = true, 0
 	s.note("%snode starts, wall clock off by %v", n, time.Duration(n.clock.off))
 	n.poke()
 	if n.peers != nil {
@@ -160,7 +160,6 @@ func (n *node) down(keep int) {
 		return c.node == n
 	})
 	wait := s.about(s.plan.crash.down) + n.asleep
-	n.asleep = 0
 	if d := s.plan.clock.restart; d > 0 {
 		n.clock.off = int64(s.between(-d, d))
 		s.stats[ClockSteps]++
