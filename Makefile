@@ -64,6 +64,11 @@ connections: ## hold 10,000 idle connections on one node (NORN_TEST_CONNECTIONS)
 bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--scenario …'
 	.ci/bench
 
+.PHONY: rivals
+rivals: build ## Norn beside NATS JetStream on this machine, the same work in turns (RIVALARGS='-rounds 5 -scale 2'); fetches and builds NATS
+	cd bench/rivals && go build -trimpath -o ../../bin/ . github.com/nats-io/nats-server/v2
+	bin/rivals $(RIVALARGS)
+
 .PHONY: kills
 kills: ## kill -9 the server 100 times under load (NORN_TEST_KILLS)
 	NORN_TEST_KILLS=$${NORN_TEST_KILLS:-100} go test ./cmd/norn -run TestKillAtRandomMoments -v -timeout 30m

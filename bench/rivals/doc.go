@@ -1,0 +1,20 @@
+// Command rivals puts Norn beside NATS JetStream on one machine, in one run, with
+// the same work: three servers, three copies, payloads of 100 bytes, 64 producers and
+// 16 workers, one task or a hundred at a time. It starts the servers of both itself, on
+// loopback with fresh directories, one cluster at a time and in turns, so that an hour
+// in which the machine is slow is slow for all of them, and prints medians and ratios.
+//
+// What is compared (docs/performance.md has the results):
+//
+//   - JetStream as it comes: a publish is acknowledged by a majority of the replicas,
+//     and what they have is on disk within two minutes (sync_interval).
+//   - JetStream with sync_interval: always. That is what Norn does without being asked.
+//   - Norn as it comes, by `norn bench` and `norn dev`.
+//
+// A task is enqueued by a publish to a stream that deletes what is acknowledged, and claimed
+// by one of the workers, which pull from one durable consumer; it is completed by an
+// acknowledgement that is itself acknowledged. As in `norn bench`, a worker asks for its
+// next tasks while the completion of the last ones is on its way.
+//
+// It is a module of its own: nothing of Norn needs what it needs.
+package main
