@@ -169,25 +169,35 @@ func (k *collector) needed(now clock.Time, v *vnode.Vnode, d vnode.Due) bool {
 // buried refuses to give a task a new run that another node may have collected: the
 // leader before this one, which has died or was cut off since, may have left a tombstone
 // that nobody has heard of yet and that takes back what is acknowledged now. That is
-// so once its retention is over by some clock, unless it is needed, which that one
-// knew too. nil: nobody has collected it.
+// so once its retention is over by some clock. What is needed nobody collects, but it
+// may not have been needed then: all members have to have been compared with since this
+// node leads, and since a leader before it, cut off, has surely noticed.
+// nil: nobody has collected it.
 func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *proto.Error {
 	r := k.rule(d.Task.Enqueued.Queue)
 	keep := r.after
 	if d.State == crdt.StateDead {
 		keep = r.dead
 	}
-	last := now.Wall - int64(keep) + int64(lonely+2*k.c.cfg.Eta)
+	early := int64(keep) - int64(lonely+2*k.c.cfg.Eta)
 	needs := k.c.links.watches.needs
+	wait := func(what string) *proto.Error {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another %s is not known yet; try again", d.Task.ID, what)
+		e.RetryAfter = time.Second
+		return e
+	}
 	switch {
 	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0:
 		return nil
-	case d.Task.FinishedAt() > last, needs.kept[d.Task.ID] > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
+	case d.Task.FinishedAt() > now.Wall-early:
+		return nil
+	case needs.kept[d.Task.ID] > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
+		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.purges.agreedSince(now, v.Partition) < began+int64(lonely) {
+			return wait("node has collected it before a task came that needs it")
+		}
 		return nil
 	case needs.keep(now, v.Partition, d.Task.ID): // not known yet
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another task needs it is not known yet; try again", d.Task.ID)
-		e.RetryAfter = time.Second
-		return e
+		return wait("task needs it")
 	}
 	return conflict("task %s is %s, and its retention is over: another node may have collected it; enqueue it anew", d.Task.ID, d.State)
 }

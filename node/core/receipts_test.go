@@ -207,6 +207,79 @@ func TestARetryIsNotBuried(t *testing.T) {
 	}
 }
 
+// TestARetryOfWhatIsNeededSinceIsNotBuried: as above, and a task comes to depend on the
+// collected one only then. Who collected it did not know that.
+func TestARetryOfWhatIsNeededSinceIsNotBuried(t *testing.T) {
+	r := newCluster(t, 3, 0)
+	r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
+	r.collecting().elect()
+	task, i := r.put(1, 1), r.leader(1)
+	ask := r.send(i, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(i, ask)
+	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	r.settle()
+	stones := func() bool { n, _ := r.peers[i].have(); return n > 0 }
+	for n := 0; n < 200 && !stones(); n++ {
+		r.settle()
+		r.pass(time.Second)
+	}
+	if !stones() {
+		t.Fatal("its leader does not collect it")
+	}
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { return l.from == i })
+	r.kill(i)
+	r.elect()
+	next := r.leader(1)
+	s := after("q", onFailWait, task)
+	s.Id = r.at(1).Bytes()
+	r.send(next, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+	r.settle()
+	retry := func() *proto.Error {
+		from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+		r.settle()
+		reply := r.peers[next].replies[from]
+		return refusal(reply.Message, reply.Err)
+	}
+	e := retry()
+	if e != nil && (e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.RetryAfter == 0) {
+		t.Errorf("while the one that may have collected it is away: %v", e)
+	}
+	r.open(i)
+	r.elect()
+	r.live(30*time.Second, time.Second, nothing)
+	if got := r.stateOf(next, task); e == nil && got != nornv1.State_STATE_READY {
+		t.Errorf("the retry was acknowledged, and it is %v", got)
+	}
+}
+
+// TestWhatIsNeededIsRetriedAfterItsRetention: nobody has collected it, as all can tell
+// who have been compared with since.
+func TestWhatIsNeededIsRetriedAfterItsRetention(t *testing.T) {
+	r := newCluster(t, 3, 0)
+	r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
+	r.collecting().elect()
+	task, i := r.put(1, 1), r.leader(1)
+	ask := r.send(i, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(i, ask)
+	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	s := after("q", onFailWait, task)
+	s.Id = r.at(1).Bytes()
+	r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+	r.settle()
+	r.live(3*time.Minute, time.Second, nothing)
+	from := r.send(i, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	reply := r.peers[i].replies[from]
+	if e := refusal(reply.Message, reply.Err); e != nil {
+		t.Errorf("with all members there: %v", e)
+	}
+	if got := r.stateOf(i, task); got != nornv1.State_STATE_READY {
+		t.Errorf("after its retry it is %v", got)
+	}
+}
+
 // TestAPausedLeaderBuriesNoRetry: a process stands still, while the others elect and
 // the next leader gives a dead task a new run. When it goes on, the first thing that it
 // sees is that the retention of that task is over.
