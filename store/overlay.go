@@ -18,6 +18,7 @@ type Overlay struct {
 	keys  index
 	order orders
 	free  []*Batch
+	small int    // batches given back in a row that a small buffer was enough for
 	space []byte // for the next batch that is put in order
 	spans []span
 }
@@ -147,11 +148,20 @@ func (o *Overlay) Take() *Batch {
 // applied, and some to spare.
 const maxFree = 4
 
-// Release gives a taken batch back for reuse.
+// Release gives a taken batch back for reuse. Where one is enough the others would
+// keep for ever what they needed under load: after maxIdle small ones in a row large
+// buffers go.
 func (o *Overlay) Release(b *Batch) {
+	if o.small++; len(b.data) > maxKept {
+		o.small = 0
+	}
 	if len(o.free) < maxFree {
 		b.Reset()
 		o.free = append(o.free, b)
+	}
+	if o.small == maxIdle {
+		o.free = slices.DeleteFunc(o.free, func(f *Batch) bool { return cap(f.data) > maxKept })
+		o.small = 0
 	}
 }
 

@@ -174,6 +174,36 @@ func TestBatchForgetsLargeBuffers(t *testing.T) {
 	runtime.KeepAlive(value)
 }
 
+// TestAnOverlayForgetsLargeBuffers: of several batches that were large at once, one is
+// used again and again afterwards. The others give their memory back, too.
+func TestAnOverlayForgetsLargeBuffers(t *testing.T) {
+	o := store.NewOverlay(memstore.New())
+	value := make([]byte, 8<<20)
+	var taken []*store.Batch
+	for range 3 {
+		o.Set([]byte("a"), value)
+		taken = append(taken, o.Take())
+	}
+	for _, b := range taken {
+		o.Release(b)
+	}
+	clear(taken)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		o.Set([]byte("a"), []byte("b"))
+		o.Release(o.Take())
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if freed := int64(before.HeapAlloc) - int64(after.HeapAlloc); freed < 23<<20 {
+		t.Errorf("after small batches %d bytes are free again that three large ones had", freed)
+	}
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(o)
+}
+
 // TestPebbleKeepsNoBatch: what is written does not change when the batch is used
 // again at once, whatever its size: Pebble is lent the buffer of a batch, but for
 // one of half a memtable, which it keeps.

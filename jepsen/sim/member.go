@@ -81,7 +81,7 @@ func (m *member) poke() {
 // turn steps what has come in and does what follows from it.
 func (m *member) turn() {
 	m.turning = false
-	if m.syncing {
+	if m.syncing || m.n.peers != m { // its process may have ended at what asked for the turn
 		return
 	}
 	now := m.n.clock.time(m.n.s.now)
@@ -166,7 +166,7 @@ func (m *member) finish(ready *group.Ready) bool {
 	} else if changed {
 		m.tell(m.machine.State())
 	}
-	return !n.step()
+	return n.peers == m && !n.step() // the node may have ended at what it was told
 }
 
 // look notes who leads and who votes, and tells whether that has changed.

@@ -112,6 +112,10 @@ func (l *leading) admit(peers []Peer) {
 	}
 	nodes := m.rep.state.Nodes
 	for i, p := range peers {
+		if p.Status == register.Joining && l.outlived(peers, i) {
+			l.propose(register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Removed)})
+			return
+		}
 		if p.Status != register.Joining || !p.Ready {
 			continue
 		}
@@ -133,11 +137,29 @@ func (l *leading) admit(peers []Peer) {
 			l.waiting = append(l.waiting, nodes[i].Member)
 			continue
 		}
-		changes = append(changes, register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Active)})
-		l.asked = true
-		m.requests.change(&proposal{request: register.Request{Nodes: changes}, own: true, endAt: m.now + int64(m.cfg.Timeout)})
+		l.propose(append(changes, register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Active)})...)
 		return // one at a time
 	}
+}
+
+// outlived tells whether a node that was to join has died, and a member under its name
+// or an address of it is alive: that one was started after it.
+func (l *leading) outlived(peers []Peer, i int) bool {
+	nodes := l.m.rep.state.Nodes
+	if l.silent(peers[i].ID) < int64(l.m.cfg.Dead) {
+		return false
+	}
+	for j, p := range peers {
+		if j != i && p.Status == register.Active && p.Alive && samePlace(&nodes[i], &nodes[j]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *leading) propose(changes ...register.NodeChange) {
+	l.asked = true
+	l.m.requests.change(&proposal{request: register.Request{Nodes: changes}, own: true, endAt: l.m.now + int64(l.m.cfg.Timeout)})
 }
 
 func withStatus(n register.Node, s register.NodeStatus) register.Node {

@@ -218,6 +218,37 @@ func TestOneThatDiedWhileItJoinedGivesWay(t *testing.T) {
 	s.do(second, value("v", 0, nil))
 }
 
+// TestOneThatDiesWhileAnotherTakesItsPlaceIsForgotten: of two that came for the place of
+// a dead member the one that was there a moment ago never came back. The other one got
+// the place, and the first was waited for.
+func TestOneThatDiesWhileAnotherTakesItsPlaceIsForgotten(t *testing.T) {
+	s := newSim(t, 23)
+	s.grow(3)
+	l := s.leader()
+	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	again := func(life byte) *simNode {
+		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
+		s.invite(l, n)
+		return n
+	}
+	old.crash()
+	s.run(time.Duration(l.machine.cfg.Dead)-time.Second, nil)
+	first := again(1)
+	s.run(100*time.Millisecond, nil)
+	first.crash()
+	second := again(2)
+	status := func(n *simNode) register.NodeStatus {
+		found, _ := s.leader().machine.rep.state.Find(n.self)
+		return found.Status
+	}
+	s.must(30*time.Second, "a member", func() bool { return status(second) == register.Active })
+	if status(first) != register.Joining {
+		t.Fatalf("the first is %v by then", status(first))
+	}
+	s.must(30*time.Second, "given up", func() bool { return status(first) == register.Removed })
+	s.must(30*time.Second, "replaced", func() bool { return s.settled(3, 3) && slices.Contains(s.voters(), second.self.Node+"/2") })
+}
+
 // TestOneThatHasJustBeenLetInIsNotDead: it has said nothing yet, and the leader leads
 // for long. It lost its place to one under its name that had died, and was no longer
 // waited for by then.

@@ -12,40 +12,41 @@ import (
 // How much the heap may grow before it is collected, in percent of what is in
 // use. Most of that is the store's memtables and cache, which hold no pointers. A
 // server at rest allocates less than a megabyte a second, so that a heap kept small
-// costs a collection every ten seconds, and what load has left is not filled again
+// costs a collection every five seconds, and what load has left is not filled again
 // with garbage. Under load Go's default is worth a fifth of the processor
 // (docs/performance.md).
 const (
-	calmPercent = 15
+	calmPercent = 5
 	busyPercent = 100
 )
 
 const (
 	// paceEvery is how often the pacer looks.
 	paceEvery = time.Second
-	// busyCycles is how many collections between a look and the one before the last
-	// are load.
-	busyCycles = 2
-	// calmLooks is after how many looks in a row without a collection there is
-	// no load any more.
+	// busyBytes is what is allocated in two looks in a row under load.
+	busyBytes = 16 << 20
+	// calmBytes is what is allocated from one look to the next at most where there
+	// is no load any more.
+	calmBytes = 4 << 20
+	// calmLooks is after how many such looks in a row there is none.
 	calmLooks = 5
 )
 
 // pacer decides how much the heap may grow.
 type pacer struct {
-	seen  uint64 // collections up to the last look
+	seen  uint64 // bytes allocated up to the last look
 	last  uint64 // between the last two looks
 	busy  bool
-	quiet int // looks without a collection, in a row
+	quiet int // looks with little, in a row
 }
 
-// look takes the number of collections so far. It gives the growth to allow in
+// look takes the number of bytes allocated so far. It gives the growth to allow in
 // percent, and whether that has changed; when load has ended, what it has left is
 // to be given back to the system.
-func (p *pacer) look(cycles uint64) (percent int, changed bool) {
-	n := cycles - p.seen
-	p.seen = cycles
-	if n > 0 {
+func (p *pacer) look(allocated uint64) (percent int, changed bool) {
+	n := allocated - p.seen
+	p.seen = allocated
+	if n > calmBytes {
 		p.quiet = 0
 	} else {
 		p.quiet++
@@ -53,7 +54,7 @@ func (p *pacer) look(cycles uint64) (percent int, changed bool) {
 	was := p.busy
 	defer func() { p.last = n }()
 	switch {
-	case n+p.last >= busyCycles:
+	case n+p.last >= busyBytes:
 		p.busy = true
 	case p.quiet >= calmLooks:
 		p.busy = false
@@ -75,7 +76,7 @@ func pace(rest func()) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		p := pacer{seen: cycles()}
+		p := pacer{seen: allocated()}
 		tick := time.NewTicker(paceEvery)
 		defer tick.Stop()
 		for {
@@ -84,7 +85,7 @@ func pace(rest func()) (end func()) {
 				return
 			case <-tick.C:
 			}
-			percent, changed := p.look(cycles())
+			percent, changed := p.look(allocated())
 			if !changed {
 				continue
 			}
@@ -101,9 +102,9 @@ func pace(rest func()) (end func()) {
 	}
 }
 
-// cycles is how often the heap was collected because it had grown.
-func cycles() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/cycles/automatic:gc-cycles"}}
+// allocated is how many bytes were allocated on the heap so far.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }

@@ -6,47 +6,43 @@ import (
 	"testing"
 )
 
-// The heap may grow more from the first look with collections enough to be load
-// on, and less again only after a pause; load that just goes on changes nothing.
+// The heap may grow more from the first look with enough allocated to be load on, and
+// less again only after a pause; load that just goes on changes nothing, nor does what
+// is too little for the one and too much for the other.
 func TestPacerFollowsTheLoad(t *testing.T) {
 	var p pacer
 	total := uint64(0)
-	step := func(cycles uint64, percent int, changed bool) {
+	step := func(bytes uint64, percent int, changed bool) {
 		t.Helper()
-		total += cycles
+		total += bytes
 		if got, is := p.look(total); got != percent || is != changed {
-			t.Fatalf("after %d collections more: %d %%, changed %v; want %d %%, %v", cycles, got, is, percent, changed)
+			t.Fatalf("after %d bytes more: %d %%, changed %v; want %d %%, %v", bytes, got, is, percent, changed)
 		}
 	}
 	for range 2 * calmLooks {
-		step(0, calmPercent, false)
+		step(calmBytes, calmPercent, false)
 	}
-	step(busyCycles-1, calmPercent, false)
-	step(0, calmPercent, false)
-	step(busyCycles-1, calmPercent, false)
-	step(1, busyPercent, true)
-	for range 3 { // fewer collections, because more is allowed, are load all the same
-		step(1, busyPercent, false)
+	step(busyBytes/2-1, calmPercent, false)
+	step(busyBytes/2, calmPercent, false)
+	step(busyBytes/2, busyPercent, true)
+	for range 3 {
+		step(calmBytes+1, busyPercent, false)
 		for range calmLooks - 1 {
-			step(0, busyPercent, false)
+			step(calmBytes, busyPercent, false)
 		}
 	}
-	step(0, calmPercent, true)
-	step(0, calmPercent, false)
+	step(calmBytes, calmPercent, true)
+	step(calmBytes, calmPercent, false)
 }
 
 // The metric that the pacer reads counts something: it is there by this name.
 func TestPacerReadsTheRuntime(t *testing.T) {
-	var kept [][]byte
-	before := cycles()
-	for n := 0; cycles() == before; n++ {
-		if n > 1<<12 {
-			t.Fatal("no collection counted after 256 MiB were allocated")
-		}
-		if kept = append(kept, make([]byte, 64<<10)); len(kept) > 64 {
-			kept = nil
-		}
+	before := allocated()
+	kept := make([]byte, 1<<20)
+	if got := allocated() - before; got < uint64(len(kept)) {
+		t.Errorf("%d bytes counted after %d were allocated", got, len(kept))
 	}
+	runtime.KeepAlive(kept)
 }
 
 // TestThePacerIsJoined: when it was told to end it has, and not soon.
