@@ -70,7 +70,11 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 		token: g.Token, process: e.Process, request: r, begun: begun, returned: c.now, until: g.Until, start: g.Start,
 		failed: newFact(), released: newFact(),
 	}
-	c.rising(t, h)
+	since := begun
+	if e.Began > 0 {
+		since = min(since, e.Began)
+	}
+	c.rising(t, h, since)
 	t.addHold(h)
 	c.exclusive(t, h)
 	c.keyHeldOnce(t)
@@ -90,14 +94,14 @@ func (c granting) released(t *task) {
 	}
 }
 
-// rising: tokens of a partition rise in real time.
-func (c granting) rising(t *task, h *hold) {
+// rising: tokens of a partition rise in real time. The claim was asked for since then.
+func (c granting) rising(t *task, h *hold, since int64) {
 	p := &c.parts[t.partition]
 	if o := p.byToken[h.token]; o != nil && o != t {
 		c.fail(Token, t, "its token %x is also that of a claim on %s", h.token, o.id)
 	}
 	p.byToken[h.token] = t
-	i, _ := slices.BinarySearchFunc(p.seen, h.begun, func(s seenToken, at int64) int { return cmp.Compare(s.at, at) })
+	i, _ := slices.BinarySearchFunc(p.seen, since, func(s seenToken, at int64) int { return cmp.Compare(s.at, at) })
 	if i > 0 && p.seen[i-1].token >= h.token {
 		c.fail(Token, t, "token %x was given out after token %x of the same partition", h.token, p.seen[i-1].token)
 	}

@@ -116,6 +116,7 @@ type grant struct {
 	token      uint64
 	process    int
 	call, back int64 // its request was first sent, its answer was there
+	since      int64 // it was asked for then or later; before call where nobody can tell by which request
 	start      int64 // wall ns of the leader
 	spans      []span
 }
@@ -353,7 +354,11 @@ func (l *Ledger) claimed(asked, e *history.Event) {
 			}
 			continue
 		}
-		a.grants = append(a.grants, &grant{token: i.Token, process: e.Process, call: call, back: e.At, start: i.Start, spans: []span{now}})
+		since := call
+		if e.Began > 0 {
+			since = min(since, e.Began)
+		}
+		a.grants = append(a.grants, &grant{token: i.Token, process: e.Process, call: call, since: since, back: e.At, start: i.Start, spans: []span{now}})
 	}
 }
 

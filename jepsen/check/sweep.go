@@ -100,12 +100,12 @@ func (l *Ledger) tokens() Result {
 			holder[g.token] = g
 		}
 		byCall := slices.Clone(byBack)
-		slices.SortStableFunc(byCall, func(a, b named) int { return cmp.Compare(a.call, b.call) })
+		slices.SortStableFunc(byCall, func(a, b named) int { return cmp.Compare(a.since, b.since) })
 		slices.SortStableFunc(byBack, func(a, b named) int { return cmp.Compare(a.back, b.back) })
 		var top named
 		n := 0
 		for _, g := range byCall {
-			for ; n < len(byBack) && byBack[n].back < g.call; n++ {
+			for ; n < len(byBack) && byBack[n].back < g.since; n++ {
 				if top.grant == nil || byBack[n].token > top.token {
 					top = byBack[n]
 				}

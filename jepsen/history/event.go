@@ -200,7 +200,8 @@ type Event struct {
 	From *Cell `json:"from,omitempty"`
 	// Known is when a new leader knew no more than that, ns: it asked for the cell
 	// then. 0: when the note was made. Began is when it asked for the first vote; 0:
-	// then as well.
+	// then as well. At the end of a claim it is since when its worker has asked, where
+	// nobody can tell which of its requests the grant answers; 0: this one.
 	Known int64 `json:"known,omitempty"`
 	Began int64 `json:"began,omitempty"`
 

@@ -49,6 +49,7 @@ type hand struct {
 	at     *node  // where that was
 	moving bool   // its handlers go on until it has its name again
 	since  int64  // true time at which it turned to this node
+	born   int64  // and at which it began
 }
 
 // beat names what a heartbeat asks of one claim.
@@ -63,6 +64,7 @@ func (s *sim) newHand(name, machine string) *hand {
 		caller: s.newCaller(), wake: never, runs: map[session.Claim]bool{},
 		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{}, told: map[session.Claim]int64{},
 	}
+	h.born = s.now
 	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.wall(s.now)}
 	if s.chance(0.5) {
 		h.self.Lock = "lock" // whoever has it next knows that this one is dead
@@ -94,10 +96,16 @@ func (h *hand) event(e *history.Event) *history.Event {
 
 // ended ends one with a single item.
 func (h *hand) ended(asked *history.Event, i history.Item) {
-	h.s.record(&history.Event{
+	e := &history.Event{
 		Op: asked.Op, Process: h.process, Func: asked.Func, Phase: history.OK,
 		Session: asked.Session, Request: asked.Request, Items: []history.Item{i},
-	})
+	}
+	if e.Func == history.Claim {
+		// A leader's answer may get lost. Asked anew it gives the same grant, whose token
+		// was given out long before the request that the grant seems to answer.
+		e.Began = h.born
+	}
+	h.s.record(e)
 }
 
 // ask notes that there is room for one more task. A node may grant for it from now
