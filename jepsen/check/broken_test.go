@@ -244,15 +244,15 @@ func TestUnknownOutcomesAreNotHeldAgainstAnybody(t *testing.T) {
 // there when it seems to have been asked for. Where nobody says since when its worker
 // has asked, that is a breach.
 func TestAGrantOfASessionMayBeOlderThanItsRequest(t *testing.T) {
-	for _, began := range []int64{0, 1} {
+	for _, since := range []int64{0, 1} {
 		s := newScript(t)
 		a, b := s.enqueue(history.Spec{}), s.enqueue(history.Spec{})
 		s.claim(1, 10, a)
 		s.serial++
 		s.do(history.Event{Func: history.Claim, Process: 2, Queues: []string{"q"}, Max: 1, Session: 2, Request: s.serial},
-			history.Event{Session: 2, Request: s.serial, Began: began, Items: []history.Item{s.granted(b, 9)}})
-		if v := s.c.Finish(); (v != nil) != (began == 0) {
-			t.Errorf("asked since %d: %v", began, v)
+			history.Event{Session: 2, Request: s.serial, Since: since, Items: []history.Item{s.granted(b, 9)}})
+		if v := s.c.Finish(); (v != nil) != (since == 0) {
+			t.Errorf("asked since %d: %v", since, v)
 		}
 	}
 }

@@ -70,11 +70,7 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 		token: g.Token, process: e.Process, request: r, begun: begun, returned: c.now, until: g.Until, start: g.Start,
 		failed: newFact(), released: newFact(),
 	}
-	since := begun
-	if e.Began > 0 {
-		since = min(since, e.Began)
-	}
-	c.rising(t, h, since)
+	c.rising(t, h, e.AskedSince(begun))
 	t.addHold(h)
 	c.exclusive(t, h)
 	c.keyHeldOnce(t)

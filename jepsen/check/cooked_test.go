@@ -252,7 +252,7 @@ func TestBooksThatOnlyLookCooked(t *testing.T) {
 		}},
 		"a grant of a session, which is older than the request that it seems to answer": {LedgerOptions{}, func(f *forged, a id.ID) {
 			f.do(13, 14, 2, history.Event{Func: history.Claim, Queues: []string{"q"}, Session: 2, Request: 77, Max: 1}, history.OK,
-				history.Event{Began: ns(0.5), Items: []history.Item{{Task: f.enqueue(3, history.Spec{}), Token: 9, Until: ns(20), Start: ns(13.5)}}})
+				history.Event{Since: ns(0.5), Items: []history.Item{{Task: f.enqueue(3, history.Spec{}), Token: 9, Until: ns(20), Start: ns(13.5)}}})
 		}},
 		"an unknown swap that nobody has seen": {LedgerOptions{}, func(f *forged, _ id.ID) {
 			f.swap(1, 2, 1, 1, 2, history.Info)

@@ -354,11 +354,7 @@ func (l *Ledger) claimed(asked, e *history.Event) {
 			}
 			continue
 		}
-		since := call
-		if e.Began > 0 {
-			since = min(since, e.Began)
-		}
-		a.grants = append(a.grants, &grant{token: i.Token, process: e.Process, call: call, since: since, back: e.At, start: i.Start, spans: []span{now}})
+		a.grants = append(a.grants, &grant{token: i.Token, process: e.Process, call: call, since: e.AskedSince(call), back: e.At, start: i.Start, spans: []span{now}})
 	}
 }
 

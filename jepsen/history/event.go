@@ -200,14 +200,25 @@ type Event struct {
 	From *Cell `json:"from,omitempty"`
 	// Known is when a new leader knew no more than that, ns: it asked for the cell
 	// then. 0: when the note was made. Began is when it asked for the first vote; 0:
-	// then as well. At the end of a claim it is since when its worker has asked, where
-	// nobody can tell which of its requests the grant answers; 0: this one.
+	// then as well.
 	Known int64 `json:"known,omitempty"`
 	Began int64 `json:"began,omitempty"`
+	// Since is since when its worker has asked, in the end of a claim of which nobody can
+	// tell which request it answers; 0: this one.
+	Since int64 `json:"since,omitempty"`
 
 	// Cells are what a look has shown; Text of its Invoke names the node.
 	Cells []Cell `json:"cells,omitempty"`
 
 	Error string `json:"error,omitempty"` // kind of the refusal
 	Text  string `json:"text,omitempty"`  // of a note or an error
+}
+
+// AskedSince is when what has ended was asked for at the earliest, if the request that
+// it seems to answer was made then.
+func (e *Event) AskedSince(then int64) int64 {
+	if e.Since > 0 {
+		return min(then, e.Since)
+	}
+	return then
 }

@@ -61,6 +61,10 @@ func (s *Sum) Add(e *Event) {
 		b.text("known")
 		b.number(e.Known, e.Began)
 	}
+	if e.Since != 0 {
+		b.text("since")
+		b.number(e.Since)
+	}
 	for i := range e.Cells {
 		b.cell("shown", &e.Cells[i])
 	}

@@ -103,7 +103,7 @@ func (h *hand) ended(asked *history.Event, i history.Item) {
 	if e.Func == history.Claim {
 		// A leader's answer may get lost. Asked anew it gives the same grant, whose token
 		// was given out long before the request that the grant seems to answer.
-		e.Began = h.born
+		e.Since = h.born
 	}
 	h.s.record(e)
 }

@@ -154,39 +154,56 @@ func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
 	}
 }
 
+// discarded makes a cluster that keeps dead tasks for half a minute, and a dead task of
+// partition 1, which node i leads.
+func discarded(t *testing.T, nodes int) (r *trio, task id.ID, i int) {
+	r = newCluster(t, nodes, 0)
+	r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
+	r.collecting().elect()
+	task, i = r.put(1, 1), r.leader(1)
+	ask := r.send(i, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(i, ask)
+	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	r.settle()
+	return r, task, i
+}
+
+// collectedUnheard makes one that node i has collected, which died before anybody heard
+// of that. Another node leads.
+func collectedUnheard(t *testing.T, nodes int) (r *trio, task id.ID, i int) {
+	r, task, i = discarded(t, nodes)
+	stones := func() bool { n, _ := r.peers[i].have(); return n > 0 }
+	for n := 0; n < 200 && !stones(); n++ {
+		r.settle()
+		r.pass(time.Second)
+	}
+	if !stones() {
+		t.Fatalf("of %d nodes its leader does not collect it", nodes)
+	}
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { return l.from == i })
+	r.kill(i)
+	r.elect()
+	return r, task, i
+}
+
+// retry asks a node to give a task a new run.
+func (r *trio) retry(node int, task id.ID) *proto.Error {
+	from := r.send(node, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	reply := r.peers[node].replies[from]
+	return refusal(reply.Message, reply.Err)
+}
+
 // TestARetryIsNotBuried: a leader collects a dead task and dies before anybody hears
 // of it. The next one still has the task, gave it a new run, and that was taken back by
 // the tombstone when the first one returned. Whoever may not have heard who needs it says
 // neither.
 func TestARetryIsNotBuried(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
-		r := newCluster(t, nodes, 0)
-		r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
-		r.collecting().elect()
-		task, i := r.put(1, 1), r.leader(1)
-		ask := r.send(i, claimUpTo(1))
-		r.settle()
-		grants, _ := r.granted(i, ask)
-		r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
-		r.settle()
-		stones := func() bool { n, _ := r.peers[i].have(); return n > 0 }
-		for n := 0; n < 200 && !stones(); n++ {
-			r.settle()
-			r.pass(time.Second)
-		}
-		if !stones() {
-			t.Fatalf("of %d nodes its leader does not collect it", nodes)
-		}
-		r.post = slices.DeleteFunc(r.post, func(l letter) bool { return l.from == i })
-		r.kill(i)
-		r.elect()
+		r, task, i := collectedUnheard(t, nodes)
 		next := r.leader(1)
-		retry := func() *proto.Error {
-			from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
-			r.settle()
-			reply := r.peers[next].replies[from]
-			return refusal(reply.Message, reply.Err)
-		}
+		retry := func() *proto.Error { return r.retry(next, task) }
 		if s := r.stateOf(next, task); s != nornv1.State_STATE_DEAD {
 			t.Fatalf("of %d nodes the next leader says it is %v", nodes, s)
 		}
@@ -210,38 +227,13 @@ func TestARetryIsNotBuried(t *testing.T) {
 // TestARetryOfWhatIsNeededSinceIsNotBuried: as above, and a task comes to depend on the
 // collected one only then. Who collected it did not know that.
 func TestARetryOfWhatIsNeededSinceIsNotBuried(t *testing.T) {
-	r := newCluster(t, 3, 0)
-	r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
-	r.collecting().elect()
-	task, i := r.put(1, 1), r.leader(1)
-	ask := r.send(i, claimUpTo(1))
-	r.settle()
-	grants, _ := r.granted(i, ask)
-	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
-	r.settle()
-	stones := func() bool { n, _ := r.peers[i].have(); return n > 0 }
-	for n := 0; n < 200 && !stones(); n++ {
-		r.settle()
-		r.pass(time.Second)
-	}
-	if !stones() {
-		t.Fatal("its leader does not collect it")
-	}
-	r.post = slices.DeleteFunc(r.post, func(l letter) bool { return l.from == i })
-	r.kill(i)
-	r.elect()
+	r, task, i := collectedUnheard(t, 3)
 	next := r.leader(1)
 	s := after("q", onFailWait, task)
 	s.Id = r.at(1).Bytes()
 	r.send(next, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
 	r.settle()
-	retry := func() *proto.Error {
-		from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
-		r.settle()
-		reply := r.peers[next].replies[from]
-		return refusal(reply.Message, reply.Err)
-	}
-	e := retry()
+	e := r.retry(next, task)
 	if e != nil && (e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.RetryAfter == 0) {
 		t.Errorf("while the one that may have collected it is away: %v", e)
 	}
@@ -256,23 +248,13 @@ func TestARetryOfWhatIsNeededSinceIsNotBuried(t *testing.T) {
 // TestWhatIsNeededIsRetriedAfterItsRetention: nobody has collected it, as all can tell
 // who have been compared with since.
 func TestWhatIsNeededIsRetriedAfterItsRetention(t *testing.T) {
-	r := newCluster(t, 3, 0)
-	r.beside = func(c *Config) { c.Retention.Dead = 30 * time.Second }
-	r.collecting().elect()
-	task, i := r.put(1, 1), r.leader(1)
-	ask := r.send(i, claimUpTo(1))
-	r.settle()
-	grants, _ := r.granted(i, ask)
-	r.send(i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Discard: true}}})
+	r, task, i := discarded(t, 3)
 	s := after("q", onFailWait, task)
 	s.Id = r.at(1).Bytes()
 	r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
 	r.settle()
 	r.live(3*time.Minute, time.Second, nothing)
-	from := r.send(i, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
-	r.settle()
-	reply := r.peers[i].replies[from]
-	if e := refusal(reply.Message, reply.Err); e != nil {
+	if e := r.retry(i, task); e != nil {
 		t.Errorf("with all members there: %v", e)
 	}
 	if got := r.stateOf(i, task); got != nornv1.State_STATE_READY {

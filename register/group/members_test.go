@@ -191,18 +191,23 @@ func TestANewcomerTakesTheNameOfADeadMember(t *testing.T) {
 	s.do(young, value("v", 0, nil))
 }
 
+// heirs gives a member that does not lead, and what has another one come under its name.
+func (s *sim) heirs(l *simNode) (old *simNode, again func(life byte) *simNode) {
+	old = s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	return old, func(life byte) *simNode {
+		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
+		s.invite(l, n)
+		return n
+	}
+}
+
 // TestOneThatDiedWhileItJoinedGivesWay: the next one under its name becomes a member,
 // and nobody waits for the one that is dead any more.
 func TestOneThatDiedWhileItJoinedGivesWay(t *testing.T) {
 	s := newSim(t, 17)
 	s.grow(3)
 	l := s.leader()
-	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
-	again := func(life byte) *simNode {
-		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
-		s.invite(l, n)
-		return n
-	}
+	old, again := s.heirs(l)
 	first := again(1)
 	s.run(3*time.Second, nil)
 	old.crash()
@@ -225,12 +230,7 @@ func TestOneThatDiesWhileAnotherTakesItsPlaceIsForgotten(t *testing.T) {
 	s := newSim(t, 23)
 	s.grow(3)
 	l := s.leader()
-	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
-	again := func(life byte) *simNode {
-		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
-		s.invite(l, n)
-		return n
-	}
+	old, again := s.heirs(l)
 	old.crash()
 	s.run(time.Duration(l.machine.cfg.Dead)-time.Second, nil)
 	first := again(1)
@@ -256,12 +256,7 @@ func TestOneThatHasJustBeenLetInIsNotDead(t *testing.T) {
 	s := newSim(t, 19)
 	s.grow(3)
 	l := s.leader()
-	old := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
-	again := func(life byte) *simNode {
-		n := s.add(register.Member{Node: old.self.Node, Incarnation: register.Incarnation{old.self.Incarnation[0], life}}).join()
-		s.invite(l, n)
-		return n
-	}
+	old, again := s.heirs(l)
 	first := again(1)
 	s.run(30*time.Second, nil)
 	old.crash()
