@@ -112,6 +112,9 @@ func (t *Tree) Flush(tx store.Tx) {
 	clear(t.at)
 }
 
+// Unflushed tells whether there is something for [Tree.Flush] to write.
+func (t *Tree) Unflushed() bool { return len(t.pending) > 0 }
+
 // flushLevel writes the nodes of one level, and gives the changes of the one
 // above, in the same slice.
 func (t *Tree) flushLevel(tx store.Tx, changes []change) (above []change) {

@@ -17,6 +17,7 @@ import (
 // TestANodeThatWasSetBackBecomesAnother: by itself, whether those who knew it run
 // since or were restarted; it keeps its facts, also those that nobody else has.
 func TestANodeThatWasSetBackBecomesAnother(t *testing.T) {
+	t.Parallel()
 	t.Run("those who know it run", func(t *testing.T) { setBack(t, false) })
 	t.Run("those who know it were restarted", func(t *testing.T) { setBack(t, true) })
 }

@@ -74,6 +74,7 @@ func (r *trioOnDisk) again(tasks uint64) {
 // TestAFirstNodeSetBackToWhenItWasAlone, on whose disk nothing tells that there are
 // others, hears it from them as soon as they reach it, and becomes another one.
 func TestAFirstNodeSetBackToWhenItWasAlone(t *testing.T) {
+	t.Parallel()
 	t.Run("the others run", func(t *testing.T) {
 		t.Parallel() // it waits most of the time
 		r := outgrown(t)

@@ -63,6 +63,7 @@ func diligent(t *testing.T, p *caller) (stop func()) {
 // are closed by the time-outs, over real sockets, while others work. The limits
 // hold for those others too: they must be long for a busy machine.
 func TestSlowConnectionsAreCut(t *testing.T) {
+	t.Parallel()
 	const limit = 3 * time.Second
 	long := frameOf(t, 2, nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "slow", Payload: make([]byte, 100_000)}}})
 	for name, tc := range map[string]struct {

@@ -48,6 +48,9 @@ func (v *Vnode) Leading() uint64 { return v.epoch }
 // also ends claims that were learned by restart, vote or push (design 7.3).
 func Confirm(v *Vnode, ok bool) { v.term.confirmed = ok }
 
+// Confirmed tells what [Confirm] has said last.
+func Confirmed(v *Vnode) bool { return v.term.confirmed }
+
 // arrive notes the time of a takeover.
 func arrive(v *Vnode, now clock.Time) {
 	if v.term.begins {

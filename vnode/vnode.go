@@ -283,6 +283,11 @@ func (v *Vnode) Flush(tx store.Tx) {
 	v.shelf.flush(tx)
 }
 
+// Unflushed tells whether there is something for [Vnode.Flush] to write.
+func Unflushed(v *Vnode) bool {
+	return len(v.dirty) > 0 || v.shelf.tree != nil && v.shelf.tree.Unflushed()
+}
+
 func (v *Vnode) queue(name string) *queue {
 	q := v.queues[name]
 	if q == nil {

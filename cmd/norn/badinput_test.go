@@ -87,6 +87,7 @@ func (b *bystander) harmless(after string) {
 }
 
 func TestBadInputIsRefused(t *testing.T) {
+	beside(t)
 	other := newBystander(t)
 	big := write(t, strings.Repeat("x", 1<<20+1))
 	huge := write(t, strings.Repeat("x", 16<<20+1))
@@ -191,6 +192,7 @@ func TestBadJSONIsRefused(t *testing.T) {
 // that runs: on its directory, on its ports, on directories that are not theirs,
 // with settings that make no sense.
 func TestBadStartsAreRefused(t *testing.T) {
+	beside(t)
 	other := newBystander(t)
 	stopped := func() string {
 		dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 
 // TestBench runs small scenarios and looks for their figures.
 func TestBench(t *testing.T) {
+	beside(t)
 	type report struct {
 		Scenario string
 		Valid    bool

@@ -11,6 +11,7 @@ import (
 // TestClusterDestroy: only when it is meant; then the server stops by itself,
 // with nothing of its data left and everything else still there.
 func TestClusterDestroy(t *testing.T) {
+	beside(t)
 	data := filepath.Join(t.TempDir(), "data")
 	s := ownServer(t, data)
 	env := []string{"NORN_ADDR=" + s.addr}

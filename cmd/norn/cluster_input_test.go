@@ -229,6 +229,7 @@ func (c *company) fills(t *testing.T, n2 *process, load *producers) {
 // TestClusterRemoved: a removed node that comes back with its directory is told,
 // says when the others have all that it had, and joins with an empty one.
 func TestClusterRemoved(t *testing.T) {
+	beside(t)
 	c := startCompany(t, 3)
 	n1, n3 := c.all[0], c.all[2]
 	n3.kill(t)

@@ -55,6 +55,7 @@ func (o operator) whole(replicas int) {
 // TestOperators has four nodes: one leaves, one dies and is removed, and the
 // rest is destroyed; what was enqueued is there until then.
 func TestOperators(t *testing.T) {
+	beside(t)
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

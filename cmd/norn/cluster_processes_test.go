@@ -55,6 +55,14 @@ func thorough(t *testing.T) {
 // `make cluster` runs, not beside everything that others do.
 func timed() bool { return os.Getenv("NORN_TEST_CLUSTER") != "" }
 
+// beside lets a test that mostly waits run beside others that do, but where times
+// are judged.
+func beside(t *testing.T) {
+	if !timed() {
+		t.Parallel()
+	}
+}
+
 // newCompany has no process yet; args are of all.
 func newCompany(t *testing.T, args ...string) *company {
 	if testing.Short() {

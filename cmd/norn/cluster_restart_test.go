@@ -9,6 +9,7 @@ import (
 // the other is stopped and started, under load. No client sees an error, nothing
 // acknowledged is lost.
 func TestClusterRestarts(t *testing.T) {
+	beside(t)
 	c := startCompany(t, 3)
 	load := c.produce("q", 10, 20*time.Millisecond)
 	load.more(t, 500)

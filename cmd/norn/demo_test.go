@@ -12,6 +12,7 @@ import (
 // TestDemo takes the tour over a small tree: nodes and workers are processes, and
 // one of each is killed.
 func TestDemo(t *testing.T) {
+	beside(t)
 	source, tmp := t.TempDir(), t.TempDir()
 	lines, size := 0, 0
 	const files = 60
@@ -56,6 +57,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoRefusesWhatItCannotDo(t *testing.T) {
+	beside(t)
 	refused(t, 2, "over zero", "demo", "--slots", "0")
 	refused(t, 1, "demo", "demo", "--quiet", "--source", filepath.Join(t.TempDir(), "nowhere"))
 	refused(t, 1, "no .go files", "demo", "--quiet", "--source", t.TempDir())

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,11 +31,18 @@ type dev struct {
 	rows [][]string    // of the table: node, clients, nodes, http, pid, log
 }
 
+// nextPorts is where basePort looks next, in steps of devPorts: two tests that run
+// beside each other get different ones.
+var (
+	firstPorts = rand.Int64N(1000)
+	nextPorts  atomic.Int64
+)
+
 // basePort finds a first port such that the ports of so many nodes are free.
 func basePort(t *testing.T, nodes int) int {
 	t.Helper()
 	for range 100 {
-		base := 20000 + devPorts*rand.IntN(1000)
+		base := 20000 + devPorts*int((firstPorts+nextPorts.Add(int64(nodes))-int64(nodes))%1000)
 		var plan []devNode
 		for i := range nodes {
 			p := base + devPorts*i
@@ -136,6 +144,7 @@ func to(address string) []string { return []string{"NORN_ADDR=" + address, "NORN
 // TestDev starts three nodes, kills one, starts it again as the message says,
 // and comes back to the same data.
 func TestDev(t *testing.T) {
+	beside(t)
 	dir := filepath.Join(t.TempDir(), "made by dev")
 	base := basePort(t, 3)
 	d := startDev(t, "--nodes", "3", "--data", dir, "--base-port", fmt.Sprint(base)).ready(t)
@@ -210,6 +219,7 @@ func kill(t *testing.T, pid string, sig syscall.Signal) {
 
 // TestDevIsTemporary wants nothing left behind, and the table as JSON.
 func TestDevIsTemporary(t *testing.T) {
+	beside(t)
 	d := startDev(t, "-o", "json", "--nodes", "2", "--base-port", fmt.Sprint(basePort(t, 2)), "--verbose", "--partitions", "16")
 	var document strings.Builder
 	for line := range d.out {
@@ -244,6 +254,7 @@ func TestDevIsTemporary(t *testing.T) {
 
 // TestDevIsKilled wants that its nodes die with it.
 func TestDevIsKilled(t *testing.T) {
+	beside(t)
 	d := startDev(t, "--nodes", "2", "--base-port", fmt.Sprint(basePort(t, 2))).ready(t)
 	d.end(t, syscall.SIGKILL, -1)
 	for _, row := range d.rows {
@@ -253,6 +264,7 @@ func TestDevIsKilled(t *testing.T) {
 
 // TestDevSecondSignal stops a cluster of which one node does not listen.
 func TestDevSecondSignal(t *testing.T) {
+	beside(t)
 	d := startDev(t, "--nodes", "2", "--base-port", fmt.Sprint(basePort(t, 2))).ready(t)
 	kill(t, d.rows[0][4], syscall.SIGSTOP)
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -294,6 +306,7 @@ func TestDevPortInUse(t *testing.T) {
 
 // TestDevNodeFails starts a node on a damaged directory.
 func TestDevNodeFails(t *testing.T) {
+	beside(t)
 	dir, base := t.TempDir(), basePort(t, 2)
 	if err := os.Mkdir(filepath.Join(dir, "n2"), 0o750); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ type settingsJSON struct {
 }
 
 func TestQueueSettings(t *testing.T) {
+	beside(t)
 	refused(t, 3, "neither tasks nor settings", "queue", "get", "q-set")
 	got := decode[queueJSON](t, "queue", "set", "q-set", "max-attempts=3", "lease=2m", "retention=7d", "note=a=b, c")
 	if s := got.Settings; got.Name != "q-set" || s.Lease != 120 || s.Kept != 7*24*3600 || s.Note != "a=b, c" || s.Retry == nil || s.Retry.MaxAttempts != 3 || s.Retry.Initial != 0 {

@@ -47,6 +47,7 @@ func becomes(t *testing.T, name string, is func(*scheduleJSON) bool) scheduleJSO
 // TestScheduleLaunches: a schedule that is made launches tasks that a worker
 // takes, and its history says what became of them.
 func TestScheduleLaunches(t *testing.T) {
+	beside(t)
 	name, queue := "kept/launches", "kept-launches"
 	made := decode[scheduleJSON](t, "schedule", "set", name, "--cron", "* * * * * *", "-q", queue, "hello", "--history", "100")
 	if made.Version != "1" || made.Spec.Task.Queue != queue || made.Next == nil {

@@ -233,6 +233,7 @@ func certificate(t *testing.T) (cert, key string) {
 }
 
 func TestTLS(t *testing.T) {
+	beside(t)
 	cert, key := certificate(t)
 	s := ownServer(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert)
 	env := []string{"NORN_ADDR=" + s.addr, "NORN_TLS_CA=" + cert}

@@ -12,6 +12,7 @@ import (
 // TestWalkthrough runs examples/walkthrough.sh, the walk through Skuld's README,
 // on three nodes of its own. The script checks what it is told.
 func TestWalkthrough(t *testing.T) {
+	beside(t)
 	if testing.Short() {
 		t.Skip("three processes, and a wait for a lease")
 	}

@@ -30,6 +30,7 @@ func startLocked(t *testing.T, queue, name, lock, script string) *workProcess {
 // the one that comes back has its name at once, and its task runs again long before
 // its lease is over.
 func TestWorkLock(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	lock := dir + "/lock"
 	id := enqueue(t, "-q", "locked", "x", "--max-attempts", "5")

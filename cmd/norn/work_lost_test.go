@@ -79,6 +79,7 @@ func contentOf(path string) string {
 // printed meanwhile becomes an update, the command is ended, and the other
 // worker's completion stands.
 func TestWorkFrozenBeyondItsLease(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "frozen", "x")
 	frozen := startWorker(t, "frozen", "frozen",
@@ -86,8 +87,8 @@ func TestWorkFrozenBeyondItsLease(t *testing.T) {
 	eventually(t, "its lines are updates", func() bool { return len(decode[ranTask](t, "task", "get", id).lines("frozen")) >= 3 })
 	frozen.signal(t, syscall.SIGSTOP)
 	before := len(decode[ranTask](t, "task", "get", id).lines("frozen"))
-	heir := startWorker(t, "frozen", "heir", `echo mine; while ! test -e "`+dir+`/gate"; do sleep 0.05; done`)
-	eventually(t, "another worker has it", func() bool { return len(decode[ranTask](t, "task", "get", id).lines("heir")) == 1 })
+	heir := startWorker(t, "frozen", "second", `echo mine; while ! test -e "`+dir+`/gate"; do sleep 0.05; done`)
+	eventually(t, "another worker has it", func() bool { return len(decode[ranTask](t, "task", "get", id).lines("second")) == 1 })
 	printed := contentOf(dir + "/printed")
 	eventually(t, "the command prints on", func() bool { return contentOf(dir+"/printed") != printed })
 	frozen.signal(t, syscall.SIGCONT)
@@ -103,7 +104,7 @@ func TestWorkFrozenBeyondItsLease(t *testing.T) {
 	}
 	eventually(t, "the task is completed", func() bool { return decode[taskJSON](t, "task", "get", id).State == "completed" })
 	got := decode[taskJSON](t, "task", "get", id)
-	if n := len(got.Claims); n != 2 || got.Claims[0].Worker != "frozen" || got.Claims[0].Outcome != "expired" || got.Claims[1].Worker != "heir" || got.Claims[1].Outcome != "completed" {
+	if n := len(got.Claims); n != 2 || got.Claims[0].Worker != "frozen" || got.Claims[0].Outcome != "expired" || got.Claims[1].Worker != "second" || got.Claims[1].Outcome != "completed" {
 		t.Errorf("claims %+v", got.Claims)
 	}
 	heir.signal(t, syscall.SIGTERM)
@@ -115,6 +116,7 @@ func TestWorkFrozenBeyondItsLease(t *testing.T) {
 // TestWorkKilled: the task of a worker that is killed runs elsewhere within the
 // lease, eta and a second; its command does not outlive it.
 func TestWorkKilled(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "killed", "x")
 	victim := startWorker(t, "killed", "victim", `echo $$ > "`+dir+`/pid"; exec sleep 1000`)
@@ -147,6 +149,7 @@ func TestWorkKilled(t *testing.T) {
 // TestWorkCancelled: a cancelled task's command gets SIGTERM, and SIGKILL with
 // its children if it does not listen.
 func TestWorkCancelled(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	id := enqueue(t, "-q", "cancelled", "x")
 	w := startWorker(t, "cancelled", "w", `cd "`+dir+`"; trap 'echo asked > asked' TERM; sleep 1000 & echo $! > pid; while :; do sleep 0.05; done`)
@@ -174,6 +177,7 @@ func TestWorkCancelled(t *testing.T) {
 // TestWorkTaskTimeout: a command that takes too long fails its task, at its last
 // checkpoint.
 func TestWorkTaskTimeout(t *testing.T) {
+	beside(t)
 	id := enqueue(t, "-q", "slow", "x", "--max-attempts", "1")
 	r := norn(t, "work", "-q", "slow", "--task-timeout", "3s", "--exit-when-empty", "--", "sh", "-c",
 		`trap 'echo last words; exit 0' TERM; echo begun; while :; do sleep 0.05; done`)

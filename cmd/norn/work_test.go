@@ -107,6 +107,7 @@ func TestWorkFinishesOnTheFirstSignal(t *testing.T) {
 
 // TestWorkStopsOnTheSecondSignal ends the command and gives the task back.
 func TestWorkStopsOnTheSecondSignal(t *testing.T) {
+	beside(t)
 	cmd, out, id := startWork(t, "hard", "trap '' TERM; while :; do sleep 0.05; done")
 	for _, heard := range []string{"taking nothing new", "norn: 0 completed"} {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {

@@ -42,11 +42,20 @@ func (n *node) turn() {
 		n.halt(err)
 		return
 	}
+	if n.s.stats[Rounds]%auditRounds == 0 {
+		if err := n.core.Audit(); err != nil {
+			n.s.violation("audit", "%s%v", n, err)
+		}
+	}
 	if n.step() {
 		return
 	}
 	n.perform(&ready)
 }
+
+// auditRounds is in how many rounds a core is audited once: it has to look at all of
+// its vnodes for it.
+const auditRounds = 16
 
 // halt is the end of a process whose core says that it must stop.
 func (n *node) halt(err error) {

@@ -46,7 +46,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 	}
 	a.k.c.tag++
 	a.tag, a.dues = a.k.c.tag, dues
-	partitions := len(a.k.c.vnodes)
+	partitions := len(a.k.c.cells)
 	a.k.c.ready.Archives = append(a.k.c.ready.Archives, Archive{Tag: a.tag, load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {

@@ -59,7 +59,7 @@ func newAsides(c *Core) *asides {
 
 // kept is of how many tasks facts are kept aside, and the bytes of those.
 func (a *asides) kept() (tasks int, bytes int64) {
-	for _, v := range a.c.vnodes {
+	for _, v := range a.c.vnodes.each() {
 		n, size := vnode.KeptAside(v)
 		tasks, bytes = tasks+n, bytes+size
 	}
@@ -93,7 +93,7 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 // nobody counts on what is here: not as a member, not after a vote for a cohort
 // that has this node in it, and not while an older promise may have to be kept.
 func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
-	if int(m.Partition) >= len(a.c.vnodes) || a.c.moves.closed(m.Partition) {
+	if int(m.Partition) >= len(a.c.cells) || a.c.moves.closed(m.Partition) {
 		return
 	}
 	cell, acceptor := &a.c.cells[m.Partition], &a.c.acceptors.all[m.Partition]
@@ -109,7 +109,7 @@ func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
 	}
 	some := false
 	for _, task := range m.Tasks {
-		if ring.Of(task, len(a.c.vnodes)) == m.Partition && a.set(now, m.Partition, task) {
+		if ring.Of(task, len(a.c.cells)) == m.Partition && a.set(now, m.Partition, task) {
 			some = true
 		}
 	}
@@ -120,7 +120,7 @@ func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
 
 // set sets one task aside, and tells whether it has.
 func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
-	v := a.c.vnodes[p]
+	v := a.c.vnodes.of(p)
 	facts, err := vnode.Facts(a.c.tx, p, task)
 	if !a.c.check(err) || len(facts) == 0 {
 		return false
@@ -155,7 +155,7 @@ func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool 
 			return false
 		}
 	}
-	v := a.c.vnodes[p]
+	v := a.c.vnodes.of(p)
 	was, _ := vnode.KeptAside(v)
 	if !a.room(vnode.AsideSize(facts)) || !a.c.check(vnode.PutAside(v, a.c.tx, facts, now.Wall)) {
 		return false
@@ -179,7 +179,7 @@ func (a *asides) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool
 // aside of a partition that it is about to delete, and sees to it: page by page,
 // the next one when a majority has the one before on disk.
 func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
-	if tasks, _ := vnode.KeptAside(a.c.vnodes[p]); tasks == 0 || move.aside.done {
+	if tasks, _ := vnode.KeptAside(a.c.vnodes.see(p)); tasks == 0 || move.aside.done {
 		return true
 	}
 	o := &move.aside
@@ -243,7 +243,7 @@ func (a *asides) work(now clock.Time) {
 		return
 	}
 	a.at = clock.Never
-	for _, v := range a.c.vnodes {
+	for _, v := range a.c.vnodes.each() {
 		if tasks, _ := vnode.KeptAside(v); tasks == 0 || a.c.moves.closed(v.Partition) {
 			delete(a.last, v.Partition)
 			continue
@@ -258,7 +258,7 @@ func (a *asides) work(now clock.Time) {
 		}
 		for i := range all {
 			if vnode.Known(a.c.tx, v.Partition, all[i].Task) {
-				a.bringBack(now, v, all[i].Task)
+				a.bringBack(now, a.c.vnodes.of(v.Partition), all[i].Task)
 			}
 		}
 	}

@@ -21,9 +21,9 @@ func (c *Core) Available(seen uint64) *Available {
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.vnodes)+7)/8)}
+	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8)}
 	takes, led := 0, 0
-	for p, v := range c.vnodes {
+	for p, v := range c.vnodes.each() {
 		m, ok := c.routes.leader(ring.Partition(p))
 		if ok = ok && c.joined && !c.moves.dismissed && (m != c.cfg.Self || v.Leading() != 0); ok {
 			led++
@@ -34,7 +34,7 @@ func (c *Core) Available(seen uint64) *Available {
 		}
 	}
 	if c.routes.alone {
-		a.Enqueue, a.Claim = takes == len(c.vnodes), led == len(c.vnodes)
+		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells)
 	} else {
 		a.Enqueue, a.Claim = takes > 0, led > 0
 	}

@@ -85,7 +85,7 @@ type voter struct{ *Core }
 func (c voter) ballots(now clock.Time, from register.Member, m *Ballots) {
 	answer, size := &Votes{}, 0
 	for i := range m.Ballots {
-		if int(m.Ballots[i].Partition) >= len(c.vnodes) {
+		if int(m.Ballots[i].Partition) >= len(c.cells) {
 			continue
 		}
 		v := c.vote(now, from, &m.Ballots[i])
@@ -109,7 +109,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 		v := a.Would(b, c.spare(from, b))
 		v.Granted = v.Granted && !c.abstains(b.Partition)
 		if mutant.UnpromisedVotes.On() && v.Granted {
-			return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes[b.Partition], now))}
+			return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
 		}
 		return CastVote{Vote: v}
 	}
@@ -128,7 +128,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
 		defer c.moves.forget(b.Partition)
 	}
-	return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes[b.Partition], now))}
+	return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
 }
 
 // abstains tells whether this node may not vote: it is no member any more, its
@@ -146,7 +146,7 @@ func (c voter) spare(from register.Member, b *Ballot) bool {
 		return false
 	}
 	if m == c.cfg.Self {
-		return c.vnodes[b.Partition].Leading() != 0
+		return c.vnodes.see(b.Partition).Leading() != 0
 	}
 	return c.routes.up(m)
 }
@@ -157,7 +157,7 @@ func (c voter) pushes(now clock.Time, from register.Member, m *Pushes) {
 	answer := &PushesTaken{}
 	for i := range m.Pushes {
 		p := &m.Pushes[i]
-		if int(p.Partition) < len(c.vnodes) {
+		if int(p.Partition) < len(c.cells) {
 			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
@@ -174,7 +174,7 @@ func (c voter) push(now clock.Time, from register.Member, m *Pushed) Vote {
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
 	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
 		c.elector.yield(m.Partition, m.Epoch)
-		v.Granted = c.check(vnode.Absorb(c.vnodes[m.Partition], c.tx, held, now))
+		v.Granted = c.check(vnode.Absorb(c.vnodes.of(m.Partition), c.tx, held, now))
 	}
 	v.Promise = a.Promise
 	return v
@@ -183,7 +183,7 @@ func (c voter) push(now clock.Time, from register.Member, m *Pushed) Vote {
 // votes counts what others answer.
 func (c voter) votes(now clock.Time, from register.Member, m *Votes) {
 	for i := range m.Votes {
-		if int(m.Votes[i].Partition) < len(c.vnodes) {
+		if int(m.Votes[i].Partition) < len(c.cells) {
 			c.counted(now, from, &m.Votes[i])
 		}
 	}
@@ -201,7 +201,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 		}
 	}
 	if c.elector.runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
-		c.check(vnode.Absorb(c.vnodes[v.Partition], c.tx, held, now))
+		c.check(vnode.Absorb(c.vnodes.of(v.Partition), c.tx, held, now))
 	}
 	if !v.Granted {
 		c.elector.runs.Hopeless(v.Partition, c.routes.up)
@@ -220,7 +220,7 @@ func (c voter) unread(from register.Member, p ring.Partition, err error) {
 func (c voter) stand(now clock.Time, m *Elect) {
 	for i := range m.Stand {
 		s := &m.Stand[i]
-		if int(s.Partition) >= len(c.vnodes) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
+		if int(s.Partition) >= len(c.cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
 			continue
 		}
 		if cell := &c.cells[s.Partition]; cell.Epoch == s.Epoch && cell.Nonce == s.Nonce {

@@ -48,7 +48,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
-	if n := c.claimed(); n >= c.cfg.MaxClaims {
+	if n := c.vnodes.claimed(); n >= c.cfg.MaxClaims {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n)
 		e.RetryAfter = time.Second
 		c.refuse(r.From, e)
@@ -209,7 +209,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	var pledges []*pledge
 	all := c.desk.granted(w)
 	for _, g := range all {
-		if v := c.vnodes[g.Partition]; c.clocks.doubt[g.Partition] && v.Leading() != 0 {
+		if v := c.vnodes.of(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
 			c.refuse(w.from, unclocked(v)) // it gets all of them when it asks again
 			return true
 		}
@@ -218,7 +218,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		if len(grants) == w.max {
 			break
 		}
-		v := c.vnodes[g.Partition]
+		v := c.vnodes.of(g.Partition)
 		if (c.grants.shared(g.Partition) || c.moves.company()) && g.Token>>32 != v.Leading() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
@@ -248,7 +248,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	var refs []GrantRef
 	var pledges []*pledge
 	size := 0
-	free := c.cfg.MaxClaims - c.claimed()
+	free := c.cfg.MaxClaims - c.vnodes.claimed()
 	if free <= 0 {
 		c.limited = true
 	}
@@ -257,7 +257,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		if q == nil {
 			break
 		}
-		v := c.vnodes[p]
+		v := c.vnodes.of(ring.Partition(p))
 		_, rank, _ := q.heads.Best()
 		passed := c.seeks.passed(q.name, rank)
 		d, err := v.Grant(c.tx, q.name, w.ask, now)

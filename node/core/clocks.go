@@ -175,7 +175,9 @@ func (k *clocks) judge(now clock.Time) {
 	for p := range k.c.cells {
 		p := ring.Partition(p)
 		cohort := k.c.cells[p].Cohort
-		vnode.Confirm(k.c.vnodes[p], confirmed)
+		if vnode.Confirmed(k.c.vnodes.see(p)) != confirmed {
+			vnode.Confirm(k.c.vnodes.of(p), confirmed)
+		}
 		if len(cohort) < 2 || !slices.Contains(cohort, k.c.cfg.Self) {
 			k.clear(p)
 			continue

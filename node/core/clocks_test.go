@@ -123,7 +123,7 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 			for p, cell := range r.state().Cells {
 				led := false
 				for _, o := range r.peers {
-					led = led || o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch
+					led = led || o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch
 				}
 				if !led {
 					t.Errorf("the clock of node %d was off by %v: partition %d, which %s is to lead, is not led; clocks: %q", i+1, off, p, cell.Leader.Node, r.peers[i].core.clocks.why)
@@ -151,13 +151,13 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 	alone(5 * time.Second)
 	r.wrong[old] = -24 * time.Hour
 	alone(5 * time.Second)
-	if r.peers[old].core.vnodes[1].Leading() != 0 {
+	if r.peers[old].core.vnodes.see(1).Leading() != 0 {
 		t.Fatal("it leads with a clock that is a day off")
 	}
 	clear(r.wrong)
 	alone(20 * time.Second)
 	r.tell() // only now
-	if cell := r.state().Cells[1]; r.peers[old].core.vnodes[1].Leading() != cell.Epoch {
+	if cell := r.state().Cells[1]; r.peers[old].core.vnodes.see(1).Leading() != cell.Epoch {
 		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.clocks.why)
 	}
 }

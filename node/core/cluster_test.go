@@ -420,7 +420,7 @@ func TestTheLeaderHandsOutWhatOthersTookIn(t *testing.T) {
 	}
 	for i, p := range r.peers {
 		d, err := vnode.ReadTask(p.store, ring.Of(task, partitions), task, vnode.ReadOptions{})
-		if err != nil || d.State != crdt.StateCompleted || slices.ContainsFunc(p.core.vnodes, func(v *vnode.Vnode) bool { return v.Claimed() > 0 }) {
+		if err != nil || d.State != crdt.StateCompleted || p.core.vnodes.claimed() > 0 {
 			t.Fatalf("node %d: %v %v", i, err, d.State)
 		}
 	}
@@ -496,7 +496,7 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 // facts are all facts of a node, in order.
 func (p *peer) facts(t testing.TB) (all []string) {
 	for n := range partitions {
-		v := p.core.vnodes[n]
+		v := p.core.vnodes.of(ring.Partition(n))
 		for f := range vnode.FactsAfter(v, p.store, antientropy.Position{}, id.ID{}) {
 			all = append(all, fmt.Sprint(f))
 		}

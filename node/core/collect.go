@@ -110,7 +110,7 @@ func (k *collector) work(now clock.Time) {
 		k.at = now.Mono + int64(k.c.cfg.CollectInterval)
 		return
 	}
-	v := k.c.vnodes[k.p]
+	v := k.c.vnodes.of(ring.Partition(k.p))
 	more := false
 	if v.Leading() != 0 {
 		more = k.look(now, v)
@@ -121,8 +121,8 @@ func (k *collector) work(now clock.Time) {
 		k.at = now.Mono + int64(k.pause())
 		return
 	}
-	k.p, k.from = (k.p+1)%len(k.c.vnodes), vnode.DuesCursor{}
-	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.vnodes))
+	k.p, k.from = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}
+	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.cells))
 }
 
 // jumped tells whether the wall clock and the monotonic one have moved apart
@@ -271,8 +271,8 @@ func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
 		k.keys = key.First
 		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
 		// Where its task is kept by others, nobody here can tell.
-		cohort := k.c.cells[ring.Of(key.Current, len(k.c.vnodes))].Cohort
-		if old && slices.Contains(cohort, k.c.cfg.Self) && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.vnodes)), key.Current) {
+		cohort := k.c.cells[ring.Of(key.Current, len(k.c.cells))].Cohort
+		if old && slices.Contains(cohort, k.c.cfg.Self) && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.cells)), key.Current) {
 			vnode.DropKey(k.c.tx, p, key.First)
 		}
 	}

@@ -105,7 +105,7 @@ type Unread struct {
 type Core struct {
 	cfg       Config
 	tx        *store.Overlay
-	vnodes    []*vnode.Vnode
+	vnodes    *vnodes
 	cells     []register.Cell
 	ids       *id.Generator
 	desk      *desk
@@ -203,7 +203,18 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.marks, err = openMarks(c, view); err != nil {
 		return nil, err
 	}
-	for p := range cfg.Cluster.Partitions {
+	if err := openVnodes(c, view, now); err != nil {
+		return nil, err
+	}
+	c.links.recover()
+	c.ask(nil)
+	return c, nil
+}
+
+// openVnodes reads what the store has of each partition.
+func openVnodes(c *Core, view store.Reader, now clock.Time) error {
+	all := make([]*vnode.Vnode, 0, c.cfg.Cluster.Partitions)
+	for p := range c.cfg.Cluster.Partitions {
 		open := vnode.Open
 		if vnode.Dropping(view, ring.Partition(p)) {
 			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
@@ -211,11 +222,11 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			}
 			c.moves.recover(ring.Partition(p))
 		}
-		v, err := open(ring.Partition(p), vcfg, view, now)
+		v, err := open(ring.Partition(p), c.vcfg, view, now)
 		if err != nil {
-			return nil, fmt.Errorf("core: partition %d: %w", p, err)
+			return fmt.Errorf("core: partition %d: %w", p, err)
 		}
-		c.vnodes = append(c.vnodes, v)
+		all = append(all, v)
 		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := AskKey{r.Session, r.Request}
@@ -223,9 +234,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			c.desk.answeredBefore(key)
 		})
 	}
-	c.links.recover()
-	c.ask(nil)
-	return c, nil
+	c.vnodes = newVnodes(all)
+	return nil
 }
 
 // Step takes in one event. An error means that the node must stop.
@@ -317,9 +327,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	if c.fatal != nil {
 		return Ready{}, c.fatal
 	}
-	for _, v := range c.vnodes {
-		v.Flush(c.tx)
-	}
+	c.vnodes.flush(c.tx)
 	c.marks.save(now)
 	c.marks.stamp(c.ready.Send)
 	r := c.ready
@@ -340,7 +348,7 @@ func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
-	s.Claims = c.claimed()
+	s.Claims = c.vnodes.claimed()
 	s.Cron = c.crons.m.Stats(c.now)
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
@@ -351,23 +359,8 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// claimed is the number of tasks under a claim.
-func (c *Core) claimed() (n int) {
-	for _, v := range c.vnodes {
-		n += v.Claimed()
-	}
-	return n
-}
-
 // Leading is the number of partitions led.
-func (c *Core) Leading() (n int) {
-	for _, v := range c.vnodes {
-		if v.Leading() != 0 {
-			n++
-		}
-	}
-	return n
-}
+func (c *Core) Leading() int { return c.vnodes.led() }
 
 func (c *Core) tick(now clock.Time) {
 	if s := c.behind; s != nil && c.behindAt <= now.Mono {
@@ -377,21 +370,15 @@ func (c *Core) tick(now clock.Time) {
 		c.askAt = 0
 		c.ask(nil)
 	}
-	for _, v := range c.vnodes {
-		wall, mono := v.NextWake()
-		if wall <= now.Wall || mono <= now.Mono {
-			c.check(v.Tick(c.tx, now))
-		}
+	for v := range c.vnodes.due(now) {
+		c.check(v.Tick(c.tx, now))
 	}
 	c.timeouts(now)
 }
 
 func (c *Core) wake() (wall, mono int64) {
-	wall, mono = math.MaxInt64, min(c.desk.next(), c.logs.next())
-	for _, v := range c.vnodes {
-		w, m := v.NextWake()
-		wall, mono = min(wall, w), min(mono, m)
-	}
+	wall, mono = c.vnodes.next()
+	mono = min(mono, c.desk.next(), c.logs.next())
 	if c.behind != nil {
 		mono = min(mono, c.behindAt)
 	}
@@ -413,7 +400,7 @@ func (c *Core) check(err error) bool {
 }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
-	return c.vnodes[ring.Of(task, len(c.vnodes))]
+	return c.vnodes.of(ring.Of(task, len(c.cells)))
 }
 
 func (c *Core) reply(to Origin, m gproto.Message) {
@@ -490,7 +477,7 @@ func (c *Core) other(now clock.Time, r *Request) {
 		if c.fetches.get(now, r, m) {
 			return
 		}
-		c.read(newGet(r.From, m, len(c.vnodes)))
+		c.read(newGet(r.From, m, len(c.cells)))
 	case *nornv1.ListRequest:
 		c.read(newList(r.From, m, c.about(r)))
 	case *nornv1.CountRequest:
@@ -533,7 +520,7 @@ func (c *Core) about(r *Request) []ring.Partition {
 	if r.partitions != nil {
 		return r.partitions
 	}
-	all := make([]ring.Partition, len(c.vnodes))
+	all := make([]ring.Partition, len(c.cells))
 	for p := range all {
 		all[p] = ring.Partition(p)
 	}

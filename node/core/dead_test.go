@@ -83,7 +83,7 @@ func TestADeadMemberIsNotWaitedForOnceAnotherRefuses(t *testing.T) {
 			if grants, ok := r.granted(i, from); ok {
 				t.Fatalf("answered: %v", grants)
 			}
-			if n := r.peers[i].core.vnodes[1].Claimed(); n != 0 {
+			if n := r.peers[i].core.vnodes.see(1).Claimed(); n != 0 {
 				t.Fatalf("%d claims are held", n)
 			}
 			r.live(2*laterAfter, laterAfter, nothing)

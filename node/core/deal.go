@@ -77,7 +77,7 @@ func (d deal) done(now clock.Time) {
 func (g *grants) takeBack(now clock.Time, ref GrantRef) {
 	if g.release(now, ref) != nil {
 		g.c.stats.Undelivered++
-	} else if g.c.vnodes[ref.Partition].Leading() == 0 {
+	} else if g.c.vnodes.see(ref.Partition).Leading() == 0 {
 		g.frees.add(now, ref)
 	}
 	g.c.desk.forget(ref)
@@ -86,7 +86,7 @@ func (g *grants) takeBack(now clock.Time, ref GrantRef) {
 // release ends a claim here and, unheard by anybody, with the others. It gives
 // nil when there was nothing to end.
 func (g *grants) release(now clock.Time, ref GrantRef) *claim.Record {
-	existed, err := g.c.vnodes[ref.Partition].Release(g.c.tx, ref.Task, ref.Token, now)
+	existed, err := g.c.vnodes.of(ref.Partition).Release(g.c.tx, ref.Task, ref.Token, now)
 	if damaged(err) {
 		g.c.check(err)
 	}

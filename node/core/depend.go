@@ -51,7 +51,7 @@ const maxTold = 500
 
 // recover picks up what a crash has left in the middle.
 func (l *links) recover() {
-	for _, v := range l.c.vnodes {
+	for _, v := range l.c.vnodes.each() {
 		l.done = append(l.done, vnode.Leaving(l.c.tx, v.Partition)...)
 		for _, task := range v.Edges.News(l.c.tx) {
 			l.queue(task)
@@ -84,7 +84,7 @@ func (l *links) began(p ring.Partition) { l.looks = append(l.looks, look{partiti
 // holds tells whether a task is kept here, so that what is here says how it
 // ended.
 func (l *links) holds(task id.ID) bool {
-	return l.c.routes.holder || slices.Contains(l.c.cells[ring.Of(task, len(l.c.vnodes))].Cohort, l.c.cfg.Self)
+	return l.c.routes.holder || slices.Contains(l.c.cells[ring.Of(task, len(l.c.cells))].Cohort, l.c.cfg.Self)
 }
 
 // awaited tells whether a task that is kept here depends on one, or some may. Edges
@@ -111,7 +111,7 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	}
 	l.watches.finished(task)
 	l.c.crons.ended(task)
-	edges := l.c.vnodes[p].Edges
+	edges := l.c.vnodes.of(p).Edges
 	if edges.Any(l.c.tx, task) {
 		edges.Announce(l.c.tx, task)
 		l.queue(task)
@@ -124,7 +124,7 @@ func (l *links) pending() bool {
 	if len(l.news) == 0 && len(l.done) == 0 && len(l.looks) == 0 {
 		return false
 	}
-	return !l.c.routes.alone || l.c.Leading() == len(l.c.vnodes)
+	return !l.c.routes.alone || l.c.Leading() == len(l.c.cells)
 }
 
 // work lets go of the edges of finished tasks and tells a bounded number of
@@ -150,7 +150,7 @@ func (l *links) work(now clock.Time) {
 
 // release drops the edges of a finished task and gives their number.
 func (l *links) release(task id.ID) int {
-	p := ring.Of(task, len(l.c.vnodes))
+	p := ring.Of(task, len(l.c.cells))
 	vnode.Left(l.c.tx, p, task)
 	t, err := vnode.LoadTask(l.c.tx, p, task)
 	if !l.c.check(err) || t.Enqueued == nil || !t.Finished() {
@@ -194,7 +194,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 // look goes through some waiting tasks and gives what it cost.
 func (l *links) look(now clock.Time, at *look, limit int) int {
 	pairs := vnode.Waiting(l.c.tx, at.partition, at.task, at.dependency, limit)
-	if len(pairs) < limit || l.c.vnodes[at.partition].Leading() == 0 {
+	if len(pairs) < limit || l.c.vnodes.see(at.partition).Leading() == 0 {
 		defer func() { l.looks = slices.Delete(l.looks, 0, 1) }()
 	} else {
 		at.task, at.dependency = pairs[len(pairs)-1].Task, pairs[len(pairs)-1].Dependency
@@ -318,7 +318,7 @@ func (l *links) remind(dependency id.ID) {
 // cluster remembers and not known here.
 func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
-		p := ring.Of(dependency, len(l.c.vnodes))
+		p := ring.Of(dependency, len(l.c.cells))
 		if !l.holds(dependency) {
 			continue // who keeps it is asked while the task waits: see [horizons]
 		}

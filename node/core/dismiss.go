@@ -30,7 +30,7 @@ func (c *Core) dismissed(now clock.Time) {
 		return
 	}
 	c.moves.dismissed = true
-	for p := range c.vnodes {
+	for p := range c.cells {
 		c.elector.unlead(ring.Partition(p))
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node)

@@ -44,7 +44,7 @@ func (r *trio) leader(p ring.Partition) int {
 	r.t.Helper()
 	cell := r.state().Cells[p]
 	i := slices.IndexFunc(r.peers, func(o *peer) bool {
-		return !o.down && o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch
+		return !o.down && o.self == cell.Leader && o.core.vnodes.see(p).Leading() == cell.Epoch
 	})
 	if i < 0 {
 		r.t.Fatalf("nobody leads partition %d", p)
@@ -223,7 +223,7 @@ func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
 	for n := 0; len(r.post) > 0 && n < 200; n++ {
 		r.deliver(0)
 	}
-	if n := r.peers[i].core.vnodes[1].Leading(); n == cell.Epoch {
+	if n := r.peers[i].core.vnodes.see(1).Leading(); n == cell.Epoch {
 		t.Fatalf("it leads in epoch %d, though all the others have promised 50", n)
 	}
 	r.live(2*time.Second, 50*time.Millisecond, nothing) // it frees what its old epoch has granted: nobody has heard of it

@@ -107,8 +107,8 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		return err
 	}
 	task := h.task
-	p := ring.Of(task, len(c.vnodes))
-	v := c.vnodes[p]
+	p := ring.Of(task, len(c.cells))
+	v := c.vnodes.of(p)
 	if !c.desk.known[t.GetQueue()] && len(c.desk.known) >= c.cfg.MaxQueues {
 		return tooManyQueues(len(c.desk.known))
 	}
@@ -157,7 +157,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 		return holder{task: c.routes.draw(now)}, nil // for clients that make none
 	}
 	task, err := checkID(now, t.GetId(), c.cfg.Eta)
-	if err == nil && now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {
+	if err == nil && now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
@@ -170,7 +170,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun int64) (ho
 		return holder{}, proto.Invalid("this is no launch")
 	}
 	task := id.ID(t.GetId())
-	if now.Wall-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.vnodes)), task) {
+	if now.Wall-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
 		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)
 	}

@@ -45,9 +45,9 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	if bad != nil {
 		return Read{From: from}, bad
 	}
-	e := &explainer{partitions: len(c.vnodes), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
-	p := ring.Of(task, len(c.vnodes))
-	e.leading[p] = c.vnodes[p].Leading() != 0
+	e := &explainer{partitions: len(c.cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
+	p := ring.Of(task, len(c.cells))
+	e.leading[p] = c.vnodes.see(p).Leading() != 0
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return Read{From: from}, notFound(task)

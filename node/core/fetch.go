@@ -73,7 +73,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 	if bad != nil {
 		return false
 	}
-	p := ring.Of(task, len(f.c.vnodes))
+	p := ring.Of(task, len(f.c.cells))
 	cohort := f.c.cells[p].Cohort
 	l := m.GetConsistency()
 	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
@@ -100,7 +100,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		f.c.refuse(r.From, crowded())
 		return true
 	}
-	read, bad := newGet(r.From, m, len(f.c.vnodes))
+	read, bad := newGet(r.From, m, len(f.c.cells))
 	if bad != nil {
 		f.c.refuse(r.From, bad)
 		return true
@@ -149,7 +149,7 @@ func (f *fetches) ask(q *fetch, who []register.Member) {
 // though voted for, not yet, says nothing, and neither does who may have forgotten
 // something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *Fetch) {
-	p, a := ring.Of(m.Task, len(f.c.vnodes)), f.c.acceptors
+	p, a := ring.Of(m.Task, len(f.c.cells)), f.c.acceptors
 	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
 	}
@@ -186,7 +186,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		a.facts[m.Facts[i].Key] = true
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.vnodes)), Facts: m.Facts}, false)
+	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.cells)), Facts: m.Facts}, false)
 	f.settle(q)
 }
 
@@ -202,7 +202,7 @@ func (f *fetches) settle(q *fetch) {
 // longer: what is left of it, while it is deleted, says of no task that it is unknown.
 func (f *fetches) answer(q *fetch) {
 	f.drop(q)
-	if p := ring.Of(q.task, len(f.c.vnodes)); f.c.moves.elsewhere(p) {
+	if p := ring.Of(q.task, len(f.c.cells)); f.c.moves.elsewhere(p) {
 		e := f.c.moves.gone(p)
 		e.Guarantee = "replicas read"
 		f.c.refuse(q.from, e)
@@ -219,7 +219,7 @@ func (f *fetches) drop(q *fetch) {
 
 // repair sends those who have answered what they lack.
 func (f *fetches) repair(q *fetch) {
-	p := ring.Of(q.task, len(f.c.vnodes))
+	p := ring.Of(q.task, len(f.c.cells))
 	facts, err := vnode.Facts(f.c.tx, p, q.task)
 	if !f.c.check(err) {
 		return

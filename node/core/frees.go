@@ -46,7 +46,7 @@ func (f *frees) add(now clock.Time, g GrantRef) {
 }
 
 func (f *frees) held(g GrantRef) bool {
-	return len(vnode.Unheld(f.c.vnodes[g.Partition], heldAs([]GrantRef{g}))) == 0
+	return len(vnode.Unheld(f.c.vnodes.see(g.Partition), heldAs([]GrantRef{g}))) == 0
 }
 
 // heldAs gives claims as releases.
@@ -72,7 +72,7 @@ func (f *frees) work(now clock.Time) {
 			delete(f.has, g)
 			continue
 		}
-		if f.c.vnodes[g.Partition].Leading() != 0 {
+		if f.c.vnodes.see(g.Partition).Leading() != 0 {
 			delete(f.has, g)
 			f.c.grants.takeBack(now, g)
 			continue
@@ -107,17 +107,17 @@ func (f *frees) work(now clock.Time) {
 func (f *frees) take(now clock.Time, m *TakenBack) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(f.c.vnodes) {
+		if int(part.Partition) >= len(f.c.cells) {
 			continue
 		}
-		v := f.c.vnodes[part.Partition]
+		v := f.c.vnodes.of(part.Partition)
 		all, err := vnode.DecodeHeld(part.Claims)
 		if err != nil || v.Leading() == 0 {
 			continue // it is asked again, or somebody else
 		}
 		for i := range all {
 			h := &all[i]
-			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.vnodes)) != part.Partition {
+			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.cells)) != part.Partition {
 				continue
 			}
 			if !f.c.check(vnode.AcceptRelease(v, f.c.tx, h.Task, h.Record.Token, now)) {

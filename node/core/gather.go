@@ -117,7 +117,7 @@ func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
 		Received: now.Mono, routed: true, partitions: m.Partitions,
 	}
 	for _, p := range m.Partitions {
-		if int(p) >= len(r.c.vnodes) {
+		if int(p) >= len(r.c.cells) {
 			return
 		}
 	}

@@ -148,7 +148,7 @@ func (g *grants) add(p ring.Partition, task id.ID, r *claim.Record, released boo
 	if !g.shared(p) {
 		return nil
 	}
-	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes[p].Leading()}
+	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes.see(p).Leading()}
 	g.fresh = append(g.fresh, pl)
 	return pl
 }
@@ -267,7 +267,7 @@ func (g *grants) begin(now clock.Time) {
 // one claim the last says it all; the others are decided with it.
 func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	p := all[0].p
-	epoch := g.c.vnodes[p].Leading()
+	epoch := g.c.vnodes.see(p).Leading()
 	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.cells[p].Cohort}
 	if mutant.PlannedCohort.On() {
 		part.cohort = g.planned(p)

@@ -90,7 +90,7 @@ func TestAGrantWithoutAMajorityIsFreeAgain(t *testing.T) {
 		t.Fatalf("%v", grants)
 	}
 	for _, o := range r.peers {
-		if n := o.core.claimed(); n > 1 {
+		if n := o.core.vnodes.claimed(); n > 1 {
 			t.Errorf("%s counts %d claims", o.self.Node, n)
 		}
 	}
@@ -222,8 +222,8 @@ func TestARequestThatComesOverAnotherNodeGetsTheSame(t *testing.T) {
 				got[g.Task.Id] = g.Token
 			}
 		}
-		if len(got) > 2 || answers == 0 && r.peers[r.leader(1)].core.claimed() > 0 {
-			t.Errorf("seed %d: %d answers with %v, %d claims are held", seed, answers, got, r.peers[r.leader(1)].core.claimed())
+		if len(got) > 2 || answers == 0 && r.peers[r.leader(1)].core.vnodes.claimed() > 0 {
+			t.Errorf("seed %d: %d answers with %v, %d claims are held", seed, answers, got, r.peers[r.leader(1)].core.vnodes.claimed())
 		}
 		r.audit()
 	}
@@ -280,7 +280,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	}}
 	r.say(i, j, &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
 	r.settle()
-	claims := func() int { return r.peers[j].core.vnodes[1].Claimed() }
+	claims := func() int { return r.peers[j].core.vnodes.see(1).Claimed() }
 	if claims() != 1 {
 		t.Fatal("the claim was not kept")
 	}

@@ -18,7 +18,7 @@ import (
 func (g *grants) asked(now clock.Time, from register.Member, m *Claims) {
 	answer := &ClaimsTaken{Round: m.Round}
 	for i := range m.Parts {
-		if int(m.Parts[i].Partition) < len(g.c.vnodes) {
+		if int(m.Parts[i].Partition) < len(g.c.cells) {
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer))
 		}
 	}
@@ -37,7 +37,7 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 		return t
 	}
 	g.c.elector.yield(p, m.Epoch)
-	v := g.c.vnodes[p]
+	v := g.c.vnodes.of(p)
 	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.clocks.peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
 		h := &all[i]
@@ -79,7 +79,7 @@ func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 // taken counts what a member has accepted.
 func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 	for i := range m.Facts {
-		if int(m.Facts[i].Partition) < len(g.c.vnodes) {
+		if int(m.Facts[i].Partition) < len(g.c.cells) {
 			peers{g.c}.keep(now, from, &m.Facts[i], false)
 		}
 	}
@@ -147,7 +147,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	if r.Verdict == vnode.SkewedClock {
 		g.c.stats.Skewed++
 	}
-	if r.Claim == nil || g.c.vnodes[part.p].Leading() == 0 {
+	if r.Claim == nil || g.c.vnodes.see(part.p).Leading() == 0 {
 		return
 	}
 	held, err := vnode.DecodeHeld(r.Claim)
@@ -155,13 +155,13 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 		return
 	}
 	g.inform(from, part, &held[0])
-	g.c.check(vnode.Learn(g.c.vnodes[part.p], g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+	g.c.check(vnode.Learn(g.c.vnodes.of(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
 	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
 // inform sends a member what has ended a claim here that it still holds.
 func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
-	facts, released, err := vnode.EndOf(g.c.vnodes[part.p], g.c.tx, h.Task, h.Record.Token)
+	facts, released, err := vnode.EndOf(g.c.vnodes.of(part.p), g.c.tx, h.Task, h.Record.Token)
 	if !g.c.check(err) {
 		return
 	}

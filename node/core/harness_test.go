@@ -103,6 +103,9 @@ func (r *rig) turn() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		if err := r.core.Audit(); err != nil {
+			r.t.Fatal(err)
+		}
 		r.wakeWall, r.wakeMono = ready.WakeWall, ready.WakeMono
 		if ready.Empty() {
 			return

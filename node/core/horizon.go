@@ -88,7 +88,7 @@ func (h *horizons) work(now clock.Time) {
 func (h *horizons) scan(now clock.Time) (through bool) {
 	c := h.l.c
 	for left := watchStep; ; {
-		if c.vnodes[h.next.partition].Leading() != 0 {
+		if c.vnodes.see(h.next.partition).Leading() != 0 {
 			pairs := vnode.Waiting(c.tx, h.next.partition, h.next.task, h.next.dependency, left)
 			for _, pair := range pairs {
 				if !h.suspect(now, pair) {
@@ -100,7 +100,7 @@ func (h *horizons) scan(now clock.Time) (through bool) {
 				return false
 			}
 		}
-		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.vnodes))}
+		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.cells))}
 		if h.next.partition == 0 {
 			return true
 		}

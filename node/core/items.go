@@ -146,7 +146,7 @@ func (r *routes) draw(now clock.Time) id.ID {
 		return task
 	}
 	for range maxDraws {
-		if r.takes(ring.Of(task, len(c.vnodes))) {
+		if r.takes(ring.Of(task, len(c.cells))) {
 			break
 		}
 		task = c.ids.Next(now.Wall)

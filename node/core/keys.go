@@ -35,7 +35,7 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 		return h
 	}
 	first := id.UniqueKey(cluster, queue, key, 0, 0)
-	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.vnodes)), first)
+	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.cells)), first)
 	h := holder{first: first, task: k.nth(first, queue, key, generation)}
 	// Mostly one step; more where the record was forgotten and some of the tasks
 	// were kept. Each is a read, so there is an end to it.
@@ -58,8 +58,8 @@ func (k keys) nth(first id.ID, queue, key string, generation uint64) id.ID {
 		return first
 	}
 	task := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), queue, key, 0, generation)
-	home, last := ring.Of(first, len(k.c.vnodes)), binary.BigEndian.Uint32(task[id.Size-4:])
-	for n := uint32(1); ring.Of(task, len(k.c.vnodes)) != home; n++ {
+	home, last := ring.Of(first, len(k.c.cells)), binary.BigEndian.Uint32(task[id.Size-4:])
+	for n := uint32(1); ring.Of(task, len(k.c.cells)) != home; n++ {
 		binary.BigEndian.PutUint32(task[id.Size-4:], last+n)
 	}
 	return task
@@ -96,7 +96,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 
 // state is unknown when nothing is known of the task.
 func (k keys) state(task id.ID) crdt.State {
-	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.vnodes)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !k.c.check(err) {
 		return crdt.StateUnknown
 	}
@@ -118,7 +118,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	switch {
 	case task.Kind() != id.KindKey:
 		return h, proto.Invalid("ID %s is not one of unique key %q; ask for it (KeyRequest), or send none", task, t.GetKey())
-	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.vnodes)), task):
+	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.cells)), task):
 		return h, nil // whatever it is: the specs are compared
 	case window > 0:
 		return h, k.checkWindow(now, t, task, window)

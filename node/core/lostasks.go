@@ -133,7 +133,7 @@ func (u *lostAsks) work(now clock.Time) {
 	u.drop(old)
 	if u.fresh {
 		u.fresh = false
-		for p := range u.c.vnodes {
+		for p := range u.c.cells {
 			u.free(now, ring.Partition(p))
 		}
 	}
@@ -167,7 +167,7 @@ func (u *lostAsks) stop(key AskKey) {
 // free ends the claims of a partition that requests given up have got, if this
 // node leads it. Whoever granted them: a leader before this one, too.
 func (u *lostAsks) free(now clock.Time, p ring.Partition) {
-	v := u.c.vnodes[p]
+	v := u.c.vnodes.of(p)
 	if len(u.known) == 0 || v.Leading() == 0 {
 		return
 	}
@@ -185,7 +185,7 @@ func (u *lostAsks) free(now clock.Time, p ring.Partition) {
 // learned looks at a claim that a member holds and that this leader has just heard
 // of.
 func (u *lostAsks) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
-	if key := (AskKey{r.Session, r.Request}); u.has(key) && u.c.vnodes[p].Leading() != 0 {
+	if key := (AskKey{r.Session, r.Request}); u.has(key) && u.c.vnodes.see(p).Leading() != 0 {
 		u.c.grants.takeBack(now, GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }

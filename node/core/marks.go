@@ -249,7 +249,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 	}
 	if mark > limit && m.lost == 0 {
 		m.lost, m.by = mark, from
-		for p := range m.c.vnodes {
+		for p := range m.c.cells {
 			m.c.elector.unlead(ring.Partition(p))
 			m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
 		}

@@ -450,8 +450,8 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 			}
 			return writes
 		})
-		if c.marks.lost == 0 || c.vnodes[1].Leading() != 0 {
-			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes[1].Leading())
+		if c.marks.lost == 0 || c.vnodes.see(1).Leading() != 0 {
+			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes.see(1).Leading())
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (c admin) repair(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	case bad != nil:
 		c.refuse(r.From, bad)
 	case r.routed:
-		n := c.repairs.hasten(now, about(ids, len(c.vnodes)), m.GetDryRun())
+		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
 		c.reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
 	case len(c.routes.byTime) >= maxGathers:
 		c.refuse(r.From, crowded())
@@ -45,7 +45,7 @@ func about(ids []uint32, partitions int) (all []ring.Partition) {
 func (c admin) repairEverywhere(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	join := &mending{reply: &nornv1.ClusterReply{Partitions: m.GetRepair().GetPartitions()}}
 	holders := []register.Member{}
-	for _, p := range about(m.GetRepair().GetPartitions(), len(c.vnodes)) {
+	for _, p := range about(m.GetRepair().GetPartitions(), len(c.cells)) {
 		for _, o := range c.cells[p].Cohort {
 			if !slices.Contains(holders, o) {
 				holders = append(holders, o)

@@ -343,7 +343,7 @@ func (m *moves) hold(now clock.Time, move *move) {
 
 // compare starts to compare with a member of the cohort.
 func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
-	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes[p]) == nil {
+	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.see(p)) == nil {
 		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
 		return
 	}
@@ -392,7 +392,7 @@ func (m *moves) again(now clock.Time, p ring.Partition) {
 
 // forget begins to delete a partition. What is in memory of it goes at once.
 func (m *moves) forget(p ring.Partition) {
-	v := m.c.vnodes[p]
+	v := m.c.vnodes.of(p)
 	m.c.elector.unlead(p)
 	m.c.elector.runs.Abort(p, "the partition is being deleted here")
 	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
@@ -402,7 +402,7 @@ func (m *moves) forget(p ring.Partition) {
 	if !m.c.check(err) {
 		return
 	}
-	m.c.vnodes[p] = empty
+	m.c.vnodes.replace(p, empty)
 	m.c.trees.forget(p)
 	m.c.scrubs.forget(p)
 	m.c.repairs.forget(p)
@@ -413,12 +413,12 @@ func (m *moves) forget(p ring.Partition) {
 
 // delete goes on with deletions.
 func (m *moves) delete() {
-	for p := range m.c.vnodes {
+	for p := range m.c.cells {
 		p := ring.Partition(p)
 		if m.drops[p] == nil {
 			continue
 		}
-		if vnode.Drop(m.c.vnodes[p], m.c.tx, dropStep) {
+		if vnode.Drop(m.c.vnodes.of(p), m.c.tx, dropStep) {
 			delete(m.drops, p)
 			m.left++
 			m.c.trees.changed()

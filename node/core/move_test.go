@@ -105,7 +105,7 @@ func (r *trio) unsettled(replicas int) string {
 				continue
 			}
 			in := slices.Contains(cell.Cohort, o.self)
-			if in != (vnode.Tree(o.core.vnodes[p]) != nil && !vnode.Empty(o.store, ring.Partition(p))) {
+			if in != (vnode.Tree(o.core.vnodes.see(ring.Partition(p))) != nil && !vnode.Empty(o.store, ring.Partition(p))) {
 				return fmt.Sprintf("node %d in the cohort of %d: %v", i+1, p, in)
 			}
 		}
@@ -126,7 +126,7 @@ func (r *trio) differs() string {
 				first = o
 				continue
 			}
-			a, b := vnode.Tree(first.core.vnodes[p]).Root(first.store), vnode.Tree(o.core.vnodes[p]).Root(o.store)
+			a, b := vnode.Tree(first.core.vnodes.see(p)).Root(first.store), vnode.Tree(o.core.vnodes.see(p)).Root(o.store)
 			if a != b {
 				return fmt.Sprintf("partition %d: %v on %s, %v on %s", p, a, first.self.Node, b, o.self.Node)
 			}

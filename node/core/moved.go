@@ -94,7 +94,7 @@ func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
 // outcome is how a task has ended by what is here: unknown, too, while its
 // partition is being deleted, because what is left of its facts may say anything.
 func (l *links) outcome(task id.ID) (crdt.State, error) {
-	p := ring.Of(task, len(l.c.vnodes))
+	p := ring.Of(task, len(l.c.cells))
 	if l.c.moves.closed(p) {
 		return crdt.StateUnknown, nil
 	}

@@ -49,7 +49,7 @@ func (r *trio) blank(i int, p ring.Partition) string {
 		return err.Error()
 	}
 	left := ""
-	o.core.vnodes[p].Queues(func(name string, n *vnode.Counts) { left = fmt.Sprintf("queue %s has %v", name, *n) })
+	o.core.vnodes.see(p).Queues(func(name string, n *vnode.Counts) { left = fmt.Sprintf("queue %s has %v", name, *n) })
 	return left
 }
 
@@ -356,7 +356,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	r.add(here, moves, after("q", onFailCancel, dependency))
 	r.settle()
 	c := r.peers[here].core
-	awaited := func() bool { return c.links.awaited(c.vnodes[q], dependency) }
+	awaited := func() bool { return c.links.awaited(c.vnodes.of(q), dependency) }
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}
@@ -373,7 +373,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 		t.Error("a task that is kept by others keeps it")
 	}
 	r.pass(time.Millisecond)
-	if left := c.vnodes[q].Edges.Of(r.peers[here].store, dependency, id.ID{}, 9); len(left) > 0 {
+	if left := c.vnodes.of(q).Edges.Of(r.peers[here].store, dependency, id.ID{}, 9); len(left) > 0 {
 		t.Errorf("there are edges of %v", left)
 	}
 }

@@ -56,7 +56,7 @@ func (n *needs) full() bool { return len(n.now) >= maxNeeds || n.read >= maxNeed
 // task as well.
 func (n *needs) of(task id.ID) {
 	c := n.l.c
-	p := ring.Of(task, len(c.vnodes))
+	p := ring.Of(task, len(c.cells))
 	if task == n.last {
 		return
 	}
@@ -67,7 +67,7 @@ func (n *needs) of(task id.ID) {
 	}
 	n.read += len(t.Enqueued.Payload)
 	for _, d := range t.Enqueued.Dependencies {
-		if to, ok := c.routes.leader(ring.Of(d, len(c.vnodes))); ok && to != c.cfg.Self && !slices.Contains(c.cells[p].Cohort, to) {
+		if to, ok := c.routes.leader(ring.Of(d, len(c.cells))); ok && to != c.cfg.Self && !slices.Contains(c.cells[p].Cohort, to) {
 			n.now[d] = true
 		}
 	}
@@ -76,7 +76,7 @@ func (n *needs) of(task id.ID) {
 // say has the leaders told.
 func (n *needs) say(asks map[register.Member]*Watch) {
 	for _, d := range slices.SortedFunc(maps.Keys(n.now), id.ID.Compare) {
-		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.vnodes)))
+		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.cells)))
 		if !ok || to == n.l.c.cfg.Self {
 			continue // it is looked at again
 		}

@@ -142,7 +142,7 @@ func (m *moves) waitsFor(p ring.Partition, move *move) string {
 		}
 	}
 	need := quorum.Majority(len(cohort))
-	aside, _ := vnode.KeptAside(m.c.vnodes[p])
+	aside, _ := vnode.KeptAside(m.c.vnodes.see(p))
 	switch {
 	case len(cohort) == 0:
 		return fmt.Sprintf("nobody in reach says who keeps partition %d", p)

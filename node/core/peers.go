@@ -154,7 +154,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		all := int(part.Partition) < len(c.vnodes)
+		all := int(part.Partition) < len(c.cells)
 		if all {
 			var void []id.ID
 			_, void, all = c.keep(now, from, part, m.Aside)
@@ -221,7 +221,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside
 	if c.moves.closed(part.Partition) {
 		return 0, nil, false
 	}
-	v := c.vnodes[part.Partition]
+	v := c.vnodes.of(part.Partition)
 	all = true
 	facts, byTask := part.Facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) }
 	if !slices.IsSortedFunc(facts, byTask) {
@@ -237,7 +237,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside
 		some := facts[:n]
 		facts = facts[n:]
 		switch {
-		case ring.Of(task, len(c.vnodes)) != part.Partition:
+		case ring.Of(task, len(c.cells)) != part.Partition:
 			all = false
 			continue
 		case aside && c.asides.belongs(now, v, some):

@@ -354,11 +354,11 @@ func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) 
 // take lets tombstones go that the leader has let go. What it says is not trusted
 // with anything else.
 func (p *purges) take(now clock.Time, from register.Member, m *Purge) {
-	if int(m.Partition) >= len(p.c.vnodes) || !p.members(pair{m.Partition, from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
+	if int(m.Partition) >= len(p.c.cells) || !p.members(pair{m.Partition, from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
 		return
 	}
-	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool { return ring.Of(task, len(p.c.vnodes)) != m.Partition })
-	p.drop(p.c.vnodes[m.Partition], tasks, p.over(now, 2))
+	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool { return ring.Of(task, len(p.c.cells)) != m.Partition })
+	p.drop(p.c.vnodes.of(m.Partition), tasks, p.over(now, 2))
 }
 
 // tooOld tells whether facts of one task are not taken because of who sends them:

@@ -32,7 +32,7 @@ func (r *trio) collecting() *trio {
 func (p *peer) remains() map[id.ID]bool {
 	all := map[id.ID]bool{}
 	for n := range partitions {
-		for f := range vnode.FactsAfter(p.core.vnodes[n], p.store, antientropy.Position{}, id.ID{}) {
+		for f := range vnode.FactsAfter(p.core.vnodes.of(ring.Partition(n)), p.store, antientropy.Position{}, id.ID{}) {
 			stone, seen := all[f.Task]
 			all[f.Task] = f.Key.Kind == crdt.KindTombstone && (stone || !seen)
 		}

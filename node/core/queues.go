@@ -73,7 +73,7 @@ func (q *queues) emptied(name string) {
 	if q.sets[name] != nil {
 		return
 	}
-	for _, v := range q.c.vnodes {
+	for _, v := range q.c.vnodes.each() {
 		if v.Count(name) != nil {
 			return
 		}
@@ -135,7 +135,7 @@ func noted(s *nornv1.QueueSettings) string {
 func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 	sum := &vnode.Counts{}
 	for _, p := range about {
-		if n := q.c.vnodes[p].Count(name); n != nil {
+		if n := q.c.vnodes.see(p).Count(name); n != nil {
 			sum.Add(n)
 		}
 	}
@@ -185,7 +185,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 	w.Effective = q.effective(name)
 	first := now.Wall
 	for _, p := range about {
-		if r := q.c.vnodes[p].Best(name); r != nil {
+		if r := q.c.vnodes.see(p).Best(name); r != nil {
 			first = min(first, rankNanos(r))
 		}
 	}

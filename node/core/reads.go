@@ -166,7 +166,7 @@ func (c *Core) count(r *Request, m *nornv1.CountRequest) {
 		return
 	}
 	for _, p := range about {
-		c.vnodes[p].Queues(func(name string, n *vnode.Counts) {
+		c.vnodes.see(p).Queues(func(name string, n *vnode.Counts) {
 			if n.Total() == 0 {
 				return
 			}

@@ -286,7 +286,7 @@ func TestAPausedLeaderBuriesNoRetry(t *testing.T) {
 	}
 	r.live(time.Minute, time.Second, nothing)
 	r.peers[i].down = false
-	if r.peers[i].core.vnodes[1].Leading() == 0 {
+	if r.peers[i].core.vnodes.see(1).Leading() == 0 {
 		t.Fatal("it knows already that it leads no more")
 	}
 	for range 10 {
@@ -373,7 +373,7 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 	}
 	r.tell()
 	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
-	if r.peers[i].core.vnodes[1].Leading() != 0 {
+	if r.peers[i].core.vnodes.see(1).Leading() != 0 {
 		t.Fatal("it leads all by itself")
 	}
 	r.check(r.peers[i].core.Step(r.clock(i), Archived{Tag: tag, Tasks: 1}))

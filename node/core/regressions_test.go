@@ -150,11 +150,11 @@ func TestWaitingRequestsRespectMaxClaims(t *testing.T) {
 		specs = append(specs, spec("q"))
 	}
 	r.enqueue(specs...)
-	if n := r.core.claimed(); n > 10 {
+	if n := r.core.vnodes.claimed(); n > 10 {
 		t.Fatalf("%d tasks are under a claim, the limit is 10", n)
 	}
 	answered := len(r.replies)
-	for _, v := range r.core.vnodes { // each end makes room for one that waits
+	for _, v := range r.core.vnodes.each() { // each end makes room for one that waits
 		v.Held(func(task id.ID, c *claim.Record) {
 			r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: c.Token}}})
 		})

@@ -98,7 +98,7 @@ func (r *repairs) changed(now clock.Time) {
 func (r *repairs) pairs() (all []pair) {
 	for p := range r.c.cells {
 		cohort := r.c.cells[p].Cohort
-		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes[p]) == nil {
+		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.see(ring.Partition(p))) == nil {
 			continue
 		}
 		for _, m := range cohort {
@@ -189,7 +189,7 @@ func (r *repairs) begin(now clock.Time) {
 func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
-		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes[k.partition]), &partition{r.c, k.partition, k.peer})
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.see(k.partition)), &partition{r.c, k.partition, k.peer})
 		r.ours[k] = i
 	}
 	return i
@@ -232,7 +232,7 @@ func (r *repairs) forget(p ring.Partition) {
 // take goes on with a message of the other side.
 func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 	r.now = now
-	if int(m.Partition) >= len(r.c.vnodes) || m.Message == nil {
+	if int(m.Partition) >= len(r.c.cells) || m.Message == nil {
 		return
 	}
 	k := pair{m.Partition, from}
@@ -240,7 +240,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 	case antientropy.KindHello, antientropy.KindRequest:
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
 		// a member that was thought dead.
-		tree := vnode.Tree(r.c.vnodes[m.Partition])
+		tree := vnode.Tree(r.c.vnodes.see(m.Partition))
 		cohort := r.c.cells[m.Partition].Cohort
 		_, known := r.c.moves.state.Find(from)
 		known = known || slices.Contains(cohort, from)
@@ -354,11 +354,11 @@ type partition struct {
 }
 
 // View reads the store, with a tree that has all facts written so far.
-func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes[p.p], p.c.tx) }
+func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.of(p.p), p.c.tx) }
 
 // Facts walks the facts after a place.
 func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return vnode.FactsAfter(p.c.vnodes[p.p], p.c.tx, place, to)
+	return vnode.FactsAfter(p.c.vnodes.of(p.p), p.c.tx, place, to)
 }
 
 // Apply merges facts of the peer.

@@ -121,7 +121,7 @@ func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 // led tells whether some partition has a leader in reach.
 func (r *routes) led() bool {
 	for p := range r.c.cells {
-		if m, ok := r.leader(ring.Partition(p)); ok && (m != r.c.cfg.Self || r.c.vnodes[p].Leading() != 0) {
+		if m, ok := r.leader(ring.Partition(p)); ok && (m != r.c.cfg.Self || r.c.vnodes.see(ring.Partition(p)).Leading() != 0) {
 			return true
 		}
 	}
@@ -168,7 +168,7 @@ func (r *routes) partition(task []byte) (ring.Partition, bool) {
 	if len(task) != id.Size {
 		return 0, false // refused where it is handled
 	}
-	return ring.Of(id.ID(task), len(r.c.vnodes)), true
+	return ring.Of(id.ID(task), len(r.c.cells)), true
 }
 
 // take sends a request on its way, and tells whether it did: else this node

@@ -14,6 +14,8 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store/memstore"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // large is a cluster whose cells stand as planned, with a network that loses
@@ -29,6 +31,12 @@ type large struct {
 	post     []parcel
 	messages int
 	busy     time.Duration // in Step and Ready
+
+	ids       *id.Generator
+	requests  uint64
+	works     bool // a worker at each node claims one task after the other, and completes it
+	enqueued  int
+	completed int
 }
 
 type parcel struct {
@@ -38,7 +46,7 @@ type parcel struct {
 }
 
 func newLarge(b testing.TB, nodes, partitions int) *large {
-	l := &large{b: b, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{}}
+	l := &large{b: b, ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{}}
 	var members []register.Member
 	var planned []ring.Node
 	for i := range nodes {
@@ -80,10 +88,10 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 	for i, c := range l.cores {
 		l.step(i, Changed{State: state})
 		l.step(i, Alive{Members: slices.DeleteFunc(slices.Clone(members), func(m register.Member) bool { return m == c.cfg.Self })})
-		c.ready.Register = nil
-		for p, v := range c.vnodes { // nobody has to be elected
+		c.ready.Register, c.current = nil, true // as if it had answered
+		for p := range state.Cells {            // nobody has to be elected
 			if state.Cells[p].Leader == c.cfg.Self {
-				v.Lead(state.Cells[p].Epoch)
+				c.vnodes.of(ring.Partition(p)).Lead(state.Cells[p].Epoch)
 			}
 		}
 	}
@@ -135,39 +143,167 @@ func (l *large) run(d time.Duration) {
 				l.messages++
 				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &FromPeer{From: c.cfg.Self, Message: s.Message}})
 			}
+			for _, r := range ready.Replies {
+				l.answered(i, r)
+			}
 		}
 	}
 }
 
-// BenchmarkClusters counts what a node says and computes in a second, when
-// nothing happens and with 20 tasks a second through each node.
+// request asks one node for something.
+func (l *large) request(i int, m gproto.Message) {
+	l.requests++
+	l.step(i, &Request{From: Origin{Conn: 1, Request: l.requests}, Body: m, Received: l.now.Mono})
+}
+
+// enqueue has tasks enqueued through one node.
+func (l *large) enqueue(i, n int) {
+	m := &nornv1.EnqueueRequest{}
+	for range n {
+		s := spec("q")
+		s.Id = l.ids.Next(l.now.Wall).Bytes()
+		m.Tasks = append(m.Tasks, s)
+	}
+	l.request(i, m)
+}
+
+// claim has the worker of a node wait for its next task.
+func (l *large) claim(i int) {
+	l.request(i, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Worker: "w", WaitSeconds: 300, Session: make([]byte, 16), RequestNo: l.requests + 1})
+}
+
+// answered is what a node answers a producer or its worker.
+func (l *large) answered(i int, r Reply) {
+	if r.Err != nil {
+		l.b.Fatalf("node %d: %v", i, r.Err)
+	}
+	switch m := r.Message.(type) {
+	case *nornv1.ClaimReply:
+		var done []*nornv1.Completion
+		for _, g := range m.Grants {
+			task, err := id.Parse(g.Task.Id)
+			if err != nil {
+				l.b.Fatal(err)
+			}
+			done = append(done, &nornv1.Completion{Id: task.Bytes(), Token: g.Token})
+		}
+		if len(done) > 0 {
+			l.request(i, &nornv1.CompleteRequest{Completions: done})
+		}
+		l.claim(i)
+	case *nornv1.EnqueueReply:
+		l.enqueued += len(m.Results)
+	case *nornv1.WriteReply:
+		l.completed += len(m.Results)
+	}
+}
+
+// second has so many tasks enqueued through each node in a second.
+func (l *large) second(rate int) {
+	for range max(rate, 1) {
+		for i := range l.cores {
+			if rate > 0 {
+				l.enqueue(i, 1)
+			}
+		}
+		l.run(time.Second / time.Duration(max(rate, 1)))
+	}
+}
+
+// settle lets trees be built and first comparisons end, and begins to count.
+func (l *large) settle() {
+	l.run(12 * time.Second)
+	if l.works {
+		for i := range l.cores {
+			l.claim(i)
+		}
+	}
+	l.second(0)
+	l.messages, l.busy = 0, 0
+}
+
+// BenchmarkClusters counts what a node says and computes in a second: when
+// nothing happens, with 20 tasks a second through each node, and with a worker at
+// each that claims and completes as many.
 func BenchmarkClusters(b *testing.B) {
 	for _, size := range []struct{ nodes, partitions int }{{3, 64}, {10, 128}, {50, 512}, {200, 2048}} {
-		for _, rate := range []int{0, 20} {
-			b.Run(fmt.Sprintf("nodes=%d/partitions=%d/rate=%d", size.nodes, size.partitions, rate), func(b *testing.B) {
+		for _, load := range []struct {
+			name  string
+			rate  int
+			works bool
+		}{{"idle", 0, false}, {"enqueue", 20, false}, {"work", 20, true}} {
+			b.Run(fmt.Sprintf("nodes=%d/partitions=%d/%s", size.nodes, size.partitions, load.name), func(b *testing.B) {
 				l := newLarge(b, size.nodes, size.partitions)
-				l.run(12 * time.Second) // trees are built, first comparisons are over
-				ids := id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64)
-				l.messages, l.busy = 0, 0
+				l.works = load.works
+				l.settle()
 				b.ResetTimer()
 				seconds := 0
 				for b.Loop() {
-					for n := range max(rate, 1) {
-						for i := range l.cores {
-							if rate > 0 {
-								s := spec("q")
-								s.Id = ids.Next(l.now.Wall).Bytes()
-								l.step(i, &Request{From: Origin{Conn: 1, Request: uint64(seconds*rate + n + 1)}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: l.now.Mono})
-							}
-						}
-						l.run(time.Second / time.Duration(max(rate, 1)))
-					}
+					l.second(load.rate)
 					seconds++
 				}
 				per := float64(seconds * size.nodes)
 				b.ReportMetric(float64(l.messages)/per, "messages/node/s")
 				b.ReportMetric(float64(l.busy.Microseconds())/per, "cpu-us/node/s")
+				b.ReportMetric(float64(l.completed)/per, "tasks/node/s")
 			})
+		}
+	}
+}
+
+// TestThroughputGrowsWithTheNodes: with four times the nodes, partitions, producers and
+// workers four times as many tasks are enqueued, claimed and completed in the same time,
+// each with about as many messages and looks at vnodes (requirement 179). What it costs in
+// processor time is for [BenchmarkClusters].
+func TestThroughputGrowsWithTheNodes(t *testing.T) {
+	const batches, batch, workers = 20, 20, 4 // of each node
+	type cost struct{ enqueue, work, messages, looks float64 }
+	of := func(nodes int) cost {
+		l := newLarge(t, nodes, 16*nodes)
+		l.settle()
+		looks := func() (n float64) {
+			for _, c := range l.cores {
+				n += float64(c.vnodes.asked)
+			}
+			return n
+		}
+		before, began := looks(), l.now.Mono
+		for range batches {
+			for i := range l.cores {
+				l.enqueue(i, batch)
+			}
+		}
+		all := nodes * batches * batch
+		for l.enqueued < all {
+			l.run(time.Millisecond)
+		}
+		c := cost{enqueue: float64(l.now.Mono-began) / 1e9}
+		began, l.works = l.now.Mono, true
+		for i := range l.cores {
+			for range workers {
+				l.claim(i)
+			}
+		}
+		for l.completed < all*9/10 { // in the end workers wait, and all hear of each task that is left
+			l.run(time.Millisecond)
+		}
+		c.work = float64(l.now.Mono-began) / 1e9
+		c.messages, c.looks = float64(l.messages)/float64(all), (looks()-before)/float64(all)
+		t.Logf("%d nodes: enqueued after %.3f s, completed in %.3f s, %.1f messages and %.1f looks at vnodes for each task", nodes, c.enqueue, c.work, c.messages, c.looks)
+		return c
+	}
+	small, large := of(12), of(48)
+	for _, x := range []struct {
+		what                string
+		small, large, limit float64
+	}{
+		{"the time to enqueue", small.enqueue, large.enqueue, 1.1},
+		{"the time to work", small.work, large.work, 1.1},
+		{"messages", small.messages, large.messages, 1.35}, // a batch goes to more leaders, and a task less often stays where it was given
+		{"looks", small.looks, large.looks, 1.1},
+	} {
+		if x.large > x.limit*x.small {
+			t.Errorf("%s: %v in a small cluster, %v in a large one", x.what, x.small, x.large)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *scrubs) work(now clock.Time) {
 		s.at = clock.Never
 		return
 	}
-	for range s.c.vnodes {
+	for range s.c.cells {
 		if s.scrub != nil || s.begin() {
 			break
 		}
@@ -80,6 +80,7 @@ func (s *scrubs) work(now clock.Time) {
 	if s.scrub == nil {
 		return
 	}
+	s.c.vnodes.of(s.p) // the tree may be mended
 	found, done := s.scrub.Step(s.c.tx, scrubStep)
 	s.c.stats.Scrubbed += uint64(len(found))
 	if done {
@@ -94,9 +95,9 @@ func (s *scrubs) begin() bool {
 		s.p, path = s.suspects[0].partition, s.suspects[0].path
 		s.suspects = s.suspects[1:]
 	} else {
-		s.p = (s.p + 1) % ring.Partition(len(s.c.vnodes))
+		s.p = (s.p + 1) % ring.Partition(len(s.c.cells))
 	}
-	tree := vnode.Tree(s.c.vnodes[s.p])
+	tree := vnode.Tree(s.c.vnodes.see(s.p))
 	if tree == nil || s.c.moves.closed(s.p) {
 		return false
 	}

@@ -347,7 +347,7 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 	s.c.ready.Replies = append(s.c.ready.Replies, r)
 }
 
-func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.vnodes)) }
+func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.cells)) }
 
 // work does what the time has come for, and what has come in wants.
 func (s *sessions) work(now clock.Time) {

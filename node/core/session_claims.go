@@ -165,7 +165,7 @@ func (h *holdings) take(now clock.Time, from register.Member, m *Work) {
 // It looks at every claim here, for all of the workers at once.
 func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []WorkItem) {
 	held := make(map[session.Instance][]WorkClaim)
-	for _, v := range h.s.c.vnodes {
+	for _, v := range h.s.c.vnodes.each() {
 		if v.Leading() == 0 {
 			continue
 		}

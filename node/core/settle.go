@@ -34,7 +34,7 @@ func (c settling) led() *proto.Error {
 	if c.Leading() > 0 {
 		return nil // the others are refused one by one
 	}
-	return leaderless(c.vnodes[0])
+	return leaderless(c.vnodes.see(0))
 }
 
 func leaderless(v *vnode.Vnode) *proto.Error {
@@ -72,7 +72,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 		c.check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoLog: true})
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
@@ -106,7 +106,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.vnodes)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) {
 		return nornv1.State_STATE_UNSPECIFIED
 	}
@@ -216,7 +216,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 		}
 		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult()}
 		if done.GetAutoSeq() {
-			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.vnodes)), task, f.Token)
+			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.cells)), task, f.Token)
 		}
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
 	}
@@ -225,7 +225,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
-	p := ring.Of(task, len(c.vnodes))
+	p := ring.Of(task, len(c.cells))
 	if e := c.moves.refuses(p); e != nil {
 		res.Error = e.Proto()
 		return
@@ -234,7 +234,7 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		res.Error = notFound(task).Proto() // it may have been finished and forgotten
 		return
 	}
-	added, err := c.vnodes[p].Add(c.tx, f, now)
+	added, err := c.vnodes.of(p).Add(c.tx, f, now)
 	if !c.check(err) {
 		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
 		return

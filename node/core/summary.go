@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -151,7 +152,7 @@ func (s *summaries) head(now clock.Time, q *queue) Head {
 	var last claim.Rank
 	at := s.c.desk.queues[q.name]
 	at.heads.Walk(func(member, place int) *claim.Rank {
-		window, more := vnode.Window(s.c.vnodes[member], q.name)
+		window, more := vnode.Window(s.c.vnodes.see(ring.Partition(member)), q.name)
 		if place >= len(window) {
 			beyond = beyond || more
 			return nil

@@ -132,7 +132,7 @@ func (r *trio) elect() {
 		led := 0
 		for p, cell := range r.state().Cells {
 			for _, o := range r.peers {
-				if !o.down && o.self == cell.Leader && o.core.vnodes[p].Leading() == cell.Epoch {
+				if !o.down && o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch {
 					led++
 				}
 			}
@@ -236,6 +236,7 @@ func (r *trio) turn(i int) {
 			return
 		}
 		r.check(err)
+		r.check(p.core.Audit())
 		if ready.Empty() {
 			return
 		}

@@ -49,7 +49,7 @@ func (r *repairs) hurry(now clock.Time) {
 	for len(u.todo) > 0 && len(r.begun) < maxRounds {
 		k := u.todo[0]
 		u.todo = u.todo[1:]
-		if !r.c.routes.up(k.peer) || vnode.Tree(r.c.vnodes[k.partition]) == nil || !slices.Contains(r.c.cells[k.partition].Cohort, k.peer) {
+		if !r.c.routes.up(k.peer) || vnode.Tree(r.c.vnodes.see(k.partition)) == nil || !slices.Contains(r.c.cells[k.partition].Cohort, k.peer) {
 			r.failed++
 			continue
 		}

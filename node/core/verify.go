@@ -65,8 +65,8 @@ func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
 // checkPartitions refuses partitions that there are not.
 func (c verifier) checkPartitions(all []uint32) *proto.Error {
 	for _, p := range all {
-		if int(p) >= len(c.vnodes) {
-			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.vnodes)-1)
+		if int(p) >= len(c.cells) {
+			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.cells)-1)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (c verifier) compare(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
 // replica is what this node holds of a partition.
 func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 	s := &nornv1.ReplicaState{Node: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String()}
-	v, tree := c.vnodes[p], vnode.Tree(c.vnodes[p])
+	v, tree := c.vnodes.of(p), vnode.Tree(c.vnodes.see(p))
 	switch {
 	case c.moves.drops[p] != nil:
 		s.Problem = "it has handed the partition over"

@@ -103,7 +103,7 @@ func TestVerifyFindsWhatOneReplicaLacks(t *testing.T) {
 	r.tell()
 	r.work()
 	other := (at + 1) % partitions
-	v := r.peers[1].core.vnodes[other]
+	v := r.peers[1].core.vnodes.of(ring.Partition(other))
 	v.Count("q")[crdt.StateReady]++
 	all := r.verify(0)
 	if bad := only(all, (*nornv1.VerifiedPartition).GetDiffers); !slices.Equal(bad, []uint32{other}) {

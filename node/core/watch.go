@@ -155,7 +155,7 @@ func (w *watches) work(now clock.Time) {
 	switch {
 	case c.routes.whole:
 		if w.at != clock.Never { // everybody keeps everything now: no answer is waited for any more
-			for _, v := range c.vnodes {
+			for _, v := range c.vnodes.each() {
 				if v.Leading() != 0 {
 					w.l.began(v.Partition)
 				}
@@ -174,7 +174,7 @@ func (w *watches) work(now clock.Time) {
 	}
 	asks := make(map[register.Member]*Watch)
 	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
-		to, ok := c.routes.reader(ring.Of(task, len(c.vnodes)))
+		to, ok := c.routes.reader(ring.Of(task, len(c.cells)))
 		if !ok || to == c.cfg.Self {
 			continue // it is looked at again
 		}
@@ -199,8 +199,8 @@ func (w *watches) work(now clock.Time) {
 func (w *watches) scan() {
 	c := w.l.c
 	w.needs.begin()
-	for range c.vnodes {
-		if c.vnodes[w.next.partition].Leading() != 0 {
+	for range c.cells {
+		if c.vnodes.see(w.next.partition).Leading() != 0 {
 			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
 			more := len(pairs) == watchStep
 			for i, pair := range pairs {
@@ -217,7 +217,7 @@ func (w *watches) scan() {
 				return
 			}
 		}
-		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.vnodes))}
+		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.cells))}
 		if len(w.wanted)+len(w.needs.now) >= watchStep {
 			return
 		}

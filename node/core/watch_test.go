@@ -185,12 +185,12 @@ func TestAnAnswerAboutATaskThatIsKeptHereByNow(t *testing.T) {
 	r.settle()
 	leader := r.peers[0].core
 	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
-	v := leader.vnodes[1]
+	v := leader.vnodes.of(1)
 	epoch := v.Leading()
 	v.Follow() // while the dependency ends, nobody here may act on it
 	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
 	ask[*nornv1.WriteReply](r, 1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
-	v.Lead(epoch)
+	leader.vnodes.of(1).Lead(epoch)
 	if s := r.stateOf(0, second); s != nornv1.State_STATE_WAITING {
 		t.Fatalf("it is %v before anything has come", s)
 	}

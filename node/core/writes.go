@@ -134,7 +134,7 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 // or has won against what came now, nobody knows who else has it: the facts are sent
 // again, so that no answer leaves without copies.
 func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool) {
-	p := ring.Of(task, len(w.c.vnodes))
+	p := ring.Of(task, len(w.c.cells))
 	fillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return

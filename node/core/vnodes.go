@@ -1,0 +1,232 @@
+package core
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// vnodes are those of all partitions of the cluster, kept here or not. A round of
+// the loop looks only at those that something was done with or that have something
+// to do by now: what it costs does not grow with the partitions of the cluster.
+type vnodes struct {
+	all   []*vnode.Vnode
+	wakes *wakes
+	parts []share // of each
+	sum   share   // of all
+	stale touched // what is known of them above may have changed since they were asked
+	dirty touched // they may have something to flush
+	asked uint64  // how often one was looked at, to do something with or for its times
+}
+
+func newVnodes(all []*vnode.Vnode) *vnodes {
+	n := len(all)
+	v := &vnodes{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n)}
+	for p := range all {
+		v.of(ring.Partition(p))
+	}
+	return v
+}
+
+// of is a vnode to do something with. Nobody keeps it beyond the event or the round.
+func (v *vnodes) of(p ring.Partition) *vnode.Vnode {
+	v.asked++
+	v.stale.add(p)
+	v.dirty.add(p)
+	return v.all[p]
+}
+
+// see is a vnode that nothing is done with but to read it.
+func (v *vnodes) see(p ring.Partition) *vnode.Vnode { return v.all[p] }
+
+// each gives all of them, in order, for who reads only.
+func (v *vnodes) each() iter.Seq2[ring.Partition, *vnode.Vnode] {
+	return func(yield func(ring.Partition, *vnode.Vnode) bool) {
+		for p, one := range v.all {
+			if !yield(ring.Partition(p), one) {
+				return
+			}
+		}
+	}
+}
+
+// replace puts another vnode in the place of one.
+func (v *vnodes) replace(p ring.Partition, by *vnode.Vnode) {
+	v.all[p] = by
+	v.of(p)
+}
+
+// due gives the vnodes that have something to do, in order. What is done with one
+// may make others due: those that come after it are given, too.
+func (v *vnodes) due(now clock.Time) iter.Seq[*vnode.Vnode] {
+	return func(yield func(*vnode.Vnode) bool) {
+		for from := 0; ; from++ {
+			v.refresh()
+			p, ok := v.wakes.due(from, now)
+			if !ok || !yield(v.of(ring.Partition(p))) {
+				return
+			}
+			from = p
+		}
+	}
+}
+
+// next is when the next one has something to do, on both clocks.
+func (v *vnodes) next() (wall, mono int64) {
+	v.refresh()
+	return v.wakes.first()
+}
+
+func (v *vnodes) refresh() {
+	for _, p := range v.stale.take() {
+		v.asked++
+		wall, mono := v.all[p].NextWake()
+		v.wakes.set(int(p), wall, mono)
+		was, is := v.parts[p], shareOf(v.all[p])
+		v.sum.claimed += is.claimed - was.claimed
+		v.sum.led += is.led - was.led
+		v.parts[p] = is
+	}
+}
+
+// share is what a vnode adds to sums over all.
+type share struct{ claimed, led int }
+
+func shareOf(v *vnode.Vnode) share {
+	s := share{claimed: v.Claimed()}
+	if v.Leading() != 0 {
+		s.led = 1
+	}
+	return s
+}
+
+// claimed is the number of tasks under a claim.
+func (v *vnodes) claimed() int {
+	v.refresh()
+	return v.sum.claimed
+}
+
+// led is the number of partitions led.
+func (v *vnodes) led() int {
+	v.refresh()
+	return v.sum.led
+}
+
+// flush writes what vnodes have not written yet.
+func (v *vnodes) flush(tx store.Tx) {
+	some := v.dirty.take()
+	slices.Sort(some)
+	for _, p := range some {
+		v.asked++
+		v.all[p].Flush(tx)
+	}
+}
+
+// Audit tells what the core would overlook: a vnode that something was done with
+// behind its back. It is for tests; none of what it reads comes from a disk.
+func (c *Core) Audit() error {
+	for p, v := range c.vnodes.each() {
+		wall, mono := v.NextWake()
+		switch known := c.vnodes.wakes.of(int(p)); {
+		case !c.vnodes.dirty.in[p] && vnode.Unflushed(v):
+			return fmt.Errorf("partition %d has something to flush, which nobody has noticed", p)
+		case c.vnodes.stale.in[p]:
+		case known != wake{wall, mono}:
+			return fmt.Errorf("partition %d wants to be woken at %d and %d, not at %v", p, wall, mono, known)
+		case c.vnodes.parts[p] != shareOf(v):
+			return fmt.Errorf("partition %d is counted as %+v, not as %+v", p, c.vnodes.parts[p], shareOf(v))
+		}
+	}
+	return nil
+}
+
+// touched is a set of partitions.
+type touched struct {
+	in          []bool // by partition
+	list, spare []ring.Partition
+}
+
+func newTouched(n int) touched { return touched{in: make([]bool, n)} }
+
+func (s *touched) add(p ring.Partition) {
+	if !s.in[p] {
+		s.in[p] = true
+		s.list = append(s.list, p)
+	}
+}
+
+// take empties the set. What it gives is valid until the next time.
+func (s *touched) take() []ring.Partition {
+	list := s.list
+	for _, p := range list {
+		s.in[p] = false
+	}
+	s.list, s.spare = s.spare[:0], list
+	return list
+}
+
+// wakes is a tree of times over a number of things, the earliest at the root: to
+// change one, and to find the next that is due, takes as many steps as it is high.
+type wakes struct {
+	leaves int    // a power of two
+	at     []wake // 1 is the root, below i are 2i and 2i+1
+}
+
+// wake is a time on each clock.
+type wake struct{ wall, mono int64 }
+
+func (w wake) due(now clock.Time) bool { return w.wall <= now.Wall || w.mono <= now.Mono }
+
+// newWakes has n things of which nothing is due.
+func newWakes(n int) *wakes {
+	w := &wakes{leaves: 1 << bits.Len(uint(max(n, 1)-1))}
+	w.at = make([]wake, 2*w.leaves)
+	for i := range w.at {
+		w.at[i] = wake{clock.Never, clock.Never}
+	}
+	return w
+}
+
+func (w *wakes) of(i int) wake { return w.at[i+w.leaves] }
+
+func (w *wakes) set(i int, wall, mono int64) {
+	i += w.leaves
+	for to := (wake{wall, mono}); w.at[i] != to; {
+		w.at[i] = to
+		if i == 1 {
+			return
+		}
+		a, b := w.at[i], w.at[i^1]
+		i, to = i/2, wake{min(a.wall, b.wall), min(a.mono, b.mono)}
+	}
+}
+
+func (w *wakes) first() (wall, mono int64) { return w.at[1].wall, w.at[1].mono }
+
+// due is the first thing from a number on that is due.
+func (w *wakes) due(from int, now clock.Time) (int, bool) {
+	if from >= w.leaves {
+		return 0, false
+	}
+	i := from + w.leaves
+	for !w.at[i].due(now) { // to the next subtree on the right
+		for i&1 == 1 {
+			if i /= 2; i <= 1 {
+				return 0, false
+			}
+		}
+		i++
+	}
+	for i < w.leaves { // down to its first leaf that is due
+		if i *= 2; !w.at[i].due(now) {
+			i++
+		}
+	}
+	return i - w.leaves, true
+}
