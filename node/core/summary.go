@@ -208,17 +208,18 @@ func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) boo
 
 // overdue is the leader that a request has to be sent to because others have passed
 // over what is better there for too long: the one with the best task, one request at
-// a time.
-func (s *seeks) overdue(now clock.Time, w *waiter, leaders []register.Member, ours *claim.Rank) (to register.Member, found bool) {
+// a time. While it is calm, and nobody has asked here for as long as that, none is to be
+// passed over: where requests are rare, each would be another reason to wait.
+func (s *seeks) overdue(now clock.Time, w *waiter, leaders []register.Member, ours *claim.Rank, calm bool) (to register.Member, found bool) {
 	var best *claim.Rank
 	for _, m := range leaders {
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
 			case s.c.desk.paused[name] || !h.before(ours) || s.vain(w, m):
-			case h.behind == 0:
+			case h.behind == 0 && !calm:
 				h.behind = now.Mono
-			case h.open == 0 && now.Mono-h.behind >= int64(maxBehind) && (best == nil || h.rank.Compare(best) < 0):
+			case h.open == 0 && (calm || now.Mono-h.behind >= int64(maxBehind)) && (best == nil || h.rank.Compare(best) < 0):
 				to, best, found = m, &h.rank, true
 			}
 		}

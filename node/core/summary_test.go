@@ -189,6 +189,38 @@ func TestALoneBetterTaskElsewhereIsNotPassedOverForLong(t *testing.T) {
 	}
 }
 
+// TestRareRequestsPassNothingOver: of requests that come further apart than anything better
+// may be passed over for, each first one was granted what was here, and only the next one
+// sent to where the better task was: one after the other, for as long as requests were rare
+// (seed 423,262 of the simulator: a task was passed over for 5.2 s).
+func TestRareRequestsPassNothingOver(t *testing.T) {
+	for _, apart := range []time.Duration{2 * maxBehind, time.Second, 5 * time.Second} {
+		t.Run(apart.String(), func(t *testing.T) {
+			r := newTrio(t).spread()
+			var better []string
+			for n := range 6 {
+				better = append(better, r.put(0, ring.Partition(1+n%2)).String()) // of node 2 and node 3, in turns
+			}
+			for range 20 {
+				r.put(0, 0) // of node 1, where the worker asks
+			}
+			for n := range 1 + len(better) {
+				grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300}).Grants
+				r.pass(20 * time.Millisecond) // others hear that tasks are wanted, and tell theirs
+				r.settle()
+				r.pass(apart - 20*time.Millisecond)
+				r.settle()
+				if n == 0 {
+					continue // nothing was known of them
+				}
+				if len(grants) != 1 || grants[0].Task.Id != better[n-1] {
+					t.Errorf("request %d is granted %v, not %s", n, grants, better[n-1])
+				}
+			}
+		})
+	}
+}
+
 // TestLostNewsIsMadeUpForWithinASecond: with the claim requests of two queues waiting and
 // two other leaders, each queue's were sent to one and the same of them when they were
 // sent out again, once a second; what the other had told of, and was lost, they never got.
