@@ -388,7 +388,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.at, c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

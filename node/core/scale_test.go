@@ -37,6 +37,9 @@ type large struct {
 	works     bool // a worker at each node claims one task after the other, and completes it
 	enqueued  int
 	completed int
+	forwards  int              // claims and writes on their way to who leads
+	sent      map[string]int64 // by task, mono ns
+	longest   time.Duration    // from its enqueue until a task was granted
 }
 
 type parcel struct {
@@ -46,7 +49,7 @@ type parcel struct {
 }
 
 func newLarge(b testing.TB, nodes, partitions int) *large {
-	l := &large{b: b, ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{}}
+	l := &large{b: b, ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{}, sent: map[string]int64{}}
 	var members []register.Member
 	var planned []ring.Node
 	for i := range nodes {
@@ -141,6 +144,9 @@ func (l *large) run(d time.Duration) {
 			}
 			for _, s := range slices.Concat(ready.Early, ready.Send) {
 				l.messages++
+				if _, is := s.Message.(*Forward); is {
+					l.forwards++
+				}
 				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &FromPeer{From: c.cfg.Self, Message: s.Message}})
 			}
 			for _, r := range ready.Replies {
@@ -160,8 +166,9 @@ func (l *large) request(i int, m gproto.Message) {
 func (l *large) enqueue(i, n int) {
 	m := &nornv1.EnqueueRequest{}
 	for range n {
-		s := spec("q")
-		s.Id = l.ids.Next(l.now.Wall).Bytes()
+		s, task := spec("q"), l.ids.Next(l.now.Wall)
+		s.Id = task.Bytes()
+		l.sent[task.String()] = l.now.Mono
 		m.Tasks = append(m.Tasks, s)
 	}
 	l.request(i, m)
@@ -174,6 +181,9 @@ func (l *large) claim(i int) {
 
 // answered is what a node answers a producer or its worker.
 func (l *large) answered(i int, r Reply) {
+	if r.Err != nil && r.Err.Kind == nornv1.ErrorKind_ERROR_KIND_CANCELLED {
+		return
+	}
 	if r.Err != nil {
 		l.b.Fatalf("node %d: %v", i, r.Err)
 	}
@@ -181,6 +191,7 @@ func (l *large) answered(i int, r Reply) {
 	case *nornv1.ClaimReply:
 		var done []*nornv1.Completion
 		for _, g := range m.Grants {
+			l.longest = max(l.longest, time.Duration(l.now.Mono-l.sent[g.Task.Id]))
 			task, err := id.Parse(g.Task.Id)
 			if err != nil {
 				l.b.Fatal(err)
@@ -304,6 +315,65 @@ func TestThroughputGrowsWithTheNodes(t *testing.T) {
 	} {
 		if x.large > x.limit*x.small {
 			t.Errorf("%s: %v in a small cluster, %v in a large one", x.what, x.small, x.large)
+		}
+	}
+}
+
+// TestATaskIsToldToAFew: where more workers wait than there are tasks, each task is told to
+// a few nodes, and asked for by fewer; all nodes were told, and thirteen of 48 asked.
+func TestATaskIsToldToAFew(t *testing.T) {
+	const nodes, rate, seconds = 30, 20, 3
+	l := newLarge(t, nodes, 8*nodes)
+	l.works = true
+	l.settle()
+	l.forwards = 0
+	for range seconds {
+		l.second(rate)
+	}
+	l.run(time.Second)
+	tasks := nodes * rate * seconds
+	if l.completed != tasks {
+		t.Errorf("%d of %d tasks are completed", l.completed, tasks)
+	}
+	each := float64(l.forwards) / float64(tasks)
+	t.Logf("%.1f forwards for each task, of which the enqueue is one, granted after %v at most", each, l.longest)
+	if each > 4 || l.longest > 100*time.Millisecond {
+		t.Errorf("%.1f forwards for each task, granted after %v at most", each, l.longest)
+	}
+}
+
+// TestTheNextOnesHearWhenNobodyComes: who was told first of a task may have no use for it by
+// now, or never hear of it.
+func TestTheNextOnesHearWhenNobodyComes(t *testing.T) {
+	const nodes = 12
+	l := newLarge(t, nodes, nodes)
+	l.settle()
+	for i := 1; i < nodes; i++ { // each asks every leader, in vain
+		l.claim(i)
+		if l.run(50 * time.Millisecond); i < nodes-1 {
+			l.step(i, Cancel{From: Origin{Conn: 1, Request: l.requests}})
+		}
+	}
+	if got := l.cores[0].seeks.hungry["q"]; got == nil || len(got.asked) != nodes-1 {
+		t.Fatalf("hungry are %+v", got)
+	}
+	task := l.led(0)
+	l.request(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Id: task.Bytes(), Queue: "q"}}})
+	l.sent[task.String()] = l.now.Mono
+	for l.longest == 0 && l.now.Mono < l.sent[task.String()]+int64(time.Second) {
+		l.run(time.Millisecond)
+	}
+	if l.longest == 0 || l.longest > 30*time.Millisecond { // a millisecond for each message, and three meals
+		t.Errorf("it is granted after %v", l.longest)
+	}
+}
+
+// led is a new task of a partition that a node leads.
+func (l *large) led(i int) id.ID {
+	for {
+		task := l.ids.Next(l.now.Wall)
+		if p := ring.Of(task, len(l.cores[i].cells)); l.cores[i].vnodes.see(p).Leading() != 0 {
+			return task
 		}
 	}
 }

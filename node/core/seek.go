@@ -64,9 +64,8 @@ type seeks struct {
 	who   []register.Member // the other leaders
 	seen  uint64            // as of this routes.seen
 
-	// Of the others: who was told that a queue has nothing.
-	hungry map[string]map[register.Member]bool
-	fed    []string // queues of them that have something now
+	hungry map[string]*hungry // by queue: of the others, who was told that it has nothing
+	meals  []meal             // queues of them that have something now
 }
 
 // remote is what is known of one queue at another leader.
@@ -90,7 +89,7 @@ func (h *remote) full() bool {
 func newSeeks(c *Core) *seeks {
 	return &seeks{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[AskKey]*gather),
-		hungry: make(map[string]map[register.Member]bool), at: clock.Never,
+		hungry: make(map[string]*hungry), at: clock.Never,
 	}
 }
 
@@ -358,7 +357,7 @@ func (s *seeks) send(now clock.Time, to register.Member, name string) {
 // work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
 func (s *seeks) work(now clock.Time) {
-	s.feed()
+	s.feed(now)
 	if s.c.routes.alone || len(s.c.desk.byTime) == 0 {
 		s.at = clock.Never
 		return
@@ -393,21 +392,9 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		if h.Ready {
 			continue
 		}
-		s.starve(name, to)
+		s.starve(name, to, true)
 	}
 	s.c.ready.Early = append(s.c.ready.Early, Send{To: to, Message: news})
-}
-
-// starve notes that a node is told that a queue has nothing: it is to hear when
-// there is something again.
-func (s *seeks) starve(name string, m register.Member) {
-	if s.hungry[name] == nil {
-		if len(s.hungry) >= s.c.cfg.MaxQueues {
-			return // it will ask again
-		}
-		s.hungry[name] = make(map[register.Member]bool)
-	}
-	s.hungry[name][m] = true
 }
 
 func (s *seeks) head(name string) Head {
@@ -441,36 +428,4 @@ func (s *seeks) few(q *queue) (n int) {
 		return 0
 	}
 	return n
-}
-
-// filled hears that a queue may have something.
-func (s *seeks) filled(name string) {
-	if len(s.hungry) > 0 && s.hungry[name] != nil && !slices.Contains(s.fed, name) {
-		s.fed = append(s.fed, name)
-	}
-}
-
-// feed tells the hungry.
-func (s *seeks) feed() {
-	if len(s.fed) == 0 {
-		return
-	}
-	news := make(map[register.Member]*Heads)
-	for _, name := range s.fed {
-		h := s.head(name)
-		if !h.Ready { // those who wait here were first
-			continue
-		}
-		for m := range s.hungry[name] { // Any order: each has its own message.
-			if news[m] == nil {
-				news[m] = &Heads{}
-			}
-			news[m].Heads = append(news[m].Heads, h)
-		}
-		delete(s.hungry, name)
-	}
-	s.fed = s.fed[:0]
-	for _, m := range slices.SortedFunc(maps.Keys(news), register.Member.Compare) {
-		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news[m]})
-	}
 }

@@ -94,7 +94,7 @@ func (s *summaries) work(now clock.Time) {
 	if len(s.c.desk.stirred) == 0 || now.Mono < s.at {
 		return
 	}
-	news := &Heads{}
+	news, anew := &Heads{}, make(map[string]bool)
 	all := s.c.desk.stirred
 	left := all[:0]
 	for _, q := range all {
@@ -108,6 +108,9 @@ func (s *summaries) work(now clock.Time) {
 			continue
 		}
 		if h := s.head(now, q); h != q.told {
+			if q.told == (Head{}) {
+				anew[q.name] = true
+			}
 			q.told = h
 			news.Heads = append(news.Heads, h)
 		}
@@ -120,12 +123,19 @@ func (s *summaries) work(now clock.Time) {
 		return
 	}
 	for _, m := range others {
-		for i := range news.Heads {
-			if h := &news.Heads[i]; !h.Ready {
-				s.c.seeks.starve(h.Queue, m)
+		to := news
+		known := func(h Head) bool { return !anew[h.Queue] && s.c.seeks.spares(m, &h) }
+		if slices.ContainsFunc(news.Heads, known) {
+			to = &Heads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
+		}
+		for i := range to.Heads {
+			if h := &to.Heads[i]; !h.Ready {
+				s.c.seeks.starve(h.Queue, m, false)
 			}
 		}
-		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news})
+		if len(to.Heads) > 0 {
+			s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: to})
+		}
 	}
 }
 
