@@ -91,7 +91,6 @@ var skippedPython = regexp.MustCompile(`(?m)^(?:(test\w+) \(.*\)|.*) \.\.\. skip
 // TestPython runs the tests of examples/python against real servers: a client
 // in another language, written from docs/protocol.md and the .proto files.
 func TestPython(t *testing.T) {
-	beside(t)
 	python := pythonWithProtobuf(t)
 	generated := generatePython(t)
 	// The document's example carries an ID of its day, so the server must be
