@@ -40,6 +40,11 @@ func (h *hungry) has(m register.Member) bool {
 	return h != nil && (slices.Contains(h.asked, m) || slices.Contains(h.told, m))
 }
 
+// leave forgets some.
+func (h *hungry) leave(who func(register.Member) bool) {
+	h.asked, h.told = slices.DeleteFunc(h.asked, who), slices.DeleteFunc(h.told, who)
+}
+
 // take removes n of those that come first, of equals some that are drawn: else all leaders
 // would tell the same ones.
 func (h *hungry) take(n int, rnd *rand.Rand) (some []register.Member) {
@@ -111,6 +116,7 @@ func (s *seeks) feed(now clock.Time) {
 		if !h.Ready || all == nil { // those who wait here were first
 			continue
 		}
+		all.leave(func(o register.Member) bool { return !s.c.routes.up(o) }) // who comes back asks
 		n := max(firstFed, h.Few, m.fed)
 		if h.Few == 0 {
 			n = all.len()

@@ -58,7 +58,6 @@ type seeks struct {
 	heads map[register.Member]map[string]*remote
 	asked map[AskKey]*gather // claims on their way
 	at    int64              // mono ns of the next look at who waits
-	last  int64              // when a request was last looked at, mono ns
 	turn  int
 	again uint64            // turns of those that are asked again
 	who   []register.Member // the other leaders
@@ -156,10 +155,10 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 		return s.c.grant(now, w)
 	}
 	leaders := s.leaders()
-	calm := now.Mono-s.last >= int64(maxBehind) && len(w.tried) == 0
-	s.last = now.Mono
 	to, theirs, found := s.best(w, leaders)
 	if q, _ := s.c.desk.best(w); q != nil {
+		calm := now.Mono-q.looked >= int64(maxBehind) && len(w.tried) == 0
+		q.looked = now.Mono
 		_, ours, _ := q.heads.Best()
 		here := theirs == nil || ours.Compare(theirs) <= 0
 		if !here && !s.lags(w, leaders, ours) { // else the best of all is to be asked
