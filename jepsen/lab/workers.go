@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/client"
@@ -217,6 +218,15 @@ func (j *job) release() {
 	j.rec.end(asked, err, history.Event{Items: results(asked, got)})
 }
 
+// drained are the queues from which workers take in the end: those of all workloads, too,
+// in which an overload puts tasks whatever the workload is.
+func (w Workload) drained() []string {
+	if w.queues == nil {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.queues, queues))))
+}
+
 // standstill is for how long a cluster without faults may finish nothing.
 const standstill = time.Minute
 
@@ -226,7 +236,7 @@ func (l *lab) drain(ctx context.Context, w Workload) error {
 	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &crew{lab: l, ctx: ctx, queues: w.queues}
+	c := &crew{lab: l, ctx: ctx, queues: w.drained()}
 	for range 8 {
 		if err := c.join(nil, 10*time.Second, time.Millisecond, func(h *hand) {
 			for _, got := range h.claim(longPoll) {
