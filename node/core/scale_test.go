@@ -37,9 +37,9 @@ type large struct {
 	works     bool // a worker at each node claims one task after the other, and completes it
 	enqueued  int
 	completed int
-	forwards  int              // claims and writes on their way to who leads
-	sent      map[string]int64 // by task, mono ns
-	longest   time.Duration    // from its enqueue until a task was granted
+	said      func(from, to int, m any) // hears each message
+	sent      map[string]int64          // by task, mono ns
+	longest   time.Duration             // from its enqueue until a task was granted
 }
 
 type parcel struct {
@@ -144,8 +144,8 @@ func (l *large) run(d time.Duration) {
 			}
 			for _, s := range slices.Concat(ready.Early, ready.Send) {
 				l.messages++
-				if _, is := s.Message.(*Forward); is {
-					l.forwards++
+				if l.said != nil {
+					l.said(i, l.index[s.To], s.Message)
 				}
 				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &FromPeer{From: c.cfg.Self, Message: s.Message}})
 			}
@@ -326,7 +326,12 @@ func TestATaskIsToldToAFew(t *testing.T) {
 	l := newLarge(t, nodes, 8*nodes)
 	l.works = true
 	l.settle()
-	l.forwards = 0
+	forwards := 0 // claims and writes on their way to who leads
+	l.said = func(_, _ int, m any) {
+		if _, is := m.(*Forward); is {
+			forwards++
+		}
+	}
 	for range seconds {
 		l.second(rate)
 	}
@@ -335,7 +340,7 @@ func TestATaskIsToldToAFew(t *testing.T) {
 	if l.completed != tasks {
 		t.Errorf("%d of %d tasks are completed", l.completed, tasks)
 	}
-	each := float64(l.forwards) / float64(tasks)
+	each := float64(forwards) / float64(tasks)
 	t.Logf("%.1f forwards for each task, of which the enqueue is one, granted after %v at most", each, l.longest)
 	if each > 4 || l.longest > 100*time.Millisecond {
 		t.Errorf("%.1f forwards for each task, granted after %v at most", each, l.longest)
@@ -365,6 +370,36 @@ func TestTheNextOnesHearWhenNobodyComes(t *testing.T) {
 	}
 	if l.longest == 0 || l.longest > 30*time.Millisecond { // a millisecond for each message, and three meals
 		t.Errorf("it is granted after %v", l.longest)
+	}
+}
+
+// TestAllHearThatTasksAreWanted: who is to hear of a few tasks in its turn only hears at
+// once that workers ask for them here: what it has itself may be better.
+func TestAllHearThatTasksAreWanted(t *testing.T) {
+	const nodes = 12
+	l := newLarge(t, nodes, nodes)
+	l.settle()
+	for range 4 {
+		l.request(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Id: l.led(0).Bytes(), Queue: "q"}}})
+	}
+	l.run(50 * time.Millisecond)
+	c := l.cores[0]
+	q := c.desk.queues["q"]
+	q.wanted = l.now.Mono + int64(wantedFor) // as others do, who were told what is here
+	q.again, q.told = q.wanted, c.summaries.head(l.now, q)
+	for _, o := range l.cores[1:] {
+		c.seeks.starve("q", o.cfg.Self, true)
+	}
+	told := make(map[int]bool)
+	l.said = func(from, to int, m any) {
+		if h, is := m.(*Heads); is && from == 0 && slices.ContainsFunc(h.Heads, func(h Head) bool { return h.Wanted }) {
+			told[to] = true
+		}
+	}
+	l.claim(0)
+	l.run(5 * time.Millisecond)
+	if len(told) != nodes-1 {
+		t.Errorf("%v are told", told)
 	}
 }
 

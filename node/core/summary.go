@@ -108,7 +108,7 @@ func (s *summaries) work(now clock.Time) {
 			continue
 		}
 		if h := s.head(now, q); h != q.told {
-			if q.told == (Head{}) {
+			if q.told == (Head{}) || h.Wanted != q.told.Wanted { // that tasks are wanted here is for all
 				anew[q.name] = true
 			}
 			q.told = h
