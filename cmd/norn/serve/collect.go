@@ -18,6 +18,10 @@ import (
 const (
 	calmPercent = 5
 	busyPercent = 100
+	// calmGrowth is what the heap of a server at rest may grow by at least. One that has
+	// just started uses five megabytes: a twentieth of that was garbage 35 times a second
+	// when load began.
+	calmGrowth = 4 << 20
 )
 
 const (
@@ -40,10 +44,10 @@ type pacer struct {
 	quiet int // looks with little, in a row
 }
 
-// look takes the number of bytes allocated so far. It gives the growth to allow in
-// percent, and whether that has changed; when load has ended, what it has left is
-// to be given back to the system.
-func (p *pacer) look(allocated uint64) (percent int, changed bool) {
+// look takes the number of bytes allocated so far and of those in use. It gives the
+// growth to allow in percent, and whether load has ended just now: what it has left
+// is to be given back to the system.
+func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	n := allocated - p.seen
 	p.seen = allocated
 	if n > calmBytes {
@@ -60,9 +64,18 @@ func (p *pacer) look(allocated uint64) (percent int, changed bool) {
 		p.busy = false
 	}
 	if p.busy {
-		return busyPercent, !was
+		return busyPercent, false
 	}
-	return calmPercent, was
+	return calm(live), was
+}
+
+// calm is the growth in percent for a server at rest of which live bytes are in use.
+func calm(live uint64) int {
+	percent := calmPercent
+	for percent < busyPercent && live*uint64(percent) < 100*calmGrowth {
+		percent *= 2 // in steps, as each change stops everything for a moment
+	}
+	return min(percent, busyPercent)
 }
 
 // pace has the collector follow the load until what it gives is called, which
@@ -72,11 +85,13 @@ func pace(rest func()) (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	debug.SetGCPercent(calmPercent)
+	was, now := heap()
+	percent := calm(now)
+	debug.SetGCPercent(percent)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		p := pacer{seen: allocated()}
+		p := pacer{seen: was}
 		tick := time.NewTicker(paceEvery)
 		defer tick.Stop()
 		for {
@@ -85,12 +100,12 @@ func pace(rest func()) (end func()) {
 				return
 			case <-tick.C:
 			}
-			percent, changed := p.look(allocated())
-			if !changed {
-				continue
+			next, ended := p.look(heap())
+			if next != percent {
+				percent = next
+				debug.SetGCPercent(percent)
 			}
-			debug.SetGCPercent(percent)
-			if percent == calmPercent {
+			if ended {
 				rest()
 				debug.FreeOSMemory()
 			}
@@ -102,9 +117,10 @@ func pace(rest func()) (end func()) {
 	}
 }
 
-// allocated is how many bytes were allocated on the heap so far.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// heap is how many bytes were allocated on the heap so far, and how many of them the
+// last collection found in use.
+func heap() (allocated, live uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
 }

@@ -12,11 +12,11 @@ import (
 func TestPacerFollowsTheLoad(t *testing.T) {
 	var p pacer
 	total := uint64(0)
-	step := func(bytes uint64, percent int, changed bool) {
+	step := func(bytes uint64, percent int, rest bool) {
 		t.Helper()
 		total += bytes
-		if got, is := p.look(total); got != percent || is != changed {
-			t.Fatalf("after %d bytes more: %d %%, changed %v; want %d %%, %v", bytes, got, is, percent, changed)
+		if got, is := p.look(total, 1<<30); got != percent || is != rest {
+			t.Fatalf("after %d bytes more: %d %%, load has ended %v; want %d %%, %v", bytes, got, is, percent, rest)
 		}
 	}
 	for range 2 * calmLooks {
@@ -24,7 +24,7 @@ func TestPacerFollowsTheLoad(t *testing.T) {
 	}
 	step(busyBytes/2-1, calmPercent, false)
 	step(busyBytes/2, calmPercent, false)
-	step(busyBytes/2, busyPercent, true)
+	step(busyBytes/2, busyPercent, false)
 	for range 3 {
 		step(calmBytes+1, busyPercent, false)
 		for range calmLooks - 1 {
@@ -35,12 +35,32 @@ func TestPacerFollowsTheLoad(t *testing.T) {
 	step(calmBytes, calmPercent, false)
 }
 
-// The metric that the pacer reads counts something: it is there by this name.
+// TestASmallHeapMayGrow: at rest it is not collected for less than calmGrowth, and a
+// large one not for much more.
+func TestASmallHeapMayGrow(t *testing.T) {
+	for _, c := range []struct {
+		live    uint64
+		percent int
+	}{
+		{0, busyPercent}, {3 << 20, busyPercent}, {5 << 20, 80}, {20 << 20, 20},
+		{calmGrowth*100/calmPercent - 1, 2 * calmPercent}, {calmGrowth * 100 / calmPercent, calmPercent}, {1 << 40, calmPercent},
+	} {
+		if got := calm(c.live); got != c.percent {
+			t.Errorf("with %d bytes in use %d %%, want %d %%", c.live, got, c.percent)
+		}
+	}
+}
+
+// The metrics that the pacer reads count something: they are there by these names.
 func TestPacerReadsTheRuntime(t *testing.T) {
-	before := allocated()
+	before, _ := heap()
 	kept := make([]byte, 1<<20)
-	if got := allocated() - before; got < uint64(len(kept)) {
-		t.Errorf("%d bytes counted after %d were allocated", got, len(kept))
+	if now, _ := heap(); now-before < uint64(len(kept)) {
+		t.Errorf("%d bytes counted after %d were allocated", now-before, len(kept))
+	}
+	runtime.GC()
+	if _, live := heap(); live < uint64(len(kept)) {
+		t.Errorf("%d bytes in use, of which %d are in one piece", live, len(kept))
 	}
 	runtime.KeepAlive(kept)
 }
