@@ -86,6 +86,12 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		c.giveUp(now, w)
 		return
 	}
+	if c.seeks.declines(w) {
+		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
+		a.declined = true
+		c.ready.Replies = append(c.ready.Replies, a)
+		return
+	}
 	if c.seeks.claim(now, w) {
 		return
 	}
@@ -186,7 +192,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 		return nil, proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
 	}
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
-	w.body, w.routed, w.parks = m, r.routed, wait > 0
+	w.body, w.routed, w.choosy, w.parks = m, r.routed, r.choosy, wait > 0
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))

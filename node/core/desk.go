@@ -86,6 +86,8 @@ type waiter struct {
 
 	body   *nornv1.ClaimRequest
 	routed bool    // another node asks
+	choosy bool    // it is to be declined where much better tasks are elsewhere
+	sure   bool    // it has been, and is not again
 	parks  bool    // it waits when there is nothing
 	tried  []trial // where it was asked
 

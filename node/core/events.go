@@ -29,6 +29,7 @@ type Request struct {
 	Deadline int64
 
 	routed     bool             // it is answered here, by whatever is here
+	choosy     bool             // see [Forward]
 	partitions []ring.Partition // that it is about; nil: all it names
 }
 
@@ -130,6 +131,8 @@ type Reply struct {
 	// After is the round whose sync the reply waits for, an earlier one; 0: the
 	// one that it is in.
 	After uint64
+
+	declined bool // see [Forwarded]
 }
 
 // Read is a read that runs beside the machine, on a snapshot.

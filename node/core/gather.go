@@ -28,6 +28,9 @@ type gather struct {
 	grants []GrantRef    // that are in the answer so far
 	then   func(*gather) // takes the answer instead of the client; nil: nobody
 	round  uint64        // in which this node has last written something for it; 0: in none
+
+	choosy   bool // its parts are, see [Forward]
+	declined bool // one of them was, see [Forwarded]
 }
 
 // part is what one node answers of a request.
@@ -100,13 +103,13 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 	if to == r.c.cfg.Self {
 		r.c.request(now, &Request{
 			From: Origin{Conn: partConn, Request: p.number, Method: g.from.Method}, Body: body,
-			Received: now.Mono, Deadline: g.until, routed: true, partitions: only,
+			Received: now.Mono, Deadline: g.until, routed: true, choosy: g.choosy, partitions: only,
 		})
 		return
 	}
 	// It says nothing about what is on this disk.
 	r.c.ready.Early = append(r.c.ready.Early, Send{To: to, Message: &Forward{
-		Number: p.number, Method: g.from.Method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body,
+		Number: p.number, Method: g.from.Method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
 }
 
@@ -114,7 +117,7 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
 	q := &Request{
 		From: Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
-		Received: now.Mono, routed: true, partitions: m.Partitions,
+		Received: now.Mono, routed: true, choosy: m.Choosy, partitions: m.Partitions,
 	}
 	for _, p := range m.Partitions {
 		if int(p) >= len(r.c.cells) {
@@ -140,6 +143,7 @@ func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
 		r.lose(p, reply.Err)
 	} else {
 		p.g.join.take(p.idx, reply.Message)
+		p.g.declined = p.g.declined || reply.declined
 		for _, g := range reply.Grants {
 			if from != r.c.cfg.Self {
 				g.by = from
@@ -336,7 +340,7 @@ func (r *routes) deliver() {
 			default:
 				to := r.peers[a.To.Conn&^peerConns]
 				r.c.ready.Send = append(r.c.ready.Send, Send{To: to, After: a.After, Message: &Forwarded{
-					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants,
+					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants, Declined: a.declined,
 				}})
 			}
 		}

@@ -82,7 +82,7 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 	case *Forward:
 		c.routes.asked(now, m.From, b)
 	case *Forwarded:
-		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants})
+		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, declined: b.Declined})
 	case *Fetch:
 		c.fetches.asked(m.From, b)
 	case *Fetched:

@@ -27,6 +27,9 @@ type Forward struct {
 	Partitions []ring.Partition
 	// Body is a request message of nornv1.
 	Body gproto.Message
+	// Choosy says that a claim request is to be declined where much better tasks are
+	// known to be elsewhere.
+	Choosy bool
 }
 
 // Forwarded answers a [Forward]: a message or an error.
@@ -38,6 +41,9 @@ type Forwarded struct {
 	// Grants are those in the message. The asker tells back when they surely never
 	// reached the client: [Dropped].
 	Grants []GrantRef
+	// Declined says that a choosy claim request was granted nothing though there is
+	// something.
+	Declined bool
 }
 
 // Withdraw says that nobody waits for the answer to a Forward any more.

@@ -37,8 +37,9 @@ func (*Heads) peerMessage() {}
 
 const (
 	// maxCredit bounds the claim requests of one queue that are on their way to
-	// one node at once. It begins with one, doubles with each that was granted
-	// something and falls to one with each that was not: no herds.
+	// one node at once, of which it is not known to have more. It begins with one,
+	// doubles with each that was granted something and falls to one with each that
+	// was not: no herds.
 	maxCredit = 64
 	// seekAgain is after what time a node is asked again although it said that it
 	// has nothing: its news may have been lost.
@@ -80,9 +81,13 @@ type remote struct {
 	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
 }
 
-// full tells whether as many requests as make sense are on their way.
-func (h *remote) full() bool {
-	return h.open >= h.credit || h.known && h.ready && h.few > 0 && h.open >= h.few
+// full tells whether as many requests as make sense are on their way to a queue
+// elsewhere: one for each of a few tasks, this node's share of many.
+func (s *seeks) full(h *remote) bool {
+	if h.known && h.ready && h.few > 0 {
+		return h.open >= min(h.credit, h.few)
+	}
+	return h.open >= max(h.credit, h.marks.count()/(1+len(s.leaders())))
 }
 
 func newSeeks(c *Core) *seeks {
@@ -135,7 +140,7 @@ func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, 
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.desk.paused[name], w.parks && h.full():
+			case s.c.desk.paused[name], w.parks && s.full(h):
 			case h.known && h.ready:
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
@@ -177,8 +182,11 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 	return found
 }
 
-// ask sends a request to another leader.
+// ask sends a request to another leader. The one that is asked first may decline: what
+// made it the first may be gone by the time it is asked. Then the next one is to grant
+// whatever it has, so that no request goes in circles.
 func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
+	first := len(w.tried) == 0 && !w.sure
 	for _, name := range w.names {
 		h := s.of(to, name)
 		h.open, h.behind = h.open+1, now.Mono
@@ -188,9 +196,9 @@ func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
 	r := s.c.routes
+	g := r.gather(now, &Request{From: w.from}, nil, 0)
 	k := &seeking{s: s, w: w, to: to, waited: waited}
-	g := r.gather(now, &Request{From: w.from}, k, 0)
-	g.then = k.came
+	g.join, g.then, g.choosy = k, k.came, first
 	if w.key().named() {
 		s.asked[w.key()] = g
 	}
@@ -217,6 +225,10 @@ func (k *seeking) answer() (gproto.Message, *proto.Error) { return k.reply, nil 
 func (k *seeking) came(g *gather) {
 	got := len(k.reply.GetGrants()) > 0
 	k.s.returned(g, k.w, k.to, got)
+	if g.declined {
+		k.w.sure = true
+		k.w.tried = slices.DeleteFunc(k.w.tried, func(t trial) bool { return t.at == k.to }) // it may be the best one after all
+	}
 	if !got && k.orphaned() {
 		k.s.c.refuse(k.w.from, k.err)
 		return
@@ -295,9 +307,10 @@ func (s *seeks) returned(g *gather, w *waiter, to register.Member, got bool) {
 	for _, name := range w.names {
 		h := s.of(to, name)
 		h.open = max(0, h.open-1)
-		if got {
+		switch {
+		case got:
 			h.credit = min(2*h.credit, maxCredit)
-		} else {
+		case !g.declined:
 			h.credit = 1
 		}
 	}
@@ -342,7 +355,7 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 func (s *seeks) send(now clock.Time, to register.Member, name string) {
 	q := s.c.desk.queues[name]
 	h := s.of(to, name)
-	for q != nil && !h.full() && !s.c.desk.paused[name] {
+	for q != nil && !s.full(h) && !s.c.desk.paused[name] {
 		w := q.first()
 		if w == nil || w.routed {
 			return

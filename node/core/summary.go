@@ -33,7 +33,10 @@ const (
 )
 
 // places are those of which [Marks] tell.
-var places = [...]int{4, 16, 64, 256}
+var places = [...]int{4, 16, 64, mostMarked}
+
+// mostMarked is how many tasks a leader tells of.
+const mostMarked = 256
 
 // Marks are the ranks of the 4th, 16th, 64th and 256th best ready task, as far as
 // there are so many. Where not all of them are in memory, the last ones are those
@@ -42,6 +45,17 @@ type Marks struct {
 	N     int
 	Seen  int // 0: at least the last of the places
 	Ranks [len(places)]claim.Rank
+}
+
+// count is how many tasks are told of.
+func (m *Marks) count() int {
+	switch {
+	case m.N == 0:
+		return 0
+	case m.Seen > 0:
+		return m.Seen
+	}
+	return places[m.N-1]
 }
 
 // before tells whether there is a better task than one.
@@ -202,18 +216,42 @@ func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
 // lags tells whether some leader has fallen so far behind a task of ours that it
 // is to be asked first.
 func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) bool {
-	lead := maxLead * w.max
+	return s.behind(w, leaders, ours, min(maxLead*w.max, mostMarked))
+}
+
+// behind tells whether some leader may have so many tasks that are better than ours.
+func (s *seeks) behind(w *waiter, leaders []register.Member, ours *claim.Rank, lead int) bool {
 	for _, m := range leaders {
 		for _, name := range w.names {
 			if s.c.desk.paused[name] {
 				continue
 			}
-			if _, most := s.of(m, name).better(ours); most >= min(lead, places[len(places)-1]) {
+			if _, most := s.of(m, name).better(ours); most >= lead {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// declines tells whether a request from elsewhere is granted nothing, because much better tasks
+// are where it was not sent to: the best ones were here when it was, and have been granted
+// to others since. What is next best here may come hundreds of tasks after what is
+// elsewhere, as tasks that are enqueued one after the other mostly share a partition. How
+// many that has to be grows with the leaders: of more of them what is known is older, and
+// more nodes send theirs to the best. A request for many tasks is not sent twice for that:
+// what it gets is out of order by more than a leader tells of.
+func (s *seeks) declines(w *waiter) bool {
+	if !w.choosy || maxLead*w.max > mostMarked {
+		return false
+	}
+	q, _ := s.c.desk.best(w)
+	if q == nil {
+		return false
+	}
+	_, ours, _ := q.heads.Best()
+	leaders := s.leaders()
+	return s.behind(w, leaders, ours, min(maxLead*(1+len(leaders)), mostMarked))
 }
 
 // overdue is the leader that a request has to be sent to because others have passed

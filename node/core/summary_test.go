@@ -279,3 +279,61 @@ func TestTheBestOfAllIsAskedFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsFarBehindIsNotGrantedInPassing: tasks that are enqueued one after the other
+// mostly share a partition. When the best ones of a node had been granted, the requests
+// that were on their way to it were granted what came there after all that another node
+// had: a hundredth of all, each hundreds of tasks too early. Though no news comes after
+// them those that are declined are granted something.
+func TestWhatIsFarBehindIsNotGrantedInPassing(t *testing.T) {
+	for _, c := range []struct {
+		wait float64
+		lost bool
+	}{{0, false}, {10, false}, {0, true}, {10, true}} {
+		t.Run(fmt.Sprintf("waiting for %v s, news is lost %v", c.wait, c.lost), func(t *testing.T) {
+			r := newTrio(t)
+			r.beside = func(cfg *Config) { cfg.HeadSize = 256 } // as servers have it
+			for i := range r.peers {
+				r.kill(i)
+				r.open(i)
+			}
+			r.elect()
+			r.spread()
+			const many = 120
+			order := make(map[string]int)
+			for _, p := range []ring.Partition{1, 2, 1, 0} { // of node 2, 3, 2 and 1
+				for range many {
+					order[r.put(0, p).String()] = len(order)
+				}
+			}
+			claim := &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300, WaitSeconds: c.wait}
+			if first := ask[*nornv1.ClaimReply](r, 0, claim).Grants; order[first[0].Task.Id] != 3*many {
+				t.Fatalf("the first request is granted task %d, and nothing is known yet", order[first[0].Task.Id])
+			}
+			for n := range many - 20 { // they go to node 2, which hears from node 3
+				r.pass(20 * time.Millisecond)
+				r.settle()
+				if got := order[ask[*nornv1.ClaimReply](r, 0, claim).Grants[0].Task.Id]; got != n {
+					t.Fatalf("task %d is granted after %d", got, n)
+				}
+			}
+			var asked []Origin
+			for range 30 { // all at once: of those that go to node 2 ten come too late
+				asked = append(asked, r.send(0, claim))
+			}
+			r.live(time.Second, 10*time.Millisecond, func(l letter) bool {
+				_, news := l.message.(*Heads)
+				return news && c.lost
+			})
+			for n, from := range asked {
+				got := r.got(0, from)
+				if len(got) != 1 {
+					t.Fatalf("request %d is granted %v", n, got)
+				}
+				if place := order[got[0].Task.Id]; place >= 2*many && !c.lost {
+					t.Errorf("request %d is granted task %d though of the first %d only %d are gone", n, place, 2*many, many-20+n)
+				}
+			}
+		})
+	}
+}

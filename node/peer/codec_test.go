@@ -73,8 +73,8 @@ func drawRepair(t *rapid.T) core.PeerMessage {
 func drawForward(t *rapid.T) core.PeerMessage {
 	m := &core.Forward{
 		Number: rapid.Uint64().Draw(t, "number"), Wait: time.Duration(rapid.Int64Min(0).Draw(t, "wait")),
-		Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions"),
-		Method:     uint16(nornv1.Method_METHOD_CANCEL), Body: &nornv1.CancelRequest{Reason: rapid.String().Draw(t, "reason")},
+		Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions"), Choosy: rapid.Bool().Draw(t, "choosy"),
+		Method: uint16(nornv1.Method_METHOD_CANCEL), Body: &nornv1.CancelRequest{Reason: rapid.String().Draw(t, "reason")},
 	}
 	if rapid.Bool().Draw(t, "enqueue") {
 		m.Method, m.Body = uint16(nornv1.Method_METHOD_ENQUEUE), &nornv1.EnqueueRequest{Tasks: make([]*nornv1.TaskSpec, rapid.IntRange(0, 9).Draw(t, "tasks"))}
@@ -88,7 +88,7 @@ func drawForward(t *rapid.T) core.PeerMessage {
 func drawForwarded(t *rapid.T) core.PeerMessage {
 	m := &core.Forwarded{
 		Number: rapid.Uint64().Draw(t, "number"), Method: uint16(nornv1.Method_METHOD_CLAIM),
-		Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants"),
+		Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants"), Declined: rapid.Bool().Draw(t, "declined"),
 	}
 	if rapid.Bool().Draw(t, "error") {
 		m.Err = &proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_CONFLICT, Message: rapid.String().Draw(t, "message"), RetryAfter: 3 * time.Second}

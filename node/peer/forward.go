@@ -109,7 +109,7 @@ func newForward(m *core.Forward) (*forwardPacket, error) {
 		return p, fmt.Errorf("%w: a request %T of method %d", ErrUnknown, m.Body, m.Method)
 	}
 	p.request = gproto.Size(m.Body)
-	p.size = 11 + 4 + 11 + 6 + 3*len(m.Partitions) + 6 + p.request
+	p.size = 11 + 4 + 11 + 6 + 3*len(m.Partitions) + 6 + p.request + 2
 	return p, nil
 }
 
@@ -135,6 +135,9 @@ func (p *forwardPacket) AppendTo(dst []byte) ([]byte, error) {
 	}
 	dst = appendVarint(dst, 3, wait)
 	dst = appendPartitions(dst, 4, p.m.Partitions)
+	if p.m.Choosy {
+		dst = appendVarint(dst, 6, 1)
+	}
 	return marshal(dst, 5, p.request, p.m.Body)
 }
 
@@ -164,6 +167,8 @@ func decodeForward(b []byte) (*core.Forward, error) {
 			m.Partitions, err = f.partitions(m.Partitions)
 		case 5:
 			request = f.bytes
+		case 6:
+			m.Choosy = f.value != 0
 		}
 		return err
 	})
@@ -226,7 +231,7 @@ func newForwarded(m *core.Forwarded) (*forwardedPacket, error) {
 		p.reply = gproto.Size(m.Message)
 		p.size = 6 + p.reply
 	}
-	p.size += 11 + 4
+	p.size += 11 + 4 + 2
 	for i := range m.Grants {
 		p.size += 1 + protowire.SizeBytes(grantSize(&m.Grants[i]))
 	}
@@ -238,6 +243,9 @@ func (p *forwardedPacket) Size() int { return p.size }
 func (p *forwardedPacket) AppendTo(dst []byte) (out []byte, err error) {
 	dst = appendVarint(dst, 1, p.m.Number)
 	dst = appendVarint(dst, 2, uint64(p.m.Method))
+	if p.m.Declined {
+		dst = appendVarint(dst, 6, 1)
+	}
 	if p.err != nil {
 		dst, err = marshal(dst, 4, gproto.Size(p.err), p.err)
 	} else {
@@ -264,6 +272,8 @@ func decodeForwarded(b []byte) (*core.Forwarded, error) {
 			}
 		case 5:
 			m.Grants, err = decodeGrant(m.Grants, f.bytes)
+		case 6:
+			m.Declined = f.value != 0
 		}
 		return err
 	})

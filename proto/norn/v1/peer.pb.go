@@ -1710,7 +1710,10 @@ type PeerForward struct {
 	// Partitions that the answer is to be about; none: those the request names.
 	Partitions []uint32 `protobuf:"varint,4,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
 	// The request message of the method.
-	Request       []byte `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
+	Request []byte `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
+	// Of a claim request: it is to be declined where much better tasks are known to be
+	// elsewhere.
+	Choosy        bool `protobuf:"varint,6,opt,name=choosy,proto3" json:"choosy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1780,6 +1783,13 @@ func (x *PeerForward) GetRequest() []byte {
 	return nil
 }
 
+func (x *PeerForward) GetChoosy() bool {
+	if x != nil {
+		return x.Choosy
+	}
+	return false
+}
+
 // PeerForwarded answers PeerForward.
 type PeerForwarded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1792,7 +1802,10 @@ type PeerForwarded struct {
 	Error *Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// The claims in the reply: who cannot hand them on gives them back with
 	// PeerDropped.
-	Grants        []*PeerGrant `protobuf:"bytes,5,rep,name=grants,proto3" json:"grants,omitempty"`
+	Grants []*PeerGrant `protobuf:"bytes,5,rep,name=grants,proto3" json:"grants,omitempty"`
+	// Of a choosy claim request: there is something, and much better tasks are known to be
+	// elsewhere.
+	Declined      bool `protobuf:"varint,6,opt,name=declined,proto3" json:"declined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1860,6 +1873,13 @@ func (x *PeerForwarded) GetGrants() []*PeerGrant {
 		return x.Grants
 	}
 	return nil
+}
+
+func (x *PeerForwarded) GetDeclined() bool {
+	if x != nil {
+		return x.Declined
+	}
+	return false
 }
 
 // PeerGrant names a claim that was handed out.
@@ -4093,7 +4113,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"PeerRepair\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\fR\amessage\"\x96\x01\n" +
+	"\amessage\x18\x02 \x01(\fR\amessage\"\xae\x01\n" +
 	"\vPeerForward\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x1d\n" +
@@ -4102,13 +4122,15 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x04 \x03(\rR\n" +
 	"partitions\x12\x18\n" +
-	"\arequest\x18\x05 \x01(\fR\arequest\"\xa7\x01\n" +
+	"\arequest\x18\x05 \x01(\fR\arequest\x12\x16\n" +
+	"\x06choosy\x18\x06 \x01(\bR\x06choosy\"\xc3\x01\n" +
 	"\rPeerForwarded\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x14\n" +
 	"\x05reply\x18\x03 \x01(\fR\x05reply\x12$\n" +
 	"\x05error\x18\x04 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12*\n" +
-	"\x06grants\x18\x05 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\"\x9f\x01\n" +
+	"\x06grants\x18\x05 \x03(\v2\x12.norn.v1.PeerGrantR\x06grants\x12\x1a\n" +
+	"\bdeclined\x18\x06 \x01(\bR\bdeclined\"\x9f\x01\n" +
 	"\tPeerGrant\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\fR\x04task\x12\x14\n" +
