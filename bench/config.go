@@ -24,6 +24,7 @@ type Config struct {
 	Settle    time.Duration // pause between filling and claiming, so that the store has merged what filling left (claim, backlog; workers: after the last has its tasks, 0: 5 s)
 	Kills     int           // how often a node is killed (failover)
 	Freezes   int           // how often one is stopped (failover)
+	Cuts      int           // how often one is cut off from the others (failover)
 	Nodes     Nodes         // to be broken (failover); nil otherwise
 	Limits    string        // also measure the machine, with a file in this directory; "": no
 	// Connections of the sessions (workers), shared by all of them; 0: one for each.
@@ -129,7 +130,7 @@ func (c *Config) complete() error {
 	}{
 		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 1, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
-		{"kills", c.Kills, 0, 10_000}, {"freezes", c.Freezes, 0, 10_000},
+		{"kills", c.Kills, 0, 10_000}, {"freezes", c.Freezes, 0, 10_000}, {"cuts", c.Cuts, 0, 10_000},
 		{"connections", c.Connections, 0, 1 << 20},
 	} {
 		if s.n < s.least || s.n > s.most {

@@ -15,6 +15,7 @@ import (
 const (
 	Kill   = "kill"   // -9, and a new start
 	Freeze = "freeze" // SIGSTOP: its connections stand, and nothing comes
+	Cut    = "cut"    // the other nodes and it do not reach each other; clients reach all
 )
 
 // Nodes are what a failover run breaks, one at a time.
@@ -40,10 +41,10 @@ type Round struct {
 
 // window is how long a broken node stays broken: longer than anything may take.
 func window(fault string) time.Duration {
-	if fault == Freeze {
-		return 6 * time.Second
+	if fault == Kill {
+		return 3 * time.Second
 	}
-	return 3 * time.Second
+	return 6 * time.Second
 }
 
 const (
@@ -109,14 +110,10 @@ func (r *run) scenarioFailover(ctx context.Context) error {
 // faults breaks one node after the other, and says when.
 func (b *breaking) faults(ctx context.Context) (rounds []Round, spans [][2]time.Duration, err error) {
 	names := b.Nodes.Names()
-	total := b.Kills + b.Freezes
-	for n := range total {
-		fault := Kill
-		if n >= b.Kills {
-			fault = Freeze
-		}
+	all := slices.Concat(slices.Repeat([]string{Kill}, b.Kills), slices.Repeat([]string{Freeze}, b.Freezes), slices.Repeat([]string{Cut}, b.Cuts))
+	for n, fault := range all {
 		node := n % len(names)
-		b.progress(fmt.Sprintf("%s of %s", fault, names[node]), n, total)
+		b.progress(fmt.Sprintf("%s of %s", fault, names[node]), n, len(all))
 		if err := pause(ctx, rest); err != nil {
 			return nil, nil, err
 		}
@@ -292,7 +289,7 @@ func silence(events []time.Duration, span [2]time.Duration) (longest time.Durati
 
 // rounds adds the median and the maximum of what rounds have shown.
 func (r *Report) rounds(rounds []Round) {
-	for _, fault := range []string{Kill, Freeze} {
+	for _, fault := range []string{Kill, Freeze, Cut} {
 		held, any := 0, false
 		for _, round := range rounds {
 			if round.Fault == fault {

@@ -135,11 +135,13 @@ func (b *breakable) Names() (all []string) {
 
 // Break kills or freezes a node.
 func (b *breakable) Break(fault string, node int) error {
-	signal := syscall.SIGKILL
-	if fault == bench.Freeze {
-		signal = syscall.SIGSTOP
+	switch fault {
+	case bench.Kill:
+		return b.runs[node].cmd.Process.Signal(syscall.SIGKILL)
+	case bench.Freeze:
+		return b.runs[node].cmd.Process.Signal(syscall.SIGSTOP)
 	}
-	return b.runs[node].cmd.Process.Signal(signal)
+	return fmt.Errorf("these nodes share the loopback, no %s of one", fault)
 }
 
 // Mend starts a killed node again, or has a frozen one go on.
