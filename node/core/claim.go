@@ -88,7 +88,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	}
 	if c.seeks.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
-		a.declined = true
+		a.declined, a.After = true, c.round.after(0) // nothing is written for it
 		c.ready.Replies = append(c.ready.Replies, a)
 		return
 	}

@@ -234,9 +234,9 @@ func (s *seeks) behind(w *waiter, leaders []register.Member, ours *claim.Rank, l
 	return false
 }
 
-// declines tells whether a request from elsewhere is granted nothing, because much better tasks
-// are where it was not sent to: the best ones were here when it was, and have been granted
-// to others since. What is next best here may come hundreds of tasks after what is
+// declines tells whether a request from elsewhere is granted nothing, because much better
+// tasks are where it was not sent to: the best ones were here when it was, and have been
+// granted to others since. What is next best here may come hundreds of tasks after what is
 // elsewhere, as tasks that are enqueued one after the other mostly share a partition. How
 // many that has to be grows with the leaders: of more of them what is known is older, and
 // more nodes send theirs to the best. A request for many tasks is not sent twice for that:
