@@ -37,7 +37,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
 	var dues []vnode.Due
 	for _, d := range all {
-		if !a.k.needed(now, v, d) {
+		if !a.k.c.links.needed(now, v, d.Task) {
 			dues = append(dues, d)
 		}
 	}

@@ -153,17 +153,12 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	more = k.purges.orphans(now, v) || more
 	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), collectBatch)
 	for _, d := range dues {
-		if !k.needed(now, v, d) {
+		if !k.c.links.needed(now, v, d.Task) {
 			k.collect(now, d)
 		}
 	}
 	k.archives.look(now, v)
 	return more || !done
-}
-
-// needed tells whether an unfinished task depends on a finished one.
-func (k *collector) needed(now clock.Time, v *vnode.Vnode, d vnode.Due) bool {
-	return v.Edges.Any(k.c.tx, d.Task) && k.c.links.awaited(v, d.Task) || k.c.links.watches.needs.keep(now, v.Partition, d.Task)
 }
 
 // buried refuses to give a task a new run that another node may have collected: the

@@ -103,6 +103,13 @@ func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
 	return len(dependents) == collectBatch // it is looked at again
 }
 
+// needed tells whether an unfinished task depends on a finished one, or may: what is
+// left of it has to stay, and be it a tombstone. A replica that is new in the cohort of
+// the one that waits asks how it ended when it is to lead.
+func (l *links) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
+	return v.Edges.Any(l.c.tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
+}
+
 // finished hears from the vnodes that a task is finished.
 func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	if linked {

@@ -288,7 +288,7 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		p.scans[at] = s
 	}
 	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
-	due = slices.DeleteFunc(due, func(task id.ID) bool { return p.c.links.watches.needs.keep(now, at, task) })
+	due = slices.DeleteFunc(due, func(task id.ID) bool { return p.c.links.needed(now, v, task) })
 	p.tell(v, p.drop(v, due, p.over(now, 3)))
 	if done && upTo == math.MaxInt64 {
 		delete(p.scans, at) // nothing stays
