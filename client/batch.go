@@ -46,6 +46,7 @@ type batch[R judged] struct {
 	// refused keeps what comes with an error, the last one of an item; may be nil.
 	refused func(item int, r R)
 
+	index  int      // the node that has answered last
 	errs   []*Error // by item; nil: no item ever had one
 	judged bool     // some item got an answer
 	rounds attempts
@@ -67,6 +68,7 @@ func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) 
 		case err != nil && !b.judged:
 			return nil, err
 		case len(later) == 0:
+			c.stay(&b.rounds, b.index)
 			return b.errs, nil
 		}
 		b.rounds.made++
@@ -121,6 +123,7 @@ func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (
 			}
 			if again(e) {
 				later, pause = append(later, item), max(pause, e.RetryAfter)
+				b.rounds.lonely = b.rounds.lonely || noQuorum(e)
 			}
 		}
 		pending = pending[k:]
@@ -180,6 +183,7 @@ func (b *batch[R]) send(ctx context.Context, c *caller, items []int) (results []
 		},
 	}
 	err = c.do(ctx, &r)
+	b.index = r.index
 	return results, r.maybe, err
 }
 

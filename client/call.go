@@ -27,6 +27,8 @@ type request struct {
 	write  bool          // it has an effect, so its outcome can be unknown
 	skip   int           // begin so many addresses further
 
+	// index is the node that has answered.
+	index int
 	// maybe is set when the answer was not to the first attempt, and an earlier
 	// one may have had its effect.
 	maybe bool
@@ -41,6 +43,7 @@ type attempts struct {
 	maybe    bool // one of them may have had its effect
 	hopeless int  // addresses in a row that will never do
 	full     int  // number of the first attempt that met a full disk; 0: none
+	lonely   bool // a node had too few others in reach
 	backoff  time.Duration
 	addr     string
 	last     error
@@ -64,7 +67,8 @@ func (c *caller) do(ctx context.Context, r *request) error {
 		a.addr = n.addr
 		err := c.attempt(ctx, n, turn, r)
 		if err == nil {
-			r.maybe = a.maybe
+			r.maybe, r.index = a.maybe, index
+			c.stay(&a, index)
 			return nil
 		}
 		before := a.maybe
@@ -82,6 +86,14 @@ func (c *caller) do(ctx context.Context, r *request) error {
 			return c.giveUp(r, &a, endOf(ctx))
 		}
 		at++
+	}
+}
+
+// stay has the next calls begin with a node that could do what another one, which may be
+// cut off from the rest and take a while to say so, could not.
+func (c *caller) stay(a *attempts, index int) {
+	if a.lonely {
+		c.preferred.Store(uint32(index))
 	}
 }
 
@@ -117,6 +129,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		if !isAnswer || !again(answer) {
 			return true, 0
 		}
+		a.lonely = a.lonely || noQuorum(answer)
 		if round || answer.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 			pause = max(answer.RetryAfter, a.nextBackoff())
 		}

@@ -240,6 +240,32 @@ func TestAFullNodeIsPassedOver(t *testing.T) {
 	})
 }
 
+// TestALonelyNodeIsLeft: one that is cut off from the others takes a while to say so, for
+// some tasks or for all; what was done elsewhere begins there from then on.
+func TestALonelyNodeIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "cut off")
+		cut.Guarantee, cut.Effect = "durable copies", nornv1.Effect_EFFECT_UNKNOWN
+		lonely := func(r fakenode.Request) fakenode.Answer {
+			a := accept(r)
+			a.Message.(*nornv1.EnqueueReply).Results[0] = &nornv1.EnqueueResult{Error: cut.Proto()}
+			return a
+		}
+		for name, answer := range map[string]func(fakenode.Request) fakenode.Answer{"by task": lonely, "as a whole": refuse(cut)} {
+			a, b := fakenode.New(t, only(enqueueMethod, answer)), fakenode.New(t, only(enqueueMethod, accept))
+			c := openAll(t, map[string]*fakenode.Node{"a:1": a, "b:1": b}, []string{"a:1", "b:1"})
+			for range 5 {
+				if _, err := c.Enqueue(t.Context(), Task{Queue: "q"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if x, y := len(a.Seen(enqueueMethod)), len(b.Seen(enqueueMethod)); x != 1 || y != 5 {
+				t.Errorf("%s: asked %d and %d times", name, x, y)
+			}
+		}
+	})
+}
+
 func TestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full")

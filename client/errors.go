@@ -119,13 +119,18 @@ func (e *Error) Is(target error) bool {
 		target == ErrClosed && errors.Is(e.Ended, ErrClosed):
 		return true
 	case hasAnswer && target == ErrNoQuorum:
-		return answered.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && answered.Guarantee != ""
+		return noQuorum(answered)
 	case hasAnswer:
 		return target == sentinel(answered.Kind)
 	}
 	// Without an answer the network is to blame, unless the caller ended it
 	// before anything was tried.
 	return target == ErrUnavailable && e.Err != nil && !errors.Is(e.Err, context.Canceled) && !errors.Is(e.Err, ErrInternal)
+}
+
+// noQuorum tells whether a node had too few others in reach for what was asked.
+func noQuorum(e *proto.Error) bool {
+	return e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && e.Guarantee != ""
 }
 
 // sentinel is the Err… value of a kind. Kinds from the future are internal.

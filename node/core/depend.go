@@ -103,11 +103,20 @@ func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
 	return len(dependents) == collectBatch // it is looked at again
 }
 
-// needed tells whether an unfinished task depends on a finished one, or may: what is
-// left of it has to stay, and be it a tombstone. A replica that is new in the cohort of
-// the one that waits asks how it ended when it is to lead.
+// needed tells whether an unfinished task depends on a finished one, or may.
 func (l *links) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 	return v.Edges.Any(l.c.tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
+}
+
+// waitedFor tells whether a task that is kept here waits, or may, for one of which the
+// tombstone is left, and for others: whoever comes to lead it has to find how this one
+// has ended.
+func (l *links) waitedFor(v *vnode.Vnode, task id.ID) bool {
+	dependents := v.Edges.Of(l.c.tx, task, id.ID{}, collectBatch)
+	return len(dependents) == collectBatch || slices.ContainsFunc(dependents, func(d id.ID) bool {
+		t, err := vnode.LoadTask(l.c.tx, l.c.vnode(d).Partition, d)
+		return l.c.check(err) && t.Waiting() && !t.Finished()
+	})
 }
 
 // finished hears from the vnodes that a task is finished.

@@ -13,12 +13,13 @@ import (
 
 // needs keep finished tasks from being collected while unfinished ones depend on
 // them that other nodes keep (design 6). Where both are kept an edge says so; else
-// the leader of the one that waits tells the leader of each of its dependencies,
-// every second, and that one remembers it for a while. Also of those that are done:
-// which of them hold a task back every replica finds out for itself, and it may be
-// asked to lead long after the first one was done. A leader that has just begun
-// cannot know yet what is needed, and collects nothing that others may need. Who is
-// cut off for longer finds a tombstone, which stays for as long.
+// the leader of the one that waits, or each of its replicas while it has none, tells
+// the leader of each of its dependencies, every second, and that one remembers it for
+// a while. Also of those that are done: which of them hold a task back every replica
+// finds out for itself, and it may be asked to lead long after the first one was done.
+// A leader that has just begun cannot know yet what is needed, and collects nothing
+// that others may need. Who is cut off for longer finds a tombstone, which stays for
+// as long.
 type needs struct {
 	l    *links
 	led  map[ring.Partition]int64 // mono ns since when this node leads what others may need
@@ -51,6 +52,14 @@ func (n *needs) began(now clock.Time, p ring.Partition) {
 // begin begins a look at waiting tasks, and full tells that it has been enough.
 func (n *needs) begin()     { n.last, n.read = id.ID{}, 0 }
 func (n *needs) full() bool { return len(n.now) >= maxNeeds || n.read >= maxNeedBytes }
+
+// orphaned tells whether a partition that is kept here, and not led, has no leader in
+// reach, or is named as led by this node: then its replicas say what its tasks need.
+func (n *needs) orphaned(p ring.Partition) bool {
+	c := n.l.c
+	leader, ok := c.routes.leader(p)
+	return (!ok || leader == c.cfg.Self) && slices.Contains(c.cells[p].Cohort, c.cfg.Self)
+}
 
 // of notes what a waiting task depends on that others lead, unless they keep the
 // task as well.

@@ -2,10 +2,12 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
 )
 
 // TestATombstoneStaysWhileATaskWaits: a task came when one that it depends on was
@@ -43,4 +45,78 @@ func TestATombstoneStaysWhileATaskWaits(t *testing.T) {
 			r.wantGone(3 * shortGrace)
 		})
 	}
+}
+
+// TestNeedsWithoutALeader: two of the three that keep a task are away for longer than
+// anything is remembered, so that it has no leader who could say what it needs, and the
+// nodes that keep its dependency, done by then, keep nothing of it. The third one says
+// so (track record).
+func TestNeedsWithoutALeader(t *testing.T) {
+	r := newCluster(t, 6, 0).collecting()
+	r.elect()
+	ended, open, task := r.in(0), r.in(0), r.in(3)
+	r.add(0, ended, spec("a"))
+	r.add(0, open, spec("b"))
+	r.add(3, task, after("c", onFailWait, ended, open))
+	r.settle()
+	away := r.peersOf(3)[:2]
+	for _, i := range away {
+		r.kill(i)
+	}
+	r.tell()
+	r.finish(0, "a")
+	r.linger(3 * shortGrace)
+	if !r.known(ended) {
+		t.Fatal("nothing is left of what it depends on")
+	}
+	for _, i := range away {
+		r.open(i)
+	}
+	r.elect()
+	r.finish(0, "b")
+	r.linger(3 * watchEvery)
+	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
+		t.Fatalf("when all its dependencies are completed it is %v", s)
+	}
+	r.finish(1, "c")
+	r.wantGone(3 * shortGrace)
+}
+
+// TestATombstoneStaysWithWhoNeedsIt: its leader does not keep the task that waits, and
+// was told nothing; a member that does keeps it, and gives it back (track record).
+func TestATombstoneStaysWithWhoNeedsIt(t *testing.T) {
+	r := newCluster(t, 5, 0).collecting() // node 0 keeps both, node 1 the dependency only
+	r.elect()
+	r.leadOf(0, 1)
+	ended, open, task := r.in(0), r.in(0), r.in(3)
+	r.add(0, ended, spec("a"))
+	r.add(0, open, spec("b"))
+	r.add(3, task, after("c", onFailWait, ended, open))
+	r.finish(0, "a")
+	deaf := func() {
+		r.post = slices.DeleteFunc(r.post, func(l letter) bool { m, is := l.message.(*Watch); return is && len(m.Keep) > 0 })
+	}
+	r.until(3*shortGrace, func() bool { return false }, deaf)
+	if stone := r.peers[0].remains()[ended]; !stone {
+		t.Fatal("who keeps the task that waits has no tombstone of what it depends on")
+	}
+	r.leadOf(3, 0)
+	r.finish(0, "b")
+	r.linger(3 * watchEvery)
+	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
+		t.Fatalf("when all its dependencies are completed it is %v", s)
+	}
+	r.finish(1, "c")
+	r.wantGone(3 * shortGrace)
+}
+
+// peersOf gives the nodes that keep a partition, its leader first.
+func (r *trio) peersOf(p ring.Partition) (all []int) {
+	all = append(all, r.leader(p))
+	for i, o := range r.peers {
+		if i != all[0] && slices.Contains(r.state().Cells[p].Cohort, o.self) {
+			all = append(all, i)
+		}
+	}
+	return all
 }

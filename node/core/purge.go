@@ -288,7 +288,9 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		p.scans[at] = s
 	}
 	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
-	due = slices.DeleteFunc(due, func(task id.ID) bool { return p.c.links.needed(now, v, task) })
+	due = slices.DeleteFunc(due, func(task id.ID) bool {
+		return p.c.links.waitedFor(v, task) || p.c.links.watches.needs.keep(now, at, task)
+	})
 	p.tell(v, p.drop(v, due, p.over(now, 3)))
 	if done && upTo == math.MaxInt64 {
 		delete(p.scans, at) // nothing stays
@@ -352,13 +354,17 @@ func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) 
 }
 
 // take lets tombstones go that the leader has let go. What it says is not trusted
-// with anything else.
+// with anything else, and what a task here waits for stays: the leader may not keep that
+// one, nor have been told. It gets the tombstone back.
 func (p *purges) take(now clock.Time, from register.Member, m *Purge) {
 	if int(m.Partition) >= len(p.c.cells) || !p.members(pair{m.Partition, from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
 		return
 	}
-	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool { return ring.Of(task, len(p.c.cells)) != m.Partition })
-	p.drop(p.c.vnodes.of(m.Partition), tasks, p.over(now, 2))
+	v := p.c.vnodes.of(m.Partition)
+	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool {
+		return ring.Of(task, len(p.c.cells)) != m.Partition || p.c.links.waitedFor(v, task)
+	})
+	p.drop(v, tasks, p.over(now, 2))
 }
 
 // tooOld tells whether facts of one task are not taken because of who sends them:

@@ -74,3 +74,18 @@ func (r *reach) fence(f *Fence, self register.Member) (more []register.Member) {
 func (r *reach) reached(n int) bool {
 	return r.tally.ReachedW(n) && !(r.over && n >= quorum.Majority(len(r.cohort)))
 }
+
+// within tells whether n of the cohort and a majority of each other one, see
+// [reach.reached], can answer if all of those do that are in reach.
+func (r *reach) within(n int, up func(register.Member) bool) bool {
+	could := quorum.NewTally(append([][]register.Member{r.cohort}, r.others...)...)
+	for _, m := range r.acks {
+		could.Add(m)
+	}
+	for _, m := range r.left {
+		if up(m) {
+			could.Add(m)
+		}
+	}
+	return could.ReachedW(n)
+}

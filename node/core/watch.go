@@ -195,12 +195,14 @@ func (w *watches) work(now clock.Time) {
 	clear(w.ended)
 }
 
-// scan goes on through the waiting tasks that this node decides about.
+// scan goes on through the waiting tasks that this node decides about, and through those
+// that nobody does now, as far as what they depend on has to stay.
 func (w *watches) scan() {
 	c := w.l.c
 	w.needs.begin()
 	for range c.cells {
-		if c.vnodes.see(w.next.partition).Leading() != 0 {
+		leads := c.vnodes.see(w.next.partition).Leading() != 0
+		if leads || w.needs.orphaned(w.next.partition) {
 			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
 			more := len(pairs) == watchStep
 			for i, pair := range pairs {
@@ -208,7 +210,9 @@ func (w *watches) scan() {
 					pairs, more = pairs[:i], true
 					break
 				}
-				w.seek(pair)
+				if leads {
+					w.seek(pair)
+				}
 				w.needs.of(pair.Task)
 			}
 			if more {

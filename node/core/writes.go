@@ -195,13 +195,17 @@ func (w *writes) work(now clock.Time) {
 
 // due does what is due about an open write.
 func (w *writes) due(now clock.Time, o *write) {
+	lonely := false
 	if o.again <= now.Mono {
 		o.again = now.Mono + int64(resendAfter)
 		w.send(o, now.Mono-o.began)
 		w.fenced(now, o)
+		lonely = now.Mono-o.began >= int64(resendAfter) && w.lonely(o)
 	}
 	o.held = slices.DeleteFunc(o.held, func(h *held) bool {
-		over := h.until <= now.Mono || o.complete() // nobody is left who could answer
+		// Nobody is left who could answer, or who is left is out of reach for longer
+		// than it takes to be asked again: another node may have more to say.
+		over := h.until <= now.Mono || o.complete() || lonely && w.hopeless(o, h)
 		if over {
 			w.giveUp(o, h)
 		}
@@ -211,6 +215,24 @@ func (w *writes) due(now clock.Time, o *write) {
 	for _, h := range o.held {
 		o.next = min(o.next, h.until)
 	}
+}
+
+// lonely tells whether somebody who has not answered is out of reach.
+func (w *writes) lonely(o *write) bool {
+	for _, part := range o.parts { // Any order: all are looked at.
+		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.routes.up(m) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// hopeless tells whether a request waits for copies that those in reach cannot make.
+func (w *writes) hopeless(o *write, h *held) bool {
+	return slices.ContainsFunc(h.items, func(it item) bool {
+		part := o.parts[it.partition]
+		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.routes.up)
+	})
 }
 
 // complete tells whether nothing is left to wait for.
@@ -428,8 +450,11 @@ func (w *writes) giveUp(o *write, h *held) {
 		}
 		part := o.parts[it.partition]
 		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
-		if need > len(part.cohort) {
+		switch {
+		case need > len(part.cohort):
 			why = "its cohort has no more members until nodes join"
+		case !part.within(need, w.c.routes.up):
+			why = "too few of its other members are in reach of this node"
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
