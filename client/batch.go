@@ -47,6 +47,7 @@ type batch[R judged] struct {
 	refused func(item int, r R)
 
 	index  int      // the node that has answered last
+	step   int      // from one address to the next
 	errs   []*Error // by item; nil: no item ever had one
 	judged bool     // some item got an answer
 	rounds attempts
@@ -58,6 +59,7 @@ type batch[R judged] struct {
 func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
+	b.step = c.stride()
 	pending := make([]int, n)
 	for i := range pending {
 		pending[i] = i
@@ -168,7 +170,7 @@ func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 // send makes one request of items.
 func (b *batch[R]) send(ctx context.Context, c *caller, items []int) (results []R, maybe bool, err error) {
 	r := request{
-		op: b.op, method: uint16(b.method), write: true, skip: b.rounds.made, body: b.body(items),
+		op: b.op, method: uint16(b.method), write: true, skip: b.rounds.made, step: b.step, body: b.body(items),
 		decode: func(flags uint16, body []byte) (err error) {
 			if flags&transport.FlagError != 0 {
 				return remote(body)

@@ -26,6 +26,7 @@ type request struct {
 	wait   time.Duration // the server may take so much longer
 	write  bool          // it has an effect, so its outcome can be unknown
 	skip   int           // begin so many addresses further
+	step   int           // from one address to the next, see [caller.stride]; 0: any
 
 	// index is the node that has answered.
 	index int
@@ -55,7 +56,10 @@ func (c *caller) do(ctx context.Context, r *request) error {
 	ctx, cancel := c.bounded(ctx, r.wait)
 	defer cancel()
 	var a attempts
-	at := int(c.preferred.Load()) + r.skip
+	if r.step == 0 {
+		r.step = c.stride()
+	}
+	at := int(c.preferred.Load()) + r.skip*r.step
 	turn := c.turn.Add(1)
 	for {
 		if err := ctx.Err(); err != nil || c.base.Err() != nil {
@@ -85,8 +89,27 @@ func (c *caller) do(ctx context.Context, r *request) error {
 		if pause > 0 && !c.pause(ctx, pause) {
 			return c.giveUp(r, &a, endOf(ctx))
 		}
-		at++
+		at += r.step
 	}
+}
+
+// stride draws the order in which addresses are tried: with this step each comes once
+// before any comes again. Were it the same for all, everybody who was at a node that
+// dies would be at the next one, and at the one after that in the end.
+func (c *caller) stride() int {
+	n := len(c.nodes)
+	for {
+		if step := 1 + rand.N(max(n-1, 1)); coprime(step, n) {
+			return step
+		}
+	}
+}
+
+func coprime(a, b int) bool {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a == 1
 }
 
 // stay has the next calls begin with a node that could do what another one, which may be
@@ -123,7 +146,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		a.last = err
 		a.maybe = a.maybe || r.write && (!isAnswer || answer.Effect != nornv1.Effect_EFFECT_NONE)
 		if isAnswer && answer.Kind == nornv1.ErrorKind_ERROR_KIND_DISK_FULL && a.elsewhere(len(c.nodes)) {
-			c.preferred.CompareAndSwap(uint32(index), uint32((index+1)%len(c.nodes)))
+			c.preferred.CompareAndSwap(uint32(index), uint32((index+r.step)%len(c.nodes)))
 			return false, 0
 		}
 		if !isAnswer || !again(answer) {
@@ -155,7 +178,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		a.hopeless = 0
 	}
 	// Whoever comes next need not run into the same node first.
-	c.preferred.CompareAndSwap(uint32(index), uint32((index+1)%len(c.nodes)))
+	c.preferred.CompareAndSwap(uint32(index), uint32((index+r.step)%len(c.nodes)))
 	if a.hopeless >= len(c.nodes) {
 		return true, 0
 	}

@@ -4,7 +4,7 @@
 // Contract.
 //
 //   - [Dial] does not touch the network. The first call connects to the first
-//     address that answers, and every call fails over to the next address when a
+//     address that answers, and every call fails over to another one when a
 //     connection is lost, a node does not answer pings, or it says that it is
 //     unavailable. Between rounds over the addresses it backs off.
 //   - Every call may be repeated without a second effect, and is: task IDs are
