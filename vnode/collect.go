@@ -133,8 +133,8 @@ func drop(tx store.Tx, prefix []byte) {
 }
 
 // Orphans gives up to limit tasks that have facts but no enqueue, by ID up to
-// one; of those kinds that keep says.
-func Orphans(v *Vnode, view store.View, upTo id.ID, keep func(id.Kind) bool, limit int) (tasks []id.ID) {
+// one; those that keep says.
+func Orphans(v *Vnode, view store.View, upTo id.ID, keep func(id.ID) bool, limit int) (tasks []id.ID) {
 	if v.record.orphans == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ func Orphans(v *Vnode, view store.View, upTo id.ID, keep func(id.Kind) bool, lim
 		if len(tasks) == limit || task.Compare(upTo) > 0 {
 			break
 		}
-		if keep(task.Kind()) {
+		if keep(task) {
 			tasks = append(tasks, task)
 		}
 	}

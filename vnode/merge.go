@@ -3,6 +3,7 @@ package vnode
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
@@ -173,6 +174,9 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 	if err != nil {
 		return err
 	}
+	if b, a := before.Enqueued, after.Enqueued; b != nil && !slices.Equal(b.Dependencies, a.Dependencies) {
+		v.cfg.OnUnlink(task, b.Dependencies)
+	}
 	defer v.cfg.OnFact(task)
 	if v.claims.Lookup(task) != nil || v.suspended.Lookup(task) != nil {
 		v.conclusions(after, fresh)
@@ -317,7 +321,10 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	}
 	v.recent.add(stone.Task)
 	v.cfg.OnFact(stone.Task)
-	v.cfg.OnFinish(v.Partition, stone.Task, before.Enqueued != nil && len(before.Enqueued.Dependencies) > 0)
+	if before.Enqueued != nil { // nothing here says any more what it depended on
+		v.cfg.OnUnlink(stone.Task, before.Enqueued.Dependencies)
+	}
+	v.cfg.OnFinish(v.Partition, stone.Task, false)
 	m, err := v.graves(facts)
 	m.Stored, m.Known = m.Stored+1, m.Known-1
 	if err == nil {

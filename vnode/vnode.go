@@ -41,6 +41,9 @@ type Config struct {
 	// OnFinish is told each task that is finished now, perhaps more than once,
 	// and whether it has dependencies.
 	OnFinish func(p ring.Partition, task id.ID, linked bool)
+	// OnUnlink is told each task of which another replica has another spec that stays, or
+	// that it was collected, with what it depended on by what was here.
+	OnUnlink func(task id.ID, dependencies []id.ID)
 	// OnEmpty is told each queue of which nothing is left in this partition.
 	OnEmpty func(queue string)
 	// Tree keeps the tree over the facts that replicas compare, from the first
@@ -60,6 +63,9 @@ func (c *Config) complete() {
 	}
 	if c.OnFinish == nil {
 		c.OnFinish = func(ring.Partition, id.ID, bool) {}
+	}
+	if c.OnUnlink == nil {
+		c.OnUnlink = func(id.ID, []id.ID) {}
 	}
 	if c.OnEmpty == nil {
 		c.OnEmpty = func(string) {}

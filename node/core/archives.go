@@ -14,11 +14,12 @@ import (
 // collected: one archive at a time, and one that fails holds up nothing else.
 type archives struct {
 	k     *collector
-	tag   uint64      // of the archive under way; 0: none
-	dues  []vnode.Due // what it is made of
-	safe  []vnode.Due // archived, to be collected
-	at    int64       // when to go on collecting, mono ns
-	again int64       // after a failure: when to try the next one, mono ns
+	tag   uint64                              // of the archive under way; 0: none
+	dues  []vnode.Due                         // what it is made of
+	safe  []vnode.Due                         // archived, to be collected
+	at    int64                               // when to go on collecting, mono ns
+	again int64                               // after a failure: when to try the next one, mono ns
+	from  map[ring.Partition]vnode.DuesCursor // where it goes on
 }
 
 // Bounds of one archive. It is larger than a step of the collector, because
@@ -34,7 +35,11 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 	if a.tag != 0 || len(a.safe) > 0 || now.Mono < a.again {
 		return
 	}
-	all, _ := vnode.Dues(v, a.k.c.tx, &vnode.DuesCursor{}, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
+	from := a.from[v.Partition]
+	all, done := vnode.Dues(v, a.k.c.tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
+	if a.from[v.Partition] = from; done {
+		delete(a.from, v.Partition)
+	}
 	var dues []vnode.Due
 	for _, d := range all {
 		if !a.k.c.links.needed(now, v, d.Task) {

@@ -239,7 +239,7 @@ func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 // later one, would be taken twice.
 func (k keys) pass(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	if h := k.look(now, e.Queue, e.Key, 0); h.next > 0 {
-		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: task, Changed: now.Wall})
+		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: k.nth(h.first, e.Queue, e.Key, h.next-1), Changed: now.Wall})
 	}
 }
 

@@ -173,7 +173,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
-	c.collect.archives = archives{k: c.collect, at: clock.Never}
+	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
 		OnHead: c.desk.onHead,
@@ -183,6 +183,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		},
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
+		OnUnlink: c.links.unlink,
 		OnStored: c.writes.stored,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,

@@ -112,7 +112,7 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 	for _, task := range l.Tasks {
 		m.Ids = append(m.Ids, task.Bytes())
 	}
-	list, _ := writesOf(m)
+	list, _ := writesOf(k.c, now, m)
 	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(clock.Time, gproto.Message, *proto.Error) { k.m.Cancelled(l.Tag) })
 }
 

@@ -164,6 +164,15 @@ func (l *links) work(now clock.Time) {
 	}
 }
 
+// unlink drops the edges of a task that does not depend on some tasks any more.
+func (l *links) unlink(task id.ID, dependencies []id.ID) {
+	p := ring.Of(task, len(l.c.cells))
+	for _, dependency := range dependencies {
+		l.c.vnode(dependency).Edges.Drop(l.c.tx, dependency, task)
+		vnode.Free(l.c.tx, p, task, dependency)
+	}
+}
+
 // release drops the edges of a finished task and gives their number.
 func (l *links) release(task id.ID) int {
 	p := ring.Of(task, len(l.c.cells))
@@ -172,10 +181,7 @@ func (l *links) release(task id.ID) int {
 	if !l.c.check(err) || t.Enqueued == nil || !t.Finished() {
 		return 0
 	}
-	for _, dependency := range t.Enqueued.Dependencies {
-		l.c.vnode(dependency).Edges.Drop(l.c.tx, dependency, task)
-		vnode.Free(l.c.tx, p, task, dependency)
-	}
+	l.unlink(task, t.Enqueued.Dependencies)
 	return len(t.Enqueued.Dependencies)
 }
 

@@ -50,7 +50,7 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (items, bool) {
 			},
 		}, true
 	}
-	return writesOf(m)
+	return writesOf(c, now, m)
 }
 
 // enqueueResults are the answers to so many tasks that are enqueued.
@@ -64,13 +64,16 @@ func enqueueResults(n int) *results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]
 }
 
 // writesOf are the lists that are answered by a WriteReply.
-func writesOf(m gproto.Message) (l items, ok bool) {
+func writesOf(c *Core, now clock.Time, m gproto.Message) (l items, ok bool) {
+	strange := func(task []byte, token uint64) bool {
+		return len(task) == id.Size && c.unheardOf(now, id.ID(task), token)
+	}
 	switch m := m.(type) {
 	case *nornv1.UpdateRequest:
-		l = items{n: 1, hint: one(m), task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
+		l = items{n: 1, best: func(int) bool { return strange(m.GetId(), m.GetToken()) }, hint: one(m), task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
 	case *nornv1.CompleteRequest:
 		all := m.GetCompletions()
-		l = items{n: len(all), hint: one(m), task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
+		l = items{n: len(all), hint: one(m), best: func(i int) bool { return strange(all[i].GetId(), all[i].GetToken()) }, task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {
 			return &nornv1.CompleteRequest{Completions: pick(all, idx), Durability: m.GetDurability()}
 		}}
 	case *nornv1.FailRequest:

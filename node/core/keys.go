@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/norn-dev/norn/clock"
@@ -165,7 +166,14 @@ func (k keys) renew(now clock.Time, p ring.Partition, first, task id.ID) {
 }
 
 // learnGenerations bounds the IDs tried to find out which generation a task is.
-const learnGenerations = 1024
+const learnGenerations = 1 << 17
+
+// isNth tells whether a task is the one of a key of some generation. All but the last
+// four bytes of its name say it, without looking for its partition.
+func (k keys) isNth(task id.ID, queue, key string, generation uint64) bool {
+	name := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), queue, key, 0, generation)
+	return bytes.Equal(name[:id.Size-4], task[:id.Size-4])
+}
 
 // learn takes over from another replica that a task holds its key: the next one
 // who asks, whoever leads then, must not be given an older ID that is forgotten.
@@ -173,20 +181,25 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	if task.Kind() != id.KindKey || e.Key == "" || e.KeyWindow > 0 {
 		return
 	}
-	cluster := [16]byte(k.c.cfg.Cluster.ID)
-	first := id.UniqueKey(cluster, e.Queue, e.Key, 0, 0)
+	first := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), e.Queue, e.Key, 0, 0)
 	p := k.c.vnode(first).Partition
 	from := vnode.KeyGeneration(k.c.tx, p, first)
-	for generation := from; generation < from+learnGenerations; generation++ {
-		if k.nth(first, e.Queue, e.Key, generation) != task {
-			continue
-		}
-		if generation == from {
-			k.renew(now, p, first, task)
+	if k.isNth(task, e.Queue, e.Key, from) {
+		k.renew(now, p, first, task)
+		return
+	}
+	for n := uint64(1); n <= learnGenerations; n++ {
+		switch {
+		case k.isNth(task, e.Queue, e.Key, from+n):
+			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: from + n, Current: task, Changed: now.Wall})
+			return
+		case n <= from && k.isNth(task, e.Queue, e.Key, from-n):
+			// An older one: it was retried, or a node has begun anew that knew no later one.
+			if h := k.look(now, e.Queue, e.Key, 0); h.state == crdt.StateUnknown && !k.state(task).Finished() {
+				vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: from - n, Current: task, Changed: now.Wall})
+			}
 			return
 		}
-		vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
-		return
 	}
 }
 

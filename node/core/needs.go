@@ -102,9 +102,19 @@ func (n *needs) say(asks map[register.Member]*Watch) {
 func (n *needs) heard(now clock.Time, tasks []id.ID) {
 	for _, task := range tasks {
 		if _, known := n.kept[task]; known || len(n.kept) < maxWatched {
-			n.kept[task] = now.Mono + needFor*n.l.watches.remember()
+			n.kept[task] = now.Mono + n.long()
 		}
 	}
+}
+
+// long is for how long a need is remembered, ns: while there is room for longer than it
+// takes to go through very many waiting tasks, [watchStep] a second.
+func (n *needs) long() int64 {
+	short := needFor * n.l.watches.remember()
+	if len(n.kept) >= maxWatched/2 {
+		return short
+	}
+	return max(short, int64(n.l.c.collect.purges.hold()))
 }
 
 // keep tells whether what is left of a finished task of a partition that this node

@@ -120,3 +120,62 @@ func (r *trio) peersOf(p ring.Partition) (all []int) {
 	}
 	return all
 }
+
+// TestAnOrphanThatATaskDependsOnStays: a completion has come of a task that nobody
+// has enqueued (yet). It counts for those that depend on it, whoever leads them.
+func TestAnOrphanThatATaskDependsOnStays(t *testing.T) {
+	for _, nodes := range []int{3, 5, 6} {
+		r := newCluster(t, nodes, 0).collecting()
+		r.elect()
+		cohort := r.state().Cells[3].Cohort
+		ended, open, task := r.in(0), r.in(0), r.in(3)
+		r.done(0, ended)
+		r.add(0, open, spec("b"))
+		r.add(2, task, after("c", onFailCancel, ended, open))
+		r.linger(4 * shortGrace)
+		t.Log(nodes, "nodes: the completion is known:", r.known(ended))
+		for i := range r.peers {
+			if r.peers[i].self == cohort[1] {
+				r.leadOf(3, i)
+			}
+		}
+		r.finish(0, "b")
+		r.linger(3 * horizonEvery * (horizonMissing + 2))
+		if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
+			t.Errorf("%d nodes: when all its dependencies are completed it is %v", nodes, s)
+		}
+	}
+}
+
+// TestManyNeeds: more tasks wait than a node goes through while needs are remembered.
+func TestManyNeeds(t *testing.T) {
+	r := newCluster(t, 6, 0)
+	r.beside = func(c *Config) { c.WatchFor = time.Second } // of a minute: and a sixtieth of the tasks
+	r.collecting()
+	r.elect()
+	r.leadOf(0, 1)
+	r.leadOf(3, 4)
+	soon, late, never, task := r.in(0), r.in(0), r.in(0), r.in(3)
+	r.add(0, soon, spec("a"))
+	r.add(0, late, spec("c"))
+	r.add(3, task, after("b", onFailCancel, soon, late))
+	m := &nornv1.EnqueueRequest{}
+	for range 6000 {
+		s := after("w", onFailWait, never)
+		s.Id = r.in(3).Bytes()
+		m.Tasks = append(m.Tasks, s)
+	}
+	ask[*nornv1.EnqueueReply](r, 3, m)
+	r.settle()
+	r.finish(0, "a")
+	r.linger(3 * shortGrace)
+	if !r.known(soon) {
+		t.Errorf("a completed dependency of a task that waits is forgotten")
+	}
+	r.leadOf(3, 5)
+	r.finish(0, "c")
+	r.linger(time.Minute)
+	if s := r.stateOf(3, task); s != nornv1.State_STATE_READY {
+		t.Errorf("when both are completed it is %v", s)
+	}
+}

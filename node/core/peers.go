@@ -302,12 +302,17 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 			}
 		case crdt.KindRequeued: // its edges went when it was finished
 			t, err := vnode.LoadTask(c.tx, c.vnode(f.Task).Partition, f.Task)
-			if c.check(err) && t.Enqueued != nil && t.Waiting() {
+			if !c.check(err) || t.Enqueued == nil {
+				continue
+			}
+			keys{c.Core}.learn(now, f.Task, t.Enqueued) // it holds its key again
+			if t.Waiting() {
 				c.links.link(now, f.Task, t.Enqueued)
 			}
 		case crdt.KindEnqueued:
-			if spec, err := crdt.DecodeEnqueued(f.Body); err == nil { // else refused before
-				c.enqueued(now, f.Task, &spec)
+			// Not of this fact: another spec may be here, and stay.
+			if t, err := vnode.LoadTask(c.tx, c.vnode(f.Task).Partition, f.Task); c.check(err) && t.Enqueued != nil {
+				c.enqueued(now, f.Task, t.Enqueued)
 			}
 		}
 	}

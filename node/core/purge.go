@@ -288,14 +288,18 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		p.scans[at] = s
 	}
 	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
-	due = slices.DeleteFunc(due, func(task id.ID) bool {
-		return p.c.links.waitedFor(v, task) || p.c.links.watches.needs.keep(now, at, task)
-	})
+	due = slices.DeleteFunc(due, func(task id.ID) bool { return p.stays(now, v, task) })
 	p.tell(v, p.drop(v, due, p.over(now, 3)))
 	if done && upTo == math.MaxInt64 {
 		delete(p.scans, at) // nothing stays
 	}
 	return !done
+}
+
+// stays tells whether what is left of a task says to another one, here or elsewhere, how
+// its dependency has ended.
+func (p *purges) stays(now clock.Time, v *vnode.Vnode, task id.ID) bool {
+	return p.c.links.waitedFor(v, task) || p.c.links.watches.needs.keep(now, v.Partition, task)
 }
 
 // orphans drops facts of tasks without an enqueue that nobody can enqueue any
@@ -315,7 +319,9 @@ func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 	}
 	horizon, order := id.ID{}, id.OrderOf(p.over(now, 3)-age, id.KindTask)
 	copy(horizon[:], order[:])
-	due := vnode.Orphans(v, p.c.tx, horizon, func(kind id.Kind) bool { return alone || kind == id.KindTask }, collectBatch)
+	due := vnode.Orphans(v, p.c.tx, horizon, func(task id.ID) bool {
+		return (alone || task.Kind() == id.KindTask) && !p.stays(now, v, task)
+	}, collectBatch)
 	for _, task := range due {
 		vnode.DropOrphan(v, p.c.tx, task)
 	}

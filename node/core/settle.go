@@ -223,6 +223,14 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 	c.reply(from, reply)
 }
 
+// unheardOf tells whether a task may have been finished and forgotten: it is old enough,
+// or its ID does not say how old it is, and neither a fact of it nor this claim is here.
+func (c *Core) unheardOf(now clock.Time, task id.ID, token uint64) bool {
+	p := ring.Of(task, len(c.cells))
+	return now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
+		len(vnode.Unheld(c.vnodes.see(p), heldAs([]GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
+}
+
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.cells))
@@ -230,8 +238,11 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		res.Error = e.Proto()
 		return
 	}
-	if now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) {
+	if c.unheardOf(now, task, f.Key.A) {
 		res.Error = notFound(task).Proto() // it may have been finished and forgotten
+		if v := c.vnodes.see(p); v.Leading() == 0 && !c.routes.alone {
+			res.Error = leaderless(v).Proto() // or it has not come here yet
+		}
 		return
 	}
 	added, err := c.vnodes.of(p).Add(c.tx, f, now)
