@@ -41,6 +41,9 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	if twice {
 		c.twice(old)
 	}
+	for _, w := range c.grants.recall(func(o *waiter) bool { return o.key() == w.key() && o.key().named() }) {
+		c.twice(w.from)
+	}
 	if c.repeat(now, w) {
 		return
 	}
@@ -76,6 +79,10 @@ func (c *Core) twice(old Origin) {
 func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.lost.has(w.key()) {
 		c.refuse(w.from, givenUpError())
+		return
+	}
+	if c.closed != nil {
+		c.refuse(w.from, c.closed)
 		return
 	}
 	if w.deadline != 0 && w.deadline <= now.Mono { // what it was granted or asked for before took too long

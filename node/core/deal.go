@@ -21,11 +21,17 @@ type deal struct {
 	round   uint64        // in which it was granted
 }
 
-func (d deal) owe(now clock.Time) { d.c.grants.owe(now, d.pledges, d.done) }
+func (d deal) owe(now clock.Time) {
+	d.c.grants.dealing[numberOf(d.w.from)] = d.w
+	d.c.grants.owe(now, d.pledges, d.done)
+}
 
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d deal) done(now clock.Time) {
+	if at := numberOf(d.w.from); d.c.grants.dealing[at] == d.w {
+		delete(d.c.grants.dealing, at)
+	}
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []GrantRef
 	for i, pl := range d.pledges {
@@ -61,6 +67,10 @@ func (d deal) done(now clock.Time) {
 	}
 	if twice {
 		d.c.twice(d.w.from)
+		return
+	}
+	if d.w.cancelled {
+		d.c.refuse(d.w.from, cancelled())
 		return
 	}
 	again := *d.w

@@ -84,6 +84,8 @@ type waiter struct {
 	done     bool
 	bytes    int // about, in memory
 
+	cancelled bool // while what it was granted was on its way: it is not tried again
+
 	body   *nornv1.ClaimRequest
 	routed bool    // another node asks
 	choosy bool    // it is to be declined where much better tasks are elsewhere
@@ -171,7 +173,14 @@ func (d *desk) pause(name string, paused bool) {
 		return
 	}
 	delete(d.paused, name)
-	if q := d.queues[name]; q != nil && !q.hot && len(q.wait) > 0 {
+	q := d.queues[name]
+	if q == nil {
+		return
+	}
+	if d.stir(q); q.heads.Len() > 0 {
+		d.filled(name) // who waits elsewhere
+	}
+	if !q.hot && len(q.wait) > 0 {
 		q.hot = true
 		d.hot = append(d.hot, q)
 	}

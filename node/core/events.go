@@ -18,6 +18,10 @@ type Origin struct {
 	Method        uint16 // repeated in the answer
 }
 
+// numberOf names a request by connection and number alone: whoever cancels it does
+// not say what it was.
+func numberOf(o Origin) Origin { return Origin{Conn: o.Conn, Request: o.Request} }
+
 // Request is a client's request.
 type Request struct {
 	From Origin

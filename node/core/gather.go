@@ -89,8 +89,14 @@ func (r *routes) gather(now clock.Time, q *Request, join joiner, wait time.Durat
 	}
 	r.number++
 	g.timed.number = r.number
+	if old := r.of[numberOf(g.from)]; old != nil { // a client that uses a number twice, or a message that came twice
+		r.abandon(old)
+		if !g.from.Internal() {
+			r.c.refuse(old.from, proto.Invalid("request %d is still open, and its number came again", g.from.Request))
+		}
+	}
 	r.byTime.add(g)
-	r.of[g.from] = g
+	r.of[numberOf(g.from)] = g
 	return g
 }
 
@@ -171,7 +177,7 @@ func (r *routes) settle(p *part) {
 
 // finish answers a request of which nothing is left.
 func (r *routes) finish(g *gather) {
-	if len(g.left) > 0 || r.of[g.from] != g {
+	if len(g.left) > 0 || r.of[numberOf(g.from)] != g {
 		return
 	}
 	r.forget(g)
@@ -185,7 +191,7 @@ func (r *routes) finish(g *gather) {
 
 func (r *routes) forget(g *gather) {
 	r.byTime.remove(g)
-	delete(r.of, g.from)
+	delete(r.of, numberOf(g.from))
 }
 
 // drop tells who has granted something that nobody will hear of it: only that
@@ -284,12 +290,12 @@ func (r *routes) hear(alive []register.Member) {
 
 // cancel withdraws a client's request that waits for other nodes.
 func (r *routes) cancel(from Origin) {
-	g := r.of[from]
+	g := r.of[numberOf(from)]
 	if g == nil {
 		return
 	}
 	r.abandon(g)
-	r.c.refuse(from, cancelled())
+	r.c.refuse(g.from, cancelled())
 }
 
 // gone forgets the requests of a closed connection.

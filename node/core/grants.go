@@ -83,10 +83,12 @@ type grants struct {
 	frees   frees      // grants that others have to take back
 	ails    ails       // partitions whose grants reach no majority
 	passed  uint64     // grants that were released because they did not reach a majority
+
+	dealing map[Origin]*waiter // claim requests whose grants are on their way, by connection and number
 }
 
 func newGrants(c *Core) *grants {
-	g := &grants{c: c, ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]bool)}}
+	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]bool)}}
 	c.desk.hides = g.ails.hides
 	return g
 }
@@ -367,4 +369,16 @@ func (g *grants) postpone(now clock.Time, w *waiter) {
 		at--
 	}
 	g.later = slices.Insert(g.later, at, l)
+}
+
+// recall takes out the postponed requests that are meant.
+func (g *grants) recall(is func(*waiter) bool) (all []*waiter) {
+	g.later = slices.DeleteFunc(g.later, func(l later) bool {
+		found := is(l.w)
+		if found {
+			all = append(all, l.w)
+		}
+		return found
+	})
+	return all
 }

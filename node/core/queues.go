@@ -63,6 +63,9 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 		q.sets[name] = s
 		q.c.desk.known[name] = true
 		q.c.desk.pause(name, s.set.GetPaused())
+		if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
+			q.c.seeks.resumed(q.c.now, name)
+		}
 	}
 	return nil
 }

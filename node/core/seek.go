@@ -63,6 +63,7 @@ type seeks struct {
 	again uint64            // turns of those that are asked again
 	who   []register.Member // the other leaders
 	seen  uint64            // as of this routes.seen
+	met   []register.Member // those who have been asked for the ones that wait
 
 	hungry map[string]*hungry // by queue: of the others, who was told that it has nothing
 	meals  []meal             // queues of them that have something now
@@ -366,6 +367,32 @@ func (s *seeks) send(now clock.Time, to register.Member, name string) {
 	}
 }
 
+// resumed has those ask who wait for a queue that was paused, where there is something.
+func (s *seeks) resumed(now clock.Time, name string) {
+	for _, m := range s.leaders() {
+		if h := s.of(m, name); !h.known || h.ready {
+			s.send(now, m, name)
+		}
+	}
+}
+
+// meet asks those who have begun to lead for the ones that wait, so that they know of them.
+func (s *seeks) meet(now clock.Time) {
+	leaders := s.leaders()
+	if slices.Equal(leaders, s.met) {
+		return
+	}
+	names := slices.Sorted(maps.Keys(s.c.desk.queues))
+	for _, m := range leaders {
+		for _, name := range names {
+			if !slices.Contains(s.met, m) && !s.of(m, name).known {
+				s.send(now, m, name)
+			}
+		}
+	}
+	s.met = leaders
+}
+
 // work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
 func (s *seeks) work(now clock.Time) {
@@ -374,6 +401,7 @@ func (s *seeks) work(now clock.Time) {
 		s.at = clock.Never
 		return
 	}
+	s.meet(now)
 	if s.at == clock.Never {
 		s.at = now.Mono + int64(seekAgain)
 	}

@@ -117,10 +117,10 @@ func (s *sessions) request(now clock.Time, r *Request, m *nornv1.SessionRequest)
 	if r.Deadline != 0 {
 		h.until = min(h.until, r.Deadline)
 	}
-	if old := s.open[r.From]; old != nil {
+	if old := s.open[numberOf(r.From)]; old != nil {
 		s.forget(old) // a client that uses a number twice
 	}
-	s.open[r.From], st.open = h, append(st.open, h)
+	s.open[numberOf(r.From)], st.open = h, append(st.open, h)
 	s.waits.add(h)
 	s.touch(st)
 }
@@ -177,7 +177,7 @@ func (s *sessions) drop(now clock.Time, st *stream) {
 }
 
 func (s *sessions) forget(h *heldOpen) {
-	delete(s.open, h.from)
+	delete(s.open, numberOf(h.from))
 	s.waits.remove(h)
 	h.stream.open = slices.DeleteFunc(h.stream.open, func(o *heldOpen) bool { return o == h })
 }
@@ -197,9 +197,9 @@ func (s *sessions) gone(now clock.Time, conn uint64) {
 
 // cancel answers a request that its worker gave up.
 func (s *sessions) cancel(from Origin) {
-	if h := s.open[from]; h != nil {
+	if h := s.open[numberOf(from)]; h != nil {
 		s.forget(h)
-		s.c.refuse(from, cancelled())
+		s.c.refuse(h.from, cancelled())
 	}
 	s.asked.cancel(from)
 }

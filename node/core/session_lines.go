@@ -127,10 +127,11 @@ func (l *lineAsks) gone(conn uint64) {
 // cancel answers a question that its client gave up.
 func (l *lineAsks) cancel(from Origin) {
 	l.open = slices.DeleteFunc(l.open, func(o lineAsk) bool {
-		if o.from == from {
-			l.s.c.refuse(from, cancelled())
+		is := numberOf(o.from) == numberOf(from)
+		if is {
+			l.s.c.refuse(o.from, cancelled())
 		}
-		return o.from == from
+		return is
 	})
 }
 

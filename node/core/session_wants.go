@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,6 +58,7 @@ func (a *workAsks) seek(now clock.Time, w *want) {
 	}
 	w.empty = make([]bool, len(w.queues))
 	if a.shares[w.Instance] == nil {
+		maps.DeleteFunc(a.shares, func(i session.Instance, _ *session.Shares) bool { return !a.s.d.Knows(i) })
 		a.shares[w.Instance] = &session.Shares{}
 	}
 	a.share(now, w, true)
@@ -134,6 +136,9 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 			w.failed = max(w.failed, workPause)
 			if r.Err != nil {
 				w.failed = max(w.failed, r.Err.RetryAfter)
+				if r.Err.Effect == nornv1.Effect_EFFECT_UNKNOWN {
+					a.unanswered(now, w, m.GetRequestNo())
+				}
 			}
 			then(now, 0)
 			return
@@ -156,6 +161,14 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 	w.open[number] = true
 }
 
+// unanswered has freed what a request was granted whose answer died with another node:
+// only this one knows that no worker has heard of it.
+func (a *workAsks) unanswered(now clock.Time, w *want, request uint64) {
+	a.put(now, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{
+		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.number+1)&(1<<32-1), Unanswered: []uint64{request},
+	}, func(clock.Time, *Reply) {})
+}
+
 // granted answers a want. One that failed is asked again after a pause.
 func (a *workAsks) granted(now clock.Time, w *want) {
 	pause := w.failed
@@ -175,9 +188,6 @@ func (a *workAsks) granted(now clock.Time, w *want) {
 		return
 	}
 	a.s.d.Granted(now, w.No, min(w.asked, now.Mono), w.got)
-	if !a.s.d.Knows(w.Instance) {
-		delete(a.shares, w.Instance)
-	}
 }
 
 // unwant withdraws a want. What it is granted all the same is given back.

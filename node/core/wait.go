@@ -50,6 +50,12 @@ func (c *Core) cancel(from Origin) {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
 	}
+	if w := c.grants.dealing[numberOf(from)]; w != nil {
+		w.cancelled = true
+	}
+	for _, w := range c.grants.recall(func(w *waiter) bool { return numberOf(w.from) == numberOf(from) }) {
+		c.refuse(w.from, cancelled())
+	}
 	if w := c.logs.of(from); w != nil {
 		c.logs.drop(w)
 		if !w.reading {
@@ -65,6 +71,10 @@ func (c *Core) gone(conn uint64) {
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)
 	}
+	for _, w := range c.grants.dealing { // Any order: each by itself.
+		w.cancelled = w.cancelled || w.from.Conn == conn
+	}
+	c.grants.recall(func(w *waiter) bool { return w.from.Conn == conn })
 	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
 		c.logs.drop(w)
 	}
@@ -76,6 +86,9 @@ func (c *Core) drain(why *proto.Error) {
 	for len(c.desk.byTime) > 0 {
 		w := c.desk.byTime[0]
 		c.desk.drop(w)
+		c.refuse(w.from, why)
+	}
+	for _, w := range c.grants.recall(func(*waiter) bool { return true }) {
 		c.refuse(w.from, why)
 	}
 	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {

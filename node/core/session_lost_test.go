@@ -1,0 +1,63 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
+)
+
+// TestSessionGrantThatDiedWithItsLeader: a leader has granted a task for a worker of
+// another node and dies before that node hears of it. The node knows that it has had no
+// answer; the task is to run soon after the election, not after its lease.
+func TestSessionGrantThatDiedWithItsLeader(t *testing.T) {
+	r := newTrio(t)
+	leader := r.leader(1)
+	via := (leader + 1) % 3
+	h := r.newHand("w", via, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+	lost := false
+	answer := func(l letter) bool {
+		f, ok := l.message.(*Forwarded)
+		ok = ok && l.from == leader && len(f.Grants) > 0
+		lost = lost || ok
+		return ok
+	}
+	task := r.at(1)
+	once := spec("q")
+	once.Id, once.Retry = task.Bytes(), &nornv1.RetryPolicy{MaxAttempts: 1}
+	r.send(leader, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{once}})
+	r.settleBut(answer)
+	r.live(100*time.Millisecond, 10*time.Millisecond, answer)
+	if !lost || len(h.running) > 0 {
+		t.Fatal("the grant has reached the worker")
+	}
+	r.kill(leader)
+	r.tell()
+	r.elect()
+	took := r.days(2*time.Minute, 100*time.Millisecond, func() bool {
+		return len(h.running) == 1 || r.stateOf(via, task) == nornv1.State_STATE_DEAD
+	}, h)
+	if took > 5*time.Second || len(h.running) != 1 {
+		t.Errorf("after %v it is %v; it was never run", took, r.stateOf(via, task))
+	}
+}
+
+// TestSharesOfWorkersThatHaveLeft are forgotten.
+func TestSharesOfWorkersThatHaveLeft(t *testing.T) {
+	r := newTrio(t)
+	for range 5 {
+		h := r.newHand("w", 0, 3, func(c *session.WorkerConfig) {
+			c.Capacity.Queues = []session.QueueSlots{{Queue: "q", Slots: 1, Weight: 1}, {Queue: "p", Slots: 1, Weight: 2}}
+		})
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(r.peers[0].core.sessions.asks.shares) > 0 }, h)
+		h.m.Drain(r.now)
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Left }, h)
+		r.live(2*time.Second, 100*time.Millisecond, nothing)
+	}
+	if n, open := len(r.peers[0].core.sessions.asks.shares), r.peers[0].core.sessions.d.Open(); n > open+1 {
+		t.Errorf("shares of %d workers are kept, and there are %d sessions", n, open)
+	}
+}
