@@ -30,6 +30,7 @@ type links struct {
 
 	watches  *watches
 	horizons *horizons
+	doubts   doubts
 }
 
 // news is a finished task whose dependents are being told.
@@ -230,7 +231,7 @@ func (l *links) look(now clock.Time, at *look, limit int) int {
 		if !l.c.check(err) {
 			return 1
 		}
-		if outcome != crdt.StateUnknown {
+		if outcome != crdt.StateUnknown && l.doubts.stands(pair.Dependency, outcome) {
 			l.resolve(now, pair.Task, pair.Dependency, outcome)
 		}
 	}
@@ -308,6 +309,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			return
 		}
 		switch {
+		case !l.doubts.stands(dependency, outcome): // until that is known
 		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(l.c.tx, at.Partition, dependency):
 			continue
 		case outcome != crdt.StateUnknown && spec.OnDepFailure == crdt.DepFailureRun:

@@ -397,6 +397,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 		e.look() // it is over already
 		return
 	}
+	_, succeeds := e.vacant[p]
 	delete(e.pauses, p)
 	delete(e.vacant, p)
 	delete(e.cut, p)
@@ -412,6 +413,9 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	v.Announce()
 	e.c.lost.free(now, p)
 	e.c.routes.seen++
+	if succeeds { // what the one before has brought to a majority may not have come here
+		e.c.repairs.demand(now, p)
+	}
 	e.look()
 }
 

@@ -151,7 +151,11 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 // name gives a task its ID: the client's, that of its unique key, or a new one.
 func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) {
 	if t.GetKey() != "" {
-		return keys{c.Core}.resolve(now, t)
+		h, err := keys{c.Core}.resolve(now, t)
+		if err == nil {
+			err = keys{c.Core}.sure(now, &h)
+		}
+		return h, err
 	}
 	if len(t.GetId()) == 0 {
 		return holder{task: c.routes.draw(now)}, nil // for clients that make none

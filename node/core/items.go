@@ -66,7 +66,7 @@ func enqueueResults(n int) *results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]
 // writesOf are the lists that are answered by a WriteReply.
 func writesOf(c *Core, now clock.Time, m gproto.Message) (l items, ok bool) {
 	strange := func(task []byte, token uint64) bool {
-		return len(task) == id.Size && c.unheardOf(now, id.ID(task), token)
+		return len(task) == id.Size && settling{c}.unheardOf(now, id.ID(task), token)
 	}
 	switch m := m.(type) {
 	case *nornv1.UpdateRequest:

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"encoding/binary"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -129,6 +130,23 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 			"ID %s is not the one that key %q has now (%s): its task was finished long ago, or the ID belongs to another key; ask for it again", task, t.GetKey(), h.task)
 	}
 	return h, nil
+}
+
+// sure refuses to give a key without a window to a new task while its leader may not
+// have heard yet of a task that has had the same ID, and be it finished: then the new one
+// would never run (design 3). It is known once this node has been compared with enough of
+// the others, see [purges.caughtUp].
+func (k keys) sure(now clock.Time, h *holder) *proto.Error {
+	p := ring.Of(h.task, len(k.c.cells))
+	v := k.c.vnodes.see(p)
+	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 || vnode.Tree(v) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
+		return nil
+	}
+	k.c.repairs.demand(now, p)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+		"node %s leads partition %d since a moment ago, and has to hear first from another replica whether the unique key is free; try again", k.c.cfg.Self.Node, p)
+	e.Guarantee, e.RetryAfter = "unique keys", 50*time.Millisecond
+	return e
 }
 
 // checkWindow judges an ID that is not known here by its window.

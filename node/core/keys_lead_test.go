@@ -13,6 +13,13 @@ import (
 func (r *trio) takeKey(i int) *nornv1.EnqueueResult {
 	r.t.Helper()
 	res := ask[*nornv1.EnqueueReply](r, i, withKey("k", 0)).Results[0]
+	for range 40 { // a new leader asks the others first
+		if res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			break
+		}
+		r.live(50*time.Millisecond, 10*time.Millisecond, nothing)
+		res = ask[*nornv1.EnqueueReply](r, i, withKey("k", 0)).Results[0]
+	}
 	if res.Error != nil {
 		r.t.Fatal(res.Error)
 	}
@@ -128,6 +135,7 @@ func TestCompletionOfATaskThatIsNotKnownHere(t *testing.T) {
 		r := newTrio(t)
 		r.kill(2)
 		r.elect()
+		r.agree()
 		s := spec("q")
 		if what == "with a key" {
 			s.Key = "k"
@@ -171,5 +179,25 @@ func TestCompletionOfATaskThatIsNotKnownHere(t *testing.T) {
 		if s := r.stateOf(1, task); s != nornv1.State_STATE_COMPLETED {
 			t.Errorf("%s: the task is %v", what, s)
 		}
+	}
+}
+
+// TestALeaderThatHasNotHeardOfAKeysTask: a task with a key was enqueued and completed
+// on a majority; then one that has heard of neither leads. The next task of the key is done.
+func TestALeaderThatHasNotHeardOfAKeysTask(t *testing.T) {
+	r := newRepairingTrio(t, 30*time.Second)
+	r.lead(0)
+	r.cut[[2]int{0, 1}], r.cut[[2]int{2, 1}] = true, true
+	first := r.takeKey(0)
+	r.finish(0, "q")
+	r.settle()
+	clear(r.cut)
+	r.lead(1)
+	second := r.takeKey(1)
+	r.settle()
+	t.Log(first.Receipt, second.Receipt)
+	r.live(2*time.Minute, time.Second, nothing)
+	if s := r.stateOf(1, parse(t, second.Receipt.Id)); s != nornv1.State_STATE_READY || second.Receipt.Existed {
+		t.Errorf("the second task of the key (existed: %v) is %v before anybody has claimed it", second.Receipt.Existed, s)
 	}
 }

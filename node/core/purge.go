@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -263,6 +264,21 @@ func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
 		oldest = min(oldest, m.latest)
 	}
 	return now.Wall - (now.Mono - oldest)
+}
+
+// caughtUp tells whether since this node leads a partition it has been compared with so
+// many of its cohort that it has heard of everything that a majority has acknowledged
+// before. What of this is young by its ID a comparison leaves alone.
+func (p *purges) caughtUp(at ring.Partition) bool {
+	p.follow(at)
+	cohort, since := p.c.cells[at].Cohort, p.c.links.watches.needs.led[at]
+	missing := len(cohort) - quorum.Majority(len(cohort))
+	for _, o := range cohort {
+		if m := p.marks[pair{at, o}]; m != nil && m.latest+p.margin() >= since {
+			missing--
+		}
+	}
+	return missing <= 0
 }
 
 // over is the wall ns up to which tasks were collected whose tombstones may go,

@@ -43,6 +43,19 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 	return asked
 }
 
+// demand has a partition compared at once with all of its cohort that are in reach, by
+// this node also where it is the other one's turn to begin.
+func (r *repairs) demand(now clock.Time, p ring.Partition) {
+	for _, m := range r.c.cells[p].Cohort {
+		k := pair{p, m}
+		if m == r.c.cfg.Self || !r.c.routes.up(m) || r.urgent.going[k] || slices.Contains(r.urgent.todo, k) {
+			continue
+		}
+		r.urgent.todo = append(r.urgent.todo, k)
+		r.at = now.Mono
+	}
+}
+
 // hurry begins what somebody has asked for.
 func (r *repairs) hurry(now clock.Time) {
 	u := &r.urgent

@@ -14,7 +14,8 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// Watch asks a replica how tasks have ended, or will.
+// Watch asks a replica how tasks have ended, or will. That one has failed only its leader
+// says ([doubts]).
 type Watch struct {
 	Tasks []id.ID
 	Keep  []id.ID // unfinished tasks depend on them: they are not to be collected
@@ -96,7 +97,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 		if !w.l.c.check(err) {
 			return
 		}
-		if outcome != crdt.StateUnknown {
+		if outcome == crdt.StateCompleted || outcome != crdt.StateUnknown && w.l.doubts.sure(task) {
 			w.ended[from] = append(w.ended[from], Outcome{task, outcome})
 			continue
 		}
@@ -117,7 +118,8 @@ func (w *watches) hear(m *Outcomes) {
 		switch {
 		case !o.State.Finished():
 		case w.l.holds(o.Task): // by now: what is here says how it ended
-			if w.failed[o.Task].State != o.State { // whoever makes its leader keep it hears of it each second
+			if w.failed[o.Task].State != o.State || w.l.doubts.all[o.Task] { // whoever makes its leader keep it hears of it each second
+				delete(w.l.doubts.all, o.Task)
 				w.note(o)
 				w.l.hear(o.Task, crdt.StateUnknown)
 			}
@@ -152,6 +154,7 @@ func (w *watches) note(o Outcome) {
 // work looks at some waiting tasks and sends what there is to ask and to tell.
 func (w *watches) work(now clock.Time) {
 	c := w.l.c
+	w.l.doubts.work(now)
 	switch {
 	case c.routes.whole:
 		if w.at != clock.Never { // everybody keeps everything now: no answer is waited for any more
@@ -237,7 +240,7 @@ func (w *watches) seek(pair vnode.Pair) {
 		return
 	}
 	outcome, err := w.l.outcome(pair.Dependency)
-	if w.l.c.check(err) && outcome != crdt.StateUnknown {
+	if w.l.c.check(err) && outcome != crdt.StateUnknown && w.l.doubts.stands(pair.Dependency, outcome) {
 		w.l.resolve(w.l.c.now, pair.Task, pair.Dependency, outcome)
 	}
 }

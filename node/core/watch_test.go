@@ -2,6 +2,7 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -200,5 +201,45 @@ func TestAnAnswerAboutATaskThatIsKeptHereByNow(t *testing.T) {
 	r.settle()
 	if s := r.stateOf(0, second); s != nornv1.State_STATE_READY {
 		t.Errorf("it is %v after the answer", s)
+	}
+}
+
+// TestARetriedDependencyIsNotDead: a dependency was dead and is retried, which a
+// majority has; the leader of a task that comes after that has not heard of it. It waits
+// for the end of the retry (track record). One that was not retried fails it at once,
+// though its leader's first answer gets lost.
+func TestARetriedDependencyIsNotDead(t *testing.T) {
+	for _, retried := range []bool{true, false} {
+		r := newTrio(t)
+		r.lead(0)
+		dep, task := r.in(0), r.in(1)
+		r.leadOf(0, 1)
+		r.add(1, dep, spec("a"))
+		r.settle()
+		g := ask[*nornv1.ClaimReply](r, 1, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants[0]
+		ask[*nornv1.WriteReply](r, 1, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: dep.Bytes(), Token: g.Token, Error: "e", Discard: true}}})
+		r.settle()
+		if retried {
+			from := r.send(1, &nornv1.RetryRequest{Ids: [][]byte{dep.Bytes()}})
+			r.settleBut(func(l letter) bool { _, facts := l.message.(*Facts); return facts && l.from == 1 && l.to == 0 })
+			if reply, ok := r.peers[1].replies[from]; !ok || reply.Message.(*nornv1.WriteReply).Results[0].Error != nil {
+				t.Fatalf("%v", reply)
+			}
+		}
+		s := after("b", onFailCancel, dep)
+		s.Id = task.Bytes()
+		r.send(2, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+		r.settleBut(func(l letter) bool { _, says := l.message.(*Outcomes); return says })
+		r.live(10*time.Second, 250*time.Millisecond, nothing)
+		switch a, b := r.stateOf(0, dep), r.stateOf(0, task); {
+		case !retried && b != nornv1.State_STATE_CANCELLED:
+			t.Errorf("the dependency is %v, and the task that came after that is %v", a, b)
+		case retried && b != nornv1.State_STATE_WAITING:
+			t.Errorf("the dependency is %v, and the task that came after its retry was acknowledged is %v", a, b)
+		case retried:
+			r.finish(1, "a")
+			r.live(3*time.Second, 250*time.Millisecond, nothing)
+			r.finish(0, "b")
+		}
 	}
 }
