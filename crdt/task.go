@@ -17,6 +17,7 @@ type Task struct {
 	updates []Update // ascending (token, seq), the hidden ones too
 	failed  *Failed  // the newest by token
 	counted []uint64 // tokens of the failures that use up an attempt, ascending
+	putOff  []uint64 // tokens of the failures that use up none, ascending
 	expired []uint64 // tokens of the claims that lapsed, ascending
 
 	completion   *Completed // the earliest by (time, token)
@@ -72,8 +73,12 @@ func (t *Task) take(f Fact) error {
 		return keep(f, DecodeCancelled, &t.cancelled)
 	case KindFailed:
 		err := keep(f, DecodeFailed, &t.failed)
-		if err == nil && t.failed.Counted {
+		switch {
+		case err != nil:
+		case t.failed.Counted:
 			t.counted = append(t.counted, f.Key.A)
+		default:
+			t.putOff = append(t.putOff, f.Key.A)
 		}
 		return err
 	case KindExpired:
@@ -169,6 +174,19 @@ func (t *Task) Attempts() int {
 	for _, token := range t.expired {
 		if _, both := slices.BinarySearch(t.counted, token); !both && t.present(token) {
 			n++
+		}
+	}
+	return n
+}
+
+// Failures is the number of claims of the present generation that failed, whether they
+// count or not.
+func (t *Task) Failures() (n int) {
+	for _, all := range [][]uint64{t.counted, t.putOff} {
+		for _, token := range all {
+			if t.present(token) {
+				n++
+			}
 		}
 	}
 	return n

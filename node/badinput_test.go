@@ -147,7 +147,7 @@ func badBatches() (all []badRequest) {
 		all = append(all, badRequest{"batch: " + name, m, req, nil, invalid, says})
 	}
 	const over = 10_001
-	claims := repeated(over, func() *nornv1.ClaimRef { return &nornv1.ClaimRef{Id: make([]byte, 20), Token: 1} })
+	claims := repeated(over, func() *nornv1.ClaimRef { return &nornv1.ClaimRef{Id: make([]byte, 20), Token: 1<<32 + 1} })
 	ids := repeated(over, func() []byte { return make([]byte, 20) })
 	mib := make([]byte, 1<<20)
 	add("tasks", nornv1.Method_METHOD_ENQUEUE, "10001 items", &nornv1.EnqueueRequest{Tasks: repeated(over, func() *nornv1.TaskSpec { return &nornv1.TaskSpec{Queue: "bad"} })})
@@ -193,11 +193,11 @@ func badClaims(held *nornv1.Grant) (all []badRequest) {
 		add(fmt.Sprint("log: wait of ", wait), nornv1.Method_METHOD_LOG, "wait of", &nornv1.LogRequest{Id: make([]byte, 20), WaitSeconds: wait})
 	}
 	for m, req := range map[nornv1.Method]gproto.Message{
-		nornv1.Method_METHOD_RENEW:    &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: []byte("abc"), Token: 1}}},
-		nornv1.Method_METHOD_RELEASE:  &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: []byte("abc"), Token: 1}}},
-		nornv1.Method_METHOD_COMPLETE: &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: []byte("abc"), Token: 1}}},
-		nornv1.Method_METHOD_FAIL:     &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: []byte("abc"), Token: 1}}},
-		nornv1.Method_METHOD_UPDATE:   &nornv1.UpdateRequest{Id: []byte("abc"), Token: 1},
+		nornv1.Method_METHOD_RENEW:    &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: []byte("abc"), Token: 1<<32 + 1}}},
+		nornv1.Method_METHOD_RELEASE:  &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: []byte("abc"), Token: 1<<32 + 1}}},
+		nornv1.Method_METHOD_COMPLETE: &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: []byte("abc"), Token: 1<<32 + 1}}},
+		nornv1.Method_METHOD_FAIL:     &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: []byte("abc"), Token: 1<<32 + 1}}},
+		nornv1.Method_METHOD_UPDATE:   &nornv1.UpdateRequest{Id: []byte("abc"), Token: 1<<32 + 1},
 		nornv1.Method_METHOD_GET:      &nornv1.GetRequest{Id: []byte("abc")},
 		nornv1.Method_METHOD_LOG:      &nornv1.LogRequest{Id: []byte("abc")},
 		nornv1.Method_METHOD_EXPLAIN:  &nornv1.ExplainRequest{Id: []byte("abc")},
@@ -208,9 +208,9 @@ func badClaims(held *nornv1.Grant) (all []badRequest) {
 	}
 	add("no token", nornv1.Method_METHOD_COMPLETE, "token is missing", &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: make([]byte, 20)}}})
 	large := make([]byte, 1<<20+1)
-	add("update", nornv1.Method_METHOD_UPDATE, "over the limit of 1048576", &nornv1.UpdateRequest{Id: make([]byte, 20), Token: 1, Data: large})
-	add("result", nornv1.Method_METHOD_COMPLETE, "over the limit of 1048576", &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: make([]byte, 20), Token: 1, Result: large}}})
-	add("retry_at", nornv1.Method_METHOD_FAIL, "retry_at", &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: make([]byte, 20), Token: 1, RetryAt: &timestamppb.Timestamp{Seconds: -5}}}})
+	add("update", nornv1.Method_METHOD_UPDATE, "over the limit of 1048576", &nornv1.UpdateRequest{Id: make([]byte, 20), Token: 1<<32 + 1, Data: large})
+	add("result", nornv1.Method_METHOD_COMPLETE, "over the limit of 1048576", &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: make([]byte, 20), Token: 1<<32 + 1, Result: large}}})
+	add("retry_at", nornv1.Method_METHOD_FAIL, "retry_at", &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: make([]byte, 20), Token: 1<<32 + 1, RetryAt: &timestamppb.Timestamp{Seconds: -5}}}})
 	return all
 }
 
@@ -227,8 +227,8 @@ func badEnums() (all []badRequest) {
 	enqueue := task(func(*nornv1.TaskSpec) {})
 	enqueue.Durability = level
 	add("level of an enqueue", nornv1.Method_METHOD_ENQUEUE, enqueue)
-	add("level of an update", nornv1.Method_METHOD_UPDATE, &nornv1.UpdateRequest{Id: ids[0], Token: 1, Durability: level})
-	add("level of a completion", nornv1.Method_METHOD_COMPLETE, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: ids[0], Token: 1}}, Durability: level})
+	add("level of an update", nornv1.Method_METHOD_UPDATE, &nornv1.UpdateRequest{Id: ids[0], Token: 1<<32 + 1, Durability: level})
+	add("level of a completion", nornv1.Method_METHOD_COMPLETE, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: ids[0], Token: 1<<32 + 1}}, Durability: level})
 	add("level of a cancel", nornv1.Method_METHOD_CANCEL, &nornv1.CancelRequest{Ids: ids, Durability: level})
 	add("retention", nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: "bad", Fields: []string{"retention"}, Settings: &nornv1.QueueSettings{Retention: 99}})
 	add("field of the settings", nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: "bad", Fields: []string{"colour"}, Settings: &nornv1.QueueSettings{}})

@@ -145,7 +145,11 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 		if err != nil {
 			return 0, false, err
 		}
-		fact.RetryAt = now.Wall + int64(t.Enqueued.Retry.Delay(max(1, int(attempts)), v.cfg.Random))
+		tries := max(1, int(attempts))
+		if !f.Counted { // the pauses grow all the same: each leaves a claim in the task's history
+			tries = max(tries, 1+t.Failures())
+		}
+		fact.RetryAt = now.Wall + int64(t.Enqueued.Retry.Delay(tries, v.cfg.Random))
 		fact.RetryAt = max(fact.RetryAt, now.Wall+int64(f.AtLeast))
 	}
 	reason := f.Error

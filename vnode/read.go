@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -113,6 +114,29 @@ func Facts(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, er
 			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
 		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), body...)})
+	}
+	return facts, nil
+}
+
+// FactOf gives one fact of a task.
+func FactOf(view store.View, p ring.Partition, task id.ID, key crdt.Key) (crdt.Fact, bool) {
+	body, ok := view.Get(appendFact(nil, p, task, key))
+	return crdt.Fact{Task: task, Key: key, Body: bytes.Clone(body)}, ok
+}
+
+// Decisions gives the facts of a task that say where it is: all but those of which there
+// may be much, its updates and completions, and an enqueue of over 4 KiB. It returns ErrDamaged when a key
+// cannot be read.
+func Decisions(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, err error) {
+	prefix := appendTask(nil, tableFacts, p, task)
+	for key, body := range view.Scan(prefix, after(prefix)) {
+		k, err := crdt.DecodeKey(key[len(prefix):])
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		if k.Kind == crdt.KindEnqueued && len(body) <= 4<<10 || k.Kind > crdt.KindEnqueued && k.Kind != crdt.KindUpdate && k.Kind != crdt.KindCompleted {
+			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+		}
 	}
 	return facts, nil
 }

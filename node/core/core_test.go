@@ -177,6 +177,26 @@ func TestReleaseAndUncountedFailureCostNoAttempt(t *testing.T) {
 	r.audit()
 }
 
+// TestPausesOfWhatIsPutOffGrow: a task that is put off again and again without using an
+// attempt, and without saying for how long, is not claimed each second for ever: each
+// claim stays in its history (track record).
+func TestPausesOfWhatIsPutOffGrow(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	for n := range 6 {
+		grants := r.claim("q", 1)
+		if len(grants) != 1 || grants[0].Task.Attempts != 0 {
+			t.Fatalf("time %d: %v", n, grants)
+		}
+		must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: grants[0].Token, Uncounted: true}}})
+		r.pass(time.Second<<n - 10*time.Millisecond)
+		if early := r.claim("q", 1); len(early) > 0 {
+			t.Fatalf("time %d: it is back before %v", n, time.Second<<n)
+		}
+		r.pass(20 * time.Millisecond)
+	}
+}
+
 func TestLateCompletionWinsAndSticks(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(spec("q"))[0]

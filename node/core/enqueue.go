@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -144,7 +145,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		}
 	}
 	res.Receipt = receipt
-	c.writes.bought(res, receipt, task, got.Existed)
+	c.writes.bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
 	return nil
 }
 

@@ -291,7 +291,7 @@ func TestManyLogReadersComeAndGo(t *testing.T) {
 	}
 	r.step(Gone{Conn: 2})
 	before := len(r.replies)
-	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1, Data: []byte("news")})
+	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Data: []byte("news")})
 	if n := len(r.replies) - before; n != 1+2000 {
 		t.Fatalf("%d answers to an update with 2000 readers", n)
 	}

@@ -22,8 +22,11 @@ func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 	if len(b) != len(id.ID{}) {
 		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
 	}
-	if token == 0 {
+	switch {
+	case token == 0:
 		return id.ID{}, proto.Invalid("the claim's token is missing")
+	case token>>32 == 0: // the upper half is an epoch, and those begin with 1
+		return id.ID{}, proto.Invalid("%d is no token of a claim: the smallest ever granted is %d", token, uint64(1)<<32+1)
 	}
 	return id.ID(b), nil
 }
@@ -191,6 +194,10 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
 }
 
+// maxSame is how often a request may complete one task: under as many tokens as it was
+// granted, and for each the task with its completions is read.
+const maxSame = 64
+
 func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
 	err := checkBatch(len(m.GetCompletions()))
 	if err == nil {
@@ -203,12 +210,18 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 	n := len(m.GetCompletions())
 	results := make([]nornv1.WriteResult, n)
 	reply := &nornv1.WriteReply{Results: make([]*nornv1.WriteResult, n)}
+	ofTask := make(map[string]int)
 	for i, done := range m.GetCompletions() {
 		res := &results[i]
 		reply.Results[i] = res
 		task, bad := taskRef(done.GetId(), done.GetToken())
 		if bad == nil && len(done.GetResult()) > proto.MaxUpdateBytes {
 			bad = proto.Invalid("the result has %d bytes, over the limit of %d", len(done.GetResult()), proto.MaxUpdateBytes)
+		}
+		if n > maxSame {
+			if ofTask[string(done.GetId())]++; ofTask[string(done.GetId())] > maxSame && bad == nil {
+				bad = proto.Invalid("the request completes task %s more than %d times; once is enough", task, maxSame)
+			}
 		}
 		if bad != nil {
 			res.Error = bad.Proto()
@@ -263,12 +276,12 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		*counter++
 	}
 	res.Receipt = &nornv1.Receipt{}
-	c.bought(res, task, existed)
+	c.writes.bought(res, res.Receipt, task, existed, f.Key)
 }
 
-// bought fills the receipt of a write that was accepted.
+// bought fills the receipt of a decision that was accepted.
 func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
-	c.writes.bought(res, res.Receipt, task, existed)
+	c.writes.bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
 func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {

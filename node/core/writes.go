@@ -47,6 +47,7 @@ type writes struct {
 	quiet bool // facts of other coordinators are being merged
 
 	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
+	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought
 	items []item                         // of the request that is being handled
 	held  []*held                        // answers of this round that wait for it
@@ -130,26 +131,55 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 	w.round[p] = append(w.round[p], f)
 }
 
+// factRef names a fact.
+type factRef struct {
+	task id.ID
+	key  crdt.Key
+}
+
 // bought fills the receipt of an item that was accepted. Of what was here before,
-// or has won against what came now, nobody knows who else has it: the facts are sent
-// again, so that no answer leaves without copies.
-func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool) {
+// or has won against what came now, nobody knows who else has it: what the receipt
+// promises is sent again, so that no answer leaves without copies. That is the fact of
+// this key, or what is left of a task that was collected; without a key, of a decision,
+// all that says where the task is. No more than that, and once a round, however often it
+// is asked for: the payloads of a batch that is repeated may be larger than any message.
+func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
 	p := ring.Of(task, len(w.c.cells))
 	fillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return
 	}
 	if existed || w.newly != task {
-		facts, err := vnode.Facts(w.c.tx, p, task)
-		if !w.c.check(err) {
-			return
-		}
-		for _, f := range facts {
-			w.add(p, f)
-		}
+		w.resend(p, task, about)
 	}
 	w.newly = id.ID{}
 	w.items = append(w.items, item{p, r, result})
+}
+
+func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) {
+	if w.again == nil {
+		w.again = make(map[factRef]bool)
+	}
+	if w.again[factRef{task, about}] {
+		return
+	}
+	w.again[factRef{task, about}] = true
+	var facts []crdt.Fact
+	if about == (crdt.Key{}) {
+		var err error
+		if facts, err = vnode.Decisions(w.c.tx, p, task); !w.c.check(err) {
+			return
+		}
+	} else {
+		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
+			if f, ok := vnode.FactOf(w.c.tx, p, task, key); ok {
+				facts = append(facts, f)
+			}
+		}
+	}
+	for _, f := range facts {
+		w.add(p, f)
+	}
 }
 
 // hold keeps back the answer to the request that was just handled, if it waits
@@ -266,7 +296,7 @@ func (w *writes) begin(now clock.Time) {
 		}
 		o.parts[p] = part
 	}
-	w.round, w.held = nil, nil
+	w.round, w.held, w.again = nil, nil, nil
 	w.open = append(w.open, o)
 	w.bytes += o.bytes
 	w.settle(o)

@@ -1,11 +1,14 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // TestAWriteThatNobodyElseCanKeep: a node that knows itself out of reach of too many
@@ -34,5 +37,72 @@ func TestAWriteThatNobodyElseCanKeep(t *testing.T) {
 				t.Errorf("with nobody in reach: %v", res)
 			}
 		})
+	}
+}
+
+// TestABatchThatComesAgain: what is sent again of it is what its receipts promise, once a
+// round, and not the payloads of its tasks: of a hundred of 1 MiB it was more than any
+// message may have, so that no repetition was ever acknowledged; of one ID that is named a
+// thousand times, a thousand times its task (track record).
+func TestABatchThatComesAgain(t *testing.T) {
+	r := newTrio(t)
+	s := spec("q")
+	task := r.in(0)
+	s.Id, s.Payload = task.Bytes(), make([]byte, 1<<20)
+	from := r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+	r.settle()
+	if res := r.result(0, from); res.GetReceipt() == nil {
+		t.Fatal(res)
+	}
+	g := ask[*nornv1.ClaimReply](r, 0, claimUpTo(1)).Grants[0]
+	done := &nornv1.CompleteRequest{}
+	for range maxSame {
+		done.Completions = append(done.Completions, &nornv1.Completion{Id: task.Bytes(), Token: g.Token})
+	}
+	ids := &nornv1.CancelRequest{Ids: slices.Repeat([][]byte{r.put(0, 1).Bytes()}, 1000)}
+	for range 3 {
+		for _, m := range []gproto.Message{done, ids} {
+			from := r.send(0, m)
+			bytes := 0
+			for _, l := range r.post {
+				if f, is := l.message.(*Facts); is && l.to == 1 {
+					for _, p := range f.Parts {
+						for _, fact := range p.Facts {
+							bytes += len(fact.Body) + factBytes
+						}
+					}
+				}
+			}
+			r.settle()
+			if bytes > 1<<10 {
+				t.Errorf("%T: %d bytes are sent again", m, bytes)
+			}
+			for i, res := range r.peers[0].replies[from].Message.(*nornv1.WriteReply).Results {
+				if res.GetReceipt().GetDurableCopies() < 2 {
+					t.Fatalf("%T, item %d: %v", m, i, res)
+				}
+			}
+		}
+	}
+	if n := r.copies(task); n != 3 {
+		t.Errorf("%d copies", n)
+	}
+}
+
+// TestManyCompletionsOfOneTask: a request has no more of them than it takes to read them
+// all again for each, and each names a token that can have been granted (track record).
+func TestManyCompletionsOfOneTask(t *testing.T) {
+	r := newTrio(t)
+	task, other := r.put(0, 0), r.put(0, 1)
+	m := &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: other.Bytes(), Token: 99}}}
+	for n := range 2 * maxSame {
+		m.Completions = append(m.Completions, &nornv1.Completion{Id: task.Bytes(), Token: 1<<32 + uint64(n+1)})
+	}
+	m.Completions = append(m.Completions, &nornv1.Completion{Id: other.Bytes(), Token: 1<<32 + 1})
+	for i, res := range ask[*nornv1.WriteReply](r, 0, m).Results {
+		refused := res.GetError().GetKind() == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
+		if want := i == 0 || i > maxSame && i <= 2*maxSame; refused != want {
+			t.Fatalf("item %d of %d: %v", i, len(m.Completions), res)
+		}
 	}
 }
