@@ -185,8 +185,8 @@ func TestFailRetryRelease(t *testing.T) {
 	if got.State != "scheduled" || got.Attempts != 1 || got.Error != "no luck" || got.NotBefore == nil {
 		t.Errorf("after a failure: %+v", got)
 	}
-	refused(t, 5, "lost", "task", "renew", id, "4294967297")
-	refused(t, 5, "lost", "task", "release", id, "4294967297")
+	refused(t, 5, "lost", "task", "renew", id, "1")
+	refused(t, 5, "lost", "task", "release", id, "1")
 
 	id = enqueue(t, "-q", "fails", "y")
 	_, token = claim(t, "fails")

@@ -22,13 +22,20 @@ func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
 	if len(b) != len(id.ID{}) {
 		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
 	}
-	switch {
-	case token == 0:
+	if token == 0 {
 		return id.ID{}, proto.Invalid("the claim's token is missing")
-	case token>>32 == 0: // the upper half is an epoch, and those begin with 1
-		return id.ID{}, proto.Invalid("%d is no token of a claim: the smallest ever granted is %d", token, uint64(1)<<32+1)
 	}
 	return id.ID(b), nil
+}
+
+// claimRef is the same for what is taken from any side, whatever is known here of the
+// claim: the token has to be one that can have been granted.
+func claimRef(b []byte, token uint64) (id.ID, *proto.Error) {
+	task, bad := taskRef(b, token)
+	if bad == nil && token>>32 == 0 { // the upper half is an epoch, and those begin with 1
+		bad = proto.Invalid("%d is no token of a claim: the smallest ever granted is %d", token, uint64(1)<<32+1)
+	}
+	return task, bad
 }
 
 // led refuses a request that only a leader decides while nobody leads here: whether the claims hold is not known yet, and saying
@@ -177,7 +184,7 @@ func uncommitted(pl *pledge) *proto.Error {
 }
 
 func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
-	task, bad := taskRef(m.GetId(), m.GetToken())
+	task, bad := claimRef(m.GetId(), m.GetToken())
 	if bad == nil && len(m.GetData()) > proto.MaxUpdateBytes {
 		bad = proto.Invalid("the update has %d bytes, over the limit of %d", len(m.GetData()), proto.MaxUpdateBytes)
 	}
@@ -214,7 +221,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 	for i, done := range m.GetCompletions() {
 		res := &results[i]
 		reply.Results[i] = res
-		task, bad := taskRef(done.GetId(), done.GetToken())
+		task, bad := claimRef(done.GetId(), done.GetToken())
 		if bad == nil && len(done.GetResult()) > proto.MaxUpdateBytes {
 			bad = proto.Invalid("the result has %d bytes, over the limit of %d", len(done.GetResult()), proto.MaxUpdateBytes)
 		}
