@@ -176,11 +176,16 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 // each, not everybody.
 func (d *Detail) recall() {
 	outcomes := map[crdt.Kind]claim.Outcome{crdt.KindFailed: claim.Failed, crdt.KindExpired: claim.Expired, crdt.KindCompleted: claim.Completed}
+	known := make(map[uint64]int, len(d.Claims))
+	for i := range d.Claims {
+		known[d.Claims[i].Token] = i
+	}
 	d.Task.EachEnd(func(token uint64, by crdt.Kind) {
-		i := slices.IndexFunc(d.Claims, func(r claim.Record) bool { return r.Token == token })
+		i, ok := known[token]
 		switch {
 		case token == 0:
-		case i < 0:
+		case !ok:
+			known[token] = len(d.Claims)
 			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
 		case d.Claims[i].Outcome != claim.Active && by != crdt.KindCompleted: // it may have ended otherwise here
 			d.Claims[i].Outcome = outcomes[by]
