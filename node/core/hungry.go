@@ -143,7 +143,7 @@ func (s *seeks) feed(now clock.Time) {
 
 // next is when something is due, mono ns.
 func (s *seeks) next() int64 {
-	at := s.at
+	at := min(s.at, s.shy)
 	for i := range s.meals {
 		at = min(at, s.meals[i].at)
 	}

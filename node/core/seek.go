@@ -44,6 +44,8 @@ const (
 	// seekAgain is after what time a node is asked again although it said that it
 	// has nothing: its news may have been lost.
 	seekAgain = time.Second
+	// shyPause is after what time a leader is asked again that did not lead yet.
+	shyPause = 50 * time.Millisecond
 	// maxSeeks is how many nodes are asked again in that time, one after the other;
 	// of more each has its turn later.
 	maxSeeks = 8
@@ -64,6 +66,8 @@ type seeks struct {
 	who   []register.Member // the other leaders
 	seen  uint64            // as of this routes.seen
 	met   []register.Member // those who have been asked for the ones that wait
+	metAs uint64            // as of this routes.seen
+	shy   int64             // mono ns at which those who did not lead yet are asked again
 
 	hungry map[string]*hungry // by queue: of the others, who was told that it has nothing
 	meals  []meal             // queues of them that have something now
@@ -94,7 +98,7 @@ func (s *seeks) full(h *remote) bool {
 func newSeeks(c *Core) *seeks {
 	return &seeks{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[AskKey]*gather),
-		hungry: make(map[string]*hungry), at: clock.Never,
+		hungry: make(map[string]*hungry), at: clock.Never, shy: clock.Never,
 	}
 }
 
@@ -233,6 +237,9 @@ func (k *seeking) came(g *gather) {
 	if !got && k.orphaned() {
 		k.s.c.refuse(k.w.from, k.err)
 		return
+	}
+	if e := k.err; !got && e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && e.Effect == nornv1.Effect_EFFECT_NONE {
+		k.s.unmet(k.to)
 	}
 	if !got {
 		news := !k.s.vain(k.w, k.to) // faster than the answer
@@ -377,31 +384,45 @@ func (s *seeks) resumed(now clock.Time, name string) {
 }
 
 // meet asks those who have begun to lead for the ones that wait, so that they know of them.
+// What was known of one that has led before is of before: it may have started anew since.
 func (s *seeks) meet(now clock.Time) {
-	leaders := s.leaders()
-	if slices.Equal(leaders, s.met) {
+	leaders, again := s.leaders(), s.shy <= now.Mono
+	if s.metAs == s.seen && !again {
 		return
+	}
+	if s.metAs = s.seen; again {
+		s.shy = clock.Never
 	}
 	names := slices.Sorted(maps.Keys(s.c.desk.queues))
 	for _, m := range leaders {
+		if slices.Contains(s.met, m) {
+			continue
+		}
+		for _, h := range s.heads[m] { // Any order: each is changed for itself.
+			h.known, h.ready, h.marks, h.few = false, false, Marks{}, 0
+		}
 		for _, name := range names {
-			if !slices.Contains(s.met, m) && !s.of(m, name).known {
-				s.send(now, m, name)
-			}
+			s.send(now, m, name)
 		}
 	}
 	s.met = leaders
+}
+
+// unmet has a node asked once more: it is named as a leader, and does not lead yet.
+func (s *seeks) unmet(m register.Member) {
+	s.met = slices.DeleteFunc(slices.Clone(s.met), func(o register.Member) bool { return o == m })
+	s.shy = min(s.shy, s.c.now.Mono+int64(shyPause))
 }
 
 // work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
 func (s *seeks) work(now clock.Time) {
 	s.feed(now)
+	s.meet(now)
 	if s.c.routes.alone || len(s.c.desk.byTime) == 0 {
-		s.at = clock.Never
+		s.at, s.shy = clock.Never, clock.Never
 		return
 	}
-	s.meet(now)
 	if s.at == clock.Never {
 		s.at = now.Mono + int64(seekAgain)
 	}

@@ -77,3 +77,31 @@ func TestAResumedQueueIsToldOf(t *testing.T) {
 		t.Errorf("the task comes %v after its queue was resumed", took)
 	}
 }
+
+// TestWhoWaitsIsKnownToALeaderThatStartedAgain: it remembers nobody, and what others know of
+// it is of before.
+func TestWhoWaitsIsKnownToALeaderThatStartedAgain(t *testing.T) {
+	r := newTrio(t)
+	leader := r.leader(1)
+	i := (leader + 1) % 3
+	from := r.send(i, waiting60(7))
+	r.settle()
+	r.kill(leader)
+	r.tell()
+	r.open(leader)
+	r.elect()
+	r.leadOf(1, leader)
+	r.live(20*time.Millisecond, 10*time.Millisecond, nothing)
+	r.enqueue(leader, r.at(1), nil)
+	r.settle()
+	began := r.now.Mono
+	for range 300 {
+		if _, ok := r.granted(i, from); ok {
+			break
+		}
+		r.live(10*time.Millisecond, 10*time.Millisecond, nothing)
+	}
+	if took := time.Duration(r.now.Mono - began); took > 200*time.Millisecond {
+		t.Errorf("the task comes after %v", took)
+	}
+}
