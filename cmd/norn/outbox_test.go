@@ -166,6 +166,21 @@ func TestOutboxAside(t *testing.T) {
 	}
 }
 
+// An ID of zeros is no name: its row is set aside, and not enqueued under another one.
+func TestOutboxZeroID(t *testing.T) {
+	b := newBox(t)
+	made := b.put(t, client.Task{Queue: "outbox-zero"})
+	if _, err := b.db.Exec("UPDATE "+outbox.DefaultTable+" SET id = ? WHERE id = ?", strings.Repeat("0", 27), made.String()); err != nil {
+		t.Fatal(err)
+	}
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "1 set aside") || !strings.Contains(r.err, "it is zero") {
+		t.Errorf("%+v", r)
+	}
+	if left := payloads(t, "outbox-zero"); len(left) != 0 {
+		t.Errorf("enqueued: %q", left)
+	}
+}
+
 func TestOutboxSchema(t *testing.T) {
 	for _, d := range []string{"postgres", "mysql", "sqlite"} {
 		out := ok(t, "outbox", "schema", d, "--table", "app.jobs")

@@ -120,7 +120,7 @@ func (e *enqueueFlags) task() (t client.Task, err error) {
 		return t, usage("--id and --key name one task, and --lines and --jsonl make many")
 	}
 	if e.id != "" {
-		if t.ID, err = id.Parse(e.id); err != nil {
+		if t.ID, err = id.ParseNew(e.id); err != nil {
 			return t, usage("--id: %w", err)
 		}
 	}
