@@ -387,7 +387,7 @@ func TestWeigh(t *testing.T) {
 func TestOpenAPIHoldsTogether(t *testing.T) {
 	var d struct {
 		Openapi    string
-		Paths      map[string]map[string]struct{ OperationID string }
+		Paths      map[string]map[string]struct{ OperationID, Description string }
 		Components struct{ Schemas map[string]any }
 	}
 	b := openAPI(routes())
@@ -407,6 +407,9 @@ func TestOpenAPIHoldsTogether(t *testing.T) {
 		if d.Components.Schemas[name] == nil {
 			t.Errorf("nothing describes %s", name)
 		}
+	}
+	if said := d.Paths["/api/v1/tasks"]["get"].Description; !strings.Contains(said, "filter.headers.NAME") {
+		t.Errorf("the parameters by header are not described: %q", said)
 	}
 	if !strings.HasPrefix(d.Openapi, "3.1") || len(operations) != len(routes()) {
 		t.Errorf("version %s with %d operations", d.Openapi, len(operations))
