@@ -31,6 +31,14 @@ func TestPrintConfig(t *testing.T) {
 	if again := norn(t, "server", "--print-config", "--config", write(t, r.out)); again.out != r.out {
 		t.Errorf("printed again:\n%s\nwas\n%s", again.out, r.out)
 	}
+	args := []string{"server", "--print-config", "--replicas", "5", "--pprof"}
+	got := decode[map[string]any](t, args...)
+	if got["eta"] != "5s" || got["replicas"] != 5. || got["pprof"] != true || got["join"] != "" || got["retry-multiplier"] != 2. || got["max-payload"] != "1MiB" {
+		t.Errorf("as JSON: %v", got)
+	}
+	if plain := ok(t, args...); ok(t, "server", "--print-config", "--config", write(t, norn(t, append(args, "-o", "json")...).out)) != plain {
+		t.Error("the JSON is not taken as a file")
+	}
 }
 
 func TestHTTPPort(t *testing.T) {
