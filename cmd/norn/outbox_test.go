@@ -207,6 +207,11 @@ func TestOutboxBadInput(t *testing.T) {
 	refused(t, 1, "norn outbox schema sqlite", "outbox", "--db", b.url, "--table", "other")
 	refused(t, 2, "--batch", "outbox", "--db", b.url, "--batch", "many")
 	refused(t, 2, "not between 1 and 10000", "outbox", "--db", b.url, "--batch", "10001")
+	refused(t, 2, "--batch: 0 is not between 1 and 10000", "outbox", "--db", b.url, "--batch", "0")
+	for _, flag := range []string{"--poll", "--lease", "--batch-timeout", "--gc-grace"} {
+		refused(t, 2, flag+": 0s is not over zero", "outbox", "--db", b.url, flag, "0")
+	}
+	refused(t, 2, "--metrics-listen: address foo: missing port", "outbox", "--db", b.url, "--metrics-listen", "foo")
 	refused(t, 2, "not longer than the timeout", "outbox", "--db", b.url, "--lease", "1s")
 	refused(t, 2, "--write", "outbox", "--db", b.url, "--write", "none")
 	refused(t, 2, "unknown command", "outbox", "relay")
