@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -132,6 +133,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "give one of", []string{"task", "enqueue", "-q", "bad", "x", "--lines", "-"}},
 		{2, "no such file", []string{"task", "enqueue", "-q", "bad", "--lines", "does-not-exist"}},
 		{2, "accepts at most 1 arg", []string{"task", "enqueue", "-q", "bad", "x", "y"}},
+		{2, "--wait: -1s is negative", []string{"task", "wait", other27, "--wait", "-1s"}},
 		{2, "token", []string{"task", "complete", other27, "not-a-token"}},
 		{2, "SEQ", []string{"task", "update", other27, "1", "-", "x"}},
 		{2, "--error", []string{"task", "fail", other27, "1"}},
@@ -150,6 +152,24 @@ func TestBadInputIsRefused(t *testing.T) {
 		}
 		other.harmless(fmt.Sprintf("%.100q", tc.args))
 	}
+}
+
+// TestFilesThatCannotBeRead: a directory is a mistake of whoever names it, and the
+// flag is named.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	schedule := []string{"schedule", "set", "bad", "--cron", "@daily", "-q", "bad"}
+	for want, args := range map[string][]string{
+		"--lines: " + dir + " is a directory": {"task", "enqueue", "-q", "bad", "--lines", dir},
+		"--jsonl: " + dir + " is a directory": {"task", "enqueue", "-q", "bad", "--jsonl", dir},
+		"--file: open does-not-exist":         append(slices.Clone(schedule), "--file", "does-not-exist"),
+	} {
+		refused(t, 2, want, args...)
+	}
+	for _, args := range [][]string{{"task", "enqueue", "-q", "bad"}, schedule} {
+		refused(t, 2, "--file: "+dir+" is a directory", append(slices.Clone(args), "--file", dir)...)
+	}
+	refused(t, 3, "there is no schedule", "schedule", "get", "bad")
 }
 
 // TestBadJSONIsRefused: a line that is no task is told with its position.

@@ -67,7 +67,10 @@ func exitCode(err error) int {
 func advice(err error) string {
 	var answered *proto.Error
 	hasAnswer := errors.As(err, &answered)
+	var call *client.Error
 	switch {
+	case errors.Is(err, client.ErrUnknown) && errors.As(err, &call) && call.Op == "claim":
+		return "; what it may have been given is ready again when the lease is over"
 	case errors.Is(err, client.ErrUnknown):
 		return "; repeating it with the same IDs is safe"
 	case errors.Is(err, client.ErrUnavailable) && !hasAnswer:
