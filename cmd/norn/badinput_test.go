@@ -142,6 +142,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "xml", []string{"task", "list", "-o", "xml"}},
 		{2, "--timeout", []string{"task", "list", "--timeout", "0s"}},
 		{2, "--addr", []string{"task", "list", "--addr", "a:b:c"}},
+		{2, "no number from 1 to 65535", []string{"task", "list", "--addr", "127.0.0.1:99999", "--timeout", "10m"}},
 		{2, "--at-least", []string{"task", "get", other27, "--at-least", "7"}},
 		{3, other27, []string{"task", "get", other27}},
 		{3, other27, []string{"task", "log", other27}},
