@@ -179,7 +179,7 @@ func (r *run) verify(before, after *nornv1.Count) {
 func (r *run) count(ctx context.Context) (*nornv1.Count, error) {
 	reply, err := r.producers[0].Count(ctx, r.Queue)
 	if err != nil {
-		return nil, fmt.Errorf("bench: count: %w", err)
+		return nil, fmt.Errorf("bench: %w", err)
 	}
 	return reply.GetTotal(), nil
 }

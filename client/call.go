@@ -172,7 +172,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		return true, 0
 	case isAnswer && refusesUs(answer.Kind):
 		return true, 0
-	case errors.Is(err, transport.ErrPeerHTTP), errors.Is(err, transport.ErrPeerTLS), errors.Is(err, transport.ErrPeerNoTLS):
+	case wrongPeer(err):
 		a.hopeless++
 	default:
 		a.hopeless = 0
@@ -190,6 +190,18 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		}
 	}
 	return false, pause
+}
+
+// wrongPeer tells whether whoever answers at an address will never do, as far as one
+// call is concerned: another protocol, or TLS in which one side does not take the other.
+func wrongPeer(err error) bool {
+	for _, e := range []error{transport.ErrPeerHTTP, transport.ErrPeerTLS, transport.ErrPeerNoTLS, transport.ErrUntrusted, transport.ErrTLSRefused} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var answer *proto.Error // to a hello: so answers the port of nodes
+	return errors.As(err, &answer) && answer.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
 }
 
 // elsewhere tells whether, after a node without room, there is one that was not

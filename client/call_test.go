@@ -446,6 +446,28 @@ func TestManyWithOneTooLarge(t *testing.T) {
 	wantIs(t, err, ErrInvalid)
 }
 
+// Nor does waiting help where one side does not take the certificate of the other.
+func TestHopelessTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, reason := range []error{transport.ErrUntrusted, transport.ErrTLSRefused, transport.ErrPeerNoTLS} {
+			c, err := Dial(t.Context(), []string{"a", "b"}, WithDialer(func(context.Context, string) (net.Conn, error) { return nil, reason }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			_, err = c.Get(t.Context(), id.ID{1})
+			wantIs(t, err, reason)
+			wantIs(t, err, ErrUnavailable)
+			if time.Since(began) > time.Second {
+				t.Errorf("%v: took %v to see that it is hopeless", reason, time.Since(began))
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestWrongPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := Dial(t.Context(), []string{"a", "b"}, WithDialer(func(context.Context, string) (net.Conn, error) {

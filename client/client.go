@@ -102,6 +102,9 @@ func address(addr string) (string, error) {
 	if port == "" {
 		return net.JoinHostPort(host, DefaultPort), nil
 	}
+	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
+		return "", fmt.Errorf("%w: %q: the port is no number from 1 to 65535, nor the name of one", ErrInvalid, addr)
+	}
 	return addr, nil
 }
 

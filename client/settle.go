@@ -63,7 +63,8 @@ func single(results []Result, err error) (Result, error) {
 
 // Update appends data to the log of a task, as number seq of its claim: 0, 1,
 // 2, … without gaps. The newest one is the checkpoint that a later claim gets.
-// ErrClaimLost: a newer claim has superseded this one.
+// It is accepted after the end of its claim too, also when a newer one is there.
+// ErrClaimLost: the task is finished and has been collected.
 func (c *Client) Update(ctx context.Context, task id.ID, token, seq uint64, data []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
 	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: data}, opts)
 }
@@ -89,8 +90,10 @@ type CompleteOptions struct {
 	Result []byte
 }
 
-// Complete finishes a task. It is accepted late too, when the lease has run
-// out, unless a newer claim has come further.
+// Complete finishes a task. It is accepted whenever it comes, also when the lease
+// has run out and a newer claim is there, and wins over cancellation. When several
+// claims complete a task, the earliest result stays. ErrClaimLost: the task ended in
+// another way and has been collected.
 func (c *Client) Complete(ctx context.Context, task id.ID, token uint64, o CompleteOptions, opts ...WriteOption) (*nornv1.Receipt, error) {
 	m := &nornv1.Completion{Id: task.Bytes(), Token: token, Result: o.Result, AutoSeq: o.Seq == nil}
 	if o.Seq != nil {

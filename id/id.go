@@ -74,6 +74,17 @@ func Parse(s string) (ID, error) {
 	return ID(parsed), nil
 }
 
+// ParseNew is Parse for the ID of a task that is to be made. It returns
+// ErrMalformed for the zero ID too: in a task that stands for none given, so the
+// task would be made under another one.
+func ParseNew(s string) (ID, error) {
+	i, err := Parse(s)
+	if err == nil && i.IsZero() {
+		return ID{}, fmt.Errorf("%w: it is zero, which names nothing", ErrMalformed)
+	}
+	return i, err
+}
+
 // FromBytes copies the binary form: any 20 bytes. It returns ErrMalformed for
 // another length.
 func FromBytes(b []byte) (ID, error) {

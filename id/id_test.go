@@ -89,6 +89,18 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestParseNewRefusesZero: in a task it would stand for no ID.
+func TestParseNewRefusesZero(t *testing.T) {
+	if got, err := ParseNew(lastText); err != nil || got.String() != lastText {
+		t.Errorf("the last ID: %s, %v", got, err)
+	}
+	for _, s := range []string{strings.Repeat("0", 27), "short"} {
+		if got, err := ParseNew(s); !errors.Is(err, ErrMalformed) || !got.IsZero() {
+			t.Errorf("%q was read as %s, %v", s, got, err)
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
 	i := ID{1, 2, 3}
 	b, err := json.Marshal(map[ID]ID{i: i})

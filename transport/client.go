@@ -186,6 +186,9 @@ func (c *Client) readFrames() error {
 			if errors.Is(err, io.EOF) {
 				return errors.New("the server closed it")
 			}
+			if first && isAlert(err) { // with TLS 1.3 a server judges certificates after the handshake
+				return fmt.Errorf("%w: %w", ErrTLSRefused, err)
+			}
 			return err
 		}
 	}

@@ -42,6 +42,12 @@ var (
 	// ErrPeerNoTLS is returned when TLS is configured here and the other side
 	// does not speak it.
 	ErrPeerNoTLS = errors.New("transport: the other side does not speak TLS, but TLS is configured here")
+	// ErrUntrusted is returned when the certificate of the other side is not taken
+	// here: of another authority, for another name, expired.
+	ErrUntrusted = errors.New("transport: the certificate of the other side is not trusted here")
+	// ErrTLSRefused is returned when the other side does not take the TLS of this
+	// one: its certificate, or that it shows none.
+	ErrTLSRefused = errors.New("transport: the other side refuses the TLS of this one")
 	// ErrEncode is returned when a body could not be encoded.
 	ErrEncode = errors.New("transport: body could not be encoded")
 	// ErrRemote is returned by Call when the answer is an error and the caller

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -255,11 +256,22 @@ func Connect(ctx context.Context, addr string, cfg ClientConfig) (net.Conn, erro
 	nc := tls.Client(raw, tlsConfig)
 	if err := nc.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
-		var plain tls.RecordHeaderError
-		if errors.As(err, &plain) {
-			return nil, fmt.Errorf("transport: dial %s: %w: %w", addr, ErrPeerNoTLS, err)
-		}
-		return nil, fmt.Errorf("transport: dial %s: TLS handshake: %w", addr, err)
+		return nil, fmt.Errorf("transport: dial %s: %w", addr, handshakeError(err))
 	}
 	return nc, nil
+}
+
+// handshakeError says what a failed TLS handshake means.
+func handshakeError(err error) error {
+	var plain tls.RecordHeaderError
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &plain), isAlert(err) && strings.HasSuffix(err.Error(), protocolVersion.Error()):
+		return fmt.Errorf("%w: %w", ErrPeerNoTLS, err)
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
+	case isAlert(err):
+		return fmt.Errorf("%w: %w", ErrTLSRefused, err)
+	}
+	return fmt.Errorf("TLS handshake: %w", err)
 }

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto/tls"
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -19,6 +21,17 @@ const httpNeedsTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; char
 
 // tlsAlert is a fatal alert, protocol_version.
 const tlsAlert = "\x15\x03\x01\x00\x02\x02\x46"
+
+// protocolVersion is what it says. A port that does not speak TLS says it, and none
+// that does: those speak the versions of a client.
+const protocolVersion tls.AlertError = 0x46
+
+// isAlert recognises an alert of the other side, by the name that package tls gives
+// it: the type of it is not exported.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
 
 // isHTTP recognises the beginning of an HTTP request, isHTTPReply that of an answer.
 func isHTTP(b []byte) bool {

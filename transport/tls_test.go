@@ -75,7 +75,7 @@ func TestTLSRefusesAnotherName(t *testing.T) {
 	_, ln := serve(t, Config{TLS: server}, &handler{})
 	_, err := Dial(t.Context(), "evil.test:7700", ClientConfig{Dialer: ln.Dial, TLS: client})
 	var invalid x509.HostnameError
-	if !errors.As(err, &invalid) {
+	if !errors.As(err, &invalid) || !errors.Is(err, ErrUntrusted) {
 		t.Errorf("dial: %v", err)
 	}
 }
@@ -90,6 +90,33 @@ func TestPlainClientOfATLSServer(t *testing.T) {
 	nc.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	if b, err := io.ReadAll(nc); err != nil || !strings.Contains(string(b), "over TLS") {
 		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+// A server that wants a certificate says so after the handshake, with TLS 1.3, or in it.
+func TestTLSWithoutACertificateThatIsAskedFor(t *testing.T) {
+	server, client := tlsPair(t)
+	server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, client.RootCAs
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		cfg := client.Clone()
+		cfg.MaxVersion = version
+		_, ln := serve(t, Config{TLS: server}, &handler{handle: echoFrame})
+		c, err := Dial(t.Context(), "norn.test:7700", ClientConfig{Dialer: ln.Dial, TLS: cfg})
+		if err == nil {
+			<-c.Done() // what is written after the end would hide why it came
+			_, err = callText(t.Context(), c, "hello")
+		}
+		if !errors.Is(err, ErrTLSRefused) {
+			t.Errorf("version %x: %v", version, err)
+		}
+	}
+}
+
+func TestTLSClientOfAPlainServer(t *testing.T) {
+	_, client := tlsPair(t)
+	_, ln := serve(t, Config{}, &handler{})
+	if _, err := Dial(t.Context(), "norn.test:7700", ClientConfig{Dialer: ln.Dial, TLS: client}); !errors.Is(err, ErrPeerNoTLS) {
+		t.Errorf("dial: %v", err)
 	}
 }
 

@@ -3,8 +3,10 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +145,11 @@ func parameters(m gproto.Message, r *http.Request) error {
 	if strings.Contains(r.URL.RawQuery, ";") {
 		return errors.New("parameters are joined by &, not by semicolons")
 	}
-	for name, texts := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery) // a parameter that cannot be read must not count as none
+	if err != nil {
+		return fmt.Errorf("the parameters of the address: %w", err)
+	}
+	for name, texts := range query {
 		if err := jsonform.SetText(m, name, texts...); err != nil {
 			return err
 		}

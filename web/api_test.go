@@ -265,6 +265,33 @@ func TestWithACertificateTheAPIIsServedOverTLSOnly(t *testing.T) {
 	}
 }
 
+// TestOtherProtocolsAreToldWhereTheyAre: their first bytes never become a request, so
+// both sides would wait.
+func TestOtherProtocolsAreToldWhereTheyAre(t *testing.T) {
+	var called atomic.Int64
+	plain, _ := up(t, answering(&called), Options{HeaderTimeout: patient})
+	secure, _ := up(t, answering(&called), Options{TLS: certificate(t), HeaderTimeout: patient})
+	for name, tc := range map[string]struct{ addr, first string }{
+		"Norn":              {plain, "\x00\x00\x00\x0chello, node"},
+		"Norn beside TLS":   {secure, "\x00\x00\x00\x0chello, node"},
+		"TLS where is none": {plain, "\x16\x03\x01\x00\x05hello"},
+	} {
+		c, err := net.Dial("tcp", tc.addr)
+		if err == nil {
+			_, err = c.Write([]byte(tc.first))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(patient))
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+		_ = c.Close()
+	}
+}
+
 // TestConnectionsAreLimited: those over the limit are sent away at once, and there
 // is room again when others end.
 func TestConnectionsAreLimited(t *testing.T) {
@@ -387,7 +414,7 @@ func TestWeigh(t *testing.T) {
 func TestOpenAPIHoldsTogether(t *testing.T) {
 	var d struct {
 		Openapi    string
-		Paths      map[string]map[string]struct{ OperationID string }
+		Paths      map[string]map[string]struct{ OperationID, Description string }
 		Components struct{ Schemas map[string]any }
 	}
 	b := openAPI(routes())
@@ -407,6 +434,9 @@ func TestOpenAPIHoldsTogether(t *testing.T) {
 		if d.Components.Schemas[name] == nil {
 			t.Errorf("nothing describes %s", name)
 		}
+	}
+	if said := d.Paths["/api/v1/tasks"]["get"].Description; !strings.Contains(said, "filter.headers.NAME") {
+		t.Errorf("the parameters by header are not described: %q", said)
 	}
 	if !strings.HasPrefix(d.Openapi, "3.1") || len(operations) != len(routes()) {
 		t.Errorf("version %s with %d operations", d.Openapi, len(operations))

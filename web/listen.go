@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -51,7 +52,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		open := &l.s.metrics.open
 		if open.Add(1) <= int64(l.s.o.MaxConnections) {
-			return &counted{Conn: c, open: open}, nil
+			return &counted{Conn: c, open: open, secure: l.s.o.TLS != nil}, nil
 		}
 		open.Add(-1)
 		l.s.metrics.refused.Inc()
@@ -61,11 +62,39 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
+// wrongPort is what a client of the Norn protocol gets, which knows by it where it is.
+const wrongPort = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" +
+	"This port speaks HTTP. Clients of the Norn protocol have a port of their own (listen).\n"
+
+// frame is the first byte of the Norn protocol: a length below 16 MiB. No request of
+// HTTP begins with it, so the server would wait for the end of a line that never comes.
+const frame = 0
+
 // counted is a connection that counts until it is closed.
 type counted struct {
 	net.Conn
 	open   *atomic.Int64
 	closed atomic.Bool
+	secure bool // TLS is spoken here too
+	begun  bool // something was read; whoever reads does it one at a time
+}
+
+// Read answers whoever speaks the Norn protocol, or TLS where there is none, and ends
+// then.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.begun || n == 0 {
+		return n, err
+	}
+	c.begun = true
+	if p[0] != frame && (p[0] != handshake || c.secure) {
+		return n, err
+	}
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write([]byte(wrongPort)) // fits any socket's buffer
+	// With bytes that nobody has read the end would reach the client before the answer.
+	_, _ = io.CopyN(io.Discard, c.Conn, 64<<10)
+	return 0, io.EOF
 }
 
 func (c *counted) Close() error {

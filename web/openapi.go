@@ -71,11 +71,15 @@ func (s *schemas) operation(rt *route) jsonform.Value {
 	s.add(reply)
 	out := []jsonform.Field{field("summary", text(rt.says)), field("operationId", text(operationID(rt)))}
 	var parameters []jsonform.Value
+	var maps []string
 	if rt.field != "" {
 		parameters = append(parameters, parameter("name", "path", one("type", text("string"))))
 	}
 	if rt.verb == get {
-		parameters = s.query(parameters, request, "", rt.field)
+		parameters = s.query(parameters, &maps, request, "", rt.field)
+	}
+	if len(maps) > 0 {
+		out = append(out, field("description", text("Besides, one parameter for each key, NAME being the key: "+strings.Join(maps, ", "))))
 	}
 	if len(parameters) > 0 {
 		out = append(out, field("parameters", jsonform.List(parameters...)))
@@ -101,17 +105,18 @@ func operationID(rt *route) string {
 	return strings.ToLower(rt.verb) + "_" + strings.NewReplacer("/", "_", "{", "", "}", "").Replace(name)
 }
 
-// query lists the fields of a message as parameters.
-func (s *schemas) query(out []jsonform.Value, m protoreflect.MessageDescriptor, prefix, skip string) []jsonform.Value {
+// query lists the fields of a message as parameters, and adds to maps those that
+// have one for each key (docs/http.md): OpenAPI knows no names that are open.
+func (s *schemas) query(out []jsonform.Value, maps *[]string, m protoreflect.MessageDescriptor, prefix, skip string) []jsonform.Value {
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
 		name := prefix + string(f.Name())
 		switch {
 		case name == skip:
 		case f.IsMap():
-			// docs/http.md: one parameter per key, which OpenAPI cannot say.
+			*maps = append(*maps, name+".NAME")
 		case f.Kind() == protoreflect.MessageKind && string(f.Message().Name()) != "Timestamp":
-			out = s.query(out, f.Message(), name+".", "")
+			out = s.query(out, maps, f.Message(), name+".", "")
 		default:
 			out = append(out, parameter(name, "query", s.field(f)))
 		}

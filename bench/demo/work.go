@@ -124,7 +124,7 @@ func (t *tour) killWorker(done int) error {
 func (t *tour) done(ctx context.Context) (int, error) {
 	reply, err := t.client.Count(ctx, queue)
 	if err != nil {
-		return 0, fmt.Errorf("demo: count: %w", err)
+		return 0, fmt.Errorf("demo: %w", err)
 	}
 	n := reply.GetTotal()
 	return int(n.GetCompleted() + n.GetDead() + n.GetCancelled()), nil

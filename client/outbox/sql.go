@@ -67,7 +67,7 @@ func (t table) bodies(ctx context.Context, q Queryer, ids []string) (out []row, 
 		var text string
 		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &r.created, &r.attempts)
 		if bad == nil {
-			r.id, bad = id.Parse(text)
+			r.id, bad = id.ParseNew(text)
 		}
 		switch {
 		case bad == nil:

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/norn-dev/norn/client"
@@ -13,6 +14,9 @@ import (
 func (w *Worker) conclude(j *job, err error, took time.Duration) {
 	cause := context.Cause(j.ctx)
 	first := j.settle()
+	if err == nil {
+		err = j.task.fits()
+	}
 	switch {
 	case err == nil:
 		w.complete(j, took) // work that is done counts, however late
@@ -81,6 +85,10 @@ func (w *Worker) complete(j *job, took time.Duration) {
 		o.done.Result = *r
 	}
 	_, err := w.from().report(ctx, j.task.claim.Ref(), o)
+	if errors.Is(err, client.ErrInvalid) { // doing it all again would end here again, and nobody would see why
+		w.failed(j, fmt.Errorf("the completion was refused: %w", err), took)
+		return
+	}
 	w.reported(j, Completed, nil, err, took)
 }
 

@@ -20,6 +20,9 @@ func (s *steered) Error() string {
 	if s.err != nil {
 		return s.err.Error()
 	}
+	if s.in <= 0 { // the task's policy says for how long
+		return "snoozed"
+	}
 	return fmt.Sprintf("snoozed for %v", s.in)
 }
 

@@ -3,11 +3,13 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -66,8 +68,18 @@ func (t *Task) Checkpoint() []byte { return t.claim.Grant.GetCheckpoint() }
 func (t *Task) Grant() *nornv1.Grant { return t.claim.Grant }
 
 // SetResult keeps up to 1 MiB of result with the task if the handler returns
-// nil. The last one counts.
+// nil. The last one counts. With a larger one the attempt fails, though the
+// handler returned nil: no server takes it, and the task must not look done without.
 func (t *Task) SetResult(b []byte) { t.result.Store(&b) }
+
+// fits says what is wrong with the size of the result, here and not at a node:
+// a session has no way to refuse it.
+func (t *Task) fits() error {
+	if r := t.result.Load(); r != nil && len(*r) > proto.MaxUpdateBytes {
+		return fmt.Errorf("the result of %d bytes is over the limit of %d; store it elsewhere and keep a reference", len(*r), proto.MaxUpdateBytes)
+	}
+	return nil
+}
 
 // Update appends to the task's log and waits until it is durable: a checkpoint
 // that a later claim would start from. Updates are sent in order, one at a

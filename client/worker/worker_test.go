@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -62,8 +63,8 @@ func TestErrorsSteer(t *testing.T) {
 		{"error", func() error { return boom }, Failed, 0, false, false, "boom"},
 		{"retry after", func() error { return RetryAfter(time.Minute, boom) }, Failed, time.Minute, false, false, "boom"},
 		{"discard", func() error { return Discard(boom) }, Failed, 0, false, true, "boom"},
-		{"snooze", func() error { return Snooze(time.Hour) }, Snoozed, time.Hour, true, false, ""},
-		{"snooze by policy", func() error { return Snooze(0) }, Snoozed, 0, true, false, ""},
+		{"snooze", func() error { return Snooze(time.Hour) }, Snoozed, time.Hour, true, false, "snoozed for 1h0m0s"},
+		{"snooze by policy", func() error { return Snooze(0) }, Snoozed, 0, true, false, "snoozed"},
 		{"wrapped", func() error { return errors.Join(errors.New("more"), Discard(boom)) }, Failed, 0, false, true, "more"},
 		{"panic", func() error { panic("ouch") }, Failed, 0, false, false, "worker_test.go"},
 		{"goexit", func() error { runtime.Goexit(); return nil }, Failed, 0, false, false, "Goexit"},
@@ -88,6 +89,9 @@ func TestErrorsSteer(t *testing.T) {
 				if f.GetUncounted() != tt.uncounted || f.GetDiscard() != tt.discard || !strings.Contains(f.GetError(), tt.text) {
 					t.Errorf("failed with %v", f)
 				}
+				if tt.retryIn == 0 && strings.Contains(f.GetError(), "0s") {
+					t.Errorf("a time that nobody said: %v", f)
+				}
 				if (f.GetRetryAt() != nil) != (tt.retryIn > 0) {
 					t.Errorf("retry at %v", f.GetRetryAt())
 				}
@@ -97,6 +101,51 @@ func TestErrorsSteer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A result that no server takes is a failure that is seen: a report that is
+// refused for ever would have the task done again and again.
+func TestResultOverTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1, 2)
+		r := start(t, q, Config{}, func(_ context.Context, task *Task) error {
+			task.SetResult(make([]byte, 1<<20+int(2-task.ID()[0])))
+			return nil
+		})
+		if e := r.ended(); e.Kind != Failed || e.Err == nil {
+			t.Errorf("got %+v", e)
+		}
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("a result of just the limit: %+v", e)
+		}
+		if len(q.failures) != 1 || !strings.Contains(q.failures[0].GetError(), "result of 1048577 bytes is over the limit of 1048576") || len(q.done) != 1 {
+			t.Errorf("failures %v, %d completed", q.failures, len(q.done))
+		}
+	})
+}
+
+// So is a completion that is refused for good, whatever is wrong with it.
+func TestCompletionRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		q.set(func(q *queue) {
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if r.Method == nornv1.Method_METHOD_COMPLETE {
+					return &fakenode.Answer{Err: proto.Invalid("no such thing")}
+				}
+				return nil
+			}
+		})
+		r := start(t, q, Config{}, func(context.Context, *Task) error { return nil })
+		if e := r.ended(); e.Kind != Failed || !errors.Is(e.Err, client.ErrInvalid) {
+			t.Errorf("got %+v", e)
+		}
+		if len(q.failures) != 1 || !strings.Contains(q.failures[0].GetError(), "no such thing") {
+			t.Errorf("failures %v", q.failures)
+		}
+	})
 }
 
 func TestPanicError(t *testing.T) {

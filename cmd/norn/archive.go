@@ -43,23 +43,30 @@ func directory(cmd *cobra.Command) *cobra.Command {
 	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if objects.Remote(args[0]) {
-			return run(cmd, args)
-		}
-		// What is no directory is a mistake; a directory that cannot be read is a
-		// failure.
-		info, err := os.Stat(args[0])
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return usage("there is no directory %s", args[0])
-		case err != nil:
+		if err := existing(args[0]); err != nil {
 			return err
-		case !info.IsDir():
-			return usage("%s is not a directory", args[0])
 		}
 		return run(cmd, args)
 	}
 	return cmd
+}
+
+// existing checks a place that is to be read: what is no directory is a mistake,
+// not an empty place; a directory that cannot be read is a failure.
+func existing(place string) error {
+	if objects.Remote(place) {
+		return nil
+	}
+	info, err := os.Stat(place)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usage("there is no directory %s", place)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return usage("%s is not a directory", place)
+	}
+	return nil
 }
 
 func (a archiveCommands) list() *cobra.Command {

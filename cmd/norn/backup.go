@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +52,15 @@ func (b backupCommands) place(address string) (objects.Store, string, error) {
 		return nil, "", usageError{err}
 	}
 	return s, name, nil
+}
+
+// there checks that what is to be read is there.
+func (b backupCommands) there(address string) error {
+	at, _ := snapshots.Split(address)
+	if u, err := url.Parse(at); err == nil && u.Scheme == "file" {
+		at = filepath.FromSlash(u.Path)
+	}
+	return existing(at)
 }
 
 func (b backupCommands) create() *cobra.Command {
@@ -132,6 +143,9 @@ compare it with its checksum, and show what is in it.`,
 				return err
 			}
 			defer func() { _ = from.Close() }() // what was read counts
+			if err := b.there(args[0]); err != nil {
+				return err
+			}
 			return b.bounded(cmd.Context(), func(ctx context.Context) error {
 				if name != "" {
 					return b.show(ctx, from, name)
@@ -227,10 +241,13 @@ docs/backup.md, also for what to do with disks that turn up again.`,
 			f.VarPF(s, s.Name, "", s.Usage)
 		}
 	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg.RestoreFrom = args[0]
 		if err := cfg.Validate(); err != nil {
 			return usageError{err}
+		}
+		if err := b.there(args[0]); err != nil {
+			return err
 		}
 		cfg.Complete()
 		h, generation, err := node.Restore(cfg, func(err error) {
@@ -245,8 +262,31 @@ docs/backup.md, also for what to do with disks that turn up again.`,
 			{Name: "generation", Value: jsonform.Uint64(generation)}, {Name: "data", Value: jsonform.String(cfg.Data)}, {Name: "node", Value: jsonform.String(cfg.Name)},
 		}
 		return b.writer().Object(jsonform.Object(fields...), func(w io.Writer) {
-			fmt.Fprintf(w, "%s is cluster %s as of %s, generation %d; start it with\n  norn server --data %s --name %s\n", cfg.Data, h.Cluster, h.TakenAt.UTC().Format(time.RFC3339), generation, cfg.Data, cfg.Name)
+			fmt.Fprintf(w, "%s is cluster %s as of %s, generation %d; start it with\n  %s\n", cfg.Data, h.Cluster, h.TakenAt.UTC().Format(time.RFC3339), generation, startLine(cmd, cfg))
 		})
 	}
 	return cmd
+}
+
+// startLine is how to start the node that was restored. What was said of where it
+// is reached has to be said again: the directory does not keep it.
+func startLine(cmd *cobra.Command, cfg *config.Config) string {
+	line := fmt.Sprintf("norn server --data %s --name %s", quoted(cfg.Data), quoted(cfg.Name))
+	for _, name := range []string{"peer-listen", "peer-advertise", "zone"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			line += fmt.Sprintf(" --%s %s", name, quoted(f.Value.String()))
+		}
+	}
+	return line
+}
+
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,@+=%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

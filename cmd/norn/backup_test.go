@@ -67,6 +67,17 @@ func TestBackup(t *testing.T) {
 	}
 	refused(t, 1, "no snapshot of a register", "backup", "restore", empty, "--data", filepath.Join(empty, "data"))
 	refused(t, 1, "not found", "backup", "inspect", filepath.Join(empty, made.Snapshot))
+	gone := filepath.Join(empty, "gone")
+	refused(t, 2, "there is no directory "+gone, "backup", "inspect", gone)
+	refused(t, 2, "there is no directory "+gone, "backup", "inspect", "file://"+filepath.Join(gone, made.Snapshot))
+	refused(t, 2, "there is no directory "+gone, "backup", "restore", gone, "--data", filepath.Join(empty, "data"))
+	refused(t, 2, "is not a directory", "backup", "inspect", write(t, "x"))
+	refused(t, 2, "not an address", "backup", "restore", "ftp://x", "--data", filepath.Join(empty, "data"))
+	// What was said of where the node is reached is in the line that starts it.
+	out := ok(t, "backup", "restore", place, "--data", filepath.Join(empty, "two words"), "--name", "n1", "--peer-listen", "0.0.0.0:7712", "--peer-advertise", "n1.example:7712", "--zone", "west")
+	if want := "norn server --data '" + filepath.Join(empty, "two words") + "' --name n1 --peer-listen 0.0.0.0:7712 --peer-advertise n1.example:7712 --zone west\n"; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
 	refused(t, 2, "not an address", "backup", "create", "ftp://x")
 	refused(t, 2, "names a snapshot", "backup", "create", file)
 	if err := os.Truncate(file, 100); err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -110,6 +111,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "--priority", []string{"task", "enqueue", "-q", "bad", "x", "--priority", "high"}},
 		{2, "5 characters, not 27", []string{"task", "enqueue", "-q", "bad", "x", "--id", "short"}},
 		{2, "malformed ID", []string{"task", "enqueue", "-q", "bad", "x", "--id", strings.Repeat("z", 27)}},
+		{2, "it is zero", []string{"task", "enqueue", "-q", "bad", "x", "--id", strings.Repeat("0", 27)}},
 		{2, "clients do not make", []string{"task", "enqueue", "-q", "bad", "x", "--id", other27}},
 		{2, "in the future", []string{"task", "enqueue", "-q", "bad", "x", "--id", at(time.Hour)}},
 		{2, "older", []string{"task", "enqueue", "-q", "bad", "x", "--id", at(-365 * 24 * time.Hour)}},
@@ -131,6 +133,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "give one of", []string{"task", "enqueue", "-q", "bad", "x", "--lines", "-"}},
 		{2, "no such file", []string{"task", "enqueue", "-q", "bad", "--lines", "does-not-exist"}},
 		{2, "accepts at most 1 arg", []string{"task", "enqueue", "-q", "bad", "x", "y"}},
+		{2, "--wait: -1s is negative", []string{"task", "wait", other27, "--wait", "-1s"}},
 		{2, "token", []string{"task", "complete", other27, "not-a-token"}},
 		{2, "SEQ", []string{"task", "update", other27, "1", "-", "x"}},
 		{2, "--error", []string{"task", "fail", other27, "1"}},
@@ -139,6 +142,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "xml", []string{"task", "list", "-o", "xml"}},
 		{2, "--timeout", []string{"task", "list", "--timeout", "0s"}},
 		{2, "--addr", []string{"task", "list", "--addr", "a:b:c"}},
+		{2, "no number from 1 to 65535", []string{"task", "list", "--addr", "127.0.0.1:99999", "--timeout", "10m"}},
 		{2, "--at-least", []string{"task", "get", other27, "--at-least", "7"}},
 		{3, other27, []string{"task", "get", other27}},
 		{3, other27, []string{"task", "log", other27}},
@@ -149,6 +153,24 @@ func TestBadInputIsRefused(t *testing.T) {
 		}
 		other.harmless(fmt.Sprintf("%.100q", tc.args))
 	}
+}
+
+// TestFilesThatCannotBeRead: a directory is a mistake of whoever names it, and the
+// flag is named.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	schedule := []string{"schedule", "set", "bad", "--cron", "@daily", "-q", "bad"}
+	for want, args := range map[string][]string{
+		"--lines: " + dir + " is a directory": {"task", "enqueue", "-q", "bad", "--lines", dir},
+		"--jsonl: " + dir + " is a directory": {"task", "enqueue", "-q", "bad", "--jsonl", dir},
+		"--file: open does-not-exist":         append(slices.Clone(schedule), "--file", "does-not-exist"),
+	} {
+		refused(t, 2, want, args...)
+	}
+	for _, args := range [][]string{{"task", "enqueue", "-q", "bad"}, schedule} {
+		refused(t, 2, "--file: "+dir+" is a directory", append(slices.Clone(args), "--file", dir)...)
+	}
+	refused(t, 3, "there is no schedule", "schedule", "get", "bad")
 }
 
 // TestBadJSONIsRefused: a line that is no task is told with its position.
@@ -171,6 +193,7 @@ func TestBadJSONIsRefused(t *testing.T) {
 		`{"queue":"no good"}`:                   "is not [a-zA-Z0-9]",
 		`{"queue":""}`:                          "no queue",
 		`{"id":"short"}`:                        "5 characters, not 27",
+		`{"id":"000000000000000000000000000"}`:  "it is zero",
 		`{"delay":"-1s"}`:                       "delay",
 		`{"at":"tomorrow"}`:                     "at",
 		`{"after":["x"]}`:                       "not 27",

@@ -119,6 +119,8 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 	switch {
 	case errors.Is(err, bench.ErrConfig):
 		return usageError{err}
+	case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+		return errors.New("bench: interrupted; it has measured nothing, and the tasks of its queue stay")
 	case err != nil:
 		return err
 	}

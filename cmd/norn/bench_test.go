@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/norn-dev/norn/client"
 )
 
 // TestBench runs small scenarios and looks for their figures.
@@ -51,6 +56,33 @@ func TestBench(t *testing.T) {
 	refused(t, 2, "no scenario", "bench", "--scenario", "magic")
 	refused(t, 2, "producers must be at least 1", "bench", "--producers", "0")
 	refused(t, 4, "--addr", "bench", "--addr", "127.0.0.1:1", "--timeout", "200ms")
+}
+
+// TestInterruptedSaysSo: what is said of Ctrl-C is for people.
+func TestInterruptedSaysSo(t *testing.T) {
+	interrupted := func(holds func() bool, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), the.norn, args...)
+		cmd.Env = environment("NORN_ADDR=" + the.server.addr)
+		var log buffer
+		cmd.Stderr = &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, fmt.Sprintf("%q has begun", args), holds)
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it failed
+		return log.String()
+	}
+	begun := func() bool { return len(payloads(t, "interrupted")) > 0 }
+	if got := interrupted(begun, "bench", "--scenario", "latency", "--rate", "50", "--duration", "1h", "-q", "interrupted"); !strings.HasPrefix(got, "norn: bench: interrupted;") {
+		t.Errorf("bench says %q", got)
+	}
+	lost := &client.Error{Op: "claim", Unknown: true, Ended: context.Canceled}
+	if got := message(lost); !strings.HasSuffix(got, "; what it may have been given is ready again when the lease is over") || strings.Contains(got, "same IDs") {
+		t.Errorf("claim says %q", got)
+	}
 }
 
 // TestClusterBenchFailover kills and freezes real nodes under load. What it says of

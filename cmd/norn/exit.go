@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/transport"
 )
 
 // Exit codes. They are a contract with scripts.
@@ -67,17 +68,37 @@ func exitCode(err error) int {
 func advice(err error) string {
 	var answered *proto.Error
 	hasAnswer := errors.As(err, &answered)
+	var call *client.Error
 	switch {
+	case errors.Is(err, client.ErrUnknown) && errors.As(err, &call) && call.Op == "claim":
+		return "; what it may have been given is ready again when the lease is over"
 	case errors.Is(err, client.ErrUnknown):
 		return "; repeating it with the same IDs is safe"
 	case errors.Is(err, client.ErrUnavailable) && !hasAnswer:
-		return " (missing guarantee: a node that answers); start one with `norn server`, or name others with --addr"
-	case errors.Is(err, client.ErrUnauthenticated):
-		return "; give the server's token with --auth-token or NORN_AUTH_TOKEN"
+		return " (missing guarantee: a node that answers); " + whomToAsk(err)
 	case errors.Is(err, client.ErrOverloaded):
 		return "; try again later"
 	}
 	return ""
+}
+
+// whomToAsk says what to change where no node has answered.
+func whomToAsk(err error) string {
+	for _, a := range []struct {
+		is   error
+		text string
+	}{
+		{transport.ErrUntrusted, "name the authority of the server's certificate with --tls-ca, and its name with --tls-server-name"},
+		{transport.ErrTLSRefused, "show a certificate that the server trusts with --tls-cert and --tls-key"},
+		{transport.ErrPeerNoTLS, "leave out --tls-ca, --tls-cert, --tls-key and --tls-server-name (and NORN_TLS_…), or name a node that speaks TLS with --addr"},
+		{transport.ErrPeerTLS, "speak TLS with --tls-ca"},
+		{transport.ErrPeerHTTP, "name the client port, 7711 by default, with --addr"},
+	} {
+		if errors.Is(err, a.is) {
+			return a.text
+		}
+	}
+	return "start one with `norn server`, or name others with --addr"
 }
 
 // message is what people read about an error.

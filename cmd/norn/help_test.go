@@ -48,6 +48,9 @@ func TestEveryCommandHasHelp(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
+	if out := ok(t, "work", "--help"); !strings.Contains(out, "5 another process") {
+		t.Errorf("work does not say when it exits with 5:\n%s", out)
+	}
 	out := ok(t, "task", "claim", "--help")
 	if !strings.Contains(out, "Examples:\n  norn task claim -q mail") {
 		t.Errorf("got %s", out)

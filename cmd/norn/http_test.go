@@ -252,6 +252,7 @@ func TestHTTPRefusesEveryOtherForm(t *testing.T) {
 		if _, ok := verbs["get"]; ok {
 			bad(t, 400, "invalid_argument", "no body", "GET", path, enqueue)
 			bad(t, 400, "invalid_argument", `unknown name "nonsense"`, "GET", path+"?nonsense=1", "")
+			bad(t, 400, "invalid_argument", "invalid URL escape", "GET", path+"?queue=%zz", "")
 			bad(t, 400, "invalid_argument", "semicolons", "GET", path+"?a=1;b=2", "")
 		}
 		for verb := range verbs {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -84,11 +85,37 @@ else is tried again, for ever. SIGINT or SIGTERM: what is on its way is finished
 		if cfg.Durability, err = client.ParseDurability(*write); err != nil {
 			return usage("--write: %w", err)
 		}
+		if err := checkRelay(cmd, cfg, listen); err != nil {
+			return err
+		}
 		return a.relay(cmd.Context(), flags, cfg, listen)
 	}
 	flags = a.flags(cmd)
 	cmd.AddCommand(a.schema(), a.status(), a.list(), a.retry(), a.discard(), a.newID())
 	return cmd
+}
+
+// checkRelay refuses zeros, which the package takes for its defaults, and an
+// address that can be none.
+func checkRelay(cmd *cobra.Command, cfg outbox.Config, listen string) error {
+	if cmd.Flags().Changed("batch") && (cfg.Batch < 1 || cfg.Batch > outbox.MaxBatch) {
+		return usage("--batch: %d is not between 1 and %d", cfg.Batch, outbox.MaxBatch)
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"poll", cfg.Poll}, {"lease", cfg.Lease}, {"batch-timeout", cfg.Timeout}, {"gc-grace", cfg.Horizon}} {
+		if cmd.Flags().Changed(f.name) && f.d <= 0 {
+			return usage("--%s: %s is not over zero", f.name, f.d)
+		}
+	}
+	if listen == "" {
+		return nil
+	}
+	if _, err := net.ResolveTCPAddr("tcp", listen); err != nil {
+		return usage("--metrics-listen: %w", err)
+	}
+	return nil
 }
 
 // relay runs until it is told to stop.
@@ -131,7 +158,7 @@ func (a outboxCommands) runRelay(ctx context.Context, r *outbox.Relay, box *outb
 	if listen != "" {
 		stop, err := serveOutboxMetrics(listen, r, box, db)
 		if err != nil {
-			return err
+			return fmt.Errorf("--metrics-listen: %w", err)
 		}
 		defer stop()
 	}

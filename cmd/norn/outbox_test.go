@@ -166,6 +166,21 @@ func TestOutboxAside(t *testing.T) {
 	}
 }
 
+// An ID of zeros is no name: its row is set aside, and not enqueued under another one.
+func TestOutboxZeroID(t *testing.T) {
+	b := newBox(t)
+	made := b.put(t, client.Task{Queue: "outbox-zero"})
+	if _, err := b.db.Exec("UPDATE "+outbox.DefaultTable+" SET id = ? WHERE id = ?", strings.Repeat("0", 27), made.String()); err != nil {
+		t.Fatal(err)
+	}
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "1 set aside") || !strings.Contains(r.err, "it is zero") {
+		t.Errorf("%+v", r)
+	}
+	if left := payloads(t, "outbox-zero"); len(left) != 0 {
+		t.Errorf("enqueued: %q", left)
+	}
+}
+
 func TestOutboxSchema(t *testing.T) {
 	for _, d := range []string{"postgres", "mysql", "sqlite"} {
 		out := ok(t, "outbox", "schema", d, "--table", "app.jobs")
@@ -192,6 +207,11 @@ func TestOutboxBadInput(t *testing.T) {
 	refused(t, 1, "norn outbox schema sqlite", "outbox", "--db", b.url, "--table", "other")
 	refused(t, 2, "--batch", "outbox", "--db", b.url, "--batch", "many")
 	refused(t, 2, "not between 1 and 10000", "outbox", "--db", b.url, "--batch", "10001")
+	refused(t, 2, "--batch: 0 is not between 1 and 10000", "outbox", "--db", b.url, "--batch", "0")
+	for _, flag := range []string{"--poll", "--lease", "--batch-timeout", "--gc-grace"} {
+		refused(t, 2, flag+": 0s is not over zero", "outbox", "--db", b.url, flag, "0")
+	}
+	refused(t, 2, "--metrics-listen: address foo: missing port", "outbox", "--db", b.url, "--metrics-listen", "foo")
 	refused(t, 2, "not longer than the timeout", "outbox", "--db", b.url, "--lease", "1s")
 	refused(t, 2, "--write", "outbox", "--db", b.url, "--write", "none")
 	refused(t, 2, "unknown command", "outbox", "relay")

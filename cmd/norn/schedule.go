@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -31,10 +35,17 @@ that schedules of many teams do not all run at the same minute. It does NOT mean
 
 // about checks the name of a schedule and dials.
 func (s scheduleCommands) about(ctx context.Context, name string, do func(*client.Client) error) error {
-	if err := proto.CheckQueue(name); err != nil {
-		return usage("schedule: %q is not a name: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", name)
+	if err := checkSchedule(name); err != nil {
+		return err
 	}
 	return s.with(ctx, do)
+}
+
+func checkSchedule(name string) error {
+	if proto.CheckQueue(name) != nil {
+		return usage("schedule: %q is not a name: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", name)
+	}
+	return nil
 }
 
 // complete offers the names of schedules.
@@ -117,18 +128,48 @@ A schedule that "waits for the clock" was launched while the clock was ahead. Wi
 func (s scheduleCommands) deletion() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME…", Short: "Forget schedules and their histories", Aliases: []string{"rm"}, Args: cobra.MinimumNArgs(1), ValidArgsFunction: s.complete,
-		Long:    "Forget schedules and their histories. Tasks that were launched stay.",
+		Long: `Forget schedules and their histories, and list those that were deleted. Tasks that
+were launched stay. What is refused is told on standard error, and the others are
+deleted all the same; the exit code is the highest that any of them asks for.`,
 		Example: "  norn schedule delete nightly",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
-				err := s.about(cmd.Context(), name, func(c *client.Client) error { return c.Schedules().Delete(cmd.Context(), name) })
-				if err != nil {
+				if err := checkSchedule(name); err != nil {
 					return err
 				}
 			}
-			return s.writer().Object(jsonform.Object(), func(io.Writer) {})
+			return s.with(cmd.Context(), func(c *client.Client) error { return s.deleteAll(cmd.Context(), c, args) })
 		},
 	}
+}
+
+// deleteAll deletes schedules and lists those that it has deleted. Without a server
+// that can do it, it does not ask for the others.
+func (s scheduleCommands) deleteAll(ctx context.Context, c *client.Client, names []string) error {
+	list := render.NewList(s.writer(), func(name string) jsonform.Value {
+		return jsonform.Object(jsonform.Field{Name: "name", Value: jsonform.String(name)})
+	}, render.Column[string]{Head: "deleted", Cell: func(name string) string { return name }})
+	worst := 0
+	for _, name := range names {
+		err := c.Schedules().Delete(ctx, name)
+		if err == nil {
+			list.Add(name)
+			continue
+		}
+		if !errors.Is(err, client.ErrNotFound) { // which names it
+			err = fmt.Errorf("schedule %s: %w", name, err)
+		}
+		s.complain(message(err))
+		worst = max(worst, exitCode(err))
+		if ctx.Err() != nil || exitCode(err) == exitUnavailable {
+			break
+		}
+	}
+	err := list.Close()
+	if err == nil && worst > 0 {
+		err = reported{worst}
+	}
+	return err
 }
 
 func (s scheduleCommands) trigger() *cobra.Command {
@@ -154,9 +195,10 @@ func (s scheduleCommands) backfill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backfill NAME --from TIME --to TIME", Short: "Launch a task for each instant of the past", Args: cobra.ExactArgs(1), ValidArgsFunction: s.complete,
 		Long: `Launch a task for each instant of a schedule from one time up to another, not
-included, whatever its policies say, and print their IDs: at most 1,000. Each task
-has its instant in the header norn-instant. Times are RFC 3339, or local ones of
-the schedule's zone.`,
+included, whatever its policies say, and print their IDs: at most 1,000, none of
+them in the future, which the schedule launches by itself. Each task has its instant
+in the header norn-instant. Times are RFC 3339, or local ones of the schedule's
+zone.`,
 		Example: "  norn schedule backfill nightly --from 2026-06-01 --to 2026-07-01 --dry-run\n  norn schedule backfill hourly --from 2026-06-01T00:00:00Z --to 2026-06-01T06:00:00Z",
 	}
 	f := cmd.Flags()
@@ -179,6 +221,9 @@ the schedule's zone.`,
 			first, last, err := span(from, to, table.Zone().Location())
 			if err != nil {
 				return err
+			}
+			if ahead, ok := table.Next(max(first.UnixNano()-1, time.Now().UnixNano())); ok && ahead < last.UnixNano() {
+				return usage("--to: the instant %s is in the future, and the schedule launches it by itself", table.Describe(ahead).Time().Format(time.RFC3339))
 			}
 			res, err := c.Schedules().Backfill(cmd.Context(), args[0], first, last, dryRun)
 			if err != nil {

@@ -125,6 +125,7 @@ func TestScheduleByHand(t *testing.T) {
 	if r := norn(t, "schedule", "next", name, "-n", "1"); r.code != 0 || !strings.Contains(r.err, "paused: nothing is launched until `norn schedule resume kept-by-hand`") {
 		t.Errorf("instants of one that is paused: %+v", r)
 	}
+	refused(t, 2, "is in the future", "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2200-01-01")
 	refused(t, 2, "--from and --to are needed", "schedule", "backfill", name, "--from", "2024-01-01")
 	refused(t, 2, "invalid schedule: catch-up window 5s is not from 10s", "schedule", "set", name, "--catch-up-window", "5s")
 	refused(t, 2, "the file is missing", "schedule", "apply")
@@ -172,7 +173,10 @@ func TestScheduleApplySaysWhatItPicks(t *testing.T) {
 	if sheet := ok(t, "schedule", "get", "kept-p1"); !strings.Contains(sheet, got[0].Resolved) {
 		t.Errorf("the sheet: %s", sheet)
 	}
-	ok(t, "schedule", "delete", "kept-p1", "kept-p2", "kept-p3")
+	r := norn(t, "schedule", "delete", "kept-p1", "kept-gone", "kept-p2", "kept-p3")
+	if r.code != 3 || r.out != "DELETED\nkept-p1\nkept-p2\nkept-p3\n" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "there is no schedule kept-gone") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // TestScheduleApply: a file is applied as a whole, tells what differs, and does

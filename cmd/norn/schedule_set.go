@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -82,9 +83,14 @@ func (s scheduleCommands) payload(spec *nornv1.ScheduleSpec, args []string, file
 	case len(args) > 0:
 		spec.Task.Payload = []byte(args[0])
 	case file == "-":
-		spec.Task.Payload, err = io.ReadAll(io.LimitReader(s.in, 1<<20))
+		spec.Task.Payload, err = readAll(s.in, proto.MaxPayloadCeiling)
 	case file != "":
-		spec.Task.Payload, err = os.ReadFile(file)
+		in, bad := openInput("file", file)
+		if bad != nil {
+			return bad
+		}
+		spec.Task.Payload, err = readAll(in, proto.MaxPayloadCeiling)
+		_ = in.Close() // what was read counts
 	}
 	return err
 }

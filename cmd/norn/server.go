@@ -5,12 +5,15 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/serve"
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/proto/jsonform"
 )
 
 func (a *app) server() *cobra.Command {
@@ -31,7 +34,7 @@ cuts connections. What was acknowledged is on disk either way.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	file := f.String("config", "", "YAML `file` with any of these settings")
-	print := f.Bool("print-config", false, "print the configuration that counts, as YAML, and exit")
+	print := f.Bool("print-config", false, "print the configuration that counts, as YAML or as -o says, and exit")
 	settings := config.Default().Settings()
 	for _, s := range settings {
 		flag := f.VarPF(s, s.Name, "", s.Usage)
@@ -51,11 +54,7 @@ cuts connections. What was acknowledged is on disk either way.`,
 			return usageError{err}
 		}
 		if *print {
-			b, err := cfg.YAML()
-			if err == nil {
-				_, err = a.out.Write(b)
-			}
-			return err
+			return a.printConfig(cfg)
 		}
 		log := serve.NewLogger(a.errOut, cfg)
 		for _, name := range config.UnknownEnv(a.environ) {
@@ -66,6 +65,37 @@ cuts connections. What was acknowledged is on disk either way.`,
 		return serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now})
 	}
 	return cmd
+}
+
+// printConfig prints all settings, as a file that --config takes whatever the
+// format. People get YAML.
+func (a *app) printConfig(cfg *config.Config) error {
+	b, err := cfg.YAML()
+	if err != nil {
+		return err
+	}
+	if a.format == render.Table || a.format == render.YAML {
+		_, err = a.out.Write(b)
+		return err
+	}
+	v := jsonform.Object()
+	for _, s := range cfg.Settings() {
+		v = v.With(s.Name, settingForm(s))
+	}
+	return a.writer().Object(v, nil)
+}
+
+// settingForm is the value of a setting: numbers as such, and what has a unit as
+// text.
+func settingForm(s config.Setting) jsonform.Value {
+	n, err := strconv.ParseFloat(s.String(), 64)
+	switch {
+	case s.IsBool():
+		return jsonform.Bool(s.String() == "true")
+	case (s.Type() == "int" || s.Type() == "float") && err == nil:
+		return jsonform.Number(n)
+	}
+	return jsonform.String(s.String())
 }
 
 // twoSignals gives a context that ends with the first SIGINT or SIGTERM, and a

@@ -31,6 +31,14 @@ func TestPrintConfig(t *testing.T) {
 	if again := norn(t, "server", "--print-config", "--config", write(t, r.out)); again.out != r.out {
 		t.Errorf("printed again:\n%s\nwas\n%s", again.out, r.out)
 	}
+	args := []string{"server", "--print-config", "--replicas", "5", "--pprof"}
+	got := decode[map[string]any](t, args...)
+	if got["eta"] != "5s" || got["replicas"] != 5. || got["pprof"] != true || got["join"] != "" || got["retry-multiplier"] != 2. || got["max-payload"] != "1MiB" {
+		t.Errorf("as JSON: %v", got)
+	}
+	if plain := ok(t, args...); ok(t, "server", "--print-config", "--config", write(t, norn(t, append(args, "-o", "json")...).out)) != plain {
+		t.Error("the JSON is not taken as a file")
+	}
 }
 
 func TestHTTPPort(t *testing.T) {
@@ -240,11 +248,23 @@ func TestTLS(t *testing.T) {
 	if r := nornWith(t, "", env, "task", "count", "-o", "jsonl", "--tls-cert", cert, "--tls-key", key); r.code != 0 {
 		t.Errorf("with a certificate: %+v", r)
 	}
-	if r := nornWith(t, "", env, "task", "count", "--timeout", "3s"); r.code != 4 {
-		t.Errorf("without a certificate: %+v", r)
-	}
-	if r := nornWith(t, "", env[:1], "task", "count", "--timeout", "3s"); r.code != 4 {
-		t.Errorf("without TLS: %+v", r)
+	// What no repetition changes is said at once, with what to change.
+	other, _ := certificate(t)
+	for name, tc := range map[string]struct {
+		advice string
+		args   []string
+	}{
+		"no certificate": {"with --tls-cert and --tls-key", []string{"--addr", s.addr, "--tls-ca", cert}},
+		"no TLS":         {"speak TLS with --tls-ca", []string{"--addr", s.addr}},
+		"another CA":     {"of the server's certificate with --tls-ca", []string{"--addr", s.addr, "--tls-ca", other}},
+		"another name":   {"its name with --tls-server-name", []string{"--addr", s.addr, "--tls-ca", cert, "--tls-server-name", "elsewhere"}},
+		"plain":          {"leave out --tls-ca", []string{"--addr", the.server.addr, "--tls-ca", cert}},
+		"plain HTTP":     {"name the client port", []string{"--addr", the.server.http}},
+		"HTTP and TLS":   {"name the client port", []string{"--addr", s.http}},
+	} {
+		if r := norn(t, append([]string{"task", "count", "--timeout", "10m"}, tc.args...)...); r.code != 4 || !strings.Contains(r.err, tc.advice) || strings.Contains(r.err, "norn server") {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 	refused(t, 2, "one is useless without the other", "task", "count", "--tls-cert", cert)
 }

@@ -198,6 +198,9 @@ is over before all are finished.`,
 			}
 			ids = append(ids, i)
 		}
+		if *most < 0 {
+			return usage("--wait: %s is negative", *most)
+		}
 		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
 		if *most > 0 {
 			ctx, cancel = context.WithTimeout(ctx, *most)

@@ -39,7 +39,8 @@ failed or released with its ID and token.`,
 			return usage("--lease: %s is not between 1s and 24h", *lease)
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
-			claims, err := c.Claim(cmd.Context(), client.ClaimRequest{Queues: *queues, Max: *n, Lease: *lease, Wait: *wait, Worker: *name})
+			r := client.ClaimRequest{Queues: *queues, Max: *n, Lease: *lease, Wait: *wait, Worker: *name}
+			claims, err := claimWithin(r, func(r client.ClaimRequest) ([]*client.Claim, error) { return c.Claim(cmd.Context(), r) })
 			if err != nil {
 				return err
 			}
@@ -54,6 +55,19 @@ failed or released with its ID and token.`,
 		})
 	}
 	return cmd
+}
+
+// claimWithin claims, and asks anew where it is to wait for longer than a server
+// does.
+func claimWithin(r client.ClaimRequest, ask func(client.ClaimRequest) ([]*client.Claim, error)) ([]*client.Claim, error) {
+	end := time.Now().Add(r.Wait)
+	for {
+		r.Wait = min(max(0, time.Until(end)), proto.MaxWait)
+		claims, err := ask(r)
+		if err != nil || len(claims) > 0 || !time.Now().Before(end) {
+			return claims, err
+		}
+	}
 }
 
 func grantList(w *render.Writer) *render.List[*nornv1.Grant] {

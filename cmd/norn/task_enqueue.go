@@ -120,7 +120,7 @@ func (e *enqueueFlags) task() (t client.Task, err error) {
 		return t, usage("--id and --key name one task, and --lines and --jsonl make many")
 	}
 	if e.id != "" {
-		if t.ID, err = id.Parse(e.id); err != nil {
+		if t.ID, err = id.ParseNew(e.id); err != nil {
 			return t, usage("--id: %w", err)
 		}
 	}
@@ -151,6 +151,20 @@ func (e *enqueueFlags) task() (t client.Task, err error) {
 	return t, nil
 }
 
+// openInput opens a file that a flag names. A directory opens too, and cannot be
+// read.
+func openInput(flag, path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, usage("--%s: %w", flag, err)
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		_ = file.Close() // nothing was read
+		return nil, usage("--%s: %s is a directory", flag, path)
+	}
+	return file, nil
+}
+
 // source is where the tasks come from. done closes it.
 func (a *app) source(e *enqueueFlags, base client.Task, args []string, fileSet bool) (src intake.Source, done func(), err error) {
 	given := 0
@@ -166,9 +180,16 @@ func (a *app) source(e *enqueueFlags, base client.Task, args []string, fileSet b
 	stdin := path == "-" || len(args) > 0 && args[0] == "-"
 	in, done := a.in, func() {}
 	if path != "" && !stdin {
-		file, err := os.Open(path)
+		name := "file"
+		switch path {
+		case e.jsonl:
+			name = "jsonl"
+		case e.lines:
+			name = "lines"
+		}
+		file, err := openInput(name, path)
 		if err != nil {
-			return nil, nil, usage("%w", err)
+			return nil, nil, err
 		}
 		in, done = file, func() { _ = file.Close() }
 	}

@@ -56,9 +56,9 @@ func (a *app) complete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "complete ID TOKEN [SEQ]", Short: "Complete a claimed task", Args: cobra.RangeArgs(2, 3),
 		Long: `Complete a task, also late, when the lease is over. SEQ is the number after the
-last update of the claim: with it the completion shows only once all updates
-have arrived. Without it the number after the last visible update counts,
-whatever gaps there are.`,
+last update of the claim, and tells which updates belong to it: the completion
+shows at once, also while some of them have yet to arrive. Without it the number
+after the last visible update counts, whatever gaps there are.`,
 		Example: "  norn task complete 3ZyfAz4TTlNLdMEJYWbpzCDKw1p 4294967297",
 	}
 	level := durability(cmd)

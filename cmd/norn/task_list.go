@@ -120,7 +120,7 @@ others. The terms of a filter:
 			if err := list.Close(); failed == nil {
 				failed = err
 			}
-			if failed == nil && list.Len() == f.Limit && !cmd.Flags().Changed("limit") && a.format == render.Table {
+			if failed == nil && f.Limit > 0 && list.Len() == f.Limit && !cmd.Flags().Changed("limit") && a.format == render.Table {
 				a.note("the first %d; there may be more: --limit N, --all", f.Limit)
 			}
 			return failed

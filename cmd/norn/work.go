@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -48,8 +52,8 @@ is its own, and a TimeoutStopSec= that is longer than a task.
 Exit codes: 0 after a signal, or when --exit-when-empty ends it, whatever became
 of the tasks (-o json prints how many completed, failed and so on); 1 it could not
 go on; 2 the command line is wrong, the command is not there, or the server
-refuses what it asks for; 4 no server answered at the start. Outages after the
-start are bridged.`,
+refuses what it asks for; 4 no server answered at the start; 5 another process
+holds the lock of --lock. Outages after the start are bridged.`,
 		Example: `  norn work -q mail -- sendmail -t
   norn work -q files --slots 8 --exit-when-empty -- sh -c 'gzip -9 < "$(cat)" | wc -c'`,
 	}
@@ -98,13 +102,29 @@ func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
 		return usage("--task-timeout: %s is below zero", cfg.Timeout)
 	case cfg.LockFile != "" && cfg.Name == "":
 		return usage("--lock without --name: only who comes back under the same name takes over")
-	case grace < 0 || grace > cfg.Lease/4:
+	case grace < 0:
+		return usage("--grace: %s is below zero", grace)
+	case grace > cfg.Lease/4:
 		return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", grace, cfg.Lease)
 	}
 	for _, q := range cfg.Queues {
 		if err := proto.CheckQueue(q); err != nil {
 			return usage("--queue: %v", err)
 		}
+	}
+	return checkLock(cfg.LockFile)
+}
+
+// checkLock finds a lock file that can never be one.
+func checkLock(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usage("--lock: %s is a directory", path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return usage("--lock: there is no directory %s", filepath.Dir(path))
 	}
 	return nil
 }

@@ -125,9 +125,13 @@ func TestWorkStopsOnTheSecondSignal(t *testing.T) {
 }
 
 func TestWorkUsage(t *testing.T) {
+	dir := t.TempDir()
 	for want, args := range map[string][]string{
 		"no queue": {"work", "--", "true"}, "no command": {"work", "-q", "q"}, "--slots": {"work", "-q", "q", "--slots", "0", "--", "true"},
 		"--lease": {"work", "-q", "q", "--lease", "25h", "--", "true"}, "--grace": {"work", "-q", "q", "--grace", "20s", "--", "true"},
+		"--grace: -1s is below zero":                     {"work", "-q", "q", "--grace", "-1s", "--", "true"},
+		"--lock: " + dir + " is a directory":             {"work", "-q", "q", "--lock", dir, "--name", "x", "--", "true"},
+		"--lock: there is no directory " + dir + "/gone": {"work", "-q", "q", "--lock", dir + "/gone/lock", "--name", "x", "--", "true"},
 		"not found": {"work", "-q", "q", "--", "no-such-command"}, "--queue": {"work", "-q", "no good", "--", "true"},
 	} {
 		refused(t, 2, want, args...)

@@ -118,6 +118,7 @@ func TestBadJSONLines(t *testing.T) {
 		`{"headers":{"a":1}}`:                    `line 2, column 17: headers: number is not an object of strings`,
 		`{"payload":"","payload_text":""}`:       `line 2: payload and payload_text are both there`,
 		`{"id":"short"}`:                         `line 2: id: id: malformed ID: 5 characters, not 27`,
+		`{"id":"000000000000000000000000000"}`:   `line 2: id: id: malformed ID: it is zero, which names nothing`,
 		`{"delay":"soon"}`:                       `line 2: delay: "soon" is not a duration such as 500ms, 90s or 2h`,
 		`{"delay":"-1s"}`:                        `line 2: delay: "-1s" is not a duration such as 500ms, 90s or 2h`,
 		`{"at":"tomorrow"}`:                      `line 2: at: "tomorrow" is not a time such as 2030-01-31T15:04:05Z`,

@@ -145,7 +145,7 @@ func (o *object) task(t client.Task) (client.Task, error) {
 // names reads IDs and words.
 func (o *object) names(t *client.Task) (err error) {
 	if o.ID != nil {
-		if t.ID, err = id.Parse(*o.ID); err != nil {
+		if t.ID, err = id.ParseNew(*o.ID); err != nil {
 			return fmt.Errorf("id: %w", err)
 		}
 	}
