@@ -106,14 +106,32 @@ func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 
 // Facts gives all facts of a task, by key. It returns ErrDamaged when a key
 // cannot be read.
-func Facts(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, err error) {
+func Facts(view store.View, p ring.Partition, task id.ID) ([]crdt.Fact, error) {
+	return factsOf(view, p, task, func(crdt.Kind, []byte) bool { return true })
+}
+
+// Decisions gives the facts of a task that say where it is: all but those of which there
+// may be much, its updates and completions, and an enqueue of over 4 KiB. It returns
+// ErrDamaged when a key cannot be read.
+func Decisions(view store.View, p ring.Partition, task id.ID) ([]crdt.Fact, error) {
+	return factsOf(view, p, task, func(k crdt.Kind, body []byte) bool {
+		if k == crdt.KindEnqueued {
+			return len(body) <= 4<<10
+		}
+		return k != crdt.KindUpdate && k != crdt.KindCompleted
+	})
+}
+
+func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Kind, []byte) bool) (facts []crdt.Fact, err error) {
 	prefix := appendTask(nil, tableFacts, p, task)
 	for key, body := range view.Scan(prefix, after(prefix)) {
 		k, err := crdt.DecodeKey(key[len(prefix):])
 		if err != nil {
 			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
-		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), body...)})
+		if wanted(k.Kind, body) {
+			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+		}
 	}
 	return facts, nil
 }
@@ -122,23 +140,6 @@ func Facts(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, er
 func FactOf(view store.View, p ring.Partition, task id.ID, key crdt.Key) (crdt.Fact, bool) {
 	body, ok := view.Get(appendFact(nil, p, task, key))
 	return crdt.Fact{Task: task, Key: key, Body: bytes.Clone(body)}, ok
-}
-
-// Decisions gives the facts of a task that say where it is: all but those of which there
-// may be much, its updates and completions, and an enqueue of over 4 KiB. It returns ErrDamaged when a key
-// cannot be read.
-func Decisions(view store.View, p ring.Partition, task id.ID) (facts []crdt.Fact, err error) {
-	prefix := appendTask(nil, tableFacts, p, task)
-	for key, body := range view.Scan(prefix, after(prefix)) {
-		k, err := crdt.DecodeKey(key[len(prefix):])
-		if err != nil {
-			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
-		}
-		if k.Kind == crdt.KindEnqueued && len(body) <= 4<<10 || k.Kind > crdt.KindEnqueued && k.Kind != crdt.KindUpdate && k.Kind != crdt.KindCompleted {
-			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
-		}
-	}
-	return facts, nil
 }
 
 // ReadTask reads a task with its claims, from any view of the store: a reader

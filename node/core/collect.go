@@ -186,7 +186,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:
 		return nil
-	case needs.kept[d.Task.ID] > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
+	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
 		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.purges.agreedSince(now, v.Partition) < began+int64(lonely) {
 			return wait("node has collected it before a task came that needs it")
 		}

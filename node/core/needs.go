@@ -3,6 +3,7 @@ package core
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
@@ -23,11 +24,15 @@ import (
 type needs struct {
 	l    *links
 	led  map[ring.Partition]int64 // mono ns since when this node leads what others may need
-	kept map[id.ID]int64          // for others, until mono ns
+	kept map[id.ID]need           // for others
 	now  map[id.ID]bool           // what this node needs, to be said in this round
 	last id.ID                    // task that was looked at last
 	read int                      // bytes of specs in this look
 }
+
+// need is when a task was last said to be needed, and until when it is kept for that,
+// mono ns.
+type need struct{ said, until int64 }
 
 const (
 	// needFor is how many times as long as questions needs are remembered: it takes
@@ -39,7 +44,7 @@ const (
 )
 
 func newNeeds(l *links) *needs {
-	return &needs{l: l, led: make(map[ring.Partition]int64), kept: make(map[id.ID]int64), now: make(map[id.ID]bool)}
+	return &needs{l: l, led: make(map[ring.Partition]int64), kept: make(map[id.ID]need), now: make(map[id.ID]bool)}
 }
 
 // began notes that this node leads a partition from now on.
@@ -98,23 +103,24 @@ func (n *needs) say(asks map[register.Member]*Watch) {
 }
 
 // heard takes what another node needs. Past a number of tasks some may be collected
-// although they are needed; their tombstones stay for a while.
+// although they are needed; their tombstones stay for a while. What is said again after a
+// long time is remembered for longer: its sender has many waiting tasks to go through,
+// [watchStep] a second.
 func (n *needs) heard(now clock.Time, tasks []id.ID) {
+	if len(n.kept)+len(tasks) > maxWatched {
+		n.forget(now, 0) // those that would be remembered for their pause only
+	}
 	for _, task := range tasks {
-		if _, known := n.kept[task]; known || len(n.kept) < maxWatched {
-			n.kept[task] = now.Mono + n.long()
+		old, known := n.kept[task]
+		if !known && len(n.kept) >= maxWatched {
+			continue
 		}
+		pause := n.l.watches.remember()
+		if known {
+			pause = max(pause, int64(now.SinceMono(old.said)))
+		}
+		n.kept[task] = need{now.Mono, now.Mono + needFor*pause}
 	}
-}
-
-// long is for how long a need is remembered, ns: while there is room for longer than it
-// takes to go through very many waiting tasks, [watchStep] a second.
-func (n *needs) long() int64 {
-	short := needFor * n.l.watches.remember()
-	if len(n.kept) >= maxWatched/2 {
-		return short
-	}
-	return max(short, int64(n.l.c.collect.purges.hold()))
 }
 
 // keep tells whether what is left of a finished task of a partition that this node
@@ -123,10 +129,13 @@ func (n *needs) keep(now clock.Time, p ring.Partition, task id.ID) bool {
 	if n.l.c.routes.holder {
 		return false
 	}
-	return now.Mono-n.led[p] < n.l.watches.remember() || n.kept[task] > now.Mono
+	return now.Mono-n.led[p] < n.l.watches.remember() || n.kept[task].until > now.Mono
 }
 
 // sweep forgets what has not been needed for long.
-func (n *needs) sweep(now clock.Time) {
-	maps.DeleteFunc(n.kept, func(_ id.ID, until int64) bool { return until <= now.Mono })
+func (n *needs) sweep(now clock.Time) { n.forget(now, n.l.c.collect.purges.hold()) }
+
+// forget forgets what is not kept any more and was not said for so long.
+func (n *needs) forget(now clock.Time, silent time.Duration) {
+	maps.DeleteFunc(n.kept, func(_ id.ID, o need) bool { return o.until <= now.Mono && now.SinceMono(o.said) >= silent })
 }

@@ -6,9 +6,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
+
+// wantRun completes the last dependency of a task, in queue b, and wants the task, in queue
+// c, to run then, and nothing to be left of all in the end.
+func (r *trio) wantRun(task id.ID) {
+	r.t.Helper()
+	r.finish(0, "b")
+	r.linger(3 * watchEvery)
+	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
+		r.t.Fatalf("when all its dependencies are completed it is %v", s)
+	}
+	r.finish(1, "c")
+	r.wantGone(3 * shortGrace)
+}
 
 // TestATombstoneStaysWhileATaskWaits: a task came when one that it depends on was
 // completed and collected already, and waits for another one for longer than anything
@@ -36,13 +50,7 @@ func TestATombstoneStaysWhileATaskWaits(t *testing.T) {
 					r.leadOf(3, i)
 				}
 			}
-			r.finish(0, "b")
-			r.linger(3 * watchEvery)
-			if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
-				t.Fatalf("when all its dependencies are completed it is %v", s)
-			}
-			r.finish(1, "c")
-			r.wantGone(3 * shortGrace)
+			r.wantRun(task)
 		})
 	}
 }
@@ -73,13 +81,7 @@ func TestNeedsWithoutALeader(t *testing.T) {
 		r.open(i)
 	}
 	r.elect()
-	r.finish(0, "b")
-	r.linger(3 * watchEvery)
-	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
-		t.Fatalf("when all its dependencies are completed it is %v", s)
-	}
-	r.finish(1, "c")
-	r.wantGone(3 * shortGrace)
+	r.wantRun(task)
 }
 
 // TestATombstoneStaysWithWhoNeedsIt: its leader does not keep the task that waits, and
@@ -101,13 +103,7 @@ func TestATombstoneStaysWithWhoNeedsIt(t *testing.T) {
 		t.Fatal("who keeps the task that waits has no tombstone of what it depends on")
 	}
 	r.leadOf(3, 0)
-	r.finish(0, "b")
-	r.linger(3 * watchEvery)
-	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
-		t.Fatalf("when all its dependencies are completed it is %v", s)
-	}
-	r.finish(1, "c")
-	r.wantGone(3 * shortGrace)
+	r.wantRun(task)
 }
 
 // peersOf gives the nodes that keep a partition, its leader first.

@@ -210,7 +210,7 @@ func (r *repairs) returned(m register.Member) {
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
 			delete(r.urgent.going, k)
-			r.urgent.todo = append(r.urgent.todo, k)
+			r.urgent.add(k)
 		}
 	}
 	r.begun = slices.DeleteFunc(r.begun, silent)

@@ -14,27 +14,35 @@ import (
 // turn.
 type urgent struct {
 	todo  []pair
+	waits map[pair]bool // those in todo
 	going map[pair]bool
+}
+
+// add notes a comparison, once.
+func (u *urgent) add(k pair) {
+	if u.waits == nil {
+		u.waits = make(map[pair]bool)
+	}
+	if !u.waits[k] {
+		u.waits[k], u.todo = true, append(u.todo, k)
+	}
 }
 
 // hasten has this node's comparisons of some partitions done at once, and gives
 // how many they are with nodes in reach; a dry run counts them only. Those that
 // are under way count from their beginning.
 func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (asked int) {
-	want, waits := make(map[ring.Partition]bool, len(about)), make(map[pair]bool, len(r.urgent.todo))
+	want := make(map[ring.Partition]bool, len(about))
 	for _, p := range about {
 		want[p] = true
-	}
-	for _, k := range r.urgent.todo {
-		waits[k] = true
 	}
 	for _, k := range r.pairs() {
 		if !want[k.partition] || !r.c.routes.up(k.peer) {
 			continue
 		}
 		asked++
-		if !dry && !waits[k] {
-			r.urgent.todo = append(r.urgent.todo, k)
+		if !dry {
+			r.urgent.add(k)
 		}
 	}
 	if asked > 0 && !dry {
@@ -48,11 +56,10 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 func (r *repairs) demand(now clock.Time, p ring.Partition) {
 	for _, m := range r.c.cells[p].Cohort {
 		k := pair{p, m}
-		if m == r.c.cfg.Self || !r.c.routes.up(m) || r.urgent.going[k] || slices.Contains(r.urgent.todo, k) {
-			continue
+		if m != r.c.cfg.Self && r.c.routes.up(m) && !r.urgent.going[k] {
+			r.urgent.add(k)
+			r.at = now.Mono
 		}
-		r.urgent.todo = append(r.urgent.todo, k)
-		r.at = now.Mono
 	}
 }
 
@@ -62,6 +69,7 @@ func (r *repairs) hurry(now clock.Time) {
 	for len(u.todo) > 0 && len(r.begun) < maxRounds {
 		k := u.todo[0]
 		u.todo = u.todo[1:]
+		delete(u.waits, k)
 		if !r.c.routes.up(k.peer) || vnode.Tree(r.c.vnodes.see(k.partition)) == nil || !slices.Contains(r.c.cells[k.partition].Cohort, k.peer) {
 			r.failed++
 			continue
@@ -85,8 +93,10 @@ func (u *urgent) ended(k pair) (more bool) {
 
 // forget leaves out a partition that is not kept here any more.
 func (u *urgent) forget(p ring.Partition) {
-	u.todo = slices.DeleteFunc(u.todo, func(k pair) bool { return k.partition == p })
-	maps.DeleteFunc(u.going, func(k pair, _ bool) bool { return k.partition == p })
+	gone := func(k pair) bool { return k.partition == p }
+	u.todo = slices.DeleteFunc(u.todo, gone)
+	maps.DeleteFunc(u.waits, func(k pair, _ bool) bool { return gone(k) })
+	maps.DeleteFunc(u.going, func(k pair, _ bool) bool { return gone(k) })
 }
 
 // status is how far the comparisons of this node are.

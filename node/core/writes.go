@@ -14,7 +14,6 @@ import (
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -131,12 +130,6 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 	w.round[p] = append(w.round[p], f)
 }
 
-// factRef names a fact.
-type factRef struct {
-	task id.ID
-	key  crdt.Key
-}
-
 // bought fills the receipt of an item that was accepted. Of what was here before,
 // or has won against what came now, nobody knows who else has it: what the receipt
 // promises is sent again, so that no answer leaves without copies. That is the fact of
@@ -154,32 +147,6 @@ func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, ex
 	}
 	w.newly = id.ID{}
 	w.items = append(w.items, item{p, r, result})
-}
-
-func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) {
-	if w.again == nil {
-		w.again = make(map[factRef]bool)
-	}
-	if w.again[factRef{task, about}] {
-		return
-	}
-	w.again[factRef{task, about}] = true
-	var facts []crdt.Fact
-	if about == (crdt.Key{}) {
-		var err error
-		if facts, err = vnode.Decisions(w.c.tx, p, task); !w.c.check(err) {
-			return
-		}
-	} else {
-		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
-			if f, ok := vnode.FactOf(w.c.tx, p, task, key); ok {
-				facts = append(facts, f)
-			}
-		}
-	}
-	for _, f := range facts {
-		w.add(p, f)
-	}
 }
 
 // hold keeps back the answer to the request that was just handled, if it waits
@@ -209,6 +176,7 @@ func (w *writes) work(now clock.Time) {
 	if len(w.round) > 0 || len(w.held) > 0 {
 		w.begin(now)
 	}
+	w.again = nil
 	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
 		// While a member is out of reach thousands are open: little is looked at.
 		if o.next > now.Mono {
@@ -247,24 +215,6 @@ func (w *writes) due(now clock.Time, o *write) {
 	}
 }
 
-// lonely tells whether somebody who has not answered is out of reach.
-func (w *writes) lonely(o *write) bool {
-	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.routes.up(m) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// hopeless tells whether a request waits for copies that those in reach cannot make.
-func (w *writes) hopeless(o *write, h *held) bool {
-	return slices.ContainsFunc(h.items, func(it item) bool {
-		part := o.parts[it.partition]
-		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.routes.up)
-	})
-}
-
 // complete tells whether nothing is left to wait for.
 func (o *write) complete() bool {
 	for _, part := range o.parts { // Any order: all are looked at.
@@ -296,7 +246,7 @@ func (w *writes) begin(now clock.Time) {
 		}
 		o.parts[p] = part
 	}
-	w.round, w.held, w.again = nil, nil, nil
+	w.round, w.held = nil, nil
 	w.open = append(w.open, o)
 	w.bytes += o.bytes
 	w.settle(o)
@@ -468,35 +418,6 @@ func (it *item) count(o *write) {
 			it.receipt.Hinted = uint32(len(part.left))
 		}
 	}
-}
-
-// giveUp answers a request whose time is over, item by item: what has its
-// copies is done, the rest is unknown.
-func (w *writes) giveUp(o *write, h *held) {
-	for _, it := range h.items {
-		if o.enough(it.partition, h.need) {
-			it.count(o)
-			continue
-		}
-		part := o.parts[it.partition]
-		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
-		switch {
-		case need > len(part.cohort):
-			why = "its cohort has no more members until nodes join"
-		case !part.within(need, w.c.routes.up):
-			why = "too few of its other members are in reach of this node"
-		}
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
-			part.tally.Count(), len(part.cohort), it.partition, need, why)
-		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
-		e.Lasting = need > len(part.cohort)
-		if mutant.TimeoutFailed.On() {
-			e.Effect = nornv1.Effect_EFFECT_NONE
-		}
-		it.fail(e)
-	}
-	w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
 }
 
 // next is when something is due, mono ns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -38,6 +39,7 @@ func Serve(t testing.TB) *Server {
 	}
 	s3 := gofakes3.New(memory, gofakes3.WithV4Auth(map[string]string{AccessKey: SecretKey})).Server()
 	s := &Server{}
+	var puts sync.Mutex // the store in memory looks for an object and puts it in two steps
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := int(s.Status.Load())
 		if s.Unconditional.Load() && r.Method == http.MethodPut && r.Header.Get("If-None-Match") != "" {
@@ -46,6 +48,10 @@ func Serve(t testing.TB) *Server {
 		if status != 0 {
 			w.WriteHeader(status)
 			return
+		}
+		if r.Method == http.MethodPut {
+			puts.Lock()
+			defer puts.Unlock()
 		}
 		s3.ServeHTTP(w, r)
 	}))

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// factRef names a fact.
+type factRef struct {
+	task id.ID
+	key  crdt.Key
+}
+
+// resend sends what a receipt promises of a task that was here before.
+func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) {
+	if w.again == nil {
+		w.again = make(map[factRef]bool)
+	}
+	if w.again[factRef{task, about}] {
+		return
+	}
+	w.again[factRef{task, about}] = true
+	var facts []crdt.Fact
+	if about == (crdt.Key{}) {
+		var err error
+		if facts, err = vnode.Decisions(w.c.tx, p, task); !w.c.check(err) {
+			return
+		}
+	} else {
+		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
+			if f, ok := vnode.FactOf(w.c.tx, p, task, key); ok {
+				facts = append(facts, f)
+			}
+		}
+	}
+	for _, f := range facts {
+		w.add(p, f)
+	}
+}
+
+// lonely tells whether somebody who has not answered is out of reach.
+func (w *writes) lonely(o *write) bool {
+	for _, part := range o.parts { // Any order: all are looked at.
+		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.routes.up(m) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// hopeless tells whether a request waits for copies that those in reach cannot make.
+func (w *writes) hopeless(o *write, h *held) bool {
+	return slices.ContainsFunc(h.items, func(it item) bool {
+		part := o.parts[it.partition]
+		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.routes.up)
+	})
+}
+
+// giveUp answers a request whose time is over, item by item: what has its
+// copies is done, the rest is unknown.
+func (w *writes) giveUp(o *write, h *held) {
+	for _, it := range h.items {
+		if o.enough(it.partition, h.need) {
+			it.count(o)
+			continue
+		}
+		part := o.parts[it.partition]
+		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
+		switch {
+		case need > len(part.cohort):
+			why = "its cohort has no more members until nodes join"
+		case !part.within(need, w.c.routes.up):
+			why = "too few of its other members are in reach of this node"
+		}
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
+			part.tally.Count(), len(part.cohort), it.partition, need, why)
+		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+		e.Lasting = need > len(part.cohort)
+		if mutant.TimeoutFailed.On() {
+			e.Effect = nornv1.Effect_EFFECT_NONE
+		}
+		it.fail(e)
+	}
+	w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+}
