@@ -71,8 +71,8 @@ type meal struct {
 // there is something again.
 func (s *seeks) starve(name string, m register.Member, asked bool) {
 	if s.hungry[name] == nil {
-		if len(s.hungry) >= s.c.cfg.MaxQueues {
-			return // it will ask again
+		if len(s.hungry) >= s.c.cfg.MaxQueues { // most of them nobody asks for any more: a queue with tasks is left out
+			clear(s.hungry) // who still waits asks again
 		}
 		s.hungry[name] = &hungry{}
 	}

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -33,5 +35,26 @@ func TestWhoHasAskedHearsFirst(t *testing.T) {
 	slices.SortFunc(got[3:], register.Member.Compare)
 	if want := []register.Member{m(1), m(3), m(4), m(2), m(5)}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestQueuesThatNobodyAsksForAnyMore: a leader that has been asked for as many queues as it
+// may have, all without tasks, one for each answer for example, goes on telling of tasks.
+func TestQueuesThatNobodyAsksForAnyMore(t *testing.T) {
+	const nodes = 3
+	l := newLarge(t, nodes, nodes)
+	l.settle()
+	s := l.cores[0].seeks
+	for i := range s.c.cfg.MaxQueues {
+		s.starve(fmt.Sprint("answers-", i), l.cores[1].cfg.Self, true)
+	}
+	l.claim(1)
+	l.run(50 * time.Millisecond)
+	task := l.led(0)
+	l.request(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Id: task.Bytes(), Queue: "q"}}})
+	l.sent[task.String()] = l.now.Mono
+	l.run(20 * time.Millisecond)
+	if l.longest == 0 || len(s.hungry) > s.c.cfg.MaxQueues {
+		t.Errorf("a task that somebody waits for is not granted within 20 ms, while %d queues are remembered", len(s.hungry))
 	}
 }
