@@ -268,6 +268,7 @@ func (r *routes) hear(alive []register.Member) {
 	for _, m := range alive {
 		if !r.alive[m] {
 			r.c.repairs.returned(m)
+			r.c.lost.returned(r.c.now)
 		}
 	}
 	clear(r.alive)

@@ -143,7 +143,7 @@ func (s *seeks) feed(now clock.Time) {
 
 // next is when something is due, mono ns.
 func (s *seeks) next() int64 {
-	at := min(s.at, s.shy)
+	at := min(s.at, s.shy, s.stranded)
 	for i := range s.meals {
 		at = min(at, s.meals[i].at)
 	}

@@ -24,7 +24,9 @@ const (
 	// for the leaders that are still to be elected after a death.
 	unansweredFor = time.Minute
 	// unansweredTold is for how long the node that a client told tells the others,
-	// every unansweredAgain: a word may get lost, and a node may just be starting.
+	// every unansweredAgain: a word may get lost, and a node may just be starting. It
+	// does so once more of all it remembers when a node comes in reach: the one that was
+	// told is mostly the one that was cut off.
 	unansweredTold  = 3 * time.Second
 	unansweredAgain = 500 * time.Millisecond
 	// maxUnanswered bounds the requests that are remembered. Past it the oldest are
@@ -44,7 +46,8 @@ type lostAsks struct {
 	known map[AskKey]bool
 	order []givenUp   // the oldest first
 	fresh bool        // some are new: claims that leaders before this one granted are looked through
-	told  []givenUp   // by a client, here: the others hear of them
+	told  []givenUp   // by a client, here, the oldest first: the others hear of them
+	until int64       // mono ns up to which they hear of all of them
 	word  *Unanswered // of this round; nil: none yet
 	at    int64       // mono ns, when they are told again
 }
@@ -69,13 +72,20 @@ func (u *lostAsks) name(now clock.Time, w *waiter) {
 		if !u.add(now, key) || u.c.routes.alone {
 			continue
 		}
-		u.told = append(u.told, givenUp{key, now.Mono})
+		u.told = append(u.told[max(0, len(u.told)+1-maxUnanswered):], givenUp{key, now.Mono})
 		u.at = min(u.at, now.Mono+int64(unansweredAgain))
 		if u.word == nil { // before the request itself is sent on: it is to get what this frees
 			u.word = &Unanswered{}
 			u.tell(u.word)
 		}
 		u.word.Asks = append(u.word.Asks, key)
+	}
+}
+
+// returned has all who are up told once more, as one has come in reach.
+func (u *lostAsks) returned(now clock.Time) {
+	if len(u.told) > 0 {
+		u.until, u.at = now.Mono+int64(unansweredTold), now.Mono
 	}
 }
 
@@ -126,11 +136,8 @@ func (u *lostAsks) drop(n int) {
 // work frees what leaders before this one have granted to the requests that are
 // newly known, and tells the other nodes again.
 func (u *lostAsks) work(now clock.Time) {
-	old := 0
-	for old < len(u.order) && u.order[old].at+int64(unansweredFor) <= now.Mono {
-		old++
-	}
-	u.drop(old)
+	u.drop(older(u.order, now.Mono-int64(unansweredFor)))
+	u.told = u.told[older(u.told, now.Mono-int64(unansweredFor)):]
 	if u.fresh {
 		u.fresh = false
 		for p := range u.c.cells {
@@ -141,17 +148,27 @@ func (u *lostAsks) work(now clock.Time) {
 	if u.at > now.Mono {
 		return
 	}
-	u.told = slices.DeleteFunc(u.told, func(o givenUp) bool { return o.at+int64(unansweredTold) <= now.Mono })
-	u.at = clock.Never
-	if len(u.told) == 0 {
+	some := u.told
+	if u.until <= now.Mono {
+		some = some[older(some, now.Mono-int64(unansweredTold)):]
+	}
+	if u.at = clock.Never; len(some) == 0 {
 		return
 	}
 	u.at = now.Mono + int64(unansweredAgain)
 	word := &Unanswered{}
-	for _, o := range u.told {
+	for _, o := range some {
 		word.Asks = append(word.Asks, o.key)
 	}
 	u.tell(word)
+}
+
+// older is how many are from mono ns or before.
+func older(all []givenUp, mono int64) (n int) {
+	for n < len(all) && all[n].at <= mono {
+		n++
+	}
+	return n
 }
 
 // stop sends away what waits here for an answer to a request.

@@ -324,3 +324,32 @@ func TestANodeThatIsSlowToAnswerIsAskedAgain(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestWhoWasCutOffTellsOfWhatWasGivenUp: a client has told a node of a request without an
+// answer that could tell nobody, for longer than it goes on trying. What the request was
+// granted by another one is free when they hear each other again.
+func TestWhoWasCutOffTellsOfWhatWasGivenUp(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	leader := r.leader(1)
+	via := (leader + 1) % 3
+	lost := r.send(via, asking(7))
+	r.settleBut(func(l letter) bool { _, is := l.message.(*Forwarded); return is })
+	for i := range r.peers {
+		r.cut[[2]int{via, i}], r.cut[[2]int{i, via}] = true, true
+	}
+	r.live(time.Second, 50*time.Millisecond, nothing)
+	if reply, is := r.peers[via].replies[lost]; !is || reply.Err == nil || reply.Err.Effect != nornv1.Effect_EFFECT_UNKNOWN {
+		t.Fatalf("the answer that got lost: %t, %+v", is, reply)
+	}
+	r.send(via, asking(8, 7)) // and never again
+	r.live(2*unansweredTold, 100*time.Millisecond, nothing)
+	if r.peers[leader].core.vnodes.see(1).Claimed() != 1 {
+		t.Fatal("it is free already")
+	}
+	clear(r.cut)
+	r.live(time.Second, 100*time.Millisecond, nothing)
+	if r.peers[leader].core.vnodes.see(1).Claimed() != 0 {
+		t.Error("it is still claimed a second after the networks are whole")
+	}
+}

@@ -49,6 +49,9 @@ const (
 	// maxSeeks is how many nodes are asked again in that time, one after the other;
 	// of more each has its turn later.
 	maxSeeks = 8
+	// strandedAfter is after what time without a leader in reach those who wait are sent
+	// away.
+	strandedAfter = 500 * time.Millisecond
 	// maxFew is up to what number the ready tasks of a queue are counted for
 	// others: for more requests than there are tasks an answer is only work.
 	maxFew = 8
@@ -68,6 +71,8 @@ type seeks struct {
 	met   []register.Member // those who have been asked for the ones that wait
 	metAs uint64            // as of this routes.seen
 	shy   int64             // mono ns at which those who did not lead yet are asked again
+
+	stranded int64 // mono ns at which those who wait are sent away; clock.Never: somebody leads
 
 	hungry map[string]*hungry // by queue: of the others, who was told that it has nothing
 	meals  []meal             // queues of them that have something now
@@ -98,7 +103,7 @@ func (s *seeks) full(h *remote) bool {
 func newSeeks(c *Core) *seeks {
 	return &seeks{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[AskKey]*gather),
-		hungry: make(map[string]*hungry), at: clock.Never, shy: clock.Never,
+		hungry: make(map[string]*hungry), at: clock.Never, shy: clock.Never, stranded: clock.Never,
 	}
 }
 
@@ -419,6 +424,7 @@ func (s *seeks) unmet(m register.Member) {
 func (s *seeks) work(now clock.Time) {
 	s.feed(now)
 	s.meet(now)
+	s.strand(now)
 	if s.c.routes.alone || len(s.c.desk.byTime) == 0 {
 		s.at, s.shy = clock.Never, clock.Never
 		return
@@ -440,6 +446,25 @@ func (s *seeks) work(now clock.Time) {
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
+	}
+}
+
+// strand sends those away who wait at a node that leads nothing and has had no leader in
+// reach for a while: as it is cut off from the others, mostly, who go on. What is asked
+// for from then on is refused at once ([Core.unled]).
+func (s *seeks) strand(now clock.Time) {
+	switch c := s.c; {
+	case c.routes.alone || len(c.desk.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
+		s.stranded = clock.Never
+	case s.stranded == clock.Never:
+		s.stranded = now.Mono + int64(strandedAfter)
+	case s.stranded <= now.Mono:
+		for len(c.desk.byTime) > 0 {
+			w := c.desk.byTime[0]
+			c.desk.drop(w)
+			c.giveUp(now, w)
+		}
+		s.stranded = clock.Never
 	}
 }
 
