@@ -1,11 +1,14 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -23,26 +26,74 @@ const (
 	// maxFrees bounds the claims that are to be freed. Past it their tasks wait for
 	// lease and buffer, as they would without.
 	maxFrees = 10000
+	// maxFreeTold is how often a leader in reach is told of a release that cannot be seen
+	// to have come there.
+	maxFreeTold = 20
 )
 
 // frees are grants of this node that it could not take back when it found that
 // nobody would hear of them, because it led no longer. Whoever leads now may have
 // them from a vote and would keep their tasks for lease and buffer. It is told
-// until the claims are gone here too. They are in memory only: a restart forgets
-// who has heard of what.
+// until the claims are gone here too. So it is of claims that this node has released, as the
+// leader that it was or thought to be, without a majority that took it: as when it was cut
+// off from the others. They are in memory only: a restart forgets who has heard of what.
 type frees struct {
 	c   *Core
-	all []GrantRef // in the order in which they came
+	all []free // in the order in which they came
 	has map[GrantRef]bool
 	at  int64 // mono ns of the next look
+}
+
+// free is one of them.
+type free struct {
+	GrantRef
+	released bool // here, already
+	told     int  // so often, if so
 }
 
 // add notes a grant that nobody will hear of, if it is held here.
 func (f *frees) add(now clock.Time, g GrantRef) {
 	if len(f.all) < maxFrees && f.held(g) && !f.has[g] {
-		f.all, f.has[g] = append(f.all, g), true
+		f.all, f.has[g] = append(f.all, free{GrantRef: g}), true
 		f.at = now.Mono
 	}
+}
+
+// lost notes a release that no majority has taken.
+func (f *frees) lost(now clock.Time, pl *pledge) {
+	g := GrantRef{Partition: pl.p, Task: pl.held.Task, Token: pl.held.Record.Token}
+	if len(f.all) < maxFrees && !f.has[g] {
+		if len(f.all) == 0 {
+			f.at = now.Mono + int64(freeAgain)
+		}
+		f.all, f.has[g] = append(f.all, free{GrantRef: g, released: true}), true
+	}
+}
+
+// heard notes that a leader has a claim released.
+func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
+	g := GrantRef{Partition: p, Task: task, Token: token}
+	if f.has[g] {
+		delete(f.has, g)
+		f.all = slices.DeleteFunc(f.all, func(o free) bool { return o.GrantRef == g })
+	}
+}
+
+// over looks at one of them where this node can end the matter, and tells whether it has.
+func (f *frees) over(now clock.Time, g *free) bool {
+	lead := f.c.vnodes.see(g.Partition).Leading()
+	switch {
+	case !g.released && !f.held(g.GrantRef): // its leader has ended it
+	case !g.released && lead != 0:
+		f.c.grants.takeBack(now, g.GrantRef)
+	case g.released && (g.told >= maxFreeTold || lead > g.Token>>32): // those who voted for this node were told of it
+	case g.released && lead != 0 && f.c.elector.reach(&f.c.cells[g.Partition]) >= quorum.Majority(len(f.c.cells[g.Partition].Cohort)):
+		f.c.grants.add(g.Partition, g.Task, &claim.Record{Token: g.Token, Outcome: claim.Released}, true)
+	default:
+		return false
+	}
+	delete(f.has, g.GrantRef)
+	return true
 }
 
 func (f *frees) held(g GrantRef) bool {
@@ -68,24 +119,20 @@ func (f *frees) work(now clock.Time) {
 	to := make(map[register.Member]map[ring.Partition][]GrantRef)
 	left := f.all[:0]
 	for _, g := range f.all {
-		if !f.held(g) { // its leader has ended it
-			delete(f.has, g)
+		if f.over(now, &g) {
 			continue
 		}
-		if f.c.vnodes.see(g.Partition).Leading() != 0 {
-			delete(f.has, g)
-			f.c.grants.takeBack(now, g)
-			continue
-		}
-		left = append(left, g)
 		leader, ok := placement.Leading(&f.c.cells[g.Partition])
 		if !ok || leader == f.c.cfg.Self || !f.c.routes.up(leader) {
+			left = append(left, g)
 			continue
 		}
+		g.told++
+		left = append(left, g)
 		if to[leader] == nil {
 			to[leader] = make(map[ring.Partition][]GrantRef)
 		}
-		to[leader][g.Partition] = append(to[leader][g.Partition], g)
+		to[leader][g.Partition] = append(to[leader][g.Partition], g.GrantRef)
 	}
 	clear(f.all[len(left):])
 	f.all = left

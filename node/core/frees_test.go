@@ -100,7 +100,7 @@ func TestWhatIsToBeFreedIsBounded(t *testing.T) {
 	if len(f.all) != 1 || f.next() == clock.Never {
 		t.Fatalf("%d of one", len(f.all))
 	}
-	f.all = make([]GrantRef, maxFrees)
+	f.all = make([]free, maxFrees)
 	delete(f.has, g)
 	f.add(r.now, g)
 	if len(f.all) != maxFrees {
@@ -196,5 +196,43 @@ func TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt(t *testing.T) {
 	r.settle()
 	if other := ask[*nornv1.ClaimReply](r, left, claimUpTo(1)).Grants; len(again) != 0 || len(other) != 1 {
 		t.Fatalf("the request again has %v, another one %v", again, other)
+	}
+}
+
+// TestWhatALeaderReleasedInVainIsReleased: it was cut off when a member had accepted the
+// grant, did not know yet that somebody else leads, and released the claim for itself.
+func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	leader := r.leader(1)
+	from := r.send(leader, claimUpTo(1))
+	r.settleBut(func(l letter) bool { _, is := l.message.(*ClaimsTaken); return is })
+	for i := range r.peers {
+		r.cut[[2]int{leader, i}], r.cut[[2]int{i, leader}] = true, true
+	}
+	for range 25 { // before it hears that the others are out of its reach
+		r.pass(100 * time.Millisecond)
+		r.settle()
+	}
+	r.peers[leader].deaf = true
+	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	if grants, is := r.granted(leader, from); len(grants) > 0 {
+		t.Fatalf("granted %v, answered: %t", grants, is)
+	}
+	r.elect()
+	next := r.leader(1)
+	if next == leader || r.peers[next].core.vnodes.see(1).Claimed() != 1 {
+		t.Fatalf("node %d leads, with %d claims", next, r.peers[next].core.vnodes.see(1).Claimed())
+	}
+	clear(r.cut)
+	r.peers[leader].deaf = false
+	r.live(2*time.Second, 100*time.Millisecond, nothing)
+	if l := r.leader(1); r.peers[l].core.vnodes.see(1).Claimed() != 0 {
+		t.Errorf("node %d, which leads, still has the claim two seconds after the networks are whole", l)
+	}
+	for i, p := range r.peers {
+		if n := len(p.core.grants.frees.all) + len(p.core.grants.frees.has); n > 0 {
+			t.Errorf("node %d still tells of %d", i, n)
+		}
 	}
 }

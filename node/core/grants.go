@@ -180,8 +180,12 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 		return
 	}
 	pl.state = to
-	if to == committed && pl.held.Released {
+	switch {
+	case !pl.held.Released:
+	case to == committed:
 		g.ails.released(pl.p)
+	default:
+		g.frees.lost(now, pl)
 	}
 	if pl.twin != nil {
 		g.decide(now, pl.twin, to)

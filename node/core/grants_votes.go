@@ -43,6 +43,7 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 		h := &all[i]
 		if h.Released {
 			g.c.check(vnode.AcceptRelease(v, g.c.tx, h.Task, h.Record.Token, now))
+			g.frees.heard(p, h.Task, h.Record.Token)
 			continue
 		}
 		verdict, blocker, err := vnode.Accept(v, g.c.tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
