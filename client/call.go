@@ -34,7 +34,8 @@ type request struct {
 	// one may have had its effect.
 	maybe bool
 	// unanswered hears after each attempt that may have had an effect nobody knows
-	// of, before the next one; nil: nobody does.
+	// of, or was made at a node that had too few others in reach, before the next one;
+	// nil: nobody does.
 	unanswered func()
 }
 
@@ -75,15 +76,15 @@ func (c *caller) do(ctx context.Context, r *request) error {
 			c.stay(&a, index)
 			return nil
 		}
-		before := a.maybe
-		a.maybe = false
+		maybe, lonely := a.maybe, a.lonely
+		a.maybe, a.lonely = false, false
 		final, pause := c.judge(ctx, r, &a, index, err)
-		unknown := a.maybe
-		a.maybe = a.maybe || before
+		doubt := a.maybe || a.lonely
+		a.maybe, a.lonely = a.maybe || maybe, a.lonely || lonely
 		if final {
 			return c.giveUp(r, &a, nil)
 		}
-		if unknown && r.unanswered != nil {
+		if doubt && r.unanswered != nil {
 			r.unanswered()
 		}
 		if pause > 0 && !c.pause(ctx, pause) {

@@ -85,7 +85,7 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 	}
 	if err := c.do(ctx, q); err != nil {
 		if r.Number == 0 {
-			c.lost.keep(b.m, errors.Is(err, ErrUnknown))
+			c.lost.keep(b.m, errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoQuorum))
 		}
 		return nil, err
 	}
@@ -139,7 +139,8 @@ type claimBody struct {
 	stamp    time.Time // just before the frame was made
 }
 
-// renumber makes it a new request, which says that no answer came to the old one.
+// renumber makes it a new request, which says that no answer came to the old one, or none
+// with tasks: what a node that is cut off has taken back for itself others may still hold.
 // So a copy of the old one that comes late, from a connection that died, can
 // neither be granted anything nor have anything freed that is held by then.
 func (b *claimBody) renumber(number uint64) {

@@ -204,3 +204,36 @@ func TestRenew(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimAtANodeThatIsCutOff: what such a node has taken back for itself, others may hold
+// still: the next attempt, or the next call, says that nobody will believe in it.
+func TestClaimAtANodeThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no leader is in reach")
+		refuse.Guarantee = "exclusive claims"
+		n := fakenode.New(t, only(nornv1.Method_METHOD_CLAIM, func(r fakenode.Request) fakenode.Answer {
+			if m := r.Message.(*nornv1.ClaimRequest); len(m.GetUnanswered()) == 0 || m.GetWorker() == "cut" {
+				return fakenode.Answer{Err: refuse}
+			}
+			return fakenode.Answer{Message: &nornv1.ClaimReply{}}
+		}))
+		c := open(t, n)
+		if _, err := c.Claim(t.Context(), ClaimRequest{Queues: []string{"q"}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := c.Claim(ctx, ClaimRequest{Queues: []string{"q"}, Worker: "cut"}); !errors.Is(err, ErrNoQuorum) {
+			t.Fatal(err)
+		}
+		all := n.Seen(nornv1.Method_METHOD_CLAIM)
+		last := all[len(all)-1].Message.(*nornv1.ClaimRequest).GetRequestNo()
+		if err := c.FreeUnanswered(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all = n.Seen(nornv1.Method_METHOD_CLAIM)
+		if m := all[len(all)-1].Message.(*nornv1.ClaimRequest); !slices.Contains(m.GetUnanswered(), last) {
+			t.Errorf("request %d names %v, not %d", m.GetRequestNo(), m.GetUnanswered(), last)
+		}
+	})
+}
