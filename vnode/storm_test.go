@@ -302,7 +302,7 @@ func TestStorm(t *testing.T) {
 		s.settle()
 		granted, passed, busy = granted+s.granted, passed+s.passed, busy+s.busy
 	})
-	if !t.Failed() && (granted == 0 || passed == 0 || busy == 0) {
+	if !t.Failed() && !testing.Short() && (granted == 0 || passed == 0 || busy == 0) { // a fifth of them may be too few
 		t.Fatalf("a storm with %d claims handed out, %d after another one of the task, %d refusals", granted, passed, busy)
 	}
 }

@@ -69,8 +69,14 @@ func (s *script) granted(task id.ID, token uint64, claims ...history.ClaimSeen) 
 	if t := s.c.tasks[task]; t != nil && t.spec != nil {
 		spec = *t.spec
 	}
+	attempts := uint32(0)
+	for _, c := range claims {
+		if c.Outcome == "failed" || c.Outcome == "expired" {
+			attempts++
+		}
+	}
 	return history.Item{
-		Task: task, Token: token, Spec: &spec, State: history.Claimed, Until: s.at + 11*second, Start: 1_800_000_000*second + s.at,
+		Attempts: attempts, Task: task, Token: token, Spec: &spec, State: history.Claimed, Until: s.at + 11*second, Start: 1_800_000_000*second + s.at,
 		Claims: append(claims, history.ClaimSeen{Token: token, Outcome: "active"}),
 	}
 }
@@ -153,7 +159,7 @@ func TestAGoodLifeBreaksNothing(t *testing.T) {
 	s.write(history.Complete, history.Item{Task: b, Token: 3})
 	s.settle()
 	s.read(a, history.Completed, func(i *history.Item) { i.Log = []history.Entry{{Token: 1, Data: 7}} })
-	s.read(b, history.Completed, func(i *history.Item) { i.Claims[0].Outcome = "failed" })
+	s.read(b, history.Completed, func(i *history.Item) { i.Claims[0].Outcome, i.Attempts = "failed", 1 })
 	s.do(history.Event{Func: history.Count}, history.Event{Tallies: []history.Tally{
 		{Total: 2, Counts: map[history.State]uint64{history.Completed: 2}},
 		{Queue: "q", Total: 2, Counts: map[history.State]uint64{history.Completed: 2}},

@@ -49,6 +49,8 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 		c.fail(Content, t, "it is of queue %s and was granted to a request for %v", t.spec.Queue, asked.Queues)
 	case t.bound.before(asked.At):
 		c.breach(Undone, t, "it was granted after a majority had acknowledged that it is finished")
+	case t.thrown.before(asked.At):
+		c.breach(Undone, t, "it was granted after it was thrown away")
 	case t.completed.before(asked.At):
 		c.fail(Undone, t, "it was granted after its completion was acknowledged")
 	case t.cancelled.before(asked.At):
@@ -73,6 +75,7 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 	c.rising(t, h, e.AskedSince(begun))
 	t.addHold(h)
 	c.exclusive(t, h)
+	ends{c.Checker}.early(t, h)
 	c.keyHeldOnce(t)
 }
 
@@ -135,8 +138,12 @@ func (c granting) keyHeldOnce(t *task) {
 		if o == t || o.spec.Window != 0 || c.maybeFinished(o) {
 			continue
 		}
+		fail := c.fail
+		if o.kept.before(t.enqueued.first) {
+			fail = c.breach // whoever gave the key away had to know
+		}
 		if o.enqueued.before(c.now) {
-			c.fail(UniqueKey, t, "it was granted while task %s with the same key is not finished", o.id)
+			fail(UniqueKey, t, "it was granted while task %s with the same key is not finished", o.id)
 		}
 	}
 }

@@ -56,11 +56,21 @@ func TestElected(t *testing.T) {
 			s.write(history.Complete, history.Item{Task: a, Token: 10})
 			s.write(history.Renew, history.Item{Task: a, Token: 10})
 		})},
-		"a completed task is read as claimed": {"", "", claimed(func(s *script, a id.ID) {
+		"a majority shows a completed task as claimed": {Undone, "", claimed(func(s *script, a id.ID) {
 			s.write(history.Complete, history.Item{Task: a, Token: 10})
 			s.read(a, history.Claimed, nil)
 		})},
-		"an acknowledged task is not there yet": {"", "", func(s *script) { s.read(s.enqueue(history.Spec{}), history.Absent, nil) }},
+		"a single copy shows a completed task as claimed": {"", "", claimed(func(s *script, a id.ID) {
+			s.write(history.Complete, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: true, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Claimed}}})
+		})},
+		"a majority does not find what a majority has acknowledged": {Lost, "", func(s *script) { s.read(s.enqueue(history.Spec{}), history.Absent, nil) }},
+		"an acknowledged task is not there yet, on a single node": {"", "", func(s *script) {
+			a := s.enqueue(history.Spec{})
+			s.do(history.Event{Func: history.Get, Weak: true, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Absent}}})
+		}},
 		"two hold one task": {Overlap, "", claimed(func(s *script, a id.ID) {
 			s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 		})},

@@ -14,6 +14,9 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		if t.enqueued.before(asked.At) && !c.forgettable(t, true) {
 			c.fail(Lost, t, "it was acknowledged and is not found")
 		}
+		if majority(asked) && t.kept.before(asked.At) && !c.forgettable(t, true) {
+			c.breach(Lost, t, "a majority has acknowledged it, and a majority does not find it")
+		}
 		c.keep(t, asked, got)
 		return
 	}
@@ -45,6 +48,9 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 			t.collected = min(t.collected, c.now)
 		}
 	}
+	if majority(asked) && t.bound.before(asked.At) && got.State != "" && !got.State.Finished() {
+		c.breach(Undone, t, "a majority has acknowledged that it is finished, and a majority shows it as %s", got.State)
+	}
 	c.observeState(asked, t, got.State)
 	if asked.Func == history.Explain {
 		explaining{c}.explained(asked, t, got)
@@ -59,6 +65,10 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 	}
 	c.keep(t, asked, got)
 }
+
+// majority tells whether a reading asks a majority of the replicas: what a majority has
+// acknowledged before, one of them has.
+func majority(asked *history.Event) bool { return asked.Func == history.Get && !asked.Weak }
 
 // shown notes that a reading has it: from now on it is so, unless what the
 // reading came from can be lost.
@@ -116,7 +126,6 @@ func (c *Checker) possibleState(asked *history.Event, t *task, s history.State) 
 		}
 		return
 	}
-	claims := c.unclear(t.spec.Queue)
 	switch s {
 	case history.Completed:
 		if !t.completed.possible() {
@@ -127,11 +136,11 @@ func (c *Checker) possibleState(asked *history.Event, t *task, s history.State) 
 			c.fail(why(&t.cancelled), t, "it is cancelled, and neither has anybody cancelled it nor has a dependency failed")
 		}
 	case history.Dead:
-		if !t.maybeDead(claims) {
+		if !(ends{c}).maybeDead(t) {
 			c.fail(why(&t.discarded), t, "it is dead, and was neither discarded nor claimed often enough")
 		}
 	case history.Claimed:
-		if len(t.holds) == 0 && !claims && asked.Func != history.Claim {
+		if len(t.holds) == 0 && !c.unclear(t.spec.Queue) && asked.Func != history.Claim {
 			c.fail(Phantom, t, "it is claimed, and nobody has claimed it")
 		}
 	case history.Scheduled:
@@ -226,6 +235,9 @@ func (c *Checker) observeClaims(asked *history.Event, t *task, got *history.Item
 	}
 	if c.o.Unfenced {
 		return
+	}
+	if used := (ends{c}).attempts(asked, t, got); got.Attempts < used && t.retries == 0 && t.retried == 0 {
+		c.fail(StateRule, t, "%d attempts are counted, and at least %d claims have failed or expired", got.Attempts, used)
 	}
 	if got.Attempts > ended {
 		c.fail(StateRule, t, "%d attempts are counted, and %d claims have failed or expired", got.Attempts, ended)

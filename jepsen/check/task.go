@@ -50,6 +50,9 @@ type task struct {
 	discarded fact
 	failed    fact
 	bound     fact // completed or cancelled, acknowledged by a majority
+	kept      fact // enqueued, acknowledged by a majority
+	thrown    fact // discarded, acknowledged, and nobody has retried it
+	pause     *pause
 
 	retries   int   // attempts to retry it under way or with an unknown outcome
 	retried   int64 // when the last one began or ended
@@ -76,6 +79,7 @@ type hold struct {
 	until    int64 // up to then the worker believes in it
 	over     bool  // the worker does not go on with it
 	failed   fact
+	counted  bool // its failure was acknowledged, and uses up an attempt
 	released fact
 	start    int64 // wall ns of the leader
 }
@@ -91,7 +95,7 @@ func newTask(i id.ID, p ring.Partition) *task {
 	return &task{
 		id: i, partition: p,
 		enqueued: newFact(), completed: newFact(), cancelled: newFact(), discarded: newFact(), failed: newFact(), bound: newFact(),
-		dead: never, blocked: never, collected: never,
+		kept: newFact(), thrown: newFact(), dead: never, blocked: never, collected: never,
 	}
 }
 
@@ -148,18 +152,6 @@ func (t *task) completion(token uint64) *fact {
 	return f
 }
 
-// maybeDead tells whether the task may be out of attempts or thrown away.
-func (t *task) maybeDead(unknownClaims bool) bool {
-	if t.discarded.possible() || t.dead != never {
-		return true
-	}
-	most := uint32(0)
-	if t.spec != nil {
-		most = t.spec.MaxAttempts
-	}
-	return unknownClaims || uint32(len(t.holds)) >= max(most, 1)
-}
-
 // ask notes a spec that may become the task's.
 func (t *task) ask(s *history.Spec) {
 	switch {
@@ -202,7 +194,7 @@ func (c *Checker) maybeFailed(t *task, seen map[*task]bool) bool {
 		return false
 	}
 	seen[t] = true
-	if t.cancelled.possible() || t.blocked != never || t.maybeDead(c.unclear(t.queue())) {
+	if t.cancelled.possible() || t.blocked != never || (ends{c}).maybeDead(t) {
 		return true
 	}
 	return c.maybeBlocked(t, seen)

@@ -29,7 +29,7 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 		t.cancelled.ask(c.now)
 	case history.Retry:
 		t.retries++
-		t.retried, t.dead, t.blocked = c.now, never, never
+		t.retried, t.dead, t.blocked, t.thrown = c.now, never, never, newFact()
 	case history.FailTask:
 		t.failed.ask(c.now)
 		if i.Discard {
@@ -131,6 +131,9 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		if want.Spec != nil && !(got.Existed && c.forgettable(t, false)) && !t.settle(want.Spec) {
 			c.fail(Content, t, "%+v was accepted under its ID, which has %+v", *want.Spec, *t.spec)
 		}
+		if !asked.Weak {
+			t.kept.holds(c.now)
+		}
 		c.enqueuedNow(asked, t, got)
 	case history.Renew:
 		c.renewed(asked, t, want, got)
@@ -147,6 +150,7 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 	case history.FailTask:
 		if h := t.hold(want.Token); h != nil {
 			c.known(asked, t, &h.failed, &h.failed, got, "failure")
+			ends{c}.failed(asked, t, h, want, got)
 		}
 		c.observeState(asked, t, got.State)
 	case history.Release:
@@ -275,7 +279,7 @@ func (c *Checker) renewed(asked *history.Event, t *task, want, got *history.Item
 	case t.cancelled.before(asked.At):
 		c.fail(Undone, t, "the claim %x was renewed after the cancellation was acknowledged", h.token)
 	case h.failed.before(asked.At) || h.released.before(asked.At):
-		c.fail(Undone, t, "the claim %x was renewed after its end was acknowledged", h.token)
+		c.breach(Undone, t, "the claim %x was renewed after its end was acknowledged", h.token)
 	}
 	if n := t.holds[len(t.holds)-1]; n.token > h.token && n.returned < asked.At {
 		c.fail(Overlap, t, "the claim %x was renewed although claim %x followed it", h.token, n.token)

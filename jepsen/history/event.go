@@ -124,12 +124,15 @@ type Item struct {
 	Unsure bool `json:"unsure,omitempty"`
 	// Start is when the lease began, wall ns of the leader.
 	Start int64 `json:"start,omitempty"`
-	// Uncounted and Discard are the options of a failure, Output of an update,
+	// Uncounted, Discard and RetryAt are the options of a failure, Output of an update,
 	// Auto of a completion.
 	Uncounted bool `json:"uncounted,omitempty"`
 	Discard   bool `json:"discard,omitempty"`
 	Output    bool `json:"output,omitempty"`
 	Auto      bool `json:"auto,omitempty"`
+	// RetryAt is the wall ns before which a failed task is not to be tried again; 0:
+	// its policy says.
+	RetryAt int64 `json:"retry_at,omitempty"`
 
 	Attempts uint32      `json:"attempts,omitempty"`
 	Claims   []ClaimSeen `json:"claims,omitempty"`

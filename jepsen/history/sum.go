@@ -117,6 +117,10 @@ func (s *sink) item(i *Item) {
 	s.text(string(i.State), i.Error, i.Text)
 	s.number(int64(i.Token), int64(i.Seq), int64(i.Data), i.Until, i.Start, int64(i.Attempts))
 	s.flag(i.Existed, i.Unsure, i.Uncounted, i.Discard, i.Output, i.Auto)
+	if i.RetryAt != 0 {
+		s.text("retry at")
+		s.number(i.RetryAt)
+	}
 	for _, c := range i.Claims {
 		s.number(int64(c.Token))
 		s.text(c.Worker, c.Outcome)

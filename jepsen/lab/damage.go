@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -329,13 +330,21 @@ func truncate(n disk, file string) error {
 	return os.Truncate(file, n.rnd.Int64N(i.Size()))
 }
 
-// zero overwrites up to 4 KiB with zeros.
+// zero overwrites up to 4 KiB with zeros, where there is something else: files end with
+// zeros that are to be written still.
 func zero(n disk, file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	at := n.rnd.IntN(len(b))
+	written := len(bytes.TrimRight(b, "\x00"))
+	if written == 0 {
+		return flip(n, file)
+	}
+	at := n.rnd.IntN(written)
+	for b[at] == 0 {
+		at++
+	}
 	clear(b[at:min(len(b), at+4096)])
 	return os.WriteFile(file, b, 0o600)
 }

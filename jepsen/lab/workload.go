@@ -262,7 +262,7 @@ func (h *hand) read() {
 
 // get reads one task.
 func (h *hand) get(task id.ID, level client.Consistency) history.Phase {
-	asked := h.rec.invoke(h.process, &history.Event{Func: history.Get, Items: items([]id.ID{task})})
+	asked := h.rec.invoke(h.process, &history.Event{Func: history.Get, Items: items([]id.ID{task}), Weak: level == client.ReadOne})
 	got, err := h.client.Get(context.Background(), task, client.WithConsistency(level))
 	answer := history.Event{}
 	switch {

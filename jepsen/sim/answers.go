@@ -58,6 +58,9 @@ func (n *node) send(reply core.Reply) {
 	if q := n.asked[reply.To]; q != nil && n.s.fleet != nil && n.s.fleet.witness != nil {
 		n.s.fleet.witness.granted(q.body.Body, &reply)
 	}
+	if q := n.asked[reply.To]; q != nil && n.s.fleet != nil {
+		n.s.fleet.receipts(q.body.Body, &reply)
+	}
 	delete(n.asked, reply.To)
 	n.remember(reply.Message)
 	if c == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -18,6 +19,8 @@ func ClusterMutants() []Mutant {
 		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},
 		{Name: "forgets workers", Event: absent, Breaks: []string{workers}},
 		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader}},
+		{Name: "says that it has a copy more", Reply: boastful, Breaks: []string{check.Lost}},
+		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
 	}
@@ -51,6 +54,26 @@ func absent(n *node, e any) bool {
 		n.send(core.Reply{To: r.From, Message: &nornv1.SessionReply{Association: m.GetAssociation()}})
 	})
 	return false
+}
+
+// boastful counts a copy that nobody has.
+func boastful(_ *node, r *core.Reply) bool {
+	if m, is := r.Message.(*nornv1.EnqueueReply); is {
+		for _, e := range m.GetResults() {
+			if e.Receipt != nil {
+				e.Receipt.DurableCopies++
+			}
+		}
+	}
+	return true
+}
+
+// blind says of one task in twenty that it is not there.
+func blind(n *node, r *core.Reply) bool {
+	if _, is := r.Message.(*nornv1.GetReply); is && !n.s.healing && n.s.chance(0.05) {
+		r.Message, r.Err = nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no such task")
+	}
+	return true
 }
 
 // mute drops what nodes say to each other to compare replicas.

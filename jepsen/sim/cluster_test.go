@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/norn-dev/norn/id"
 )
 
 var clusters = flag.Uint64("clusters", 2, "number of seeds of clusters")
@@ -78,4 +80,17 @@ func BenchmarkCluster(b *testing.B) {
 	b.ReportMetric(all.Virtual.Seconds()/took, "simulated-s/s")
 	b.ReportMetric(float64(all.Nodes)/float64(all.Seeds), "nodes")
 	b.ReportMetric(float64(all.Sum[Operations])/all.Virtual.Seconds(), "ops/simulated-s")
+}
+
+// What is wrong is told, also before all nodes have joined: some have no disk yet.
+func TestAViolationWhileTheClusterForms(t *testing.T) {
+	s := newSim(1, Mutant{})
+	s.plan.partitions = 1
+	f := &fleet{s: s}
+	s.fleet = f
+	f.mint(f.add())
+	f.add()
+	if lines := f.facts(id.ID{1}); len(lines) != 1 {
+		t.Fatalf("%q, and one of two nodes has a disk", lines)
+	}
 }

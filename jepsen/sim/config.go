@@ -14,8 +14,10 @@ import (
 const (
 	diskReserve = 1 << 20
 	maxBackoff  = 4 * time.Second
-	watchFor    = 3 * time.Second // in which a new leader collects nothing that others may need: no run has a minute for that
-	heldFor     = 3 * watchFor    // for as long something stays that others have needed
+	leastPause  = int64(390 * time.Millisecond) // after a failure: the first one less its jitter, and what clocks drift
+	leastLease  = int64(900 * time.Millisecond) // that workers ask for, less that
+	watchFor    = 3 * time.Second               // in which a new leader collects nothing that others may need: no run has a minute for that
+	heldFor     = 3 * watchFor                  // for as long something stays that others have needed
 )
 
 var (

@@ -188,7 +188,11 @@ func invocation(m gproto.Message) *history.Event {
 	case *nornv1.FailRequest:
 		e.Func = history.FailTask
 		for _, f := range m.GetFailures() {
-			e.Items = append(e.Items, history.Item{Task: idOf(f.GetId()), Token: f.GetToken(), Uncounted: f.GetUncounted(), Discard: f.GetDiscard()})
+			i := history.Item{Task: idOf(f.GetId()), Token: f.GetToken(), Uncounted: f.GetUncounted(), Discard: f.GetDiscard()}
+			if at := f.GetRetryAt(); at != nil {
+				i.RetryAt = at.AsTime().UnixNano()
+			}
+			e.Items = append(e.Items, i)
 		}
 	case *nornv1.ReleaseRequest:
 		e.Func, e.Items = history.Release, refs(m.GetClaims())

@@ -18,6 +18,9 @@ func (f *fleet) facts(task id.ID) (lines []string) {
 		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, %s", p, c.Epoch, c.Leader.Node, names(c.Cohort)))
 	}
 	for _, n := range f.nodes {
+		if n.disk == nil {
+			continue // it has not joined yet
+		}
 		line := n.String()
 		all, err := vnode.Facts(n.disk, p, task)
 		for i := range all {

@@ -69,6 +69,7 @@ func (n *node) halt(err error) {
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
 	r := n.begin(ready)
+	n.hasty(ready)
 	if ready.Persist != nil {
 		n.disk.apply(ready.Persist)
 		n.core.Recycle(ready.Persist)

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/store"
 
 	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Mutants are nodes that break one promise each, now and then. The names say
@@ -44,6 +45,13 @@ func unruly() []Mutant {
 		{Name: "hands a grant out twice", Reply: twice, Breaks: []string{check.Token, check.Overlap, check.Undone, check.Content}},
 		{Name: "worst task first", Event: each(upsideDown), Reply: shown(func(_ *node, t *nornv1.Task) { t.Priority = -t.Priority }), Breaks: []string{check.Order}},
 		{Name: "forgets dependencies", Event: each(independent), Reply: shown(dependent), Breaks: []string{check.Dependency}},
+		{Name: "tries what has failed again at once", Event: failures(func(f *nornv1.Failure) {
+			if f.RetryAt == nil {
+				f.RetryAt = timestamppb.New(time.Unix(0, 1))
+			}
+		}), Breaks: []string{check.Early}},
+		{Name: "does not hear for how long a task is put off", Event: failures(func(f *nornv1.Failure) { f.RetryAt = nil }), Breaks: []string{check.Early}},
+		{Name: "keeps what is thrown away", Event: failures(func(f *nornv1.Failure) { f.Discard = false }), Breaks: []string{check.StateRule}},
 		{Name: "hands out before the time", Event: each(sooner), Breaks: []string{check.Early}},
 		{Name: "does not pause", Event: each(func(r *nornv1.SetQueueRequest) { r.Settings.Paused = false }), Breaks: []string{check.Paused}},
 		{Name: "does not drain", Event: each(func(r *nornv1.SetQueueRequest) { r.Settings.Draining = false }), Breaks: []string{check.Paused}},
@@ -57,6 +65,7 @@ func liars() []Mutant {
 		{Name: "gives tokens out that fall", Reply: grants(func(g *nornv1.Grant) { g.Token = 1<<40 - g.Token }), Breaks: []string{check.Token, check.Lost}},
 		{Name: "hides an update", Reply: shown(gap), Breaks: []string{check.Contiguous, check.Lost}},
 		{Name: "hides a task from lists", Reply: shortList, Breaks: []string{check.Counting}},
+		{Name: "counts no attempts", Reply: shown(func(_ *node, t *nornv1.Task) { t.Attempts = 0 }), Breaks: []string{check.StateRule}},
 		{Name: "counts one too many", Reply: miscount, Breaks: []string{check.Counting}},
 		{Name: "says that everything is new", Reply: brandNew, Breaks: []string{check.Lost}},
 		{Name: "answers twice", Reply: answerTwice, Breaks: []string{"replies"}},
@@ -85,6 +94,15 @@ func each[M gproto.Message](change func(M)) func(*node, any) bool {
 		}
 		return true
 	}
+}
+
+// failures changes what workers say of tasks that have failed.
+func failures(change func(*nornv1.Failure)) func(*node, any) bool {
+	return each(func(r *nornv1.FailRequest) {
+		for _, f := range r.Failures {
+			change(f)
+		}
+	})
 }
 
 // swallow drops some requests of one kind, and answers them itself.

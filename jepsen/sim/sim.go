@@ -79,7 +79,10 @@ func runOne(seed uint64, m Many) *Result {
 	s.stop = m.Stop
 	s.plan = s.draw()
 	s.stalls = s.plan.disk.stall > 0
-	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps())}
+	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()), Lease: leastLease}
+	if s.plan.clock.restart == 0 {
+		o.Backoff = leastPause
+	}
 	if s.plan.collect > 0 {
 		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)
 	}

@@ -64,6 +64,27 @@ func TestAGrantWaitsForAMajority(t *testing.T) {
 	}
 }
 
+// TestWhoseClockIsOffHoldsNoClaims: it counts in no majority of a grant (design 7.3).
+func TestWhoseClockIsOffHoldsNoClaims(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := r.send(i, claimUpTo(1))
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*Heads); return news })
+	off := r.post[0].to
+	r.peers[off].core.clocks.bad[ring.Of(task, partitions)] = true
+	r.deliver(0)
+	r.deliver(len(r.post) - 1)
+	if grants, ok := r.granted(i, from); ok {
+		t.Fatalf("%v was granted with the vote of a node whose clock is off", grants)
+	}
+	r.settle()
+	grants, _ := r.granted(i, from)
+	if len(grants) != 1 || r.holders(task, grants[0].Token) != 2 {
+		t.Fatalf("%v", grants)
+	}
+}
+
 // TestAGrantWithoutAMajorityIsFreeAgain: it is never handed out, and the task is
 // granted once the others answer.
 func TestAGrantWithoutAMajorityIsFreeAgain(t *testing.T) {

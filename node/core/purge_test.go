@@ -522,3 +522,32 @@ func TestALeaderThatMissedACompletionCollectsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsFurthestBehindCounts: what the whole cohort knows is what each of its members
+// has been compared about, whichever of them is behind.
+func TestWhoIsFurthestBehindCounts(t *testing.T) {
+	const early, late = int64(time.Minute), int64(time.Hour)
+	for behind := range 3 {
+		r := newTrio(t)
+		c := r.peers[r.leader(1)].core
+		p, cohort := c.collect.purges, c.cells[1].Cohort
+		if cohort[behind] == c.cfg.Self {
+			continue
+		}
+		p.follow(1)
+		for i, m := range cohort {
+			at := late
+			if i == behind {
+				at = early
+			}
+			p.marks[pair{1, m}] = &mark{proven: at, latest: at, known: true}
+		}
+		now := r.now.Add(2 * time.Hour)
+		if got, want := p.agreedSince(now, 1), now.Wall-(now.Mono-early); got != want {
+			t.Errorf("member %d is behind: all agree up to %d, not %d", behind, got, want)
+		}
+		if got, ok := p.proven(now, 1); !ok || got != early {
+			t.Errorf("member %d is behind: all have what came up to %d, not %d (%t)", behind, got, early, ok)
+		}
+	}
+}

@@ -501,3 +501,27 @@ func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
 		t.Errorf("answered: %t, %v %v", answered, reply.Message, reply.Err)
 	}
 }
+
+// TestAMajorityOfAnEvenCohort: half of two, or of four while a member is replaced, is
+// none.
+func TestAMajorityOfAnEvenCohort(t *testing.T) {
+	for _, size := range []int{2, 4} {
+		r := newCohorts(t, size, 0, func(int) (all []int) {
+			for i := range size {
+				all = append(all, i)
+			}
+			return all
+		})
+		from := r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+		for n := range size / 2 {
+			if r.result(0, from) != nil {
+				t.Fatalf("a cohort of %d: answered after %d acks of others", size, n)
+			}
+			r.deliver(0)               // the facts
+			r.deliver(len(r.post) - 1) // the answer
+		}
+		if res := r.result(0, from); res.GetReceipt().GetDurableCopies() != uint32(size/2+1) {
+			t.Fatalf("a cohort of %d: %v", size, res)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+)
+
+// hasty sees what leaves before the sync of its round: nothing of it may tell what is on
+// this disk, or have this node lead (K4). Whether it was on the disk in the end only a
+// fall in that moment would show.
+func (n *node) hasty(ready *core.Ready) {
+	for i := range ready.Early {
+		switch m := ready.Early[i].Message.(type) {
+		case *core.Votes, *core.Pushes, *core.PushesTaken, *core.ClaimsTaken, *core.FactsTaken, *core.Fetched, *core.Compared, *core.Purge, *core.Outcomes, *core.Unheld, *core.Forwarded:
+			n.s.violation(check.Lost, "%s%T leaves before what it says is on the disk", n, m)
+		}
+	}
+	for i := range ready.Register {
+		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self }) {
+			n.s.violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
+		}
+	}
+}

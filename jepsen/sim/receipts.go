@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// receipts holds what leaves a node to the disks: as many have a task, or its end, as
+// the receipt says (P1). Where disks get lost, and nodes come and go, they may have had
+// it; and while a cluster forms, partitions move on.
+func (f *fleet) receipts(asked any, reply *core.Reply) {
+	if f.lossy || f.forming {
+		return
+	}
+	switch m := reply.Message.(type) {
+	case *nornv1.EnqueueReply:
+		for _, r := range m.GetResults() {
+			f.copied(r.GetReceipt(), vnode.Known)
+		}
+	case *nornv1.WriteReply:
+		if _, is := asked.(*nornv1.CompleteRequest); !is {
+			return
+		}
+		for _, r := range m.GetResults() {
+			f.copied(r.GetReceipt(), func(view store.View, p ring.Partition, task id.ID) bool {
+				end, err := vnode.Outcome(view, p, task)
+				return err == nil && end.Finished()
+			})
+		}
+	}
+}
+
+func (f *fleet) copied(r *nornv1.Receipt, has func(store.View, ring.Partition, id.ID) bool) {
+	task, n := parse(r.GetId()), 0
+	if task.IsZero() {
+		return
+	}
+	for _, o := range f.nodes {
+		if o.disk != nil && has(o.disk.Mem, ring.Of(task, f.s.plan.partitions), task) {
+			n++
+		}
+	}
+	if n < int(r.GetDurableCopies()) {
+		f.s.violation(check.Lost, "the receipt of task %s says that %d disks have it, and %d do", task, r.GetDurableCopies(), n)
+	}
+}
