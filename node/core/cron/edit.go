@@ -124,12 +124,10 @@ func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *reco
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if l.policy.Table != nil {
-		after, skips := policy.Edit(&l.policy, &p, r.policy, e.Now)
-		r.policy = after
-		for _, s := range skips {
-			r.skip(l.policy.Table, s, keep(spec))
-		}
+	after, skips := policy.Edit(&l.policy, &p, r.policy, e.Now)
+	r.policy = after
+	for _, s := range skips {
+		r.skip(l.policy.Table, s, keep(spec))
 	}
 	return e.edit(register.ScheduleChange{Name: name, Old: rec.Revision}, rec, d, r, before)
 }

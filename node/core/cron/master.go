@@ -96,14 +96,17 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 	if it.busy != nil {
 		it.busy.tally = nil
 	}
-	changed, d := m.learn(now, it, &r), policy.Decision{}
-	if r.policy.Last.Status != policy.Open {
+	changed, failed := m.learn(now, it, &r)
+	d := policy.Decision{}
+	if failed == 0 && r.policy.Last.Status != policy.Open {
 		d = m.decide(now, it, &r)
-		changed = changed || d.Changed || d.Pause
+		if changed = changed || d.Changed || d.Pause; d.Pause {
+			failed = r.policy.Last.Instant
+		}
 	}
 	switch {
 	case changed:
-		m.change(now, it, &r, &d)
+		m.change(now, it, &r, failed)
 	case r.policy.Last.Status == policy.Open:
 		m.launch(now, it, &r, out)
 	default:
@@ -111,10 +114,12 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 	}
 }
 
-// learn brings into a record what is known and not committed.
-func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
+// learn brings into a record what is known and not committed. failed is the
+// instant of a launch before the last one that has failed and pauses the schedule,
+// 0 for none: of the last one the policy says so.
+func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool, failed int64) {
+	def := it.def()
 	if r.generation != m.generation {
-		def := it.def()
 		after, skips := policy.Restore(&def, r.policy, now.Wall)
 		for i := range r.history { // what was open is in doubt
 			if e := &r.history[i]; e.status == policy.Open {
@@ -126,7 +131,7 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 		changed = true
 	}
 	if it.busy == nil {
-		return changed
+		return changed, 0
 	}
 	for i := range it.busy.facts {
 		f := &it.busy.facts[i]
@@ -139,10 +144,13 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 			it.counted().NotEnqueued++
 		case policy.Failed:
 			it.counted().Failed++
+			if def.PauseOnFailure && !def.Paused && f.task == (id.ID{}) && f.instant != r.policy.Last.Instant {
+				failed = f.instant
+			}
 		}
 	}
 	it.busy.facts = nil
-	return changed
+	return changed, failed
 }
 
 func (m *Machine) skips(it *item, r *record, all []policy.Skipped) {
@@ -171,23 +179,24 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 	return d
 }
 
-// change has a record committed.
-func (m *Machine) change(now clock.Time, it *item, r *record, d *policy.Decision) {
+// change has a record committed, with a pause where the launch of an instant has
+// failed (0: none).
+func (m *Machine) change(now clock.Time, it *item, r *record, failed int64) {
 	it.phase = committing
 	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
-	if it.work().change = c; d.Pause {
-		c.Definition = m.paused(now, it, r)
+	if it.work().change = c; failed != 0 {
+		c.Definition = m.paused(now, it, failed)
 	}
 	m.changes = append(m.changes, it)
 }
 
-// paused is the definition with a pause because a task has failed.
-func (m *Machine) paused(now clock.Time, it *item, r *record) []byte {
+// paused is the definition with a pause because the task of an instant has failed.
+func (m *Machine) paused(now clock.Time, it *item, instant int64) []byte {
 	l, err := load(m.Zones(), it.rec.Definition)
 	if err != nil {
 		return nil
 	}
-	task := id.Launch(m.cfg.Cluster, it.entry.UUID, r.policy.Last.Instant)
+	task := id.Launch(m.cfg.Cluster, it.entry.UUID, instant)
 	l.wire.Version++
 	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
 	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
