@@ -113,7 +113,16 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 		m.Ids = append(m.Ids, task.Bytes())
 	}
 	list, _ := writesOf(k.c, now, m)
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(clock.Time, gproto.Message, *proto.Error) { k.m.Cancelled(l.Tag) })
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
+		if reply, ok := m.(*nornv1.WriteReply); ok && bad == nil {
+			for _, res := range reply.GetResults() {
+				if e := res.GetError(); e != nil && bad == nil {
+					bad = proto.FromProto(e)
+				}
+			}
+		}
+		k.m.Cancelled(now, l.Tag, bad)
+	})
 }
 
 // ask has the end of a task told to the master, by itself or by who keeps it.

@@ -282,34 +282,58 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 // launch enqueues the task of an open launch, or first has the task before
 // cancelled.
 func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
-	if b := it.work(); b.tried == 0 {
-		b.tried = now.Mono
-		if r.replaced != 0 {
-			it.phase = cancelling
-			m.tag++
-			m.cancels[m.tag] = &work{items: []*item{it}}
-			out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.entry.UUID, r.replaced)}})
-			return
-		}
+	b := it.work()
+	if b.since == 0 || b.instant != r.policy.Last.Instant { // the schedule may be another one of its name
+		b.tries = tries{instant: r.policy.Last.Instant, since: now.Mono}
+	}
+	if r.replaced != 0 && !b.freed {
+		it.phase = cancelling
+		m.tag++
+		m.cancels[m.tag] = &work{items: []*item{it}}
+		out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.entry.UUID, r.replaced)}})
+		return
 	}
 	it.phase = launching
 	m.toLaunch = append(m.toLaunch, it)
 }
 
-// Cancelled tells that the tasks of a request were cancelled, or that it did not
-// come to that: then they go on beside.
-func (m *Machine) Cancelled(tag uint64) {
+// Cancelled tells what came of a request to cancel a task; nil is cancelled. Where
+// nobody could be reached it is tried again for a while. One that cannot be
+// cancelled then goes on beside the next.
+func (m *Machine) Cancelled(now clock.Time, tag uint64, bad *proto.Error) {
 	w := m.cancels[tag]
 	if w == nil {
 		return
 	}
 	delete(m.cancels, tag)
 	for _, it := range w.items {
-		if it.phase == cancelling {
-			it.phase = launching
-			m.toLaunch = append(m.toLaunch, it)
+		if it.phase != cancelling || it.rec == nil {
+			continue
 		}
+		b := it.work()
+		if passing(bad) && now.Mono-b.since < int64(patience) {
+			it.phase = idle
+			m.later(now, it)
+			continue
+		}
+		b.tries = tries{instant: b.instant, since: now.Mono, freed: true}
+		it.phase = launching
+		m.toLaunch = append(m.toLaunch, it)
 	}
+}
+
+// later has a schedule looked at again after a pause, because nobody was there.
+func (m *Machine) later(now clock.Time, it *item) {
+	b := it.work()
+	b.pause = min(max(2*b.pause, retryFirst), retryMost)
+	m.agenda.Set(it, now.Wall+int64(b.pause))
+}
+
+// passing tells whether an error may be another one, or none, if it is tried again.
+func passing(e *proto.Error) bool {
+	return e != nil && slices.Contains([]nornv1.ErrorKind{
+		nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, nornv1.ErrorKind_ERROR_KIND_OVERLOADED, nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED,
+	}, e.Kind)
 }
 
 // enqueue makes one request of the tasks that wait.
@@ -376,17 +400,16 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
-		case final || now.Mono-b.tried >= int64(patience):
+		case final || now.Mono-b.since >= int64(patience):
 			f.status, f.note = policy.NotEnqueued, bad.Message
 			if bad.Effect == nornv1.Effect_EFFECT_UNKNOWN {
 				f.note = "in doubt: " + f.note
 			}
 		default:
-			b.pause = min(max(2*b.pause, retryFirst), retryMost)
-			m.agenda.Set(it, now.Wall+int64(b.pause))
+			m.later(now, it)
 			continue
 		}
-		b.tried, b.pause = 0, 0
+		b.tries = tries{}
 		b.facts = append(b.facts, f)
 		m.agenda.Set(it, math.MinInt64)
 	}
