@@ -244,7 +244,7 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 			return h, nil
 		}
 		if at = next; len(h.Tasks) >= most {
-			return ByHand{}, fmt.Errorf("%w: there are over %d instants, the most of its payload at a time; backfill in pieces", ErrInvalid, most)
+			return ByHand{}, fmt.Errorf("%w: there are over %d instants; backfill in pieces", ErrInvalid, most)
 		}
 		t := gproto.CloneOf(l.wire.GetSpec().GetTask())
 		dress(t, name, at)
