@@ -81,7 +81,7 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 			break
 		}
 		x := s.Schedules.Get(name)
-		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, now.Wall, m.GetHistory())
+		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, c.crons.time(now).Wall, m.GetHistory())
 		if shown == nil {
 			c.refuse(r.From, noSchedule(name))
 			return
@@ -169,7 +169,7 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 // editor works out changes of a state.
 func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
 	return &cron.Editor{
-		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: now.Wall, MaxPayload: c.cfg.MaxPayload,
+		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: c.crons.time(now).Wall, MaxPayload: c.cfg.MaxPayload,
 		UUID: func() (u [16]byte) {
 			binary.BigEndian.PutUint64(u[:8], c.cfg.Rand.Uint64())
 			binary.BigEndian.PutUint64(u[8:], c.cfg.Rand.Uint64())
@@ -197,7 +197,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		k.results[i] = &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
 		if edit.Record != nil {
-			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, now.Wall, false)
+			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, c.crons.time(now).Wall, false)
 		}
 		if edit.Change == nil || dry {
 			continue
@@ -296,7 +296,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 		c.refuse(k.from, c.scheduleError(x.GetName(), err))
 		return
 	}
-	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, now.Wall, false)}
+	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, c.crons.time(now).Wall, false)}
 	for _, t := range hand.Tasks {
 		result.TaskIds = append(result.TaskIds, id.ID(t.GetId()).String())
 	}
