@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -82,5 +83,27 @@ func TestAnEditOfWhatCannotBeReadHere(t *testing.T) {
 	w.pass(time.Minute)
 	if s := w.show("a"); s.GetLaunches() != 1 {
 		t.Errorf("%v", s)
+	}
+}
+
+// TestPauseWhateverTheLimits: a schedule that was made when servers took larger
+// payloads can be paused, and resumed.
+func TestPauseWhateverTheLimits(t *testing.T) {
+	w := newWorld(t)
+	s := spec("0 * * * * *")
+	s.Task.Payload = make([]byte, 1000)
+	w.put("a", s)
+	for _, paused := range []bool{true, false} {
+		e := w.editor()
+		e.MaxPayload = 100
+		edit, err := e.Pause("a", w.state.Schedules.Get("a"), 0, &nornv1.PauseSchedule{Paused: paused, Note: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.apply(&register.Request{Schedules: []register.ScheduleChange{*edit.Change}})
+	}
+	long := &nornv1.PauseSchedule{Note: strings.Repeat("x", proto.MaxNoteBytes+1)}
+	if _, err := w.editor().Pause("a", w.state.Schedules.Get("a"), 0, long); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a long note: %v", err)
 	}
 }

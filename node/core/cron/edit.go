@@ -158,7 +158,7 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 	}
 	spec := gproto.CloneOf(l.wire.GetSpec())
 	spec.Paused, spec.Note = p.GetPaused(), p.GetNote()
-	if err := check(spec, e.MaxPayload); err != nil {
+	if err := checkNote(spec); err != nil { // the rest is as it was, whatever limits are by now
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !p.GetFromNow() || l.policy.Table == nil {
