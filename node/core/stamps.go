@@ -54,10 +54,15 @@ func (r *reckoning) wall(now clock.Time, eta int64) int64 {
 	return max(reckoned, now.Wall) // rather kept for too long
 }
 
+// wall is what this node's wall clock should say, as far as that is known, in ns:
+// what it shows unless it is off. How old IDs are is judged by
+// that: a node takes facts in whatever its clock says (design 7.3).
+func (k *clocks) wall(now clock.Time) int64 { return k.right.wall(now, int64(k.c.cfg.Eta)) }
+
 // stamp is when something happens to a task that is told of now, wall ns: not
 // before it was made, whatever the clock says.
 func (k *clocks) stamp(now clock.Time, task id.ID) int64 {
-	at := k.right.wall(now, int64(k.c.cfg.Eta))
+	at := k.wall(now)
 	if task.Kind() == id.KindTask {
 		at = max(at, task.Nanos())
 	}
