@@ -9,11 +9,16 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxScheduleBatch is how many changes go in one request.
-const maxScheduleBatch = 500
+// maxScheduleBatch is how many changes go in one request, and maxScheduleBytes
+// about how long they are: the answer has each schedule as it is and as it was.
+const (
+	maxScheduleBatch = 500
+	maxScheduleBytes = 4 << 20
+)
 
 var errNotOneResult = errors.New("the answer is not about one schedule")
 
@@ -110,11 +115,11 @@ type NamedSpec struct {
 // that those from the first missing result on are unknown.
 func (s Schedules) PutMany(ctx context.Context, all []NamedSpec) (results []*nornv1.ScheduleResult, err error) {
 	for len(all) > 0 {
-		page := all[:min(len(all), maxScheduleBatch)]
-		all = all[len(page):]
-		ask := &nornv1.ChangeSchedulesRequest{}
-		for i := range page {
-			ask.Changes = append(ask.Changes, putChange(page[i].Name, page[i].Spec, page[i].Options))
+		ask, size := &nornv1.ChangeSchedulesRequest{}, 0
+		for len(all) > 0 && len(ask.GetChanges()) < maxScheduleBatch && size < maxScheduleBytes {
+			c := putChange(all[0].Name, all[0].Spec, all[0].Options)
+			ask.Changes, all = append(ask.Changes, c), all[1:]
+			size += protobuf.Size(c)
 		}
 		m, err := s.change(ctx, "put schedules", ask)
 		if err != nil {
@@ -198,10 +203,18 @@ func (s Schedules) one(ctx context.Context, op string, c *nornv1.ScheduleChange)
 
 func (s Schedules) change(ctx context.Context, op string, ask *nornv1.ChangeSchedulesRequest) (*nornv1.ChangeSchedulesReply, error) {
 	m := &nornv1.ChangeSchedulesReply{}
-	err := s.c.do(ctx, &request{
+	r := &request{
 		op: op, method: uint16(nornv1.Method_METHOD_CHANGE_SCHEDULES), body: message{m: ask}, write: true,
 		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, m) },
-	})
+	}
+	err := s.c.do(ctx, r)
+	for _, x := range m.GetResults() {
+		// A repeated change that finds its own version, or its own schedule, may have
+		// been made.
+		if e := x.GetError(); e != nil && r.maybe && e.GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			e.Effect = nornv1.Effect_EFFECT_UNKNOWN
+		}
+	}
 	if err == nil && len(m.GetResults()) != len(ask.GetChanges()) {
 		err = &Error{Op: op, Attempts: 1, Unknown: true, Err: badAnswer(errNotOneResult)}
 	}

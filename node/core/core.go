@@ -351,7 +351,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims = c.vnodes.claimed()
-	s.Cron = c.crons.m.Stats(c.now)
+	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
 	s.QuarantineFull = c.asides.full

@@ -32,8 +32,12 @@ func newCrons(c *Core) *crons {
 	})}
 }
 
+// time is what schedules go by, which may not be what this node's clock shows.
+func (k *crons) time(now clock.Time) clock.Time { return k.c.clocks.agreed(now) }
+
 // work does what is due.
-func (k *crons) work(now clock.Time) {
+func (k *crons) work(real clock.Time) {
+	now := k.time(real)
 	if k.c.closed != nil { // the successor goes on
 		k.wall, k.mono = clock.Never, clock.Never
 		return
@@ -41,21 +45,23 @@ func (k *crons) work(now clock.Time) {
 	out := k.m.Work(now)
 	for i := range out.Commits {
 		commit := &out.Commits[i]
-		k.c.send(errand{then: func(now clock.Time, r register.Result) { k.m.Committed(now, commit, r) }}, commit.Request)
+		k.c.send(errand{then: func(now clock.Time, r register.Result) { k.m.Committed(k.time(now), commit, r) }}, commit.Request)
 	}
 	for i := range out.Launches {
-		k.launch(now, &out.Launches[i])
+		k.launch(real, &out.Launches[i])
 	}
 	for i := range out.Cancels {
-		k.cancel(now, &out.Cancels[i])
+		k.cancel(real, &out.Cancels[i])
 	}
 	for _, task := range out.Ask {
-		k.ask(now, task)
+		k.ask(real, task)
 	}
 	for _, task := range out.Seek {
-		k.seek(now, task)
+		k.seek(real, task)
 	}
-	k.wall, k.mono = k.m.Next(now)
+	if k.wall, k.mono = k.m.Next(now); k.wall != clock.Never {
+		k.wall += real.Wall - now.Wall // it wakes by its own clock
+	}
 }
 
 // origin names a request of the master.
@@ -68,7 +74,7 @@ func (k *crons) origin(m nornv1.Method) Origin {
 func (k *crons) launch(now clock.Time, l *cron.Launches) {
 	n := len(l.Request.GetTasks())
 	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_LAUNCH), launchItems(l.Request), l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
-		for _, task := range k.m.Launched(now, l.Tag, enqueueErrors(n, m, err)) {
+		for _, task := range k.m.Launched(k.time(now), l.Tag, enqueueErrors(n, m, err)) {
 			k.ask(now, task)
 		}
 	})
@@ -113,7 +119,16 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 		m.Ids = append(m.Ids, task.Bytes())
 	}
 	list, _ := writesOf(k.c, now, m)
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(clock.Time, gproto.Message, *proto.Error) { k.m.Cancelled(l.Tag) })
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
+		if reply, ok := m.(*nornv1.WriteReply); ok && bad == nil {
+			for _, res := range reply.GetResults() {
+				if e := res.GetError(); e != nil && bad == nil {
+					bad = proto.FromProto(e)
+				}
+			}
+		}
+		k.m.Cancelled(k.time(now), l.Tag, bad)
+	})
 }
 
 // ask has the end of a task told to the master, by itself or by who keeps it.
@@ -125,7 +140,7 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 	}
 	outcome, err := c.links.outcome(task)
 	if c.check(err) && outcome != crdt.StateUnknown {
-		k.m.Finished(now, task, outcome)
+		k.m.Finished(k.time(now), task, outcome)
 	}
 }
 
@@ -136,7 +151,7 @@ func (k *crons) seek(now clock.Time, task id.ID) {
 	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
 	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
 		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
-			k.m.Forgotten(now, task)
+			k.m.Forgotten(k.time(now), task)
 		}
 	})
 }
@@ -148,7 +163,7 @@ func (k *crons) ended(task id.ID) {
 	}
 	outcome, err := k.c.links.outcome(task)
 	if k.c.check(err) && outcome != crdt.StateUnknown {
-		k.m.Finished(k.c.now, task, outcome)
+		k.m.Finished(k.time(k.c.now), task, outcome)
 	}
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -80,7 +81,7 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 			break
 		}
 		x := s.Schedules.Get(name)
-		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, now.Wall, m.GetHistory())
+		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, c.crons.time(now).Wall, m.GetHistory())
 		if shown == nil {
 			c.refuse(r.From, noSchedule(name))
 			return
@@ -168,7 +169,7 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 // editor works out changes of a state.
 func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
 	return &cron.Editor{
-		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: now.Wall, MaxPayload: c.cfg.MaxPayload,
+		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: c.crons.time(now).Wall, MaxPayload: c.cfg.MaxPayload,
 		UUID: func() (u [16]byte) {
 			binary.BigEndian.PutUint64(u[:8], c.cfg.Rand.Uint64())
 			binary.BigEndian.PutUint64(u[8:], c.cfg.Rand.Uint64())
@@ -196,7 +197,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		k.results[i] = &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
 		if edit.Record != nil {
-			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, now.Wall, false)
+			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, c.crons.time(now).Wall, false)
 		}
 		if edit.Change == nil || dry {
 			continue
@@ -283,8 +284,8 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 	var err error
 	dry := x.GetBackfill().GetDryRun()
 	if x.GetTrigger() != nil {
-		if len(x.GetTrigger().GetTaskId()) != id.Size {
-			c.refuse(k.from, proto.Invalid("a trigger brings the ID of its task, of %d bytes", id.Size))
+		if b := x.GetTrigger().GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
+			c.refuse(k.from, proto.Invalid("a trigger brings the ID of its task, of kind 0 and %d bytes", id.Size))
 			return
 		}
 		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(x.GetTrigger().GetTaskId()))
@@ -295,7 +296,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 		c.refuse(k.from, c.scheduleError(x.GetName(), err))
 		return
 	}
-	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, now.Wall, false)}
+	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, c.crons.time(now).Wall, false)}
 	for _, t := range hand.Tasks {
 		result.TaskIds = append(result.TaskIds, id.ID(t.GetId()).String())
 	}
@@ -306,40 +307,48 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
 	list, _ := itemsOf(c.Core, now, ask)
-	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(now clock.Time, m gproto.Message, bad *proto.Error) {
-		c.launchedByHand(now, k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
+	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
+		c.launchedByHand(k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
 	})
 }
 
-// launchedByHand records what was enqueued. What is not known to be, the client
-// has to ask for again.
-func (c scheduling) launchedByHand(now clock.Time, k *editing, hand *cron.ByHand, errs []*proto.Error) {
-	all := make([]error, len(errs))
-	for i, e := range errs {
-		if e == nil {
-			continue
-		}
-		if e.Effect != nornv1.Effect_EFFECT_NONE || len(errs) == 1 {
-			c.refuse(k.from, e)
+// launchedByHand records what was enqueued, and says so of the rest: the client
+// has to ask for it again.
+func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
+	c.send(errand{then: func(now clock.Time, res register.Result) {
+		if res.Err != nil {
+			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
-		all[i] = e
-	}
-	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, all, res) }}, register.Request{})
+		n := len(hand.Tasks)
+		bad := c.editor(now, &res.State).Settle(res.State.Schedules.Get(k.m.GetChanges()[0].GetName()), hand, errs)
+		if done := len(hand.Tasks); bad != nil && done > 0 {
+			whole := *bad
+			whole.Message = fmt.Sprintf("%d of %d tasks are enqueued, as the history says; of the others: %s", done, n, bad.Message)
+			if bad = &whole; bad.Effect == nornv1.Effect_EFFECT_NONE {
+				bad.Effect = nornv1.Effect_EFFECT_PARTIAL
+			}
+		}
+		c.note(now, k, hand, bad, res)
+	}}, register.Request{})
 }
 
-// note writes the history.
-func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, errs []error, res register.Result) {
+// note writes the history, and then answers.
+func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, res register.Result) {
 	name := k.m.GetChanges()[0].GetName()
 	if res.Err != nil {
 		c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		return
 	}
-	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand, errs)
+	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand)
 	if change == nil || k.tries > maxScheduleTries { // it is there, or the schedule has gone
+		if bad != nil {
+			c.refuse(k.from, bad)
+			return
+		}
 		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		return
 	}
 	k.tries++
-	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, errs, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
+	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, bad, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
 }

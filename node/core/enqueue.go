@@ -161,8 +161,9 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 	if len(t.GetId()) == 0 {
 		return holder{task: c.routes.draw(now)}, nil // for clients that make none
 	}
-	task, err := checkID(now, t.GetId(), c.cfg.Eta)
-	if err == nil && now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
+	wall := c.clocks.wall(now)
+	task, err := checkID(wall, t.GetId(), c.cfg.Eta)
+	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
@@ -175,7 +176,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun int64) (ho
 		return holder{}, proto.Invalid("this is no launch")
 	}
 	task := id.ID(t.GetId())
-	if now.Wall-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
+	if c.clocks.wall(now)-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
 		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)
 	}
@@ -210,12 +211,12 @@ func tooManyQueues(n int) *proto.Error {
 }
 
 // checkID checks the ID that a client made.
-func checkID(now clock.Time, b []byte, eta time.Duration) (id.ID, *proto.Error) {
+func checkID(wall int64, b []byte, eta time.Duration) (id.ID, *proto.Error) {
 	task := id.ID(b)
 	if task.Kind() != id.KindTask {
 		return task, proto.Invalid("ID %s is of a kind that clients do not make", task)
 	}
-	if ahead := task.Nanos() - now.Wall; ahead > int64(eta) {
+	if ahead := task.Nanos() - wall; ahead > int64(eta) {
 		return task, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, eta)
 	}

@@ -144,7 +144,8 @@ const maxDraws = 64
 // (design 3).
 func (r *routes) draw(now clock.Time) id.ID {
 	c := r.c
-	task := c.ids.Next(now.Wall)
+	wall := c.clocks.wall(now)
+	task := c.ids.Next(wall)
 	if r.alone {
 		return task
 	}
@@ -152,7 +153,7 @@ func (r *routes) draw(now clock.Time) id.ID {
 		if r.takes(ring.Of(task, len(c.cells))) {
 			break
 		}
-		task = c.ids.Next(now.Wall)
+		task = c.ids.Next(wall)
 	}
 	return task
 }

@@ -67,7 +67,7 @@ func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
 	c.sight.voters, c.sight.outgoing, c.sight.majority = e.Voters, e.Outgoing, e.Majority
 	c.learn(now, &e.State)
-	c.crons.m.Lead(now, e.Leads)
+	c.crons.m.Lead(c.crons.time(now), e.Leads)
 }
 
 // catchUpFor is how long a node waits at its start for its register to get to where
@@ -116,7 +116,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.scrubs.changed(now)
 	c.repairs.changed(now)
 	c.moves.learn(now)
-	c.crons.m.Observe(now, s)
+	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.names.learn(now, s)
 	if bad := c.queues.load(s.Queues); bad != nil {
 		c.check(bad)

@@ -37,6 +37,7 @@ type setting struct {
 type setQueue struct {
 	from Origin
 	m    *nornv1.SetQueueRequest
+	old  uint64 // the version that it is a change of
 }
 
 // load takes over what the register says. A resumed queue has its waiting
@@ -262,7 +263,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 		q.c.refuse(from, err)
 		return
 	}
-	q.c.send(errand{set: &setQueue{from: from, m: m}}, register.Request{
+	q.c.send(errand{set: &setQueue{from: from, m: m, old: version}}, register.Request{
 		Queues: []register.QueueChange{{Name: name, Old: version, Settings: b}},
 	})
 }
@@ -289,6 +290,9 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 		q.c.refuse(set.from, e)
 	case len(r.QueuesWon) == 1 && r.QueuesWon[0]:
 		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{q.wire(now, set.m.GetName(), q.c.about(&Request{}))}})
+	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
+		q.c.refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
+			"the register has the settings of %d queues, and no room for those of %s", len(r.State.Queues), set.m.GetName()))
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}

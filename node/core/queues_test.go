@@ -1,11 +1,13 @@
 package core
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -242,4 +244,21 @@ func TestANodeThatIsBehindKnowsNoVersion(t *testing.T) {
 	if _, bad := set(0, "three", 1); bad == nil || *bad != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
 		t.Errorf("a change of version 1, which is over: %v, want CONFLICT", bad)
 	}
+}
+
+// TestSettingsThatTheRegisterDoesNotTake are refused: it has room for so many names.
+func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.MaxQueues = register.MaxNamed + 10
+	for n := 0; n < register.MaxNamed; {
+		var q register.Request
+		for ; len(q.Queues) < 8192 && n < register.MaxNamed; n++ {
+			q.Queues = append(q.Queues, register.QueueChange{Name: fmt.Sprint("q", n), Settings: []byte{}})
+		}
+		r.register.Do(q, func(res register.Result) { r.step(Changed{State: res.State, Leads: true, Majority: true}) })
+	}
+	if reply := r.ask(&nornv1.SetQueueRequest{Name: "one-more", Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{"paused"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("%v", reply)
+	}
+	r.set("q1", &nornv1.QueueSettings{Paused: true}, "paused")
 }

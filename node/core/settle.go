@@ -247,7 +247,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 // or its ID does not say how old it is, and neither a fact of it nor this claim is here.
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.cells))
-	return now.Wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
+	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
 		len(vnode.Unheld(c.vnodes.see(p), heldAs([]GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 

@@ -19,6 +19,7 @@ type reckoning struct {
 	known bool  // that a majority of those that share a cohort with this node has told
 	diff  int64 // what their wall clocks are ahead of this node's monotonic one
 	off   bool  // this node's wall clock is known to be off now; else it may be right and the monotonic one have stood still
+	good  bool  // this node's wall clock is known to be right now
 }
 
 // reckon takes in what is known of the others' clocks.
@@ -32,7 +33,7 @@ func (r *reckoning) reckon(k *clocks, now clock.Time) {
 		return
 	}
 	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
-	r.off = v.Reason == offset.Off
+	r.off, r.good = v.Reason == offset.Off, v.OK
 	switch {
 	case v.OK:
 		r.known, r.diff = true, now.Wall-now.Mono
@@ -53,12 +54,28 @@ func (r *reckoning) wall(now clock.Time, eta int64) int64 {
 	return max(reckoned, now.Wall) // rather kept for too long
 }
 
+// wall is what this node's wall clock should say, as far as that is known, in ns:
+// what it shows unless it is off. How old IDs are is judged by
+// that: a node takes facts in whatever its clock says (design 7.3).
+func (k *clocks) wall(now clock.Time) int64 { return k.right.wall(now, int64(k.c.cfg.Eta)) }
+
 // stamp is when something happens to a task that is told of now, wall ns: not
 // before it was made, whatever the clock says.
 func (k *clocks) stamp(now clock.Time, task id.ID) int64 {
-	at := k.right.wall(now, int64(k.c.cfg.Eta))
+	at := k.wall(now)
 	if task.Kind() == id.KindTask {
 		at = max(at, task.Nanos())
 	}
 	return at
+}
+
+// agreed is the time that schedules go by: a clock that is an hour ahead would
+// launch everything an hour early, whatever the others say. While a clock is not
+// known to be right it is what others have told, counted on by the monotonic clock;
+// on a node that nobody has ever told, and on one that is alone, its own.
+func (k *clocks) agreed(now clock.Time) clock.Time {
+	if k.right.known && !k.right.good {
+		now.Wall = now.Mono + k.right.diff
+	}
+	return now
 }

@@ -114,7 +114,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 // hear takes what another node knows.
 func (w *watches) hear(m *Outcomes) {
 	for _, o := range m.Outcomes {
-		w.l.c.crons.m.Finished(w.l.c.now, o.Task, o.State)
+		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.now), o.Task, o.State)
 		switch {
 		case !o.State.Finished():
 		case w.l.holds(o.Task): // by now: what is here says how it ended

@@ -76,7 +76,7 @@ func Decide(d *Definition, s State, now int64) Decision {
 	case d.PauseOnFailure && s.Last.Status == Failed && !s.Last.Handled:
 		m.s.Last.Handled, m.out.Pause = true, true
 		return m.finish(clock.Never)
-	case d.MaxLaunches > 0 && s.Launches >= d.MaxLaunches:
+	case d.madeAll(&s):
 		m.out.Ended = true
 		m.dropQueued(Limit)
 		return m.finish(clock.Never)

@@ -133,6 +133,9 @@ func (d *Definition) limit() time.Duration {
 	return d.Window
 }
 
+// madeAll tells whether all launches that there are to be were made.
+func (d *Definition) madeAll(s *State) bool { return d.MaxLaunches > 0 && s.Launches >= d.MaxLaunches }
+
 // sameTimes tells whether two definitions have the same instants.
 func (d *Definition) sameTimes(o *Definition) bool {
 	return d.Table.Equal(o.Table) && d.Start == o.Start && d.End == o.End

@@ -83,11 +83,19 @@ func (s State) Conclude(instant int64, status Status) State {
 }
 
 // Edit is the state after a definition took the place of another at now, and
-// what is skipped by that: instants that came due during a pause that ends, and
-// old instants that had not been launched when times changed.
+// what is skipped by that: instants that came due during a pause that ends, or
+// after all launches had been made where there are to be more, and old instants
+// that had not been launched when times changed. A definition before without a
+// timetable could not be read: nothing of it is known that could be skipped.
 func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
+	if before.Table == nil {
+		s = s.upTo(now)
+		s.Shown = after.Table.Shown(s.Watermark)
+		return s, nil
+	}
 	resumed, moved := before.Paused && !after.Paused, !before.sameTimes(after)
-	if !resumed && !moved {
+	more := before.madeAll(&s) && !after.madeAll(&s)
+	if !resumed && !moved && !more {
 		return s, nil
 	}
 	upTo := now
@@ -95,8 +103,11 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 		upTo = minus(now, before.Offset()) // what the jitter still holds back is not due
 	}
 	reason := Edited
-	if before.Paused {
+	switch {
+	case before.Paused:
 		reason = Paused
+	case before.madeAll(&s):
+		reason = Limit
 	}
 	var skips []Skipped
 	c := course{d: before, s: s}
@@ -134,9 +145,13 @@ func Restore(d *Definition, s State, now int64) (State, []Skipped) {
 
 // Reset is the state after an operator has said that the clock was ahead and
 // that instants from now on were not launched, or may be again: the watermark
-// is now, whatever it was.
+// is now, whatever it was. An instant that waits ahead of now is one of those: it
+// would be launched when its time comes, and then decided again.
 func Reset(table *schedule.Timetable, s State, now int64) State {
 	s.Watermark, s.Shown, s.Gap, s.Barred = now, table.Shown(now), Span{}, Bars{}
+	if s.Queued > now {
+		s.Queued = 0
+	}
 	return s
 }
 

@@ -235,6 +235,10 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.KeyRequest{}
 	case nornv1.Method_METHOD_QUEUES:
 		return &nornv1.QueuesRequest{}
+	case nornv1.Method_METHOD_SCHEDULES:
+		return &nornv1.SchedulesRequest{}
+	case nornv1.Method_METHOD_CHANGE_SCHEDULES:
+		return &nornv1.ChangeSchedulesRequest{}
 	case nornv1.Method_METHOD_SET_QUEUE:
 		return &nornv1.SetQueueRequest{}
 	case nornv1.Method_METHOD_CLUSTER:

@@ -124,8 +124,6 @@ func check(s *nornv1.ScheduleSpec, maxPayload int) error {
 		return errors.New("a task of a schedule has no id, key, not_before or dependencies of its own")
 	case t.GetHeaders()[HeaderSchedule] != "" || t.GetHeaders()[HeaderInstant] != "":
 		return fmt.Errorf("the headers %s and %s are set for each launch", HeaderSchedule, HeaderInstant)
-	case len(s.GetNote()) > proto.MaxNoteBytes:
-		return fmt.Errorf("the note has %d bytes, over the limit of %d", len(s.GetNote()), proto.MaxNoteBytes)
 	case s.GetHistory() > MaxHistory:
 		return fmt.Errorf("a history of %d entries is over the limit of %d", s.GetHistory(), MaxHistory)
 	case s.GetOverlap() < 0 || s.GetOverlap() > nornv1.Overlap_OVERLAP_REPLACE:
@@ -139,10 +137,18 @@ func check(s *nornv1.ScheduleSpec, maxPayload int) error {
 		return errors.New(err.Message)
 	}
 	return errors.Join(
+		checkNote(s),
 		seconds("catch_up_window", s.GetCatchUpWindowSeconds(), policy.MaxWindow),
 		seconds("jitter", s.GetJitterSeconds(), policy.MaxJitter),
 		seconds("deadline", s.GetDeadlineSeconds(), policy.MaxWindow),
 	)
+}
+
+func checkNote(s *nornv1.ScheduleSpec) error {
+	if n := len(s.GetNote()); n > proto.MaxNoteBytes {
+		return fmt.Errorf("the note has %d bytes, over the limit of %d", n, proto.MaxNoteBytes)
+	}
+	return nil
 }
 
 // dress gives a task of a schedule its headers.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/schedule"
@@ -124,12 +125,10 @@ func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *reco
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if l.policy.Table != nil {
-		after, skips := policy.Edit(&l.policy, &p, r.policy, e.Now)
-		r.policy = after
-		for _, s := range skips {
-			r.skip(l.policy.Table, s, keep(spec))
-		}
+	after, skips := policy.Edit(&l.policy, &p, r.policy, e.Now)
+	r.policy = after
+	for _, s := range skips {
+		r.skip(l.policy.Table, s, keep(spec))
 	}
 	return e.edit(register.ScheduleChange{Name: name, Old: rec.Revision}, rec, d, r, before)
 }
@@ -159,7 +158,7 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 	}
 	spec := gproto.CloneOf(l.wire.GetSpec())
 	spec.Paused, spec.Note = p.GetPaused(), p.GetNote()
-	if err := check(spec, e.MaxPayload); err != nil {
+	if err := checkNote(spec); err != nil { // the rest is as it was, whatever limits are by now
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !p.GetFromNow() || l.policy.Table == nil {
@@ -202,16 +201,17 @@ type ByHand struct {
 	backfill bool
 }
 
-// Trigger is the task that launches now.
+// Trigger is the task that launches now: at the time of its ID, which the client
+// has made before the first send, so that a repeated request asks for the same.
 func (e *Editor) Trigger(name string, rec *register.Schedule, version uint64, task id.ID) (ByHand, error) {
 	l, _, err := e.current(rec, version)
 	if err != nil {
 		return ByHand{}, err
 	}
 	t := l.wire.GetSpec().GetTask()
-	dress(t, name, e.Now)
+	dress(t, name, task.Nanos())
 	t.Id = task.Bytes()
-	return ByHand{Tasks: []*nornv1.TaskSpec{t}, instants: []int64{e.Now}}, nil
+	return ByHand{Tasks: []*nornv1.TaskSpec{t}, instants: []int64{task.Nanos()}}, nil
 }
 
 // MaxBackfill is how many instants one backfill launches.
@@ -234,14 +234,17 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 	case len(b.GetSeed()) != id.Size:
 		return ByHand{}, fmt.Errorf("%w: a backfill needs a seed of %d bytes", ErrInvalid, id.Size)
 	}
-	h := ByHand{backfill: true}
+	h, most := ByHand{backfill: true}, MaxBackfill
+	if size := len(l.wire.GetSpec().GetTask().GetPayload()); size > 0 {
+		most = min(most, proto.MaxBatchBytes/size) // they are one request
+	}
 	for at := from - 1; ; {
 		next, ok := l.policy.Table.Next(at)
 		if !ok || next >= to {
 			return h, nil
 		}
-		if at = next; len(h.Tasks) >= MaxBackfill {
-			return ByHand{}, fmt.Errorf("%w: there are over %d instants; backfill in pieces", ErrInvalid, MaxBackfill)
+		if at = next; len(h.Tasks) >= most {
+			return ByHand{}, fmt.Errorf("%w: there are over %d instants; backfill in pieces", ErrInvalid, most)
 		}
 		t := gproto.CloneOf(l.wire.GetSpec().GetTask())
 		dress(t, name, at)
@@ -250,9 +253,31 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 	}
 }
 
+// Settle leaves of what was asked for what is enqueued, and returns the first of
+// the errors, which are by task, nil for one that is enqueued. A task that is taken
+// by another spec is enqueued where the history says so: the request came again
+// after the schedule was edited.
+func (e *Editor) Settle(rec *register.Schedule, h *ByHand, errs []*proto.Error) (bad *proto.Error) {
+	_, r, err := e.current(rec, 0)
+	kept := ByHand{backfill: h.backfill}
+	for i, t := range h.Tasks {
+		failed := errs[i]
+		if failed != nil && failed.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS && err == nil && r.noted(id.ID(t.GetId())) {
+			failed = nil
+		}
+		if failed == nil {
+			kept.Tasks, kept.instants = append(kept.Tasks, t), append(kept.instants, h.instants[i])
+		} else if bad == nil {
+			bad = failed
+		}
+	}
+	*h = kept
+	return bad
+}
+
 // Done records in the history what was launched by hand; nil when it is there
-// already. errs are by task, nil for one that is enqueued.
-func (e *Editor) Done(name string, rec *register.Schedule, h *ByHand, errs []error) *register.ScheduleChange {
+// already, as far as a history reaches.
+func (e *Editor) Done(name string, rec *register.Schedule, h *ByHand) *register.ScheduleChange {
 	l, r, err := e.current(rec, 0)
 	if err != nil {
 		return nil
@@ -262,20 +287,12 @@ func (e *Editor) Done(name string, rec *register.Schedule, h *ByHand, errs []err
 		k = backfilled
 	}
 	changed := false
-	for i, t := range h.Tasks {
-		task := id.ID(t.GetId())
-		known := false
-		for j := range r.history {
-			known = known || r.history[j].task == task
-		}
-		if known {
+	for i := max(0, len(h.Tasks)-n); i < len(h.Tasks); i++ { // those before would be forgotten at once
+		task := id.ID(h.Tasks[i].GetId())
+		if r.noted(task) {
 			continue
 		}
-		x := entry{kind: k, status: policy.Running, instant: h.instants[i], begun: e.Now, enqueued: e.Now, task: task}
-		if i < len(errs) && errs[i] != nil {
-			x.status, x.enqueued, x.note = policy.NotEnqueued, 0, cut(errs[i].Error())
-		}
-		r.add(x, n)
+		r.add(entry{kind: k, status: policy.Running, instant: h.instants[i], begun: e.Now, enqueued: e.Now, task: task}, n)
 		changed = true
 	}
 	if !changed {

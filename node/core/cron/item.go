@@ -42,8 +42,15 @@ type busy struct {
 	tally  *Stats                   // to be counted when the change is committed
 	facts  []fact                   // that are not committed yet
 	tasks  []id.ID                  // of this schedule in running
-	tried  int64                    // mono ns of the first attempt to launch, 0: none
-	pause  time.Duration            // before the next attempt
+	tries
+}
+
+// tries are the attempts to launch one instant.
+type tries struct {
+	instant int64
+	since   int64         // mono ns of the first one, 0: none
+	pause   time.Duration // before the next one
+	freed   bool          // the task that it replaces is cancelled, or cannot be
 }
 
 // Entry is the place in the agenda.
@@ -85,7 +92,7 @@ func (it *item) run(tasks []id.ID) {
 	if it.busy != nil || len(tasks) > 0 {
 		it.work().tasks = tasks
 	}
-	if b := it.busy; b != nil && b.change == nil && b.tally == nil && len(b.facts)+len(tasks) == 0 && b.tried == 0 && b.pause == 0 {
+	if b := it.busy; b != nil && b.change == nil && b.tally == nil && len(b.facts)+len(tasks) == 0 && b.tries == (tries{}) {
 		it.busy = nil
 	}
 }

@@ -70,8 +70,8 @@ type Launches struct {
 	Request *nornv1.LaunchRequest
 }
 
-// Cancels is a request for tasks to be cancelled; when it is answered, however,
-// [Machine.Cancelled] is told.
+// Cancels is a request for a task to be cancelled; what came of it is told to
+// [Machine.Cancelled].
 type Cancels struct {
 	Tag   uint64
 	Tasks []id.ID
@@ -220,7 +220,7 @@ func (m *Machine) depose(now clock.Time) {
 	m.drop()
 	for _, it := range busy {
 		if it.phase = idle; it.busy != nil {
-			it.busy.change, it.busy.tried, it.busy.pause = nil, 0, 0
+			it.busy.change, it.busy.tries = nil, tries{}
 		}
 		m.place(now, it)
 	}

@@ -31,21 +31,22 @@ const grace = time.Hour
 
 // world is a register and what enqueues, around one machine after another.
 type world struct {
-	t       testing.TB
-	now     clock.Time
-	state   register.State
-	machine *Machine
-	nonce   uint64
-	zones   *schedule.Zones
-	tasks   map[id.ID]*nornv1.TaskSpec
-	begun   map[id.ID]int64
-	cancels []id.ID
-	asked   map[id.ID]int
-	refuse  *proto.Error // what enqueues are answered with
-	lost    bool         // commits have no answer
-	reset   bool         // somebody has asked for launches that may have been
-	commits int
-	sought  int // looks for tasks that may be forgotten
+	t        testing.TB
+	now      clock.Time
+	state    register.State
+	machine  *Machine
+	nonce    uint64
+	zones    *schedule.Zones
+	tasks    map[id.ID]*nornv1.TaskSpec
+	begun    map[id.ID]int64
+	cancels  []id.ID
+	asked    map[id.ID]int
+	refuse   *proto.Error // what enqueues are answered with
+	noCancel *proto.Error // what cancels are answered with
+	lost     bool         // commits have no answer
+	reset    bool         // somebody has asked for launches that may have been
+	commits  int
+	sought   int // looks for tasks that may be forgotten
 }
 
 func newWorld(t testing.TB) *world {
@@ -113,7 +114,7 @@ func (w *world) turn() {
 		}
 		for i := range out.Cancels {
 			w.cancels = append(w.cancels, out.Cancels[i].Tasks...)
-			w.machine.Cancelled(out.Cancels[i].Tag)
+			w.machine.Cancelled(w.now, out.Cancels[i].Tag, w.noCancel)
 		}
 		for i := range out.Launches {
 			w.launch(&out.Launches[i])

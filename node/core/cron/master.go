@@ -96,14 +96,17 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 	if it.busy != nil {
 		it.busy.tally = nil
 	}
-	changed, d := m.learn(now, it, &r), policy.Decision{}
-	if r.policy.Last.Status != policy.Open {
+	changed, failed := m.learn(now, it, &r)
+	d := policy.Decision{}
+	if failed == 0 && r.policy.Last.Status != policy.Open {
 		d = m.decide(now, it, &r)
-		changed = changed || d.Changed || d.Pause
+		if changed = changed || d.Changed || d.Pause; d.Pause {
+			failed = r.policy.Last.Instant
+		}
 	}
 	switch {
 	case changed:
-		m.change(now, it, &r, &d)
+		m.change(now, it, &r, failed)
 	case r.policy.Last.Status == policy.Open:
 		m.launch(now, it, &r, out)
 	default:
@@ -111,10 +114,12 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 	}
 }
 
-// learn brings into a record what is known and not committed.
-func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
+// learn brings into a record what is known and not committed. failed is the
+// instant of a launch before the last one that has failed and pauses the schedule,
+// 0 for none: of the last one the policy says so.
+func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool, failed int64) {
+	def := it.def()
 	if r.generation != m.generation {
-		def := it.def()
 		after, skips := policy.Restore(&def, r.policy, now.Wall)
 		for i := range r.history { // what was open is in doubt
 			if e := &r.history[i]; e.status == policy.Open {
@@ -126,7 +131,7 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 		changed = true
 	}
 	if it.busy == nil {
-		return changed
+		return changed, 0
 	}
 	for i := range it.busy.facts {
 		f := &it.busy.facts[i]
@@ -139,10 +144,13 @@ func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool) {
 			it.counted().NotEnqueued++
 		case policy.Failed:
 			it.counted().Failed++
+			if def.PauseOnFailure && !def.Paused && f.task == (id.ID{}) && f.instant != r.policy.Last.Instant {
+				failed = f.instant
+			}
 		}
 	}
 	it.busy.facts = nil
-	return changed
+	return changed, failed
 }
 
 func (m *Machine) skips(it *item, r *record, all []policy.Skipped) {
@@ -171,23 +179,24 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 	return d
 }
 
-// change has a record committed.
-func (m *Machine) change(now clock.Time, it *item, r *record, d *policy.Decision) {
+// change has a record committed, with a pause where the launch of an instant has
+// failed (0: none).
+func (m *Machine) change(now clock.Time, it *item, r *record, failed int64) {
 	it.phase = committing
 	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
-	if it.work().change = c; d.Pause {
-		c.Definition = m.paused(now, it, r)
+	if it.work().change = c; failed != 0 {
+		c.Definition = m.paused(now, it, failed)
 	}
 	m.changes = append(m.changes, it)
 }
 
-// paused is the definition with a pause because a task has failed.
-func (m *Machine) paused(now clock.Time, it *item, r *record) []byte {
+// paused is the definition with a pause because the task of an instant has failed.
+func (m *Machine) paused(now clock.Time, it *item, instant int64) []byte {
 	l, err := load(m.Zones(), it.rec.Definition)
 	if err != nil {
 		return nil
 	}
-	task := id.Launch(m.cfg.Cluster, it.entry.UUID, r.policy.Last.Instant)
+	task := id.Launch(m.cfg.Cluster, it.entry.UUID, instant)
 	l.wire.Version++
 	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
 	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
@@ -273,34 +282,58 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 // launch enqueues the task of an open launch, or first has the task before
 // cancelled.
 func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
-	if b := it.work(); b.tried == 0 {
-		b.tried = now.Mono
-		if r.replaced != 0 {
-			it.phase = cancelling
-			m.tag++
-			m.cancels[m.tag] = &work{items: []*item{it}}
-			out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.entry.UUID, r.replaced)}})
-			return
-		}
+	b := it.work()
+	if b.since == 0 || b.instant != r.policy.Last.Instant { // the schedule may be another one of its name
+		b.tries = tries{instant: r.policy.Last.Instant, since: now.Mono}
+	}
+	if r.replaced != 0 && !b.freed {
+		it.phase = cancelling
+		m.tag++
+		m.cancels[m.tag] = &work{items: []*item{it}}
+		out.Cancels = append(out.Cancels, Cancels{m.tag, []id.ID{id.Launch(m.cfg.Cluster, it.entry.UUID, r.replaced)}})
+		return
 	}
 	it.phase = launching
 	m.toLaunch = append(m.toLaunch, it)
 }
 
-// Cancelled tells that the tasks of a request were cancelled, or that it did not
-// come to that: then they go on beside.
-func (m *Machine) Cancelled(tag uint64) {
+// Cancelled tells what came of a request to cancel a task; nil is cancelled. Where
+// nobody could be reached it is tried again for a while. One that cannot be
+// cancelled then goes on beside the next.
+func (m *Machine) Cancelled(now clock.Time, tag uint64, bad *proto.Error) {
 	w := m.cancels[tag]
 	if w == nil {
 		return
 	}
 	delete(m.cancels, tag)
 	for _, it := range w.items {
-		if it.phase == cancelling {
-			it.phase = launching
-			m.toLaunch = append(m.toLaunch, it)
+		if it.phase != cancelling || it.rec == nil {
+			continue
 		}
+		b := it.work()
+		if passing(bad) && now.Mono-b.since < int64(patience) {
+			it.phase = idle
+			m.later(now, it)
+			continue
+		}
+		b.tries = tries{instant: b.instant, since: now.Mono, freed: true}
+		it.phase = launching
+		m.toLaunch = append(m.toLaunch, it)
 	}
+}
+
+// later has a schedule looked at again after a pause, because nobody was there.
+func (m *Machine) later(now clock.Time, it *item) {
+	b := it.work()
+	b.pause = min(max(2*b.pause, retryFirst), retryMost)
+	m.agenda.Set(it, now.Wall+int64(b.pause))
+}
+
+// passing tells whether an error may be another one, or none, if it is tried again.
+func passing(e *proto.Error) bool {
+	return e != nil && slices.Contains([]nornv1.ErrorKind{
+		nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, nornv1.ErrorKind_ERROR_KIND_OVERLOADED, nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED,
+	}, e.Kind)
 }
 
 // enqueue makes one request of the tasks that wait.
@@ -367,17 +400,16 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
-		case final || now.Mono-b.tried >= int64(patience):
+		case final || now.Mono-b.since >= int64(patience):
 			f.status, f.note = policy.NotEnqueued, bad.Message
 			if bad.Effect == nornv1.Effect_EFFECT_UNKNOWN {
 				f.note = "in doubt: " + f.note
 			}
 		default:
-			b.pause = min(max(2*b.pause, retryFirst), retryMost)
-			m.agenda.Set(it, now.Wall+int64(b.pause))
+			m.later(now, it)
 			continue
 		}
-		b.tried, b.pause = 0, 0
+		b.tries = tries{}
 		b.facts = append(b.facts, f)
 		m.agenda.Set(it, math.MinInt64)
 	}

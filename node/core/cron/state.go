@@ -79,8 +79,20 @@ const (
 // maxNote bounds the note of an entry in bytes.
 const maxNote = 200
 
-// encode writes a record for the register.
+// encode writes a record for the register, which keeps so many bytes of a schedule
+// and refuses what has more: the oldest of a history with long notes are forgotten
+// then, or the schedule would never go on.
 func (r *record) encode() []byte {
+	for {
+		b := r.bytes()
+		if len(b) <= register.MaxScheduleState || len(r.history) == 0 {
+			return b
+		}
+		r.history = slices.Delete(r.history, 0, 1+len(r.history)/16)
+	}
+}
+
+func (r *record) bytes() []byte {
 	var w wire.Writer
 	w.Byte(recordVersion)
 	w.Bytes(r.policy.Append(nil))
@@ -240,6 +252,11 @@ func (r *record) add(e entry, keep int) {
 	if over := len(r.history) - keep; over > 0 {
 		r.history = slices.Delete(r.history, 0, over)
 	}
+}
+
+// noted tells whether the history has a task that was launched by hand.
+func (r *record) noted(task id.ID) bool {
+	return slices.ContainsFunc(r.history, func(e entry) bool { return e.task == task })
 }
 
 // keep is how many entries a schedule keeps.

@@ -1,0 +1,82 @@
+package client
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+const changeSchedules = nornv1.Method_METHOD_CHANGE_SCHEDULES
+
+// changed answers a request for changes with one and the same result for each.
+func changed(bad *proto.Error) fakenode.Script {
+	return func(r fakenode.Request) fakenode.Answer {
+		m := &nornv1.ChangeSchedulesReply{}
+		for range r.Message.(*nornv1.ChangeSchedulesRequest).GetChanges() {
+			x := &nornv1.ScheduleResult{}
+			if bad != nil {
+				x.Error = bad.Proto()
+			}
+			m.Results = append(m.Results, x)
+		}
+		return fakenode.Answer{Message: m}
+	}
+}
+
+// A repeated change that finds its own version, or its own schedule, may have been
+// made.
+func TestChangeSchedulesAfterLostAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		kind     nornv1.ErrorKind
+		is       error
+		o        PutOptions
+		surelyNo bool
+	}{
+		{nornv1.ErrorKind_ERROR_KIND_CONFLICT, ErrConflict, PutOptions{IfVersion: 3}, false},
+		{nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS, ErrAlreadyExists, PutOptions{Create: true}, false},
+		{nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, ErrInvalid, PutOptions{}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			refused := changed(proto.Refused(tt.kind, "no"))
+			n := fakenode.New(t, only(changeSchedules, steps(hangUp, refused)))
+			_, err := open(t, n).Schedules().Put(t.Context(), "s", &nornv1.ScheduleSpec{}, tt.o)
+			if wantIs(t, err, tt.is); tt.surelyNo {
+				wantIsNot(t, err, ErrUnknown)
+			} else {
+				wantIs(t, err, ErrUnknown)
+			}
+			_, err = open(t, fakenode.New(t, only(changeSchedules, refused))).Schedules().Put(t.Context(), "s", &nornv1.ScheduleSpec{}, tt.o)
+			wantIs(t, err, tt.is)
+			wantIsNot(t, err, ErrUnknown)
+		})
+	}
+}
+
+// Many schedules with large payloads take several requests.
+func TestPutManyLargeSchedules(t *testing.T) {
+	n := fakenode.New(t, only(changeSchedules, changed(nil)))
+	var all []NamedSpec
+	for i := range 300 { // of 128 KiB: more than a frame takes
+		all = append(all, NamedSpec{Name: fmt.Sprint("s", i), Spec: &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Payload: make([]byte, 128<<10)}}})
+	}
+	results, err := open(t, n).Schedules().PutMany(t.Context(), all)
+	if err != nil || len(results) != len(all) {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	next := 0
+	for _, r := range n.Seen(changeSchedules) {
+		for _, c := range r.Message.(*nornv1.ChangeSchedulesRequest).GetChanges() {
+			if c.GetName() != fmt.Sprint("s", next) {
+				t.Fatalf("%s in place of s%d", c.GetName(), next)
+			}
+			next++
+		}
+	}
+	if next != len(all) {
+		t.Errorf("%d were sent", next)
+	}
+}

@@ -1,0 +1,109 @@
+package cron
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// TestALongHistoryIsCommitted: a history of as many entries as there may be, each
+// with a note as long as it may be, takes more than the register keeps of a
+// schedule; the schedule goes on.
+func TestALongHistoryIsCommitted(t *testing.T) {
+	w := newWorld(t)
+	s := spec("* * * * * *")
+	s.History = MaxHistory
+	w.put("a", s)
+	w.refuse = proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue q is draining: %s", strings.Repeat("x", maxNote))
+	w.pass((MaxHistory + 100) * time.Second)
+	if got := w.show("a"); got.GetLaunches() != MaxHistory+100 || got.GetOverdueSeconds() > 1 {
+		t.Errorf("%d launches, the next one is %v s late", got.GetLaunches(), got.GetOverdueSeconds())
+	}
+}
+
+// TestAFailureBesideTheLastLaunchPauses: where tasks overlap, one that fails after
+// the next one was launched pauses the schedule as well.
+func TestAFailureBesideTheLastLaunchPauses(t *testing.T) {
+	w := newWorld(t)
+	s := spec("* * * * * *")
+	s.PauseOnFailure = true
+	w.put("a", s)
+	w.pass(3 * time.Second)
+	first := w.show("a").GetHistory()[2]
+	w.machine.Finished(w.now, mustID(t, first.GetTaskId()), crdt.StateDead)
+	w.turn()
+	got := w.show("a")
+	if !got.GetSpec().GetPaused() || !strings.Contains(got.GetSpec().GetNote(), first.GetTaskId()) {
+		t.Errorf("%v", got)
+	}
+}
+
+func mustID(t *testing.T, text string) id.ID {
+	t.Helper()
+	i, err := id.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// TestAnEditOfWhatCannotBeReadHere: a schedule in a zone that this release of the
+// tz database does not have is given another one. Nothing of the past is launched
+// then.
+func TestAnEditOfWhatCannotBeReadHere(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("0 * * * * *"))
+	rec := w.state.Schedules.Get("a")
+	l, err := load(w.zones, rec.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wire.Spec.TimeZone = "Europe/Atlantis"
+	b, err := pack(l.wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(&register.Request{Schedules: []register.ScheduleChange{{Name: "a", Old: rec.Revision, Definition: b}}})
+	w.pass(5*time.Minute + 10*time.Second)
+	if s := w.show("a"); s.GetProblem() == "" || s.GetLaunches() != 0 {
+		t.Fatalf("%v", s)
+	}
+	w.put("a", spec("0 * * * * *"))
+	w.pass(time.Second)
+	if s := w.show("a"); s.GetProblem() != "" || s.GetLaunches() != 0 {
+		t.Errorf("launched of the past: %v", s)
+	}
+	w.pass(time.Minute)
+	if s := w.show("a"); s.GetLaunches() != 1 {
+		t.Errorf("%v", s)
+	}
+}
+
+// TestPauseWhateverTheLimits: a schedule that was made when servers took larger
+// payloads can be paused, and resumed.
+func TestPauseWhateverTheLimits(t *testing.T) {
+	w := newWorld(t)
+	s := spec("0 * * * * *")
+	s.Task.Payload = make([]byte, 1000)
+	w.put("a", s)
+	for _, paused := range []bool{true, false} {
+		e := w.editor()
+		e.MaxPayload = 100
+		edit, err := e.Pause("a", w.state.Schedules.Get("a"), 0, &nornv1.PauseSchedule{Paused: paused, Note: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.apply(&register.Request{Schedules: []register.ScheduleChange{*edit.Change}})
+	}
+	long := &nornv1.PauseSchedule{Note: strings.Repeat("x", proto.MaxNoteBytes+1)}
+	if _, err := w.editor().Pause("a", w.state.Schedules.Get("a"), 0, long); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a long note: %v", err)
+	}
+}
