@@ -28,18 +28,15 @@ const (
 	archiveTasks   = 4096
 	archiveBytes   = 8 << 20
 	archiveUpdates = 32 << 20 // of one task
-	// archiveLog and archiveClaims bound the updates and the claims of one task in
-	// number: an archive with more of them is refused, and all its tasks stay.
-	archiveLog    = 1 << 17
-	archiveClaims = 1 << 15
+	// archiveLog bounds the updates of one task in number: an archive with more of them
+	// is refused, and all its tasks stay.
+	archiveLog = 1 << 17
 )
 
-// archived is what an archive keeps of a task: of a long log, and of many claims, the
-// newest.
+// archived is what an archive keeps of a task: of a long log the newest.
 func archived(d *vnode.Detail) *nornv1.Task {
 	w := wireTask(d, archiveUpdates)
 	w.Updates = w.Updates[max(0, len(w.Updates)-archiveLog):]
-	w.Claims = w.Claims[max(0, len(w.Claims)-archiveClaims):]
 	return w
 }
 

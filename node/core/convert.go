@@ -82,6 +82,11 @@ func stamp(wall int64) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: wall / 1e9, Nanos: int32(wall % 1e9)}
 }
 
+// shownClaims is how many of a task's claims are shown, the newest: one that was claimed
+// and given back all the time would fit no frame any more, so that it could be neither
+// read nor granted, and whoever asked for its queue would get an error.
+const shownClaims = 8192
+
 // wireTask is a task as clients see it, with the newest updates up to a number
 // of bytes.
 func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
@@ -109,7 +114,7 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 			}
 		}
 	}
-	for i := range d.Claims {
+	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
 	}
 	for _, u := range newest(t.VisibleUpdates(), updateBytes) {
