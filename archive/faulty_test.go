@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,11 +37,11 @@ func (m memory) crash(t testing.TB, percent int, seed uint64) memory {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	after := memory{m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})}
 	// A clone undoes every removal that was not synced; a disk some of them.
-	now, err := m.List(memDir)
+	now, err := m.List(memDir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	then, err := after.List(memDir)
+	then, err := after.List(memDir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,12 @@ func (f memoryFile) Write(p []byte) (int, error) { return f.File.Write(slices.Cl
 func (m memory) Open(name string) (io.ReadCloser, error) { return m.fs.Open(name) }
 func (m memory) Rename(from, to string) error            { return m.fs.Rename(from, to) }
 func (m memory) Remove(name string) error                { return m.fs.Remove(name) }
-func (m memory) List(dir string) ([]string, error)       { return m.fs.List(dir) }
+
+func (m memory) List(dir, begin string) ([]string, error) {
+	names, err := m.fs.List(dir)
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, begin) }), err
+}
+
 func (m memory) SyncDir(dir string) error {
 	d, err := m.fs.OpenDir(dir)
 	if err != nil {
@@ -126,8 +132,8 @@ func (f faulty) Remove(name string) error {
 	return f.do("remove", name, func() error { return f.fileSystem.Remove(name) })
 }
 
-func (f faulty) List(dir string) (names []string, err error) {
-	err = f.do("list", dir, func() (err error) { names, err = f.fileSystem.List(dir); return })
+func (f faulty) List(dir, begin string) (names []string, err error) {
+	err = f.do("list", dir, func() (err error) { names, err = f.fileSystem.List(dir, begin); return })
 	return names, err
 }
 

@@ -6,18 +6,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // fileSystem is what an archive needs of a disk. Tests put failures and crashes
 // behind it.
 type fileSystem interface {
-	// Create makes a new file for writing; it fails when there is one.
+	// Create makes a new file for writing; it gives fs.ErrExist when there is one.
 	Create(name string) (file, error)
 	Open(name string) (io.ReadCloser, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// List gives the names in a directory, in no particular order.
-	List(dir string) ([]string, error)
+	// List gives the names in a directory that begin so, in no particular order.
+	List(dir, begin string) ([]string, error)
 	// SyncDir makes creations, renames and removals in a directory durable.
 	SyncDir(dir string) error
 }
@@ -66,13 +68,14 @@ func (disk) Open(name string) (io.ReadCloser, error) {
 func (disk) Rename(from, to string) error { return os.Rename(from, to) }
 func (disk) Remove(name string) error     { return os.Remove(name) }
 
-func (disk) List(dir string) ([]string, error) {
+func (disk) List(dir, begin string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	return d.Readdirnames(-1)
+	names, err := d.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, begin) }), err
 }
 
 func (disk) SyncDir(dir string) error {

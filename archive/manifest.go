@@ -158,7 +158,7 @@ type contents struct {
 }
 
 func readContents(fs fileSystem, dir string) (c contents, err error) {
-	files, err := fs.List(dir)
+	files, err := fs.List(dir, prefix)
 	if err != nil {
 		return c, fmt.Errorf("archive: %w", err)
 	}

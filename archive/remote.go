@@ -6,14 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
 )
 
-// remoteTime bounds one call to a store that is not a directory.
-const remoteTime = 30 * time.Second
+// remoteTime bounds one call to a store that is not a directory, listTime a list,
+// which is a call for each thousand objects.
+const (
+	remoteTime = 30 * time.Second
+	listTime   = 10 * time.Minute
+)
 
 // at gives the file system behind an address, a directory or s3://BUCKET/PREFIX,
 // and what the paths of its files begin with.
@@ -25,15 +31,28 @@ func at(address string) (fileSystem, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return remote{s}, "", nil
+	return remote{store: s, until: context.Background()}, "", nil
 }
 
 // remote is a store of objects as a file system. A file is there once it was
 // synced, whole; what a store has acknowledged needs no syncing of directories.
-type remote struct{ store objects.Store }
+type remote struct {
+	store objects.Store
+	until context.Context // ends what is under way
+}
 
-func (r remote) call(do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), remoteTime)
+// during gives a file system that gives up when ctx ends, where it may have to wait
+// for others.
+func during(ctx context.Context, fs fileSystem) fileSystem {
+	if r, ok := fs.(remote); ok {
+		r.until = ctx
+		return r
+	}
+	return fs
+}
+
+func (r remote) call(limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.until, limit)
 	defer cancel()
 	return do(ctx)
 }
@@ -51,13 +70,21 @@ func (f *remoteFile) Sync() error {
 		return errors.New("archive: a file in a store is written once")
 	}
 	f.sent = true
-	return f.r.call(func(ctx context.Context) error { return f.r.store.Create(ctx, f.name, f.Bytes()) })
+	return f.r.call(remoteTime, func(ctx context.Context) error { return f.r.store.Create(ctx, f.name, f.Bytes()) })
 }
 
 func (f *remoteFile) Close() error { return nil }
 
 func (r remote) Create(name string) (file, error) {
-	return &remoteFile{r: r, name: filepath.Base(name)}, nil
+	base := filepath.Base(name)
+	there, err := r.List("", base)
+	if err == nil && len(there) > 0 {
+		err = &os.PathError{Op: "create", Path: base, Err: fs.ErrExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &remoteFile{r: r, name: base}, nil
 }
 
 func (r remote) Open(name string) (io.ReadCloser, error) {
@@ -69,7 +96,7 @@ func (r remote) Open(name string) (io.ReadCloser, error) {
 }
 
 func (r remote) get(name string) (b []byte, err error) {
-	err = r.call(func(ctx context.Context) error {
+	err = r.call(remoteTime, func(ctx context.Context) error {
 		b, err = r.store.Get(ctx, name)
 		return err
 	})
@@ -83,19 +110,19 @@ func (r remote) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.call(func(ctx context.Context) error { return r.store.Put(ctx, filepath.Base(to), b) }); err != nil {
+	if err := r.call(remoteTime, func(ctx context.Context) error { return r.store.Put(ctx, filepath.Base(to), b) }); err != nil {
 		return err
 	}
 	return r.Remove(from)
 }
 
 func (r remote) Remove(name string) error {
-	return r.call(func(ctx context.Context) error { return r.store.Delete(ctx, filepath.Base(name)) })
+	return r.call(remoteTime, func(ctx context.Context) error { return r.store.Delete(ctx, filepath.Base(name)) })
 }
 
-func (r remote) List(string) (names []string, err error) {
-	err = r.call(func(ctx context.Context) error {
-		all, err := r.store.List(ctx, "")
+func (r remote) List(_, begin string) (names []string, err error) {
+	err = r.call(listTime, func(ctx context.Context) error {
+		all, err := r.store.List(ctx, begin)
 		for _, o := range all {
 			names = append(names, o.Name)
 		}

@@ -1,7 +1,12 @@
 package archive
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,5 +60,45 @@ func TestArchivesInAStore(t *testing.T) {
 	r, err := Verify(t.Context(), address, nil)
 	if err != nil || r.Archives != 2 || r.Tasks != 4 || len(r.Problems)+len(r.Unfinished) != 0 {
 		t.Errorf("verified %+v, %v", r, err)
+	}
+}
+
+// TestAWriteEndsWithItsContext: a store that takes a request and never answers keeps
+// nobody who is about to end.
+func TestAWriteEndsWithItsContext(t *testing.T) {
+	objectstest.Login(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	w, err := Open("s3://backups/archives?region=us-east-1&endpoint="+silent.URL, Options{Cluster: cluster, Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(ctx, noon, finished(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAWriteDoesNotLookThroughAllArchives: there are more of them with each Write, so
+// that in a store of objects listing them takes longer each time, in the end for ever.
+func TestAWriteDoesNotLookThroughAllArchives(t *testing.T) {
+	fs := littered(t)
+	var lists int
+	w := writerOn(t, faulty{fs, func(op, _ string) (bool, error) {
+		if op == "list" {
+			lists++
+		}
+		return false, nil
+	}}, "n1")
+	for i := range 3 {
+		if _, err := w.Write(t.Context(), noon, finished(1)); err != nil || lists != 1 {
+			t.Fatalf("%d lists of the directory after %d writes, %v", lists, i+1, err)
+		}
+	}
+	if c := sound(t, fs, "in the end"); len(c.manifests) != 4 || strings.Contains(strings.Join(c.unfinished, " "), "-n1-") {
+		t.Errorf("%d archives, unfinished %q", len(c.manifests), c.unfinished)
 	}
 }

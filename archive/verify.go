@@ -41,7 +41,7 @@ func Verify(ctx context.Context, dir string, progress func(done, total int)) (Re
 	if err != nil {
 		return Report{}, err
 	}
-	return verify(ctx, fs, dir, progress)
+	return verify(ctx, during(ctx, fs), dir, progress)
 }
 
 func verify(ctx context.Context, fs fileSystem, dir string, progress func(done, total int)) (Report, error) {

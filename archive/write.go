@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +41,9 @@ type Writer struct {
 	owner string
 	most  uint64 // uncompressed bytes of a file; MaxBytes but in tests
 
-	mu sync.Mutex // held while writing, so that no Write removes another's file
+	mu    sync.Mutex // held while writing, so that no Write removes another's file
+	swept bool       // what writers before this one have left is gone
+	left  string     // the name, without its extension, of a Write that is under way or has failed; "": none
 }
 
 // Open makes the directory when it is missing, and a Writer for it. dir may also
@@ -97,26 +99,27 @@ func (w *Writer) Write(ctx context.Context, now time.Time, tasks []*nornv1.Task)
 	if err := checkTasks(tasks); err != nil {
 		return Manifest{}, err
 	}
-	files, err := w.sweep()
-	if err != nil {
+	always := w.fs
+	w.fs = during(ctx, always)
+	defer func() { w.fs = always }()
+	if err := w.sweep(); err != nil {
 		return Manifest{}, fmt.Errorf("archive: remove what an interrupted write left: %w", err)
 	}
-	n, err := w.free(now, files)
+	n, f, err := w.create(now)
 	if err != nil {
 		return Manifest{}, err
 	}
 	m := Manifest{Format: Format, Cluster: w.o.Cluster, Node: w.o.Node, File: n.stem() + dataExt, CreatedAt: n.at}
-	f, err := w.fs.Create(w.path(m.File))
-	if err != nil {
-		return Manifest{}, fmt.Errorf("archive: %w", err)
-	}
 	if err := w.data(ctx, f, &m, tasks); err != nil {
-		w.discard(m.File)
+		if !errors.Is(err, objects.ErrExists) { // it may be the file of another archive
+			w.discard(m.File)
+		}
 		return Manifest{}, err
 	}
 	if err := w.manifest(n.stem(), &m); err != nil {
 		return Manifest{}, err
 	}
+	w.left = ""
 	return m, nil
 }
 
@@ -144,12 +147,20 @@ func checkTasks(tasks []*nornv1.Task) error {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// sweep removes what interrupted writes of this node left, and gives the sorted
-// names of what was there.
-func (w *Writer) sweep() ([]string, error) {
-	files, err := w.fs.List(w.dir)
+// sweep removes what interrupted writes of this node left: the first time those of
+// the processes before this one, afterwards one that has failed. All files are looked
+// through only once, because there are more of them with each Write.
+func (w *Writer) sweep() error {
+	begin := w.owner + "-"
+	switch {
+	case w.swept && w.left == "":
+		return nil
+	case w.swept:
+		begin = w.left + "."
+	}
+	files, err := w.fs.List(w.dir, begin)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	slices.Sort(files)
 	synced := false
@@ -163,30 +174,31 @@ func (w *Writer) sweep() ([]string, error) {
 		// find its data gone.
 		if !synced {
 			if err := w.fs.SyncDir(w.dir); err != nil {
-				return nil, err
+				return err
 			}
 			synced = true
 		}
 		if err := w.fs.Remove(w.path(f)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return files, nil
+	w.swept, w.left = true, ""
+	return nil
 }
 
-// free finds a name that nobody has used.
-func (w *Writer) free(now time.Time, files []string) (name, error) {
-	n := name{owner: w.owner, at: now.Round(0).UTC(), seq: 1}
+// create makes a data file under a name that nobody has used.
+func (w *Writer) create(now time.Time) (n name, f file, err error) {
+	n = name{owner: w.owner, at: now.Round(0).UTC(), seq: 1}
 	if y := n.at.Year(); y < 1970 || y > 9999 {
-		return n, fmt.Errorf("%w: time %s", ErrInvalid, now)
+		return n, nil, fmt.Errorf("%w: time %s", ErrInvalid, now)
 	}
 	for ; n.seq <= maxSeq; n.seq++ {
-		stem := n.stem() + "."
-		if i, _ := slices.BinarySearch(files, stem); i == len(files) || !strings.HasPrefix(files[i], stem) {
-			return n, nil
+		w.left = n.stem()
+		if f, err = w.fs.Create(w.path(n.stem() + dataExt)); !errors.Is(err, fs.ErrExist) {
+			return n, f, wrap(err)
 		}
 	}
-	return n, fmt.Errorf("%w: %d files of the same time", ErrInvalid, maxSeq)
+	return n, nil, fmt.Errorf("%w: %d files of the same time", ErrInvalid, maxSeq)
 }
 
 // data writes the data file, makes it durable, reads it back and fills in the

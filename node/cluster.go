@@ -91,6 +91,7 @@ func newMembership(n *Node) *membership {
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
+		Limits: peerLimits(),
 	})
 	return m
 }

@@ -154,6 +154,9 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 			err = os.Remove(filepath.Join(cfg.Data, name))
 		}
 	}
+	if err == nil { // were they there again after a power failure, it would format itself anew under an incarnation that has voted
+		err = syncDir(cfg.Data)
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -82,14 +83,14 @@ func readSuperblock(data string) (s *superblocks, bad string, err error) {
 	missing, first := 0, uint64(0)
 	for i, name := range superblockFiles {
 		b, err := os.ReadFile(filepath.Join(data, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, "", fmt.Errorf("superblock: %w", err)
-		}
 		var one superblock
-		if err != nil {
-			missing++
-		} else {
+		switch {
+		case err == nil:
 			one, err = decodeSuperblock(b)
+		case errors.Is(err, fs.ErrNotExist):
+			missing++
+		case !errors.Is(err, syscall.EIO): // that is what a bad sector gives, and the copy is as good as gone
+			return nil, "", fmt.Errorf("superblock: %w", err)
 		}
 		if err != nil {
 			damage, bad = append(damage, fmt.Errorf("%s: %w", name, err)), name

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/norn-dev/norn/node/config"
@@ -85,6 +86,38 @@ func TestTheSuperblockIsHealedFromItsOtherCopy(t *testing.T) {
 		}
 		for i, b := range good {
 			spoil(t, data, i, b)
+		}
+	}
+}
+
+// TestACopyOnABadSectorIsDamaged: the disk gives an error instead of wrong bytes. The
+// other copy counts, and the next write puts a new file in the place of the bad one.
+func TestACopyOnABadSectorIsDamaged(t *testing.T) {
+	const unreadable = "/proc/self/mem" // its first byte is mapped nowhere
+	if _, err := os.ReadFile(unreadable); !errors.Is(err, syscall.EIO) {
+		t.Skipf("NOT RUN: no file that gives an I/O error: %v", err)
+	}
+	for slot, file := range superblockFiles {
+		data := t.TempDir()
+		s := &superblocks{data: data}
+		for range 4 {
+			if err := s.raise(markStep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(data, file)
+		if err := errors.Join(os.Remove(path), os.Symlink(unreadable, path)); err != nil {
+			t.Fatal(err)
+		}
+		got, bad, err := readSuperblock(data)
+		if err != nil || bad != file || got.slot != slot || got.last.Mark != markStep {
+			t.Fatalf("%s: %+v, %q, %v", file, got, bad, err)
+		}
+		if err := got.raise(2 * markStep); err != nil {
+			t.Fatal(err)
+		}
+		if got, bad, err = readSuperblock(data); err != nil || bad != "" || got.last.Mark != 2*markStep {
+			t.Errorf("%s, and then: %+v, %q, %v", file, got, bad, err)
 		}
 	}
 }

@@ -40,7 +40,9 @@ type PebbleOptions struct {
 	MemTable uint64 // bytes; 0: DefaultMemTable
 	// Prefill is the size of the spare log in bytes; 0: MemTable, negative: none.
 	Prefill int64
-	Logger  *slog.Logger // nil: nothing is logged
+	// Files is about how many files are open at once; 0: DefaultFiles.
+	Files  int
+	Logger *slog.Logger // nil: nothing is logged
 	// Fatal is told of a failure after which nothing may be said any more: a
 	// failed write or sync, a checksum that does not match. It must not return
 	// (should it, the goroutine that met the failure ends all the same); nil
@@ -116,6 +118,9 @@ func (o PebbleOptions) complete() PebbleOptions {
 	}
 	if o.Prefill == 0 {
 		o.Prefill = int64(o.MemTable)
+	}
+	if o.Files == 0 {
+		o.Files = DefaultFiles
 	}
 	if o.SlowAfter == 0 {
 		o.SlowAfter = DefaultSlowAfter

@@ -18,6 +18,9 @@ const (
 	// DefaultMemTable is the size of one memtable in bytes. Larger ones write
 	// less to disk, because short-lived keys die in them.
 	DefaultMemTable = 16 << 20
+	// DefaultFiles is how many files are open at once. Further tables are opened
+	// when they are read, in the place of others.
+	DefaultFiles = 1000
 	// DefaultSlowAfter is when a write or sync counts as slow.
 	DefaultSlowAfter = 5 * time.Second
 )
@@ -47,7 +50,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// (docs/performance.md): few places would be too dear. Never stop writes
 		// for it: the memtables do that.
 		L0CompactionThreshold: 16, L0StopWritesThreshold: 1000,
-		LBaseMaxBytes: 256 << 20, MaxOpenFiles: 1000,
+		LBaseMaxBytes: 256 << 20, MaxOpenFiles: o.Files,
 		// Table files are written to disk as they grow, not all at the end:
 		// an fsync of the log must not wait behind megabytes.
 		BytesPerSync: 512 << 10,

@@ -117,17 +117,35 @@ type fork struct {
 // handshake is the first byte of a TLS connection.
 const handshake = 0x16
 
-// run accepts until the listener is closed.
+// The pause after an accept that has failed doubles between these.
+const (
+	acceptPause    = 5 * time.Millisecond
+	maxAcceptPause = time.Second
+)
+
+// run accepts until the listener is closed. An error that passes, as of a process
+// that is out of file descriptors, it sits out, as the server of the library does
+// where there is no TLS.
 func (f *fork) run() error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer f.cancel()
-	for {
+	for pause := acceptPause; ; {
 		c, err := f.from.Accept()
-		if err != nil {
+		var passing net.Error
+		switch {
+		case err == nil:
+			pause = acceptPause
+			running.Go(func() { f.sort(c) })
+			continue
+		case errors.Is(err, net.ErrClosed) || !errors.As(err, &passing) || f.ctx.Err() != nil:
 			return err
 		}
-		running.Go(func() { f.sort(c) })
+		select {
+		case <-time.After(pause):
+		case <-f.ctx.Done():
+		}
+		pause = min(2*pause, maxAcceptPause)
 	}
 }
 

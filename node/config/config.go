@@ -117,7 +117,8 @@ type Config struct {
 	// 4096. Past it the server stops reading from that connection.
 	MaxInFlight int
 	// MaxConnections is how many client connections are open at once. Default
-	// 16384; each costs a file descriptor (see ulimit -n) and about 20 KiB.
+	// 16384; each costs a file descriptor and about 20 KiB. It is lowered where the
+	// process may not have enough of those (ulimit -n).
 	MaxConnections int
 	// MaxHTTPConnections is how many connections to the HTTP port are open at once.
 	// Default 4096: a claim that waits there has one of its own. Further ones are

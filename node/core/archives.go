@@ -28,7 +28,17 @@ const (
 	archiveTasks   = 4096
 	archiveBytes   = 8 << 20
 	archiveUpdates = 32 << 20 // of one task
+	// archiveLog bounds the updates of one task in number: an archive with more of them
+	// is refused, and all its tasks stay.
+	archiveLog = 1 << 17
 )
+
+// archived is what an archive keeps of a task: of a long log the newest.
+func archived(d *vnode.Detail) *nornv1.Task {
+	w := wireTask(d, archiveUpdates)
+	w.Updates = w.Updates[max(0, len(w.Updates)-archiveLog):]
+	return w
+}
 
 // look begins an archive of what is due in a partition.
 func (a *archives) look(now clock.Time, v *vnode.Vnode) {
@@ -60,7 +70,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 			if err != nil {
 				return nil, err
 			}
-			w := wireTask(t, archiveUpdates)
+			w := archived(t)
 			tasks = append(tasks, w)
 			size += gproto.Size(w)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -81,6 +82,11 @@ func stamp(wall int64) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: wall / 1e9, Nanos: int32(wall % 1e9)}
 }
 
+// shownClaims is how many of a task's claims are shown, the newest: one that was claimed
+// and given back all the time would fit no frame any more, so that it could be neither
+// read nor granted, and whoever asked for its queue would get an error.
+const shownClaims = 8192
+
 // wireTask is a task as clients see it, with the newest updates up to a number
 // of bytes.
 func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
@@ -108,7 +114,7 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 			}
 		}
 	}
-	for i := range d.Claims {
+	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
 	}
 	for _, u := range newest(t.VisibleUpdates(), updateBytes) {
@@ -151,4 +157,17 @@ func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Gran
 		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
 		Checkpoint: d.Task.Checkpoint(r.Token),
 	}
+}
+
+// tail is the end of a text. It begins with a whole character: what does not cannot be
+// sent, and the task that it is of could be neither read nor granted any more.
+func tail(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[len(s)-most:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
 }

@@ -224,13 +224,13 @@ func (n *Network) enter(s *session) *Refusal {
 	defer patience.Stop()
 	for {
 		n.mu.Lock()
-		old := n.sessions[s.key]
-		if old == nil {
+		old, quiet := n.sessions[s.key], n.quiet() // since it was judged; who hushes looks at the sessions after that
+		if old == nil && quiet == nil {
 			n.sessions[s.key] = s
 		}
 		n.mu.Unlock()
-		if old == nil {
-			return nil
+		if old == nil || quiet != nil {
+			return quiet
 		}
 		old.link.Close(errReplaced)
 		select {

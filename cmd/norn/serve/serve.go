@@ -75,6 +75,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
+	cfg = node.Fit(cfg, o.Logger)
 	token, err := readToken(cfg)
 	if err != nil {
 		return err

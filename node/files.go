@@ -1,0 +1,53 @@
+package node
+
+import (
+	"log/slog"
+
+	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/peer"
+)
+
+// How many files and connections a node has open for itself at most, where the process
+// may have as many as it likes: tables of the two stores, and connections of nodes.
+const (
+	factFiles     = 1000
+	registerFiles = 100
+	peerConns     = 4096
+	strangerConns = 256 // of the port for nodes, that have not said who they are
+	// ownFiles is what is kept free for all that but for a very large cluster, and for
+	// connections that are being sent away.
+	ownFiles = 2048
+)
+
+// unbounded stands for a process that may have any number of files open.
+const unbounded = 1 << 30
+
+// share is a part of the files that this process may have open, at most most.
+func share(part, most int) int { return min(openFiles()/part, most) }
+
+// peerLimits are those of the connections between nodes.
+func peerLimits() peer.Limits {
+	return peer.Limits{Conns: share(8, peerConns), Greeting: share(16, strangerConns)}
+}
+
+// Fit gives a configuration whose limits of connections leave enough files for the
+// rest of the node, of as many as this process may have open (ulimit -n). Without that
+// whoever opens connections could take the last one, and a store that cannot open its
+// files ends the node.
+func Fit(cfg *config.Config, log *slog.Logger) *config.Config {
+	return fit(cfg, openFiles(), log)
+}
+
+func fit(cfg *config.Config, files int, log *slog.Logger) *config.Config {
+	rest := max(files-min(files/2, ownFiles), 2)
+	wanted := cfg.MaxConnections + cfg.MaxHTTPConnections
+	if wanted <= rest {
+		return cfg
+	}
+	fits := *cfg
+	fits.MaxHTTPConnections = max(rest*cfg.MaxHTTPConnections/wanted, 1)
+	fits.MaxConnections = max(rest-fits.MaxHTTPConnections, 1)
+	log.Warn("server.few_files", "files", files, "max_connections", fits.MaxConnections, "max_http_connections", fits.MaxHTTPConnections,
+		"meaning", "this process may have so many files open (ulimit -n), too few for max-connections and max-http-connections: these are lowered, so that the stores can open theirs")
+	return &fits
+}
