@@ -7,6 +7,7 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
 )
@@ -142,7 +143,7 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 		o.RetryAt = time.Now().Add(o.RetryIn)
 	}
 	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
-		Id: task.Bytes(), Token: token, Error: tail(o.Error, maxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
+		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
 	}}}
 	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, []id.ID{task}, func([]int) protobuf.Message { return m }))
 	return r.State, err
