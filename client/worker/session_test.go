@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/client/norntest"
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -422,6 +424,49 @@ func TestALostSessionKeepsTheWholeGrace(t *testing.T) {
 		}
 		if told.IsZero() || again.Before(returned) || again.Before(told.Add(grace)) {
 			t.Errorf("after the cut: told to stop at %v, returned at %v, begun elsewhere at %v", told.Sub(cut), returned.Sub(cut), again.Sub(cut))
+		}
+	})
+}
+
+// What a node refuses for good is told by Run, as without a session: nothing would ever
+// come of trying again.
+func TestSessionRefusedForGood(t *testing.T) {
+	for name, cfg := range map[string]worker.Config{
+		"queue": {Queues: []string{"no queue!"}},
+		"lease": {Lease: time.Millisecond},
+		"name":  {Name: strings.Repeat("n", proto.MaxWorkerName+1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worker.New(norntest.Start(t).Client(t), cfg)
+				for _, q := range []string{"*", "q"} {
+					w.Handle(q, func(context.Context, *worker.Task) error { return nil })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := w.Run(ctx); !errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrUnknown) {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Nor does a client that was closed ever connect again.
+func TestSessionOfAClosedClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, func(context.Context, *worker.Task) error { return nil })
+		if err := b.c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-b.ran:
+			if !errors.Is(err, client.ErrClosed) {
+				t.Errorf("Run: %v", err)
+			}
+			b.ran <- nil // for the end of the bench
+		case <-time.After(time.Hour):
+			t.Error("Run goes on")
 		}
 	})
 }
