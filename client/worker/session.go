@@ -56,6 +56,7 @@ type pushed struct {
 	kick   chan struct{} // holds a token when the machine was used
 	ending context.CancelFunc
 	ended  sync.WaitGroup
+	broke  chan struct{} // closed when failed is set
 
 	mu      sync.Mutex // guards the fields below
 	machine *session.Worker
@@ -82,7 +83,7 @@ type keeper interface {
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
 	p := &pushed{
 		client: c, keeper: k, log: cfg.Logger, clock: read, grace: grace, stop: min(grace, maxStop), direct: direct,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck),
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}),
 	}
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
@@ -184,6 +185,8 @@ func (p *pushed) take(ctx context.Context, d demand) ([]granted, error) {
 		}
 	}
 }
+
+func (p *pushed) broken() <-chan struct{} { return p.broke }
 
 // pick takes out what there is room for.
 func (p *pushed) pick(d demand) (got []granted, changed <-chan struct{}, err error) {
@@ -421,6 +424,7 @@ func (p *pushed) count(r *session.Renewed) {
 func (p *pushed) give(reason error) {
 	if p.failed == nil && !p.closed {
 		p.failed = reason
+		close(p.broke)
 		p.change()
 	}
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -465,6 +466,56 @@ func TestSessionOfAClosedClient(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 			b.ran <- nil // for the end of the bench
+		case <-time.After(time.Hour):
+			t.Error("Run goes on")
+		}
+	})
+}
+
+// What is put off for longer than there are times holds up nothing else: a node refuses
+// what is no time, and with it all that came in the same message.
+func TestSessionSnoozesForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, func(_ context.Context, task *worker.Task) error {
+			if task.Attempt() == 1 && len(task.Headers()) == 0 {
+				return worker.Snooze(math.MaxInt64)
+			}
+			return nil
+		})
+		b.enqueue(1)
+		time.Sleep(time.Minute)
+		if _, err := b.c.Enqueue(t.Context(), client.Task{Queue: "q", Headers: map[string]string{"h": "v"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		count, err := b.c.Count(t.Context(), "q")
+		if n := count.GetTotal(); err != nil || n.GetScheduled() != 1 || n.GetCompleted() != 1 {
+			t.Errorf("%v, %v", n, err)
+		}
+	})
+}
+
+// A worker that an operator stops does not wait for handlers that hang.
+func TestSessionKilledWithAHandlerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, free := make(chan struct{}), make(chan struct{})
+		b := newBench(t, worker.Config{Name: "w"}, func(context.Context, *worker.Task) error {
+			close(started)
+			<-free
+			return nil
+		})
+		defer close(free)
+		b.enqueue(1)
+		<-started
+		if _, err := b.c.Workers().Kill(t.Context(), "w", ""); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-b.ran:
+			if !errors.Is(err, worker.ErrKilled) || !errors.Is(err, worker.ErrAbandoned) {
+				t.Errorf("Run: %v", err)
+			}
+			b.ran <- nil
 		case <-time.After(time.Hour):
 			t.Error("Run goes on")
 		}
