@@ -127,7 +127,11 @@ func (w *Worker) accept(ctx context.Context, g granted) {
 		}
 		return
 	}
-	w.queue <- w.adopt(ctx, g)
+	j := w.adopt(ctx, g)
+	if s, is := w.from().(stopping); is {
+		s.stopMissed(g.Ref())
+	}
+	w.queue <- j
 }
 
 // patience is how long to wait for tasks.

@@ -47,6 +47,13 @@ type breaking interface {
 	broken() <-chan struct{}
 }
 
+// stopping is a source that says by itself when tasks are to stop.
+type stopping interface {
+	// stopMissed hears that what take has given has begun: a stop in between found
+	// nobody to tell.
+	stopMissed(claim client.Ref)
+}
+
 // remembering is a source that keeps lines of output for whoever asks.
 type remembering interface {
 	remember(claim client.Ref, line string)
