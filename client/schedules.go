@@ -198,10 +198,17 @@ func (s Schedules) one(ctx context.Context, op string, c *nornv1.ScheduleChange)
 
 func (s Schedules) change(ctx context.Context, op string, ask *nornv1.ChangeSchedulesRequest) (*nornv1.ChangeSchedulesReply, error) {
 	m := &nornv1.ChangeSchedulesReply{}
-	err := s.c.do(ctx, &request{
+	r := &request{
 		op: op, method: uint16(nornv1.Method_METHOD_CHANGE_SCHEDULES), body: message{m: ask}, write: true,
 		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, m) },
-	})
+	}
+	err := s.c.do(ctx, r)
+	for _, res := range m.GetResults() {
+		// What stands against it may be its own doing, when an answer was lost.
+		if bad := res.GetError(); r.maybe && bad != nil && bad.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			bad.Effect = nornv1.Effect_EFFECT_UNKNOWN
+		}
+	}
 	if err == nil && len(m.GetResults()) != len(ask.GetChanges()) {
 		err = &Error{Op: op, Attempts: 1, Unknown: true, Err: badAnswer(errNotOneResult)}
 	}

@@ -125,7 +125,9 @@ func (p *pushed) rebirth() error {
 		p.config.Identity.Lock, p.config.Identity.Started = "file "+p.lock.name, began
 	}
 	m, err := session.NewWorker(p.config)
-	p.machine = m
+	if err == nil {
+		p.machine = m
+	}
 	return err
 }
 

@@ -96,6 +96,7 @@ func (l *link) run(ctx context.Context) {
 // step lets the machine work and sends what it wants sent.
 func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Duration, more bool) {
 	p := l.p
+	wake = linkWait
 	p.mu.Lock()
 	now := p.now()
 	p.machine.Tick(now)
@@ -109,13 +110,15 @@ func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Dur
 	case !p.closed && p.failed == nil && !info.Draining:
 		p.log.Warn("the session was lost, beginning a new one", "why", info.Why)
 		l.drop()
-		if more = p.rebirth() == nil; more {
-			info = p.machine.Info()
+		more = true
+		if err := p.rebirth(); err != nil { // of the lock file
+			p.log.Error("a new session cannot begin, trying again", "error", err)
+			wake = linkPause
 		}
+		info = p.machine.Info()
 	}
 	p.mu.Unlock()
 	l.send(ctx, send)
-	wake = linkWait
 	if wakeAt != clock.Never {
 		wake = min(wake, max(0, time.Duration(wakeAt-now.Mono)))
 	}

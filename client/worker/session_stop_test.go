@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +69,49 @@ func TestAStopBeforeATaskBegins(t *testing.T) {
 		w.drop(j)
 		if len(p.missed) != 0 {
 			t.Errorf("%v is remembered", p.missed)
+		}
+	})
+}
+
+// A lock file that cannot be written when a session was lost is tried again: nothing else
+// would bring tasks here any more.
+func TestANewSessionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.Dial(t.Context(), []string{"x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		w := New(c, Config{Name: "w", Queues: []string{"q"}})
+		p := newPushed(c, w.cfg, w.grace, keeping{w}, readClocks, w.direct)
+		p.config.Capacity.Queues = []session.QueueSlots{{Queue: "q"}}
+		p.began = readClocks()
+		if p.lock, err = openLock(filepath.Join(t.TempDir(), "lock")); err != nil {
+			t.Fatal(err)
+		}
+		defer p.lock.close()
+		if err := p.rebirth(); err != nil {
+			t.Fatal(err)
+		}
+		old := p.machine
+		p.use(func(m *session.Worker, now clock.Time) {
+			m.Turn(now)
+			for _, b := range []session.Body{&session.Suicide{}, &session.LeaveAck{}} {
+				m.Step(now, session.Message{Instance: p.config.Identity.Instance, Association: 1, Body: b})
+			}
+		})
+		whole := p.lock.f
+		if p.lock.f, err = os.Open(whole.Name()); err != nil { // for reading alone
+			t.Fatal(err)
+		}
+		l := newLink(p)
+		if _, wake, more := l.step(t.Context()); !more || wake > time.Second {
+			t.Errorf("it goes on: %v, in %v", more, wake)
+		}
+		p.lock.close()
+		p.lock.f = whole
+		if _, _, more := l.step(t.Context()); !more || p.machine == old {
+			t.Error("no new session has begun")
 		}
 	})
 }
