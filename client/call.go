@@ -171,9 +171,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 	case errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed):
 		a.last = badAnswer(broken.Err)
 		return true, 0
-	case isAnswer && refusesUs(answer.Kind):
-		return true, 0
-	case wrongPeer(err):
+	case isAnswer && refusesUs(answer.Kind), wrongPeer(err):
 		a.hopeless++
 	default:
 		a.hopeless = 0
@@ -214,7 +212,8 @@ func (a *attempts) elsewhere(nodes int) bool {
 	return a.made-a.full < nodes-1
 }
 
-// refusesUs lists the kinds of a refused connection that no retry changes.
+// refusesUs lists the kinds of a refused connection that no retry changes, at this
+// address.
 func refusesUs(k nornv1.ErrorKind) bool {
 	return k == nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED || k == nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED ||
 		k == nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE || k == nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED

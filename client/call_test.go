@@ -335,6 +335,34 @@ func TestRefusedAtHello(t *testing.T) {
 	})
 }
 
+// A node that refuses us, because it is of another version or was told another token, is
+// one of several: calls go to the others, and begin there from then on.
+func TestANodeThatRefusesIsLeft(t *testing.T) {
+	for _, kind := range []nornv1.ErrorKind{nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED} {
+		synctest.Test(t, func(t *testing.T) {
+			bad := fakenode.New(t, refuse(proto.Refused(kind, "not you")))
+			both := func(other fakenode.Script) *Client {
+				return openAll(t, map[string]*fakenode.Node{"a:1": bad, "b:1": fakenode.New(t, other)}, []string{"a:1", "b:1"})
+			}
+			c := both(only(enqueueMethod, accept))
+			for range 3 {
+				if _, err := c.Enqueue(t.Context(), Task{Queue: "q"}); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := len(bad.Seen(nornv1.Method_METHOD_HELLO)); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+			began := time.Now()
+			_, err := both(refuse(proto.Refused(kind, "nor here"))).Enqueue(t.Context(), Task{Queue: "q"})
+			wantIs(t, err, sentinel(kind))
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("took %v to see that it is hopeless", took)
+			}
+		})
+	}
+}
+
 func TestCancelAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, fakenode.New(t, only(enqueueMethod, lose)))

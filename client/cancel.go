@@ -6,6 +6,7 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -26,7 +27,7 @@ type CancelOptions struct {
 // A completion wins over a cancellation, whenever it comes. The worker of a
 // task that is running hears of it at its next renewal.
 func (c *Client) Cancel(ctx context.Context, tasks []id.ID, o CancelOptions, opts ...WriteOption) ([]Result, error) {
-	durability, reason := written(opts).durability.proto(), tail(o.Reason, maxReasonBytes)
+	durability, reason := written(opts).durability.proto(), proto.Tail(o.Reason, maxReasonBytes)
 	return c.settle(ctx, "cancel", nornv1.Method_METHOD_CANCEL, tasks, func(items []int) protobuf.Message {
 		return &nornv1.CancelRequest{Ids: chosen(tasks, items), Reason: reason, OnlyStates: o.Only, Durability: durability}
 	})

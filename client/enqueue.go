@@ -125,14 +125,28 @@ func enqueues(take func(int, *nornv1.Receipt)) *batch[*nornv1.EnqueueResult] {
 
 // fitting says how many of the items, at least one, one request can hold.
 func (c *caller) fitting(tasks []Task, items []int) int {
+	dependencies := 0
+	for k, item := range items {
+		dependencies += len(tasks[item].Dependencies)
+		if k > 0 && dependencies > proto.MaxBatchDependencies {
+			items = items[:k]
+			break
+		}
+	}
+	return c.within(items, func(item int) int { return tasks[item].weight() })
+}
+
+// within says how many of the items, at least one, have no more bytes than one request
+// may have.
+func (c *caller) within(items []int, size func(item int) int) int {
 	most := proto.MaxBatchBytes
 	if i := c.info.Load(); i != nil && i.Limits.GetMaxBatchBytes() > 0 {
 		most = int(i.Limits.GetMaxBatchBytes())
 	}
-	size := 0
+	sum := 0
 	for k, item := range items {
-		size += tasks[item].weight()
-		if k > 0 && size > most {
+		sum += size(item)
+		if k > 0 && sum > most {
 			return k
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -18,8 +16,6 @@ import (
 
 // followWait is one long poll of Follow and Wait.
 const followWait = 20 * time.Second
-
-const maxErrorBytes = proto.MaxErrorBytes
 
 // maxReasonBytes is what the server keeps of the reason of a cancellation.
 const maxReasonBytes = proto.MaxNoteBytes
@@ -168,17 +164,4 @@ func stampOf(t time.Time) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(t)
-}
-
-// tail is the end of a text, valid UTF-8 as protobuf wants it.
-func tail(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
-	}
-	s = s[len(s)-most:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,14 +134,5 @@ func TestNotFound(t *testing.T) {
 	wantIs(t, err, ErrNotFound)
 	for _, err := range c.List(t.Context(), Filter{}) {
 		wantIs(t, err, ErrNotFound)
-	}
-}
-
-func TestTail(t *testing.T) {
-	if got := tail("a\xffb", 10); got != "a\uFFFDb" {
-		t.Errorf("got %q", got)
-	}
-	if got := tail(strings.Repeat("é", 10), 5); got != "éé" {
-		t.Errorf("got %q", got)
 	}
 }

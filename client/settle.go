@@ -7,6 +7,7 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
 )
@@ -30,6 +31,11 @@ func writes(op string, method nornv1.Method, results []Result, body func(items [
 
 // settle runs such a batch over tasks; body makes a request of some of them.
 func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, tasks []id.ID, body func(items []int) protobuf.Message) ([]Result, error) {
+	return c.caller.settle(ctx, op, method, tasks, nil, body)
+}
+
+// settle is the same for items that may be large; first is as in [batch].
+func (c *caller) settle(ctx context.Context, op string, method nornv1.Method, tasks []id.ID, first func(items []int) int, body func(items []int) protobuf.Message) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
@@ -43,7 +49,9 @@ func (c *Client) settle(ctx context.Context, op string, method nornv1.Method, ta
 	for i, task := range tasks {
 		results[i].ID = task
 	}
-	errs, err := writes(op, method, results, body).run(ctx, &c.caller, len(tasks))
+	b := writes(op, method, results, body)
+	b.first = first
+	errs, err := b.run(ctx, c, len(tasks))
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +111,18 @@ func (c *Client) Complete(ctx context.Context, task id.ID, token uint64, o Compl
 	return r.Receipt, err
 }
 
-// CompleteMany finishes tasks, with a result for each, in their order. The
-// error is set only when no server answered.
+// CompleteMany finishes tasks, in as many requests as the limits ask for, with a
+// result for each, in their order. The error is set only when no server answered.
 func (c *Client) CompleteMany(ctx context.Context, done []*nornv1.Completion, opts ...WriteOption) ([]Result, error) {
 	durability := written(opts).durability.proto()
 	tasks := make([]id.ID, len(done))
 	for i, d := range done {
 		tasks[i], _ = id.FromBytes(d.GetId()) // what is no ID is for the server to refuse
 	}
-	return c.settle(ctx, "complete", nornv1.Method_METHOD_COMPLETE, tasks, func(items []int) protobuf.Message {
+	fitting := func(items []int) int {
+		return c.within(items, func(i int) int { return len(done[i].GetResult()) + 64 })
+	}
+	return c.caller.settle(ctx, "complete", nornv1.Method_METHOD_COMPLETE, tasks, fitting, func(items []int) protobuf.Message {
 		m := &nornv1.CompleteRequest{Durability: durability, Completions: make([]*nornv1.Completion, 0, len(items))}
 		for _, i := range items {
 			m.Completions = append(m.Completions, done[i])
@@ -142,7 +153,7 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 		o.RetryAt = time.Now().Add(o.RetryIn)
 	}
 	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
-		Id: task.Bytes(), Token: token, Error: tail(o.Error, maxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
+		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
 	}}}
 	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, []id.ID{task}, func([]int) protobuf.Message { return m }))
 	return r.State, err

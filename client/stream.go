@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
 )
 
 // Stream is a connection to one node, for whoever has to know which node it is and
@@ -34,15 +37,28 @@ func (s *Stream) Addr() string { return s.addr }
 // Done is closed when the connection has ended.
 func (s *Stream) Done() <-chan struct{} { return s.cn.Done() }
 
-// Session sends messages of a worker and brings back what the node has to say. An
-// error says nothing about whether they came.
+// Session sends messages of a worker and brings back what the node has to say. After
+// an error that is ErrUnknown they may have come.
 func (s *Stream) Session(ctx context.Context, m *nornv1.SessionRequest) (*nornv1.SessionReply, error) {
 	var reply nornv1.SessionReply
 	err := s.cn.Call(ctx, uint16(nornv1.Method_METHOD_SESSION), message{m: m}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
 	if err != nil {
-		return nil, &Error{Op: "session", Addr: s.addr, Attempts: 1, Unknown: true, Err: err, Ended: endOf(ctx)}
+		return nil, &Error{Op: "session", Addr: s.addr, Attempts: 1, Unknown: mayHaveCome(err), Err: err, Ended: endOf(ctx)}
 	}
 	return &reply, nil
+}
+
+// mayHaveCome tells whether something may have been done with what ended in an error.
+func mayHaveCome(err error) bool {
+	var broken *transport.CallError
+	var answer *proto.Error
+	switch {
+	case errors.As(err, &broken):
+		return broken.Sent
+	case errors.As(err, &answer):
+		return answer.Effect != nornv1.Effect_EFFECT_NONE
+	}
+	return true
 }

@@ -64,9 +64,20 @@ func (w Workers) Kill(ctx context.Context, name, reason string) (*nornv1.Worker,
 	return w.set(ctx, "kill worker", &nornv1.SetWorkerRequest{Name: name, Action: nornv1.WorkerAction_WORKER_ACTION_KILL, Reason: reason})
 }
 
+// set does something with the worker that has the name now. Repeated, after a lost
+// answer, it must not go to the one that has come after that.
 func (w Workers) set(ctx context.Context, op string, m *nornv1.SetWorkerRequest) (*nornv1.Worker, error) {
+	all, err := w.List(ctx, m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		if one.GetNamed() && one.GetState() != nornv1.SessionState_SESSION_STATE_MUST_DIE {
+			m.Instance = one.GetInstance()
+		}
+	}
 	var reply nornv1.WorkersReply
-	err := w.c.do(ctx, &request{
+	err = w.c.do(ctx, &request{
 		op: op, method: uint16(nornv1.Method_METHOD_SET_WORKER), body: message{m: m}, write: true,
 		decode: func(flags uint16, b []byte) error {
 			if err := decodeInto(flags, b, &reply); err != nil {

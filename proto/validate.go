@@ -2,7 +2,9 @@ package proto
 
 import (
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
@@ -155,4 +157,18 @@ func CheckLease(seconds float64, def time.Duration) (time.Duration, *Error) {
 		return 0, Invalid("lease of %v seconds is outside 1 s to 24 h", seconds)
 	}
 	return d, nil
+}
+
+// Tail is the end of a text, at most so many bytes of it, and UTF-8, as text is on the
+// wire: what is not could be sent by nobody any more once it is stored.
+func Tail(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	s = s[len(s)-most:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
 }

@@ -343,3 +343,19 @@ func aWorker(t testing.TB, slots int) *Worker {
 	}
 	return w
 }
+
+// A node keeps the end of a long error, so no more than that is sent: what does not fit
+// a frame would be repeated for ever, and all else with it.
+func TestLongErrorFitsAFrame(t *testing.T) {
+	m := Message{Instance: Instance{1}, Association: 1, Stamp: 1, Body: &UpdateStatus{
+		Claim: Claim{Task: id.ID{1}, Token: 1}, End: End{Kind: EndFailed, Error: strings.Repeat("é", proto.MaxFrame) + "!"},
+	}}
+	r := Bundle(m.Instance, 1, 1, []Message{m}, 0)
+	if size := gproto.Size(r); size > maxFrameBytes || size > 2*Size(m) {
+		t.Errorf("a frame of %d bytes, taken for %d", size, Size(m))
+	}
+	all, err := Unbundle(r)
+	if err != nil || !strings.HasSuffix(all[0].Body.(*UpdateStatus).End.Error, "é!") {
+		t.Errorf("came as %v, %v", all, err)
+	}
+}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -103,7 +104,7 @@ func queuesFromWire(all []*nornv1.SessionQueue) []QueueSlots {
 func statusToWire(b *UpdateStatus) *nornv1.SessionUpdateStatus {
 	u := &nornv1.SessionUpdateStatus{
 		Check: b.Check, Kind: nornv1.SessionEndKind(b.End.Kind), Seq: b.End.Seq, AutoSeq: b.End.AutoSeq, Result: b.End.Result,
-		Error: text(b.End.Error), RetryAt: timeToWire(b.End.RetryAt), Uncounted: b.End.Uncounted, Discard: b.End.Discard,
+		Error: proto.Tail(b.End.Error, proto.MaxErrorBytes), RetryAt: timeToWire(b.End.RetryAt), Uncounted: b.End.Uncounted, Discard: b.End.Discard,
 	}
 	if b.End.Kind != EndChecked {
 		u.Claim = claimToWire(b.Claim)

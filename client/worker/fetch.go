@@ -38,11 +38,17 @@ func (w *Worker) fetch(ctx context.Context) error {
 		held, _ := w.room.left()
 		d, freed, opened := w.room.demand(w.patience(held == 0))
 		if len(d.queues) == 0 {
+			var broken <-chan struct{}
+			if b, is := w.from().(breaking); is {
+				broken = b.broken()
+			}
 			select {
 			case <-freed:
+				continue
 			case <-w.stopped.Done():
+				continue
+			case <-broken: // take says why
 			}
-			continue
 		}
 		if len(d.queues) == len(w.room.order) {
 			opened = nil // none is left out
@@ -121,7 +127,11 @@ func (w *Worker) accept(ctx context.Context, g granted) {
 		}
 		return
 	}
-	w.queue <- w.adopt(ctx, g)
+	j := w.adopt(ctx, g)
+	if s, is := w.from().(stopping); is {
+		s.stopMissed(g.Ref())
+	}
+	w.queue <- j
 }
 
 // patience is how long to wait for tasks.

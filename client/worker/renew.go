@@ -116,15 +116,17 @@ func (k keeping) extend(c client.Ref, deadline time.Time, before stamp) {
 
 // stop ends a task: at once where its claim is over, otherwise with time for a last
 // checkpoint.
-func (k keeping) stop(c client.Ref, cause error) {
+func (k keeping) stop(c client.Ref, cause error) bool {
 	j := k.job(c)
 	switch {
 	case j == nil:
+		return false
 	case errors.Is(cause, ErrShutdown):
 		j.end(cause)
 	default:
 		j.lose(cause)
 	}
+	return true
 }
 
 // held lists the claims that may still hold.

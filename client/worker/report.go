@@ -40,12 +40,16 @@ func steers(err error) bool {
 	return errors.As(err, &s)
 }
 
+// maxRetryIn is the longest that a task is put off. Nodes take times up to the year
+// 2200, and with one message of a session they refuse all that come with it.
+const maxRetryIn = 36500 * 24 * time.Hour
+
 // failed reports a failure, steered by its error.
 func (w *Worker) failed(j *job, err error, took time.Duration) {
 	o, kind := client.FailOptions{Error: err.Error()}, Failed
 	var s *steered
 	if errors.As(err, &s) {
-		o.RetryIn, o.Discard, o.Uncounted = s.in, s.discard, s.snooze
+		o.RetryIn, o.Discard, o.Uncounted = min(s.in, maxRetryIn), s.discard, s.snooze
 		if s.snooze {
 			kind = Snoozed
 		}

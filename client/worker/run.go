@@ -76,20 +76,33 @@ func (w *Worker) work(j *job) {
 		w.tel.returned(j.ctx, span, j.task, err, context.Cause(j.ctx))
 		w.conclude(j, err, took)
 	}()
-	err = call(ctx, w.handler(j.task.Queue()), j.task)
+	err = call(ctx, handlerOf(w), j.task)
 }
 
-// call runs a handler; a panic is an error.
+// handlerOf runs the handler of a task's queue; middleware may panic too.
+func handlerOf(w *Worker) Handler {
+	return func(ctx context.Context, t *Task) error {
+		h := w.handler(t.Queue())
+		if h == nil {
+			return errors.New("no handler for queue " + t.Queue())
+		}
+		return h(ctx, t)
+	}
+}
+
+// call runs a handler; a panic is an error. So is that of an error which cannot be
+// looked at, a nil pointer as a rule: later it would end the process, and with it all
+// other tasks.
 func call(ctx context.Context, h Handler, t *Task) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	if h == nil {
-		return errors.New("no handler for queue " + t.Queue())
+	if err = h(ctx, t); err != nil {
+		_, _ = err.Error(), steers(err)
 	}
-	return h(ctx, t)
+	return err
 }
 
 // limit ends the handler's context when its time is over. The function it returns

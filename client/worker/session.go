@@ -56,6 +56,7 @@ type pushed struct {
 	kick   chan struct{} // holds a token when the machine was used
 	ending context.CancelFunc
 	ended  sync.WaitGroup
+	broke  chan struct{} // closed when failed is set
 
 	mu      sync.Mutex // guards the fields below
 	machine *session.Worker
@@ -63,16 +64,18 @@ type pushed struct {
 	starts  []session.Start
 	changed chan struct{} // closed when there are starts, or no more will come
 	acks    map[client.Ref]chan session.StatusAck
-	closed  bool  // nothing is taken any more
-	failed  error // why; nil: we wanted it
+	missed  map[client.Ref]error // causes of stops that came between take and the beginning of the task
+	closed  bool                 // nothing is taken any more
+	failed  error                // why; nil: we wanted it
 }
 
 // keeper is whoever runs the tasks.
 type keeper interface {
 	// extend moves the end of a claim.
 	extend(c client.Ref, deadline time.Time, before stamp)
-	// stop ends a task whose claim may not go on; cause is that of its context.
-	stop(c client.Ref, cause error)
+	// stop ends a task whose claim may not go on; cause is that of its context. It is
+	// false when the task has not begun yet, or is over.
+	stop(c client.Ref, cause error) bool
 	// held lists the claims that run.
 	held() []client.Ref
 	// counted hears what became of renewals.
@@ -82,7 +85,7 @@ type keeper interface {
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
 	p := &pushed{
 		client: c, keeper: k, log: cfg.Logger, clock: read, grace: grace, stop: min(grace, maxStop), direct: direct,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck),
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), missed: make(map[client.Ref]error),
 	}
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
@@ -122,7 +125,9 @@ func (p *pushed) rebirth() error {
 		p.config.Identity.Lock, p.config.Identity.Started = "file "+p.lock.name, began
 	}
 	m, err := session.NewWorker(p.config)
-	p.machine = m
+	if err == nil {
+		p.machine = m
+	}
 	return err
 }
 
@@ -184,6 +189,8 @@ func (p *pushed) take(ctx context.Context, d demand) ([]granted, error) {
 		}
 	}
 }
+
+func (p *pushed) broken() <-chan struct{} { return p.broke }
 
 // pick takes out what there is room for.
 func (p *pushed) pick(d demand) (got []granted, changed <-chan struct{}, err error) {
@@ -250,6 +257,7 @@ func (p *pushed) release(ctx context.Context, claims ...client.Ref) error {
 func (p *pushed) tell(ctx context.Context, c client.Ref, end session.End) (ack session.StatusAck, ours bool, err error) {
 	acked := make(chan session.StatusAck, 1)
 	p.use(func(m *session.Worker, now clock.Time) {
+		delete(p.missed, c)
 		if ours = m.Ended(now, claimOfRef(c), end); ours {
 			p.acks[c] = acked
 		}
@@ -277,6 +285,7 @@ func (p *pushed) tell(ctx context.Context, c client.Ref, end session.End) (ack s
 func (p *pushed) over(c client.Ref) {
 	p.use(func(m *session.Worker, now clock.Time) {
 		m.Ended(now, claimOfRef(c), session.End{Kind: session.EndReported})
+		delete(p.missed, c)
 	})
 }
 
@@ -373,7 +382,20 @@ func (p *pushed) halt(now clock.Time, s session.Stop) {
 	case s.Cause == session.CauseShutdown && p.machine.Info().Final:
 		cause = ErrShutdown
 	}
-	p.keeper.stop(client.Ref{ID: s.Claim.Task, Token: s.Claim.Token}, cause)
+	if ref := (client.Ref{ID: s.Claim.Task, Token: s.Claim.Token}); !p.keeper.stop(ref, cause) {
+		p.missed[ref] = cause
+	}
+}
+
+// stopMissed tells a task that has just begun what it was told before.
+func (p *pushed) stopMissed(c client.Ref) {
+	p.mu.Lock()
+	cause := p.missed[c]
+	delete(p.missed, c)
+	p.mu.Unlock()
+	if cause != nil {
+		p.keeper.stop(c, cause)
+	}
 }
 
 // check runs a health check the way tasks are run: on a goroutine of its own, by the
@@ -421,6 +443,7 @@ func (p *pushed) count(r *session.Renewed) {
 func (p *pushed) give(reason error) {
 	if p.failed == nil && !p.closed {
 		p.failed = reason
+		close(p.broke)
 		p.change()
 	}
 }

@@ -28,9 +28,11 @@ const (
 // that drives the machine. All of it belongs to one goroutine.
 type link struct {
 	p       *pushed
-	nth     int // address to try next
-	tried   int // in a row, in vain
-	refused int // of those: that keep no sessions with us
+	nth     int   // address to try next
+	tried   int   // in a row, in vain
+	refused int   // of those: that keep no sessions with us
+	useless int   // of those: whose answer no retry changes
+	why     error // the newest of these answers
 	retryAt time.Time
 	stream  *client.Stream
 	turned  int64 // mono ns at which the stream began
@@ -94,6 +96,7 @@ func (l *link) run(ctx context.Context) {
 // step lets the machine work and sends what it wants sent.
 func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Duration, more bool) {
 	p := l.p
+	wake = linkWait
 	p.mu.Lock()
 	now := p.now()
 	p.machine.Tick(now)
@@ -107,13 +110,15 @@ func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Dur
 	case !p.closed && p.failed == nil && !info.Draining:
 		p.log.Warn("the session was lost, beginning a new one", "why", info.Why)
 		l.drop()
-		if more = p.rebirth() == nil; more {
-			info = p.machine.Info()
+		more = true
+		if err := p.rebirth(); err != nil { // of the lock file
+			p.log.Error("a new session cannot begin, trying again", "error", err)
+			wake = linkPause
 		}
+		info = p.machine.Info()
 	}
 	p.mu.Unlock()
 	l.send(ctx, send)
-	wake = linkWait
 	if wakeAt != clock.Never {
 		wake = min(wake, max(0, time.Duration(wakeAt-now.Mono)))
 	}
@@ -143,6 +148,8 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 		p.give(errNoSessions)
 	case l.refused >= p.client.Workers().Addresses() && len(info.Running) == 0 && info.Unacked == 0:
 		p.give(errNoSessions)
+	case errors.Is(l.why, client.ErrClosed), l.useless >= p.client.Workers().Addresses() && len(info.Running) == 0 && info.Unacked == 0:
+		p.give(l.why)
 	}
 }
 
@@ -205,6 +212,14 @@ func (l *link) miss(err error) {
 	} else {
 		l.refused = 0
 	}
+	if useless := !errors.Is(err, client.ErrUnimplemented) && hopeless(err); !useless {
+		l.useless, l.why = 0, nil
+	} else {
+		if l.useless++; l.why == nil {
+			l.p.log.Warn("the session cannot be kept with this node", "error", err)
+		}
+		l.why = err
+	}
 	if l.tried++; l.tried >= l.p.client.Workers().Addresses() {
 		l.tried = 0
 		l.retryAt = time.Now().Add(linkPause/2 + rand.N(linkPause))
@@ -261,7 +276,7 @@ func (l *link) answered(r result) {
 		l.miss(r.err)
 		return
 	}
-	l.tried, l.refused = 0, 0
+	l.tried, l.refused, l.useless, l.why = 0, 0, 0, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, err := session.UnbundleReply(p.config.Identity.Instance, r.reply)

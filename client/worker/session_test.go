@@ -3,6 +3,8 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/client/norntest"
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -422,6 +425,99 @@ func TestALostSessionKeepsTheWholeGrace(t *testing.T) {
 		}
 		if told.IsZero() || again.Before(returned) || again.Before(told.Add(grace)) {
 			t.Errorf("after the cut: told to stop at %v, returned at %v, begun elsewhere at %v", told.Sub(cut), returned.Sub(cut), again.Sub(cut))
+		}
+	})
+}
+
+// What a node refuses for good is told by Run, as without a session: nothing would ever
+// come of trying again.
+func TestSessionRefusedForGood(t *testing.T) {
+	for name, cfg := range map[string]worker.Config{
+		"queue": {Queues: []string{"no queue!"}},
+		"lease": {Lease: time.Millisecond},
+		"name":  {Name: strings.Repeat("n", proto.MaxWorkerName+1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worker.New(norntest.Start(t).Client(t), cfg)
+				for _, q := range []string{"*", "q"} {
+					w.Handle(q, func(context.Context, *worker.Task) error { return nil })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := w.Run(ctx); !errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrUnknown) {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Nor does a client that was closed ever connect again.
+func TestSessionOfAClosedClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, func(context.Context, *worker.Task) error { return nil })
+		if err := b.c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-b.ran:
+			if !errors.Is(err, client.ErrClosed) {
+				t.Errorf("Run: %v", err)
+			}
+			b.ran <- nil // for the end of the bench
+		case <-time.After(time.Hour):
+			t.Error("Run goes on")
+		}
+	})
+}
+
+// What is put off for longer than there are times holds up nothing else: a node refuses
+// what is no time, and with it all that came in the same message.
+func TestSessionSnoozesForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, func(_ context.Context, task *worker.Task) error {
+			if task.Attempt() == 1 && len(task.Headers()) == 0 {
+				return worker.Snooze(math.MaxInt64)
+			}
+			return nil
+		})
+		b.enqueue(1)
+		time.Sleep(time.Minute)
+		if _, err := b.c.Enqueue(t.Context(), client.Task{Queue: "q", Headers: map[string]string{"h": "v"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		count, err := b.c.Count(t.Context(), "q")
+		if n := count.GetTotal(); err != nil || n.GetScheduled() != 1 || n.GetCompleted() != 1 {
+			t.Errorf("%v, %v", n, err)
+		}
+	})
+}
+
+// A worker that an operator stops does not wait for handlers that hang.
+func TestSessionKilledWithAHandlerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, free := make(chan struct{}), make(chan struct{})
+		b := newBench(t, worker.Config{Name: "w"}, func(context.Context, *worker.Task) error {
+			close(started)
+			<-free
+			return nil
+		})
+		defer close(free)
+		b.enqueue(1)
+		<-started
+		if _, err := b.c.Workers().Kill(t.Context(), "w", ""); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-b.ran:
+			if !errors.Is(err, worker.ErrKilled) || !errors.Is(err, worker.ErrAbandoned) {
+				t.Errorf("Run: %v", err)
+			}
+			b.ran <- nil
+		case <-time.After(time.Hour):
+			t.Error("Run goes on")
 		}
 	})
 }

@@ -41,6 +41,19 @@ type renewer interface {
 	renew(ctx context.Context, claims []client.Ref) (results []client.RenewResult, before stamp, err error)
 }
 
+// breaking is a source that knows when it gives nothing any more.
+type breaking interface {
+	// broken is closed when take gives nothing any more but an error.
+	broken() <-chan struct{}
+}
+
+// stopping is a source that says by itself when tasks are to stop.
+type stopping interface {
+	// stopMissed hears that what take has given has begun: a stop in between found
+	// nobody to tell.
+	stopMissed(claim client.Ref)
+}
+
 // remembering is a source that keeps lines of output for whoever asks.
 type remembering interface {
 	remember(claim client.Ref, line string)

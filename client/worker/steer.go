@@ -29,15 +29,16 @@ func (s *steered) Error() string {
 func (s *steered) Unwrap() error { return s.err }
 
 // RetryAfter makes an error that fails the task and retries it after d, instead
-// of after what the task's policy says. It uses an attempt.
+// of after what the task's policy says, and after a hundred years at the latest. It uses
+// an attempt.
 func RetryAfter(d time.Duration, err error) error { return &steered{err: err, in: d} }
 
 // Discard makes an error that fails the task for good: it is dead, whatever
 // attempts are left.
 func Discard(err error) error { return &steered{err: err, discard: true} }
 
-// Snooze makes an error that puts the task off for d without using an attempt;
-// 0 leaves the time to the task's policy.
+// Snooze makes an error that puts the task off for d, a hundred years at most, without
+// using an attempt; 0 leaves the time to the task's policy.
 func Snooze(d time.Duration) error { return &steered{in: d, snooze: true} }
 
 // PanicError is the failure of a handler that panicked.

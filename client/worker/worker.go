@@ -192,6 +192,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err == nil {
 		err = w.fetch(ctx)
 	}
+	if errors.Is(err, ErrKilled) {
+		w.StopNow() // handlers that hang are not waited for
+	}
 	close(w.queue)
 	left := w.drain()
 	if left > 0 {

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"errors"
+	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -67,6 +69,8 @@ func TestErrorsSteer(t *testing.T) {
 		{"snooze by policy", func() error { return Snooze(0) }, Snoozed, 0, true, false, "snoozed"},
 		{"wrapped", func() error { return errors.Join(errors.New("more"), Discard(boom)) }, Failed, 0, false, true, "more"},
 		{"panic", func() error { panic("ouch") }, Failed, 0, false, false, "worker_test.go"},
+		{"snooze for ever", func() error { return Snooze(math.MaxInt64) }, Snoozed, maxRetryIn, true, false, "snoozed for"},
+		{"nil in an error", func() error { var none *os.PathError; return none }, Failed, 0, false, false, "nil pointer"},
 		{"goexit", func() error { runtime.Goexit(); return nil }, Failed, 0, false, false, "Goexit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

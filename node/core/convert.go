@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -157,17 +156,4 @@ func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Gran
 		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
 		Checkpoint: d.Task.Checkpoint(r.Token),
 	}
-}
-
-// tail is the end of a text. It begins with a whole character: what does not cannot be
-// sent, and the task that it is of could be neither read nor granted any more.
-func tail(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	s = s[len(s)-most:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -154,6 +156,22 @@ func TestFailureFollowsThePolicyUntilDead(t *testing.T) {
 		t.Fatalf("dead task: %v", got)
 	}
 	r.audit()
+}
+
+// A text that is cut stays text: what is none could be in no answer any more, not even
+// in one that grants the task.
+func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	text := strings.Repeat("é", proto.MaxErrorBytes) + "!"
+	r.ask(&nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: r.claim("q", 1)[0].Token, Error: text}}})
+	got := r.get(task)
+	if n := len(got.Error); n > proto.MaxErrorBytes || n < proto.MaxErrorBytes-1 || !strings.HasSuffix(text, got.Error) {
+		t.Errorf("%d bytes of the error are kept, at most %d", n, proto.MaxErrorBytes)
+	}
+	if _, err := gproto.Marshal(got); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestReleaseAndUncountedFailureCostNoAttempt(t *testing.T) {

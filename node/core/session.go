@@ -66,6 +66,7 @@ type stream struct {
 	bytes       int
 	dirty       bool
 	full        bool  // a task did not fit
+	left        bool  // its worker is told that it has left
 	renews      bool  // a heartbeat's claims are being renewed
 	eager       bool  // something to say is not to wait
 	patientTill int64 // mono ns at which what waits for that leaves all the same; 0: nothing waits
@@ -200,6 +201,7 @@ func (s *sessions) cancel(from Origin) {
 	if h := s.open[numberOf(from)]; h != nil {
 		s.forget(h)
 		s.c.refuse(h.from, cancelled())
+		s.touch(h.stream)
 	}
 	s.asked.cancel(from)
 }
@@ -259,6 +261,8 @@ func (s *sessions) say(now clock.Time, m session.Message) {
 		}
 	case *session.Renewed:
 		st.renews = false
+	case *session.LeaveAck:
+		st.left = true
 	}
 	st.eager = true
 	s.touch(st)
@@ -315,6 +319,10 @@ func (s *sessions) flush(now clock.Time) {
 		}
 		for len(st.open) > maxStreamOpen {
 			s.answer(st.open[0], nil)
+		}
+		if st.left && len(st.open)+len(st.out) == 0 && s.streams[st.instance] == st {
+			s.drop(now, st) // the connection may live on, with others on it
+			s.again = true
 		}
 	}
 	s.dirty = s.dirty[:0]

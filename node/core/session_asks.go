@@ -154,15 +154,23 @@ func (a *workAsks) end(now clock.Time, list []*ending) {
 			lists = append(lists, groups.of[to])
 		}
 		for _, idx := range lists {
-			for part := range slices.Chunk(idx, proto.MaxBatchTasks) {
-				a.endSome(now, method, pickEndings(some, part))
+			for len(idx) > 0 {
+				part := fitting(some, idx)
+				a.endSome(now, method, part)
+				idx = idx[len(part):]
 			}
 		}
 	}
 }
 
-func pickEndings(all []*ending, idx []int) (some []*ending) {
-	for _, i := range idx {
+// fitting picks the first ones that one request may have, at least one: what a round
+// brings of many workers may be more than a message between nodes.
+func fitting(all []*ending, idx []int) (some []*ending) {
+	size := 0
+	for _, i := range idx[:min(len(idx), proto.MaxBatchTasks)] {
+		if size += len(all[i].End.Result) + len(all[i].End.Error); len(some) > 0 && size > proto.MaxBatchBytes {
+			break
+		}
 		some = append(some, all[i])
 	}
 	return some

@@ -316,7 +316,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	if bad != nil {
 		return bad
 	}
-	what := vnode.Failure{Token: f.GetToken(), Error: tail(f.GetError(), proto.MaxErrorBytes), Counted: !f.GetUncounted(), Discard: f.GetDiscard()}
+	what := vnode.Failure{Token: f.GetToken(), Error: proto.Tail(f.GetError(), proto.MaxErrorBytes), Counted: !f.GetUncounted(), Discard: f.GetDiscard()}
 	if ts := f.GetRetryAt(); ts != nil {
 		if !ts.IsValid() || ts.Seconds < 0 || ts.AsTime().Year() > 2200 {
 			return proto.Invalid("retry_at is not a time between 1970 and 2200")

@@ -243,6 +243,10 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.SetQueueRequest{}
 	case nornv1.Method_METHOD_CLUSTER:
 		return &nornv1.ClusterRequest{}
+	case nornv1.Method_METHOD_WORKERS:
+		return &nornv1.WorkersRequest{}
+	case nornv1.Method_METHOD_SET_WORKER:
+		return &nornv1.SetWorkerRequest{}
 	case nornv1.Method_METHOD_VERIFY:
 		return &nornv1.VerifyRequest{}
 	}

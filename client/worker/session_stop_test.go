@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
+)
+
+// A stop that comes after a task was taken from the session and before it begins is not
+// lost: it is said once, and after it the claim is renewed no more.
+func TestAStopBeforeATaskBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.Dial(t.Context(), []string{"x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		w := New(c, Config{})
+		w.Handle("q", untilDone)
+		if err := w.start(); err != nil {
+			t.Fatal(err)
+		}
+		p := newPushed(c, w.cfg, w.grace, keeping{w}, readClocks, w.direct)
+		p.config.Capacity.Queues = []session.QueueSlots{{Queue: "q"}}
+		p.began = readClocks()
+		if err := p.rebirth(); err != nil {
+			t.Fatal(err)
+		}
+		w.source = p
+		say := func(b session.Body) {
+			p.use(func(m *session.Worker, now clock.Time) {
+				m.Step(now, session.Message{Instance: p.config.Identity.Instance, Association: 1, Body: b})
+				p.carry(now)
+			})
+			synctest.Wait()
+		}
+		var echo int64
+		p.use(func(m *session.Worker, now clock.Time) {
+			m.Turn(now)
+			echo = m.Stamp(now)
+		})
+		task := session.Claim{Task: id.ID{1}, Token: 101}
+		grant := &nornv1.Grant{Task: &nornv1.Task{Id: task.Task.String(), Queue: "q"}, Token: task.Token, LeaseSeconds: 30}
+		good := session.HeartbeatReply{Echo: echo, Version: session.MaxVersion, Good: true, Timeouts: session.DefaultTimeouts}
+		checked := good
+		checked.Checked = 1
+		say(&good)
+		say(&session.RunTask{Push: 1, Check: 1, Echo: echo})
+		say(&checked)
+		say(&session.RunTask{Push: 2, Claim: task, Queue: "q", Echo: echo, Lease: 30 * time.Second, Grant: grant})
+		d, _, _ := w.room.demand(time.Second)
+		got, err := p.take(t.Context(), d)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("took %v, %v", got, err)
+		}
+		say(&session.KillTask{Claim: task, Cause: session.CauseCancelled})
+		w.accept(t.Context(), got[0])
+		j := <-w.queue
+		wantIs(t, context.Cause(j.ctx), ErrCancelled)
+		w.drop(j)
+		if len(p.missed) != 0 {
+			t.Errorf("%v is remembered", p.missed)
+		}
+	})
+}
+
+// A lock file that cannot be written when a session was lost is tried again: nothing else
+// would bring tasks here any more.
+func TestANewSessionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.Dial(t.Context(), []string{"x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		w := New(c, Config{Name: "w", Queues: []string{"q"}})
+		p := newPushed(c, w.cfg, w.grace, keeping{w}, readClocks, w.direct)
+		p.config.Capacity.Queues = []session.QueueSlots{{Queue: "q"}}
+		p.began = readClocks()
+		if p.lock, err = openLock(filepath.Join(t.TempDir(), "lock")); err != nil {
+			t.Fatal(err)
+		}
+		defer p.lock.close()
+		if err := p.rebirth(); err != nil {
+			t.Fatal(err)
+		}
+		old := p.machine
+		p.use(func(m *session.Worker, now clock.Time) {
+			m.Turn(now)
+			for _, b := range []session.Body{&session.Suicide{}, &session.LeaveAck{}} {
+				m.Step(now, session.Message{Instance: p.config.Identity.Instance, Association: 1, Body: b})
+			}
+		})
+		whole := p.lock.f
+		if p.lock.f, err = os.Open(whole.Name()); err != nil { // for reading alone
+			t.Fatal(err)
+		}
+		l := newLink(p)
+		if _, wake, more := l.step(t.Context()); !more || wake > time.Second {
+			t.Errorf("it goes on: %v, in %v", more, wake)
+		}
+		p.lock.close()
+		p.lock.f = whole
+		if _, _, more := l.step(t.Context()); !more || p.machine == old {
+			t.Error("no new session has begun")
+		}
+	})
+}
