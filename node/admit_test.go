@@ -14,8 +14,10 @@ func TestANodeThatIsBehindLetsTheLeaderIn(t *testing.T) {
 	known, removed := register.Member{Node: "a", Incarnation: register.Incarnation{1}}, register.Member{Node: "b", Incarnation: register.Incarnation{2}}
 	newcomer := register.Member{Node: "c", Incarnation: register.Incarnation{3}}
 	state := register.State{Revision: 10, Generation: 2, Nodes: []register.Node{
-		{Member: known, Status: register.Active}, {Member: removed, Status: register.Removed},
+		{Member: known, Status: register.Active}, {Member: removed, Status: register.Removed}, {Member: register.Member{Node: "d"}, Status: register.Active},
 	}}
+	alone := state
+	alone.Nodes = state.Nodes[:2]
 	for _, c := range []struct {
 		name  string
 		state register.State
@@ -28,6 +30,8 @@ func TestANodeThatIsBehindLetsTheLeaderIn(t *testing.T) {
 		{"a stranger that says nothing of its register", state, peer.Hello{From: newcomer, Generation: 2}, false},
 		{"one that was let in since", state, peer.Hello{From: newcomer, Generation: 2, Revision: 11}, true},
 		{"one of another register", state, peer.Hello{From: newcomer, Generation: 3, Revision: 11}, false},
+		{"one that was let in since, by one that is alone and has gone on", alone, peer.Hello{From: newcomer, Generation: 2, Revision: 3}, true},
+		{"a stranger, by one that is alone", alone, peer.Hello{From: newcomer, Generation: 2}, false},
 		{"whoever fills a newcomer", register.State{}, peer.Hello{From: known}, true},
 	} {
 		if err := admits(&c.state, &c.hello); (err == nil) != c.in {

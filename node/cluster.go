@@ -176,11 +176,23 @@ func admits(state *register.State, h *peer.Hello) error {
 		return fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
 	}
 	// One that never had company cannot tell how far others have come without it.
-	knows := h.Revision > state.Revision || len(state.Nodes) == 1 && h.Revision > 0
+	knows := h.Revision > state.Revision || aloneIn(state) && h.Revision > 0
 	if !known && (h.Generation != state.Generation || !knows) {
 		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
 	}
 	return nil
+}
+
+// aloneIn tells whether a register knows of one node alone. Those of a life before and
+// those that it has outlived are in it as removed ones, and no company.
+func aloneIn(s *register.State) bool {
+	living := 0
+	for i := range s.Nodes {
+		if s.Nodes[i].Status != register.Removed {
+			living++
+		}
+	}
+	return living == 1
 }
 
 func (m *membership) ingest(c net.Conn) {

@@ -151,7 +151,11 @@ func (m *membership) outgrown() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("register: %w", err)
 	}
-	if len(state.Nodes) != 1 {
+	removed := func(who register.Member) bool { // one may still run
+		have, known := state.Find(who)
+		return known && have.Status == register.Removed
+	}
+	if !aloneIn(&state) || removed(n.self) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, seedTime)
@@ -160,7 +164,7 @@ func (m *membership) outgrown() (bool, error) {
 	for _, addr := range seeds {
 		go func() {
 			who, err := m.network.Dialer().Probe(ctx, addr)
-			if err == nil && who.Cluster == n.cluster.ID && who.Member != n.self && who.Generation == state.Generation {
+			if err == nil && who.Cluster == n.cluster.ID && who.Member != n.self && !removed(who.Member) && who.Generation == state.Generation {
 				err = fmt.Errorf("%w: it knows of no other node, and %s at %s is of its cluster", group.ErrForgot, who.Member.Node, addr)
 			}
 			met <- err

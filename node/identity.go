@@ -89,10 +89,15 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
-	if old, err := readOldLife(path); err != nil || old != nil {
-		if err != nil {
+	old, err := readOldLife(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case old != nil && entered(path, old):
+		if err := endOldLife(cfg.Data); err != nil {
 			return nil, err
 		}
+	case old != nil:
 		return openOldLife(cfg, old, path)
 	}
 	_, formatting := os.Stat(path(formattingFile))
@@ -149,10 +154,8 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 	}
 	d.cluster = cluster
 	err := d.format(cfg, open, func() error { return raftnode.Join(d.register, cluster.ID, d.self) })
-	for _, name := range []string{oldLifeFile, joiningFile} {
-		if err == nil && (name == joiningFile || d.old != nil) {
-			err = os.Remove(filepath.Join(cfg.Data, name))
-		}
+	if err == nil {
+		err = endOldLife(cfg.Data)
 	}
 	if err == nil { // were they there again after a power failure, it would format itself anew under an incarnation that has voted
 		err = syncDir(cfg.Data)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/node/config"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/store"
 )
 
 // formatted makes a data directory with one task in it.
@@ -105,5 +107,60 @@ func TestPartitionsCountOnlyAtTheFirstStart(t *testing.T) {
 	defer stop(t, n)
 	if _, reply, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1}); err != nil || reply.Placement.Partitions != 64 {
 		t.Fatalf("%d partitions, %v, want the 64 of the first start", reply.GetPlacement().GetPartitions(), err)
+	}
+}
+
+// TestANodeThatWasLetInAgainKeepsItsRegister: what says that it waits to be let in was
+// deleted, and is there again after a power failure.
+func TestANodeThatWasLetInAgainKeepsItsRegister(t *testing.T) {
+	c := testConfig(t)
+	c.Complete()
+	open := func(dir string) (*store.Pebble, error) {
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: func(err error) { t.Error(err) }, Prefill: -1})
+	}
+	opened := func() *directory {
+		t.Helper()
+		d, err := openDirectory(c, open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	check := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := opened()
+	cluster := old.cluster
+	check(old.expire(c.Data, []string{"127.0.0.1:1"}), old.close())
+	waiting := make(map[string][]byte)
+	for _, name := range []string{oldLifeFile, joiningFile} {
+		b, err := os.ReadFile(filepath.Join(c.Data, name))
+		check(err)
+		waiting[name] = b
+	}
+	d := opened()
+	if !d.joins() || d.self.Incarnation == old.self.Incarnation {
+		t.Fatal("it does not wait to be let in under another incarnation")
+	}
+	check(d.enter(c, cluster, open))
+	var b store.Batch
+	b.Set([]byte("promise"), []byte("kept"))
+	d.register.Commit(&b)()
+	check(d.close())
+	for _, back := range [][]string{{oldLifeFile, joiningFile}, {oldLifeFile}, {joiningFile}} {
+		for _, name := range back {
+			check(os.WriteFile(filepath.Join(c.Data, name), waiting[name], 0o640))
+		}
+		again := opened()
+		if again.joins() || again.self != d.self {
+			t.Fatalf("with %v: it waits to be let in: %v, as %v", back, again.joins(), again.self)
+		}
+		if _, ok := again.register.Get([]byte("promise")); !ok {
+			t.Fatalf("with %v: its register is gone", back)
+		}
+		check(again.close())
 	}
 }

@@ -126,7 +126,7 @@ func (n *Node) checkSeed(addr string, who *peer.Identity, first bool) bool {
 	case who.Cluster != n.cluster.ID:
 		err := fmt.Errorf("%w: %s belongs to cluster %s, and node %s at %s to another cluster, %s; a node joins one with an empty data directory only",
 			ErrDirectory, n.cfg.Data, n.cluster.ID, who.Member.Node, addr, who.Cluster)
-		if first && len(state.Nodes) == 1 {
+		if first && aloneIn(&state) {
 			n.fatal(err)
 		} else {
 			n.log.Error("join.other_cluster", "error", err)

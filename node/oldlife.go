@@ -49,6 +49,28 @@ func readOldLife(path func(string) string) (*identity, error) {
 	return &old, nil
 }
 
+// entered tells whether a directory that waited to be let in again has been, under
+// another incarnation: files that were deleted may be there again after a power failure.
+// To format it anew would take the register away from a member.
+func entered(path func(string) string, old *identity) bool {
+	var have identity
+	b, err := os.ReadFile(path(identityFile))
+	return err == nil && json.Unmarshal(b, &have) == nil && have.Incarnation != old.Incarnation && !exists(path(formattingFile))
+}
+
+// endOldLife deletes what says that a directory waits to be let in.
+func endOldLife(data string) error {
+	for _, name := range []string{oldLifeFile, joiningFile} {
+		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("data directory: %w", err)
+		}
+	}
+	if err := syncDir(data); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
 // openOldLife opens a directory that waits to be let in again.
 func openOldLife(cfg *config.Config, old *identity, path func(string) string) (*directory, error) {
 	for _, at := range old.Join {

@@ -12,7 +12,10 @@ import (
 
 // outgrown is a trio of which the first node is about to come back on the directory of
 // when it was alone: register, facts and superblock. Nothing on its disk tells.
-func outgrown(t *testing.T) *trioOnDisk {
+func outgrown(t *testing.T) *trioOnDisk { return outgrows(t, joinConfig(t, "n1")) }
+
+// outgrows is the same with a first node of its own.
+func outgrows(t *testing.T, first *config.Config) *trioOnDisk {
 	r := &trioOnDisk{t: t, nodes: make([]*Node, 3)}
 	t.Cleanup(func() {
 		for _, n := range r.nodes {
@@ -21,7 +24,6 @@ func outgrown(t *testing.T) *trioOnDisk {
 			}
 		}
 	})
-	first := joinConfig(t, "n1")
 	r.configs = []*config.Config{first}
 	r.begin(0)
 	first.PeerListen = r.nodes[0].PeerAddr().String()
@@ -132,6 +134,44 @@ func TestAFirstNodeThatIsToJoinAsksFirst(t *testing.T) {
 	full(t, n, 1)
 	stop(t, n)
 	c.Join = []string{n.PeerAddr().String(), "127.0.0.1:1"}
+	n = start(t, c, Options{})
+	defer stop(t, n)
+	full(t, n, 1)
+}
+
+// TestAFirstNodeAfterARestoreAsksFirst: the nodes of the life before are in its register,
+// as removed ones. It was alone all the same.
+func TestAFirstNodeAfterARestoreAsksFirst(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	place := t.TempDir()
+	n := start(t, backupConfig(t, "n0", place), Options{})
+	full(t, n, 1)
+	backedUp(t, n, place)
+	stop(t, n)
+	r := outgrows(t, restoreConfig(t, "n1", place))
+	r.configs[0].Join = []string{r.configs[1].PeerListen}
+	r.begin(0)
+	if n := r.nodes[0]; n.begun.Load() || !errors.Is(n.Failure(), group.ErrForgot) {
+		t.Fatalf("it has begun: %t; %v", n.begun.Load(), n.Failure())
+	}
+	r.again(40)
+}
+
+// TestTheLastNodeDoesNotGoByRemovedOnes: of those that it has outlived one may still run.
+func TestTheLastNodeDoesNotGoByRemovedOnes(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	c := joinConfig(t, "n1")
+	n := start(t, c, Options{})
+	full(t, n, 1)
+	c.PeerListen = n.PeerAddr().String()
+	removed := start(t, joinConfig(t, "n2", n), Options{})
+	defer stop(t, removed)
+	full(t, n, 2)
+	remove := &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Remove{Remove: &nornv1.RemoveNode{Node: "n2", Force: true}}}
+	through(t, n, nornv1.Method_METHOD_CLUSTER, remove, &nornv1.ClusterReply{})
+	full(t, n, 1)
+	stop(t, n)
+	c.Join = []string{removed.PeerAddr().String()}
 	n = start(t, c, Options{})
 	defer stop(t, n)
 	full(t, n, 1)

@@ -142,7 +142,8 @@ type NodeProgress struct {
 type Progress struct {
 	// Copies is how many pairs of partition and newcomer are left.
 	Copies int
-	// Stuck is how many partitions with newcomers have too few holders left.
+	// Stuck is how many partitions have too few holders left, whether somebody is to
+	// copy them or not: without a newcomer those that are gone stay in their cohorts.
 	Stuck int
 	// Nodes are those with something left to do, by name and incarnation.
 	Nodes []NodeProgress
@@ -166,7 +167,6 @@ func (v *View) Progress() Progress {
 		if len(cell.Cohort) == 0 || len(planned) == 0 {
 			continue
 		}
-		left := out.Copies
 		for _, m := range planned {
 			if !slices.Contains(cell.Cohort, m) {
 				out.Copies++
@@ -178,7 +178,7 @@ func (v *View) Progress() Progress {
 				of(m).Out++
 			}
 		}
-		if n, have := holders(cell.Cohort, v.Standing); out.Copies > left && have < Enough(n) {
+		if n, have := holders(cell.Cohort, v.Standing); have < Enough(n) {
 			out.Stuck++
 		}
 	}

@@ -100,3 +100,18 @@ func TestStuck(t *testing.T) {
 		t.Error("stuck although they are given up")
 	}
 }
+
+// TestThoseThatTheRegisterHasForgottenAreGivenUp: it remembers so many removed nodes and
+// no more, and a partition may have been stuck for long.
+func TestThoseThatTheRegisterHasForgottenAreGivenUp(t *testing.T) {
+	s := clusterOf(t, 3)
+	gone := []register.Member{s.Nodes[0].Member, s.Nodes[1].Member}
+	s.Nodes = s.Nodes[2:]
+	if !See(s, nil).Stuck(4) {
+		t.Fatal("not stuck")
+	}
+	r, ok := Lost(s, gone...)
+	if next, _, changed := s.Apply(&r); !ok || !changed || See(next, nil).Stuck(4) {
+		t.Error("stuck although they are given up")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -200,28 +201,40 @@ it back as long as it is not removed.`,
 	return cmd
 }
 
-// whichNode gives the incarnation of the node that is meant, as far as the
-// status shows it, or else its name: then the server says what is wrong with it.
-// If it is the one that was asked, others are where clients reach the rest.
+// whichNode asks for the status, and gives what [meant] says.
 func whichNode(ctx context.Context, c client.Cluster, args []string) (node string, others []string, err error) {
 	s, err := c.Status(ctx, client.StatusOptions{})
 	if err != nil {
 		return "", nil, err
 	}
+	node, others = meant(s, args)
+	return node, others, nil
+}
+
+// meant gives the incarnation of the node that is meant, by its name or by that, as far
+// as the status shows it, or else what it was called: then the server says what is wrong
+// with it. If it is the one that was asked, others are where clients reach the rest.
+func meant(s *nornv1.StatusReply, args []string) (node string, others []string) {
 	node = s.GetNode()
 	if len(args) > 0 {
 		node = args[0]
 	}
-	name := node
+	at := slices.IndexFunc(s.GetNodes(), func(n *nornv1.NodeStatus) bool { return n.GetIncarnation() == strings.ToLower(node) })
+	if at < 0 {
+		at = slices.IndexFunc(s.GetNodes(), func(n *nornv1.NodeStatus) bool {
+			return n.GetName() == node && n.GetState() != "removed" && n.GetState() != "joining"
+		})
+	}
+	if at < 0 {
+		return node, nil
+	}
+	found := s.GetNodes()[at]
 	for _, n := range s.GetNodes() {
-		switch {
-		case n.GetName() == name && n.GetState() != "removed" && n.GetState() != "joining":
-			node = n.GetIncarnation()
-		case name == s.GetNode() && n.GetState() == "up" && n.GetAlive() && n.GetAddress() != "":
+		if n != found && found.GetName() == s.GetNode() && n.GetState() == "up" && n.GetAlive() && n.GetAddress() != "" {
 			others = append(others, n.GetAddress())
 		}
 	}
-	return node, others, nil
+	return found.GetIncarnation(), others
 }
 
 func (k clusterCommands) remove() *cobra.Command {

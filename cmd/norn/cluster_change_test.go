@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,36 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	} {
 		if settled(c.s) != c.settled || left("03")(c.s) != c.left {
 			t.Errorf("%v: settled %v, left %v", c.s, settled(c.s), left("03")(c.s))
+		}
+	}
+}
+
+// TestWhichNodeIsMeant: by name or incarnation it is the same one, and the one that was
+// asked is followed at others, as it will be gone.
+func TestWhichNodeIsMeant(t *testing.T) {
+	s := &nornv1.StatusReply{Node: "b", Nodes: []*nornv1.NodeStatus{
+		{Name: "b", Incarnation: "0b", State: "removed", Alive: true, Address: "b:1"},
+		{Name: "a", Incarnation: "0a", State: "up", Alive: true, Address: "a:1"},
+		{Name: "b", Incarnation: "1b", State: "up", Alive: true, Address: "b:2"},
+		{Name: "c", Incarnation: "0c", State: "down", Address: "c:1"},
+		{Name: "d", Incarnation: "0d", State: "joining", Alive: true, Address: "d:1"},
+	}}
+	for _, c := range []struct {
+		args   []string
+		node   string
+		others []string
+	}{
+		{nil, "1b", []string{"a:1"}},
+		{[]string{"b"}, "1b", []string{"a:1"}},
+		{[]string{"1b"}, "1b", []string{"a:1"}},
+		{[]string{"1B"}, "1b", []string{"a:1"}},
+		{[]string{"a"}, "0a", nil},
+		{[]string{"0A"}, "0a", nil},
+		{[]string{"d"}, "d", nil},
+		{[]string{"e"}, "e", nil},
+	} {
+		if node, others := meant(s, c.args); node != c.node || !slices.Equal(others, c.others) {
+			t.Errorf("%v: got %q, %v", c.args, node, others)
 		}
 	}
 }

@@ -151,10 +151,11 @@ func (k clusterCommands) recover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover [--accept-loss] [NODE…]", Short: "Go on without what removed nodes had",
 		Long: `Partitions of which too few holders are left do not go on by themselves: what a
-removed node had may be missing on those that are left. Should that node come
-back, it hands over what it has and all is well. When it never will, this gives it
-up: the partitions go on with what there is, and tasks and updates that were
-acknowledged may be lost.
+removed node had may be missing on those that are left. This gives it up: the
+partitions go on with what there is, and tasks and updates that were acknowledged
+may be lost. Start that node again first if you can: it is no member any more, and
+they do not go on because of it, but it hands over what it has, and then nothing
+is lost.
 
 Without --accept-loss it says what would be given up, with exit code 1 if that is
 anything. Nodes are removed first, with ` + "`norn cluster remove`" + `. It takes a majority
@@ -176,7 +177,7 @@ of the register's voters.`,
 			return err
 		}
 		if lost && h.DryRun {
-			k.complain("partitions are stuck (missing guarantee: enough holders); start the nodes again, or add --accept-loss")
+			k.complain("partitions are stuck (missing guarantee: enough holders); start the removed nodes again if that can be, so that they hand over what they have, and add --accept-loss")
 			return reported{exitFailed}
 		}
 		return nil

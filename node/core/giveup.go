@@ -37,7 +37,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 			return conflicting("without node %s too few copies of %s are left to go on (%s): start it again, or --force, and then `norn cluster recover` gives up what only it had", n.Node, partitionsOf(len(stuck)), list(stuck))
 		}
 		d.reply.Partitions = stuck
-		d.note("too few copies of %s are left; start node %s again, or give up what only it had with `norn cluster recover --accept-loss`", partitionsOf(len(stuck)), n.Node)
+		d.note("too few copies of %s are left: they go on after `norn cluster recover --accept-loss`, which gives up what only node %s had, unless it runs by then or later and hands that over", partitionsOf(len(stuck)), n.Node)
 	}
 	d.note("node %s is removed; what it may still have is taken over should it ever come back", n.Node)
 	if n.Status == register.Active {

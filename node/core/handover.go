@@ -105,13 +105,19 @@ func (o *handover) took(m register.Member) {
 	o.tally.Add(m)
 }
 
+// compares tells whether a hand-over waits for a comparison.
+func (e *elector) compares(k pair) bool {
+	o := e.hands[k.partition]
+	return o != nil && o.busy == k.peer
+}
+
 // compared hears how a comparison has ended, and tells whether it was one of
 // these.
 func (e *elector) compared(k pair, r *antientropy.Result) bool {
-	o := e.hands[k.partition]
-	if o == nil || o.busy != k.peer {
+	if !e.compares(k) {
 		return false
 	}
+	o := e.hands[k.partition]
 	o.busy = register.Member{}
 	switch {
 	case !agreed(r):

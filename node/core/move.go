@@ -108,6 +108,7 @@ func (m *moves) recover(p ring.Partition) {
 // learn takes over the register and who is alive.
 func (m *moves) learn(now clock.Time) {
 	m.driver.Step(now, placement.Input{State: m.state, Leads: m.leads, Alive: m.alive})
+	m.c.routes.retired(m.state.Nodes)
 	m.wake = 0
 	view := m.driver.View()
 	m.todo = m.todo[:0]

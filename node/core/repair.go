@@ -204,9 +204,12 @@ func (r *repairs) copy(now clock.Time, k pair) {
 }
 
 // returned has a peer that was out of reach compared with at its next turn,
-// however long it did not answer before.
+// however long it did not answer before. What a move or a hand-over waits for goes
+// on: without an end it would wait for its own.
 func (r *repairs) returned(m register.Member) {
-	silent := func(k pair) bool { return k.peer == m && r.ours[k] != nil && !r.c.moves.busy[k] }
+	silent := func(k pair) bool {
+		return k.peer == m && r.ours[k] != nil && !r.c.moves.busy[k] && !r.c.elector.compares(k)
+	}
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
 			delete(r.urgent.going, k)

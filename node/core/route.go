@@ -83,6 +83,7 @@ type routes struct {
 	holder bool // this node keeps every partition
 	whole  bool // and so does everybody else who keeps one
 	alive  map[register.Member]bool
+	out    map[register.Member]bool   // of those, who is no member any more and serves nobody
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
@@ -118,10 +119,28 @@ func (r *routes) changed() {
 // up tells whether a node is thought to be reachable. It is a hint.
 func (r *routes) up(m register.Member) bool { return m == r.c.cfg.Self || r.alive[m] }
 
+// retired notes who of those in reach was removed: they hand over what they have, and
+// refuse all else, whatever a cell says of them.
+func (r *routes) retired(nodes []register.Node) {
+	r.out = nil
+	for i := range nodes {
+		if n := &nodes[i]; n.Status != register.Removed || !r.alive[n.Member] {
+			continue
+		}
+		if r.out == nil {
+			r.out = make(map[register.Member]bool)
+		}
+		r.out[nodes[i].Member] = true
+	}
+}
+
+// serves tells whether a node in reach takes requests.
+func (r *routes) serves(m register.Member) bool { return r.up(m) && !r.out[m] }
+
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 	m, ok := placement.Leading(&r.c.cells[p])
-	return m, ok && r.up(m)
+	return m, ok && r.serves(m)
 }
 
 // led tells whether some partition has a leader in reach.
@@ -153,7 +172,7 @@ func (r *routes) reader(p ring.Partition) (register.Member, bool) {
 		return r.c.cfg.Self, true
 	}
 	for _, m := range cohort {
-		if r.up(m) {
+		if r.serves(m) {
 			return m, true
 		}
 	}
@@ -289,7 +308,10 @@ func (l *items) anyBest() bool {
 
 // takes tells whether a partition takes enqueues now: a majority of its cohort
 // is up, and so is its leader.
-func (r *routes) takes(p ring.Partition) bool { return placement.Takes(&r.c.cells[p], r.up) }
+func (r *routes) takes(p ring.Partition) bool {
+	_, ok := r.leader(p)
+	return ok && placement.Takes(&r.c.cells[p], r.up)
+}
 
 // scatter asks one replica of each partition.
 func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
