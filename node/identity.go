@@ -157,9 +157,6 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 	if err == nil {
 		err = endOldLife(cfg.Data)
 	}
-	if err == nil { // were they there again after a power failure, it would format itself anew under an incarnation that has voted
-		err = syncDir(cfg.Data)
-	}
 	return err
 }
 

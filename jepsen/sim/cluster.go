@@ -61,6 +61,9 @@ func runCluster(seed uint64, m Many) *Result {
 	if m.Fierce {
 		s.fierce()
 	}
+	if m.Cuts {
+		s.plan.cuts()
+	}
 	if m.Size > 0 {
 		s.plan.cluster.nodes = m.Size
 	}
@@ -94,7 +97,11 @@ func runCluster(seed uint64, m Many) *Result {
 		s.after(lull, func() {
 			f.stormy, f.before, f.stable = true, s.stats, s.stats[Leaders] == leaders
 			s.note("the storm begins")
-			nemesis{f}.trouble()
+			if m.Cuts {
+				nemesis{f}.cutOff()
+			} else {
+				nemesis{f}.trouble()
+			}
 			s.after(s.plan.storm, nemesis{f}.heal)
 		})
 	})

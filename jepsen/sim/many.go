@@ -22,6 +22,9 @@ type Many struct {
 	// Forget has clusters collect at once and forget after seconds, and nodes that
 	// are to leave stay away for longer than that.
 	Forget bool
+	// Cuts has one node of a cluster after the other cut off from the rest, and nothing
+	// else go wrong.
+	Cuts bool
 	// Enough is asked before each seed but the first: true begins no more; nil: never.
 	Enough func() bool
 	// Size is how many nodes clusters begin with and keep, but for one more or less

@@ -85,6 +85,7 @@ type workPlan struct {
 	depends  float64       // share of tasks with dependencies
 	keyed    float64       // share of tasks with a unique key
 	attempts uint32
+	quick    bool // jobs are short, and workers do nothing but work on them
 	settings bool // admins change queues
 }
 

@@ -74,6 +74,9 @@ func (p *producer) draw() *job {
 	s, w := p.s, &p.s.plan.work
 	s.serial++
 	j := &job{id: p.ids.Next(p.clock.wall(s.now)), queue: pick(&s.world, s.plan.queues), priority: int32(s.rnd.IntN(3)) - 1}
+	if w.quick {
+		j.priority = 0 // none is to wait for others
+	}
 	j.payload = binary.BigEndian.AppendUint32([]byte("task "), uint32(s.serial))
 	if s.chance(w.delayed) {
 		j.notBefore = p.clock.wall(s.now) + int64(s.between(-time.Second, 15*time.Second))

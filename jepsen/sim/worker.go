@@ -80,10 +80,14 @@ func (w *worker) fetch() {
 	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
 	w.do(m, patience, func(a *answer) {
 		w.asking = false
+		lonely := !a.unknown && a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
 		switch {
+		case !w.again && lonely && !s.forgets(): // the node may have taken back what others hold
+			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
+			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
 		case !a.unknown:
 			w.pending, w.lost = nil, nil // known: the next request is another one
-		case s.chance(0.1):
+		case s.forgets():
 			w.pending, w.lost = nil, nil // forgetful: what was granted has to lapse
 		case !w.again:
 			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
@@ -104,6 +108,9 @@ func (w *worker) fetch() {
 		w.after(pause, w.fetch)
 	})
 }
+
+// forgets draws whether a worker never says that a request had no answer.
+func (s *sim) forgets() bool { return !s.plan.work.quick && s.chance(0.1) }
 
 // choose draws the queues of a request; in the calm all of them.
 func (w *worker) choose() []string {
@@ -139,7 +146,7 @@ func (w *worker) adopt(j *work) {
 
 // effort is how long a job takes; in the calm not long.
 func (w *worker) effort() time.Duration {
-	if w.s.healing {
+	if w.s.healing || w.s.plan.work.quick {
 		return w.s.about(50 * time.Millisecond)
 	}
 	return min(w.s.about(w.lease/2), 2*w.lease)
@@ -244,9 +251,9 @@ func (w *worker) finish(j *work) {
 		return
 	case s.chance(plan.fails):
 		w.fail(j)
-	case !s.healing && s.chance(0.1):
+	case !s.healing && !plan.quick && s.chance(0.1):
 		w.release(j)
-	case !s.healing && s.chance(0.05):
+	case !s.healing && !plan.quick && s.chance(0.05):
 		j.lazy = true // it hangs until its deadline
 		return
 	default:

@@ -47,8 +47,9 @@ type frees struct {
 // free is one of them.
 type free struct {
 	GrantRef
-	released bool // here, already
-	told     int  // so often, if so
+	released bool  // here, already
+	told     int   // so often, if so
+	at       int64 // mono ns until which a majority is not asked again
 }
 
 // add notes a grant that nobody will hear of, if it is held here.
@@ -70,13 +71,25 @@ func (f *frees) lost(now clock.Time, pl *pledge) {
 	}
 }
 
-// heard notes that a leader has a claim released.
+// heard notes that a leader has a claim released, or a majority.
 func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
 	g := GrantRef{Partition: p, Task: task, Token: token}
 	if f.has[g] {
 		delete(f.has, g)
 		f.all = slices.DeleteFunc(f.all, func(o free) bool { return o.GrantRef == g })
 	}
+}
+
+// again has a majority asked once more, with growing pauses, as far as nothing else finds
+// out whether there is one.
+func (f *frees) again(now clock.Time, g *free) {
+	cell := &f.c.cells[g.Partition]
+	if g.at > now.Mono || f.c.grants.ails.all[g.Partition] != nil || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
+		return
+	}
+	g.told++
+	g.at = now.Mono + int64(freeAgain)<<min(g.told, 10)
+	f.c.grants.add(g.Partition, g.Task, &claim.Record{Token: g.Token, Outcome: claim.Released}, true)
 }
 
 // over looks at one of them where this node can end the matter, and tells whether it has.
@@ -87,8 +100,9 @@ func (f *frees) over(now clock.Time, g *free) bool {
 	case !g.released && lead != 0:
 		f.c.grants.takeBack(now, g.GrantRef)
 	case g.released && (g.told >= maxFreeTold || lead > g.Token>>32): // those who voted for this node were told of it
-	case g.released && lead != 0 && f.c.elector.reach(&f.c.cells[g.Partition]) >= quorum.Majority(len(f.c.cells[g.Partition].Cohort)):
-		f.c.grants.add(g.Partition, g.Task, &claim.Record{Token: g.Token, Outcome: claim.Released}, true)
+	case g.released && lead != 0:
+		f.again(now, g)
+		return false
 	default:
 		return false
 	}

@@ -184,6 +184,7 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 	case !pl.held.Released:
 	case to == committed:
 		g.ails.released(pl.p)
+		g.frees.heard(pl.p, pl.held.Task, pl.held.Record.Token)
 	default:
 		g.frees.lost(now, pl)
 	}
