@@ -111,7 +111,14 @@ func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Dura
 // roam leaves a node that nothing is under way to: what one node has said must
 // hold at the others.
 func (c *caller) roam() {
-	if c.s.fleet != nil && c.pin == nil && c.conn != nil && len(c.open) == 0 && c.s.chance(0.2) {
+	if c.s.fleet != nil && c.conn != nil && len(c.open) == 0 && c.s.chance(0.2) {
+		c.leave()
+	}
+}
+
+// leave has the next request go to any node, if none is under way.
+func (c *caller) leave() {
+	if c.pin == nil && c.conn != nil && len(c.open) == 0 {
 		c.conn.close()
 		c.conn = nil
 	}

@@ -45,7 +45,7 @@ type work struct {
 }
 
 func (s *sim) newWorker() *worker {
-	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4), again: s.chance(0.3)}
+	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4), again: s.chance(0.3) && !s.plan.work.quick}
 	w.name = fmt.Sprintf("w%d", w.process)
 	binary.BigEndian.PutUint64(w.session[:], s.rnd.Uint64())
 	w.lease = max(s.between(s.plan.lease/2, 2*s.plan.lease), time.Second)
@@ -93,6 +93,9 @@ func (w *worker) fetch() {
 			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
 			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
 			s.stats[Unanswered]++
+		}
+		if lonely && (s.plan.work.quick || s.chance(0.5)) {
+			w.leave()
 		}
 		if a.fine() {
 			for i := range a.end.Items {
