@@ -80,9 +80,9 @@ func (w *worker) fetch() {
 	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
 	w.do(m, patience, func(a *answer) {
 		w.asking = false
-		lonely := !a.unknown && a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
+		lonely := a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
 		switch {
-		case !w.again && lonely && !s.forgets(): // the node may have taken back what others hold
+		case !w.again && lonely && !a.unknown && !s.forgets(): // the node may have taken back what others hold
 			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
 			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
 		case !a.unknown:
