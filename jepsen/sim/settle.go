@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/placement"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -99,6 +100,7 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 	s := f.s
 	before := f.alive()[0].peers.state()
 	s.after(still, func() {
+		kept := f.kept()
 		after := f.alive()[0].peers.state()
 		moved := churn(&before, &after)
 		same := slices.EqualFunc(before.Cells, after.Cells, func(a, b register.Cell) bool { return a.Same(&b) })
@@ -109,6 +111,8 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 			s.violation(convergence, "the register goes on changing though nothing happens: %s", moved)
 		case s.stats[Repaired] != repaired || s.stats[Copied] != copied:
 			s.violation(convergence, "facts travel though all replicas are equal")
+		case kept > 0: // and is collected in the middle of what follows
+			f.rest(kept+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
 		case !same && s.plan.collect > 0: // a new leader does not collect what has failed at once
 			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
 		default:
@@ -116,6 +120,17 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 			f.readBack(0, nil)
 		}
 	})
+}
+
+// kept is for how much longer finished tasks stay that others have needed.
+func (f ending) kept() (left time.Duration) {
+	if f.s.plan.collect == 0 {
+		return 0
+	}
+	for _, n := range f.alive() {
+		left = max(left, core.Kept(n.core, n.clock.time(f.s.now)))
+	}
+	return left
 }
 
 // still is for how long nothing may move: until everything that is to be

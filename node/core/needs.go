@@ -132,6 +132,18 @@ func (n *needs) keep(now clock.Time, p ring.Partition, task id.ID) bool {
 	return now.Mono-n.led[p] < n.l.watches.remember() || n.kept[task].until > now.Mono
 }
 
+// Kept is for how much longer a node keeps finished tasks that others have needed and have
+// not named for a while; 0: it keeps none for that.
+func Kept(c *Core, now clock.Time) (left time.Duration) {
+	n := c.links.watches.needs
+	for _, o := range n.kept { // Any order: the greatest counts.
+		if now.Mono-o.said >= n.l.watches.remember() {
+			left = max(left, time.Duration(o.until-now.Mono))
+		}
+	}
+	return left
+}
+
 // sweep forgets what has not been needed for long.
 func (n *needs) sweep(now clock.Time) { n.forget(now, n.l.c.collect.purges.hold()) }
 
