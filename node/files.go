@@ -14,6 +14,9 @@ const (
 	registerFiles = 100
 	peerConns     = 4096
 	strangerConns = 256 // of the port for nodes, that have not said who they are
+	// baseFiles are open whatever is done: the ports, logs, locks, and tables that are
+	// being written.
+	baseFiles = 64
 	// ownFiles is what is kept free for all that but for a very large cluster, and for
 	// connections that are being sent away.
 	ownFiles = 2048
@@ -39,7 +42,7 @@ func Fit(cfg *config.Config, log *slog.Logger) *config.Config {
 }
 
 func fit(cfg *config.Config, files int, log *slog.Logger) *config.Config {
-	rest := max(files-min(files/2, ownFiles), 2)
+	rest := max(files-min(files/2+baseFiles, ownFiles), 2)
 	wanted := cfg.MaxConnections + cfg.MaxHTTPConnections
 	if wanted <= rest {
 		return cfg

@@ -7,11 +7,11 @@ import (
 	"github.com/norn-dev/norn/node/config"
 )
 
-// TestConnectionsLeaveFilesForTheStores: half of few files, and a fixed number of many,
-// are not for clients; where all fits nothing is changed.
+// TestConnectionsLeaveFilesForTheStores: half of few files and some more, and a fixed
+// number of many, are not for clients; where all fits nothing is changed.
 func TestConnectionsLeaveFilesForTheStores(t *testing.T) {
 	for _, c := range []struct{ files, clients, http int }{
-		{0, 1, 1}, {512, 205, 51}, {1024, 410, 102}, {20_000, 14_362, 3590}, {22_528, 16_384, 4096}, {unbounded, 16_384, 4096},
+		{0, 1, 1}, {128, 1, 1}, {256, 52, 12}, {512, 154, 38}, {1024, 359, 89}, {20_000, 14_362, 3590}, {22_528, 16_384, 4096}, {unbounded, 16_384, 4096},
 	} {
 		cfg := config.Default()
 		fits := fit(cfg, c.files, slog.New(slog.DiscardHandler))

@@ -113,7 +113,7 @@ func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Dur
 		more = true
 		if err := p.rebirth(); err != nil { // of the lock file
 			p.log.Error("a new session cannot begin, trying again", "error", err)
-			wake = linkPause
+			wake, l.retryAt = linkPause, time.Now().Add(linkPause) // nor does a stream begin before, which would be dropped at once
 		}
 		info = p.machine.Info()
 	}

@@ -105,8 +105,12 @@ func TestANewSessionIsTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := newLink(p)
-		if _, wake, more := l.step(t.Context()); !more || wake > time.Second {
+		info, wake, more := l.step(t.Context())
+		if !more || wake > time.Second {
 			t.Errorf("it goes on: %v, in %v", more, wake)
+		}
+		if l.keep(t.Context(), info); l.dialing {
+			t.Error("it connects at once, and so tries again without a pause")
 		}
 		p.lock.close()
 		p.lock.f = whole

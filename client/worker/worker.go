@@ -164,7 +164,8 @@ func (w *Worker) start() error {
 
 // Run takes tasks and runs them until Stop, StopNow, the end of ctx (which is
 // StopNow), or an error that no retry changes, and returns when all handlers
-// have. Handlers get the values of ctx. The error is nil after a stop.
+// have; after a kill by an operator, as after StopNow, it does not wait long for
+// those that hang. Handlers get the values of ctx. The error is nil after a stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.start(); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 )
 
 // TestConnectionsDoNotTakeTheStoresFiles: more connections than the process may have
-// files, of anybody who reaches the port, do not end the server; who was there before
+// files, of anybody who reaches the ports, do not end the server; who was there before
 // goes on while the store flushes.
 func TestConnectionsDoNotTakeTheStoresFiles(t *testing.T) {
-	const files = "512"
+	const files = "256"
 	s, err := launchAs(exec.Command("sh", "-c", "ulimit -n "+files+` && exec "$0" "$@"`, the.norn, "server", "--data", filepath.Join(t.TempDir(), "data"), "--name", "n1",
 		"--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--eta", "100ms", "--log-format", "json",
 		"--memtable-size", "1MiB", "--hello-timeout", "5m"))
@@ -39,14 +39,18 @@ func TestConnectionsDoNotTakeTheStoresFiles(t *testing.T) {
 		}
 	}
 	enqueue(1)
-	for range 600 {
-		nc, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
+	_, peers, _ := strings.Cut(s.log.String(), `"peers":"`)
+	peers, _, _ = strings.Cut(peers, `"`)
+	for _, port := range []string{s.addr, s.http, peers} {
+		for range 300 {
+			nc, err := net.Dial("tcp", port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = nc.Close() }()
 		}
-		defer func() { _ = nc.Close() }()
 	}
-	enqueue(40)
+	enqueue(100)
 	if log := s.log.String(); !strings.Contains(log, "server.few_files") || strings.Contains(log, "store.background") {
 		t.Error(tail(log))
 	}

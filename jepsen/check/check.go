@@ -57,8 +57,8 @@ type Options struct {
 	// Slack is how long the node may take to act on what it knows, ns.
 	Slack int64
 	// Lease is the least lease that anybody asks for, Backoff the least pause after a
-	// failure, and Skew how far wall clocks are from each other while none is set, ns;
-	// 0: nothing is known, and nothing is said that needs it.
+	// failure, ns; 0: nothing is known, and nothing is said that needs it. Skew is how
+	// far wall clocks are from each other while none is set, ns.
 	Lease, Backoff, Skew int64
 	// Unfenced says that the history is of several nodes whose claims are neither
 	// replicated nor fenced: until partitions have elections, those of a leader

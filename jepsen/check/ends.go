@@ -44,7 +44,7 @@ func (c ends) early(t *task, h *hold) {
 	switch over := p.asked + c.o.Backoff; {
 	case p.retryAt != 0 && p.retryAt-c.o.Skew > h.start:
 		c.breach(Early, t, "it was granted as %x %.3f s before the time for which its worker had put it off", h.token, float64(p.retryAt-h.start)/1e9)
-	case p.retryAt == 0 && h.returned < over:
+	case p.retryAt == 0 && c.o.Backoff > 0 && h.returned < over:
 		c.breach(Early, t, "it was granted as %x, and claim %x had failed %.3f s before", h.token, p.token, float64(h.returned-p.asked)/1e9)
 	}
 }

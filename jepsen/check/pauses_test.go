@@ -131,3 +131,42 @@ func TestNothingDiesBeforeItsLeasesAreOver(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing is known of pauses, nothing is said of them: a laboratory's worker that
+// says twice that it has failed, because the first answer was lost, is told so of the
+// second time when the task is claimed again.
+func TestWithoutPausesNoneIsJudged(t *testing.T) {
+	const failed = 1<<32 | 10
+	s := newScript(t)
+	s.c = New(Options{Partitions: 1, Slack: second, Elected: true})
+	a := s.enqueue(history.Spec{})
+	s.claim(1, failed, a)
+	asked := history.Event{Func: history.FailTask, Items: []history.Item{{Task: a, Token: failed}}}
+	s.ends(history.Info, asked, history.Event{})
+	s.claimAs(2, s.granted(a, failed+1, history.ClaimSeen{Token: failed, Outcome: "failed"}))
+	s.do(asked, history.Event{Items: []history.Item{{Task: a, State: history.Claimed}}})
+	if s.found != nil {
+		t.Errorf("found %v", s.found)
+	}
+}
+
+// A task whose ID a node has drawn may be as old as the request for it, though nobody
+// hears of it before the answer.
+func TestATaskIsAsOldAsItsRequest(t *testing.T) {
+	s := failing(t)
+	a, b := s.task(), s.task()
+	ask := func(task id.ID, wait int64) {
+		s.at += second
+		s.op++
+		spec := history.Spec{Queue: "q", Key: "k"}
+		s.event(history.Event{Func: history.Enqueue, At: s.at, Op: s.op, Phase: history.Invoke, Items: []history.Item{{Spec: &spec}}})
+		s.at += wait
+		s.event(history.Event{Func: history.Enqueue, At: s.at, Op: s.op, Phase: history.OK, Items: []history.Item{{Task: task}}})
+	}
+	ask(a, 90*second) // its only claim, which nobody has heard of, may have run out
+	ask(b, 0)
+	s.claim(1, 1<<32|10, b)
+	if s.found != nil {
+		t.Errorf("found %v", s.found)
+	}
+}

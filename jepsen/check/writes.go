@@ -100,8 +100,11 @@ func (c *Checker) written(asked, e *history.Event) {
 			if got.Error != "" {
 				continue
 			}
-			// The node has drawn the ID: only now it is known.
-			c.asked(asked, c.task(got.Task), &history.Item{Task: got.Task, Spec: want.Spec})
+			// The node has drawn the ID: only now it is known, and the task is as old
+			// as the request.
+			t := c.task(got.Task)
+			c.asked(asked, t, &history.Item{Task: got.Task, Spec: want.Spec})
+			t.enqueued.first = min(t.enqueued.first, asked.At)
 		} else if got.Error == "" && got.Task != want.Task {
 			c.fail(Content, c.task(want.Task), "the receipt is of task %s", got.Task)
 		}

@@ -45,7 +45,12 @@ func TestCutsKeepNoTaskWaiting(t *testing.T) {
 				continue
 			}
 			tasks++
-			waits := time.Duration(granted[task] - at)
+			then, is := granted[task]
+			if !is {
+				t.Errorf("seed %d: task %s, acknowledged at %v, was never granted", seed, task, time.Duration(at))
+				continue
+			}
+			waits := time.Duration(then - at)
 			if longest = max(longest, waits); waits > 4*time.Second {
 				t.Errorf("seed %d: task %s, acknowledged at %v, waits for %v", seed, task, time.Duration(at), waits)
 			}
