@@ -100,7 +100,7 @@ func TestWhatIsToBeFreedIsBounded(t *testing.T) {
 	if len(f.all) != 1 || f.next() == clock.Never {
 		t.Fatalf("%d of one", len(f.all))
 	}
-	f.all = make([]free, maxFrees)
+	f.all = make([]*free, maxFrees)
 	delete(f.has, g)
 	f.add(r.now, g)
 	if len(f.all) != maxFrees {
@@ -234,5 +234,51 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 		if n := len(p.core.grants.frees.all) + len(p.core.grants.frees.has); n > 0 {
 			t.Errorf("node %d still tells of %d", i, n)
 		}
+	}
+}
+
+// TestReleasesOfAPartitionThatGrantsAgainAreTaken: what it had granted before no majority
+// took anything is released with the others too, though nobody asks for tasks of it any
+// more, and then there is nothing left to wake up for.
+func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.put(0, 1)
+	leader := r.leader(1)
+	answers := func(l letter) bool { _, is := l.message.(*ClaimsTaken); return is }
+	from := r.send(leader, claimUpTo(2))
+	r.settleBut(answers)
+	r.live(6*time.Second, 50*time.Millisecond, answers)
+	f := &r.peers[leader].core.grants.frees
+	if grants, is := r.granted(leader, from); !is || len(grants) > 0 || len(f.all) != 2 {
+		t.Fatalf("answered: %t, with %v; %d releases are left", is, grants, len(f.all))
+	}
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if len(f.all)+len(f.has) > 0 || f.next() != clock.Never {
+		t.Errorf("%d releases are left", len(f.all))
+	}
+}
+
+// TestThousandsOfReleasesAreHeardAtOnce: as when a node is back that had been cut off in
+// the middle of its work, in one message.
+func TestThousandsOfReleasesAreHeardAtOnce(t *testing.T) {
+	r := newTrio(t)
+	f := &r.peers[0].core.grants.frees
+	all := make([]pledge, maxFrees)
+	for i := range all {
+		all[i].p = 1
+		all[i].held.Task, all[i].held.Record.Token = r.at(1), 5
+		f.lost(r.now, &all[i])
+	}
+	began := time.Now()
+	for i := range all {
+		f.heard(1, all[i].held.Task, 5)
+	}
+	if took := time.Since(began); took > 300*time.Millisecond { // a few ms; 1.3 s when each was looked for among all
+		t.Errorf("took %v", took)
+	}
+	r.live(2*freeAgain, freeAgain, nothing)
+	if len(f.all)+len(f.has) > 0 {
+		t.Errorf("%d are left", len(f.all))
 	}
 }
