@@ -82,12 +82,12 @@ func (w *worker) fetch() {
 		w.asking = false
 		lonely := !a.unknown && a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
 		switch {
-		case !w.again && lonely && !s.forgets(): // the node may have taken back what others hold
+		case !w.again && lonely && !saysNothing(s): // the node may have taken back what others hold
 			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
 			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
 		case !a.unknown:
 			w.pending, w.lost = nil, nil // known: the next request is another one
-		case s.forgets():
+		case saysNothing(s):
 			w.pending, w.lost = nil, nil // forgetful: what was granted has to lapse
 		case !w.again:
 			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
@@ -112,8 +112,8 @@ func (w *worker) fetch() {
 	})
 }
 
-// forgets draws whether a worker never says that a request had no answer.
-func (s *sim) forgets() bool { return !s.plan.work.quick && s.chance(0.1) }
+// saysNothing draws whether a worker never says that a request had no answer.
+func saysNothing(s *sim) bool { return !s.plan.work.quick && s.chance(0.1) }
 
 // choose draws the queues of a request; in the calm all of them.
 func (w *worker) choose() []string {
