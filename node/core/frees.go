@@ -46,10 +46,11 @@ type frees struct {
 // free is one of them.
 type free struct {
 	GrantRef
-	released bool  // here, already
-	told     int   // so often, if so
-	at       int64 // mono ns until which a majority is not asked again
-	done     bool  // and to be taken out with the next look: there may be thousands
+	released bool   // here, already
+	epoch    uint64 // then: that of the leader that this node was
+	told     int    // so often
+	at       int64  // mono ns until which a majority is not asked again
+	done     bool   // and to be taken out with the next look: there may be thousands
 }
 
 // add notes a grant that nobody will hear of, if it is held here.
@@ -69,7 +70,7 @@ func (f *frees) lost(now clock.Time, pl *pledge) {
 		if len(f.all) == 0 {
 			f.at = now.Mono + int64(freeAgain)
 		}
-		f.note(&free{GrantRef: g, released: true})
+		f.note(&free{GrantRef: g, released: true, epoch: pl.epoch})
 	}
 }
 
@@ -102,7 +103,7 @@ func (f *frees) over(now clock.Time, g *free) bool {
 	case !g.released && !f.held(g.GrantRef): // its leader has ended it
 	case !g.released && lead != 0:
 		f.c.grants.takeBack(now, g.GrantRef)
-	case g.released && (g.told >= maxFreeTold || lead > g.Token>>32): // those who voted for this node were told of it
+	case g.released && (g.told >= maxFreeTold || lead > g.epoch): // those who have voted for this node since were told of it
 	case g.released && lead != 0:
 		f.again(now, g)
 		return false

@@ -282,3 +282,34 @@ func TestThousandsOfReleasesAreHeardAtOnce(t *testing.T) {
 		t.Errorf("%d are left", len(f.all))
 	}
 }
+
+// TestAReleaseOfAnEarlierClaimIsTriedAgain: a leader has released what one before it had
+// granted, after it was elected, so that those who voted for it were not told; and no
+// majority took the release. A successor would keep the task for lease and buffer.
+func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
+	r := newTrio(t)
+	task, old := r.put(0, 1), r.leader(1)
+	heir := (old + 1) % 3
+	grants := ask[*nornv1.ClaimReply](r, old, asking(7)).Grants
+	r.depose(1, old, heir)
+	if len(grants) != 1 || r.leader(1) != heir || r.holders(task, grants[0].Token) != 3 {
+		t.Fatalf("node %d leads, granted %v", r.leader(1), grants)
+	}
+	m := asking(8, 7)
+	m.Queues = nil
+	r.send(heir, m)
+	lost := func(l letter) bool {
+		_, claims := l.message.(*Claims)
+		_, word := l.message.(*Unanswered)
+		return claims || word
+	}
+	r.settleBut(lost)
+	r.live(unansweredTold+time.Second, 50*time.Millisecond, lost)
+	if n := r.holders(task, grants[0].Token); n != 2 {
+		t.Fatalf("%d hold it", n)
+	}
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if n, f := r.holders(task, grants[0].Token), &r.peers[heir].core.grants.frees; n != 0 || len(f.all) > 0 {
+		t.Errorf("%d still hold it; %d releases are left", n, len(f.all))
+	}
+}
