@@ -6,6 +6,8 @@ import (
 
 	"github.com/norn-dev/norn/node/core/cron"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 )
 
 // TestTheClockOfTheMasterIsOff: schedules go by the time of the majority that its
@@ -42,6 +44,33 @@ func TestTheClockOfTheMasterIsOff(t *testing.T) {
 		r.live(time.Minute, 100*time.Millisecond, nothing)
 		if n := launches(); n != 2 {
 			t.Fatalf("off by %v, and right again: %d launches in two minutes", off, n)
+		}
+	}
+}
+
+// TestAMasterWithAWrongClockThatKeepsNothingAnyMore: it is being removed for its clock,
+// say. It goes on by what the others have told it last.
+func TestAMasterWithAWrongClockThatKeepsNothingAnyMore(t *testing.T) {
+	for _, before := range []bool{true, false} { // whether its clock is off before that
+		r := newTrio(t)
+		r.wrong, r.leads = map[int]time.Duration{}, 0
+		r.live(3*time.Second, 100*time.Millisecond, nothing)
+		if before {
+			r.wrong[0] = time.Hour
+			r.live(3*time.Second, 100*time.Millisecond, nothing)
+		}
+		var changes []register.Change
+		for p, cell := range r.state().Cells {
+			next := register.Cell{Epoch: cell.Epoch + 10, Nonce: 5, Cohort: []register.Member{r.peers[1].self, r.peers[2].self}}
+			changes = append(changes, register.Change{Partition: ring.Partition(p), Old: cell, New: next})
+		}
+		r.register.Do(register.Request{Changes: changes}, func(res register.Result) { r.check(res.Err) })
+		r.live(3*time.Second, 100*time.Millisecond, nothing)
+		r.wrong[0] = time.Hour
+		r.live(3*time.Second, 100*time.Millisecond, nothing)
+		c := r.peers[0].core
+		if off := time.Duration(c.crons.time(r.clock(0)).Wall - r.now.Wall); off.Abs() > eta || len(c.clocks.company()) > 0 {
+			t.Errorf("off before: %t: schedules go by a time that is off by %v", before, off)
 		}
 	}
 }

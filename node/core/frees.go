@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
@@ -39,52 +38,57 @@ const (
 // off from the others. They are in memory only: a restart forgets who has heard of what.
 type frees struct {
 	c   *Core
-	all []free // in the order in which they came
-	has map[GrantRef]bool
+	all []*free // in the order in which they came
+	has map[GrantRef]*free
 	at  int64 // mono ns of the next look
 }
 
 // free is one of them.
 type free struct {
 	GrantRef
-	released bool  // here, already
-	told     int   // so often, if so
-	at       int64 // mono ns until which a majority is not asked again
+	released bool   // here, already
+	epoch    uint64 // then: that of the leader that this node was
+	told     int    // so often
+	at       int64  // mono ns until which a majority is not asked again
+	done     bool   // and to be taken out with the next look: there may be thousands
 }
 
 // add notes a grant that nobody will hear of, if it is held here.
 func (f *frees) add(now clock.Time, g GrantRef) {
-	if len(f.all) < maxFrees && f.held(g) && !f.has[g] {
-		f.all, f.has[g] = append(f.all, free{GrantRef: g}), true
+	if len(f.all) < maxFrees && f.held(g) && f.has[g] == nil {
+		f.note(&free{GrantRef: g})
 		f.at = now.Mono
 	}
 }
 
+func (f *frees) note(o *free) { f.all, f.has[o.GrantRef] = append(f.all, o), o }
+
 // lost notes a release that no majority has taken.
 func (f *frees) lost(now clock.Time, pl *pledge) {
 	g := GrantRef{Partition: pl.p, Task: pl.held.Task, Token: pl.held.Record.Token}
-	if len(f.all) < maxFrees && !f.has[g] {
+	if len(f.all) < maxFrees && f.has[g] == nil {
 		if len(f.all) == 0 {
 			f.at = now.Mono + int64(freeAgain)
 		}
-		f.all, f.has[g] = append(f.all, free{GrantRef: g, released: true}), true
+		f.note(&free{GrantRef: g, released: true, epoch: pl.epoch})
 	}
 }
 
 // heard notes that a leader has a claim released, or a majority.
 func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
 	g := GrantRef{Partition: p, Task: task, Token: token}
-	if f.has[g] {
+	if o := f.has[g]; o != nil {
+		o.done = true
 		delete(f.has, g)
-		f.all = slices.DeleteFunc(f.all, func(o free) bool { return o.GrantRef == g })
 	}
 }
 
 // again has a majority asked once more, with growing pauses, as far as nothing else finds
-// out whether there is one.
+// out whether there is one: an ail does while it is set aside.
 func (f *frees) again(now clock.Time, g *free) {
 	cell := &f.c.cells[g.Partition]
-	if g.at > now.Mono || f.c.grants.ails.all[g.Partition] != nil || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
+	l := f.c.grants.ails.all[g.Partition]
+	if g.at > now.Mono || l != nil && l.aside || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
 		return
 	}
 	g.told++
@@ -99,7 +103,7 @@ func (f *frees) over(now clock.Time, g *free) bool {
 	case !g.released && !f.held(g.GrantRef): // its leader has ended it
 	case !g.released && lead != 0:
 		f.c.grants.takeBack(now, g.GrantRef)
-	case g.released && (g.told >= maxFreeTold || lead > g.Token>>32): // those who voted for this node were told of it
+	case g.released && (g.told >= maxFreeTold || lead > g.epoch): // those who have voted for this node since were told of it
 	case g.released && lead != 0:
 		f.again(now, g)
 		return false
@@ -133,7 +137,7 @@ func (f *frees) work(now clock.Time) {
 	to := make(map[register.Member]map[ring.Partition][]GrantRef)
 	left := f.all[:0]
 	for _, g := range f.all {
-		if f.over(now, &g) {
+		if g.done || f.over(now, g) {
 			continue
 		}
 		leader, ok := placement.Leading(&f.c.cells[g.Partition])

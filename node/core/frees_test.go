@@ -100,7 +100,7 @@ func TestWhatIsToBeFreedIsBounded(t *testing.T) {
 	if len(f.all) != 1 || f.next() == clock.Never {
 		t.Fatalf("%d of one", len(f.all))
 	}
-	f.all = make([]free, maxFrees)
+	f.all = make([]*free, maxFrees)
 	delete(f.has, g)
 	f.add(r.now, g)
 	if len(f.all) != maxFrees {
@@ -234,5 +234,82 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 		if n := len(p.core.grants.frees.all) + len(p.core.grants.frees.has); n > 0 {
 			t.Errorf("node %d still tells of %d", i, n)
 		}
+	}
+}
+
+// TestReleasesOfAPartitionThatGrantsAgainAreTaken: what it had granted before no majority
+// took anything is released with the others too, though nobody asks for tasks of it any
+// more, and then there is nothing left to wake up for.
+func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.put(0, 1)
+	leader := r.leader(1)
+	answers := func(l letter) bool { _, is := l.message.(*ClaimsTaken); return is }
+	from := r.send(leader, claimUpTo(2))
+	r.settleBut(answers)
+	r.live(6*time.Second, 50*time.Millisecond, answers)
+	f := &r.peers[leader].core.grants.frees
+	if grants, is := r.granted(leader, from); !is || len(grants) > 0 || len(f.all) != 2 {
+		t.Fatalf("answered: %t, with %v; %d releases are left", is, grants, len(f.all))
+	}
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if len(f.all)+len(f.has) > 0 || f.next() != clock.Never {
+		t.Errorf("%d releases are left", len(f.all))
+	}
+}
+
+// TestThousandsOfReleasesAreHeardAtOnce: as when a node is back that had been cut off in
+// the middle of its work, in one message.
+func TestThousandsOfReleasesAreHeardAtOnce(t *testing.T) {
+	r := newTrio(t)
+	f := &r.peers[0].core.grants.frees
+	all := make([]pledge, maxFrees)
+	for i := range all {
+		all[i].p = 1
+		all[i].held.Task, all[i].held.Record.Token = r.at(1), 5
+		f.lost(r.now, &all[i])
+	}
+	began := time.Now()
+	for i := range all {
+		f.heard(1, all[i].held.Task, 5)
+	}
+	if took := time.Since(began); took > 300*time.Millisecond { // a few ms; 1.3 s when each was looked for among all
+		t.Errorf("took %v", took)
+	}
+	r.live(2*freeAgain, freeAgain, nothing)
+	if len(f.all)+len(f.has) > 0 {
+		t.Errorf("%d are left", len(f.all))
+	}
+}
+
+// TestAReleaseOfAnEarlierClaimIsTriedAgain: a leader has released what one before it had
+// granted, after it was elected, so that those who voted for it were not told; and no
+// majority took the release. A successor would keep the task for lease and buffer.
+func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
+	r := newTrio(t)
+	task, old := r.put(0, 1), r.leader(1)
+	heir := (old + 1) % 3
+	grants := ask[*nornv1.ClaimReply](r, old, asking(7)).Grants
+	r.depose(1, old, heir)
+	if len(grants) != 1 || r.leader(1) != heir || r.holders(task, grants[0].Token) != 3 {
+		t.Fatalf("node %d leads, granted %v", r.leader(1), grants)
+	}
+	m := asking(8, 7)
+	m.Queues = nil
+	r.send(heir, m)
+	lost := func(l letter) bool {
+		_, claims := l.message.(*Claims)
+		_, word := l.message.(*Unanswered)
+		return claims || word
+	}
+	r.settleBut(lost)
+	r.live(unansweredTold+time.Second, 50*time.Millisecond, lost)
+	if n := r.holders(task, grants[0].Token); n != 2 {
+		t.Fatalf("%d hold it", n)
+	}
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if n, f := r.holders(task, grants[0].Token), &r.peers[heir].core.grants.frees; n != 0 || len(f.all) > 0 {
+		t.Errorf("%d still hold it; %d releases are left", n, len(f.all))
 	}
 }

@@ -88,7 +88,7 @@ type grants struct {
 }
 
 func newGrants(c *Core) *grants {
-	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]bool)}}
+	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]*free)}}
 	c.desk.hides = g.ails.hides
 	return g
 }

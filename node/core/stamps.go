@@ -1,9 +1,12 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/clock/offset"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
 )
 
 // reckoning is what a node makes of the wall clocks of the others for the times
@@ -29,7 +32,10 @@ func (r *reckoning) reckon(k *clocks, now clock.Time) {
 		ids = append(ids, m.Incarnation.ID())
 	}
 	if len(ids) < 2 {
-		*r = reckoning{}
+		if slices.ContainsFunc(k.c.cells, func(c register.Cell) bool { return slices.Contains(c.Cohort, k.c.cfg.Self) }) {
+			*r = reckoning{} // it is a majority by itself
+		}
+		r.good = false // one that keeps nothing any more goes by what it was told last
 		return
 	}
 	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
@@ -72,7 +78,8 @@ func (k *clocks) stamp(now clock.Time, task id.ID) int64 {
 // agreed is the time that schedules go by: a clock that is an hour ahead would
 // launch everything an hour early, whatever the others say. While a clock is not
 // known to be right it is what others have told, counted on by the monotonic clock;
-// on a node that nobody has ever told, and on one that is alone, its own.
+// on a node that nobody has ever told, and on one that is alone, its own. One that
+// keeps nothing any more is told nothing, and may be on its way out for its clock.
 func (k *clocks) agreed(now clock.Time) clock.Time {
 	if k.right.known && !k.right.good {
 		now.Wall = now.Mono + k.right.diff

@@ -11,6 +11,9 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // TestALongHistoryIsCommitted: a history of as many entries as there may be, each
@@ -105,5 +108,32 @@ func TestPauseWhateverTheLimits(t *testing.T) {
 	long := &nornv1.PauseSchedule{Note: strings.Repeat("x", proto.MaxNoteBytes+1)}
 	if _, err := w.editor().Pause("a", w.state.Schedules.Get("a"), 0, long); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a long note: %v", err)
+	}
+}
+
+// TestABackfillFitsAFrame: its tasks may go to another node in one request, with all of
+// their headers.
+func TestABackfillFitsAFrame(t *testing.T) {
+	w := newWorld(t)
+	s := spec("* * * * * *")
+	s.Task.Payload, s.Task.Headers = make([]byte, 16<<10), map[string]string{}
+	for i := range 15 {
+		s.Task.Headers[string(rune('a'+i))] = strings.Repeat("x", 1000)
+	}
+	w.put("a", s)
+	largest := 0
+	for n := time.Duration(39); n < MaxBackfill; n += 40 {
+		from := time.Unix(0, w.now.Wall).Add(-(n + 1) * time.Second)
+		h, err := w.editor().Backfill("a", w.state.Schedules.Get("a"), 0, &nornv1.BackfillSchedule{
+			From: timestamppb.New(from), To: timestamppb.New(time.Unix(0, w.now.Wall)), Seed: make([]byte, id.Size),
+		})
+		if err == nil {
+			largest = gproto.Size(&nornv1.EnqueueRequest{Tasks: h.Tasks})
+		} else if !errors.Is(err, ErrInvalid) {
+			t.Fatal(err)
+		}
+	}
+	if largest > proto.MaxFrame || largest < proto.MaxFrame*9/10 {
+		t.Errorf("the largest one has %d bytes, a frame %d", largest, proto.MaxFrame)
 	}
 }

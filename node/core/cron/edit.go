@@ -217,6 +217,11 @@ func (e *Editor) Trigger(name string, rec *register.Schedule, version uint64, ta
 // MaxBackfill is how many instants one backfill launches.
 const MaxBackfill = 1000
 
+// maxBackfillBytes bounds the request that they are, with their headers: it may go to
+// another node, in one frame. dressBytes is what a launch has more than the task of its
+// schedule: its ID, the name and the instant.
+const maxBackfillBytes, dressBytes = proto.MaxFrame - 1<<16, 512
+
 // Backfill are the tasks of the instants from one up to another. Their IDs
 // follow from the seed.
 func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b *nornv1.BackfillSchedule) (ByHand, error) {
@@ -238,6 +243,7 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 	if size := len(l.wire.GetSpec().GetTask().GetPayload()); size > 0 {
 		most = min(most, proto.MaxBatchBytes/size) // they are one request
 	}
+	most = min(most, maxBackfillBytes/(gproto.Size(l.wire.GetSpec().GetTask())+dressBytes))
 	for at := from - 1; ; {
 		next, ok := l.policy.Table.Next(at)
 		if !ok || next >= to {

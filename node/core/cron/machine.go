@@ -214,13 +214,13 @@ func (m *Machine) depose(now clock.Time) {
 			busy = append(busy, it)
 		}
 		if it.busy != nil {
-			it.busy.facts = nil
+			it.busy.facts, it.busy.tries = nil, tries{} // also of one that waits to be tried again
 		}
 	}
 	m.drop()
 	for _, it := range busy {
 		if it.phase = idle; it.busy != nil {
-			it.busy.change, it.busy.tries = nil, tries{}
+			it.busy.change = nil
 		}
 		m.place(now, it)
 	}

@@ -85,3 +85,25 @@ func (w *world) remove(name string) {
 	}
 	w.apply(&register.Request{Schedules: []register.ScheduleChange{*edit.Change}})
 }
+
+// TestPatienceIsOfOneMaster: the register has no leader for a while, and then the same
+// one as before: it tries what is open as long as any other master would.
+func TestPatienceIsOfOneMaster(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("0 * * * * *"))
+	w.turn()
+	w.refuse = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "nobody is there")
+	w.pass(65 * time.Second) // the launch of 0:01:00 is tried for five seconds
+	w.machine.Lead(w.now, false)
+	w.pass(40 * time.Second)
+	w.machine.Lead(w.now, true)
+	w.pass(5 * time.Second)
+	if s := w.show("a"); s.GetLaunches() != 1 || s.GetLast().GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_OPEN {
+		t.Errorf("given up early: %v", s)
+	}
+	w.refuse = nil
+	w.pass(5 * time.Second)
+	if s := w.show("a"); s.GetLast().GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING {
+		t.Errorf("%v", s)
+	}
+}
