@@ -75,7 +75,7 @@ func (c granting) grant(asked, e *history.Event, g *history.Item, r request, beg
 	c.rising(t, h, e.AskedSince(begun))
 	t.addHold(h)
 	c.exclusive(t, h)
-	ends{c.Checker}.early(t, h)
+	ends(c).early(t, h)
 	c.keyHeldOnce(t)
 }
 

@@ -17,9 +17,8 @@ import (
 type life struct {
 	*world
 	*rapid.T
-	ended    map[id.ID]crdt.State
-	overlap  nornv1.Overlap
-	enqueued int
+	ended   map[id.ID]crdt.State
+	overlap nornv1.Overlap
 }
 
 // TestTheLifeOfASchedule: masters die, answers of the register and of those who
