@@ -1,8 +1,6 @@
 package node
 
 import (
-	"log/slog"
-
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
 )
@@ -37,11 +35,9 @@ func peerLimits() peer.Limits {
 // rest of the node, of as many as this process may have open (ulimit -n). Without that
 // whoever opens connections could take the last one, and a store that cannot open its
 // files ends the node.
-func Fit(cfg *config.Config, log *slog.Logger) *config.Config {
-	return fit(cfg, openFiles(), log)
-}
+func Fit(cfg *config.Config) *config.Config { return fit(cfg, openFiles()) }
 
-func fit(cfg *config.Config, files int, log *slog.Logger) *config.Config {
+func fit(cfg *config.Config, files int) *config.Config {
 	rest := max(files-min(files/2+baseFiles, ownFiles), 2)
 	wanted := cfg.MaxConnections + cfg.MaxHTTPConnections
 	if wanted <= rest {
@@ -50,7 +46,5 @@ func fit(cfg *config.Config, files int, log *slog.Logger) *config.Config {
 	fits := *cfg
 	fits.MaxHTTPConnections = max(rest*cfg.MaxHTTPConnections/wanted, 1)
 	fits.MaxConnections = max(rest-fits.MaxHTTPConnections, 1)
-	log.Warn("server.few_files", "files", files, "max_connections", fits.MaxConnections, "max_http_connections", fits.MaxHTTPConnections,
-		"meaning", "this process may have so many files open (ulimit -n), too few for max-connections and max-http-connections: these are lowered, so that the stores can open theirs")
 	return &fits
 }

@@ -57,7 +57,7 @@ func newBystander(t *testing.T) *bystander {
 // pass enqueues a task and claims it.
 func (b *bystander) pass(name, after string) *client.Claim {
 	b.t.Helper()
-	queue := strings.ReplaceAll(name, " ", "-")
+	queue := strings.ReplaceAll(name, " ", "-") + "-" + b.t.Name() // others run beside this test
 	r, err := b.c.Enqueue(b.t.Context(), client.Task{Queue: queue, Payload: []byte("x")})
 	if err != nil {
 		b.t.Fatalf("after %s: %v", after, err)

@@ -75,7 +75,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
-	cfg = node.Fit(cfg, o.Logger)
+	asked, cfg := cfg, node.Fit(cfg)
 	token, err := readToken(cfg)
 	if err != nil {
 		return err
@@ -97,6 +97,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		return errors.Join(err, listener.Close())
 	}
 	warnOpen(cfg, token, peers, o.Logger)
+	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
 		Logger: o.Logger, Pprof: cfg.Pprof, Token: token, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
@@ -114,7 +115,6 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	destroyed, left := make(chan struct{}), make(chan struct{})
 	running.Go(func() { watchDestroyed(watching, n, destroyed) })
 	running.Go(func() { watchLeft(watching, n, left) })
-
 	select {
 	case <-ctx.Done():
 	case <-destroyed:
@@ -151,6 +151,14 @@ func warnOpen(cfg *config.Config, token string, peers peer.Security, log *slog.L
 	}
 	if exposed(cfg.PeerListen) && peers.TLS == nil {
 		log.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
+	}
+}
+
+// sayFitted says that there are fewer connections than asked for.
+func sayFitted(asked, fits *config.Config, log *slog.Logger) {
+	if fits.MaxConnections < asked.MaxConnections {
+		log.Info("server.few_files", "max_connections", fits.MaxConnections, "max_http_connections", fits.MaxHTTPConnections,
+			"meaning", "this process may have too few files open (ulimit -n) for max-connections and max-http-connections: these are lowered, so that the stores can open theirs")
 	}
 }
 
