@@ -74,7 +74,8 @@ type Options struct {
 	// has acknowledged as finished is neither granted nor renewed, and no claim is
 	// taken from its worker. All else is as with Unfenced: readings may be behind
 	// until [Settled]. The order of grants is left to a [Ledger], because a leader
-	// may hear of a task late. Writes that ask for less than a majority must be
+	// may hear of a task late, and pauses are not held to, because it may hear of those
+	// late as well. Writes that ask for less than a majority must be
 	// marked as weak in the history.
 	Elected bool
 	// Lossy says that disks get lost: what a single replica has shown may be gone.
@@ -343,8 +344,8 @@ func (c *Checker) changed(asked, e *history.Event) {
 	// A change bound to an older version has either happened before this one, or
 	// never will.
 	q.resumes = slices.DeleteFunc(q.resumes, func(v uint64) bool { return v != 0 && v < e.Change.Version })
-	if len(q.resumes) > 0 {
-		return
+	if len(q.resumes) > 0 || c.o.Elected {
+		return // leaders hear of it one after the other, and those that are cut off late
 	}
 	if want.Paused {
 		q.paused = min(q.paused, c.now)

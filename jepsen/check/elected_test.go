@@ -91,6 +91,11 @@ func TestElected(t *testing.T) {
 			a, b := s.enqueue(history.Spec{Priority: 1}), s.enqueue(history.Spec{})
 			s.claim(1, 1, b, a)
 		}},
+		"a leader has not heard of a pause": {"", "", func(s *script) {
+			a := s.enqueue(history.Spec{})
+			s.set(history.Change{Queue: "q", Paused: true})
+			s.claim(1, 1, a)
+		}},
 		"a write comes twice on its way": {"", "", func(s *script) { s.again(s.task(), history.Spec{}, true) }},
 	} {
 		t.Run(name, func(t *testing.T) {

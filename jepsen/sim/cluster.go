@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -35,6 +36,7 @@ type fleet struct {
 	stable  bool  // no leader changed in the lull before it
 
 	witness *witness // nil: disks get lost
+	drowsy  *drowsy  // from when it is whole
 }
 
 // Cluster runs one seed of a cluster.
@@ -93,6 +95,8 @@ func runCluster(seed uint64, m Many) *Result {
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
 		f.forming, f.whole = false, s.now
+		f.drowsy = &drowsy{fleet: f, moved: map[ring.Partition]int64{}}
+		f.drowsy.watch()
 		leaders := s.stats[Leaders]
 		s.after(lull, func() {
 			f.stormy, f.before, f.stable = true, s.stats, s.stats[Leaders] == leaders

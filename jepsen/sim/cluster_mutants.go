@@ -21,6 +21,7 @@ func ClusterMutants() []Mutant {
 		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader}},
 		{Name: "says that it has a copy more", Reply: boastful, Breaks: []string{check.Lost}},
 		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
+		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
 	}
@@ -90,4 +91,14 @@ func silent(n *node, m *core.Send) bool {
 		}
 	}
 	return true
+}
+
+// selfish asks no other node for work once all is well.
+func selfish(n *node, m *core.Send) bool {
+	f, is := m.Message.(*core.Forward)
+	if !is || !n.s.healing {
+		return true
+	}
+	_, is = f.Body.(*nornv1.ClaimRequest)
+	return !is
 }

@@ -56,7 +56,7 @@ func (w *world) drawCluster() plan {
 	p.tasks, p.producers, p.workers, p.readers, p.admins = 300+w.rnd.IntN(300), 2, 2+w.rnd.IntN(3), 4, 1
 	p.hands = 2 + p.tasks%3 // of two that share a name one works
 	p.work.think = pick(w, []time.Duration{60 * time.Millisecond, 150 * time.Millisecond})
-	p.work.settings = false
+	p.work.settings = p.tasks%4 == 1 // of four that differ in nothing else one works
 	p.lease = pick(w, []time.Duration{2 * time.Second, 5 * time.Second})
 	p.storm = w.between(40*time.Second, 80*time.Second)
 	p.maxClaims, p.maxWaiters = 10_000, 1000

@@ -36,16 +36,24 @@ func (n *node) audit() {
 // walk gives every task that the node has, as its store shows it.
 func (n *node) walk(fn func(d *vnode.Detail) bool) {
 	for p := range n.s.plan.partitions {
-		for d, err := range vnode.Walk(n.disk, ring.Partition(p), id.ID{}, nil) {
-			if err != nil {
-				n.s.violation("audit", "partition %d: %v", p, err)
-				return
-			}
-			if !fn(d) {
-				return
-			}
+		if !n.walkPartition(ring.Partition(p), fn) {
+			return
 		}
 	}
+}
+
+// walkPartition does so for one partition; false: fn has had enough.
+func (n *node) walkPartition(p ring.Partition, fn func(d *vnode.Detail) bool) bool {
+	for d, err := range vnode.Walk(n.disk, p, id.ID{}, nil) {
+		if err != nil {
+			n.s.violation("audit", "partition %d: %v", p, err)
+			return false
+		}
+		if !fn(d) {
+			return false
+		}
+	}
+	return true
 }
 
 // look checks what must hold after every round and no client can see: no claim

@@ -55,6 +55,10 @@ func (f ending) await(busy, until int64) {
 		s.after(time.Second, func() { f.await(busy, until) })
 		return
 	}
+	if !f.drowsy.fed {
+		f.drowsy.feed(until, func() { f.await(s.now, s.now+int64(s.longest())) })
+		return
+	}
 	s.stopping = true
 	quietReaders(s.readers)
 	for _, w := range s.workers {
@@ -388,6 +392,9 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 		return
 	}
 	f.leads(p, now)
+	if f.drowsy != nil {
+		f.drowsy.moved[p] = s.now
+	}
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
 			s.stats[Moves]++

@@ -71,6 +71,9 @@ func (w *worker) fetch() {
 		if s.chance(0.7) {
 			w.pending.WaitSeconds = s.between(time.Second, 10*time.Second).Seconds()
 		}
+		if s.fleet != nil && s.fleet.closing() { // only who waits can be forgotten
+			w.pending.WaitSeconds = s.between(2*drowsyFor, 3*drowsyFor).Seconds()
+		}
 	}
 	p := w.pending
 	m := &nornv1.ClaimRequest{

@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// drowsiness is the invariant of requests that wait beside work.
+const drowsiness = "drowsiness"
+
+const (
+	// calmFor is how long nothing goes wrong, and a partition's leader is the same, until none
+	// of its tasks may wait beside a worker: what was under way is over.
+	calmFor = 4 * time.Second
+	// drowsyFor is for how long a task may be ready while a request that would take it
+	// waits: the polls of the workers are longer.
+	drowsyFor = 3 * time.Second
+	// feedings is how many tasks each producer makes in the end, feedEvery about how often.
+	feedings, feedEvery = 4, 500 * time.Millisecond
+)
+
+// drowsy looks for lost wake-ups in a cluster in which nothing goes wrong any more: a task
+// that stays ready at its leader while somewhere a request waits that would take it.
+type drowsy struct {
+	*fleet
+	ready map[id.ID]int64          // true time since when a task is ready at each look
+	well  int64                    // true time since when the cluster is well
+	moved map[ring.Partition]int64 // true time since when its cell is as it is
+	fed   bool                     // the last tasks of the run were made
+}
+
+// watch looks about once a second until the run ends.
+func (d *drowsy) watch() {
+	s := d.s
+	if s.ended {
+		return
+	}
+	if d.stormy && !s.healing || !d.allUp() {
+		d.well = s.now
+	}
+	if s.now >= d.well+int64(calmFor) {
+		d.look()
+	} else {
+		clear(d.ready)
+	}
+	s.after(time.Second, d.watch)
+}
+
+// feed makes some tasks when everything else is finished, and workers wait: until all has
+// been well for long enough, or that takes too long.
+func (d *drowsy) feed(until int64, then func()) {
+	s := d.s
+	if s.now < until && s.now < d.well+int64(calmFor) {
+		s.after(time.Second, func() { d.feed(until, then) })
+		return
+	}
+	d.fed = true
+	for _, p := range s.producers {
+		for n := range feedings {
+			p.busy++
+			p.after(time.Duration(n)*feedEvery+s.about(feedEvery), func() {
+				p.busy--
+				j := p.draw()
+				j.deps, j.notBefore = nil, 0
+				if s.chance(0.5) {
+					j.notBefore = p.clock.wall(s.now) + int64(s.between(0, 2*time.Second))
+				}
+				p.send([]*job{j}, 8)
+			})
+		}
+	}
+	s.after(feedEvery, then)
+}
+
+// closing tells whether the last tasks of the run were made.
+func (f *fleet) closing() bool { return f.drowsy != nil && f.drowsy.fed }
+
+// look holds what is ready against who waits.
+func (d *drowsy) look() {
+	s := d.s
+	queues := d.waits(s.now - int64(drowsyFor))
+	before := d.ready
+	if d.ready = map[id.ID]int64{}; len(queues) == 0 {
+		return
+	}
+	state := d.newest()
+	for q := range queues { // Any order: each is looked at for itself.
+		set := &nornv1.QueueSettings{}
+		if err := gproto.Unmarshal(state.Queues[q].Settings, set); err != nil || set.GetPaused() {
+			delete(queues, q)
+		}
+	}
+	for p := range state.Cells {
+		n := d.find(state.Cells[p].Leader)
+		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) {
+			continue
+		}
+		n.walkPartition(ring.Partition(p), func(t *vnode.Detail) bool {
+			if t.State != crdt.StateReady || !queues[t.Task.Enqueued.Queue] {
+				return true
+			}
+			i := t.Task.ID
+			if d.ready[i] = s.now; before[i] != 0 {
+				d.ready[i] = before[i]
+			}
+			if s.now-d.ready[i] > int64(drowsyFor) {
+				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it", i, n.self.Node, time.Duration(s.now-d.ready[i]))
+			}
+			return !s.ended
+		})
+	}
+}
+
+// waits gives the queues for which requests wait since before a time.
+func (d *drowsy) waits(since int64) map[string]bool {
+	queues := map[string]bool{}
+	for _, n := range d.alive() {
+		for _, q := range n.asked { // Any order: a set is built.
+			if m, ok := q.body.Body.(*nornv1.ClaimRequest); ok && q.at < since {
+				for _, name := range m.GetQueues() {
+					queues[name] = true
+				}
+			}
+		}
+	}
+	return queues
+}
+
+// newest is the state of the register that most of its changes are in.
+func (f *fleet) newest() register.State {
+	return slices.MaxFunc(f.alive(), func(a, b *node) int {
+		return int(int64(a.peers.state().Revision) - int64(b.peers.state().Revision))
+	}).peers.state()
+}
+
+// allUp tells whether all nodes are, but those that are to be away.
+func (f *fleet) allUp() bool {
+	return !slices.ContainsFunc(f.nodes, func(n *node) bool { return !n.away && !n.up })
+}
