@@ -408,6 +408,7 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 func TestMarksOfOthersAreBounded(t *testing.T) {
 	r := newTrio(t)
 	m := r.peers[0].core.marks
+	clear(m.seen) // the members are new
 	for n := range 2 * maxMarks {
 		m.saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
 	}
