@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -30,7 +31,7 @@ type restored struct {
 // Restore makes an empty data directory from a snapshot, as a start with
 // restore-from does, and starts nothing. It returns ErrDirectory when the directory
 // is in use. fatal is called when its disk fails.
-func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
+func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
 	full := *cfg
 	full.Complete()
 	for _, name := range []string{identityFile, oldLifeFile, factsDir} {
@@ -38,7 +39,15 @@ func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, gene
 			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
 		}
 	}
-	d, err := openDirectory(&full, func(dir string) (*store.Pebble, error) {
+	// It is meant to be made from that place, whatever this node did before: see begun.
+	err = os.MkdirAll(full.Data, 0o750)
+	if err == nil {
+		err = writeFile(filepath.Join(full.Data, formattingFile), nil)
+	}
+	if err != nil {
+		return from, 0, fmt.Errorf("data directory: %w", err)
+	}
+	d, err := openDirectory(ctx, &full, func(dir string) (*store.Pebble, error) {
 		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal, Prefill: -1})
 	})
 	if err != nil {
@@ -49,8 +58,8 @@ func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, gene
 
 // restore makes a directory from a snapshot of the register: the beginning of the
 // cluster's next generation, with this node alone (design 10).
-func restore(cfg *config.Config, open openStore) (*directory, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
+func restore(ctx context.Context, cfg *config.Config, open openStore) (*directory, error) {
+	ctx, cancel := context.WithTimeout(ctx, restoreTime)
 	defer cancel()
 	place, name := snapshots.Split(cfg.RestoreFrom)
 	in, err := objects.Open(place)
@@ -64,6 +73,15 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 	}
 	if core.Destroyed(&s.State) {
 		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
+	}
+	if name == "" && !exists(filepath.Join(cfg.Data, formattingFile)) {
+		if err := begun(ctx, in, &s.Header, cfg); err != nil {
+			return nil, err
+		}
+	}
+	// A crash from here on leaves a directory that goes on being made.
+	if err := writeFile(filepath.Join(cfg.Data, formattingFile), nil); err != nil {
+		return nil, err
 	}
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
 	_, _ = rand.Read(d.self.Incarnation[:])
@@ -80,6 +98,22 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// begun refuses to begin a cluster anew a second time only because restore-from is still in
+// the configuration of the node that began it, which has lost its disk: the others live as a
+// rule, and would go over to this one, with the settings of an old snapshot.
+func begun(ctx context.Context, in objects.Store, s *snapshots.Header, cfg *config.Config) error {
+	generation, at, err := snapshots.Begun(ctx, in, s.Cluster, cfg.Name)
+	if err != nil {
+		return fmt.Errorf("restore-from: %s: %w", cfg.RestoreFrom, err)
+	}
+	if generation == 0 {
+		return nil
+	}
+	return fmt.Errorf("restore-from: node %s has begun the cluster anew from here at %s (generation %d), and its data directory %s is empty now: "+
+		"while other nodes of the cluster live, have it join one of them (--join, without restore-from); if all of them are lost again, name the snapshot in restore-from too (PLACE/%s)",
+		cfg.Name, at.Format(time.RFC3339), generation, cfg.Data, s.Name())
 }
 
 // sayRestored logs what the directory was made from.

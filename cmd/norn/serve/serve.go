@@ -92,8 +92,12 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
-	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers})
+	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers, Starting: ctx})
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			o.Logger.Info("server.stopped") // told to stop while it was still starting
+			return listener.Close()
+		}
 		return errors.Join(err, listener.Close())
 	}
 	warnOpen(cfg, token, peers, o.Logger)
@@ -134,11 +138,20 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		if err == nil {
 			err = node.Erase(cfg.Data)
 		}
-		o.Logger.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", cfg.Data)
+		sayDestroyed(err, cfg.Data, o.Logger)
 	default:
 	}
 	o.Logger.Info("server.stopped")
 	return err
+}
+
+// sayDestroyed tells what has become of the directory of a node whose cluster was destroyed.
+func sayDestroyed(err error, data string, log *slog.Logger) {
+	if err != nil {
+		log.Error("server.not_erased", "meaning", "the cluster was destroyed, and what this node kept is not deleted, or not all of it: delete it by hand", "data", data, "error", err)
+		return
+	}
+	log.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", data)
 }
 
 // warnOpen says which ports anybody may use who reaches them.
