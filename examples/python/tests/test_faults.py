@@ -1,11 +1,17 @@
 """What a client makes of servers that refuse, fall silent, lose answers or talk nonsense."""
 
 import os
+import resource
 import socket
+import subprocess
+import sys
 import threading
+import types
+import unittest.mock
 
 import norn
-from harness import PATIENCE, Case, Fake, Proxy
+import worker
+from harness import ADDR, HERE, PATIENCE, Case, Fake, Proxy
 from norn import errors, pb, tasks
 
 UNAUTHENTICATED, UNAVAILABLE, DISK_FULL = errors.ERROR_KIND_UNAUTHENTICATED, errors.ERROR_KIND_UNAVAILABLE, errors.ERROR_KIND_DISK_FULL
@@ -158,3 +164,83 @@ class Claims(Case):
         proxy.left = 0
         client.free_unanswered()
         self.one(wait=10)  # not only after the lease of 30 s
+
+    def worker(self, addr, *command, lease="30", **options):
+        p = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "worker.py"), "--addr", addr, "-q", self.q, "--wait", "10", "--lease", lease, *command],
+            stderr=subprocess.PIPE, text=True, **options)
+        self.addCleanup(p.stderr.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        return p
+
+    def state(self, task):
+        return self.client.get(task).state
+
+    def test_a_worker_that_ends_frees_what_was_not_answered(self):
+        task = self.client.enqueue(self.q).id
+        proxy = Proxy(self, pb.METHOD_CLAIM, silent=True)
+        p = self.worker(proxy.addr, "true")
+        self.eventually(lambda: proxy.cut)
+        p.terminate()
+        self.assertEqual(p.wait(PATIENCE), 0)
+        self.assertEqual((self.state(task), self.client.get(task).attempts), (tasks.STATE_READY, 0))
+
+    def test_a_machine_without_room_fails_tasks_and_goes_on(self):
+        task = self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=1)).id
+        p = self.worker(ADDR, "true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+        self.eventually(lambda: self.state(task) == tasks.STATE_DEAD)
+        self.assertIn("cannot be run", self.client.get(task).error)
+        self.assertIsNone(p.poll())
+
+    def test_a_renewal_that_is_not_answered_is_made_elsewhere(self):
+        task = self.client.enqueue(self.q).id
+        proxy = Proxy(self, pb.METHOD_RENEW, times=1000, silent=True)
+        self.worker(proxy.addr + "," + ADDR, "--", "sleep", "12", lease="8")
+        self.eventually(lambda: self.state(task) in (tasks.STATE_COMPLETED, tasks.STATE_DEAD))
+        self.assertGreater(proxy.cut, 0)
+        self.assertEqual(len(self.client.get(task).claims), 1)
+
+
+class Runs(unittest.TestCase):
+    """One command, and what is said of it, without a server."""
+
+    def setUp(self):
+        grant = tasks.Grant(task=tasks.Task(id="0" * 27, queue="q"), token=1, lease_seconds=5)
+        self.said = []
+        client = types.SimpleNamespace(**{name: self.says(name) for name in ("complete", "fail", "release")})
+        self.worker = types.SimpleNamespace(client=client, args=types.SimpleNamespace(command=["true"]), aborting=threading.Event(), ended=threading.Event())
+        self.run_ = worker.Run(self.worker, norn.Claim(grant, norn.clock(), 0))
+
+    def says(self, name):
+        def say(*_, **__):
+            self.said.append(name)
+            return []
+        return say
+
+    def test_work_that_is_done_counts_though_the_claim_is_lost(self):
+        attend = self.run_.attend
+
+        def lose(process):
+            why = attend(process)
+            self.run_.lost = "it lapsed"
+            return why
+
+        self.run_.attend = lose
+        self.run_.run()
+        self.assertEqual(self.said, ["complete"])
+
+    def test_a_command_that_cannot_be_told_to_end(self):
+        """As one of another user: its slot and its claim wait for it."""
+        self.worker.args.command = ["sleep", "1"]
+        self.worker.aborting.set()
+        with unittest.mock.patch("os.killpg", side_effect=PermissionError("not yours")):
+            self.run_.run()
+        self.assertEqual(self.said, ["release"])
+
+    def test_no_command_goes_on_by_itself(self):
+        self.worker.args.command, killed = ["sleep", "60"], []
+        self.run_.attend = lambda process: killed.append(process) or next(iter(()))
+        self.run_.run()
+        self.assertEqual((self.said, killed[0].returncode), (["fail"], -9))
+        killed[0].stdout.close()
