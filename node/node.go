@@ -143,7 +143,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if n.ports, err = listenPeers(cfg.PeerListen); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if n.dir, err = openDirectory(opts.Starting, n.cfg, n.openStore); err != nil {
+	if n.dir, err = openDirectory(opts.Starting, n.cfg, peer.Dialer{Security: opts.Peers, Build: opts.Version}.Probe, n.openStore); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close())
 	}
 	n.self, n.cluster = n.dir.self, n.dir.cluster

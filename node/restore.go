@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -39,15 +40,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
 		}
 	}
-	// It is meant to be made from that place, whatever this node did before: see begun.
-	err = os.MkdirAll(full.Data, 0o750)
-	if err == nil {
-		err = writeFile(filepath.Join(full.Data, formattingFile), nil)
-	}
-	if err != nil {
-		return from, 0, fmt.Errorf("data directory: %w", err)
-	}
-	d, err := openDirectory(ctx, &full, func(dir string) (*store.Pebble, error) {
+	d, err := openDirectory(ctx, &full, nil, func(dir string) (*store.Pebble, error) {
 		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal, Prefill: -1})
 	})
 	if err != nil {
@@ -58,7 +51,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 
 // restore makes a directory from a snapshot of the register: the beginning of the
 // cluster's next generation, with this node alone (design 10).
-func restore(ctx context.Context, cfg *config.Config, open openStore) (*directory, error) {
+func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
 	ctx, cancel := context.WithTimeout(ctx, restoreTime)
 	defer cancel()
 	place, name := snapshots.Split(cfg.RestoreFrom)
@@ -74,9 +67,15 @@ func restore(ctx context.Context, cfg *config.Config, open openStore) (*director
 	if core.Destroyed(&s.State) {
 		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
 	}
-	if name == "" && !exists(filepath.Join(cfg.Data, formattingFile)) {
-		if err := begun(ctx, in, &s.Header, cfg); err != nil {
-			return nil, err
+	// Who restores by hand, or names the snapshot, means it. An empty directory alone may be
+	// that of one node that has lost its disk, with restore-from still in its configuration.
+	if ask != nil && name == "" && !exists(filepath.Join(cfg.Data, formattingFile)) {
+		err := lives(ctx, &s.State, cfg, ask)
+		if err == nil {
+			err = begun(ctx, in, &s.Header, cfg)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("restore-from: %w; to begin anew all the same, name the snapshot in restore-from (PLACE/%s)", err, s.Name())
 		}
 	}
 	// A crash from here on leaves a directory that goes on being made.
@@ -100,20 +99,57 @@ func restore(ctx context.Context, cfg *config.Config, open openStore) (*director
 	return d, nil
 }
 
-// begun refuses to begin a cluster anew a second time only because restore-from is still in
-// the configuration of the node that began it, which has lost its disk: the others live as a
-// rule, and would go over to this one, with the settings of an old snapshot.
+// askPeer asks who answers at the peer port of an address.
+type askPeer func(ctx context.Context, addr string) (peer.Identity, error)
+
+// aliveTime is how long the nodes of a snapshot have to answer.
+const aliveTime = 2 * time.Second
+
+// lives refuses to begin a cluster anew beside nodes of it that answer: they would go over to
+// this one, with the settings of an old snapshot.
+func lives(ctx context.Context, s *register.State, cfg *config.Config, ask askPeer) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	own := record(cfg, register.Member{}, cfg.PeerListen).Addresses
+	var at []string
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Status != register.Removed {
+			at = append(at, slices.DeleteFunc(slices.Clone(n.Addresses), func(a string) bool { return slices.Contains(own, a) })...)
+		}
+	}
+	met := make(chan error, len(at))
+	for _, addr := range at {
+		go func() {
+			who, err := ask(ctx, addr)
+			if err != nil || who.Cluster != s.Cluster.ID {
+				met <- nil
+				return
+			}
+			met <- fmt.Errorf("node %s of the cluster lives at %s: have this one join it (--join %s, without restore-from)", who.Member.Node, addr, addr)
+		}()
+	}
+	var found error
+	for range at {
+		if err := <-met; err != nil && found == nil {
+			found = err
+			cancel()
+		}
+	}
+	return found
+}
+
+// begun refuses to begin a cluster anew a second time by itself: where the other nodes live
+// and are out of reach of this one.
 func begun(ctx context.Context, in objects.Store, s *snapshots.Header, cfg *config.Config) error {
 	generation, at, err := snapshots.Begun(ctx, in, s.Cluster, cfg.Name)
 	if err != nil {
-		return fmt.Errorf("restore-from: %s: %w", cfg.RestoreFrom, err)
+		return fmt.Errorf("%s: %w", cfg.RestoreFrom, err)
 	}
 	if generation == 0 {
 		return nil
 	}
-	return fmt.Errorf("restore-from: node %s has begun the cluster anew from here at %s (generation %d), and its data directory %s is empty now: "+
-		"while other nodes of the cluster live, have it join one of them (--join, without restore-from); if all of them are lost again, name the snapshot in restore-from too (PLACE/%s)",
-		cfg.Name, at.Format(time.RFC3339), generation, cfg.Data, s.Name())
+	return fmt.Errorf("node %s has begun the cluster anew from here before, at %s (generation %d), and its data directory %s is empty now: if other nodes of the cluster live, have it join one of them (--join, without restore-from)",
+		cfg.Name, at.Format(time.RFC3339), generation, cfg.Data)
 }
 
 // sayRestored logs what the directory was made from.

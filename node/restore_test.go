@@ -163,7 +163,7 @@ func TestANodeThatLostItsDiskDoesNotRestoreAgain(t *testing.T) {
 		stop(t, n)
 		t.Fatal("it began the cluster once more")
 	}
-	if !strings.Contains(err.Error(), "node r1 has begun the cluster anew from here") || !strings.Contains(err.Error(), "--join") || exists(filepath.Join(c.Data, identityFile)) {
+	if !strings.Contains(err.Error(), "node r1 has begun the cluster anew from here before") || !strings.Contains(err.Error(), "--join") || exists(filepath.Join(c.Data, identityFile)) {
 		t.Error(err)
 	}
 	all, err := snapshots.List(t.Context(), openPlace(t, place))
@@ -179,12 +179,22 @@ func TestANodeThatLostItsDiskDoesNotRestoreAgain(t *testing.T) {
 	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), nil); err != nil || g != 3 {
 		t.Errorf("by hand: generation %d, %v", g, err)
 	}
-	// One that was interrupted goes on.
+	// One that was interrupted goes on, and so does nobody else beside a node that lives.
 	half := restoreConfig(t, "r1", place)
+	half.SnapshotEvery = 20 * time.Millisecond
 	if err := os.WriteFile(filepath.Join(half.Data, formattingFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stop(t, start(t, half, Options{}))
+	n = start(t, half, Options{})
+	defer stop(t, n)
+	backedUp(t, n, filepath.Join(half.Data, snapshotsDir))
+	other, err := Start(restoreConfig(t, "r2", filepath.Join(half.Data, snapshotsDir)), Options{})
+	if err == nil {
+		stop(t, other)
+	}
+	if err == nil || !strings.Contains(err.Error(), "node r1 of the cluster lives at "+n.PeerAddr().String()) {
+		t.Error(err)
+	}
 }
 
 // TestARestoreEndsWhenItIsToldTo: a store that does not answer held a start up for two

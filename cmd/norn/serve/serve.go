@@ -94,11 +94,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers, Starting: ctx})
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			o.Logger.Info("server.stopped") // told to stop while it was still starting
-			return listener.Close()
-		}
-		return errors.Join(err, listener.Close())
+		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
 	warnOpen(cfg, token, peers, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
@@ -135,23 +131,34 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	running.Wait()
 	select {
 	case <-destroyed:
-		if err == nil {
-			err = node.Erase(cfg.Data)
-		}
-		sayDestroyed(err, cfg.Data, o.Logger)
+		err = erase(err, cfg.Data, o.Logger)
 	default:
 	}
 	o.Logger.Info("server.stopped")
 	return err
 }
 
-// sayDestroyed tells what has become of the directory of a node whose cluster was destroyed.
-func sayDestroyed(err error, data string, log *slog.Logger) {
+// notStarted is why a node did not start; nil: it was told to stop before it had.
+func notStarted(ctx context.Context, err error, log *slog.Logger) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	log.Info("server.stopped")
+	return nil
+}
+
+// erase deletes what a node kept whose cluster was destroyed, unless it stopped with an
+// error, and says what has become of it.
+func erase(err error, data string, log *slog.Logger) error {
+	if err == nil {
+		err = node.Erase(data)
+	}
 	if err != nil {
 		log.Error("server.not_erased", "meaning", "the cluster was destroyed, and what this node kept is not deleted, or not all of it: delete it by hand", "data", data, "error", err)
-		return
+		return err
 	}
 	log.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", data)
+	return nil
 }
 
 // warnOpen says which ports anybody may use who reaches them.
