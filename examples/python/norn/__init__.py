@@ -341,11 +341,11 @@ class Client:
     def stop_claiming(self):
         """Ends claims that wait: they raise CANCELLED, or give what had been granted already. See free_unanswered."""
         self._claiming = False
-        waiting = list(self._waiting)
+        waiting, now = list(self._waiting), clock()
         for pending in waiting:
             pending.cancel()
         for pending in waiting:
-            pending.abandon()
+            pending.abandon(now)
 
     def free_unanswered(self, timeout=5):
         """Frees what claims were granted whose answers were lost; otherwise it blocks its tasks until the lease is over,

@@ -111,9 +111,10 @@ class Pending:
         if not self._done.is_set():
             self._connection._write(encode_frame(self._number, CANCEL))
 
-    def abandon(self):
-        """Has result end soon after a cancel, if need be without an answer: one that comes later is not taken."""
-        if not self._done.wait(_GRACE):
+    def abandon(self, since):
+        """Has result end soon after a cancel, at a time by clock(), if need be without an answer: one that comes later is
+        not taken."""
+        if not self._done.wait(max(0, since + _GRACE - clock())):
             self._finish(late("no answer from %s in time" % self._connection.address, True))
 
     def result(self):

@@ -177,6 +177,18 @@ class Claims(Case):
     def state(self, task):
         return self.client.get(task).state
 
+    def test_many_that_wait_in_vain_end_together(self):
+        client = self.make(Fake(self, lambda *_: None).addr)
+        threads = [threading.Thread(target=lambda: self.fails("CANCELLED", client.claim, ["q"], unknown=True)) for _ in range(12)]
+        for t in threads:
+            t.start()
+        self.eventually(lambda: len(client._waiting) == 12)
+        start = norn.clock()
+        client.stop_claiming()
+        self.assertLess(norn.clock() - start, 4)  # each by itself would take 6
+        for t in threads:
+            t.join(PATIENCE)
+
     def test_a_worker_that_ends_frees_what_was_not_answered(self):
         task = self.client.enqueue(self.q).id
         proxy = Proxy(self, pb.METHOD_CLAIM, silent=True)
