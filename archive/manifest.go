@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -163,20 +165,24 @@ func readContents(fs fileSystem, dir string) (c contents, err error) {
 		return c, fmt.Errorf("archive: %w", err)
 	}
 	slices.Sort(files)
+	var stems []string
 	for _, f := range files {
 		_, stem, ext, ok := parseName(f)
 		switch {
 		case !ok:
 		case ext == manifestExt:
-			m, err := readManifest(fs, dir, stem)
-			if err != nil {
-				c.problems = append(c.problems, Problem{File: f, Err: err})
-				continue
-			}
-			c.manifests = append(c.manifests, m)
+			stems = append(stems, stem)
 		case !hasManifest(files, stem):
 			c.unfinished = append(c.unfinished, f)
 		}
+	}
+	found, errs := readManifests(fs, dir, stems)
+	for i, stem := range stems {
+		if errs[i] != nil {
+			c.problems = append(c.problems, Problem{File: stem + manifestExt, Err: errs[i]})
+			continue
+		}
+		c.manifests = append(c.manifests, found[i])
 	}
 	slices.SortFunc(c.manifests, func(a, b Manifest) int {
 		if n := a.CreatedAt.Compare(b.CreatedAt); n != 0 {
@@ -185,6 +191,34 @@ func readContents(fs fileSystem, dir string) (c contents, err error) {
 		return strings.Compare(a.File, b.File)
 	})
 	return c, nil
+}
+
+// readAtOnce is how many manifests are asked of a store at the same time. Each is a way
+// there and back, of some ten milliseconds or more: one after the other, a year of them
+// would take an hour.
+const readAtOnce = 32
+
+// readManifests reads those of some stems, in their order.
+func readManifests(fs fileSystem, dir string, stems []string) (found []Manifest, errs []error) {
+	found, errs = make([]Manifest, len(stems)), make([]error, len(stems))
+	read := func(i int) { found[i], errs[i] = readManifest(fs, dir, stems[i]) }
+	if _, far := fs.(remote); !far {
+		for i := range stems {
+			read(i)
+		}
+		return found, errs
+	}
+	var running sync.WaitGroup
+	var next atomic.Int64
+	for range min(readAtOnce, len(stems)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(stems); i = int(next.Add(1)) - 1 {
+				read(i)
+			}
+		})
+	}
+	running.Wait()
+	return found, errs
 }
 
 // hasManifest looks into sorted names.

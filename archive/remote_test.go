@@ -7,11 +7,76 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/internal/objects/objectstest"
 )
+
+// gate is a store that gives nothing before so many ask at once.
+type gate struct {
+	objects.Store
+	missing atomic.Int32
+	open    chan struct{}
+}
+
+func (g *gate) Get(ctx context.Context, name string) ([]byte, error) {
+	if g.missing.Add(-1) == 0 {
+		close(g.open)
+	}
+	select {
+	case <-g.open:
+		return g.Store.Get(ctx, name)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestManifestsAreReadBesideEachOther: one after the other, those of a year would take an
+// hour where the store is far. They are in order all the same, and so are those that
+// cannot be read.
+func TestManifestsAreReadBesideEachOther(t *testing.T) {
+	objectstest.Login(t)
+	w, err := Open(objectstest.Serve(t).Address("archives"), Options{Cluster: "0f9e8d7c-6b5a-4938-8776-655443322110", Node: "127.0.0.1:7712"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
+	var want, bad []string
+	for i := range 8 {
+		m, err := w.Write(t.Context(), now.Add(time.Duration(i)*time.Second), finished(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%4 < 3 {
+			want = append(want, m.File)
+			continue
+		}
+		name := strings.TrimSuffix(m.File, dataExt) + manifestExt
+		bad = append(bad, name)
+		if err := w.fs.(remote).store.Put(t.Context(), name, []byte("half")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &gate{Store: w.fs.(remote).store, open: make(chan struct{})}
+	g.missing.Store(8)
+	c, err := readContents(remote{store: g, until: t.Context()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, failed []string
+	for _, m := range c.manifests {
+		got = append(got, m.File)
+	}
+	for _, p := range c.problems {
+		failed = append(failed, p.File)
+	}
+	if !slices.Equal(got, want) || !slices.Equal(failed, bad) {
+		t.Errorf("read %v, want %v; failed %v, want %v", got, want, failed, bad)
+	}
+}
 
 // TestArchivesInAStore: what is written to S3 reads as it was written, verifies, and
 // what an interrupted write has left there is swept by the next one.

@@ -63,7 +63,7 @@ func enter(t *testing.T, data string) {
 	open := func(dir string) (*store.Pebble, error) {
 		return store.OpenPebble(store.PebbleOptions{Dir: dir, Prefill: -1})
 	}
-	d, err := openDirectory(cfg, open)
+	d, err := openDirectory(t.Context(), cfg, nil, open)
 	if err == nil {
 		err = d.enter(cfg, register.Cluster{ID: register.UUID{1}, Partitions: 4, Replicas: 1}, open)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -84,7 +85,8 @@ type openStore func(dir string) (*store.Pebble, error)
 
 // openDirectory opens a data directory and formats an empty one: a first start
 // makes a cluster of one, or waits to be let into another one.
-func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
+// ask is how a restore finds out whether nodes of the cluster live; nil: it does not.
+func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
 	if err := os.MkdirAll(cfg.Data, 0o750); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -114,7 +116,7 @@ func openDirectory(cfg *config.Config, open openStore) (*directory, error) {
 		return openJoining(cfg, path)
 	}
 	if cfg.RestoreFrom != "" {
-		return restore(cfg, open)
+		return restore(ctx, cfg, ask, open)
 	}
 	var cluster register.Cluster
 	_, _ = rand.Read(cluster.ID[:])

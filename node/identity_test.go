@@ -120,7 +120,7 @@ func TestANodeThatWasLetInAgainKeepsItsRegister(t *testing.T) {
 	}
 	opened := func() *directory {
 		t.Helper()
-		d, err := openDirectory(c, open)
+		d, err := openDirectory(t.Context(), c, nil, open)
 		if err != nil {
 			t.Fatal(err)
 		}

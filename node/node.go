@@ -49,6 +49,9 @@ type Options struct {
 	// record, a disk without its last bytes. It must not return to the caller
 	// in production; nil logs and exits with status 70.
 	Fatal func(error)
+	// Starting, when it ends, ends a start that waits for others, as for the store of a
+	// snapshot; nil: nothing does.
+	Starting context.Context
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
 	FreeBytes func(dir string) (uint64, error)
 
@@ -115,6 +118,9 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Starting == nil {
+		opts.Starting = context.Background()
+	}
 	full := *cfg
 	full.Complete()
 	n := &Node{
@@ -137,7 +143,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if n.ports, err = listenPeers(cfg.PeerListen); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if n.dir, err = openDirectory(n.cfg, n.openStore); err != nil {
+	if n.dir, err = openDirectory(opts.Starting, n.cfg, peer.Dialer{Security: opts.Peers, Build: opts.Version}.Probe, n.openStore); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close())
 	}
 	n.self, n.cluster = n.dir.self, n.dir.cluster

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -30,7 +32,7 @@ type restored struct {
 // Restore makes an empty data directory from a snapshot, as a start with
 // restore-from does, and starts nothing. It returns ErrDirectory when the directory
 // is in use. fatal is called when its disk fails.
-func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
+func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
 	full := *cfg
 	full.Complete()
 	for _, name := range []string{identityFile, oldLifeFile, factsDir} {
@@ -38,7 +40,7 @@ func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, gene
 			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
 		}
 	}
-	d, err := openDirectory(&full, func(dir string) (*store.Pebble, error) {
+	d, err := openDirectory(ctx, &full, nil, func(dir string) (*store.Pebble, error) {
 		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal, Prefill: -1})
 	})
 	if err != nil {
@@ -49,8 +51,8 @@ func Restore(cfg *config.Config, fatal func(error)) (from snapshots.Header, gene
 
 // restore makes a directory from a snapshot of the register: the beginning of the
 // cluster's next generation, with this node alone (design 10).
-func restore(cfg *config.Config, open openStore) (*directory, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
+func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
+	ctx, cancel := context.WithTimeout(ctx, restoreTime)
 	defer cancel()
 	place, name := snapshots.Split(cfg.RestoreFrom)
 	in, err := objects.Open(place)
@@ -64,6 +66,21 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 	}
 	if core.Destroyed(&s.State) {
 		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
+	}
+	// Who restores by hand, or names the snapshot, means it. An empty directory alone may be
+	// that of one node that has lost its disk, with restore-from still in its configuration.
+	if ask != nil && name == "" && !exists(filepath.Join(cfg.Data, formattingFile)) {
+		err := lives(ctx, &s.State, cfg, ask)
+		if err == nil {
+			err = begun(ctx, in, &s.Header, cfg)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("restore-from: %w; to begin anew all the same, name the snapshot in restore-from (PLACE/%s)", err, s.Name())
+		}
+	}
+	// A crash from here on leaves a directory that goes on being made.
+	if err := writeFile(filepath.Join(cfg.Data, formattingFile), nil); err != nil {
+		return nil, err
 	}
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
 	_, _ = rand.Read(d.self.Incarnation[:])
@@ -80,6 +97,59 @@ func restore(cfg *config.Config, open openStore) (*directory, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// askPeer asks who answers at the peer port of an address.
+type askPeer func(ctx context.Context, addr string) (peer.Identity, error)
+
+// aliveTime is how long the nodes of a snapshot have to answer.
+const aliveTime = 2 * time.Second
+
+// lives refuses to begin a cluster anew beside nodes of it that answer: they would go over to
+// this one, with the settings of an old snapshot.
+func lives(ctx context.Context, s *register.State, cfg *config.Config, ask askPeer) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	own := record(cfg, register.Member{}, cfg.PeerListen).Addresses
+	var at []string
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Status != register.Removed {
+			at = append(at, slices.DeleteFunc(slices.Clone(n.Addresses), func(a string) bool { return slices.Contains(own, a) })...)
+		}
+	}
+	met := make(chan error, len(at))
+	for _, addr := range at {
+		go func() {
+			who, err := ask(ctx, addr)
+			if err != nil || who.Cluster != s.Cluster.ID {
+				met <- nil
+				return
+			}
+			met <- fmt.Errorf("node %s of the cluster lives at %s: have this one join it (--join %s, without restore-from)", who.Member.Node, addr, addr)
+		}()
+	}
+	var found error
+	for range at {
+		if err := <-met; err != nil && found == nil {
+			found = err
+			cancel()
+		}
+	}
+	return found
+}
+
+// begun refuses to begin a cluster anew a second time by itself: where the other nodes live
+// and are out of reach of this one.
+func begun(ctx context.Context, in objects.Store, s *snapshots.Header, cfg *config.Config) error {
+	generation, at, err := snapshots.Begun(ctx, in, s.Cluster, cfg.Name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cfg.RestoreFrom, err)
+	}
+	if generation == 0 {
+		return nil
+	}
+	return fmt.Errorf("node %s has begun the cluster anew from here before, at %s (generation %d), and its data directory %s is empty now: if other nodes of the cluster live, have it join one of them (--join, without restore-from)",
+		cfg.Name, at.Format(time.RFC3339), generation, cfg.Data)
 }
 
 // sayRestored logs what the directory was made from.

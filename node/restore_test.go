@@ -1,7 +1,10 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +134,97 @@ func TestAClusterBeginsAnewFromASnapshot(t *testing.T) {
 			stop(t, second)
 			stop(t, again)
 		})
+	}
+}
+
+// TestANodeThatLostItsDiskDoesNotRestoreAgain: restore-from stayed in the configuration of the
+// node that began the cluster anew. When it lost its disk it began it once more, though the
+// others lived, and they would have followed it. Whoever means it can.
+func TestANodeThatLostItsDiskDoesNotRestoreAgain(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "snapshots")
+	lost := start(t, backupConfig(t, "n1", place), Options{})
+	backedUp(t, lost, place)
+	stop(t, lost)
+	again := func() (*Node, *config.Config, error) {
+		c := restoreConfig(t, "r1", place)
+		c.SnapshotTo, c.SnapshotEvery = place, 20*time.Millisecond
+		n, err := Start(c, Options{})
+		return n, c, err
+	}
+	n, _, err := again()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backedUp(t, n, place)
+	stop(t, n)
+
+	n, c, err := again()
+	if err == nil {
+		stop(t, n)
+		t.Fatal("it began the cluster once more")
+	}
+	if !strings.Contains(err.Error(), "node r1 has begun the cluster anew from here before") || !strings.Contains(err.Error(), "--join") || exists(filepath.Join(c.Data, identityFile)) {
+		t.Error(err)
+	}
+	all, err := snapshots.List(t.Context(), openPlace(t, place))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := restoreConfig(t, "r1", filepath.Join(place, all[len(all)-1].Name))
+	n = start(t, named, Options{})
+	if g := n.members.generation(); g != 2 {
+		t.Errorf("generation %d", g)
+	}
+	stop(t, n)
+	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), nil); err != nil || g != 3 {
+		t.Errorf("by hand: generation %d, %v", g, err)
+	}
+	// One that was interrupted goes on, and so does nobody else beside a node that lives.
+	half := restoreConfig(t, "r1", place)
+	half.SnapshotEvery = 20 * time.Millisecond
+	if err := os.WriteFile(filepath.Join(half.Data, formattingFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, half, Options{})
+	defer stop(t, n)
+	backedUp(t, n, filepath.Join(half.Data, snapshotsDir))
+	other, err := Start(restoreConfig(t, "r2", filepath.Join(half.Data, snapshotsDir)), Options{})
+	if err == nil {
+		stop(t, other)
+	}
+	if err == nil || !strings.Contains(err.Error(), "node r1 of the cluster lives at "+n.PeerAddr().String()) {
+		t.Error(err)
+	}
+}
+
+// TestARestoreEndsWhenItIsToldTo: a store that does not answer held a start up for two
+// minutes, whatever it was told.
+func TestARestoreEndsWhenItIsToldTo(t *testing.T) {
+	objectstest.Login(t)
+	asked := make(chan struct{}, 100)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	c := restoreConfig(t, "r1", "s3://bucket/x?region=here&endpoint="+silent.URL)
+	go func() {
+		_, err := Start(c, Options{Starting: ctx})
+		ended <- err
+	}()
+	<-asked
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on")
+		silent.CloseClientConnections()
+		<-ended
 	}
 }
 

@@ -201,7 +201,7 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 	}
 	full := *c
 	full.Complete()
-	d, err := openDirectory(&full, open)
+	d, err := openDirectory(t.Context(), &full, nil, open)
 	if err != nil || d.setBack || d.boot != 3 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -211,7 +211,7 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 	if err := errors.Join(d.super.raise(5000), d.close()); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = openDirectory(&full, open); err != nil || !d.setBack || d.super.last.Mark != 5000 {
+	if d, err = openDirectory(t.Context(), &full, nil, open); err != nil || !d.setBack || d.super.last.Mark != 5000 {
 		t.Fatalf("a store of the first start: %+v, %v", d, err)
 	}
 	if err := d.close(); err != nil {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,7 +26,9 @@ type Conn struct {
 	nc         net.Conn // raw, or TLS over it
 	out        outbox
 	in         frameReader
-	opened     bool // Open was called; reader goroutine only
+	opened     bool          // Open was called; reader goroutine only
+	heard      bool          // a frame has come; reader goroutine only
+	silent     *list.Element // in the server's list, whose lock guards it; nil: it is not there
 	attachment atomic.Pointer[any]
 	cause      atomic.Pointer[error] // why it ends; the first one wins
 	finish     atomic.Int32          // finishNot, finishQueued or finishReplies
@@ -239,6 +242,10 @@ func (c *Conn) handleBuffered() error {
 			if c.ending() {
 				return errStopped
 			}
+		}
+		if !c.heard {
+			c.heard = true
+			c.srv.heard(c)
 		}
 		c.out.inflight.Add(1)
 		pending = true

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -57,6 +58,7 @@ type Server struct {
 	mu        sync.Mutex // guards the fields below
 	listeners map[net.Listener]struct{}
 	conns     map[*Conn]struct{}
+	silent    list.List // those of conns that have sent no whole frame, the oldest first
 	closing   bool
 }
 
@@ -148,6 +150,14 @@ func (s *Server) accept(nc net.Conn) {
 	c := s.newConn(nc)
 	s.mu.Lock()
 	full := len(s.conns) >= s.cfg.MaxConns
+	if oldest := s.silent.Front(); full && !s.closing && oldest != nil {
+		// Who has said nothing gives way: otherwise strangers that connect and are silent
+		// would keep out those who know the token, for as long as they go on.
+		victim := oldest.Value.(*Conn)
+		s.forget(victim)
+		victim.Close(fmt.Errorf("%w, and this one has sent nothing yet", ErrTooManyConns))
+		full = false
+	}
 	if full || s.closing {
 		closing := s.closing
 		if !closing && int(s.refusing.Load()) < maxRefusing {
@@ -162,6 +172,7 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	}
 	s.conns[c] = struct{}{}
+	c.silent = s.silent.PushBack(c)
 	s.running.Add(1)
 	s.mu.Unlock()
 	go s.serve(c)
@@ -183,7 +194,26 @@ func (s *Server) serve(c *Conn) {
 	c.serve(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget(c)
+}
+
+// forget takes a connection out; s.mu is held.
+func (s *Server) forget(c *Conn) {
 	delete(s.conns, c)
+	if c.silent != nil {
+		s.silent.Remove(c.silent)
+		c.silent = nil
+	}
+}
+
+// heard notes that a connection has sent its first frame.
+func (s *Server) heard(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.silent != nil {
+		s.silent.Remove(c.silent)
+		c.silent = nil
+	}
 }
 
 func (s *Server) newConn(nc net.Conn) *Conn {

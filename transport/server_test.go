@@ -197,9 +197,12 @@ func TestTooManyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &handler{handle: echoFrame}
 		srv, ln := serve(t, Config{MaxConns: 2}, h)
-		first := dialTo(t, ln, ClientConfig{})
-		dialTo(t, ln, ClientConfig{})
-		synctest.Wait()
+		first, second := dialTo(t, ln, ClientConfig{}), dialTo(t, ln, ClientConfig{})
+		for _, c := range []*Client{first, second} {
+			if got, err := callText(t.Context(), c, "here"); got != "here" {
+				t.Error(err)
+			}
+		}
 		var refused []*Client
 		for range maxRefusing + 10 {
 			refused = append(refused, dialTo(t, ln, ClientConfig{}))
@@ -223,6 +226,35 @@ func TestTooManyConnections(t *testing.T) {
 		synctest.Wait()
 		if got, err := callText(t.Context(), dialTo(t, ln, ClientConfig{}), "room"); got != "room" {
 			t.Error(err)
+		}
+	})
+}
+
+// TestSilentConnectionsGiveWay: strangers that connected and said nothing kept everybody else
+// out until their time for a hello was over, and then the next ones did.
+func TestSilentConnectionsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, ln := serve(t, Config{MaxConns: 3}, &handler{handle: echoFrame})
+		heard := dialTo(t, ln, ClientConfig{})
+		if got, err := callText(t.Context(), heard, "one"); got != "one" {
+			t.Fatal(err)
+		}
+		oldest, older := dialTo(t, ln, ClientConfig{}), dialTo(t, ln, ClientConfig{})
+		synctest.Wait()
+		fresh := dialTo(t, ln, ClientConfig{})
+		if got, err := callText(t.Context(), fresh, "two"); got != "two" {
+			t.Error(err)
+		}
+		<-oldest.Done()
+		for _, c := range []*Client{older, heard} {
+			if got, err := callText(t.Context(), c, "unharmed"); got != "unharmed" {
+				t.Error(err)
+			}
+		}
+		late := dialTo(t, ln, ClientConfig{}) // nobody is silent any more
+		<-late.Done()
+		if n := srv.Conns(); n != 3 {
+			t.Errorf("%d connections", n)
 		}
 	})
 }

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"crypto/tls"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -29,6 +32,8 @@ func (s *starved) Accept() (net.Conn, error) {
 func TestAcceptFailsForAWhile(t *testing.T) {
 	for name, o := range map[string]Options{"plain": {}, "TLS": {TLS: certificate(t)}} {
 		t.Run(name, func(t *testing.T) {
+			var said bytes.Buffer // whole once Serve has returned
+			o.Logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -54,6 +59,9 @@ func TestAcceptFailsForAWhile(t *testing.T) {
 			}
 			if err := <-done; err != http.ErrServerClosed {
 				t.Error(err)
+			}
+			if n := strings.Count(said.String(), "too many open files"); n != 3 {
+				t.Errorf("%d of 3 errors are said:\n%s", n, said.String())
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -23,7 +24,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return s.http.Serve(limited)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &fork{from: limited, ctx: ctx, cancel: cancel, timeout: s.o.HeaderTimeout, plain: make(chan net.Conn), secure: make(chan net.Conn)}
+	f := &fork{from: limited, log: s.o.Logger, ctx: ctx, cancel: cancel, timeout: s.o.HeaderTimeout, plain: make(chan net.Conn), secure: make(chan net.Conn)}
 	failed := make(chan error, 2)
 	var running sync.WaitGroup
 	running.Go(func() { failed <- s.http.Serve(branch{f, f.plain}) })
@@ -108,6 +109,7 @@ func (c *counted) Close() error {
 // their first byte.
 type fork struct {
 	from          net.Listener
+	log           *slog.Logger
 	ctx           context.Context
 	cancel        context.CancelFunc
 	timeout       time.Duration
@@ -141,6 +143,7 @@ func (f *fork) run() error {
 		case errors.Is(err, net.ErrClosed) || !errors.As(err, &passing) || f.ctx.Err() != nil:
 			return err
 		}
+		f.log.Warn("http.accept", "error", err, "pause", pause)
 		select {
 		case <-time.After(pause):
 		case <-f.ctx.Done():

@@ -250,7 +250,7 @@ docs/backup.md, also for what to do with disks that turn up again.`,
 			return err
 		}
 		cfg.Complete()
-		h, generation, err := node.Restore(cfg, func(err error) {
+		h, generation, err := node.Restore(cmd.Context(), cfg, func(err error) {
 			fmt.Fprintln(b.errOut, "norn:", err)
 			os.Exit(exitFailed)
 		})

@@ -8,6 +8,27 @@ import (
 	"time"
 )
 
+// TestADestroyedNodeThatCannotBeErased: it does not say that its data is deleted.
+func TestADestroyedNodeThatCannotBeErased(t *testing.T) {
+	beside(t)
+	data := filepath.Join(t.TempDir(), "data")
+	s := ownServer(t, data)
+	if err := os.Mkdir(filepath.Join(data, "FORMATTING"), 0o700); err != nil { // where it notes that it has begun to
+		t.Fatal(err)
+	}
+	if r := nornWith(t, "", []string{"NORN_ADDR=" + s.addr}, "cluster", "destroy", "--yes"); r.code != 0 {
+		t.Fatalf("got %+v", r)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		t.Fatal("the server runs")
+	}
+	if log := s.log.String(); s.cmd.ProcessState.ExitCode() == 0 || strings.Contains(log, "server.destroyed") || !strings.Contains(log, "server.not_erased") {
+		t.Errorf("it ended with %d:\n%s", s.cmd.ProcessState.ExitCode(), log)
+	}
+}
+
 // TestClusterDestroy: only when it is meant; then the server stops by itself,
 // with nothing of its data left and everything else still there.
 func TestClusterDestroy(t *testing.T) {

@@ -38,7 +38,8 @@ LATER = 5.0  # seconds until a task that was put off is tried again
 TAIL = 4 << 10  # bytes of an error
 LINE = 64 << 10  # bytes after which a line is split
 SETTLE = 900  # seconds for which a report is repeated
-AGAIN = ("UNAVAILABLE", "OVERLOADED", "DEADLINE_EXCEEDED")  # worth another try
+GONE = ("CLAIM_LOST", "NOT_FOUND", "CANCELLED")  # what a renewal says of a claim that is over
+HOPELESS = ("INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "INCOMPATIBLE")  # it will not get better
 
 
 def note(*words):
@@ -53,6 +54,7 @@ class Run:
         self.client = worker.client
         self.lost = None  # why the claim is gone; nothing is said about the task any more
         self.writing = False  # an update is under way
+        self.told = False  # it was said what came of the task
 
     def left(self):
         """Seconds until the command must be told to end."""
@@ -66,7 +68,17 @@ class Run:
         return self.lost or ("stopped" if self.worker.aborting.is_set() else None)
 
     def run(self):
-        """Runs the command and says what came of it."""
+        """Runs the command and says what came of it. What is wrong with this machine, a full disk for one, fails the task: a
+        slot must not end over it, with a claim that nobody renews."""
+        try:
+            self.execute()
+        except Exception as e:
+            note("task %s: %s: %s" % (self.claim.task.id, type(e).__name__, e))
+            if self.told:
+                return
+            self.settle(lambda: self.client.fail(self.claim, "the command cannot be run: %s" % e, timeout=SETTLE))
+
+    def execute(self):
         with tempfile.TemporaryDirectory() as home, open(os.path.join(home, "payload"), "w+b") as stdin, open(os.path.join(home, "err"), "w+b") as err:
             stdin.write(self.claim.task.payload)
             stdin.seek(0)
@@ -76,26 +88,33 @@ class Run:
             env = dict(
                 os.environ, NORN_TASK_ID=self.claim.task.id, NORN_TOKEN=str(self.claim.token), NORN_QUEUE=self.claim.task.queue,
                 NORN_ATTEMPT=str(self.claim.task.attempts + 1), NORN_CHECKPOINT_FILE=checkpoint)
+            process = subprocess.Popen(
+                self.worker.args.command, stdin=stdin, stdout=subprocess.PIPE, stderr=err, env=env, start_new_session=True)
             try:
-                process = subprocess.Popen(
-                    self.worker.args.command, stdin=stdin, stdout=subprocess.PIPE, stderr=err, env=env, start_new_session=True)
-            except OSError as e:
-                return self.settle(lambda: self.client.fail(self.claim, "the command cannot be run: %s" % e, timeout=SETTLE))
-            reader = threading.Thread(target=self.read, args=(process.stdout,), daemon=True)
-            reader.start()
-            why = self.watch(process)
-            reader.join(1)  # a process in the background may hold the output open
-            while self.writing and reader.is_alive():
-                reader.join(0.1)
-            if not reader.is_alive():
-                process.stdout.close()
-            if self.lost:
+                why = self.attend(process)
+            finally:
+                if process.poll() is None:  # it must not go on while the task is given to somebody else
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            if self.lost and (why or process.returncode):
                 note("task %s lost: %s" % (self.claim.task.id, self.lost))
             elif why:
                 note("task %s given back: %s" % (self.claim.task.id, why))
-                self.settle(lambda: self.client.release([self.claim], timeout=max(0.1, self.claim.left())))
-            else:
+                self.settle(self.give_back)
+            else:  # work that is done counts, however late
                 self.settle(lambda: self.conclude(process.returncode, err))
+
+    def attend(self, process):
+        """Sees a command to its end, and its output into updates. Gives the reason why it was made to end, or None."""
+        reader = threading.Thread(target=self.read, args=(process.stdout,), daemon=True)
+        reader.start()
+        why = self.watch(process)
+        reader.join(1)  # a process in the background may hold the output open
+        while self.writing and reader.is_alive():
+            reader.join(0.1)
+        if not reader.is_alive():
+            process.stdout.close()
+        return why
 
     def watch(self, process):
         """Waits for the end of the command. Gives the reason why it was made to end, or None."""
@@ -113,6 +132,8 @@ class Run:
                 process.wait(STOP * self.claim.lease)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 pass
+            except OSError as e:
+                note("task %s: the command cannot be told to end: %s" % (self.claim.task.id, e))
         process.wait()
         return why
 
@@ -132,9 +153,10 @@ class Run:
             except norn.Error as e:
                 if e.name == "CLAIM_LOST":
                     self.lost = str(e)
-                elif not e.unknown and e.name not in AGAIN:
+                elif not e.unknown and not e.again:
                     note("task %s: a line of output is no update: %s" % (self.claim.task.id, e))
                     return
+                self.worker.ended.wait(0.1)  # the call may have ended at once
 
     def conclude(self, code, err):
         """Says how the command has ended."""
@@ -148,8 +170,14 @@ class Run:
         else:
             self.client.fail(self.claim, text, timeout=SETTLE)
 
+    def give_back(self):
+        for result in self.client.release([self.claim], timeout=max(0.1, self.claim.left())):
+            if isinstance(result, norn.Error):
+                raise result
+
     def settle(self, say):
         """Says something about a claim that may be lost already; say repeats itself until it is heard."""
+        self.told = True
         try:
             say()
         except norn.Error as e:
@@ -167,14 +195,27 @@ class Worker:
 
     def slot(self):
         """Claims and runs tasks until the worker ends."""
+        try:
+            self.take()
+        except Exception as e:  # a worker with fewer slots than it says would be hard to notice
+            self.refused = "%s: %s" % (type(e).__name__, e)
+            self.ending.set()
+            raise
+        finally:
+            try:
+                self.client.free_unanswered()
+            except norn.Error as e:
+                note("tasks may have been granted on the way out, their claims will lapse: %s" % e)
+
+    def take(self):
         while not self.ending.is_set():
             try:
                 claims = self.client.claim(self.args.queue, lease=self.args.lease, wait=self.args.wait, worker=self.args.name)
             except norn.Error as e:
                 if e.kind == norn.errors.ERROR_KIND_CANCELLED:
                     return
-                if e.name not in AGAIN:
-                    self.refused = str(e)  # it will not get better
+                if e.name in HOPELESS:
+                    self.refused = str(e)
                     self.ending.set()
                     return
                 note(e)
@@ -195,21 +236,28 @@ class Worker:
     def heartbeat(self):
         """Renews every claim by one request, at a third of the lease or a little earlier: workers must not march in step."""
         every = self.args.lease / 3
-        while not self.ended.wait(every * random.uniform(0.9, 1)):
+        pause = every
+        while not self.ended.wait(pause * random.uniform(0.9, 1)):
             with self.lock:
                 runs = [r for r in self.runs if not r.lost and r.claim.left() > 0]
-            if not runs:
-                continue
-            try:
-                results = self.client.renew([r.claim for r in runs], timeout=every)
-            except norn.Error as e:
-                note("%d claims could not be renewed, trying again: %s" % (len(runs), e))
-                continue
-            for run, error in zip(runs, results):
-                if error and error.name in AGAIN:
-                    note("task %s could not be renewed, trying again: %s" % (run.claim.task.id, error))
-                elif error:
-                    run.lost = str(error)
+            # A renewal that failed is made again at once, at another node: to wait as long again would be too late.
+            pause = every if self.renew(runs, every / 2) else min(1, every / 10)
+
+    def renew(self, runs, timeout):
+        """Renews claims, and tells whether it is known of each what has become of it."""
+        try:
+            results = self.client.renew([r.claim for r in runs], timeout=timeout)
+        except Exception as e:  # whatever it is: without renewals all that runs here is lost
+            note("%d claims could not be renewed, trying again: %s" % (len(runs), e))
+            return False
+        known = True
+        for run, error in zip(runs, results):
+            if error and (error.name in GONE or error.state == norn.tasks.STATE_CANCELLED):
+                run.lost = str(error)
+            elif error:
+                known = False
+                note("task %s could not be renewed, trying again: %s" % (run.claim.task.id, error))
+        return known
 
     def run(self):
         """Runs until a signal ends it."""

@@ -32,13 +32,14 @@ func (d *decision) note(format string, args ...any) {
 	d.reply.Notes = append(d.reply.Notes, fmt.Sprintf(format, args...))
 }
 
-// written says whether the register took it. A plan that came too late does not
-// matter where it was to follow a node: the driver makes the next one anyway.
+// written says whether the register took it, all of it. A plan that came too late is
+// worked out anew although its node is removed by then: the driver's next one would
+// spread what it had, where the operator was told who takes its place.
 func (d *decision) written(r *register.Result) bool {
 	if slices.Contains(r.NodesWon, false) || slices.Contains(r.ValuesWon, false) {
 		return false
 	}
-	return d.request.Plan == nil || r.PlanWon || len(d.request.Nodes) > 0
+	return d.request.Plan == nil || r.PlanWon
 }
 
 func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
@@ -55,7 +56,7 @@ func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 				c.refuse(r.From, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))
 				return
 			}
-			c.attempt(r.From, m, 1)
+			c.attempt(r.From, m, 1, false)
 		}}, register.Request{})
 	}
 }
@@ -71,14 +72,17 @@ func unanswered(err error, effect nornv1.Effect) *proto.Error {
 	return e
 }
 
-// attempt works out what is to be done, and asks the register for it.
-func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int) {
+// attempt works out what is to be done, and asks the register for it, for the nth time.
+// some: an attempt before has changed something already.
+func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int, some bool) {
 	d, bad := c.decide(m)
 	if bad != nil {
 		c.refuse(from, bad)
 		return
 	}
-	if m.GetDryRun() || !d.reply.Changed {
+	nothing := !d.reply.Changed
+	d.reply.Changed = d.reply.Changed || some
+	if m.GetDryRun() || nothing {
 		c.reply(from, d.reply)
 		return
 	}
@@ -89,7 +93,7 @@ func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int) {
 		case d.written(&res):
 			c.reply(from, d.reply)
 		case n < maxDecides:
-			c.attempt(from, m, n+1)
+			c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))
 		default:
 			c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again"))
 		}

@@ -354,6 +354,44 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 	}
 }
 
+// TestAPlanOfSomebodyElseWasFirst: the node is removed, and the one that was to take its
+// place is told to, although the plan had changed meanwhile.
+func TestAPlanOfSomebodyElseWasFirst(t *testing.T) {
+	r := newAdmins(t, 3)
+	r.leads = -1 // nobody plans
+	r.tell()
+	r.join()
+	r.kill(1)
+	r.tell()
+	p, touched := r.peers[0].core, false
+	var reply *Reply
+	r.check(p.Step(r.now, &Request{From: Origin{Conn: 1, Request: 1 << 20}, Body: replace("n2", "n4"), Received: r.now.Mono}))
+	for reply == nil {
+		ready, err := p.Ready(r.now)
+		r.check(err)
+		if len(ready.Replies) > 0 {
+			reply = &ready.Replies[0]
+		}
+		for _, req := range ready.Register {
+			if req.Plan != nil && !touched {
+				touched = true
+				now := r.state().Plan
+				r.register.Do(register.Request{Plan: &register.PlanChange{Old: now.Version, Data: now.Data}}, func(register.Result) {})
+			}
+			r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, Registered{res})) })
+		}
+	}
+	if reply.Err != nil || !reply.Message.(*nornv1.ClusterReply).GetChanged() || !touched || r.status1(1) != register.Removed {
+		t.Fatalf("%v, touched %v, n2 is %v", reply, touched, r.status1(1))
+	}
+	after := placement.See(*r.state(), nil)
+	for p := range partitions {
+		if is := after.Planned(ring.Partition(p)); slices.Contains(is, r.peers[1].self) || !slices.Contains(is, r.peers[3].self) {
+			t.Errorf("partition %d is planned on %v", p, is)
+		}
+	}
+}
+
 // touch writes a node's record as it is.
 func (r *trio) touch(m register.Member) {
 	n, _ := r.state().Find(m)

@@ -201,13 +201,28 @@ func (m *marks) tell(to []register.Member) {
 
 // saw notes how far another node's disk was.
 func (m *marks) saw(now clock.Time, from register.Member, mark uint64) {
-	if old, known := m.seen[from]; mark <= old || !known && len(m.seen) >= maxMarks {
+	if old, known := m.seen[from]; mark <= old || !known && !m.room() {
 		return
 	}
 	m.seen[from] = mark
 	if m.dirty == 0 {
 		m.dirty = max(now.Mono, 1)
 	}
+}
+
+// room makes some for one member more. Who is neither a member nor remembered as a
+// removed one never comes back as the same, and there is always one such among too many.
+func (m *marks) room() bool {
+	if len(m.seen) < maxMarks {
+		return true
+	}
+	for _, member := range membersOf(m.seen) {
+		if _, known := m.c.moves.state.Find(member); !known {
+			delete(m.seen, member)
+			return true
+		}
+	}
+	return false
 }
 
 // save writes what was seen, now and then.

@@ -408,11 +408,14 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 func TestMarksOfOthersAreBounded(t *testing.T) {
 	r := newTrio(t)
 	m := r.peers[0].core.marks
+	clear(m.seen) // the members are new
 	for n := range 2 * maxMarks {
 		m.saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
 	}
-	if len(m.seen) != maxMarks {
-		t.Fatalf("%d marks are kept", len(m.seen))
+	member := r.peers[1].self
+	m.saw(r.now, member, 7)
+	if len(m.seen) != maxMarks || m.seen[member] != 7 {
+		t.Fatalf("%d marks are kept, that of a member is %d", len(m.seen), m.seen[member])
 	}
 }
 

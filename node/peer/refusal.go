@@ -3,6 +3,7 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -99,4 +100,5 @@ func refusalOf(reason nornv1.PeerRefusal, e *nornv1.Error, by *nornv1.PeerNode) 
 	return r
 }
 
-func text(s string) string { return s[:min(len(s), maxText)] }
+// text cuts between characters: half of one would be refused where the text is passed on.
+func text(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }

@@ -140,7 +140,7 @@ func read(ctx context.Context, from objects.Store, name string) (Snapshot, error
 	return s, nil
 }
 
-// claim is what Begin writes: for people.
+// claim is what Begin writes.
 type claim struct {
 	Node        string    `json:"node"`
 	Incarnation string    `json:"incarnation"`
@@ -148,9 +148,33 @@ type claim struct {
 	At          time.Time `json:"at"`
 }
 
+// Begun gives the last generation of a cluster that a node of this name has begun here, and
+// when; 0: none. A note that cannot be read counts as nobody's.
+func Begun(ctx context.Context, in objects.Store, cluster, node string) (generation uint64, at time.Time, err error) {
+	all, err := in.List(ctx, "norn-"+cluster+"-g")
+	if err != nil {
+		return 0, at, err
+	}
+	for _, o := range all {
+		r, ok := parse(o.Name)
+		if !ok || o.Name != takenName(cluster, r.Generation) || r.Generation <= generation {
+			continue
+		}
+		b, err := in.Get(ctx, o.Name)
+		if err != nil && !errors.Is(err, objects.ErrNotFound) {
+			return 0, at, err
+		}
+		var c claim
+		if err == nil && json.Unmarshal(b, &c) == nil && c.Node == node {
+			generation, at = r.Generation, c.At
+		}
+	}
+	return generation, at, nil
+}
+
 // Begin takes the generation in which a cluster begins anew from a snapshot: the
 // first above all that the place knows of and that nobody has taken. self is for
-// people who look into it. The place must be one that can be written to.
+// people who look into it, and for [Begun]. The place must be one that can be written to.
 func Begin(ctx context.Context, in objects.Store, s *Header, self register.Member, now time.Time) (uint64, error) {
 	all, err := in.List(ctx, "norn-"+s.Cluster+"-g")
 	if err != nil {

@@ -92,9 +92,9 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
-	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers})
+	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers, Starting: ctx})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
 	warnOpen(cfg, token, peers, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
@@ -131,14 +131,34 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	running.Wait()
 	select {
 	case <-destroyed:
-		if err == nil {
-			err = node.Erase(cfg.Data)
-		}
-		o.Logger.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", cfg.Data)
+		err = erase(err, cfg.Data, o.Logger)
 	default:
 	}
 	o.Logger.Info("server.stopped")
 	return err
+}
+
+// notStarted is why a node did not start; nil: it was told to stop before it had.
+func notStarted(ctx context.Context, err error, log *slog.Logger) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	log.Info("server.stopped")
+	return nil
+}
+
+// erase deletes what a node kept whose cluster was destroyed, unless it stopped with an
+// error, and says what has become of it.
+func erase(err error, data string, log *slog.Logger) error {
+	if err == nil {
+		err = node.Erase(data)
+	}
+	if err != nil {
+		log.Error("server.not_erased", "meaning", "the cluster was destroyed, and what this node kept is not deleted, or not all of it: delete it by hand", "data", data, "error", err)
+		return err
+	}
+	log.Warn("server.destroyed", "meaning", "the cluster was destroyed: what this node kept is deleted", "data", data)
+	return nil
 }
 
 // warnOpen says which ports anybody may use who reaches them.

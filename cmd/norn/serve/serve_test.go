@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +84,24 @@ func TestRunUntilTold(t *testing.T) {
 	}
 	if !heard.heard("server.stopping") || !heard.heard("server.stopped") || heard.heard("server.open") {
 		t.Errorf("heard %v", heard.names)
+	}
+}
+
+// TestToldToStopWhileItRestores: a store that does not answer keeps nobody.
+func TestToldToStopWhileItRestores(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "y")
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	c := testConfig(t)
+	c.RestoreFrom = "s3://bucket/x?region=here&endpoint=" + silent.URL
+	heard := newEvents()
+	if err := Run(ctx, c, Options{Version: "test", Logger: slog.New(heard)}); err != nil || !heard.heard("server.stopped") {
+		t.Errorf("%v; heard %v", err, heard.names)
 	}
 }
 

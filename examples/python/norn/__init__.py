@@ -29,7 +29,7 @@ try:
 except ImportError as e:
     raise ImportError("norn.v1 is missing: run protoc -I proto --python_out=DIR proto/norn/v1/*.proto, and put DIR into PYTHONPATH") from e
 
-from norn.errors import AGAIN, SETTLED, Error, late  # noqa: E402
+from norn.errors import REFUSED, SETTLED, Error, late  # noqa: E402
 from norn.ids import Generator, id_bytes, id_text, partition_of  # noqa: E402
 from norn.wire import READS, Connection, clock  # noqa: E402
 from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as pb, task_pb2 as tasks  # noqa: E402
@@ -37,6 +37,7 @@ from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as
 __all__ = ["Claim", "Client", "Connection", "Error", "Generator", "clock", "errors", "id_bytes", "id_text", "partition_of", "pb", "tasks"]
 
 MAX_UNANSWERED = 100  # as many earlier requests a claim may name
+MAX_BATCH_DEPENDENCIES = 10_000  # of all tasks of one request
 
 
 class Claim:
@@ -71,6 +72,17 @@ def _judged(result):
     return result
 
 
+def _fitting(items, limits, size):
+    """How many of so many items as a request may have, at least one, fit one. size gives bytes and dependencies of one."""
+    most, dependencies = limits.max_batch_bytes, MAX_BATCH_DEPENDENCIES
+    for n, item in enumerate(items):
+        weight, needs = size(item)
+        most, dependencies = most - weight, dependencies - needs
+        if n and (most < 0 or dependencies < 0):
+            return n
+    return len(items)
+
+
 class Client:
     """A cluster, through any of its nodes."""
 
@@ -90,6 +102,8 @@ class Client:
         self._newest = None  # connection, perhaps dead by now
         self._locks = [threading.Lock() for _ in addresses]  # one connects, the others wait
         self._connections = [None] * len(addresses)
+        self._failed = [None] * len(addresses)  # when an attempt to connect failed last, and why
+        self._waiting = set()  # claims that wait for tasks
         self._closed, self._claiming = threading.Event(), True
 
     def __enter__(self):
@@ -105,70 +119,149 @@ class Client:
             if connection:
                 connection.close()
 
-    def connection(self, end=None, turn=0):
-        """A living connection, made now if need be; end is when to give up, by clock()."""
-        end = clock() + self.timeout if end is None else end
-        at = (self._first + turn) % len(self.addresses)
-        if not self._locks[at].acquire(timeout=max(0, end - clock())):
+    def connection(self, end=None, at=None):
+        """A living connection, made now if need be; end is when to give up, by clock(), at the index of the address."""
+        asked = clock()
+        end = asked + self.timeout if end is None else end
+        at = self._first if at is None else at
+        if not self._locks[at].acquire(timeout=max(0, end - asked)):
             raise late("no connection to %s in time" % self.addresses[at], False)
         try:
-            if self._closed.is_set():
-                raise Error(errors.ERROR_KIND_CANCELLED, "the client is closed")
             found = self._connections[at]
-            if not found or not found.alive:
-                wait = max(0.01, min(5, end - clock()))
-                found = self._connections[at] = Connection(self.addresses[at], cluster_id=self.cluster_id, timeout=wait, **self._options)
-                self.cluster_id = found.hello.cluster_id
-                self._first, self._newest = at, found
+            if not self._closed.is_set() and not (found and found.alive):
+                found = self._connect(at, asked, end)
+            if self._closed.is_set():
+                if found:
+                    found.close()
+                raise Error(errors.ERROR_KIND_CANCELLED, "the client is closed")
             return found
         finally:
             self._locks[at].release()
 
-    def _known(self):
+    def _connect(self, at, asked, end):
+        """Makes a connection; the lock of the address is held."""
+        # Whoever waited while an attempt failed is told of that one: were each to try in its turn, the last of many would
+        # wait for all of them, and a renewal among them come too late.
+        if self._failed[at] and self._failed[at][0] >= asked:
+            e = self._failed[at][1]
+            raise Error(e.kind, e.message, e.guarantee, e.retry_after)
+        try:
+            wait = max(0.01, min(5, end - clock()))
+            found = Connection(self.addresses[at], cluster_id=self.cluster_id, timeout=wait, **self._options)
+        except Error as e:
+            self._failed[at] = clock(), e
+            raise
+        self._connections[at] = self._newest = found
+        self.cluster_id = found.hello.cluster_id
+        return found
+
+    def _known(self, timeout=None):
         """A connection that knows what its node said of limits and placement."""
         if self._newest is None:
-            self.call(pb.METHOD_PING, pb.Ping())
+            self.call(pb.METHOD_PING, pb.Ping(), timeout=timeout)
         return self._newest
 
     def call(self, method, message, take=lambda reply, sent_at: reply, timeout=None):
         """Sends a request until it is answered for good. message may be a function of the seconds left; take makes
         the result of the answer, and may raise Error. Raises the last Error; its effect is that of all attempts."""
+        return self._call(method, message, take, timeout)[0]
+
+    def _call(self, method, message, take, timeout=None, skip=0, stoppable=False):
+        """The same; gives also whether an attempt before the one that was answered may have had its effect. It begins so
+        many addresses further. What is stoppable ends with stop_claiming."""
         end = clock() + (self.timeout if timeout is None else timeout)
-        maybe, pause, turn = False, 0.025, 0
+        maybe, pause, refused, full = False, 0.025, 0, 0
+        at, nodes = (self._first + skip) % len(self.addresses), len(self.addresses)
         while True:
+            hello = True
             try:
-                connection = self.connection(end, turn)
+                if stoppable and not self._claiming:
+                    raise Error(errors.ERROR_KIND_CANCELLED, "no more tasks are wanted")
+                connection = self.connection(end, at)
+                hello = False
                 pending = connection.start(method, message(end - clock()) if callable(message) else message, end)
-                if method == pb.METHOD_CLAIM and not self._claiming:
-                    pending.cancel()
-                return take(pending.result(), pending.sent_at)
+                result = take(self._answer(pending, stoppable), pending.sent_at)
+                self._first = at
+                return result, maybe
             except Error as e:
                 maybe = maybe or e.unknown
+                refused = refused + 1 if hello and e.kind in REFUSED else 0
+                full += e.kind == errors.ERROR_KIND_DISK_FULL
+                if hello:  # a refusal is final for its address, and only for that
+                    again = refused < nodes and e.kind != errors.ERROR_KIND_CANCELLED
+                else:  # no room on one disk says nothing of the others
+                    again = e.again or e.kind == errors.ERROR_KIND_DISK_FULL and full < nodes
+                if again and self._first == at:
+                    self._first = (at + 1) % nodes  # whoever comes next need not run into the same node first
                 wait = max(e.retry_after, random.uniform(pause / 2, pause))
-                if e.kind not in AGAIN or clock() + wait >= end or self._closed.wait(wait):
-                    unknown = maybe and method not in READS and e.kind not in SETTLED
+                if not again or clock() + wait >= end or self._closed.wait(wait):
+                    unknown = maybe and method not in READS and (hello or e.kind not in SETTLED)
                     e.effect = errors.EFFECT_UNKNOWN if unknown else errors.EFFECT_NONE
                     raise
-                pause, turn = min(2 * pause, 1), turn + 1
+                pause, at = min(2 * pause, 1), (at + 1) % nodes
 
-    def _each(self, method, items, request, timeout=None, size=None, take=lambda result, item, sent_at: result):
-        """Sends items in as few requests as the limits allow. Gives a result or an Error for each; raises Error when a
-        request as a whole was refused: then repeat all of them."""
-        limits, out = self._known().hello.limits, []
-        while len(out) < len(items):
-            batch, weight = [], 0
-            for item in items[len(out):len(out) + limits.max_batch_tasks]:
-                weight += size(item) if size else 0
-                if batch and weight > limits.max_batch_bytes:
-                    break
-                batch.append(item)
+    def _answer(self, pending, stoppable):
+        if not stoppable:
+            return pending.result()
+        self._waiting.add(pending)
+        try:
+            if not self._claiming:  # stop_claiming may have come before it was among those that wait
+                pending.cancel()
+            return pending.result()
+        finally:
+            self._waiting.discard(pending)
 
-            def taken(reply, sent_at):
-                return [Error.of(r.error, getattr(r, "state", 0)) if r.HasField("error") else take(r, item, sent_at)
-                        for r, item in zip(reply.results, batch)]
+    def _each(self, method, items, request, timeout=None, size=lambda item: (0, 0), take=lambda result, item, sent_at: result):
+        """Sends items in as few requests as the limits allow, and those again that could not be taken at the moment, until
+        the timeout. Gives a result or an Error for each; raises Error only when no server has said anything of any."""
+        end = clock() + (self.timeout if timeout is None else timeout)
+        out, open_, judged, pause, rounds = [None] * len(items), list(range(len(items))), False, 0.025, 0
+        limits = self._known(timeout).hello.limits if items else None
 
-            out += self.call(method, request(batch), taken, timeout)
+        def taken(reply, sent_at):
+            if len(reply.results) != len(batch):
+                raise Error(errors.ERROR_KIND_INTERNAL, "%d results for %d items" % (len(reply.results), len(batch)), effect=errors.EFFECT_UNKNOWN)
+            return [Error.of(r.error, getattr(r, "state", 0)) if r.HasField("error") else take(r, items[i], sent_at)
+                    for i, r in zip(batch, reply.results)]
+
+        while open_:
+            again, wait = [], random.uniform(pause / 2, pause)
+            while open_:
+                n = _fitting([items[i] for i in open_[:limits.max_batch_tasks]], limits, size)
+                batch, open_ = open_[:n], open_[n:]
+                try:
+                    results, maybe = self._call(method, request([items[i] for i in batch]), taken, max(0, end - clock()), min(rounds, 1))
+                except Error as e:
+                    alone = e.kind == errors.ERROR_KIND_INVALID_ARGUMENT and n < len(items)  # it is these items' own affair
+                    if not judged and not alone:
+                        raise
+                    judged = True
+                    self._unanswered(out, batch, e)
+                    if alone:
+                        continue
+                    self._unanswered(out, open_, Error(e.kind, e.message, e.guarantee, e.retry_after))
+                    return out
+                judged = True
+                for i, result in zip(batch, results):
+                    before, out[i] = out[i], result
+                    if isinstance(result, Error):
+                        unknown = (maybe or before is not None and before.unknown) and result.kind not in SETTLED
+                        result.effect = errors.EFFECT_UNKNOWN if unknown or result.unknown else errors.EFFECT_NONE
+                        if result.again:
+                            again.append(i)
+                            wait = max(wait, result.retry_after)
+            open_, pause, rounds = again, min(2 * pause, 1), rounds + 1
+            if not open_ or clock() + wait >= end or self._closed.wait(wait):
+                return out
         return out
+
+    @staticmethod
+    def _unanswered(out, items, error):
+        """Notes an error of a whole request; what may have happened before may still have."""
+        for i in items:
+            before, out[i] = out[i], Error(error.kind, error.message, error.guarantee, error.retry_after, error.effect)
+            if before is not None and before.unknown:
+                out[i].effect = errors.EFFECT_UNKNOWN
 
     # Producers
 
@@ -203,7 +296,7 @@ class Client:
         """Adds tasks made by spec. Gives a Receipt or an Error for each."""
         return self._each(
             pb.METHOD_ENQUEUE, specs, lambda batch: pb.EnqueueRequest(tasks=batch, durability=durability), timeout,
-            lambda spec: len(spec.payload), lambda result, *_: result.receipt)
+            lambda spec: (spec.ByteSize() + 8, len(spec.dependencies)), lambda result, *_: result.receipt)
 
     def key(self, queue, key, window=0):
         """The ID that a unique key has now, as a KeyReply."""
@@ -238,21 +331,35 @@ class Client:
             lost.clear()
             return [Claim(g, sent_at, reply.waited_seconds) for g in reply.grants]
 
-        if not self._claiming:
-            raise Error(errors.ERROR_KIND_CANCELLED, "no more tasks are wanted")
         try:
-            return self.call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout)
+            return self._call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout, stoppable=True)[0]
         finally:
             if number is None and lost:
                 with self._losing:
                     self._lost = (self._lost + lost)[-MAX_UNANSWERED:]
 
     def stop_claiming(self):
-        """Ends claims that wait: they raise CANCELLED, or give what had been granted already."""
+        """Ends claims that wait: they raise CANCELLED, or give what had been granted already. See free_unanswered."""
         self._claiming = False
-        for connection in self._connections:
-            if connection:
-                connection.cancel(pb.METHOD_CLAIM)
+        waiting, now = list(self._waiting), clock()
+        for pending in waiting:
+            pending.cancel()
+        for pending in waiting:
+            pending.abandon(now)
+
+    def free_unanswered(self, timeout=5):
+        """Frees what claims were granted whose answers were lost; otherwise it blocks its tasks until the lease is over,
+        and costs an attempt. The next claim does so too: this is for who makes none any more."""
+        with self._losing:
+            lost, self._lost = self._lost, []
+        if not lost:
+            return
+        try:
+            self.call(pb.METHOD_CLAIM, pb.ClaimRequest(session=self.session, request_no=self.next_claim(), unanswered=lost), timeout=timeout)
+        except Error:
+            with self._losing:
+                self._lost = (lost + self._lost)[-MAX_UNANSWERED:]
+            raise
 
     def renew(self, claims, lease=0, timeout=None):
         """Renews claims and moves their deadlines; lease 0: by their present length. Gives None or an Error for each."""

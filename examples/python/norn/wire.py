@@ -103,13 +103,19 @@ class Pending:
         self.sent_at = clock()  # just before it was sent: deadlines of leases count from here
         self.method = method
         self._connection, self._number, self._end = connection, number, end
-        self._done = threading.Event()
+        self._done, self._first = threading.Event(), threading.Lock()  # only the first answer counts
         self._answer = None
 
     def cancel(self):
         """Says that the answer is no longer wanted. It comes all the same: CANCELLED, or the result."""
         if not self._done.is_set():
             self._connection._write(encode_frame(self._number, CANCEL))
+
+    def abandon(self, since):
+        """Has result end soon after a cancel, at a time by clock(), if need be without an answer: one that comes later is
+        not taken."""
+        if not self._done.wait(max(0, since + _GRACE - clock())):
+            self._finish(late("no answer from %s in time" % self._connection.address, True))
 
     def result(self):
         """Waits for the answer, until the deadline; raises Error."""
@@ -123,8 +129,10 @@ class Pending:
         return self._answer
 
     def _finish(self, answer):
-        self._answer = answer
-        self._done.set()
+        with self._first:
+            if not self._done.is_set():
+                self._answer = answer
+                self._done.set()
 
 
 # What answers a method.
@@ -214,13 +222,6 @@ class Connection:
         self._write(encode_frame(number, method, body, end - pending.sent_at))
         return pending
 
-    def cancel(self, method):
-        """Cancels the open requests of a method."""
-        with self._state:
-            found = [p for p in self._pending.values() if p.method == method]
-        for p in found:
-            p.cancel()
-
     def close(self):
         """Ends the connection. Requests without an answer fail; they may have happened."""
         self._end("the connection was closed")
@@ -252,26 +253,36 @@ class Connection:
                 while frame:
                     self._take(*frame)
                     frame = take_frame(buffer)
-        except (OSError, ValueError, Error) as e:
+        except Exception as e:  # whatever it is: without its reader a connection must not seem to live
             self._end("reading from %s: %s" % (self.address, e))
 
     def _take(self, request, word, body):
         if not word & RESPONSE or word & ~(RESPONSE | ERROR | METHOD):
             raise ValueError("a frame with flags 0x%04x" % word)
-        error = Error.of(errors.Error.FromString(body)) if word & ERROR else None
         if request == 0:  # it concerns the whole connection
-            raise error or ValueError("an answer to no request")
+            raise Error.of(errors.Error.FromString(body)) if word & ERROR else ValueError("an answer to no request")
         with self._state:
             pending = self._pending.pop(request, None)
             self._state.notify()
         if pending is None:
             return  # an answer nobody waits for any more
-        if not error and word & METHOD != pending.method:
-            raise ValueError("an answer of method %d to a request of method %d" % (word & METHOD, pending.method))
-        reply = error or REPLIES.get(pending.method, pb.Ping).FromString(body)
-        if pending.method == pb.METHOD_PING and not error:
+        pending._finish(self._decode(pending.method, word, body))
+
+    def _decode(self, method, word, body):
+        """The message, or the Error, in an answer to a method."""
+        try:
+            if word & ERROR:
+                return Error.of(errors.Error.FromString(body))
+            if word & METHOD != method:
+                raise ValueError("it is of method %d" % (word & METHOD))
+            reply = REPLIES.get(method, pb.Ping).FromString(body)
+        except Exception as e:  # of protobuf, whose errors have no kind in common
+            return Error(
+                errors.ERROR_KIND_INTERNAL, "%s sent an answer to method %d that makes no sense: %s" % (self.address, method, e),
+                effect=errors.EFFECT_UNKNOWN)
+        if method == pb.METHOD_PING:
             self.placement = reply.placement
-        pending._finish(reply)
+        return reply
 
     def _end(self, why):
         with self._state:

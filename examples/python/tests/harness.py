@@ -154,3 +154,64 @@ class Proxy:
     def close(self):
         for s in self.socks:
             s.close()
+
+
+class Fake:
+    """A server that answers as told: with a message, bytes, an Error, or, for None, not at all."""
+
+    def __init__(self, test, answer=lambda method, body: pb.PingReply(), hello=None):
+        self.answer, self.hello, self.asked = answer, hello, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.addr = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.socks = [self.listener]
+        test.addCleanup(lambda: [s.close() for s in self.socks])
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            self.socks.append(sock)
+            threading.Thread(target=self.serve, args=(sock,), daemon=True).start()
+
+    def serve(self, sock):
+        buffer = bytearray()
+        try:
+            while True:
+                frame = wire.take_frame(buffer)
+                if frame:
+                    self.reply(sock, *frame)
+                    continue
+                data = sock.recv(1 << 16)
+                if not data:
+                    return
+                buffer.extend(data)
+        except OSError:
+            pass
+
+    def reply(self, sock, request, word, body):
+        method = word & wire.METHOD
+        if word & wire.CANCEL:
+            return
+        if word & wire.DEADLINE:
+            body = body[4:]
+        if method == pb.METHOD_HELLO:
+            limits = pb.Limits(max_in_flight=16, max_batch_tasks=10_000, max_batch_bytes=16 << 20)
+            out = self.hello or pb.HelloReply(version=1, cluster_id="c", limits=limits)
+        else:
+            self.asked.append((method, body))
+            out = self.answer(method, body)
+        if out is None:
+            return
+        word = wire.RESPONSE | method
+        if isinstance(out, norn.Error):
+            word |= wire.ERROR
+            out = self.message(out)
+        sock.sendall(wire.encode_frame(request, word, out if isinstance(out, bytes) else out.SerializeToString()))
+
+    @staticmethod
+    def message(e):
+        """An Error as it travels."""
+        return errors.Error(kind=e.kind, message=e.message, effect=e.effect, lasting=e.lasting, guarantee=e.guarantee)
