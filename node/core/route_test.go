@@ -352,7 +352,7 @@ func TestAReadThatCameTooLate(t *testing.T) {
 		&nornv1.GetRequest{Id: task.Bytes()},
 		&nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE}},
 		&nornv1.ExplainRequest{Id: task.Bytes()}, &nornv1.LogRequest{Id: task.Bytes()},
-		&nornv1.ListRequest{}, &nornv1.CountRequest{},
+		&nornv1.ListRequest{}, &nornv1.CountRequest{}, &nornv1.QueuesRequest{}, &nornv1.QueuesRequest{Names: []string{"q"}},
 	} {
 		for to, want := range map[int]bool{outside: false, at: true} {
 			from := (to + 1) % len(r.peers)
