@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
@@ -154,16 +155,37 @@ func (l *followers) read(w *logWait, waits bool) Read {
 		}}
 }
 
+// moved sends those away who follow tasks that others keep now: nothing new comes here
+// any more, and what there is will be deleted, after which the task would not be known.
+// Whoever reads now hears of it when that is done.
+func (l *followers) moved(c *Core) {
+	for _, w := range l.all(maps.Keys(l.byConn)) {
+		if !w.reading && c.moves.elsewhere(ring.Of(w.task, l.partitions)) {
+			l.leave(c, w)
+		}
+	}
+}
+
+// leave has a client ask again, somebody else.
+func (l *followers) leave(c *Core, w *logWait) {
+	l.drop(w)
+	e := c.moves.gone(ring.Of(w.task, l.partitions))
+	e.Guarantee = "replicas read"
+	c.refuse(w.from, e)
+}
+
 // readDone hears that a read has run. An empty one is repeated when a fact has
 // come in meanwhile, and answered when its request is no longer wanted.
 func (c *Core) readDone(e ReadDone) {
 	w := c.logs.of(e.From)
 	switch {
-	case w == nil && e.Empty:
-		c.refuse(e.From, cancelled())
+	case w == nil && e.Empty: // the node stops, or its sender has cancelled it
+		c.refuse(e.From, cmp.Or(c.closed, cancelled()))
 	case w == nil:
 	case !e.Empty:
 		c.logs.drop(w)
+	case c.moves.elsewhere(ring.Of(w.task, len(c.cells))):
+		c.logs.leave(c, w)
 	default:
 		w.reading = false
 		if w.again {
