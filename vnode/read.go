@@ -46,6 +46,15 @@ func loadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, err
 	return t, err
 }
 
+// Heard tells whether the task is known here: its enqueue, or that it was collected.
+func Heard(view store.View, p ring.Partition, task id.ID) (bool, error) {
+	if hasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
+		return true, nil
+	}
+	t, err := load(view, p, task, nil)
+	return err == nil && t.Collected(), err
+}
+
 // Outcome tells how a task ended; unknown while it has not, or nothing is known
 // of it.
 func Outcome(view store.View, p ring.Partition, task id.ID) (crdt.State, error) {

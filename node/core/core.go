@@ -442,6 +442,10 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		c.refuse(r.From, e)
 		return
 	}
+	if c.fetches.hear(now, r) {
+		return
+	}
+	c.fetches.unsure = r.unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		enqueuing{c}.enqueue(now, r.From, m)

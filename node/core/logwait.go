@@ -26,6 +26,7 @@ type logWait struct {
 	from    Origin
 	task    id.ID
 	req     *nornv1.LogRequest
+	unsure  bool // the others did not tell whether they know the task
 	reading bool // a read is under way
 	again   bool // a fact came in during that read
 	at      int  // its place among those of its task
@@ -145,7 +146,7 @@ func (l *followers) read(w *logWait, waits bool) Read {
 				return nil, nil, err
 			}
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
-				return nil, notFound(task), nil
+				return nil, unknown(task, w.unsure), nil
 			}
 			reply := logPage(d, m)
 			if waits && len(reply.Updates) == 0 && !d.Task.Finished() {

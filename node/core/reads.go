@@ -209,7 +209,7 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 		c.refuse(from, bad)
 		return
 	}
-	w := &logWait{from: from, task: task, req: m, timed: timed{until: now.Mono + int64(wait), place: -1}}
+	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.unsure, timed: timed{until: now.Mono + int64(wait), place: -1}}
 	if deadline != 0 {
 		w.until = min(w.until, deadline)
 	}
