@@ -64,9 +64,10 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 	}}, nil
 }
 
-// seen tells whether the visible log reaches (token, seq).
+// seen tells whether the visible log reaches (token, seq). That a task was collected comes
+// after all of its updates.
 func seen(t *crdt.Task, token, seq uint64) bool {
-	return slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
+	return t.Collected() || slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
 		return u.Token == token && u.Seq == seq
 	})
 }
