@@ -20,6 +20,8 @@ type Detail struct {
 	Task   *crdt.Task
 	State  crdt.State
 	Claims []claim.Record // by ascending token
+	// Lean says that its payload, results and updates were left out, or some of them.
+	Lean bool
 }
 
 // ReadOptions say what a reader can do without.

@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"iter"
+	"reflect"
 	"testing"
 
 	"github.com/norn-dev/norn/crdt"
@@ -49,5 +50,58 @@ func TestAWalkThatCannotGoOnSaysWhy(t *testing.T) {
 		if ended && at < 4 {
 			t.Errorf("%d scans were enough: facts, ended and active claims are read", at-1)
 		}
+	}
+}
+
+// TestALeanWalkHoldsLittle of each task, and says the same of it otherwise.
+func TestALeanWalkHoldsLittle(t *testing.T) {
+	r := newRig(t)
+	large := make([]byte, 100<<10)
+	headers := []crdt.Header{{Key: "k", Value: "v"}}
+	tasks := map[id.ID]bool{ // and whether something is left out
+		r.enqueue(crdt.Enqueued{Payload: large[:100]}):                                      false,
+		r.enqueue(crdt.Enqueued{Payload: large, Key: "key", Headers: headers, Priority: 3}): true,
+	}
+	long, done := r.enqueue(crdt.Enqueued{Payload: []byte("x")}), r.enqueue(crdt.Enqueued{})
+	tasks[long], tasks[done] = true, true
+	for n := range uint64(50) {
+		r.put(crdt.Update{Token: 1 << 32, Seq: n, Data: large[:1000]}.Fact(long))
+	}
+	r.put(crdt.Completed{Token: 1 << 32, At: 7, Result: large}.Fact(done))
+	r.flush()
+	full := map[id.ID]*Detail{}
+	for d, err := range Walk(r.tx, r.v.Partition, id.ID{}, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		full[d.Task.ID] = d
+	}
+	seen := 0
+	walk := WalkLean(r.tx, r.v.Partition, id.ID{}, nil)
+	for range 2 { // it may be walked again
+		for d, err := range walk {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen++
+			size := len(d.Task.Enqueued.Payload)
+			for _, u := range d.Task.VisibleUpdates() {
+				size += len(u.Data)
+			}
+			if c := d.Task.Completion(); c != nil {
+				size += len(c.Result)
+			}
+			is := full[d.Task.ID]
+			if size > leanBytes || d.Lean != tasks[d.Task.ID] || is.Lean {
+				t.Errorf("%d bytes of a task, lean: %v, %v", size, d.Lean, is.Lean)
+			}
+			is.Task.Enqueued.Payload, d.Task.Enqueued.Payload = nil, nil
+			if !reflect.DeepEqual(d.Task.Enqueued, is.Task.Enqueued) || d.State != is.State || d.Task.FinishedAt() != is.Task.FinishedAt() {
+				t.Errorf("it is %v %v, want %v %v", d.State, d.Task.Enqueued, is.State, is.Task.Enqueued)
+			}
+		}
+	}
+	if seen != 2*len(tasks) {
+		t.Errorf("%d tasks", seen)
 	}
 }

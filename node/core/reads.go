@@ -123,7 +123,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 	reply := &nornv1.ListReply{}
 	size := 0
 	for steps := 0; ; steps++ {
-		d, err := merge.next()
+		d, p, err := merge.next()
 		if err != nil {
 			return nil, err
 		}
@@ -140,6 +140,11 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		}
 		if !fits(m.GetFilter(), d) {
 			continue
+		}
+		if d.Lean && !m.GetIdsOnly() {
+			if d, err = vnode.ReadTask(view, p, last, vnode.ReadOptions{}); err != nil {
+				return nil, err
+			}
 		}
 		w := listed(d, m.GetIdsOnly())
 		size += gproto.Size(w)
