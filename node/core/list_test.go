@@ -51,3 +51,26 @@ func TestAListHoldsNoPayloads(t *testing.T) {
 		t.Errorf("a list of the IDs of %d tasks allocates %d KiB", n, took>>10)
 	}
 }
+
+// TestWhoFollowsALongLogReadsItOnce: with each update all of it was read, so that a
+// follower of a task with many lines kept the node's readers busy, and the memory.
+func TestWhoFollowsALongLogReadsItOnce(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	const token, n = 1 << 32, 200
+	for seq := range uint64(n) {
+		must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: make([]byte, 64<<10)})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for seq := uint64(n - 3); seq < n; seq++ {
+		m := must[*nornv1.LogReply](r, &nornv1.LogRequest{Id: task.Bytes(), After: true, AfterToken: token, AfterSeq: seq})
+		if len(m.Updates) != int(n-1-seq) || m.More {
+			t.Errorf("after %d come %d updates, more: %v", seq, len(m.Updates), m.More)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("three updates at the end of a log are read with %d KiB", took>>10)
+	}
+}

@@ -141,14 +141,17 @@ func (l *followers) read(w *logWait, waits bool) Read {
 	p, m, task := ring.Of(w.task, l.partitions), w.req, w.task
 	return Read{From: w.from, Waits: waits,
 		run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true})
+			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 			if err != nil {
 				return nil, nil, err
 			}
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
 				return nil, unknown(task, w.unsure), nil
 			}
-			reply := logPage(d, m)
+			reply, err := logPage(view, p, d, m)
+			if err != nil {
+				return nil, nil, err
+			}
 			if waits && len(reply.Updates) == 0 && !d.Task.Finished() {
 				return nil, nil, nil
 			}

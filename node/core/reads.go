@@ -226,25 +226,27 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
 }
 
-func logPage(d *vnode.Detail, m *nornv1.LogRequest) *nornv1.LogReply {
+// logPage reads a page of the log of a task, and nothing of the rest: who follows a task
+// asks again with each update, and its log may be long.
+func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRequest) (*nornv1.LogReply, error) {
 	limit := int(m.GetLimit())
 	if limit == 0 || limit > defaultLogPage {
 		limit = defaultLogPage
 	}
 	reply := &nornv1.LogReply{State: nornv1.State(d.State)}
-	size := 0
-	for _, u := range d.Task.VisibleUpdates() {
-		if m.GetAfter() && (u.Token < m.GetAfterToken() || u.Token == m.GetAfterToken() && u.Seq <= m.GetAfterSeq()) {
-			continue
-		}
-		if len(reply.Updates) == limit || size >= proto.MaxPageBytes {
-			reply.More = true
-			break
-		}
-		size += len(u.Data)
+	from := vnode.LogAfter{}
+	if m.GetAfter() {
+		from = vnode.LogAfter{Is: true, Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
+	}
+	all, more, err := vnode.Log(view, p, d.Task.ID, from, limit, proto.MaxPageBytes)
+	if err != nil {
+		return nil, err
+	}
+	reply.More = more
+	for _, u := range all {
 		reply.Updates = append(reply.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
 	}
-	return reply
+	return reply, nil
 }
 
 // rankNanos is the admission time in a rank, wall ns.
