@@ -312,6 +312,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.summaries.work(now)
 	c.grants.work(now)
 	c.unsaid.work(now)
+	c.fetches.work(now) // what goes on then may write
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.moves.work(now)
@@ -319,7 +320,6 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.outside.work(now)
 	c.trees.work(now)
 	c.scrubs.work(now)
-	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
 	c.sessions.late(now)

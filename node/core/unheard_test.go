@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -113,5 +114,25 @@ func TestABulkActionIsJudgedByWhoKnowsTheClaims(t *testing.T) {
 	}
 	if s := r.stateOf(0, task); s != nornv1.State_STATE_CLAIMED {
 		t.Errorf("it is %v", s)
+	}
+}
+
+// TestWhatIsKnownIsCancelledBesideWhatIsNot: once it is given up to ask about the others,
+// in the same round.
+func TestWhatIsKnownIsCancelledBesideWhatIsNot(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 2)
+	task := r.put(0, 1)
+	r.send(2, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes(), r.at(1).Bytes()}})
+	r.post = nil
+	r.now = r.now.Add(fetchTimeout)
+	ready, err := r.peers[2].core.Ready(r.now)
+	r.check(err)
+	facts := func(s Send) bool {
+		m, is := s.Message.(*Facts)
+		return is && len(m.Parts) == 1 && m.Parts[0].Facts[0].Task == task
+	}
+	if ready.Persist == nil || !slices.ContainsFunc(ready.Early, facts) {
+		t.Errorf("the others are sent %v", ready.Early)
 	}
 }
