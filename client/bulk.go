@@ -28,6 +28,9 @@ type BulkOptions struct {
 	DryRun bool
 	// Reason is shown as the error of cancelled tasks.
 	Reason string
+	// Durability is how many copies each cancellation waits for; a retry waits for a
+	// majority.
+	Durability Durability
 	// Progress, if not nil, is called after each page with the counts so far.
 	Progress func(Bulk)
 }
@@ -45,7 +48,7 @@ func (c *Client) CancelWhere(ctx context.Context, f Filter, o BulkOptions) (Bulk
 		}
 	}
 	return c.bulk(ctx, f, o, func(tasks []id.ID) ([]Result, error) {
-		return c.Cancel(ctx, tasks, CancelOptions{Reason: o.Reason, Only: f.States})
+		return c.Cancel(ctx, tasks, CancelOptions{Reason: o.Reason, Only: f.States}, WithDurability(o.Durability))
 	}, func(s nornv1.State) bool { return s == nornv1.State_STATE_CANCELLED })
 }
 

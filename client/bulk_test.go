@@ -83,7 +83,7 @@ func TestCancelWhere(t *testing.T) {
 		900, 0, 700, 3))
 	var seen []Bulk
 	got, err := open(t, n).CancelWhere(t.Context(), Filter{Queue: "q", ErrorContains: "x"}, BulkOptions{
-		Reason: "why", Progress: func(b Bulk) { seen = append(seen, b) },
+		Reason: "why", Durability: All, Progress: func(b Bulk) { seen = append(seen, b) },
 	})
 	// 7 IDs of 1,603 have 1 as their first byte, and 7 have 2.
 	if want := (Bulk{Matched: 1603, Done: 1603 - 14, Skipped: 14}); err != nil || got != want {
@@ -95,8 +95,8 @@ func TestCancelWhere(t *testing.T) {
 	open4 := []nornv1.State{waiting, scheduled, ready, claimed}
 	cancels := n.Seen(nornv1.Method_METHOD_CANCEL)
 	for _, r := range cancels {
-		if m := r.Message.(*nornv1.CancelRequest); !slices.Equal(m.GetOnlyStates(), open4) || m.GetReason() != "why" {
-			t.Errorf("sent states %v, reason %q", m.GetOnlyStates(), m.GetReason())
+		if m := r.Message.(*nornv1.CancelRequest); !slices.Equal(m.GetOnlyStates(), open4) || m.GetReason() != "why" || m.GetDurability().GetLevel() != nornv1.WriteLevel_WRITE_LEVEL_ALL {
+			t.Errorf("sent states %v, reason %q, durability %v", m.GetOnlyStates(), m.GetReason(), m.GetDurability())
 		}
 	}
 	asked := n.Seen(nornv1.Method_METHOD_LIST)[0].Message.(*nornv1.ListRequest)

@@ -11,7 +11,6 @@ import (
 	"github.com/norn-dev/norn/transport"
 
 	gproto "google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // localConns is where the connections of callers within the process begin: far
@@ -69,7 +68,7 @@ func (n *Node) Call(ctx context.Context, method nornv1.Method, request gproto.Me
 	case method == nornv1.Method_METHOD_HELLO:
 		return Answer{Message: greeting(n, proto.MaxVersion)}
 	case method == nornv1.Method_METHOD_PING:
-		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: timestamppb.Now()}}
+		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: clientsTime(n)}}
 	}
 	return n.calls.do(ctx, core.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func TestAClockIsSetWrong(t *testing.T) {
@@ -61,6 +64,13 @@ func TestAClockFollowsAFile(t *testing.T) {
 		})
 	}
 	shows("2h\n", 119*time.Minute, 3*time.Hour)
+	for _, m := range []nornv1.Method{nornv1.Method_METHOD_PING, nornv1.Method_METHOD_HELLO} {
+		a := n.Call(t.Context(), m, &nornv1.Ping{}) // it is the time of this cluster, which has no other
+		said := a.Message.(interface{ GetNow() *timestamppb.Timestamp }).GetNow().AsTime()
+		if d := time.Until(said); d < 119*time.Minute {
+			t.Errorf("%v says that it is %v from now", m, d)
+		}
+	}
 	shows("-2h 1000", -3*time.Hour, -119*time.Minute)
 	shows("much", -3*time.Hour, -119*time.Minute) // not understood: as before
 	shows("", -time.Minute, time.Minute)

@@ -20,6 +20,8 @@ type Detail struct {
 	Task   *crdt.Task
 	State  crdt.State
 	Claims []claim.Record // by ascending token
+	// Lean says that its payload, results and updates were left out, or some of them.
+	Lean bool
 }
 
 // ReadOptions say what a reader can do without.
@@ -44,6 +46,15 @@ func loadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, err
 		t.Enqueued = &crdt.Enqueued{}
 	}
 	return t, err
+}
+
+// Heard tells whether the task is known here: its enqueue, or that it was collected.
+func Heard(view store.View, p ring.Partition, task id.ID) (bool, error) {
+	if hasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
+		return true, nil
+	}
+	t, err := load(view, p, task, nil)
+	return err == nil && t.Collected(), err
 }
 
 // Outcome tells how a task ended; unknown while it has not, or nothing is known

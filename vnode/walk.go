@@ -19,13 +19,28 @@ import (
 // (Enqueued is nil), so that the caller can bound its steps. An error
 // (ErrDamaged) ends the walk.
 func Walk(view store.View, p ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) iter.Seq2[*Detail, error] {
+	return walkFrom(walk{view: view, p: p, keep: keep}, last)
+}
+
+// leanBytes is how much of what may be large [WalkLean] gives with a task.
+const leanBytes = 4 << 10
+
+// WalkLean is a walk that leaves out of a task what may be large, its payload, results
+// and updates, where they are over 4 KiB together: so many partitions can be walked side
+// by side, each with a task in memory. What is left out changes nothing but itself.
+func WalkLean(view store.View, p ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) iter.Seq2[*Detail, error] {
+	return walkFrom(walk{view: view, p: p, keep: keep, lean: true}, last)
+}
+
+// walkFrom walks as a walk says that has not begun.
+func walkFrom(as walk, last id.ID) iter.Seq2[*Detail, error] {
 	return func(yield func(*Detail, error) bool) {
+		w, view, p := as, as.view, as.p
 		facts := appendPrefix(nil, tableFacts, p)
 		from := facts
 		if last != (id.ID{}) {
 			from = after(appendTask(nil, tableFacts, p, last))
 		}
-		w := &walk{view: view, p: p, keep: keep}
 		defer w.close()
 		for key, value := range view.Scan(from, after(facts)) {
 			task := id.ID(key[prefixSize:])
@@ -52,12 +67,16 @@ type walk struct {
 	task   id.ID
 	facts  []crdt.Fact
 	skip   bool
+	lean   bool
+	size   int  // of what may be large
+	cut    bool // some of that was left out
 	ended  *claimWalk
 	active *claimWalk
 }
 
 func (w *walk) begin(task id.ID) {
 	w.task, w.facts, w.skip = task, w.facts[:0], false
+	w.size, w.cut = 0, false
 }
 
 // take adds a fact. The enqueue fact has the smallest key, so a task is kept
@@ -80,8 +99,39 @@ func (w *walk) take(key, value []byte) error {
 			return nil
 		}
 	}
+	if w.lean {
+		if value, err = w.trim(k.Kind, value); err != nil {
+			return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
+		}
+		if value == nil {
+			return nil
+		}
+	}
 	w.facts = append(w.facts, crdt.Fact{Task: w.task, Key: k, Body: append([]byte(nil), value...)})
 	return nil
+}
+
+// trim leaves out of a fact what may be large, once there is more of that than a lean
+// walk gives; nil: all of it.
+func (w *walk) trim(k crdt.Kind, value []byte) ([]byte, error) {
+	if k != crdt.KindEnqueued && k != crdt.KindUpdate && k != crdt.KindCompleted {
+		return value, nil
+	}
+	if w.size += len(value); w.size <= leanBytes {
+		return value, nil
+	}
+	w.cut = true
+	switch k {
+	case crdt.KindEnqueued:
+		e, err := crdt.DecodeEnqueued(value)
+		e.Payload = nil
+		return e.Encode(), err
+	case crdt.KindCompleted:
+		c, err := crdt.DecodeCompleted(value)
+		c.Result = nil
+		return c.Encode(), err
+	}
+	return nil, nil
 }
 
 // emit gives the gathered task to the caller, who may end the walk.
@@ -92,7 +142,7 @@ func (w *walk) emit(yield func(*Detail, error) bool) bool {
 	if len(w.facts) == 0 {
 		return true
 	}
-	d := &Detail{}
+	d := &Detail{Lean: w.cut}
 	var err error
 	d.Task, err = crdt.View(w.task, func(yield func(crdt.Fact) bool) {
 		for _, f := range w.facts {

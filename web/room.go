@@ -18,7 +18,7 @@ const (
 	// maxWeight bounds one request once it is read, as on the client port.
 	maxWeight = 192 << 20
 	// maxRoom bounds all requests that are being read or wait, and all large
-	// answers that are being written. One that fits maxWeight always fits an
+	// answers and pages of streams that are being written. One that fits maxWeight always fits an
 	// empty room.
 	maxRoom = 256 << 20
 	// smallAnswer and what is below needs no room: the limit on connections is

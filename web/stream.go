@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	gproto "google.golang.org/protobuf/proto"
+
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -55,15 +57,20 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request, rt *route) {
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler)
 		}
-		if c.err != nil && !s.begun {
-			a.refuse(w, failed(statusOf(c.err.Kind), c.err))
-			return
-		}
 		if c.err != nil {
-			_ = s.send("error", "", jsonform.Object(errorField(c.err)))
+			s.refuse(failed(statusOf(c.err.Kind), c.err))
 			return
 		}
-		if !s.page(request, c.reply.(*nornv1.LogReply)) {
+		size := 4 * gproto.Size(c.reply) // see [api.answer]: whoever reads slowly keeps all of it here
+		if size > smallAnswer && !a.room.take(size) {
+			s.refuse(full(a.room))
+			return
+		}
+		more := s.page(request, c.reply.(*nornv1.LogReply))
+		if size > smallAnswer {
+			a.room.give(size)
+		}
+		if !more {
 			return
 		}
 	}
@@ -117,6 +124,15 @@ func (s *events) page(request *nornv1.LogRequest, reply *nornv1.LogReply) bool {
 		}
 	}
 	return s.write(":\n\n") == nil
+}
+
+// refuse ends a stream, or answers with an error where it has not begun.
+func (s *events) refuse(f *failure) {
+	if !s.begun {
+		s.a.refuse(s.w, f)
+		return
+	}
+	_ = s.send("error", "", jsonform.Object(errorField(f.err)))
 }
 
 func (s *events) send(event, id string, data jsonform.Value) error {

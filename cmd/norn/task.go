@@ -57,13 +57,22 @@ func parseRef(args []string) (client.Ref, error) {
 
 // durability adds -w; what it returns reads it after parsing.
 func durability(cmd *cobra.Command) func() (client.WriteOption, error) {
-	w := cmd.Flags().StringP("write", "w", "quorum", "wait for so many durable `copies`: one, quorum, all or a number")
+	level := durabilityLevel(cmd)
 	return func() (client.WriteOption, error) {
+		d, err := level()
+		return client.WithDurability(d), err
+	}
+}
+
+// durabilityLevel adds the same flag.
+func durabilityLevel(cmd *cobra.Command) func() (client.Durability, error) {
+	w := cmd.Flags().StringP("write", "w", "quorum", "wait for so many durable `copies`: one, quorum, all or a number")
+	return func() (client.Durability, error) {
 		d, err := client.ParseDurability(*w)
 		if err != nil {
-			return nil, usage("--write: %q is not one, quorum, all or a number of copies", *w)
+			return d, usage("--write: %q is not one, quorum, all or a number of copies", *w)
 		}
-		return client.WithDurability(d), nil
+		return d, nil
 	}
 }
 

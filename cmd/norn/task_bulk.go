@@ -69,9 +69,9 @@ The terms of a filter:
 	}
 	f.add(cmd)
 	reason := cmd.Flags().String("reason", "", "shown as the tasks' error")
-	level := durability(cmd)
+	level := durabilityLevel(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		option, err := level()
+		copies, err := level()
 		if err != nil {
 			return err
 		}
@@ -79,10 +79,10 @@ The terms of a filter:
 			verb: "cancel", past: "cancelled",
 			states: []nornv1.State{nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY, nornv1.State_STATE_CLAIMED},
 			some: func(ctx context.Context, c *client.Client, ids []id.ID) ([]client.Result, error) {
-				return c.Cancel(ctx, ids, client.CancelOptions{Reason: *reason}, option)
+				return c.Cancel(ctx, ids, client.CancelOptions{Reason: *reason}, client.WithDurability(copies))
 			},
 			where: func(ctx context.Context, c *client.Client, f client.Filter, o client.BulkOptions) (client.Bulk, error) {
-				o.Reason = *reason
+				o.Reason, o.Durability = *reason, copies
 				return c.CancelWhere(ctx, f, o)
 			},
 		})

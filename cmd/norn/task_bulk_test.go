@@ -156,6 +156,7 @@ func TestFilters(t *testing.T) {
 	if got := decode[bulk](t, "task", "cancel", "--filter", "queue=filters", "--filter", `header.campaign=a\,b`); got != (bulk{"1", "1", "0"}) || state(t, ready) != "cancelled" {
 		t.Errorf("cancel: %+v", got)
 	}
+	refused(t, 2, "99 durable copies were asked for", "task", "cancel", "--filter", "queue=filters", "-w", "99")
 	// Without a state those that are not finished, so not the dead one.
 	if got := decode[bulk](t, "task", "cancel", "--filter", "queue=filters"); got != (bulk{"2", "2", "0"}) {
 		t.Errorf("cancel: %+v", got)

@@ -92,7 +92,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
-		return notFound(task)
+		return unknown(task, c.fetches.unsure)
 	}
 	res.State = nornv1.State(d.State)
 	if len(when.only) > 0 && !slices.Contains(when.only, res.State) && !when.done(d) {

@@ -115,6 +115,9 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 			if s := r.peers[i].core.Stats(); off.Abs() > eta && (s.ClockBad != partitions || s.ClockFault == "") {
 				t.Errorf("the clock of node %d is off by %v: it says so of %d partitions, %q", i+1, off, s.ClockBad, s.ClockFault)
 			}
+			if s := r.peers[i].core.Stats(); off.Abs() > eta && (time.Duration(s.ClockRight)+off).Abs() > eta {
+				t.Errorf("the clock of node %d is off by %v, and to be put right by %v", i+1, off, time.Duration(s.ClockRight))
+			}
 			clear(r.wrong)
 			r.live(5*time.Second, 200*time.Millisecond, nothing)
 			if s := r.peers[i].core.Stats(); s.ClockBad != 0 || s.ClockFault != "" {

@@ -42,6 +42,11 @@ func TestFinishedTasksGoAfterTheirRetention(t *testing.T) {
 	r.want(gone, "cancelled")
 	r.want(dead, "dead")
 	r.want(kept, "completed")
+	// What a client has seen of it is over, and no reason to ask on and on.
+	later := &nornv1.Consistency{AtLeast: true, AtLeastToken: 1 << 32, AtLeastSeq: 3}
+	if got := must[*nornv1.GetReply](r, &nornv1.GetRequest{Id: done.Bytes(), Consistency: later}).Task; got.State != nornv1.State_STATE_COMPLETED {
+		t.Fatalf("after an update of it: %v", got)
+	}
 	// Nothing collected comes back (K8).
 	again := spec("a")
 	again.Id = done.Bytes()

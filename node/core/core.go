@@ -82,6 +82,7 @@ type Stats struct {
 	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
+	ClockRight                                      int64  // by how much its wall clock is to be put right, as far as the others have told, ns
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
 	Elected, Defeated                               uint64 // candidacies of this node
 	Passed                                          uint64 // grants taken back because they did not reach a majority
@@ -311,6 +312,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.summaries.work(now)
 	c.grants.work(now)
 	c.unsaid.work(now)
+	c.fetches.work(now) // what goes on then may write
 	c.writes.work(now)
 	c.repairs.work(now)
 	c.moves.work(now)
@@ -318,7 +320,6 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.outside.work(now)
 	c.trees.work(now)
 	c.scrubs.work(now)
-	c.fetches.work(now)
 	c.routes.work(now)
 	c.routes.deliver()
 	c.sessions.late(now)
@@ -357,6 +358,7 @@ func (c *Core) Stats() Stats {
 	s.QuarantineFull = c.asides.full
 	s.HandoversLeft = len(c.moves.out) + len(c.moves.drops)
 	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
+	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }
@@ -442,6 +444,10 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		c.refuse(r.From, e)
 		return
 	}
+	if c.fetches.hear(now, r) {
+		return
+	}
+	c.fetches.unsure = r.unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		enqueuing{c}.enqueue(now, r.From, m)

@@ -34,6 +34,8 @@ type Request struct {
 
 	routed     bool             // it is answered here, by whatever is here
 	choosy     bool             // see [Forward]
+	heard      bool             // others have been asked about those of its tasks that are not known here, see [unheard]
+	unsure     bool             // too few of them have answered
 	partitions []ring.Partition // that it is about; nil: all it names
 }
 

@@ -50,7 +50,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	e.leading[p] = c.vnodes.see(p).Leading() != 0
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return Read{From: from}, notFound(task)
+		return Read{From: from}, unknown(task, c.fetches.unsure)
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {

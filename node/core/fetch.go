@@ -48,6 +48,7 @@ type fetches struct {
 	number uint64
 	open   map[uint64]*fetch
 	byTime byTime[*fetch]
+	unsure bool // of the request that is being handled, see [Request]
 }
 
 type fetch struct {
@@ -59,6 +60,7 @@ type fetch struct {
 	answered []*answeredFetch
 	read     Read
 	enough   func() bool // nothing more is to be seen; else all are asked
+	about    *unheard    // the request that goes on then, instead of the read; nil: none
 }
 
 type answeredFetch struct {
@@ -202,6 +204,10 @@ func (f *fetches) settle(q *fetch) {
 // longer: what is left of it, while it is deleted, says of no task that it is unknown.
 func (f *fetches) answer(q *fetch) {
 	f.drop(q)
+	if q.about != nil {
+		q.about.told(f.c.now, true)
+		return
+	}
 	if p := ring.Of(q.task, len(f.c.cells)); f.c.moves.elsewhere(p) {
 		e := f.c.moves.gone(p)
 		e.Guarantee = "replicas read"
@@ -247,6 +253,10 @@ func (f *fetches) work(now clock.Time) {
 			continue
 		}
 		f.drop(q)
+		if q.about != nil {
+			q.about.told(now, false)
+			continue
+		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
 			q.tally.Count(), len(q.cohort), q.task, q.need)
 		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond

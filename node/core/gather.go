@@ -28,6 +28,7 @@ type gather struct {
 	grants []GrantRef    // that are in the answer so far
 	then   func(*gather) // takes the answer instead of the client; nil: nobody
 	round  uint64        // in which this node has last written something for it; 0: in none
+	method uint16        // of its parts, where that is another one than its own; 0: it is not
 
 	choosy   bool // its parts are, see [Forward]
 	declined bool // one of them was, see [Forwarded]
@@ -106,16 +107,17 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 	r.number++
 	p := &part{g: g, number: r.number, at: to, idx: idx}
 	g.left[p.number], r.parts[p.number] = p, p
+	method := cmp.Or(g.method, g.from.Method)
 	if to == r.c.cfg.Self {
 		r.c.request(now, &Request{
-			From: Origin{Conn: partConn, Request: p.number, Method: g.from.Method}, Body: body,
+			From: Origin{Conn: partConn, Request: p.number, Method: method}, Body: body,
 			Received: now.Mono, Deadline: g.until, routed: true, choosy: g.choosy, partitions: only,
 		})
 		return
 	}
 	// It says nothing about what is on this disk.
 	r.c.ready.Early = append(r.c.ready.Early, Send{To: to, Message: &Forward{
-		Number: p.number, Method: g.from.Method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
+		Number: p.number, Method: method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
 }
 

@@ -88,7 +88,8 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l items, ok bool) {
 		}}
 	case *nornv1.CancelRequest:
 		all := m.GetIds()
-		l = items{n: len(all), task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
+		// The state of a task is best known to its leader, who knows the claims.
+		l = items{n: len(all), best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.fetches.misses(all[i]) }, task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
 			return &nornv1.CancelRequest{Ids: pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
 		}}
 	case *nornv1.RetryRequest:

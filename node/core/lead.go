@@ -98,9 +98,12 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if c.closed == nil && Destroyed(s) {
 		c.drain(stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
+	left := false // some partition is kept by others from now on
 	for p := range s.Cells {
 		if s.Cells[p].Epoch >= c.cells[p].Epoch {
+			kept := !c.moves.elsewhere(ring.Partition(p))
 			c.cells[p] = s.Cells[p]
+			left = left || kept && c.moves.elsewhere(ring.Partition(p))
 			c.collect.purges.follow(ring.Partition(p))
 		}
 	}
@@ -116,6 +119,9 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.scrubs.changed(now)
 	c.repairs.changed(now)
 	c.moves.learn(now)
+	if left {
+		c.logs.moved(c)
+	}
 	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.names.learn(now, s)
 	if bad := c.queues.load(s.Queues); bad != nil {

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
@@ -25,6 +26,7 @@ type logWait struct {
 	from    Origin
 	task    id.ID
 	req     *nornv1.LogRequest
+	unsure  bool // the others did not tell whether they know the task
 	reading bool // a read is under way
 	again   bool // a fact came in during that read
 	at      int  // its place among those of its task
@@ -139,14 +141,17 @@ func (l *followers) read(w *logWait, waits bool) Read {
 	p, m, task := ring.Of(w.task, l.partitions), w.req, w.task
 	return Read{From: w.from, Waits: waits,
 		run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true})
+			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 			if err != nil {
 				return nil, nil, err
 			}
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
-				return nil, notFound(task), nil
+				return nil, unknown(task, w.unsure), nil
 			}
-			reply := logPage(d, m)
+			reply, err := logPage(view, p, d, m)
+			if err != nil {
+				return nil, nil, err
+			}
 			if waits && len(reply.Updates) == 0 && !d.Task.Finished() {
 				return nil, nil, nil
 			}
@@ -154,16 +159,37 @@ func (l *followers) read(w *logWait, waits bool) Read {
 		}}
 }
 
+// moved sends those away who follow tasks that others keep now: nothing new comes here
+// any more, and what there is will be deleted, after which the task would not be known.
+// Whoever reads now hears of it when that is done.
+func (l *followers) moved(c *Core) {
+	for _, w := range l.all(maps.Keys(l.byConn)) {
+		if !w.reading && c.moves.elsewhere(ring.Of(w.task, l.partitions)) {
+			l.leave(c, w)
+		}
+	}
+}
+
+// leave has a client ask again, somebody else.
+func (l *followers) leave(c *Core, w *logWait) {
+	l.drop(w)
+	e := c.moves.gone(ring.Of(w.task, l.partitions))
+	e.Guarantee = "replicas read"
+	c.refuse(w.from, e)
+}
+
 // readDone hears that a read has run. An empty one is repeated when a fact has
 // come in meanwhile, and answered when its request is no longer wanted.
 func (c *Core) readDone(e ReadDone) {
 	w := c.logs.of(e.From)
 	switch {
-	case w == nil && e.Empty:
-		c.refuse(e.From, cancelled())
+	case w == nil && e.Empty: // the node stops, or its sender has cancelled it
+		c.refuse(e.From, cmp.Or(c.closed, cancelled()))
 	case w == nil:
 	case !e.Empty:
 		c.logs.drop(w)
+	case c.moves.elsewhere(ring.Of(w.task, len(c.cells))):
+		c.logs.leave(c, w)
 	default:
 		w.reading = false
 		if w.again {

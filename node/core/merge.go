@@ -12,13 +12,15 @@ import (
 )
 
 // taskMerge gives the tasks of all partitions in ID order, after one ID. It
-// holds one task per partition, nothing that grows with the tasks.
+// holds one task per partition, of which it leaves out what may be large, and nothing
+// that grows with the tasks.
 type taskMerge struct {
 	heads []taskHead
 	err   error
 }
 
 type taskHead struct {
+	p    ring.Partition
 	task *vnode.Detail
 	next func() (*vnode.Detail, error, bool)
 	stop func()
@@ -27,8 +29,8 @@ type taskHead struct {
 func newTaskMerge(view store.View, partitions []ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
 	m := &taskMerge{}
 	for _, p := range partitions {
-		h := taskHead{}
-		h.next, h.stop = iter.Pull2(vnode.Walk(view, p, last, keep))
+		h := taskHead{p: p}
+		h.next, h.stop = iter.Pull2(vnode.WalkLean(view, p, last, keep))
 		if m.advance(&h) {
 			m.heads = append(m.heads, h)
 		}
@@ -51,18 +53,18 @@ func (m *taskMerge) advance(h *taskHead) bool {
 	return true
 }
 
-// next gives the next task, or nil at the end.
-func (m *taskMerge) next() (*vnode.Detail, error) {
+// next gives the next task and its partition, or nil at the end.
+func (m *taskMerge) next() (*vnode.Detail, ring.Partition, error) {
 	if m.err != nil || len(m.heads) == 0 {
-		return nil, m.err
+		return nil, 0, m.err
 	}
-	task := m.heads[0].task
+	task, p := m.heads[0].task, m.heads[0].p
 	if m.advance(&m.heads[0]) {
 		heap.Fix(m, 0)
 	} else {
 		heap.Pop(m)
 	}
-	return task, m.err
+	return task, p, m.err
 }
 
 func (m *taskMerge) close() {

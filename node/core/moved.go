@@ -38,7 +38,7 @@ func (c observer) moved(r *Request) *proto.Error {
 		one(m.GetId())
 	case *nornv1.KeyRequest:
 		one(keyHome(c.Core, c.now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()))
-	case *nornv1.ListRequest, *nornv1.CountRequest:
+	case *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.QueuesRequest:
 		about = r.partitions
 	}
 	for _, p := range about {

@@ -144,6 +144,8 @@ func aboutTasks() map[string]func(*trio, dropped) gproto.Message {
 		"key":          func(_ *trio, x dropped) gproto.Message { return &nornv1.KeyRequest{Queue: "q", Key: keyIn(x.p)} },
 		"list":         func(*trio, dropped) gproto.Message { return &nornv1.ListRequest{} },
 		"count":        func(*trio, dropped) gproto.Message { return &nornv1.CountRequest{} },
+		"queues":       func(*trio, dropped) gproto.Message { return &nornv1.QueuesRequest{} },
+		"a queue":      func(*trio, dropped) gproto.Message { return &nornv1.QueuesRequest{Names: []string{"q"}} },
 	}
 }
 

@@ -289,13 +289,45 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
 		q.c.refuse(set.from, e)
 	case len(r.QueuesWon) == 1 && r.QueuesWon[0]:
-		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{q.wire(now, set.m.GetName(), q.c.about(&Request{}))}})
+		q.answer(now, set.from, set.m.GetName())
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
 		q.c.refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
 			"the register has the settings of %d queues, and no room for those of %s", len(r.State.Queues), set.m.GetName()))
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}
+}
+
+// answer tells how a queue is once it was changed. Its tasks are counted by those who know
+// them, as in a list. Should they not tell, it is told as it looks from here: the change
+// was made.
+func (q *queues) answer(now clock.Time, from Origin, name string) {
+	own, r := q.wire(now, name, q.c.about(&Request{})), q.c.routes
+	groups, lost := r.readers()
+	if lost != nil || len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self || len(r.byTime) >= maxGathers {
+		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
+		return
+	}
+	g := r.gather(now, &Request{From: from}, &changedQueue{own: own}, statusTimeout-forwardTimeout)
+	g.method = uint16(nornv1.Method_METHOD_QUEUES)
+	r.each(now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
+}
+
+// changedQueue is a queue that was just changed here, with the counters of all.
+type changedQueue struct {
+	own *nornv1.Queue
+	queueLists
+}
+
+func (c *changedQueue) answer() (gproto.Message, *proto.Error) {
+	whole := c.queues[c.own.GetName()]
+	switch {
+	case c.err != nil || whole == nil:
+		whole = c.own
+	case whole.GetVersion() <= c.own.GetVersion(): // the others may not have heard of it
+		whole.Settings, whole.Effective, whole.Version = c.own.GetSettings(), c.own.GetEffective(), c.own.GetVersion()
+	}
+	return &nornv1.QueuesReply{Queues: []*nornv1.Queue{whole}}, nil
 }
 
 // setField copies one field, named by a path, from src to dst.

@@ -64,9 +64,10 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 	}}, nil
 }
 
-// seen tells whether the visible log reaches (token, seq).
+// seen tells whether the visible log reaches (token, seq). That a task was collected comes
+// after all of its updates.
 func seen(t *crdt.Task, token, seq uint64) bool {
-	return slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
+	return t.Collected() || slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
 		return u.Token == token && u.Seq == seq
 	})
 }
@@ -122,7 +123,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 	reply := &nornv1.ListReply{}
 	size := 0
 	for steps := 0; ; steps++ {
-		d, err := merge.next()
+		d, p, err := merge.next()
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +140,11 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		}
 		if !fits(m.GetFilter(), d) {
 			continue
+		}
+		if d.Lean && !m.GetIdsOnly() {
+			if d, err = vnode.ReadTask(view, p, last, vnode.ReadOptions{}); err != nil {
+				return nil, err
+			}
 		}
 		w := listed(d, m.GetIdsOnly())
 		size += gproto.Size(w)
@@ -209,7 +215,7 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 		c.refuse(from, bad)
 		return
 	}
-	w := &logWait{from: from, task: task, req: m, timed: timed{until: now.Mono + int64(wait), place: -1}}
+	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.unsure, timed: timed{until: now.Mono + int64(wait), place: -1}}
 	if deadline != 0 {
 		w.until = min(w.until, deadline)
 	}
@@ -220,25 +226,27 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
 }
 
-func logPage(d *vnode.Detail, m *nornv1.LogRequest) *nornv1.LogReply {
+// logPage reads a page of the log of a task, and nothing of the rest: who follows a task
+// asks again with each update, and its log may be long.
+func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRequest) (*nornv1.LogReply, error) {
 	limit := int(m.GetLimit())
 	if limit == 0 || limit > defaultLogPage {
 		limit = defaultLogPage
 	}
 	reply := &nornv1.LogReply{State: nornv1.State(d.State)}
-	size := 0
-	for _, u := range d.Task.VisibleUpdates() {
-		if m.GetAfter() && (u.Token < m.GetAfterToken() || u.Token == m.GetAfterToken() && u.Seq <= m.GetAfterSeq()) {
-			continue
-		}
-		if len(reply.Updates) == limit || size >= proto.MaxPageBytes {
-			reply.More = true
-			break
-		}
-		size += len(u.Data)
+	from := vnode.LogAfter{}
+	if m.GetAfter() {
+		from = vnode.LogAfter{Is: true, Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
+	}
+	all, more, err := vnode.Log(view, p, d.Task.ID, from, limit, proto.MaxPageBytes)
+	if err != nil {
+		return nil, err
+	}
+	reply.More = more
+	for _, u := range all {
 		reply.Updates = append(reply.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
 	}
-	return reply
+	return reply, nil
 }
 
 // rankNanos is the admission time in a rank, wall ns.

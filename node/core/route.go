@@ -315,31 +315,44 @@ func (r *routes) takes(p ring.Partition) bool {
 
 // scatter asks one replica of each partition.
 func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
+	groups, lost := r.readers()
+	switch {
+	case lost != nil:
+		r.c.refuse(q.From, lost)
+		return true
+	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
+		return false
+	case len(r.byTime) >= maxGathers:
+		r.c.refuse(q.From, crowded())
+		return true
+	}
+	r.each(now, r.gather(now, q, join, 0), groups, q.Body)
+	return true
+}
+
+// readers are those who know each partition best, with the partitions. The error is that
+// there is nobody for one of them.
+func (r *routes) readers() (*groups, *proto.Error) {
 	groups := newGroups()
 	for p := range r.c.cells {
 		to, ok := r.reader(ring.Partition(p))
 		if !ok {
-			r.c.refuse(q.From, unreachable(ring.Partition(p)))
-			return true
+			return nil, unreachable(ring.Partition(p))
 		}
 		groups.add(to, p)
 	}
-	if len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
-		return false
-	}
-	if len(r.byTime) >= maxGathers {
-		r.c.refuse(q.From, crowded())
-		return true
-	}
-	g := r.gather(now, q, join, 0)
-	for _, to := range groups.order {
+	return groups, nil
+}
+
+// each asks them.
+func (r *routes) each(now clock.Time, g *gather, who *groups, body gproto.Message) {
+	for _, to := range who.order {
 		var only []ring.Partition
-		for _, p := range groups.of[to] {
+		for _, p := range who.of[to] {
 			only = append(only, ring.Partition(p))
 		}
-		r.forward(now, g, to, nil, q.Body, only)
+		r.forward(now, g, to, nil, body, only)
 	}
-	return true
 }
 
 // groups are indexes by node, in the order in which the nodes were met.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -352,7 +353,7 @@ func TestAReadThatCameTooLate(t *testing.T) {
 		&nornv1.GetRequest{Id: task.Bytes()},
 		&nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE}},
 		&nornv1.ExplainRequest{Id: task.Bytes()}, &nornv1.LogRequest{Id: task.Bytes()},
-		&nornv1.ListRequest{}, &nornv1.CountRequest{},
+		&nornv1.ListRequest{}, &nornv1.CountRequest{}, &nornv1.QueuesRequest{}, &nornv1.QueuesRequest{Names: []string{"q"}},
 	} {
 		for to, want := range map[int]bool{outside: false, at: true} {
 			from := (to + 1) % len(r.peers)
@@ -380,5 +381,32 @@ func TestAReadThatCameTooLate(t *testing.T) {
 				t.Errorf("%T: %+v", m, answer.Err)
 			}
 		}
+	}
+}
+
+// TestAChangedQueueIsShownWithAllItsTasks: whichever node was asked to change it, and
+// whatever the others keep. Those that the node does not keep itself were not counted.
+func TestAChangedQueueIsShownWithAllItsTasks(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	tasks := r.stock(0, 60)
+	queue := ask[*nornv1.GetReply](r, 0, &nornv1.GetRequest{Id: tasks[0].Bytes()}).Task.Queue
+	set := func(i int, note string) *nornv1.Queue {
+		t.Helper()
+		m := &nornv1.SetQueueRequest{Name: queue, Settings: &nornv1.QueueSettings{Note: note}, Fields: []string{"note"}}
+		return ask[*nornv1.QueuesReply](r, i, m).Queues[0]
+	}
+	for i := range 5 {
+		if q := set(i, fmt.Sprint(i)); q.Count.Ready != 60 || q.Count.Total != 60 || q.Settings.Note != fmt.Sprint(i) || q.Version != uint64(i+1) {
+			t.Errorf("changed through node %d it is %v", i+1, q)
+		}
+	}
+	for i := 1; i < 5; i++ { // and the change is made, whether the others tell or not
+		r.cut[[2]int{i, 0}], r.cut[[2]int{0, i}] = true, true
+	}
+	from := r.send(0, &nornv1.SetQueueRequest{Name: queue, Settings: &nornv1.QueueSettings{Note: "cut off"}, Fields: []string{"note"}})
+	r.pass(statusTimeout)
+	reply := r.peers[0].replies[from]
+	if m, _ := reply.Message.(*nornv1.QueuesReply); reply.Err != nil || len(m.GetQueues()) != 1 || m.Queues[0].Settings.GetNote() != "cut off" {
+		t.Errorf("answered %+v", reply)
 	}
 }

@@ -46,6 +46,9 @@ func (c *Core) timeouts(now clock.Time) {
 func (c *Core) cancel(from Origin) {
 	c.routes.cancel(from)
 	c.sessions.cancel(from)
+	for _, o := range c.fetches.forsake(func(o Origin) bool { return numberOf(o) == numberOf(from) }) {
+		c.refuse(o, cancelled())
+	}
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
@@ -67,6 +70,7 @@ func (c *Core) cancel(from Origin) {
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
+	c.fetches.forsake(func(o Origin) bool { return o.Conn == conn })
 	c.sessions.gone(c.now, conn)
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// maxUnheard is of how many tasks of one request the others are asked at once: an answer
+// may bring a large one.
+const maxUnheard = 64
+
+// unheard is a request about tasks that are not known here. One replica may have missed
+// what a majority has acknowledged, so that it cannot say by itself that there is no such
+// task: a majority is asked first, as by a read, and what they know is kept here.
+type unheard struct {
+	f      *fetches
+	r      *Request
+	left   []id.ID // that the others are to be asked about still
+	open   int     // that they are being asked about
+	asking bool    // [unheard.ask] is running
+	given  bool    // its sender has given it up
+}
+
+// hear has the others asked about what a request is about and is not known here, and
+// tells whether it has to wait for that.
+func (f *fetches) hear(now clock.Time, r *Request) bool {
+	if r.heard {
+		return false
+	}
+	r.heard = true
+	u := &unheard{f: f, r: r}
+	for _, b := range tasksOf(r.Body) {
+		if f.misses(b) {
+			u.left = append(u.left, id.ID(b))
+		}
+	}
+	u.ask(now)
+	return u.open > 0
+}
+
+// tasksOf are the tasks whose absence would be the answer to a request.
+func tasksOf(m gproto.Message) [][]byte {
+	switch m := m.(type) {
+	case *nornv1.CancelRequest:
+		return m.GetIds()
+	case *nornv1.RetryRequest:
+		return m.GetIds()
+	case *nornv1.LogRequest:
+		return [][]byte{m.GetId()}
+	case *nornv1.ExplainRequest:
+		return [][]byte{m.GetId()}
+	}
+	return nil
+}
+
+// misses tells whether a task is not known here that others, who keep it too, may know.
+func (f *fetches) misses(b []byte) bool {
+	if len(b) != id.Size {
+		return false // refused for that
+	}
+	task := id.ID(b)
+	p := ring.Of(task, len(f.c.cells))
+	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
+		return false
+	}
+	heard, err := vnode.Heard(f.c.tx, p, task)
+	return f.c.check(err) && !heard
+}
+
+// ask asks about as many as may be.
+func (u *unheard) ask(now clock.Time) {
+	u.asking = true
+	for len(u.left) > 0 && u.open < maxUnheard {
+		if len(u.f.open) >= maxFetches {
+			u.left, u.r.unsure = nil, true
+			break
+		}
+		task := u.left[0]
+		u.left = u.left[1:]
+		u.open++
+		p := ring.Of(task, len(u.f.c.cells))
+		cell := &u.f.c.cells[p]
+		u.f.begin(now, u.r, p, &fetch{
+			reach: newReach(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
+			enough: func() bool { return true }, about: u,
+		})
+	}
+	u.asking = false
+}
+
+// told hears that enough have answered about one task, or that too few have. Then the
+// rest is not asked about: they would not answer either.
+func (u *unheard) told(now clock.Time, enough bool) {
+	u.open--
+	if !enough {
+		u.left, u.r.unsure = nil, true
+	}
+	if u.asking {
+		return
+	}
+	if u.ask(now); u.open == 0 && !u.given {
+		u.f.c.request(now, u.r)
+	}
+}
+
+// forsake forgets requests that wait for that and were given up by their senders.
+func (f *fetches) forsake(is func(Origin) bool) (given []Origin) {
+	for _, q := range f.byTime {
+		if u := q.about; u != nil && !u.given && is(u.r.From) {
+			u.given = true
+			given = append(given, u.r.From)
+		}
+	}
+	slices.SortFunc(given, func(a, b Origin) int { return slices.Compare([]uint64{a.Conn, a.Request}, []uint64{b.Conn, b.Request}) })
+	return given
+}
+
+// unknown says that there is no such task, unless too few of the others have answered.
+func unknown(task id.ID, unsure bool) *proto.Error {
+	if !unsure {
+		return notFound(task)
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s is not known here, and too few of the others who keep its partition have answered; try again", task)
+	e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
+	return e
+}

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// TestStreamsTakeRoom: a page of a log stays in memory for as long as its reader takes,
+// like any large answer. Those of streams were not counted, so that thousands of slow
+// readers could take any amount.
+func TestStreamsTakeRoom(t *testing.T) {
+	large := &nornv1.LogReply{State: nornv1.State_STATE_COMPLETED, Updates: []*nornv1.Update{{Token: 7, Seq: 1, Data: make([]byte, smallAnswer)}}}
+	small := &nornv1.LogReply{State: nornv1.State_STATE_CLAIMED, Updates: []*nornv1.Update{{Token: 7, Data: []byte("x")}}}
+	var log route
+	for _, rt := range routes() {
+		if rt.streams {
+			log = rt
+		}
+	}
+	follow := func(taken int64, pages ...*nornv1.LogReply) *httptest.ResponseRecorder {
+		at := 0
+		a := &api{guard: newGuard(Options{}), room: &room{limit: 1 << 20}}
+		during := int64(0)
+		a.b = &backend{call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
+			during = a.room.taken.Load()
+			at++
+			return pages[at-1], nil, func() {}
+		}}
+		a.room.taken.Store(taken)
+		r := httptest.NewRequest("GET", "/api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log", nil)
+		r.SetPathValue("name", "37dGamhT6KhgeCdJ3yaFwZAimIC")
+		r.Header.Set("Accept", "text/event-stream")
+		w := httptest.NewRecorder()
+		a.run(w, r, &log)
+		if now := a.room.taken.Load(); now != taken || during != taken {
+			t.Errorf("%d bytes are taken afterwards, %d between two pages, %d before", now, during, taken)
+		}
+		return w
+	}
+	if w := follow(0, small, large); w.Code != 200 || !strings.Contains(w.Body.String(), "id: 7:1\n") || !strings.Contains(w.Body.String(), "event: end") {
+		t.Errorf("with room: %d, %.300s", w.Code, w.Body)
+	}
+	if w := follow(1<<20, large); w.Code != 429 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("at its begin: %d, %.300s", w.Code, w.Body)
+	}
+	w := follow(1<<20, small, large)
+	if text := w.Body.String(); w.Code != 200 || !strings.Contains(text, "id: 7:0\n") || strings.Contains(text, "id: 7:1\n") || !strings.Contains(text, `event: error
+data: {"error":{"kind":"overloaded"`) {
+		t.Errorf("in its middle: %d, %.300s", w.Code, text)
+	}
+}
