@@ -118,6 +118,12 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "1001 dependencies", []string{"task", "enqueue", "-q", "bad", "x", "--after", deps}},
 		{2, "depends on itself", []string{"task", "enqueue", "-q", "bad", "x", "--id", other27, "--after", other27}},
 		{2, "is not cancel, run or wait", []string{"task", "enqueue", "-q", "bad", "x", "--after", other27, "--on-dep-failure", "x"}},
+		{2, "--id: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--id", ""}},
+		{2, "--key: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--key", ""}},
+		{2, "--after: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--after", ""}},
+		{2, "--file: nothing is given", []string{"task", "enqueue", "-q", "bad", "--file", ""}},
+		{2, "--lines: nothing is given", []string{"task", "enqueue", "-q", "bad", "--lines", ""}},
+		{2, "--jsonl: nothing is given", []string{"task", "enqueue", "-q", "bad", "--jsonl", ""}},
 		{2, "lease", []string{"task", "claim", "-q", "bad", "--lease", "999ms"}},
 		{2, "lease", []string{"task", "claim", "-q", "bad", "--lease", "24h1s"}},
 		{2, "--lease", []string{"task", "claim", "-q", "bad", "--lease", "0s"}},
@@ -341,4 +347,18 @@ func TestServerRefusesBadConfig(t *testing.T) {
 	}
 	refused(t, 2, "17MB", "server", "--eta", "17MB")
 	refused(t, 2, "unknown flag", "server", "--etta", "1s")
+}
+
+// TestANodeThatSaysNothing: who is connected and hears nothing is told what to do, as
+// where nobody answers.
+func TestANodeThatSaysNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, args := range [][]string{{"cluster", "status"}, {"task", "enqueue", "-q", "q", "x"}} {
+		refused(t, 4, "a node that answers in time); name other nodes with --addr, or give it longer with --timeout",
+			append(args, "--addr", l.Addr().String(), "--timeout", "300ms")...)
+	}
 }
