@@ -118,12 +118,6 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "1001 dependencies", []string{"task", "enqueue", "-q", "bad", "x", "--after", deps}},
 		{2, "depends on itself", []string{"task", "enqueue", "-q", "bad", "x", "--id", other27, "--after", other27}},
 		{2, "is not cancel, run or wait", []string{"task", "enqueue", "-q", "bad", "x", "--after", other27, "--on-dep-failure", "x"}},
-		{2, "--id: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--id", ""}},
-		{2, "--key: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--key", ""}},
-		{2, "--after: nothing is given", []string{"task", "enqueue", "-q", "bad", "x", "--after", ""}},
-		{2, "--file: nothing is given", []string{"task", "enqueue", "-q", "bad", "--file", ""}},
-		{2, "--lines: nothing is given", []string{"task", "enqueue", "-q", "bad", "--lines", ""}},
-		{2, "--jsonl: nothing is given", []string{"task", "enqueue", "-q", "bad", "--jsonl", ""}},
 		{2, "lease", []string{"task", "claim", "-q", "bad", "--lease", "999ms"}},
 		{2, "lease", []string{"task", "claim", "-q", "bad", "--lease", "24h1s"}},
 		{2, "--lease", []string{"task", "claim", "-q", "bad", "--lease", "0s"}},
@@ -158,6 +152,17 @@ func TestBadInputIsRefused(t *testing.T) {
 			t.Errorf("%q prints %q", tc.args, r.out)
 		}
 		other.harmless(fmt.Sprintf("%.100q", tc.args))
+	}
+}
+
+// TestEmptyFlagsAreRefused: a variable of a script that is not set must not make another
+// task of it.
+func TestEmptyFlagsAreRefused(t *testing.T) {
+	for _, flag := range []string{"--id", "--key", "--after", "--file", "--lines", "--jsonl"} {
+		refused(t, 2, flag+": nothing is given", "task", "enqueue", "-q", "empty", flag, "")
+	}
+	if got := payloads(t, "empty"); len(got) != 0 {
+		t.Errorf("enqueued: %q", got)
 	}
 }
 

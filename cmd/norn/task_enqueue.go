@@ -82,10 +82,7 @@ the flags:
 	f.StringArrayVar(&e.headers, "header", nil, "`key=value` that travels with the task (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e.atSet, e.delaySet, e.onFailSet = f.Changed("at"), f.Changed("delay"), f.Changed("on-dep-failure")
-		if err := notEmpty(cmd, "file", "jsonl", "lines", "id", "key", "after"); err != nil {
-			return err
-		}
-		base, err := e.task()
+		base, err := e.task(cmd)
 		if err != nil {
 			return err
 		}
@@ -118,7 +115,10 @@ func notEmpty(cmd *cobra.Command, names ...string) error {
 }
 
 // task is what the flags say about every task.
-func (e *enqueueFlags) task() (t client.Task, err error) {
+func (e *enqueueFlags) task(cmd *cobra.Command) (t client.Task, err error) {
+	if err := notEmpty(cmd, "file", "jsonl", "lines", "id", "key", "after"); err != nil {
+		return t, err
+	}
 	t = client.Task{Queue: e.queue, Priority: e.priority, Delay: e.delay, Key: e.key, KeyWindow: e.keyWindow}
 	switch {
 	case e.queue == "" && e.jsonl == "":
