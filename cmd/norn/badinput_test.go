@@ -354,6 +354,15 @@ func TestServerRefusesBadConfig(t *testing.T) {
 	refused(t, 2, "unknown flag", "server", "--etta", "1s")
 }
 
+// TestNobodyWaitsForATypo: where no node answers, a command that waits for tasks ends as
+// soon as any other does.
+func TestNobodyWaitsForATypo(t *testing.T) {
+	const task = "3ZyfAz4TTlNLdMEJYWbpzCDKw1p"
+	for _, args := range [][]string{{"wait", task}, {"log", task, "--follow"}, {"log", task, "--follow", "--lines"}, {"claim", "-q", "q", "--wait", "1h"}} {
+		refused(t, 4, "a node that answers", append(append([]string{"task"}, args...), "--addr", "127.0.0.1:1", "--timeout", "300ms")...)
+	}
+}
+
 // TestANodeThatSaysNothing: who is connected and hears nothing is told what to do, as
 // where nobody answers.
 func TestANodeThatSaysNothing(t *testing.T) {
