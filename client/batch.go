@@ -95,14 +95,14 @@ func (b *batch[R]) round(ctx context.Context, c *caller, n int, pending []int) (
 		results, maybe, err := b.send(ctx, c, pending[:k])
 		if errors.Is(err, ErrInvalid) && k < n {
 			// What is wrong with these is their own affair.
-			b.abandon(n, pending[:k], err, false)
+			b.abandon(c, n, pending[:k], err, false)
 			b.judged = true
 			pending = pending[k:]
 			continue
 		}
 		if err != nil {
-			b.abandon(n, pending[:k], err, false)
-			b.abandon(n, pending[k:], err, true)
+			b.abandon(c, n, pending[:k], err, false)
+			b.abandon(c, n, pending[k:], err, true)
 			for _, item := range later {
 				b.errs[item].Ended = c.ended(ctx)
 			}
@@ -147,8 +147,8 @@ func (b *batch[R]) fail(n, item int, e *proto.Error, maybe bool) {
 
 // abandon notes that no server said anything of items this time. unsent ones
 // keep what was known of them, and where time has run out the reason is what a
-// server said before.
-func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
+// server said before, unless all addresses have been tried in vain since.
+func (b *batch[R]) abandon(c *caller, n int, items []int, err error, unsent bool) {
 	if b.errs == nil {
 		b.errs = make([]*Error, n)
 	}
@@ -160,7 +160,7 @@ func (b *batch[R]) abandon(n int, items []int, err error, unsent bool) {
 		}
 		before := b.errs[item]
 		e.Unknown = e.Unknown && !unsent || before != nil && before.Unknown
-		if before != nil && e.Err == nil {
+		if before != nil && (e.Err == nil || e.Ended != nil && e.Attempts <= len(c.nodes) && !isAnswer(e.Err)) {
 			e.Err = before.Err
 		}
 		b.errs[item] = &e

@@ -49,6 +49,31 @@ type attempts struct {
 	backoff  time.Duration
 	addr     string
 	last     error
+
+	// said is what a node has last answered to the request, refused what one has said
+	// to a hello; both with the number of the attempt.
+	said, refused     error
+	saidAt, refusedAt int
+}
+
+// telling is the error that says most of the last round of addresses: that a node has
+// too few others in reach, and not that nobody is at the address that came after it.
+func (a *attempts) telling(nodes int) error {
+	recent := func(at int) bool { return at > 0 && a.made-at <= nodes }
+	switch {
+	case a.last == nil || isAnswer(a.last):
+		return a.last
+	case recent(a.saidAt):
+		return a.said
+	case recent(a.refusedAt):
+		return fmt.Errorf("%w; another node: %w", a.last, errors.New(a.refused.Error())) // it is no more than a hint
+	}
+	return a.last
+}
+
+func isAnswer(err error) bool {
+	var answer *proto.Error
+	return errors.As(err, &answer)
 }
 
 // do sends a request until it is answered, ctx ends, or trying again is of no
@@ -140,17 +165,17 @@ func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) 
 func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, err error) (final bool, pause time.Duration) {
 	var broken *transport.CallError
 	var answer *proto.Error
-	isAnswer := errors.As(err, &answer)
+	answered := errors.As(err, &answer)
 	round := a.made%len(c.nodes) == 0
 	if !errors.As(err, &broken) {
 		// Something came back: an error of the server, or nonsense.
-		a.last = err
-		a.maybe = a.maybe || r.write && (!isAnswer || answer.Effect != nornv1.Effect_EFFECT_NONE)
-		if isAnswer && answer.Kind == nornv1.ErrorKind_ERROR_KIND_DISK_FULL && a.elsewhere(len(c.nodes)) {
+		a.last, a.said, a.saidAt = err, err, a.made
+		a.maybe = a.maybe || r.write && (!answered || answer.Effect != nornv1.Effect_EFFECT_NONE)
+		if answered && answer.Kind == nornv1.ErrorKind_ERROR_KIND_DISK_FULL && a.elsewhere(len(c.nodes)) {
 			c.preferred.CompareAndSwap(uint32(index), uint32((index+r.step)%len(c.nodes)))
 			return false, 0
 		}
-		if !isAnswer || !again(answer) {
+		if !answered || !again(answer) {
 			return true, 0
 		}
 		a.lonely = a.lonely || noQuorum(answer)
@@ -171,7 +196,8 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 	case errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed):
 		a.last = badAnswer(broken.Err)
 		return true, 0
-	case isAnswer && refusesUs(answer.Kind), wrongPeer(err):
+	case answered && refusesUs(answer.Kind), wrongPeer(err):
+		a.refused, a.refusedAt = broken.Err, a.made
 		a.hopeless++
 	default:
 		a.hopeless = 0
@@ -184,7 +210,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 	lost := a.made == 1 && broken.Sent // a connection that lived until now: try again at once
 	if round && !lost {
 		pause = a.nextBackoff()
-		if isAnswer {
+		if answered {
 			pause = max(pause, answer.RetryAfter)
 		}
 	}
@@ -232,7 +258,11 @@ func (c *caller) giveUp(r *request, a *attempts, ended error) error {
 	if c.base.Err() != nil && !answered {
 		ended = ErrClosed
 	}
-	e := &Error{Op: r.op, Addr: a.addr, Attempts: a.made, Unknown: a.maybe, Err: a.last, Ended: ended}
+	reason := a.last
+	if ended != nil {
+		reason = a.telling(len(c.nodes))
+	}
+	e := &Error{Op: r.op, Addr: a.addr, Attempts: a.made, Unknown: a.maybe, Err: reason, Ended: ended}
 	if ended == nil && answered && settles(answer.Kind) {
 		e.Unknown = false
 	}

@@ -290,6 +290,42 @@ func TestALonelyNodeIsLeft(t *testing.T) {
 	})
 }
 
+// TestWhatANodeSaysIsTold: that it has too few others in reach, and not that nobody is at
+// the address that was tried after it; whichever was the last one when time ran out.
+func TestWhatANodeSaysIsTold(t *testing.T) {
+	cut := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "cut off")
+	cut.Guarantee = "exclusive claims"
+	byTask := func(r fakenode.Request) fakenode.Answer {
+		a := accept(r)
+		a.Message.(*nornv1.EnqueueReply).Results[0] = &nornv1.EnqueueResult{Error: cut.Proto()}
+		return a
+	}
+	stranger := refuse(proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "who are you"))
+	for i := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			ask := func(s fakenode.Script, dead ...string) error {
+				c := openAll(t, map[string]*fakenode.Node{"a:1": fakenode.New(t, s)}, append(dead, "a:1"), WithTimeout(5*time.Second+time.Duration(i)*90*time.Millisecond))
+				_, err := c.Enqueue(t.Context(), Task{Queue: "q"})
+				return err
+			}
+			for _, s := range []fakenode.Script{only(enqueueMethod, refuse(cut)), only(enqueueMethod, byTask)} {
+				for _, dead := range [][]string{{"b:1"}, {"b:1", "c:1"}} {
+					err := ask(s, dead...)
+					wantIs(t, err, ErrNoQuorum, ErrUnavailable, ErrDeadline)
+					wantIsNot(t, err, fakenode.ErrRefused, ErrUnknown)
+				}
+			}
+			err := ask(stranger, "b:1")
+			wantIs(t, err, ErrDeadline)
+			if !strings.Contains(err.Error(), "who are you") {
+				t.Errorf("it is not said why nobody lets it in: %v", err)
+			}
+			err = ask(only(enqueueMethod, steps(refuse(cut), hangUp)), "b:1") // long ago
+			wantIsNot(t, err, ErrNoQuorum)
+		})
+	}
+}
+
 func TestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full")

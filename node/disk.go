@@ -27,16 +27,16 @@ func (n *Node) watchDisk(ctx context.Context) {
 	}
 	tick := time.NewTicker(n.cfg.DiskCheckInterval)
 	defer tick.Stop()
-	low := false
 	for {
 		b, err := free(n.cfg.Data)
 		if err != nil {
 			n.log.Warn("disk.unknown", "data", n.cfg.Data, "error", err)
 		} else {
 			n.metrics.diskFree.Set(float64(b))
+			low := b < uint64(n.cfg.DiskReserve)
+			changed := n.crowded.Swap(low) != low
 			n.inbox.post(core.DiskSpace{Free: b})
-			if is := b < uint64(n.cfg.DiskReserve); is != low {
-				low = is
+			if changed {
 				n.log.Warn("disk.low", "low", low, "free_bytes", b, "reserve_bytes", int64(n.cfg.DiskReserve))
 			}
 			if b < uint64(n.cfg.DiskStop) {

@@ -137,6 +137,9 @@ func TestAFullDiskInACluster(t *testing.T) {
 	if refused := r.refuses(); refused.Kind != nornv1.ErrorKind_ERROR_KIND_DISK_FULL || !strings.Contains(refused.Message, "the disk of node n3 is nearly full") {
 		t.Errorf("n3 says %v", refused)
 	}
+	if enqueue, claim := r.nodes[2].Ready(); enqueue || !claim { // so that a balancer sends enqueues elsewhere
+		t.Errorf("n3 is ready to enqueue: %t, to claim: %t", enqueue, claim)
+	}
 	none := func(int) string { return "" }
 	r.enqueue(20, nornv1.WriteLevel_WRITE_LEVEL_ALL, none, 3)
 	r.enqueue(20, nornv1.WriteLevel_WRITE_LEVEL_ALL, func(i int) string { return fmt.Sprint("k", i) }, 3) // leaders give keys away: n3 is one

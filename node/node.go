@@ -85,6 +85,7 @@ type Node struct {
 	calls    *calls
 	metrics  *metrics
 	stall    diskWatch
+	crowded  atomic.Bool // the disk is nearly full: enqueues are refused
 	marked   uint64      // mark of the superblock; the loop's alone
 	drained  atomic.Bool // the core knows that the node is about to stop
 
@@ -344,7 +345,7 @@ func (n *Node) PeerAddr() net.Addr { return n.ports.tcp.Addr() }
 func (n *Node) Ready() (enqueue, claim bool) {
 	a := n.available.Load()
 	well := !n.stall.is.Load()
-	return a.Enqueue && well, a.Claim && well
+	return a.Enqueue && well && !n.crowded.Load(), a.Claim && well
 }
 
 // giveWay says that the node has to be stopped and started again; nothing is wrong

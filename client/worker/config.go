@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -133,6 +134,8 @@ func (c Config) check(queues []string) error {
 		return fmt.Errorf("%w: %d queues are over the limit of %d", ErrNotRunnable, len(queues), MaxQueues)
 	case c.Slots+c.Prefetch > MaxSlots:
 		return fmt.Errorf("%w: %d slots with prefetch are over the limit of %d", ErrNotRunnable, c.Slots+c.Prefetch, MaxSlots)
+	case !utf8.ValidString(c.Name): // no message could be sent with it
+		return fmt.Errorf("%w: the worker's name %q is not UTF-8", ErrNotRunnable, c.Name)
 	}
 	for _, q := range sortedQueues(c.PerQueue) {
 		o := c.PerQueue[q]

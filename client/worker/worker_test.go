@@ -276,7 +276,10 @@ func TestNotRunnable(t *testing.T) {
 	nothing := func(context.Context, *Task) error { return nil }
 	wantIs(t, New(c, Config{}).Run(t.Context()), ErrNotRunnable)
 	wantIs(t, New(c, Config{Queues: []string{"a"}}).Run(t.Context()), ErrNotRunnable)
-	w := New(c, Config{Queues: []string{"a", "b"}})
+	w := New(c, Config{Name: "w\xff"})
+	w.Handle("a", nothing)
+	wantIs(t, w.Run(t.Context()), ErrNotRunnable) // no session can be kept under it
+	w = New(c, Config{Queues: []string{"a", "b"}})
 	w.Handle("a", nothing)
 	wantIs(t, w.Run(t.Context()), ErrNotRunnable)
 	w.Handle("", nothing)

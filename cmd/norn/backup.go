@@ -185,6 +185,10 @@ func snapshotList(w *render.Writer) *render.List[snapshots.Listed] {
 // show reads one snapshot and shows what is in it.
 func (b backupCommands) show(ctx context.Context, from objects.Store, name string) error {
 	data, err := from.Get(ctx, name)
+	if errors.Is(err, objects.ErrNotFound) {
+		b.complain("there is no snapshot " + name + " in that place; name the place alone to list those that there are")
+		return reported{exitNotFound}
+	}
 	if err != nil {
 		return err
 	}

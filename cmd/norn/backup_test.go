@@ -66,7 +66,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("an empty place: %s", out)
 	}
 	refused(t, 1, "no snapshot of a register", "backup", "restore", empty, "--data", filepath.Join(empty, "data"))
-	refused(t, 1, "not found", "backup", "inspect", filepath.Join(empty, made.Snapshot))
+	refused(t, 3, "there is no snapshot", "backup", "inspect", filepath.Join(empty, made.Snapshot))
 	gone := filepath.Join(empty, "gone")
 	refused(t, 2, "there is no directory "+gone, "backup", "inspect", gone)
 	refused(t, 2, "there is no directory "+gone, "backup", "inspect", "file://"+filepath.Join(gone, made.Snapshot))

@@ -155,6 +155,17 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
+// TestEmptyFlagsAreRefused: a variable of a script that is not set must not make another
+// task of it.
+func TestEmptyFlagsAreRefused(t *testing.T) {
+	for _, flag := range []string{"--id", "--key", "--after", "--file", "--lines", "--jsonl"} {
+		refused(t, 2, flag+": nothing is given", "task", "enqueue", "-q", "empty", flag, "")
+	}
+	if got := payloads(t, "empty"); len(got) != 0 {
+		t.Errorf("enqueued: %q", got)
+	}
+}
+
 // TestFilesThatCannotBeRead: a directory is a mistake of whoever names it, and the
 // flag is named.
 func TestFilesThatCannotBeRead(t *testing.T) {
@@ -341,4 +352,27 @@ func TestServerRefusesBadConfig(t *testing.T) {
 	}
 	refused(t, 2, "17MB", "server", "--eta", "17MB")
 	refused(t, 2, "unknown flag", "server", "--etta", "1s")
+}
+
+// TestNobodyWaitsForATypo: where no node answers, a command that waits for tasks ends as
+// soon as any other does.
+func TestNobodyWaitsForATypo(t *testing.T) {
+	const task = "3ZyfAz4TTlNLdMEJYWbpzCDKw1p"
+	for _, args := range [][]string{{"wait", task}, {"log", task, "--follow"}, {"log", task, "--follow", "--lines"}, {"claim", "-q", "q", "--wait", "1h"}} {
+		refused(t, 4, "a node that answers", append(append([]string{"task"}, args...), "--addr", "127.0.0.1:1", "--timeout", "300ms")...)
+	}
+}
+
+// TestANodeThatSaysNothing: who is connected and hears nothing is told what to do, as
+// where nobody answers.
+func TestANodeThatSaysNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, args := range [][]string{{"cluster", "status"}, {"task", "enqueue", "-q", "q", "x"}} {
+		refused(t, 4, "a node that answers in time); name other nodes with --addr, or give it longer with --timeout",
+			append(args, "--addr", l.Addr().String(), "--timeout", "300ms")...)
+	}
 }

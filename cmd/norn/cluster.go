@@ -98,11 +98,15 @@ func workersLine(all []*nornv1.Worker) string {
 }
 
 func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
-	leaders, enqueue, claim, oldest := 0, 0, 0, 0.0
-	for _, p := range s.GetPartitions() {
-		if p.GetLeader() != "" {
-			leaders++
+	// The register names who led last, also where that one is dead or may not lead any
+	// more, and nobody can be elected: what nodes say of themselves counts.
+	led, enqueue, claim, oldest := 0, 0, 0, 0.0
+	for _, n := range s.GetNodes() {
+		if n.GetAlive() && n.GetState() != "removed" {
+			led += int(n.GetLed())
 		}
+	}
+	for _, p := range s.GetPartitions() {
 		if p.GetEnqueueAvailable() {
 			enqueue++
 		}
@@ -122,7 +126,7 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"voters", strings.Join(s.GetVoters(), ", ")},
 		[2]string{"register", register},
 		[2]string{"replicas", strconv.Itoa(int(s.GetReplicas()))},
-		[2]string{"partitions led", strconv.Itoa(leaders) + of},
+		[2]string{"partitions led", strconv.Itoa(min(led, len(s.GetPartitions()))) + of},
 		[2]string{"take enqueues", strconv.Itoa(enqueue) + of},
 		[2]string{"hand out claims", strconv.Itoa(claim) + of},
 		[2]string{"oldest ready task", render.Duration(proto.Seconds(oldest).Round(time.Millisecond))},
@@ -199,9 +203,17 @@ func nodeGrid(w io.Writer, nodes []*nornv1.NodeStatus) {
 	for _, n := range sortedNodes(nodes) {
 		g.Row(n.GetName(), liveliness(n), n.GetAddress(), n.GetZone(), fmt.Sprint(n.GetLed()), fmt.Sprint(n.GetVnodes()),
 			fmt.Sprint(n.GetCopiesLeft()), fmt.Sprint(n.GetHandoversLeft()),
-			fmt.Sprintf("%+.1fms ±%.1fms", n.GetClockOffsetMs(), n.GetClockErrorMs()), n.GetIncarnation())
+			clockCell(n, fmt.Sprintf("%+.1fms ±%.1fms", n.GetClockOffsetMs(), n.GetClockErrorMs())), n.GetIncarnation())
 	}
 	g.Write(w)
+}
+
+// clockCell is what is known of a node's clock: of one that is not in reach nothing is.
+func clockCell(n *nornv1.NodeStatus, text string) string {
+	if !n.GetAlive() {
+		return "-"
+	}
+	return text
 }
 
 // liveliness is the state, and whether a node that is on its way can be reached.
@@ -363,8 +375,8 @@ there is such a node.`,
 			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
 				list := render.NewList(k.writer(), clockForm,
 					render.Column[*nornv1.NodeStatus]{Head: "node", Cell: (*nornv1.NodeStatus).GetName},
-					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string { return fmt.Sprintf("%+.1fms", n.GetClockOffsetMs()) }},
-					render.Column[*nornv1.NodeStatus]{Head: "at most off by", Cell: func(n *nornv1.NodeStatus) string { return fmt.Sprintf("%.1fms", n.GetClockErrorMs()) }},
+					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string { return clockCell(n, fmt.Sprintf("%+.1fms", n.GetClockOffsetMs())) }},
+					render.Column[*nornv1.NodeStatus]{Head: "at most off by", Cell: func(n *nornv1.NodeStatus) string { return clockCell(n, fmt.Sprintf("%.1fms", n.GetClockErrorMs())) }},
 					render.Column[*nornv1.NodeStatus]{Head: "fault", Cell: (*nornv1.NodeStatus).GetClockFault},
 				)
 				bad := 0
@@ -376,7 +388,7 @@ there is such a node.`,
 				if err := list.Close(); err != nil || bad == 0 {
 					return err
 				}
-				return fmt.Errorf("the clocks of %s are off: set them (NTP), or raise --eta on all nodes", count(bad, "node", "nodes"))
+				return fmt.Errorf("%s may not lead because of clocks (missing guarantee: clocks within a quarter of eta): set those that are off (NTP), or raise --eta on all nodes; where too few clocks are known, bring the other nodes back", count(bad, "node", "nodes"))
 			})
 		},
 	}

@@ -102,8 +102,8 @@ func TestClusterTables(t *testing.T) {
 		Movement: &nornv1.MovementStatus{CopiesLeft: 1, HandoversLeft: 1234, Stuck: 2},
 		Repair:   &nornv1.RepairStatus{Compared: 5, Failed: 1, FactsMoved: 7, Left: 3, Clashes: 2},
 		Nodes: []*nornv1.NodeStatus{
-			{Name: "b", State: "leaving", Incarnation: "02"}, {Name: "a", State: "up", Alive: true, Incarnation: "03", CopiesLeft: 1, QuarantinedTasks: 2, QuarantinedBytes: 1500},
-			{Name: "a", State: "removed", Alive: true, Incarnation: "01", QuarantineRefused: 3},
+			{Name: "b", State: "leaving", Incarnation: "02", Led: 1}, {Name: "a", State: "up", Alive: true, Led: 2, Incarnation: "03", CopiesLeft: 1, QuarantinedTasks: 2, QuarantinedBytes: 1500},
+			{Name: "a", State: "removed", Alive: true, Incarnation: "01", Led: 1, QuarantineRefused: 3},
 		},
 		Partitions: []*nornv1.PartitionStatus{
 			{Id: 0, Epoch: 7, Leader: "a", Cohort: []string{"a", "b"}, Copies: 1, EnqueueAvailable: true, ClaimAvailable: true, Moving: true, Planned: []string{"a", "c"}},
@@ -128,7 +128,7 @@ func TestClusterTables(t *testing.T) {
 	}
 	out := single(b.String())
 	for _, want := range []string{
-		"NO majority is in reach", "take enqueues 2 of 3\n", "movement 1 copy to make, 1,234 copies to hand over, 2 partitions are stuck: too few",
+		"NO majority is in reach", "partitions led 2 of 3\n", "take enqueues 2 of 3\n", "\na up 2 0 1 0 +0.0ms ±0.0ms 03\n", "\nb leaving, down 1 0 0 0 - 02\n", "movement 1 copy to make, 1,234 copies to hand over, 2 partitions are stuck: too few",
 		"kept aside 2 tasks (1,500 bytes) on a: older than gc-grace", "NO room for more on a: raise",
 		"repair 5 comparisons, 7 facts moved, 1 failed, 2 with two contents (task.clash in the logs), 3 asked for and not done\n", "\nb leaving, down ", "\na removed, up no ", "\na up yes ",
 		"\n0 7 a a b 1 of 2 a c yes yes ", "\n1 7 b a b 1 of 2 NO NO ",

@@ -76,6 +76,8 @@ func advice(err error) string {
 		return "; repeating it with the same IDs is safe"
 	case errors.Is(err, client.ErrUnavailable) && !hasAnswer:
 		return " (missing guarantee: a node that answers); " + whomToAsk(err)
+	case errors.Is(err, client.ErrDeadline) && !hasAnswer:
+		return " (missing guarantee: a node that answers in time); name other nodes with --addr, or give it longer with --timeout"
 	case errors.Is(err, client.ErrOverloaded):
 		return "; try again later"
 	}

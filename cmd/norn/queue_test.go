@@ -122,6 +122,8 @@ func TestPauseDrainResume(t *testing.T) {
 		t.Errorf("drained: %s", out)
 	}
 	refused(t, 5, "queue q-stop is draining", "task", "enqueue", "-q", "q-stop", "z")
+	ok(t, "queue", "drain", "q-stop", "--note", "see\nthere")
+	refused(t, 5, "takes no new tasks (see there);", "task", "enqueue", "-q", "q-stop", "z")
 	if q := decode[queueJSON](t, "queue", "resume", "q-stop"); q.Settings.Paused || q.Settings.Draining || q.Settings.Note != "" {
 		t.Errorf("resumed: %+v", q)
 	}

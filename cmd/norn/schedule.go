@@ -198,7 +198,7 @@ func (s scheduleCommands) backfill() *cobra.Command {
 included, whatever its policies say, and print their IDs: at most 1,000, none of
 them in the future, which the schedule launches by itself. Each task has its instant
 in the header norn-instant. Times are RFC 3339, or local ones of the schedule's
-zone.`,
+zone. With --dry-run, -o json prints {instants}, how many there are.`,
 		Example: "  norn schedule backfill nightly --from 2026-06-01 --to 2026-07-01 --dry-run\n  norn schedule backfill hourly --from 2026-06-01T00:00:00Z --to 2026-06-01T06:00:00Z",
 	}
 	f := cmd.Flags()
@@ -230,8 +230,12 @@ zone.`,
 				return err
 			}
 			if dryRun {
-				s.note("%d instants; nothing is launched", len(res.GetTaskIds()))
-				return nil
+				if s.format == render.Table {
+					s.note("%d instants; nothing is launched", len(res.GetTaskIds()))
+					return nil
+				}
+				n := jsonform.Field{Name: "instants", Value: jsonform.Number(float64(len(res.GetTaskIds())))}
+				return s.writer().Object(jsonform.Object(n), nil)
 			}
 			return s.printTasks(res.GetTaskIds())
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,10 @@ func TestScheduleByHand(t *testing.T) {
 	if r := norn(t, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2026-01-02", "--dry-run"); r.code != 0 || !strings.Contains(r.err, "3 instants") {
 		t.Errorf("%+v", r)
 	}
+	if n := decode[struct{ Instants int }](t, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2026-01-02", "--dry-run").Instants; n != 3 {
+		t.Errorf("%d instants", n)
+	}
+	refused(t, 2, `norn: --to: "soon" is not a time`, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "soon")
 	if filled := strings.Fields(ok(t, "schedule", "backfill", name, "--from", "2024-01-01", "--to", "2026-01-02")); len(filled) != 3 {
 		t.Errorf("%q", filled)
 	}
@@ -225,4 +230,11 @@ func TestScheduleApply(t *testing.T) {
 		refused(t, 2, want, "schedule", "apply", "-f", file)
 	}
 	ok(t, "schedule", "delete", "kept-a", "kept-b")
+	// What only the server knows to be wrong is found before anything is changed, too.
+	write("- {name: kept-a, cron: '@daily', queue: kept}\n- {name: kept-b, cron: '@daily', queue: kept, jitter: 48h}\n")
+	r := refused(t, 1, "1 of 2 schedules were refused; nothing was changed\n", "schedule", "apply", "-f", file, "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got) != 2 || got[0].Result != "created (not done)" || got[1].Result != "refused" {
+		t.Errorf("%v: %+v", err, r)
+	}
+	refused(t, 3, "there is no schedule", "schedule", "get", "kept-a")
 }

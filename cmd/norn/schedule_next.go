@@ -96,7 +96,7 @@ func (s scheduleCommands) printNext(ask upcoming) error {
 	if err != nil {
 		return err
 	}
-	from, err := startOf(ask.from, table.Zone().Location())
+	from, err := startOf("from", ask.from, table.Zone().Location())
 	if err != nil {
 		return err
 	}
@@ -171,8 +171,8 @@ func uuidOf(text string) (uuid [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// startOf reads --from, in wall ns.
-func startOf(text string, loc *time.Location) (int64, error) {
+// startOf reads --from, or another flag, in wall ns.
+func startOf(flag, text string, loc *time.Location) (int64, error) {
 	if text == "" {
 		return time.Now().UnixNano(), nil
 	}
@@ -183,10 +183,10 @@ func startOf(text string, loc *time.Location) (int64, error) {
 		}
 	}
 	if err != nil {
-		return 0, usage("--from: %q is not a time such as 2026-03-08T02:00:00Z, or a local one such as 2026-03-08 or 2026-03-08T02:00", text)
+		return 0, usage("--%s: %q is not a time such as 2026-03-08T02:00:00Z, or a local one such as 2026-03-08 or 2026-03-08T02:00", flag, text)
 	}
 	if t.Year() < 1700 || t.Year() > 2200 {
-		return 0, usage("--from: the year %d is not from 1700 to 2200", t.Year())
+		return 0, usage("--%s: the year %d is not from 1700 to 2200", flag, t.Year())
 	}
 	return t.UnixNano(), nil
 }

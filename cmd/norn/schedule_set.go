@@ -63,7 +63,7 @@ nothing of the past, and nothing twice.`,
 					return usage("--%w", err)
 				}
 			}
-			return s.payload(spec, args[1:], *file)
+			return s.payload(cmd.Context(), spec, args[1:], *file)
 		}
 		return s.about(cmd.Context(), args[0], func(c *client.Client) error {
 			return s.put(cmd.Context(), c, args[0], change, client.PutOptions{Create: *create, DryRun: *dryRun})
@@ -73,7 +73,7 @@ nothing of the past, and nothing twice.`,
 }
 
 // payload takes the payload from the command line or a file.
-func (s scheduleCommands) payload(spec *nornv1.ScheduleSpec, args []string, file string) (err error) {
+func (s scheduleCommands) payload(ctx context.Context, spec *nornv1.ScheduleSpec, args []string, file string) (err error) {
 	if spec.Task == nil {
 		spec.Task = &nornv1.TaskSpec{}
 	}
@@ -83,13 +83,13 @@ func (s scheduleCommands) payload(spec *nornv1.ScheduleSpec, args []string, file
 	case len(args) > 0:
 		spec.Task.Payload = []byte(args[0])
 	case file == "-":
-		spec.Task.Payload, err = readAll(s.in, proto.MaxPayloadCeiling)
+		spec.Task.Payload, err = readAll(ctx, s.in, proto.MaxPayloadCeiling)
 	case file != "":
 		in, bad := openInput("file", file)
 		if bad != nil {
 			return bad
 		}
-		spec.Task.Payload, err = readAll(in, proto.MaxPayloadCeiling)
+		spec.Task.Payload, err = readAll(ctx, in, proto.MaxPayloadCeiling)
 		_ = in.Close() // what was read counts
 	}
 	return err
@@ -120,7 +120,7 @@ func (s scheduleCommands) put(ctx context.Context, c *client.Client, name string
 		return err
 	}
 	if o.DryRun {
-		return s.results([]terms.FileSchedule{{Name: name, Spec: spec}}, []*nornv1.ScheduleResult{res}, true)
+		return s.results([]terms.FileSchedule{{Name: name, Spec: spec}}, []*nornv1.ScheduleResult{res}, " (dry run)")
 	}
 	s.picked(res.GetSchedule())
 	return s.writer().Object(jsonform.Of(res.GetSchedule()), func(w io.Writer) { scheduleSheet(w, res.GetSchedule()) })
@@ -197,7 +197,7 @@ Other keys are the flags of ` + "`norn schedule set`.",
 		if len(files) == 0 {
 			return usage("-f: the file is missing, such as -f schedules.yaml")
 		}
-		all, err := s.read(files)
+		all, err := s.read(cmd.Context(), files)
 		if err != nil {
 			return err
 		}
@@ -206,14 +206,22 @@ Other keys are the flags of ` + "`norn schedule set`.",
 			for _, x := range all {
 				named = append(named, client.NamedSpec{Name: x.Name, Spec: x.Spec, Options: client.PutOptions{KeepPaused: !x.Paused, DryRun: true}})
 			}
+			undone := " (not done)"
+			if dryRun {
+				undone = " (dry run)"
+			}
 			results, err := c.Schedules().PutMany(cmd.Context(), named) // nothing is changed unless all of it is right
 			if err == nil && !dryRun && !refusedOne(results) {
 				for i := range named {
 					named[i].Options.DryRun = false
 				}
+				undone = ""
 				results, err = c.Schedules().PutMany(cmd.Context(), named)
 			}
-			return errors.Join(s.results(all, results, dryRun), err)
+			if told := s.results(all, results, undone); err == nil {
+				err = told // else what was refused is in the list
+			}
+			return err
 		})
 	}
 	return cmd
@@ -228,16 +236,22 @@ func refusedOne(results []*nornv1.ScheduleResult) bool {
 	return false
 }
 
+// maxScheduleFile bounds what is read from standard input.
+const maxScheduleFile = 64 << 20
+
 // read reads files of schedules, and finds what is wrong with them.
-func (s scheduleCommands) read(files []string) (all []terms.FileSchedule, err error) {
+func (s scheduleCommands) read(ctx context.Context, files []string) (all []terms.FileSchedule, err error) {
 	var problems []error
 	where := make(map[string]string)
 	for _, file := range files {
 		var b []byte
 		if file == "-" {
-			b, err = io.ReadAll(io.LimitReader(s.in, 64<<20))
+			b, err = readAll(ctx, s.in, maxScheduleFile)
 		} else {
 			b, err = os.ReadFile(file)
+		}
+		if ctx.Err() != nil {
+			return nil, err
 		}
 		if err != nil {
 			return nil, usage("-f: %w", err)
@@ -274,7 +288,8 @@ type applied struct {
 	res        *nornv1.ScheduleResult
 }
 
-func appliedOf(name string, r *nornv1.ScheduleResult, dryRun bool) applied {
+// appliedOf is what became of one; undone says why it did not really, "" if it did.
+func appliedOf(name string, r *nornv1.ScheduleResult, undone string) applied {
 	l := applied{name: name, res: r}
 	switch {
 	case r.GetError() != nil:
@@ -286,15 +301,15 @@ func appliedOf(name string, r *nornv1.ScheduleResult, dryRun bool) applied {
 		l.what = "changed"
 	default:
 		l.what = "unchanged"
-		dryRun = false
+		undone = ""
 	}
 	if r.GetChanged() {
 		l.diff = terms.ScheduleDiff(r.GetBefore(), r.GetSchedule().GetSpec())
 	}
 	l.resolved, l.oneDay = picksOf(r.GetSchedule())
 	l.oneDay = l.oneDay && r.GetChanged() // who applies it again has been warned
-	if dryRun {
-		l.what += " (dry run)"
+	if undone != "" {
+		l.what += undone
 		if r.GetCreated() { // it gets another UUID when it is made
 			l.resolved = ""
 		}
@@ -322,15 +337,15 @@ func (l applied) form() jsonform.Value {
 		jsonform.Field{Name: "schedule", Value: jsonform.Of(l.res.GetSchedule())})
 }
 
-// results says what has changed, or would.
-func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.ScheduleResult, dryRun bool) error {
+// results says what has changed, or would; see [appliedOf].
+func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.ScheduleResult, undone string) error {
 	list := render.NewList(s.writer(), applied.form, render.Column[applied]{Head: "schedule", Cell: func(l applied) string { return l.name }},
 		render.Column[applied]{Head: "result", Cell: func(l applied) string { return l.what }},
 		render.Column[applied]{Head: "difference", Cell: applied.changes})
 	bad := 0
 	var oneDay []string
 	for i, r := range results {
-		l := appliedOf(all[i].Name, r, dryRun)
+		l := appliedOf(all[i].Name, r, undone)
 		if r.GetError() != nil {
 			bad++
 		}
@@ -350,7 +365,11 @@ func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.Sc
 		s.note("%s%s: %s", strings.Join(oneDay[:min(n, 3)], ", "), more, pickedOneDay)
 	}
 	if bad > 0 {
-		s.note("%d of %d schedules were refused; nothing was changed of them", bad, len(results))
+		what := "nothing was changed"
+		if undone == "" {
+			what += " of them"
+		}
+		s.note("%d of %d schedules were refused; %s", bad, len(results), what)
 		return reported{exitFailed}
 	}
 	return nil
@@ -364,13 +383,13 @@ func upcomingOf(s *nornv1.Schedule) (upcoming, [16]byte) {
 
 // span reads the ends of a stretch of time.
 func span(from, to string, loc *time.Location) (a, b time.Time, err error) {
-	first, err := startOf(from, loc)
+	first, err := startOf("from", from, loc)
 	if err != nil {
 		return a, b, err
 	}
-	last, err := startOf(to, loc)
+	last, err := startOf("to", to, loc)
 	if err != nil {
-		return a, b, usage("--to: %w", err)
+		return a, b, err
 	}
 	return time.Unix(0, first), time.Unix(0, last), nil
 }

@@ -105,6 +105,9 @@ func twoSignals(parent context.Context) (ctx context.Context, now <-chan struct{
 	second := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if parent.Err() != nil { // the signal came before this listened
+		first(context.Cause(parent))
+	}
 	ended := make(chan struct{})
 	go func() {
 		for n := 0; n < 2; n++ {

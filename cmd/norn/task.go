@@ -224,6 +224,9 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []id.ID) error 
 	list := taskList(a.writer())
 	sad := 0
 	err := func() error {
+		if err := c.Connect(ctx); err != nil { // nobody wants to wait for a typo, see [app.runWorker]
+			return err
+		}
 		for _, i := range ids {
 			t, err := c.Wait(ctx, i)
 			if err != nil {

@@ -39,6 +39,11 @@ failed or released with its ID and token.`,
 			return usage("--lease: %s is not between 1s and 24h", *lease)
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
+			if *wait > 0 { // for tasks, and not for a typo
+				if err := c.Connect(cmd.Context()); err != nil {
+					return err
+				}
+			}
 			r := client.ClaimRequest{Queues: *queues, Max: *n, Lease: *lease, Wait: *wait, Worker: *name}
 			claims, err := claimWithin(r, func(r client.ClaimRequest) ([]*client.Claim, error) { return c.Claim(cmd.Context(), r) })
 			if err != nil {

@@ -82,7 +82,7 @@ the flags:
 	f.StringArrayVar(&e.headers, "header", nil, "`key=value` that travels with the task (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e.atSet, e.delaySet, e.onFailSet = f.Changed("at"), f.Changed("delay"), f.Changed("on-dep-failure")
-		base, err := e.task()
+		base, err := e.task(cmd)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ the flags:
 		if err != nil {
 			return err
 		}
-		src, done, err := a.source(&e, base, args, f.Changed("file"))
+		src, done, err := a.source(cmd.Context(), &e, base, args, f.Changed("file"))
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,25 @@ the flags:
 	return cmd
 }
 
+// notEmpty refuses flags that are given without anything in them: a variable of a
+// script is not set, and without the ID, the key, the dependencies or the file that
+// it was to hold this would be another task, enqueued all the same.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		flag := cmd.Flags().Lookup(name)
+		given := flag.Value.String()
+		if flag.Changed && (given == "" || given == "[]" && flag.Value.Type() == "stringSlice") {
+			return usage("--%s: nothing is given with it; leave it out if none is meant", name)
+		}
+	}
+	return nil
+}
+
 // task is what the flags say about every task.
-func (e *enqueueFlags) task() (t client.Task, err error) {
+func (e *enqueueFlags) task(cmd *cobra.Command) (t client.Task, err error) {
+	if err := notEmpty(cmd, "file", "jsonl", "lines", "id", "key", "after"); err != nil {
+		return t, err
+	}
 	t = client.Task{Queue: e.queue, Priority: e.priority, Delay: e.delay, Key: e.key, KeyWindow: e.keyWindow}
 	switch {
 	case e.queue == "" && e.jsonl == "":
@@ -166,7 +183,7 @@ func openInput(flag, path string) (*os.File, error) {
 }
 
 // source is where the tasks come from. done closes it.
-func (a *app) source(e *enqueueFlags, base client.Task, args []string, fileSet bool) (src intake.Source, done func(), err error) {
+func (a *app) source(ctx context.Context, e *enqueueFlags, base client.Task, args []string, fileSet bool) (src intake.Source, done func(), err error) {
 	given := 0
 	for _, is := range []bool{len(args) > 0, fileSet, e.jsonl != "", e.lines != ""} {
 		if is {
@@ -201,7 +218,7 @@ func (a *app) source(e *enqueueFlags, base client.Task, args []string, fileSet b
 	case len(args) > 0 && !stdin:
 		base.Payload = []byte(args[0])
 	case fileSet || stdin:
-		if base.Payload, err = readAll(in, proto.MaxPayloadCeiling); err != nil {
+		if base.Payload, err = readAll(ctx, in, proto.MaxPayloadCeiling); err != nil {
 			done()
 			return nil, nil, err
 		}

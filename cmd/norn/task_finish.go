@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -33,7 +34,7 @@ next claim gets. DATA of - reads standard input.`,
 		}
 		data := []byte(args[3])
 		if args[3] == "-" {
-			if data, err = readAll(a.in, proto.MaxUpdateBytes); err != nil {
+			if data, err = readAll(cmd.Context(), a.in, proto.MaxUpdateBytes); err != nil {
 				return err
 			}
 		}
@@ -135,11 +136,27 @@ when it is ready again, unless --retry-in does; out of attempts it is dead.`,
 	return cmd
 }
 
-// readAll reads input that fits into memory.
-func readAll(r io.Reader, most int) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
-	if err != nil {
-		return nil, err
+// readAll reads input that fits into memory. It ends with ctx: who has nothing to type
+// after all presses Ctrl-C, and a read that hangs is left behind.
+func readAll(ctx context.Context, r io.Reader, most int) ([]byte, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	read := make(chan result, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+		read <- result{b, err}
+	}()
+	var b []byte
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading the input: %w", context.Cause(ctx))
+	case done := <-read:
+		if done.err != nil {
+			return nil, done.err
+		}
+		b = done.b
 	}
 	if len(b) > most {
 		return nil, usage("the input is over the limit of %d bytes; store it elsewhere and enqueue a reference", most)

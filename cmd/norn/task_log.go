@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -44,6 +45,11 @@ forgotten is missing in its numbers.`,
 				all = entries(c.Follow(cmd.Context(), i))
 			}
 			list := entryList(a.writer())
+			if *follow { // nobody wants to wait for a typo
+				if err := c.Connect(cmd.Context()); err != nil {
+					return errors.Join(err, list.Close())
+				}
+			}
 			var failed error
 			for e, err := range all {
 				if err == nil {

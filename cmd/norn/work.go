@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -100,6 +101,8 @@ func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
 		return usage("--lease: %s is not between 1s and 24h", cfg.Lease)
 	case cfg.Timeout < 0:
 		return usage("--task-timeout: %s is below zero", cfg.Timeout)
+	case len(cfg.Name) > proto.MaxWorkerName || !utf8.ValidString(cfg.Name):
+		return usage("--name: it is not UTF-8, or has over %d bytes", proto.MaxWorkerName)
 	case cfg.LockFile != "" && cfg.Name == "":
 		return usage("--lock without --name: only who comes back under the same name takes over")
 	case grace < 0:

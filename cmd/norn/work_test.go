@@ -137,4 +137,6 @@ func TestWorkUsage(t *testing.T) {
 		refused(t, 2, want, args...)
 	}
 	refused(t, 4, "--addr", "work", "-q", "q", "--addr", "127.0.0.1:1", "--timeout", "300ms", "--", "true")
+	refused(t, 2, "--name: it is not UTF-8", "work", "-q", "q", "--name", "w\xff", "--", "true")
+	refused(t, 2, "--name: it is not UTF-8", "work", "-q", "q", "--name", strings.Repeat("w", 257), "--", "true")
 }

@@ -100,6 +100,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := Load(Sources{File: path, Environ: []string{"NORN_SERVER_PPROF=maybe"}, Flags: map[string]string{
 		"max-payload": "17MiB", "log-level": "loud", "listen": "localhost", "partitions": "0", "tls-key": "k", "retry-jitter": "2",
 		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s",
+		"name": "n\xff", "zone": "a\nb",
 	}})
 	if err == nil {
 		t.Fatal("no error")
@@ -124,12 +125,14 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`buffer: 1ms is less than eta (5s)`,
 		`session-gap: 6s is less than two periods (session-period, 5s)`,
 		`name-lease: 10s is not between 1m12s, twice session-gap and session-lose together`,
+		`name: "n\xff" has characters that cannot be printed, or is not UTF-8`,
+		`zone: "a\nb" has characters`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
 	}
-	if got, want := len(strings.Split(err.Error(), "\n")), 19; got != want {
+	if got, want := len(strings.Split(err.Error(), "\n")), 21; got != want {
 		t.Errorf("%d problems, want %d: %v", got, want, err)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/objects"
@@ -31,13 +34,20 @@ func lasts(p *problems, name string, v, low, high time.Duration) {
 	p.add(v < low || v > high, "%s: %s is not between %s and %s", name, formatDuration(v), formatDuration(low), formatDuration(high))
 }
 
+// label checks what people call something. Other nodes take no text that is not
+// UTF-8, and the directory would keep the name by then.
+func label(p *problems, name, text string) {
+	p.add(len(text) > maxName, "%s: %d bytes are over %d", name, len(text), maxName)
+	p.add(!utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl), "%s: %q has characters that cannot be printed, or is not UTF-8", name, text)
+}
+
 // Validate checks everything that can be checked without looking at the
 // machine. The error joins one error per problem, nil when there is none.
 func (c *Config) Validate() error {
 	var p problems
 	p.add(c.Data == "", "data: the data directory has no path")
-	p.add(len(c.Name) > maxName, "name: %d bytes are over %d", len(c.Name), maxName)
-	p.add(len(c.Zone) > maxName, "zone: %d bytes are over %d", len(c.Zone), maxName)
+	label(&p, "name", c.Name)
+	label(&p, "zone", c.Zone)
 	between(&p, "weight", c.Weight, 1, ring.MaxWeight)
 	c.checkAddresses(&p)
 	c.checkPeers(&p)

@@ -193,6 +193,24 @@ func TestACycleWaitsAndIsExplained(t *testing.T) {
 	r.audit()
 }
 
+// TestALeaseThatIsOverIsExplained: the task waits for the buffer then, and nobody need
+// wait for the worker.
+func TestALeaseThatIsOverIsExplained(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	r.claim("q", 1)
+	says := func(want string) {
+		t.Helper()
+		reply := must[*nornv1.ExplainReply](r, &nornv1.ExplainRequest{Id: task.Bytes()})
+		if len(reply.Reasons) != 1 || !strings.Contains(reply.Reasons[0].Text, want) {
+			t.Errorf("explained as %v, want %q", reply, want)
+		}
+	}
+	says("unless it is renewed")
+	r.pass(lease + eta/2)
+	says("is handed on once the buffer")
+}
+
 // A crash at any point of telling many dependents loses none of them.
 func TestManyDependentsAreToldInStepsAndOverACrash(t *testing.T) {
 	r := newRig(t)

@@ -233,7 +233,11 @@ func (e *explainer) ready(d *vnode.Detail) {
 func (e *explainer) claimed(d *vnode.Detail) {
 	for i := range d.Claims {
 		if r := &d.Claims[i]; r.Outcome == claim.Active {
-			reason := e.add(nornv1.ReasonKind_REASON_KIND_CLAIMED, "worker %q has it since %s, and its claim ends at %s unless it is renewed",
+			text := "worker %q has it since %s, and its claim ends at %s unless it is renewed"
+			if r.End < e.now.Wall {
+				text = "worker %q has it since %s, and its lease was over at %s: it is handed on once the buffer (eta unless configured) has passed too"
+			}
+			reason := e.add(nornv1.ReasonKind_REASON_KIND_CLAIMED, text,
 				r.Worker, time.Unix(0, r.Start).UTC().Format(time.RFC3339), time.Unix(0, r.End).UTC().Format(time.RFC3339))
 			reason.Worker, reason.Until = r.Worker, stamp(r.End)
 		}

@@ -129,11 +129,13 @@ func (q *queues) admit(name string) *proto.Error {
 	return nil
 }
 
+// noted is the note of a queue for the end of a sentence, on one line as that.
 func noted(s *nornv1.QueueSettings) string {
-	if s.GetNote() == "" {
+	note := strings.Join(strings.Fields(s.GetNote()), " ")
+	if note == "" {
 		return ""
 	}
-	return " (" + s.GetNote() + ")"
+	return " (" + note + ")"
 }
 
 func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {

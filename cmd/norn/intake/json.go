@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/id"
@@ -52,6 +53,9 @@ func trimmed(b []byte) []byte { return bytes.TrimSpace(b) }
 // parse reads one object. The column is that of the mistake, 0 when it is in
 // no one place.
 func parse(b []byte, base client.Task) (t client.Task, column int, err error) {
+	if at := notText(b); at >= 0 {
+		return client.Task{}, at + 1, errors.New("malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)")
+	}
 	var o object
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -65,8 +69,64 @@ func parse(b []byte, base client.Task) (t client.Task, column int, err error) {
 	if trimmed(b)[0] != '{' { // null
 		return client.Task{}, 1, errors.New("expected a JSON object")
 	}
+	if column, err := checkKeys(b); err != nil {
+		return client.Task{}, column, err
+	}
 	t, err = o.task(base)
 	return t, 0, err
+}
+
+// notText is where the first byte is that is no UTF-8, -1 without one. Package json
+// would put other characters in the place of such bytes.
+func notText(b []byte) int {
+	for at := 0; at < len(b); {
+		r, size := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return -1
+}
+
+// checkKeys finds what package json lets pass in an object that it can read: a key
+// that is there twice, of which it takes the last, and one in capitals.
+func checkKeys(b []byte) (column int, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	type level struct {
+		object, value bool // the next token of an object is a value
+		seen          map[string]bool
+	}
+	var in []level
+	for {
+		before := d.InputOffset()
+		token, err := d.Token()
+		if err != nil {
+			return 0, nil // the end: the rest was read before
+		}
+		delim, _ := token.(json.Delim)
+		if delim == '}' || delim == ']' {
+			in = in[:len(in)-1]
+			continue
+		}
+		if top := len(in) - 1; top >= 0 && in[top].object {
+			name, _ := token.(string)
+			if in[top].value = !in[top].value; in[top].value { // then this is a name
+				column := int(before) + bytes.IndexByte(b[before:], '"') + 1
+				switch {
+				case in[top].seen[name]:
+					return column, fmt.Errorf("%q is there twice", name)
+				case top == 0 && name != strings.ToLower(name):
+					return column, fmt.Errorf("unknown key %q", name)
+				}
+				in[top].seen[name] = true
+				continue
+			}
+		}
+		if delim == '{' || delim == '[' {
+			in = append(in, level{object: delim == '{', seen: make(map[string]bool)})
+		}
+	}
 }
 
 // locate finds the column of a mistake and says what it is in our words.
