@@ -248,3 +248,37 @@ func TestAttemptsCountClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoable: only what a leader has given up for this generation, or for a later
+// one whose retry has not arrived, a retry undoes. What a worker, somebody or the
+// collector has said stays.
+func TestUndoable(t *testing.T) {
+	spec := Enqueued{Queue: "q", Dependencies: []id.ID{{1}}}
+	for _, c := range []struct {
+		name  string
+		facts []content
+		want  bool
+	}{
+		{"not finished", []content{spec}, false},
+		{"dead", []content{spec, Dead{}}, true},
+		{"a dependency failed", []content{spec, DependencyCancelled{}}, true},
+		{"dead, the retry is on its way", []content{spec, Dead{Generation: 1}}, true},
+		{"dead and retried", []content{spec, Dead{}, Requeued{Generation: 1}}, false},
+		{"completed", []content{spec, Completed{Token: 1}}, false},
+		{"dead and completed", []content{spec, Dead{}, Completed{Token: 1}}, false},
+		{"cancelled", []content{spec, Cancelled{}}, false},
+		{"dead and cancelled", []content{spec, Dead{}, Cancelled{}}, false},
+		{"collected", []content{Tombstone{Outcome: StateDead}}, false},
+		{"dead and collected", []content{spec, Dead{}, Tombstone{Outcome: StateDead}}, false},
+	} {
+		s := NewSet(someTask())
+		for _, f := range c.facts {
+			if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := view(t, s).Undoable(); got != c.want {
+			t.Errorf("%s: undoable %v, want %v", c.name, got, c.want)
+		}
+	}
+}
