@@ -282,3 +282,48 @@ func TestUndoable(t *testing.T) {
 		}
 	}
 }
+
+// TestFailures: of the present generation, whether they count or not.
+func TestFailures(t *testing.T) {
+	s := NewSet(someTask())
+	for _, f := range []content{
+		Enqueued{Queue: "q"}, Failed{Token: 1, Counted: true}, Failed{Token: 2}, Expired{Token: 3},
+		Requeued{Generation: 1, AfterToken: 3}, Failed{Token: 4, Counted: true}, Failed{Token: 5}, Failed{Token: 6}, Expired{Token: 7},
+	} {
+		if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := view(t, s)
+	if task.Failures() != 3 || task.Attempts() != 2 {
+		t.Errorf("%d failures, %d attempts", task.Failures(), task.Attempts())
+	}
+}
+
+// TestWhatATombstoneIsRaisedTo: the better end stays, in whatever order it is heard,
+// and how long the tombstone stays counts from the same time.
+func TestWhatATombstoneIsRaisedTo(t *testing.T) {
+	ends := []State{StateDead, StateCancelled, StateCompleted}
+	for i, a := range ends {
+		for j, b := range ends {
+			x, y := Tombstone{Outcome: a, At: 1, Collected: 5}, Tombstone{Outcome: b, At: 2, Collected: 6}
+			if i != j && x.Over(y) != (i > j) {
+				t.Errorf("%s over %s: %v", a, b, x.Over(y))
+			}
+			if x.Over(y) == y.Over(x) {
+				t.Errorf("%s and %s: which one stays depends on who is asked", a, b)
+			}
+		}
+		late := map[State]content{StateCancelled: Cancelled{At: 7}, StateCompleted: Completed{Token: 1, At: 8}}
+		for j, b := range ends[1:] {
+			was := Tombstone{Outcome: a, At: 1, Collected: 5}
+			got := was.Raised(factOf(someTask(), late[b]))
+			if got.Collected != 5 {
+				t.Errorf("%s raised by %s: collected at %d", a, b, got.Collected)
+			}
+			if better := j+1 > i; better && got.Outcome != b || !better && got.Outcome != a {
+				t.Errorf("%s raised by %s is %s", a, b, got.Outcome)
+			}
+		}
+	}
+}
