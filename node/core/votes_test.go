@@ -276,3 +276,225 @@ func TestWithinReach(t *testing.T) {
 		t.Error("one of each is in reach")
 	}
 }
+
+// pushed hands a node a candidate's claims, and tells whether it takes them.
+func (r *trio) pushed(from, to int, epoch, nonce uint64) bool {
+	r.t.Helper()
+	r.post = nil
+	r.say(from, to, &Pushes{Pushes: []Pushed{{Partition: 1, Epoch: epoch, Nonce: nonce, Claims: vnode.AppendHeld(nil, nil)}}})
+	for _, l := range r.post {
+		if m, ok := l.message.(*PushesTaken); ok && l.from == to {
+			return m.Votes[0].Granted
+		}
+	}
+	r.t.Fatal("no answer")
+	return false
+}
+
+// TestWhoTakesACandidatesClaims: not who has given this epoch's vote to another one,
+// judges leases wrongly, may have forgotten something, or is about to delete all of it.
+func TestWhoTakesACandidatesClaims(t *testing.T) {
+	const epoch = 50
+	for name, c := range map[string]struct {
+		spoil func(r *trio, c *Core)
+		taken bool
+	}{
+		"nothing is wrong": {func(*trio, *Core) {}, true},
+		"it has voted for the candidate": {func(_ *trio, c *Core) {
+			c.acceptors.all[1].Promise, c.acceptors.all[1].Nonce = epoch, 7
+		}, true},
+		"it has voted for another one": {func(_ *trio, c *Core) {
+			c.acceptors.all[1].Promise, c.acceptors.all[1].Nonce = epoch, 8
+		}, false},
+		"it has promised more":           {func(_ *trio, c *Core) { c.acceptors.all[1].Promise = epoch + 1 }, false},
+		"its clock is off":               {func(_ *trio, c *Core) { c.clocks.bad[1] = true }, false},
+		"it may have forgotten":          {func(_ *trio, c *Core) { c.current = false }, false},
+		"the partition is being deleted": {func(_ *trio, c *Core) { c.moves.drops[1] = &move{} }, false},
+	} {
+		r := newTrio(t)
+		i := r.leader(1)
+		j := (i + 1) % 3
+		c.spoil(r, r.peers[j].core)
+		if got := r.pushed((i+2)%3, j, epoch, 7); got != c.taken {
+			t.Errorf("%s: taken: %v", name, got)
+		}
+	}
+}
+
+// TestWhoStandsWhenAsked: not whose clock is off, who may have forgotten something or is
+// about to stop, nor for a cell that is another one by now.
+func TestWhoStandsWhenAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil  func(r *trio, j int, s *Stand)
+		stands bool
+	}{
+		"nothing is wrong":      {func(*trio, int, *Stand) {}, true},
+		"its clock is off":      {func(r *trio, j int, _ *Stand) { r.peers[j].core.clocks.bad[1] = true }, false},
+		"it may have forgotten": {func(r *trio, j int, _ *Stand) { r.peers[j].core.current = false }, false},
+		"it is about to stop": {func(r *trio, j int, _ *Stand) {
+			r.check(r.peers[j].core.Step(r.now, Drain{}))
+			r.turn(j)
+		}, false},
+		"an older cell":     {func(_ *trio, _ int, s *Stand) { s.Epoch-- }, false},
+		"another candidacy": {func(_ *trio, _ int, s *Stand) { s.Nonce++ }, false},
+		"it is to be no member": {func(r *trio, j int, s *Stand) {
+			s.To = slices.DeleteFunc(slices.Clone(s.To), func(m register.Member) bool { return m == r.peers[j].self })
+		}, false},
+	} {
+		r := newTrio(t)
+		i, cell := r.leader(1), r.state().Cells[1]
+		j := (i + 1) % 3
+		s := Stand{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
+		c.spoil(r, j, &s)
+		r.settle()
+		r.say(i, j, &Elect{Stand: []Stand{s}})
+		asks := slices.ContainsFunc(r.post, func(l letter) bool { _, ok := l.message.(*Ballots); return ok && l.from == j })
+		if asks != c.stands {
+			t.Errorf("%s: it stands: %v", name, asks)
+		}
+	}
+}
+
+// TestANamedLeaderThatDoesNotLeadSparesNobody: the register names it, and it has stepped
+// down; whoever else stands is not held up by it.
+func TestANamedLeaderThatDoesNotLeadSparesNobody(t *testing.T) {
+	for _, leads := range []bool{true, false} {
+		r := newTrio(t)
+		i, cell := r.leader(1), r.state().Cells[1]
+		c := r.peers[i].core
+		if !leads {
+			c.vnodes.of(1).Follow()
+		}
+		b := Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
+		if v := (voter{c}).vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
+			t.Errorf("leads: %v, and a pre-vote is granted: %v", leads, v.Granted)
+		}
+	}
+}
+
+// TestWhoHasPromisedMoreDoesNotLead: while only the register can say whether it has won,
+// a candidate votes for a later one. It has won, and its own copy of a claim counts in no
+// majority any more.
+func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
+	r := newTrio(t)
+	i, cell := r.leader(1), r.state().Cells[1]
+	j, k := (i+1)%3, (i+2)%3
+	p := r.peers[j]
+	r.say(i, j, &Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+	var commit []register.Request
+	for n := 0; n < 100 && len(commit) == 0; n++ {
+		for len(r.post) > 0 && r.post[0].to != j {
+			r.deliver(0)
+		}
+		if len(r.post) == 0 {
+			r.t.Fatal("it never asks the register")
+		}
+		l := r.post[0]
+		r.post = r.post[1:]
+		r.check(p.core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		ready, err := p.core.Ready(r.now)
+		r.check(err)
+		if ready.Persist != nil {
+			p.store.Apply(ready.Persist)
+			p.core.Recycle(ready.Persist)
+			p.store.Sync()
+		}
+		for _, s := range slices.Concat(ready.Early, ready.Send) {
+			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
+			r.post = append(r.post, letter{j, to, s.Message})
+		}
+		commit = ready.Commit
+		for _, req := range ready.Register {
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+		}
+	}
+	if len(commit) != 1 || len(commit[0].Changes) != 1 {
+		t.Fatalf("asked of the register: %+v", commit)
+	}
+	won := commit[0].Changes[0].New.Epoch
+	r.say(k, j, &Ballots{Ballots: []Ballot{{Partition: 1, Epoch: won + 5, Nonce: 77, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
+	if got := p.core.acceptors.all[1].Promise; got != won+5 {
+		t.Fatalf("it has promised %d", got)
+	}
+	r.register.Do(commit[0], func(res register.Result) {
+		if !res.Won[0] {
+			t.Fatal("the register has not taken it")
+		}
+		r.check(p.core.Step(r.now, Registered{res}))
+	})
+	r.turn(j)
+	if lead := p.core.vnodes.see(1).Leading(); lead != 0 {
+		t.Errorf("it leads in epoch %d and has promised %d", lead, won+5)
+	}
+}
+
+// TestAnAnswerThatFailsTakesNothingFromTheOther: a request came again before what it was
+// granted had reached a majority, and the second answer has. The first one fails after
+// that, and the worker goes by the second.
+func TestAnAnswerThatFailsTakesNothingFromTheOther(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	i := r.leader(1)
+	m := claimUpTo(1)
+	m.Session, m.RequestNo = []byte("0123456789abcdef"), 3
+	first := r.send(i, m)
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, is := l.message.(*Claims); return is })
+	r.settle()
+	r.pass(100 * time.Millisecond)
+	second := r.send(i, m)
+	r.settle()
+	grants, _ := r.granted(i, second)
+	if len(grants) != 1 {
+		t.Fatalf("the second one is granted %v", grants)
+	}
+	r.live(grantTimeout+time.Second, 100*time.Millisecond, nothing)
+	if got, ok := r.granted(i, first); !ok || len(got) != 0 {
+		t.Fatalf("the first one: %v, %v", got, ok)
+	}
+	task := parse(t, grants[0].Task.Id)
+	if n := r.holders(task, grants[0].Token); n != 3 {
+		t.Errorf("%d hold the claim that its worker has heard of", n)
+	}
+	if res := r.renew(i, task, grants[0].Token); res.GetError() != nil {
+		t.Errorf("its worker loses it: %v", res.GetError())
+	}
+}
+
+// TestAPostponedRequest: what it would have been granted has reached no majority, and it
+// is tried again in a moment. It may come again meanwhile, or be given up; one of them is
+// granted something, and no more than that.
+func TestAPostponedRequest(t *testing.T) {
+	for _, givenUp := range []bool{false, true} {
+		r := newTrio(t)
+		for range 3 {
+			r.put(0, 1)
+		}
+		i := r.leader(1)
+		c := r.peers[i].core
+		m := claimUpTo(1)
+		m.Session, m.RequestNo, m.WaitSeconds = []byte("0123456789abcdef"), 3, 30
+		first := r.send(i, m)
+		for n := 0; n < 100 && len(c.grants.later) == 0; n++ {
+			r.pass(50 * time.Millisecond)
+			r.post = nil // nobody hears of it
+		}
+		if len(c.grants.later) == 0 {
+			t.Fatal("it is not postponed")
+		}
+		again := claimUpTo(1)
+		again.Session, again.RequestNo, again.WaitSeconds = m.Session, m.RequestNo, 30
+		if givenUp {
+			again.RequestNo, again.Unanswered = 4, []uint64{m.RequestNo}
+		}
+		second := r.send(i, again)
+		r.live(10*time.Second, 50*time.Millisecond, nothing)
+		one, ok1 := r.granted(i, first)
+		two, ok2 := r.granted(i, second)
+		if !ok1 || len(one) != 0 || !ok2 || len(two) != 1 {
+			t.Errorf("given up: %v; the first one is granted %v (%v), the second one %v (%v)", givenUp, one, ok1, two, ok2)
+		}
+		if n := c.vnodes.claimed(); n != 1 {
+			t.Errorf("given up: %v; %d claims are held", givenUp, n)
+		}
+	}
+}
