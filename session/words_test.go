@@ -172,7 +172,55 @@ func TestAWorkerThatTurnsAnew(t *testing.T) {
 		r.w.Step(r.now, m)
 	}
 	r.flow()
+	if n := r.d.sessions[Instance{1}].book.cancels; n != 1 {
+		t.Errorf("after its list %d claims are to stop", n)
+	}
 	if len(r.up.Stop) != 1 || r.up.Stop[0] != (Stop{c, CauseKilled}) {
 		t.Errorf("it is to stop %+v", r.up.Stop)
+	}
+}
+
+// TestARefusalOfWhatRunsIsNotBelieved: the worker decides each push once. A refusal of
+// another push, or of a claim that it is known to run, says nothing of this one.
+func TestARefusalOfWhatRunsIsNotBelieved(t *testing.T) {
+	r, c := newRunning(t)
+	s := r.d.sessions[Instance{1}]
+	push := s.book.all[c].push
+	say := func(push uint64) int {
+		r.d.Step(r.now, Message{Instance: Instance{1}, Association: 1, Stamp: r.w.stamp, Body: &RunReply{Push: push, Claim: c, Refused: RefusedFull}})
+		return len(r.d.Ready().Settle)
+	}
+	if n := say(push); n != 0 || s.book.all[c] == nil {
+		t.Error("a claim that runs is free by a refusal")
+	}
+	s.book.put(s.book.all[c], unsure, r.now.Mono)
+	if n := say(push + 1); n != 0 || s.book.all[c] == nil {
+		t.Error("a claim is free by the refusal of another push")
+	}
+	if n := say(push); n != 1 || s.book.all[c] != nil {
+		t.Error("a claim is not free by the refusal of its push")
+	}
+}
+
+// TestWhoTakesANameFreesNothingWithoutProof: the worker that has lost its name may run on
+// for a while; only the same lock on the same machine shows that it is dead.
+func TestWhoTakesANameFreesNothingWithoutProof(t *testing.T) {
+	for name, c := range map[string]struct {
+		next Identity
+		free int
+	}{
+		"another machine": {Identity{Instance: Instance{9}, Machine: "other", Lock: "l", Started: 5}, 0},
+		"no lock":         {Identity{Instance: Instance{9}, Machine: "m", Started: 5}, 0},
+		"its lock":        {Identity{Instance: Instance{9}, Machine: "m", Lock: "l", Started: 5}, 1},
+	} {
+		r, _ := newRunning(t)
+		s := r.d.sessions[Instance{1}]
+		s.id.Machine, s.id.Lock, s.id.Started = "m", "l", 3
+		c.next.Name = "w"
+		r.d.Name(r.now, NameAnswer{Instance: Instance{1}, Verdict: NameRefused, Holder: c.next})
+		out := r.d.Ready()
+		if len(out.Settle) != c.free || len(told[*Suicide](out)) == 0 || s.state != MustDie {
+			t.Errorf("%s: free %+v, %v", name, out.Settle, s.state)
+		}
 	}
 }
