@@ -248,3 +248,82 @@ func TestAttemptsCountClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoable: only what a leader has given up for this generation, or for a later
+// one whose retry has not arrived, a retry undoes. What a worker, somebody or the
+// collector has said stays.
+func TestUndoable(t *testing.T) {
+	spec := Enqueued{Queue: "q", Dependencies: []id.ID{{1}}}
+	for _, c := range []struct {
+		name  string
+		facts []content
+		want  bool
+	}{
+		{"not finished", []content{spec}, false},
+		{"dead", []content{spec, Dead{}}, true},
+		{"a dependency failed", []content{spec, DependencyCancelled{}}, true},
+		{"dead, the retry is on its way", []content{spec, Dead{Generation: 1}}, true},
+		{"dead and retried", []content{spec, Dead{}, Requeued{Generation: 1}}, false},
+		{"completed", []content{spec, Completed{Token: 1}}, false},
+		{"dead and completed", []content{spec, Dead{}, Completed{Token: 1}}, false},
+		{"cancelled", []content{spec, Cancelled{}}, false},
+		{"dead and cancelled", []content{spec, Dead{}, Cancelled{}}, false},
+		{"collected", []content{Tombstone{Outcome: StateDead}}, false},
+		{"dead and collected", []content{spec, Dead{}, Tombstone{Outcome: StateDead}}, false},
+	} {
+		s := NewSet(someTask())
+		for _, f := range c.facts {
+			if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := view(t, s).Undoable(); got != c.want {
+			t.Errorf("%s: undoable %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFailures: of the present generation, whether they count or not.
+func TestFailures(t *testing.T) {
+	s := NewSet(someTask())
+	for _, f := range []content{
+		Enqueued{Queue: "q"}, Failed{Token: 1, Counted: true}, Failed{Token: 2}, Expired{Token: 3},
+		Requeued{Generation: 1, AfterToken: 3}, Failed{Token: 4, Counted: true}, Failed{Token: 5}, Failed{Token: 6}, Expired{Token: 7},
+	} {
+		if _, _, err := s.Add(factOf(someTask(), f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := view(t, s)
+	if task.Failures() != 3 || task.Attempts() != 2 {
+		t.Errorf("%d failures, %d attempts", task.Failures(), task.Attempts())
+	}
+}
+
+// TestWhatATombstoneIsRaisedTo: the better end stays, in whatever order it is heard,
+// and how long the tombstone stays counts from the same time.
+func TestWhatATombstoneIsRaisedTo(t *testing.T) {
+	ends := []State{StateDead, StateCancelled, StateCompleted}
+	for i, a := range ends {
+		for j, b := range ends {
+			x, y := Tombstone{Outcome: a, At: 1, Collected: 5}, Tombstone{Outcome: b, At: 2, Collected: 6}
+			if i != j && x.Over(y) != (i > j) {
+				t.Errorf("%s over %s: %v", a, b, x.Over(y))
+			}
+			if x.Over(y) == y.Over(x) {
+				t.Errorf("%s and %s: which one stays depends on who is asked", a, b)
+			}
+		}
+		late := map[State]content{StateCancelled: Cancelled{At: 7}, StateCompleted: Completed{Token: 1, At: 8}}
+		for j, b := range ends[1:] {
+			was := Tombstone{Outcome: a, At: 1, Collected: 5}
+			got := was.Raised(factOf(someTask(), late[b]))
+			if got.Collected != 5 {
+				t.Errorf("%s raised by %s: collected at %d", a, b, got.Collected)
+			}
+			if better := j+1 > i; better && got.Outcome != b || !better && got.Outcome != a {
+				t.Errorf("%s raised by %s is %s", a, b, got.Outcome)
+			}
+		}
+	}
+}

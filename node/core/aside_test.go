@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -329,6 +330,17 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 	say(cell.Cohort[0], (p+1)%partitions, r.state().Cells[(p+1)%partitions].Epoch, task)
 	at := ring.Of(young, partitions)
 	say(r.state().Cells[at].Cohort[0], at, r.state().Cells[at].Epoch, young)
+	// After a vote for a cohort with it in, or a promise that the register has not overtaken,
+	// somebody may count on what is here.
+	acceptor := &o.core.acceptors.all[p]
+	before := *acceptor
+	acceptor.Promise = cell.Epoch + 5
+	say(cell.Cohort[0], p, cell.Epoch, task)
+	*acceptor = before
+	acceptor.Open = []election.Proposal[register.Member]{{Epoch: cell.Epoch + 5, Old: cell.Epoch, To: []register.Member{o.self}}}
+	say(cell.Cohort[0], p, cell.Epoch, task)
+	*acceptor = before
+	r.post = nil
 	if n := len(r.apart(gone)); n != 0 {
 		t.Fatalf("%d are aside", n)
 	}

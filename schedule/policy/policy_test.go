@@ -547,3 +547,43 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%s %s", Limit, NotEnqueued)
 	}
 }
+
+// TestRestoreLeavesNoLaunchOpen: whether it was enqueued is in doubt, so that nobody
+// enqueues it once more.
+func TestRestoreLeavesNoLaunchOpen(t *testing.T) {
+	d := each(t, "*/15 * * * *")
+	s := State{Watermark: noon, Last: Run{Instant: noon, Begun: noon, Status: Open}, Launches: 1}
+	s, skips := Restore(d, s, noon+minute)
+	if s.Last.Status.Live() || len(skips) != 1 || skips[0] != (Skipped{noon, noon, InDoubt}) {
+		t.Errorf("%+v, skipped %+v", s.Last, skips)
+	}
+	if got := Decide(d, s, noon+2*minute); got.Conclude || got.Launch {
+		t.Errorf("after that: %+v", got)
+	}
+}
+
+// TestTheFirstEndOfALaunchStays: what is heard of it after that changes nothing.
+func TestTheFirstEndOfALaunchStays(t *testing.T) {
+	ends := []Status{Completed, Failed, Cancelled, NotEnqueued, Unknown}
+	for _, first := range ends {
+		s := State{Last: Run{Instant: noon, Status: Running}}.Conclude(noon, first)
+		for _, later := range append(ends, Running) {
+			if got := s.Conclude(noon, later); got != s || got.Last.Status != first {
+				t.Errorf("%v, then %v: %v", first, later, got.Last.Status)
+			}
+		}
+	}
+}
+
+// TestABarWithinABar: nothing of the longer one is launched again.
+func TestABarWithinABar(t *testing.T) {
+	for _, order := range [][]Span{{{10, 100}, {20, 30}}, {{20, 30}, {10, 100}}, {{10, 50}, {40, 100}}} {
+		var b Bars
+		for _, s := range order {
+			b = b.with(s, 0)
+		}
+		if b != (Bars{{10, 100}}) {
+			t.Errorf("%v make %v", order, b)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// leaving makes a node outside of partition 0's cohort that hands it over, and has asked
+// whether the cohort is about to change.
+func leaving(t *testing.T) (r *trio, m *moves, out *move) {
+	r = newCluster(t, 5, 0)
+	m = r.peers[4].core.moves
+	out = &move{cell: m.c.cells[0], probe: 7}
+	m.out[0] = out
+	return r, m, out
+}
+
+// TestWhoSaysThatNoCohortIsProposed: a majority of the cohort, each once, after its last
+// answer to the contrary, and about the cell of now. Else a partition might be deleted
+// that a candidate of an older cohort counts on (docs/model.md).
+func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
+	r, m, out := leaving(t)
+	cohort := m.c.cells[0].Cohort
+	clear := func(from register.Member, a FactsTaken) int {
+		t.Helper()
+		a.Write = 7
+		m.answered(r.now, from, &a)
+		return len(out.clear)
+	}
+	if n := clear(cohort[0], FactsTaken{Refused: []ring.Partition{0}}); n != 0 {
+		t.Error("a refusal counts")
+	}
+	if n := clear(r.peers[3].self, FactsTaken{}); n != 0 {
+		t.Error("the word of who is no member counts")
+	}
+	if n := clear(cohort[0], FactsTaken{Refused: []ring.Partition{1}, Fences: []Fence{{Partition: 1}}}); n != 1 {
+		t.Error("an answer about another partition is no answer")
+	}
+	if n := clear(cohort[0], FactsTaken{}); n != 1 {
+		t.Error("one member counts twice")
+	}
+	clear(cohort[1], FactsTaken{Fences: []Fence{{Partition: 0, Cohorts: [][]register.Member{cohort[:2]}}}})
+	if len(out.clear) != 0 || out.probe != 0 {
+		t.Errorf("a cohort is proposed, and %d have said that none is", len(out.clear))
+	}
+	if n := clear(cohort[0], FactsTaken{}); n != 0 {
+		t.Error("an answer to the question of before counts")
+	}
+	out.probe, out.clear = 7, cohort[:1]
+	m.c.cells[0].Epoch++
+	if m.keep(out, 0); len(out.clear) != 0 || out.probe != 0 {
+		t.Error("what was said of the cell before counts for the next one")
+	}
+}
+
+// TestWhatCameLateIsComparedToo: what was taken in after a comparison had begun may be
+// nowhere else, and neither is what came since the last ones.
+func TestWhatCameLateIsComparedToo(t *testing.T) {
+	r, m, out := leaving(t)
+	cohort := m.c.cells[0].Cohort
+	compare := func(late bool) int {
+		m.busy[pair{0, cohort[0]}] = true
+		out.busy, out.since, out.lacks = cohort[0], r.now.Mono, false
+		if late {
+			m.hinted(r.now, 0)
+		}
+		m.compared(r.now, pair{0, cohort[0]}, &antientropy.Result{Equal: true})
+		return len(out.met)
+	}
+	if n := compare(true); n != 0 {
+		t.Error("a comparison counts for what came after it had begun")
+	}
+	if n := compare(false); n != 1 {
+		t.Error("a comparison does not count")
+	}
+	out.probe, out.clear = 7, cohort[:2]
+	if m.hinted(r.now, 0); len(out.met) != 0 || len(out.clear) != 0 || out.probe != 0 {
+		t.Errorf("something came, and counted are %d comparisons and %d words", len(out.met), len(out.clear))
+	}
+}
+
+// TestWhatWasSeenIsOnTheDiskBeforeAPartitionGoes: older cells get no vote from here on,
+// also after a crash.
+func TestWhatWasSeenIsOnTheDiskBeforeAPartitionGoes(t *testing.T) {
+	r, m, _ := leaving(t)
+	const node = 4
+	seen := m.c.cells[0].Epoch
+	m.forget(0)
+	r.turn(node)
+	r.kill(node)
+	r.peers[node].mute = true
+	r.open(node)
+	a := &r.peers[node].core.acceptors.all[0]
+	if a.Seen < seen {
+		t.Errorf("it has seen epoch %d, and after a crash %d", seen, a.Seen)
+	}
+}
+
+// TestAHandOverComparesWithEveryVoter: whatever a majority of the old cohort had
+// acknowledged is on one of its voters, and it is not known on which. Only then has this
+// node everything, and the one that it has compared with last; the others have not.
+func TestAHandOverComparesWithEveryVoter(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	e := r.peers[0].core.elector
+	member := func(i int) register.Member { return r.peers[i].self }
+	up := func(register.Member) bool { return true }
+	good := &antientropy.Result{Equal: true}
+	const p = ring.Partition(1)
+	o := e.begin(r.now, election.HandOver[register.Member]{
+		Partition: p, Epoch: 9, Voters: []register.Member{member(1), member(2), member(0), member(3)}, To: []register.Member{member(0), member(1), member(2), member(3), member(4)},
+	})
+	e.hands[p] = o
+	var met []register.Member
+	for !o.tally.Reached() {
+		m, ok := o.next(up)
+		if !ok {
+			break
+		}
+		if met = append(met, m); len(met) > 10 {
+			t.Fatal("it never ends")
+		}
+		if o.tally.Count() > 1 && len(met) <= 3 {
+			t.Errorf("after %d voters %d have everything", len(met)-1, o.tally.Count())
+		}
+		o.busy = m
+		e.compared(pair{p, m}, good)
+	}
+	for _, i := range []int{1, 2, 3} {
+		if n := slices.Index(met, member(i)); n < 0 || n > 2 {
+			t.Errorf("voter %d is compared with as number %d of %d", i, n+1, len(met))
+		}
+	}
+	if len(met) != 4 || !o.tally.Reached() || o.tally.Count() != 3 {
+		t.Errorf("compared with %d, and %d of 5 have everything", len(met), o.tally.Count())
+	}
+}
