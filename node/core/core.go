@@ -182,6 +182,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			c.desk.onEnd(task, r)
 			c.sessions.known.ended(task, r)
 		},
+		OnLapse:  func(p ring.Partition) bool { return c.grants.soles.lapsed(p) },
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
 		OnUnlink: c.links.unlink,
