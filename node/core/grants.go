@@ -82,7 +82,7 @@ type grants struct {
 	later   []later    // claim requests whose grants reached no majority
 	frees   frees      // grants that others have to take back
 	ails    ails       // partitions whose grants reach no majority
-	soles   soles      // partitions in which claims have lapsed
+	soles   soles      // partitions of which it is asked who leads them
 	passed  uint64     // grants that were released because they did not reach a majority
 
 	dealing map[Origin]*waiter // claim requests whose grants are on their way, by connection and number
@@ -90,7 +90,7 @@ type grants struct {
 
 func newGrants(c *Core) *grants {
 	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]*free)}}
-	g.soles = soles{g: g, asked: make(map[ring.Partition]int64)}
+	g.soles = soles{g: g, asked: make(map[ring.Partition]int64), last: make(map[ring.Partition]int64)}
 	c.desk.hides = g.ails.hides
 	return g
 }
@@ -332,7 +332,7 @@ func heldOf(pledges []*pledge) []vnode.Held {
 func (g *grants) stop(p ring.Partition) {
 	now := g.c.now
 	delete(g.ails.all, p)
-	delete(g.soles.asked, p)
+	g.soles.stop(p)
 	for _, pl := range g.fresh {
 		if pl.p == p {
 			g.decide(now, pl, failed)

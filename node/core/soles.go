@@ -14,8 +14,8 @@ import (
 // be lost, and a claim that has lapsed keeps its task until it is ended.
 const soleAgain = time.Second
 
-// soles are partitions led here in which a claim has lapsed. That it has expired may be
-// written only by who still leads: a process that stood still sees first how late it is,
+// soles are partitions led here in which a claim has lapsed, or something else asks
+// whether this node still leads. That a claim has expired may be written only by who still leads: a process that stood still sees first how late it is,
 // and only then that others have elected another one meanwhile, with which the claim may
 // have been renewed. What it writes would end the claim all the same, and the task for
 // good with its last attempt. So a majority of the cohort is asked to take claims of the
@@ -24,6 +24,7 @@ const soleAgain = time.Second
 type soles struct {
 	g     *grants
 	asked map[ring.Partition]int64 // mono ns at which they are asked again
+	last  map[ring.Partition]int64 // mono ns of the last time at which nobody else led
 }
 
 // lapsed notes a partition in which a claim has lapsed, and tells whether there is nobody
@@ -32,10 +33,26 @@ func (s *soles) lapsed(p ring.Partition) (alone bool) {
 	if !s.g.shared(p) {
 		return true
 	}
-	if _, asked := s.asked[p]; !asked {
+	s.want(p)
+	return false
+}
+
+// want has others asked whether this node still leads.
+func (s *soles) want(p ring.Partition) {
+	if _, asked := s.asked[p]; !asked && s.g.c.vnodes.see(p).Leading() != 0 {
 		s.asked[p] = s.g.c.now.Mono
 	}
-	return false
+}
+
+// since tells whether nobody else led a partition at some time, mono ns, or later.
+func (s *soles) since(p ring.Partition, mono int64) bool {
+	return !s.g.shared(p) || s.last[p] >= mono
+}
+
+// stop forgets a partition that is led here no longer.
+func (s *soles) stop(p ring.Partition) {
+	delete(s.asked, p)
+	delete(s.last, p)
 }
 
 // work asks the others.
@@ -61,6 +78,8 @@ func (s *soles) known(part *pledgedPart) {
 	if v := s.g.c.vnodes.of(part.p); v.Leading() == part.epoch {
 		vnode.Sole(v, part.sole)
 		delete(s.asked, part.p)
+		s.last[part.p] = max(s.last[part.p], part.sole)
+		s.g.c.links.doubts.at = 0
 	}
 	part.sole = 0
 }
