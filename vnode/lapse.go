@@ -25,6 +25,11 @@ type term struct {
 	confirmed bool // another node confirms our wall clock
 	begins    bool // leadership has begun, and nobody has said when
 	own       bool // with begins: it has not been away, so it knows its own claims
+	// Who leads knows its own claims only as long as nobody else does: a process that
+	// stood still, or is cut off, may be no leader any more, and the next one may have
+	// renewed them.
+	sole  int64 // mono ns of a time at which nobody else led; 0: not known of any
+	asked bool  // a claim has lapsed since, and others are asked
 }
 
 // Lead makes this vnode hand out claims under an epoch of the register. Tokens
@@ -36,10 +41,18 @@ func (v *Vnode) Lead(epoch uint64) {
 	v.term.own = v.epoch != 0 && (v.term.own || !v.term.begins)
 	v.term.begins = v.claims.Len()+v.suspended.Len() > 0
 	v.epoch, v.seq = epoch, 0
+	v.term.sole, v.term.asked = 0, false
 }
 
 // Follow stops handing out claims.
-func (v *Vnode) Follow() { v.epoch, v.term.begins = 0, false }
+func (v *Vnode) Follow() {
+	v.epoch, v.term.begins = 0, false
+	v.term.sole, v.term.asked = 0, false
+}
+
+// Sole says that this vnode's leadership was nobody else's at a time, mono ns: it ends
+// the claims that had lapsed by then.
+func Sole(v *Vnode, at int64) { v.term.sole, v.term.asked = at, false }
 
 // Leading is the epoch led, or 0.
 func (v *Vnode) Leading() uint64 { return v.epoch }
@@ -72,13 +85,16 @@ func (v *Vnode) NextWake() (wall, mono int64) {
 	if v.term.begins {
 		return wall, 0
 	}
+	if v.term.asked {
+		return min(wall, v.nextDue), mono
+	}
 	w, m = v.claims.NextLapse(v.cfg.Slack, v.term.confirmed)
 	return min(wall, w, v.nextDue), min(mono, m)
 }
 
 // Tick ends claims that have lapsed here and of which a leader has written that
 // they expired, and forgets suspended ones that have lapsed; where it leads it also moves due tasks and writes the expiry of
-// lapsed claims. Call it when [Vnode.NextWake] says so; it may leave work for
+// lapsed claims, once it is known that nobody else led when they lapsed. Call it when [Vnode.NextWake] says so; it may leave work for
 // the next call.
 func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
 	arrive(v, now)
@@ -95,7 +111,7 @@ func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
 		}
 		task, token, ok = v.claims.Spent(now, v.term.confirmed)
 		if !ok && v.epoch != 0 {
-			task, token, ok = v.claims.Lapsed(now, v.cfg.Slack, v.term.confirmed)
+			task, token, ok = lapsed(v, now)
 		}
 		if !ok {
 			return nil
@@ -105,6 +121,26 @@ func (v *Vnode) Tick(tx store.Tx, now clock.Time) error {
 		}
 	}
 	return nil
+}
+
+// lapsed gives a claim that has lapsed while this vnode leads, as far as it is known to:
+// what it writes about the claim is final.
+func lapsed(v *Vnode, now clock.Time) (task id.ID, token uint64, ok bool) {
+	if v.term.sole != 0 {
+		then := now.Add(-now.SinceMono(v.term.sole)) // by the wall clock as it is set now
+		if task, token, ok = v.claims.Lapsed(then, v.cfg.Slack, v.term.confirmed); ok {
+			return task, token, true
+		}
+	}
+	if v.term.asked {
+		return id.ID{}, 0, false
+	}
+	task, token, ok = v.claims.Lapsed(now, v.cfg.Slack, v.term.confirmed)
+	if !ok || v.cfg.OnLapse(v.Partition) {
+		return task, token, ok
+	}
+	v.term.asked = true
+	return id.ID{}, 0, false
 }
 
 // expire ends a lapsed claim. It counts as an attempt and the task is ready

@@ -34,6 +34,9 @@ type Config struct {
 	OnHead func(p ring.Partition, queue string, min *claim.Rank)
 	// OnEnd is told each claim that has ended.
 	OnEnd func(task id.ID, r *claim.Record)
+	// OnLapse is told that a claim has lapsed in a partition that is led here, and gives
+	// whether nobody else could lead it. Else the claim ends with [Sole].
+	OnLapse func(p ring.Partition) (alone bool)
 	// OnStored is told each fact that is written here.
 	OnStored func(p ring.Partition, f crdt.Fact)
 	// OnFact is told each task that has a new fact after its enqueue.
@@ -60,6 +63,9 @@ func (c *Config) complete() {
 	}
 	if c.OnEnd == nil {
 		c.OnEnd = func(id.ID, *claim.Record) {}
+	}
+	if c.OnLapse == nil {
+		c.OnLapse = func(ring.Partition) bool { return true }
 	}
 	if c.OnFinish == nil {
 		c.OnFinish = func(ring.Partition, id.ID, bool) {}

@@ -171,7 +171,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
-	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]bool)}
+	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]int64)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
@@ -183,6 +183,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			c.desk.onEnd(task, r)
 			c.sessions.known.ended(task, r)
 		},
+		OnLapse:  func(p ring.Partition) bool { return c.grants.soles.lapsed(p) },
 		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
 		OnUnlink: c.links.unlink,

@@ -38,6 +38,7 @@ type news struct {
 	task    id.ID
 	last    id.ID      // the dependent that was told last
 	outcome crdt.State // of a task that is kept elsewhere; unknown: it is here
+	sure    bool       // its leader has said so, as far as it has failed
 }
 
 // look goes through the waiting tasks of a partition.
@@ -68,13 +69,24 @@ func (l *links) hear(task id.ID, outcome crdt.State) {
 	if l.told[task] {
 		for i := range l.news { // it finished once more: begin again
 			if l.news[i].task == task {
-				l.news[i].last, l.news[i].outcome = id.ID{}, outcome
+				l.news[i].last, l.news[i].outcome, l.news[i].sure = id.ID{}, outcome, false
 			}
 		}
 		return
 	}
 	l.told[task] = true
 	l.news = append(l.news, news{task: task, outcome: outcome})
+}
+
+// confirmed has the dependents of a task that is kept here told, whose leader says how it
+// has ended.
+func (l *links) confirmed(task id.ID) {
+	l.queue(task)
+	for i := range l.news {
+		if l.news[i].task == task {
+			l.news[i].sure = true
+		}
+	}
 }
 
 // began has the waiting tasks of a partition looked through that this node now
@@ -201,6 +213,11 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 	if outcome != crdt.StateUnknown { // it may have been retried meanwhile
 		dependents = v.Edges.Of(l.c.tx, task, n.last, limit)
 	}
+	if l.hasty(n, outcome, dependents) { // it is queued again when its leader has said so; on disk it is announced until then
+		delete(l.told, task)
+		l.news = slices.Delete(l.news, 0, 1)
+		return 1 + len(dependents)
+	}
 	if len(dependents) < limit {
 		v.Edges.Announced(l.c.tx, task)
 		delete(l.told, task)
@@ -212,6 +229,16 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 		l.resolve(now, d, task, outcome)
 	}
 	return 1 + len(dependents)
+}
+
+// hasty tells whether a failure would be acted on here of which only another node knows
+// whether it has been retried since: facts come late, and in any order.
+func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
+	if n.sure || n.outcome != crdt.StateUnknown || l.doubts.leads(n.task) {
+		return false
+	}
+	decides := slices.ContainsFunc(dependents, func(d id.ID) bool { return l.c.vnode(d).Leading() != 0 })
+	return decides && !l.doubts.stands(n.task, outcome)
 }
 
 // look goes through some waiting tasks and gives what it cost.

@@ -7,38 +7,62 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
 )
 
-// doubts are dependencies that have failed as far as is known here, and that other nodes
-// lead. What has failed may have been retried since, by its leader, with a majority that
-// this node is none of: a task that came after that must not be cancelled for it, which
-// stays. So the leader is asked, each second, until it says the same or the retry is heard
-// of here. A completion is final, whoever says it.
+// doubts are dependencies that have failed as far as is known here. What has failed may
+// have been retried since, by its leader, with a majority that this node is none of: a
+// task that came after that must not be cancelled for it, which stays. So the leader is
+// asked, each second, until it says the same or the retry is heard of here. Where that
+// seems to be this node a majority has to say so first: it may have stood still, and not
+// know yet that another one was elected ([soles]). A completion is final, whoever says it.
 type doubts struct {
 	l   *links
-	all map[id.ID]bool
-	at  int64 // mono ns of the next round of questions
+	all map[id.ID]int64 // since when, mono ns
+	at  int64           // mono ns of the next round of questions
 }
 
 // stands tells whether the outcome of a dependency that is kept here may be acted on.
 // Past a number of doubts it may: then it is as old as it is.
 func (d *doubts) stands(dependency id.ID, outcome crdt.State) bool {
-	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted || d.sure(dependency) {
+	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted {
 		return true
 	}
-	if !d.all[dependency] {
+	since, known := d.all[dependency]
+	if !known {
+		since = max(d.l.c.now.Mono, 1)
+	}
+	if d.sure(dependency, since) {
+		return true
+	}
+	if !known {
 		if len(d.all) >= maxWatched {
 			return true
 		}
-		d.all[dependency] = true
-		d.l.watches.ask(dependency)
+		d.all[dependency] = since
+		d.ask(dependency)
 	}
 	return false
 }
 
-// sure tells whether nobody knows better.
-func (d *doubts) sure(task id.ID) bool {
+// ask has whoever leads a task asked, or those who know whether this node does.
+func (d *doubts) ask(task id.ID) {
+	if d.leads(task) {
+		d.l.c.grants.soles.want(ring.Of(task, len(d.l.c.cells)))
+		return
+	}
+	d.l.watches.ask(task)
+}
+
+// leads tells whether nobody knows better how a task ended, unless this node leads it no
+// more and has yet to hear of that.
+func (d *doubts) leads(task id.ID) bool {
 	return d.l.c.routes.alone || d.l.c.vnode(task).Leading() != 0
+}
+
+// sure tells whether nobody did at some time, mono ns, or later.
+func (d *doubts) sure(task id.ID, since int64) bool {
+	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.cells)), since)
 }
 
 // work asks again, and lets go of what is no doubt any more.
@@ -58,11 +82,12 @@ func (d *doubts) work(now clock.Time) {
 		switch {
 		case outcome == crdt.StateUnknown || outcome == crdt.StateCompleted:
 			delete(d.all, task) // its dependents hear of it as of any other
-		case d.sure(task):
+		case d.sure(task, d.all[task]):
 			delete(d.all, task)
-			d.l.queue(task)
+			d.l.confirmed(task)
+			d.l.watches.finished(task)
 		default:
-			d.l.watches.ask(task)
+			d.ask(task)
 		}
 	}
 }

@@ -82,6 +82,7 @@ type grants struct {
 	later   []later    // claim requests whose grants reached no majority
 	frees   frees      // grants that others have to take back
 	ails    ails       // partitions whose grants reach no majority
+	soles   soles      // partitions of which it is asked who leads them
 	passed  uint64     // grants that were released because they did not reach a majority
 
 	dealing map[Origin]*waiter // claim requests whose grants are on their way, by connection and number
@@ -89,6 +90,7 @@ type grants struct {
 
 func newGrants(c *Core) *grants {
 	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]*free)}}
+	g.soles = soles{g: g, asked: make(map[ring.Partition]int64), last: make(map[ring.Partition]int64)}
 	c.desk.hides = g.ails.hides
 	return g
 }
@@ -138,6 +140,7 @@ type pledgedPart struct {
 	no      []register.Member         // who have taken nothing of it
 	refused map[int][]register.Member // by pledge
 	own     bool                      // one of them for what it claims
+	sole    int64                     // mono ns: whether this node leads alone then is asked; 0: it is not, or known
 	open    int
 }
 
@@ -204,6 +207,7 @@ func (g *grants) work(now clock.Time) {
 	if len(g.fresh) > 0 {
 		g.begin(now)
 	}
+	g.soles.work(now)
 	if !g.c.routes.alone {
 		g.align(now)
 	}
@@ -226,28 +230,33 @@ func (g *grants) work(now clock.Time) {
 
 // begin sends the pledges of the round.
 func (g *grants) begin(now clock.Time) {
-	if g.number == 0 {
-		g.number = g.c.cfg.Rand.Uint64() | 1 // answers to the process before this one match nothing
-	}
-	g.number++
 	fresh := g.fresh
 	g.fresh = nil
 	slices.SortStableFunc(fresh, func(a, b *pledge) int {
 		return cmp.Or(cmp.Compare(a.p, b.p), a.held.Task.Compare(b.held.Task), cmp.Compare(a.held.Record.Token, b.held.Record.Token))
 	})
-	o := &pledged{number: g.number, until: now.Mono + int64(grantTimeout)}
-	to := make(map[register.Member]*Claims)
+	var parts []*pledgedPart
 	for len(fresh) > 0 {
 		n := 1
 		for n < len(fresh) && fresh[n].p == fresh[0].p {
 			n++
 		}
-		part := g.part(now, fresh[:n])
-		fresh = fresh[n:]
-		if part == nil {
-			continue
+		if part := g.part(now, fresh[:n]); part != nil {
+			parts = append(parts, part)
 		}
-		o.parts = append(o.parts, part)
+		fresh = fresh[n:]
+	}
+	g.send(now, parts)
+}
+
+// send begins a round: each member of the cohorts is sent its parts.
+func (g *grants) send(now clock.Time, parts []*pledgedPart) {
+	if g.number == 0 {
+		g.number = g.c.cfg.Rand.Uint64() | 1 // answers to the process before this one match nothing
+	}
+	g.number++
+	to := make(map[register.Member]*Claims)
+	for _, part := range parts {
 		m := PartClaims{Partition: part.p, Epoch: part.epoch, Claims: vnode.AppendHeld(nil, heldOf(part.pledges))}
 		for _, peer := range part.cohort {
 			if peer == g.c.cfg.Self {
@@ -262,10 +271,10 @@ func (g *grants) begin(now clock.Time) {
 	for _, peer := range membersOf(to) {
 		g.c.ready.Early = append(g.c.ready.Early, Send{To: peer, Message: to[peer]})
 	}
-	if len(o.parts) > 0 {
-		g.open = append(g.open, o)
+	if len(parts) > 0 {
+		g.open = append(g.open, &pledged{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})
 	}
-	for _, part := range o.parts {
+	for _, part := range parts {
 		g.settle(now, part) // a cohort of one is its own majority
 	}
 }
@@ -292,10 +301,15 @@ func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	if len(part.pledges) == 0 {
 		return nil
 	}
-	part.tally = quorum.NewTally(part.cohort)
-	part.tally.Add(g.c.cfg.Self) // answers never leave before the sync of their round
-	part.open = len(part.pledges)
+	part.await(g.c.cfg.Self)
 	return part
+}
+
+// await begins to count who has what a part says.
+func (part *pledgedPart) await(self register.Member) {
+	part.tally = quorum.NewTally(part.cohort)
+	part.tally.Add(self) // answers never leave before the sync of their round
+	part.open = len(part.pledges)
 }
 
 // planned gives the cohort that a partition is planned to have, for a mutant.
@@ -318,6 +332,7 @@ func heldOf(pledges []*pledge) []vnode.Held {
 func (g *grants) stop(p ring.Partition) {
 	now := g.c.now
 	delete(g.ails.all, p)
+	g.soles.stop(p)
 	for _, pl := range g.fresh {
 		if pl.p == p {
 			g.decide(now, pl, failed)
@@ -350,7 +365,7 @@ func (g *grants) next() int64 {
 	if len(g.later) > 0 {
 		at = min(at, g.later[0].at)
 	}
-	return min(at, g.frees.next(), g.ails.next())
+	return min(at, g.frees.next(), g.ails.next(), g.soles.next())
 }
 
 // later is a claim request that is looked at again: what it would have been

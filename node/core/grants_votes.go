@@ -206,6 +206,12 @@ func (g *grants) settle(now clock.Time, part *pledgedPart) {
 		}
 	}
 	part.open = 0
+	if part.sole != 0 && g.tally(part, 0).Reached() {
+		g.soles.known(part)
+	}
+	if part.sole != 0 {
+		part.open++
+	}
 	for _, pl := range part.pledges {
 		if pl.state == waiting {
 			part.open++

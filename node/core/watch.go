@@ -97,7 +97,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 		if !w.l.c.check(err) {
 			return
 		}
-		if outcome == crdt.StateCompleted || outcome != crdt.StateUnknown && w.l.doubts.sure(task) {
+		if outcome == crdt.StateCompleted || outcome != crdt.StateUnknown && w.l.doubts.leads(task) && w.l.doubts.stands(task, outcome) {
 			w.ended[from] = append(w.ended[from], Outcome{task, outcome})
 			continue
 		}
@@ -118,10 +118,10 @@ func (w *watches) hear(m *Outcomes) {
 		switch {
 		case !o.State.Finished():
 		case w.l.holds(o.Task): // by now: what is here says how it ended
-			if w.failed[o.Task].State != o.State || w.l.doubts.all[o.Task] { // whoever makes its leader keep it hears of it each second
+			if _, doubted := w.l.doubts.all[o.Task]; doubted || w.failed[o.Task].State != o.State { // whoever makes its leader keep it hears of it each second
 				delete(w.l.doubts.all, o.Task)
 				w.note(o)
-				w.l.hear(o.Task, crdt.StateUnknown)
+				w.l.confirmed(o.Task)
 			}
 		default:
 			w.note(o)
