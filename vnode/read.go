@@ -136,6 +136,33 @@ func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Kin
 	return facts, nil
 }
 
+// Newest gives the facts of a task, by key, but for old ones of its updates and its
+// failures, of which there may be very many: of either kind the newest that have so many
+// bytes, and one at least. It returns ErrDamaged when a key cannot be read.
+func Newest(view store.View, p ring.Partition, task id.ID, most int) ([]crdt.Fact, error) {
+	var facts []crdt.Fact
+	first, size := 0, 0 // of those of the kind at hand that stay
+	prefix := appendTask(nil, tableFacts, p, task)
+	for key, body := range view.Scan(prefix, after(prefix)) {
+		k, err := crdt.DecodeKey(key[len(prefix):])
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		if n := len(facts); n == 0 || facts[n-1].Key.Kind != k.Kind {
+			first, size = n, 0
+		}
+		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+		if k.Kind != crdt.KindUpdate && k.Kind != crdt.KindFailed {
+			continue
+		}
+		for size += asideFixed + len(body); size > most && first < len(facts)-1; first++ {
+			size -= asideFixed + len(facts[first].Body)
+			facts[first].Body = nil
+		}
+	}
+	return slices.DeleteFunc(facts, func(f crdt.Fact) bool { return f.Body == nil }), nil
+}
+
 // FactOf gives one fact of a task.
 func FactOf(view store.View, p ring.Partition, task id.ID, key crdt.Key) (crdt.Fact, bool) {
 	body, ok := view.Get(appendFact(nil, p, task, key))
