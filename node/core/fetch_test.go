@@ -2,10 +2,12 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // behind gives the node that leads partition 0, and the others, who are to acknowledge
@@ -74,5 +76,47 @@ func TestAReadOfAMajorityFindsALargeTask(t *testing.T) {
 	}
 	if got := ask[*nornv1.GetReply](r, reader, &nornv1.GetRequest{Id: task.Bytes()}).GetTask(); len(got.GetPayload()) != len(s.Payload) {
 		t.Errorf("a majority has the task, and the read says %v", got.GetState())
+	}
+}
+
+// TestALeaderLearnsOfEndsInBoundedMessages: members refuse grants of tasks that are
+// finished, and tell their leader how, with neither logs nor more than a message may have
+// (track record).
+func TestALeaderLearnsOfEndsInBoundedMessages(t *testing.T) {
+	r := newTrio(t)
+	i, a, b := r.behind()
+	var tasks []id.ID
+	for range fetchBytes>>20 + 2 {
+		task := r.put(i, 0)
+		tasks = append(tasks, task)
+		r.send(a, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Data: make([]byte, 1<<20)})
+		r.send(a, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1, Seq: 1, Result: make([]byte, 1<<20)}}})
+		r.settleBut(r.between(a, b))
+	}
+	known := func() (n int) {
+		for _, task := range tasks {
+			if r.stateOf(i, task) == nornv1.State_STATE_COMPLETED {
+				n++
+			}
+		}
+		return n
+	}
+	largest := int64(0)
+	watch := func(l letter) bool {
+		if m, is := l.message.(*ClaimsTaken); is {
+			size := int64(0)
+			for _, p := range m.Facts {
+				size += vnode.AsideSize(p.Facts)
+			}
+			largest = max(largest, size)
+		}
+		return false
+	}
+	for range 3 {
+		r.send(i, claimUpTo(100))
+		r.live(3*time.Second, 250*time.Millisecond, watch)
+	}
+	if n := known(); n != len(tasks) || largest == 0 || largest > fetchBytes+2<<20 {
+		t.Errorf("of %d tasks %d are known to be completed; the largest answer had %d bytes of facts", len(tasks), n, largest)
 	}
 }
