@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -197,7 +198,11 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 		v.shelf.put(tx, fact, nil)
 	}
 	if dead {
-		v.shelf.put(tx, crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task), nil)
+		// One may be here already, where the enqueue and the retry are not.
+		f := crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task)
+		if old := v.shelf.get(tx, task, f.Key); old == nil || crdt.Wins(f.Body, old) {
+			v.shelf.put(tx, f, bytes.Clone(old))
+		}
 	}
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil {

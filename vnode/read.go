@@ -118,33 +118,68 @@ func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 // Facts gives all facts of a task, by key. It returns ErrDamaged when a key
 // cannot be read.
 func Facts(view store.View, p ring.Partition, task id.ID) ([]crdt.Fact, error) {
-	return factsOf(view, p, task, func(crdt.Kind, []byte) bool { return true })
+	return factsOf(view, p, task, func(crdt.Key, []byte) bool { return true })
 }
 
 // Decisions gives the facts of a task that say where it is: all but those of which there
-// may be much, its updates and completions, and an enqueue of over 4 KiB. It returns
-// ErrDamaged when a key cannot be read.
-func Decisions(view store.View, p ring.Partition, task id.ID) ([]crdt.Fact, error) {
-	return factsOf(view, p, task, func(k crdt.Kind, body []byte) bool {
-		if k == crdt.KindEnqueued {
+// may be much, its updates, completions and failures, what it was given up for, and an
+// enqueue of over 4 KiB. About the failure of a claim it gives that one, and what the task
+// was given up for, too. It returns ErrDamaged when a key cannot be read.
+func Decisions(view store.View, p ring.Partition, task id.ID, about crdt.Key) ([]crdt.Fact, error) {
+	return factsOf(view, p, task, func(k crdt.Key, body []byte) bool {
+		switch k.Kind {
+		case crdt.KindEnqueued:
 			return len(body) <= 4<<10
+		case crdt.KindUpdate, crdt.KindCompleted:
+			return false
+		case crdt.KindFailed:
+			return k == about
+		case crdt.KindDead:
+			return about.Kind == crdt.KindFailed
 		}
-		return k != crdt.KindUpdate && k != crdt.KindCompleted
+		return true
 	})
 }
 
-func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Kind, []byte) bool) (facts []crdt.Fact, err error) {
+func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Key, []byte) bool) (facts []crdt.Fact, err error) {
 	prefix := appendTask(nil, tableFacts, p, task)
 	for key, body := range view.Scan(prefix, after(prefix)) {
 		k, err := crdt.DecodeKey(key[len(prefix):])
 		if err != nil {
 			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
-		if wanted(k.Kind, body) {
+		if wanted(k, body) {
 			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
 		}
 	}
 	return facts, nil
+}
+
+// Newest gives the facts of a task, by key, but for old ones of its updates and its
+// failures, of which there may be very many: of either kind the newest that have so many
+// bytes, and one at least. It returns ErrDamaged when a key cannot be read.
+func Newest(view store.View, p ring.Partition, task id.ID, most int) ([]crdt.Fact, error) {
+	var facts []crdt.Fact
+	first, size := 0, 0 // of those of the kind at hand that stay
+	prefix := appendTask(nil, tableFacts, p, task)
+	for key, body := range view.Scan(prefix, after(prefix)) {
+		k, err := crdt.DecodeKey(key[len(prefix):])
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		if n := len(facts); n == 0 || facts[n-1].Key.Kind != k.Kind {
+			first, size = n, 0
+		}
+		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+		if k.Kind != crdt.KindUpdate && k.Kind != crdt.KindFailed {
+			continue
+		}
+		for size += asideFixed + len(body); size > most && first < len(facts)-1; first++ {
+			size -= asideFixed + len(facts[first].Body)
+			facts[first].Body = nil
+		}
+	}
+	return slices.DeleteFunc(facts, func(f crdt.Fact) bool { return f.Body == nil }), nil
 }
 
 // FactOf gives one fact of a task.

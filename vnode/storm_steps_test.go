@@ -223,6 +223,9 @@ func (s *storm) ack(m *member, o *round) {
 		}
 		return
 	}
+	if l := s.members[s.holder(o.epoch)].v; l.Leading() == o.epoch && l.claims.Lookup(o.task).Of(o.token) == nil {
+		return // it has ended at its leader, which hands it out no more
+	}
 	s.granted++
 	if o.dead {
 		s.t.Fatalf("%s is granted, and a majority knows that it is completed", o.task)

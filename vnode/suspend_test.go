@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
@@ -206,4 +207,26 @@ func TestAnExpiryIsNotBelievedOfASuspendedClaim(t *testing.T) {
 	r.wakes(15 * time.Second)
 	r.is(task, crdt.StateReady, claim.Expired)
 	r.accept(task, token1+2, Accepted)
+}
+
+// TestADeathThatIsKnownIsNotWrittenAgain: a leader knows that a task is dead and lacks its
+// enqueue and the retry, which the others have. The claim of the second run is
+// discarded: what it then writes must be no second fact under the key of the first one,
+// which the others have and the tree has counted (track record).
+func TestADeathThatIsKnownIsNotWrittenAgain(t *testing.T) {
+	r := follower(t)
+	Grow(r.v, nil)
+	Grown(r.v, r.tx)
+	task := r.ids.Next(r.now.Wall)
+	first := crdt.Dead{At: 1, Reason: "first"}.Fact(task)
+	r.merge(first)
+	r.absorb(Held{Task: task, Record: r.record(token1 + 1)})
+	r.v.Lead(4)
+	if _, existed, err := r.v.Fail(r.tx, task, Failure{Token: token1 + 1, Counted: true, Discard: true}, r.now); existed || err != nil {
+		t.Fatal(existed, err)
+	}
+	if f, _ := FactOf(r.tx, 0, task, first.Key); !bytes.Equal(f.Body, first.Body) {
+		t.Errorf("another body is under the key of the first death: %q", f.Body)
+	}
+	r.audit()
 }

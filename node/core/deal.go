@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // deal is the answer to a claim request, which leaves when a majority of each
@@ -26,6 +27,13 @@ func (d deal) owe(now clock.Time) {
 	d.c.grants.owe(now, d.pledges, d.done)
 }
 
+// holds tells whether this node still holds a claim that it has granted. One that has ended
+// here before it reached its majority, and be it that this clock ran ahead, is no part of
+// that: the task may have been granted anew.
+func (d deal) holds(g GrantRef) bool {
+	return len(vnode.Unheld(d.c.vnodes.see(g.Partition), heldAs([]GrantRef{g}))) == 0
+}
+
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d deal) done(now clock.Time) {
@@ -35,7 +43,7 @@ func (d deal) done(now clock.Time) {
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []GrantRef
 	for i, pl := range d.pledges {
-		if pl == nil || pl.state == committed {
+		if pl == nil || pl.state == committed && d.holds(d.refs[i]) {
 			grants, refs = append(grants, d.grants[i]), append(refs, d.refs[i])
 		} else {
 			lost = append(lost, d.refs[i])

@@ -21,8 +21,8 @@ type Fetch struct {
 	Task   id.ID
 }
 
-// Fetched is what the replica has. It may be cut short: what is missing is
-// healed by repair.
+// Fetched is what the replica has, but for old updates and failures where there are very
+// many: those are left to repair, because no reader is shown so much of them.
 type Fetched struct {
 	Number  uint64
 	Facts   []crdt.Fact
@@ -35,7 +35,8 @@ func (*Fetched) peerMessage() {}
 const (
 	// fetchTimeout is how long replicas are waited for.
 	fetchTimeout = 2 * time.Second
-	// fetchBytes bounds the facts in one answer.
+	// fetchBytes bounds the updates in one answer, and the failures. Everything else of
+	// the task is in it: who reads goes by what a majority says of how a task ended.
 	fetchBytes = 8 << 20
 	// maxFetches bounds the reads that wait for replicas.
 	maxFetches = 1 << 14
@@ -66,6 +67,14 @@ type fetch struct {
 type answeredFetch struct {
 	from  register.Member
 	facts map[crdt.Key]bool
+	first map[crdt.Kind]crdt.Key // the lowest key of each kind
+}
+
+// lacks tells whether who has answered surely has nothing under a key: of old updates
+// and failures the answer does not say.
+func (a *answeredFetch) lacks(k crdt.Key) bool {
+	old := k.Kind == crdt.KindUpdate || k.Kind == crdt.KindFailed
+	return !a.facts[k] && !(old && k.Compare(a.first[k.Kind]) < 0)
 }
 
 // get reads a task from as many replicas as the request asks for. It tells
@@ -155,16 +164,9 @@ func (f *fetches) asked(from register.Member, m *Fetch) {
 	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
 	}
-	facts, err := vnode.Facts(f.c.tx, p, m.Task)
+	facts, err := vnode.Newest(f.c.tx, p, m.Task, fetchBytes)
 	if !f.c.check(err) {
 		return
-	}
-	size := 0
-	for i := range facts {
-		if size += len(facts[i].Body) + factBytes; size > fetchBytes {
-			facts = facts[:i]
-			break
-		}
 	}
 	fence, _ := a.fence(p, m.Epoch)
 	f.c.ready.Send = append(f.c.ready.Send, Send{To: from, Message: &Fetched{m.Number, facts, fence.Cohorts}})
@@ -183,9 +185,13 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 	q.left = slices.Delete(q.left, i, i+1)
 	q.add(from)
 	f.ask(q, q.fence(&Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
-	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts))}
+	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts)), first: make(map[crdt.Kind]crdt.Key)}
 	for i := range m.Facts {
-		a.facts[m.Facts[i].Key] = true
+		k := m.Facts[i].Key
+		a.facts[k] = true
+		if first, ok := a.first[k.Kind]; !ok || k.Compare(first) < 0 {
+			a.first[k.Kind] = k
+		}
 	}
 	q.answered = append(q.answered, a)
 	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.cells)), Facts: m.Facts}, false)
@@ -226,14 +232,14 @@ func (f *fetches) drop(q *fetch) {
 // repair sends those who have answered what they lack.
 func (f *fetches) repair(q *fetch) {
 	p := ring.Of(q.task, len(f.c.cells))
-	facts, err := vnode.Facts(f.c.tx, p, q.task)
+	facts, err := vnode.Newest(f.c.tx, p, q.task, fetchBytes)
 	if !f.c.check(err) {
 		return
 	}
 	for _, a := range q.answered {
 		var lacks []crdt.Fact
 		for _, x := range facts {
-			if !a.facts[x.Key] {
+			if a.lacks(x.Key) {
 				lacks = append(lacks, x)
 			}
 		}

@@ -64,6 +64,22 @@ func TestAGrantWaitsForAMajority(t *testing.T) {
 	}
 }
 
+// TestWhatHasEndedIsNotHandedOut: a claim ends at its leader before it has reached its
+// majority, here by a cancellation. Of one that has lapsed there, as by a clock that runs
+// ahead, the task may have been granted anew (track record).
+func TestWhatHasEndedIsNotHandedOut(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	from := r.send(i, claimUpTo(1))
+	r.send(i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	r.live(5*time.Second, 250*time.Millisecond, nothing)
+	if grants, _ := r.granted(i, from); len(grants) > 0 {
+		t.Errorf("handed out: %v", grants)
+	}
+}
+
 // TestWhoseClockIsOffHoldsNoClaims: it counts in no majority of a grant (design 7.3).
 func TestWhoseClockIsOffHoldsNoClaims(t *testing.T) {
 	r := newTrio(t)

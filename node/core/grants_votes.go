@@ -16,17 +16,18 @@ import (
 // asked keeps what a leader has granted, as far as this member's own rules allow
 // it (design 7.3). The answer leaves when it is on disk.
 func (g *grants) asked(now clock.Time, from register.Member, m *Claims) {
-	answer := &ClaimsTaken{Round: m.Round}
+	answer, room := &ClaimsTaken{Round: m.Round}, int64(fetchBytes)
 	for i := range m.Parts {
 		if int(m.Parts[i].Partition) < len(g.c.cells) {
-			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer))
+			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
 	g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
 }
 
-// keep votes on the claims of one partition.
-func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTaken {
+// keep votes on the claims of one partition. room is how many bytes of facts of finished
+// tasks are still to be told: of those after that the leader learns the next time.
+func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *int64) PartTaken {
 	p := m.Partition
 	t := PartTaken{Partition: p}
 	cell := &g.c.cells[p]
@@ -57,9 +58,10 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken) PartTa
 		if blocker != nil {
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
-		if verdict == vnode.Finished {
-			facts, err := vnode.Facts(g.c.tx, p, h.Task)
+		if verdict == vnode.Finished && *room > 0 {
+			facts, _, err := vnode.EndOf(v, g.c.tx, h.Task, h.Record.Token)
 			g.c.check(err)
+			*room -= vnode.AsideSize(facts)
 			answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
 		}
 		t.Refused = append(t.Refused, refusal)
@@ -134,7 +136,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	}
 	pl := part.pledges[r.Index]
 	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
-		facts, err := vnode.Facts(g.c.tx, part.p, pl.held.Task)
+		facts, err := vnode.Newest(g.c.tx, part.p, pl.held.Task, fetchBytes)
 		if g.c.check(err) && len(facts) > 0 {
 			g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
 		}

@@ -82,6 +82,7 @@ type move struct {
 	pause int64             // mono ns until which nothing is tried
 	aside asideMove         // what is kept aside of it
 	lacks bool              // something came here after the comparison under way had begun
+	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
 }
 
 func newMoves(c *Core) *moves {
@@ -236,11 +237,8 @@ func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []regis
 		m.hold(now, move)
 		return asks
 	}
-	for _, from := range c.From {
-		if m.c.routes.up(from) && !slices.Contains(with, from) {
-			m.compare(now, p, move, from)
-			break
-		}
+	if from, ok := m.other(move, c.From, with); ok {
+		m.compare(now, p, move, from)
 	}
 	return asks
 }
@@ -271,12 +269,23 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		}
 		return
 	}
-	for _, o := range cohort {
+	if o, ok := m.other(move, cohort, with); ok {
+		m.compare(now, p, move, o)
+	}
+}
+
+// other gives the next of some members to compare with, who is in reach and was not
+// compared with: each in its turn after one with whom nothing came of it, because the
+// others may be enough.
+func (m *moves) other(move *move, members, with []register.Member) (register.Member, bool) {
+	first := slices.Index(members, move.vain) + 1
+	for n := range members {
+		o := members[(first+n)%len(members)]
 		if o != m.c.cfg.Self && m.c.routes.up(o) && !slices.Contains(with, o) {
-			m.compare(now, p, move, o)
-			return
+			return o, true
 		}
 	}
+	return register.Member{}, false
 }
 
 // sure tells whether a majority of the cohort has said, after it was compared
@@ -367,6 +376,7 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 	}
 	move.busy = register.Member{}
 	if !agreed(r) {
+		move.vain = k.peer
 		if r.Err == nil && r.Pulled+r.Pushed == 0 && moveRetry<<move.tries < maxMoveRetry {
 			move.tries++ // the other side does not take it: below the horizon
 		}

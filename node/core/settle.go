@@ -335,7 +335,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		c.stats.Failed++
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
-	c.bought(res, task, existed)
+	c.writes.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
 	return nil
 }
 

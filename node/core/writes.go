@@ -48,8 +48,10 @@ type writes struct {
 	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
 	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought
-	items []item                         // of the request that is being handled
-	held  []*held                        // answers of this round that wait for it
+
+	resent int     // bytes of again
+	items  []item  // of the request that is being handled
+	held   []*held // answers of this round that wait for it
 
 	number uint64
 	open   []*write // by number
@@ -133,8 +135,8 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 // bought fills the receipt of an item that was accepted. Of what was here before,
 // or has won against what came now, nobody knows who else has it: what the receipt
 // promises is sent again, so that no answer leaves without copies. That is the fact of
-// this key, or what is left of a task that was collected; without a key, of a decision,
-// all that says where the task is. No more than that, and once a round, however often it
+// this key, or what is left of a task that was collected; without a key, or with that of
+// a failure, of a decision, all that says where the task is. No more than that, and once a round, however often it
 // is asked for: the payloads of a batch that is repeated may be larger than any message.
 func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
 	p := ring.Of(task, len(w.c.cells))
@@ -142,11 +144,13 @@ func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, ex
 	if w.alone(p) {
 		return
 	}
-	if existed || w.newly != task {
-		w.resend(p, task, about)
+	it := item{p, r, result}
+	if (existed || w.newly != task) && !w.resend(p, task, about) {
+		it.fail(crowdedOut())
+		return
 	}
 	w.newly = id.ID{}
-	w.items = append(w.items, item{p, r, result})
+	w.items = append(w.items, it)
 }
 
 // hold keeps back the answer to the request that was just handled, if it waits
@@ -176,7 +180,7 @@ func (w *writes) work(now clock.Time) {
 	if len(w.round) > 0 || len(w.held) > 0 {
 		w.begin(now)
 	}
-	w.again = nil
+	w.again, w.resent = nil, 0
 	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
 		// While a member is out of reach thousands are open: little is looked at.
 		if o.next > now.Mono {

@@ -20,20 +20,36 @@ type factRef struct {
 	key  crdt.Key
 }
 
-// resend sends what a receipt promises of a task that was here before.
-func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) {
+// maxResent is about how many bytes of facts that were here before are sent again in one
+// round: a request names a task in a few bytes that may have many, and all goes in one
+// message. A batch of the largest frame that is repeated is less.
+const maxResent = 32 << 20
+
+// crowdedOut says that a request repeats too much for one round.
+func crowdedOut() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of what is repeated are sent to other nodes at this moment, the limit of this node; it may be kept there already: try again", maxResent>>20)
+	e.Effect, e.RetryAfter = nornv1.Effect_EFFECT_UNKNOWN, resendAfter
+	return e
+}
+
+// resend sends what a receipt promises of a task that was here before; false: that is too
+// much for this round.
+func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) bool {
 	if w.again == nil {
 		w.again = make(map[factRef]bool)
 	}
 	if w.again[factRef{task, about}] {
-		return
+		return true
+	}
+	if w.resent >= maxResent {
+		return false
 	}
 	w.again[factRef{task, about}] = true
 	var facts []crdt.Fact
-	if about == (crdt.Key{}) {
+	if about.Kind == 0 || about.Kind == crdt.KindFailed {
 		var err error
-		if facts, err = vnode.Decisions(w.c.tx, p, task); !w.c.check(err) {
-			return
+		if facts, err = vnode.Decisions(w.c.tx, p, task, about); !w.c.check(err) {
+			return true
 		}
 	} else {
 		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
@@ -43,8 +59,10 @@ func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) {
 		}
 	}
 	for _, f := range facts {
+		w.resent += len(f.Body) + factBytes
 		w.add(p, f)
 	}
+	return true
 }
 
 // lonely tells whether somebody who has not answered is out of reach.

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/crdt"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -104,5 +106,68 @@ func TestManyCompletionsOfOneTask(t *testing.T) {
 		if want := i == 0 || i > maxSame && i <= 2*maxSame; refused != want {
 			t.Fatalf("item %d of %d: %v", i, len(m.Completions), res)
 		}
+	}
+}
+
+// sentAgain is how many bytes of facts are on their way to a node.
+func (r *trio) sentAgain(to int) (bytes int) {
+	for _, l := range r.post {
+		if f, is := l.message.(*Facts); is && l.to == to {
+			for _, p := range f.Parts {
+				bytes += int(vnode.AsideSize(p.Facts))
+			}
+		}
+	}
+	return bytes
+}
+
+// TestADecisionThatComesAgain: a repeated retry or cancel takes nothing with it of what
+// was wrong before. Of a thousand dead tasks with 25 traces it was more than any message
+// may have: none of them was ever acknowledged (track record).
+func TestADecisionThatComesAgain(t *testing.T) {
+	r := newTrio(t)
+	task, trace := r.put(0, 1), strings.Repeat("x", 16<<10)
+	facts := []crdt.Fact{crdt.Dead{At: r.now.Wall, Reason: trace}.Fact(task)}
+	for n := range 25 {
+		facts = append(facts, crdt.Failed{Token: uint64(n + 1), Error: trace, At: r.now.Wall, Counted: true}.Fact(task))
+	}
+	for j := range r.peers {
+		r.say((j+1)%3, j, &Facts{Parts: []PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: facts}}})
+	}
+	r.settle()
+	i := r.leader(1)
+	to := (i + 1) % 3
+	for _, m := range []gproto.Message{&nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}}, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}}} {
+		for range 2 {
+			from := r.send(i, m)
+			if n := r.sentAgain(to); n == 0 || n > 4<<10 {
+				t.Errorf("%T: %d bytes are sent", m, n)
+			}
+			r.settle()
+			if res := r.peers[i].replies[from].Message.(*nornv1.WriteReply).Results[0]; res.GetReceipt().GetDurableCopies() < 2 {
+				t.Errorf("%T: %v", m, res)
+			}
+		}
+	}
+}
+
+// TestWhatIsRepeatedIsBounded: past the limit of a round nothing more is read and sent,
+// and whoever asks is told to try again.
+func TestWhatIsRepeatedIsBounded(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	again := func() *nornv1.WriteResult {
+		from := r.send(i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+		r.settle()
+		return r.peers[i].replies[from].Message.(*nornv1.WriteReply).Results[0]
+	}
+	again()
+	r.peers[i].core.writes.resent = maxResent
+	if e := again().GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN || e.GetRetryAfterSeconds() == 0 {
+		t.Errorf("past the limit: %v", e)
+	}
+	if res := again(); res.GetReceipt().GetDurableCopies() < 2 {
+		t.Errorf("in the next round: %v", res)
 	}
 }
