@@ -15,10 +15,11 @@ import (
 const soleAgain = time.Second
 
 // soles are partitions led here in which a claim has lapsed, or something else asks
-// whether this node still leads. That a claim has expired may be written only by who still leads: a process that stood still sees first how late it is,
-// and only then that others have elected another one meanwhile, with which the claim may
-// have been renewed. What it writes would end the claim all the same, and the task for
-// good with its last attempt. So a majority of the cohort is asked to take claims of the
+// whether this node still leads. That a claim has expired may be written only by who
+// still leads: a process that stood still sees first how late it is, and only then that
+// others have elected another one meanwhile, with which the claim may have been renewed.
+// What it writes would end the claim all the same, and the task for good with its last
+// attempt. So a majority of the cohort is asked to take claims of the
 // epoch, none this time: who does has promised nobody else anything, and the claims that
 // had lapsed when it was asked are over.
 type soles struct {
