@@ -15,11 +15,21 @@ var (
 	commit  = "unknown"
 )
 
+// stopSignals are those that ask for an end in order. A terminal that is closed does so
+// with a hang-up, unless nohup is to keep that away.
+func stopSignals() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
 func main() {
 	// The first signal ends ctx, and the second one the process, should a command not
 	// heed that, in a read of a slow disk for example. server and work, which end in
 	// two steps, listen for themselves.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr, environ: os.Environ(),

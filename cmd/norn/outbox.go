@@ -61,7 +61,7 @@ the drivers lib/pq, go-sql-driver/mysql and modernc.org/sqlite. TLS with
 PostgreSQL is required unless it says otherwise (?sslmode=disable).
 
 A row that Norn refuses for good is set aside: see norn outbox list. Everything
-else is tried again, for ever. SIGINT or SIGTERM: what is on its way is finished.`,
+else is tried again, for ever. SIGINT, SIGTERM or SIGHUP: what is on its way is finished.`,
 		Example: `  norn outbox schema postgres | psql shop
   NORN_OUTBOX_DB=postgres://relay@db/shop norn outbox
   norn outbox --db sqlite:/var/lib/app/app.db --exit-when-empty`,

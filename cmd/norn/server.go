@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +24,7 @@ Every flag is also a key of the file of --config and an environment variable
 (--max-payload: max-payload, NORN_SERVER_MAX_PAYLOAD). A flag beats the
 environment, which beats the file; norn.example.yaml explains every setting.
 
-SIGINT or SIGTERM stops it: answers on their way are delivered. A second one
+SIGINT, SIGTERM or SIGHUP stops it: answers on their way are delivered. A second one
 cuts connections. What was acknowledged is on disk either way.`,
 		Example: `  norn server
   norn server --data /var/lib/norn --listen 0.0.0.0:7711 --auth-token-file token
@@ -98,13 +97,13 @@ func settingForm(s config.Setting) jsonform.Value {
 	return jsonform.String(s.String())
 }
 
-// twoSignals gives a context that ends with the first SIGINT or SIGTERM, and a
+// twoSignals gives a context that ends with the first of [stopSignals], and a
 // channel that is closed with the second.
 func twoSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, done func()) {
 	ctx, first := context.WithCancelCause(context.WithoutCancel(parent))
 	second := make(chan struct{})
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, stopSignals()...)
 	if parent.Err() != nil { // the signal came before this listened
 		first(context.Cause(parent))
 	}

@@ -42,7 +42,7 @@ attempt, anything else fails it with the end of standard error. When the claim i
 lost or the task cancelled, the command's process group gets SIGTERM, and SIGKILL
 after --grace.
 
-SIGINT or SIGTERM: what runs is finished and nothing new is taken. A second one:
+SIGINT, SIGTERM or SIGHUP: what runs is finished and nothing new is taken. A second one:
 commands are ended and their tasks given back, without using an attempt. The
 commands of a worker that is killed are killed with it, on Linux.
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,12 +83,18 @@ func startWork(t *testing.T, queue, script string) (cmd *exec.Cmd, out *buffer, 
 	return cmd, out, id
 }
 
-// TestWorkFinishesOnTheFirstSignal lets what runs finish.
+// TestWorkFinishesOnTheFirstSignal lets what runs finish, also when a terminal is closed.
 func TestWorkFinishesOnTheFirstSignal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) { finishesOn(t, sig) })
+	}
+}
+
+func finishesOn(t *testing.T, sig syscall.Signal) {
 	gate := filepath.Join(t.TempDir(), "gate")
-	cmd, out, id := startWork(t, "soft", "while ! test -e '"+gate+"'; do sleep 0.05; done; echo done")
-	next := enqueue(t, "-q", "soft", "y")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	cmd, out, id := startWork(t, "soft-"+strconv.Itoa(int(sig)), "while ! test -e '"+gate+"'; do sleep 0.05; done; echo done")
+	next := enqueue(t, "-q", "soft-"+strconv.Itoa(int(sig)), "y")
+	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the signal is heard", func() bool { return strings.Contains(out.String(), "taking nothing new") })
