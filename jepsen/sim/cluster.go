@@ -95,7 +95,7 @@ func runCluster(seed uint64, m Many) *Result {
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
 		f.forming, f.whole = false, s.now
-		f.drowsy = &drowsy{fleet: f, moved: map[ring.Partition]int64{}}
+		f.drowsy = &drowsy{fleet: f, moved: map[ring.Partition]int64{}, skews: map[*node]skew{}}
 		f.drowsy.watch()
 		leaders := s.stats[Leaders]
 		s.after(lull, func() {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -36,6 +37,14 @@ type drowsy struct {
 	well  int64                    // true time since when the cluster is well
 	moved map[ring.Partition]int64 // true time since when its cell is as it is
 	fed   bool                     // the last tasks of the run were made
+	skews map[*node]skew
+}
+
+// skew is how many of a leader's claims were refused because of its clock, as far as
+// others can tell when messages are slow, and true time since when there are no more.
+type skew struct {
+	refused uint64
+	since   int64
 }
 
 // watch looks about once a second until the run ends.
@@ -46,6 +55,11 @@ func (d *drowsy) watch() {
 	}
 	if d.stormy && !s.healing || !d.allUp() {
 		d.well = s.now
+	}
+	for _, n := range d.alive() {
+		if refused := n.core.Stats().Skewed; refused != d.skews[n].refused {
+			d.skews[n] = skew{refused, s.now}
+		}
 	}
 	if s.now >= d.well+int64(calmFor) {
 		d.look()
@@ -101,11 +115,11 @@ func (d *drowsy) look() {
 	}
 	for p := range state.Cells {
 		n := d.find(state.Cells[p].Leader)
-		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) {
+		if n == nil || !n.up || s.now < max(d.moved[ring.Partition(p)], d.skews[n].since)+int64(calmFor) {
 			continue
 		}
 		n.walkPartition(ring.Partition(p), func(t *vnode.Detail) bool {
-			if t.State != crdt.StateReady || !queues[t.Task.Enqueued.Queue] {
+			if t.State != crdt.StateReady || queues[t.Task.Enqueued.Queue] == "" {
 				return true
 			}
 			i := t.Task.ID
@@ -113,21 +127,22 @@ func (d *drowsy) look() {
 				d.ready[i] = before[i]
 			}
 			if s.now-d.ready[i] > int64(drowsyFor) {
-				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it", i, n.self.Node, time.Duration(s.now-d.ready[i]))
+				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it: %s", i, n.self.Node, time.Duration(s.now-d.ready[i]), queues[t.Task.Enqueued.Queue])
 			}
 			return !s.ended
 		})
 	}
 }
 
-// waits gives the queues for which requests wait since before a time.
-func (d *drowsy) waits(since int64) map[string]bool {
-	queues := map[string]bool{}
+// waits gives the queues for which requests wait since before a time, and one of those.
+func (d *drowsy) waits(since int64) map[string]string {
+	queues := map[string]string{}
 	for _, n := range d.alive() {
-		for _, q := range n.asked { // Any order: a set is built.
+		for _, from := range n.questions() {
+			q := n.asked[from]
 			if m, ok := q.body.Body.(*nornv1.ClaimRequest); ok && q.at < since {
 				for _, name := range m.GetQueues() {
-					queues[name] = true
+					queues[name] = fmt.Sprintf("%x/%d at %s since %v", m.GetSession(), m.GetRequestNo(), n.self.Node, time.Duration(q.at))
 				}
 			}
 		}

@@ -138,7 +138,29 @@ func messageText(m core.PeerMessage) string {
 	case *core.FactsTaken:
 		return fmt.Sprintf("facts taken, refused %v", m.Refused)
 	}
-	return fmt.Sprintf("%T", m) + electionText(m)
+	return fmt.Sprintf("%T", m) + electionText(m) + claimsText(m)
+}
+
+// claimsText says which partitions a message of claims is about, and what was refused.
+func claimsText(m core.PeerMessage) (text string) {
+	switch m := m.(type) {
+	case *core.Claims:
+		text = fmt.Sprintf(" %d:", m.Round&0xffff)
+		for i := range m.Parts {
+			c := &m.Parts[i]
+			text += fmt.Sprintf(" %d/%d (%d bytes of claims)", c.Partition, c.Epoch, len(c.Claims))
+		}
+	case *core.ClaimsTaken:
+		text = fmt.Sprintf(" %d:", m.Round&0xffff)
+		for i := range m.Parts {
+			c := &m.Parts[i]
+			text += fmt.Sprintf(" %d %t (promised %d)", c.Partition, !c.No, c.Promise)
+			for j := range c.Refused {
+				text += fmt.Sprintf(" %d for %d", c.Refused[j].Index, c.Refused[j].Verdict)
+			}
+		}
+	}
+	return text
 }
 
 // electionText says which partitions a message of elections is about.
