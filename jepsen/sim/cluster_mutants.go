@@ -18,7 +18,7 @@ func ClusterMutants() []Mutant {
 		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
 		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},
 		{Name: "forgets workers", Event: absent, Breaks: []string{workers}},
-		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader}},
+		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader, check.Lost}},
 		{Name: "says that it has a copy more", Reply: boastful, Breaks: []string{check.Lost}},
 		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
 		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
