@@ -78,6 +78,8 @@ type Options struct {
 	// late as well. Writes that ask for less than a majority must be
 	// marked as weak in the history.
 	Elected bool
+	// Sessions says that workers keep sessions: one that is lost fails its claims at once.
+	Sessions bool
 	// Lossy says that disks get lost: what a single replica has shown may be gone.
 	Lossy bool
 }

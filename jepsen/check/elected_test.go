@@ -91,6 +91,10 @@ func TestElected(t *testing.T) {
 			a, b := s.enqueue(history.Spec{Priority: 1}), s.enqueue(history.Spec{})
 			s.claim(1, 1, b, a)
 		}},
+		"a leader without the enqueue takes a discard": {"", "", claimed(func(s *script, a id.ID) {
+			s.do(history.Event{Func: history.FailTask, Items: []history.Item{{Task: a, Token: 10, Discard: true}}},
+				history.Event{Items: []history.Item{{Task: a}}})
+		})},
 		"a leader has not heard of a pause": {"", "", func(s *script) {
 			a := s.enqueue(history.Spec{})
 			s.set(history.Change{Queue: "q", Paused: true})
@@ -122,5 +126,19 @@ func TestElected(t *testing.T) {
 	claimed(func(s *script, a id.ID) { s.lost(a, 10) })(s)
 	if s.found != nil {
 		t.Errorf("a lost claim after a lost disk: %v", s.found)
+	}
+}
+
+// The claim of a worker that is lost fails before its lease is over.
+func TestALostWorkerFailsItsClaim(t *testing.T) {
+	for sessions, want := range map[bool]string{true: "", false: Phantom} {
+		s := newScript(t)
+		s.c = New(Options{Partitions: 1, Slack: second, Elected: true, Lease: 60 * second, Sessions: sessions})
+		a := s.enqueue(history.Spec{MaxAttempts: 1})
+		s.claim(1, 10, a)
+		s.read(a, history.Dead, nil)
+		if s.found == nil && want != "" || s.found != nil && s.found.Invariant != want {
+			t.Errorf("with sessions %t: found %v, want %q", sessions, s.found, want)
+		}
 	}
 }

@@ -23,7 +23,8 @@ func (c ends) failed(asked *history.Event, t *task, h *hold, want, got *history.
 	case want.Discard && !again && got.State == history.Dead:
 		t.thrown.holds(c.now)
 	case want.Discard:
-		if !again && !got.Existed && !got.State.Finished() {
+		// A leader without the enqueue has the end, and cannot say what the task is.
+		if !again && !got.Existed && !got.State.Finished() && !(got.State == "" && c.o.many()) {
 			c.breach(StateRule, t, "it was thrown away, and is %s", got.State)
 		}
 	case !got.Existed && !again && (t.pause == nil || t.pause.token < h.token):
@@ -75,7 +76,7 @@ func (c ends) maybeDead(t *task) bool {
 	if t.spec != nil {
 		most = max(most, t.spec.MaxAttempts)
 	}
-	if !t.failed.possible() && c.now-int64(most)*c.o.Lease < t.enqueued.first {
+	if !t.failed.possible() && !c.o.Sessions && c.now-int64(most)*c.o.Lease < t.enqueued.first {
 		return false // nothing but claims that run out can use up its attempts, one after the other
 	}
 	return c.unclear(t.queue()) || uint32(len(t.holds)) >= most

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
@@ -12,7 +14,8 @@ import (
 
 // receipts holds what leaves a node to the disks: as many have a task, or its end, as
 // the receipt says (P1). Where disks get lost, and nodes come and go, they may have had
-// it; and while a cluster forms, partitions move on.
+// it; and while a cluster forms, or has just changed a cohort, partitions move on: who has
+// handed its copy over to a majority drops it.
 func (f *fleet) receipts(asked any, reply *core.Reply) {
 	if f.lossy || f.forming {
 		return
@@ -35,17 +38,29 @@ func (f *fleet) receipts(asked any, reply *core.Reply) {
 	}
 }
 
+// movingFor is for how long after a change of a cohort copies may go.
+const movingFor = 10 * time.Second
+
+// moving tells whether a cohort has changed so recently.
+func (f *fleet) moving(p ring.Partition) bool {
+	if f.drowsy == nil {
+		return false
+	}
+	at, changed := f.drowsy.moved[p]
+	return changed && f.s.now < at+int64(movingFor)
+}
+
 func (f *fleet) copied(r *nornv1.Receipt, has func(store.View, ring.Partition, id.ID) bool) {
-	task, n := parse(r.GetId()), 0
-	if task.IsZero() {
+	task, n, who := parse(r.GetId()), 0, ""
+	if task.IsZero() || f.moving(ring.Of(task, f.s.plan.partitions)) {
 		return
 	}
 	for _, o := range f.nodes {
 		if o.disk != nil && has(o.disk.Mem, ring.Of(task, f.s.plan.partitions), task) {
-			n++
+			n, who = n+1, who+" "+o.self.Node
 		}
 	}
 	if n < int(r.GetDurableCopies()) {
-		f.s.violation(check.Lost, "the receipt of task %s says that %d disks have it, and %d do", task, r.GetDurableCopies(), n)
+		f.s.violation(check.Lost, "the receipt of task %s says that %d disks have it, and %d do:%s", task, r.GetDurableCopies(), n, who)
 	}
 }
