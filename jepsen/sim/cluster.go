@@ -37,6 +37,8 @@ type fleet struct {
 
 	witness *witness // nil: disks get lost
 	drowsy  *drowsy  // from when it is whole
+
+	moved map[ring.Partition]int64 // true time since when its cell is as it is
 }
 
 // Cluster runs one seed of a cluster.
@@ -79,7 +81,8 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true, applied: map[uint64]uint64{}, standing: map[cellOf]*standing{}, size: m.Size, lossy: s.plan.cluster.lossy()}
+	f := newFleet(s)
+	f.standing, f.size, f.lossy = map[cellOf]*standing{}, m.Size, s.plan.cluster.lossy()
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)
@@ -95,7 +98,7 @@ func runCluster(seed uint64, m Many) *Result {
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
 		f.forming, f.whole = false, s.now
-		f.drowsy = &drowsy{fleet: f, moved: map[ring.Partition]int64{}, skews: map[*node]skew{}}
+		f.drowsy = &drowsy{fleet: f, skews: map[*node]skew{}}
 		f.drowsy.watch()
 		leaders := s.stats[Leaders]
 		s.after(lull, func() {
@@ -119,6 +122,10 @@ func runCluster(seed uint64, m Many) *Result {
 		r.Detail = append(r.Detail, f.roll()...)
 	}
 	return r
+}
+
+func newFleet(s *sim) *fleet {
+	return &fleet{s: s, forming: true, applied: map[uint64]uint64{}, moved: map[ring.Partition]int64{}}
 }
 
 // add makes room for one more node.

@@ -46,7 +46,7 @@ func runCron(seed uint64, m Many) *Result {
 	s.plan.cluster.wipe, s.plan.cluster.restore, s.plan.cluster.flip, s.plan.cluster.members = 0, 0, 0, 0
 	s.stalls = s.plan.disk.stall > 0
 	s.note("seed %d, schedules: %+v", seed, s.plan)
-	f := &fleet{s: s, forming: true, applied: map[uint64]uint64{}}
+	f := newFleet(s)
 	s.fleet = f
 	for range s.plan.cluster.nodes {
 		f.add()

@@ -33,10 +33,9 @@ const (
 // that stays ready at its leader while somewhere a request waits that would take it.
 type drowsy struct {
 	*fleet
-	ready map[id.ID]int64          // true time since when a task is ready at each look
-	well  int64                    // true time since when the cluster is well
-	moved map[ring.Partition]int64 // true time since when its cell is as it is
-	fed   bool                     // the last tasks of the run were made
+	ready map[id.ID]int64 // true time since when a task is ready at each look
+	well  int64           // true time since when the cluster is well
+	fed   bool            // the last tasks of the run were made
 	skews map[*node]skew
 }
 

@@ -41,12 +41,9 @@ func (f *fleet) receipts(asked any, reply *core.Reply) {
 // movingFor is for how long after a change of a cohort copies may go.
 const movingFor = 10 * time.Second
 
-// moving tells whether a cohort has changed so recently.
+// moving tells whether the cohort of a partition has changed so recently.
 func (f *fleet) moving(p ring.Partition) bool {
-	if f.drowsy == nil {
-		return false
-	}
-	at, changed := f.drowsy.moved[p]
+	at, changed := f.moved[p]
 	return changed && f.s.now < at+int64(movingFor)
 }
 

@@ -392,9 +392,7 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 		return
 	}
 	f.leads(p, now)
-	if f.drowsy != nil {
-		f.drowsy.moved[p] = s.now
-	}
+	f.moved[p] = s.now
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
 			s.stats[Moves]++
