@@ -6,7 +6,6 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -22,19 +21,18 @@ type LogAfter struct {
 // reads no more than that, however long the log is. Who has seen the update at that place
 // has seen those of its claim before it. It returns ErrDamaged when one cannot be read.
 func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, bytes int) (all []crdt.Update, more bool, err error) {
-	token, next := from.Token, uint64(0)
+	log := crdt.Contiguous{Token: from.Token}
 	if from.Is {
-		switch key := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: token, B: from.Seq}); {
-		case from.Seq == math.MaxUint64 || !hasKey(view, key): // what comes after it in its claim is hidden
-			if token == math.MaxUint64 {
-				return nil, false, nil
-			}
-			token++
-		default:
-			next = from.Seq + 1
+		switch key := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: from.Token, B: from.Seq}); {
+		case from.Seq < math.MaxUint64 && hasKey(view, key):
+			log.Next = from.Seq + 1
+		case from.Token == math.MaxUint64:
+			return nil, false, nil
+		default: // what comes after it in its claim is hidden
+			log.Token++
 		}
 	}
-	begin := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: token, B: next})
+	begin := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: log.Token, B: log.Next})
 	end := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted})
 	size := 0
 	for _, value := range view.Scan(begin, end) {
@@ -42,16 +40,12 @@ func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, by
 		if err != nil {
 			return nil, false, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
-		if u.Token != token {
-			token, next = u.Token, 0
-		}
-		if u.Seq != next && !mutant.GapShown.On() {
+		if !log.Shows(&u) {
 			continue
 		}
 		if len(all) == limit || size >= bytes {
 			return all, true, nil
 		}
-		next++
 		size += len(u.Data)
 		all = append(all, u)
 	}
