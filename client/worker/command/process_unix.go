@@ -16,3 +16,6 @@ func terminate(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, sysca
 
 // kill ends the group. That nobody is left is no error.
 func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// anybody tells whether there is somebody in the group who can be ended.
+func anybody(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, 0) == nil }
