@@ -190,7 +190,9 @@ func watch(ctx context.Context, cmd *exec.Cmd, grace time.Duration) func() bool 
 		select {
 		case <-t.C:
 		case <-exited:
-			await(cmd, t.C)
+			if !outlasts(cmd, t.C) {
+				return // its number may be another group's by now
+			}
 		}
 		kill(cmd)
 	}()
@@ -201,18 +203,20 @@ func watch(ctx context.Context, cmd *exec.Cmd, grace time.Duration) func() bool 
 	}
 }
 
-// await waits until nobody of the command's group is left, or it is over: a shell ends by
-// SIGTERM at once, and what it has started may need the grace.
-func await(cmd *exec.Cmd, over <-chan time.Time) {
+// outlasts waits until nobody of the command's group is left, or the grace is over, and
+// tells whether somebody is: a shell ends by SIGTERM at once, and what it has started may
+// need the grace.
+func outlasts(cmd *exec.Cmd, over <-chan time.Time) bool {
 	t := time.NewTicker(groupPoll)
 	defer t.Stop()
 	for anybody(cmd) {
 		select {
 		case <-t.C:
 		case <-over:
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // outcome turns what Wait returned into what the worker understands.
