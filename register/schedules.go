@@ -62,6 +62,13 @@ const (
 	MaxDefinition    = 192 << 10 // bytes
 	MaxScheduleState = 64 << 10  // bytes
 	MaxScheduleBytes = 512 << 20 // of all of them: a snapshot has to hold them
+	// ScheduleReserve is the part of MaxScheduleBytes that new schedules and larger
+	// definitions do not get: what is launched has to be noted, or nothing would be
+	// launched any more once users have filled the register.
+	ScheduleReserve = 32 << 20
+	// smallEdit is how much larger a definition may become all the same: a pause with
+	// its note.
+	smallEdit = 2 << 10
 )
 
 // fan is how many children a node of the tree has. Two levels and a leaf hold
@@ -256,7 +263,11 @@ func (s *State) setSchedule(c *ScheduleChange, revision uint64) bool {
 	}
 	next := s.Schedules.with(c.Name, x)
 	grows := next.count > s.Schedules.count || next.bytes > s.Schedules.bytes
-	if grows && (next.count > MaxSchedules || next.bytes > MaxScheduleBytes) {
+	most := MaxScheduleBytes
+	if old == nil || len(x.Definition) > len(old.Definition)+smallEdit {
+		most -= ScheduleReserve
+	}
+	if grows && (next.count > MaxSchedules || next.bytes > most) {
 		return false
 	}
 	s.Schedules = next

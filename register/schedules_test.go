@@ -157,6 +157,16 @@ func TestLimitsOfSchedules(t *testing.T) {
 		!try(ScheduleChange{Name: "schedule-000001", Old: 1, State: []byte{1}}) || !try(ScheduleChange{Name: "schedule-000001", Old: 1, Remove: true}) {
 		t.Error("the limit of their bytes")
 	}
+	s.Schedules.bytes = MaxScheduleBytes - ScheduleReserve
+	if try(ScheduleChange{Name: "x"}) || try(ScheduleChange{Name: "schedule-000001", Old: 1, Definition: make([]byte, 8<<10)}) {
+		t.Error("users take what is for the master")
+	}
+	if !try(ScheduleChange{Name: "schedule-000001", Old: 1, State: make([]byte, 8<<10)}) {
+		t.Error("nothing more is launched when users have filled the register")
+	}
+	if !try(ScheduleChange{Name: "schedule-000001", Old: 1, Definition: make([]byte, 1<<10), State: make([]byte, 400)}) {
+		t.Error("nothing can be paused when users have filled the register")
+	}
 }
 
 // TestAStateOfBeforeIsRead: what was written before there were schedules, or names.

@@ -59,6 +59,29 @@ func TestACollectedLaunchStaysGone(t *testing.T) {
 	r.audit()
 }
 
+// TestALaunchThatComesAgainIsTheSameTask, by whichever master and however much later, and
+// comes before what was enqueued since it was begun.
+func TestALaunchThatComesAgainIsTheSameTask(t *testing.T) {
+	r := newRig(t)
+	begun := r.now.Wall
+	launch := spec("q")
+	launch.Id = id.Launch([16]byte{9}, [16]byte{1}, begun).Bytes()
+	r.pass(10 * time.Second)
+	must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
+	for _, existed := range []bool{false, true} {
+		r.pass(10 * time.Second)
+		if res := r.launchAgain(launch, begun); res.GetError() != nil || res.GetReceipt().GetExisted() != existed {
+			t.Errorf("%v", res)
+		}
+	}
+	if n := len(r.tasks("q")); n != 2 {
+		t.Errorf("%d tasks", n)
+	}
+	if first := r.claim("q", 1)[0]; parsed(t, first.Task) != id.ID(launch.Id) {
+		t.Errorf("%v is first", first.Task)
+	}
+}
+
 // TestClientsDoNotLaunch: the IDs and the message of launches are for nodes only.
 func TestClientsDoNotLaunch(t *testing.T) {
 	r := newRig(t)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
 
@@ -26,5 +27,30 @@ func TestStreamsOfWorkersThatHaveLeft(t *testing.T) {
 	s := r.peers[0].core.sessions
 	if len(s.streams) != 0 || len(s.conns) != 0 || len(s.open) != 0 {
 		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.streams), len(s.conns), len(s.open), s.d.Open())
+	}
+}
+
+// A request of a stream that the worker has left comes late. It is answered with nothing,
+// and the stream that the worker has now goes on.
+func TestALateRequestOfAnEarlierStream(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	healthy := func() bool { return h.m.Info().State == session.Healthy }
+	r.days(10*time.Second, 100*time.Millisecond, healthy, h)
+	h.turn(0)
+	r.days(10*time.Second, 100*time.Millisecond, healthy, h)
+	c := r.peers[0].core
+	stream, open := c.sessions.streams[h.self.Instance], len(h.open)
+	r.next++
+	late := &Request{From: Origin{Conn: 999, Request: r.next}, Body: session.Bundle(h.self.Instance, 1, 1, nil, time.Minute), Received: r.now.Mono}
+	r.check(c.Step(r.now, late))
+	r.turn(0)
+	r.settle()
+	reply, ok := r.peers[0].replies[late.From]
+	if !ok || reply.Err != nil || reply.Message.(*nornv1.SessionReply).GetAssociation() != 1 {
+		t.Errorf("answered %v: %v", ok, reply)
+	}
+	if now := c.sessions.streams[h.self.Instance]; now != stream || open == 0 || len(now.open) != open {
+		t.Errorf("the stream has %d requests, it had %d; the same one: %v", len(now.open), open, now == stream)
 	}
 }

@@ -30,6 +30,9 @@ const (
 	// pipeDelay is how long output is waited for that processes in the background
 	// hold open when the command has ended.
 	pipeDelay = time.Second
+	// groupPoll is between two looks at whether the group of a command that has ended
+	// still is there.
+	groupPoll = 20 * time.Millisecond
 )
 
 // Config configures [Handler].
@@ -111,20 +114,27 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 		"NORN_ATTEMPT="+strconv.Itoa(t.Attempt()),
 		"NORN_CHECKPOINT_FILE="+checkpoint)
 	cmd.Stdin = bytes.NewReader(t.Payload())
-	cmd.Stdout = out
-	cmd.Stderr = io.MultiWriter(end, logged)
+	errOut := io.MultiWriter(end, logged)
 	if cfg.Stderr != nil {
-		cmd.Stderr = io.MultiWriter(end, logged, cfg.Stderr)
+		errOut = io.MultiWriter(end, logged, cfg.Stderr)
 	}
-	cmd.WaitDelay = pipeDelay
+	said, err := hear(cmd, out, errOut)
+	if err != nil {
+		return err
+	}
+	cmd.WaitDelay = pipeDelay // of standard input that nobody reads
 	separate(cmd)
 	defer tie(cmd)()
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	said.begin()
+	if err != nil {
+		said.end()
 		return err
 	}
 	stopped := watch(ctx, cmd, cfg.Grace)
 	err = cmd.Wait()
 	ended := stopped()
+	said.end()
 	out.flush()
 	logged.flush()
 	if ended {
@@ -179,7 +189,10 @@ func watch(ctx context.Context, cmd *exec.Cmd, grace time.Duration) func() bool 
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-exited: // its children may not have listened
+		case <-exited:
+			if !outlasts(cmd, t.C) {
+				return // its number may be another group's by now
+			}
 		}
 		kill(cmd)
 	}()
@@ -188,6 +201,22 @@ func watch(ctx context.Context, cmd *exec.Cmd, grace time.Duration) func() bool 
 		<-done
 		return told.Load()
 	}
+}
+
+// outlasts waits until nobody of the command's group is left, or the grace is over, and
+// tells whether somebody is: a shell ends by SIGTERM at once, and what it has started may
+// need the grace.
+func outlasts(cmd *exec.Cmd, over <-chan time.Time) bool {
+	t := time.NewTicker(groupPoll)
+	defer t.Stop()
+	for anybody(cmd) {
+		select {
+		case <-t.C:
+		case <-over:
+			return true
+		}
+	}
+	return false
 }
 
 // outcome turns what Wait returned into what the worker understands.

@@ -4,9 +4,11 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,19 +79,12 @@ func TestMissingCommand(t *testing.T) {
 
 // alive tells whether a process exists, a zombie that nobody reaps aside.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return syscall.Kill(pid, 0) == nil
 	}
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z")
-}
-
-func itoa(n int) string {
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + itoa(n%10)
 }
 
 // A shutdown gives the group SIGTERM; a command that ends by it is released.
@@ -141,14 +136,26 @@ func TestKill(t *testing.T) {
 	if e.Kind != worker.Released || o.failure != nil {
 		t.Errorf("got %+v", e)
 	}
-	text, err := os.ReadFile(pidFile)
+	waitGone(t, readPid(t, pidFile))
+}
+
+// readPid reads the process ID that a script has written.
+func readPid(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := 0
-	for _, c := range strings.TrimSpace(string(text)) {
-		pid = pid*10 + int(c-'0')
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return pid
+}
+
+// waitGone waits until a process has ended.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
 	deadline := time.After(5 * time.Second)
 	for alive(pid) {
 		select {
@@ -180,6 +187,49 @@ func TestBackgroundProcessHoldsOutput(t *testing.T) {
 	}
 	if took := time.Since(began); took > pipeDelay+1500*time.Millisecond {
 		t.Errorf("took %v", took)
+	}
+}
+
+// TestLinesThatTakeLong: a command has long ended when what it has printed is durable. All
+// of it is kept.
+func TestLinesThatTakeLong(t *testing.T) {
+	const n = 60 // in the pipe of a command that has ended
+	o, e := runOver(t, &outcomeOf{slow: pipeDelay + 500*time.Millisecond}, Config{},
+		`i=0; while [ $i -lt 60 ]; do printf '%01000d\n' $i; i=$((i+1)); done`, nil)
+	if e.Kind != worker.Completed || len(o.updates) != n {
+		t.Fatalf("got %+v, %d lines", e, len(o.updates))
+	}
+	for i, line := range o.updates {
+		if want := fmt.Sprintf("%01000d", i); line != want {
+			t.Errorf("line %d has %d bytes, %.20q…", i, len(line), line)
+		}
+	}
+}
+
+// TestWhoWritesOnInTheBackground holds nobody up, however much it writes.
+func TestWhoWritesOnInTheBackground(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "pid")
+	_, e := runShell(t, Config{}, `yes "`+long(4000)+`" & echo $! > "`+pid+`"; exit 0`, nil)
+	if e.Kind != worker.Completed {
+		t.Errorf("got %+v", e)
+	}
+	waitGone(t, readPid(t, pid))
+}
+
+// TestChildrenHaveTheGraceToo: a shell ends by SIGTERM at once. What it has started saves
+// what it has to save.
+func TestChildrenHaveTheGraceToo(t *testing.T) {
+	dir := t.TempDir()
+	_, e := runShell(t, Config{Grace: time.Minute}, `
+		(trap 'sleep 0.2; echo yes > "`+dir+`/saved"; exit 0' TERM
+		echo ready >&2
+		exec > /dev/null 2>&1
+		while :; do sleep 0.05; done) & wait`, (*worker.Worker).StopNow)
+	if e.Kind != worker.Released {
+		t.Errorf("got %+v", e)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "saved")); err != nil || string(b) != "yes\n" {
+		t.Errorf("saved %q, %v", b, err)
 	}
 }
 

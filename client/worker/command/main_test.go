@@ -29,6 +29,7 @@ type outcomeOf struct {
 	updates []string
 	failure *nornv1.Failure
 	done    *nornv1.Completion
+	slow    time.Duration // the first update takes so long
 }
 
 func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
@@ -46,6 +47,10 @@ func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
 		o.granted = true
 		return fakenode.Answer{Message: reply}
 	case *nornv1.UpdateRequest:
+		if o.slow > 0 {
+			<-time.After(o.slow)
+			o.slow = 0
+		}
 		o.updates = append(o.updates, string(m.GetData()))
 	case *nornv1.CompleteRequest:
 		o.done = m.GetCompletions()[0]
@@ -75,7 +80,12 @@ func (w lineWriter) Write(b []byte) (int, error) {
 // once the script has written "ready" to standard error.
 func runShell(t *testing.T, cfg Config, script string, stop func(*worker.Worker)) (*outcomeOf, worker.Event) {
 	t.Helper()
-	o := &outcomeOf{}
+	return runOver(t, &outcomeOf{}, cfg, script, stop)
+}
+
+// runOver is runShell with a node that answers as o does.
+func runOver(t *testing.T, o *outcomeOf, cfg Config, script string, stop func(*worker.Worker)) (*outcomeOf, worker.Event) {
+	t.Helper()
 	n := fakenode.New(t, o.answer)
 	c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(n.Dial))
 	if err != nil {

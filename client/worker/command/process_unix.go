@@ -16,3 +16,14 @@ func terminate(cmd *exec.Cmd) bool { return syscall.Kill(-cmd.Process.Pid, sysca
 
 // kill ends the group. That nobody is left is no error.
 func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// anybody tells whether there is somebody in the group who can be ended, once the command
+// itself has. Orphans are ours where this process is the first one of a container: what
+// has ended of them is there until we take note of it.
+func anybody(cmd *exec.Cmd) bool {
+	for {
+		if orphan, err := syscall.Wait4(-cmd.Process.Pid, nil, syscall.WNOHANG, nil); orphan <= 0 || err != nil {
+			return syscall.Kill(-cmd.Process.Pid, 0) == nil
+		}
+	}
+}

@@ -31,6 +31,23 @@ func TestALongHistoryIsCommitted(t *testing.T) {
 	}
 }
 
+// TestAFullRegisterGoesOnLaunching: once users have filled it, each launch is noted in
+// place of older ones.
+func TestAFullRegisterGoesOnLaunching(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("* * * * * *"))
+	w.pass(5 * time.Second)
+	w.machine.full = 0 // it counts as full from now on
+	most := w.state.Schedules.Bytes()
+	w.pass(60 * time.Second)
+	if got := w.show("a"); got.GetLaunches() != 65 || got.GetOverdueSeconds() > 1 || len(got.GetHistory()) == 0 {
+		t.Errorf("%d launches, the next one is %v s late", got.GetLaunches(), got.GetOverdueSeconds())
+	}
+	if n := w.state.Schedules.Bytes(); n > most+16 {
+		t.Errorf("schedules take %d bytes, and took %d", n, most)
+	}
+}
+
 // TestAFailureBesideTheLastLaunchPauses: where tasks overlap, one that fails after
 // the next one was launched pauses the schedule as well.
 func TestAFailureBesideTheLastLaunchPauses(t *testing.T) {

@@ -131,6 +131,7 @@ type Machine struct {
 	stale  []string // to be placed anew, because the clock has gone back
 	ahead  int64    // wall less mono ns, as far as the clock has been ahead
 	watch  watch
+	full   int // bytes of schedules from which on histories do not grow
 
 	leads    bool
 	nonce    uint64 // of our mastership; 0: none
@@ -153,7 +154,7 @@ type work struct {
 
 // New makes a machine that has seen nothing yet.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, items: make(map[string]*item)}
+	m := &Machine{cfg: cfg, items: make(map[string]*item), full: register.MaxScheduleBytes - register.ScheduleReserve}
 	m.watch.of = make(map[id.ID]running)
 	m.drop()
 	return m

@@ -15,6 +15,9 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/schedule"
+	"github.com/norn-dev/norn/schedule/policy"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 func compileSpec(t testing.TB, text string) (*schedule.Timetable, error) {
@@ -39,6 +42,7 @@ type world struct {
 	zones    *schedule.Zones
 	tasks    map[id.ID]*nornv1.TaskSpec
 	begun    map[id.ID]int64
+	open     map[id.ID]bool // launches that are begun, as committed
 	cancels  []id.ID
 	asked    map[id.ID]int
 	refuse   *proto.Error // what enqueues are answered with
@@ -51,7 +55,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	w := &world{
-		t: t, zones: schedule.NewZones(), tasks: map[id.ID]*nornv1.TaskSpec{}, begun: map[id.ID]int64{}, asked: map[id.ID]int{},
+		t: t, zones: schedule.NewZones(), tasks: map[id.ID]*nornv1.TaskSpec{}, begun: map[id.ID]int64{}, open: map[id.ID]bool{}, asked: map[id.ID]int{},
 		now:   clock.Time{Wall: time.Date(2026, 3, 1, 0, 0, 0, 5e8, time.UTC).UnixNano(), Mono: 1},
 		state: register.First(register.Cluster{ID: register.UUID{1}, Partitions: 1, Replicas: 1}, register.Node{Member: register.Member{Node: "n1", Incarnation: register.Incarnation{1}}}),
 	}
@@ -89,6 +93,17 @@ func (w *world) put(name string, s *nornv1.ScheduleSpec) {
 func (w *world) apply(q *register.Request) register.Result {
 	next, res, _ := w.state.Apply(q)
 	w.state = next
+	for _, c := range q.Schedules {
+		x := w.state.Schedules.Get(c.Name)
+		if x == nil || len(x.Definition) == 0 {
+			continue
+		}
+		d := &nornv1.ScheduleDefinition{}
+		r, err := decode(x.State)
+		if err == nil && gproto.Unmarshal(x.Definition, d) == nil && r.policy.Last.Status == policy.Open {
+			w.open[id.Launch([16]byte{1}, [16]byte(d.GetUuid()), r.policy.Last.Instant)] = true
+		}
+	}
 	w.machine.Observe(w.now, &w.state)
 	return res
 }
@@ -135,6 +150,9 @@ func (w *world) launch(l *Launches) {
 	errs := make([]*proto.Error, len(l.Request.Tasks))
 	for i, t := range l.Request.Tasks {
 		task := id.ID(t.Id)
+		if !w.open[task] {
+			w.t.Fatalf("%s is enqueued, and not committed as begun", task)
+		}
 		if errs[i] = w.refuse; w.refuse != nil {
 			continue
 		}
@@ -206,6 +224,49 @@ func TestASuccessorFinishesWhatIsOpen(t *testing.T) {
 		if late := w.machine; late.Stats(w.now).Takeovers != 1 {
 			t.Errorf("%+v", late.Stats(w.now))
 		}
+	}
+}
+
+// TestNothingIsLaunchedBeforeItsBeginIsCommitted: of each launch is looked at that its begin
+// is, here and in all other tests.
+func TestNothingIsLaunchedBeforeItsBeginIsCommitted(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("* * * * * *"))
+	w.turn()
+	w.now = w.now.Add(time.Second)
+	begin := w.machine.Work(w.now)
+	if len(begin.Commits) != 1 || len(begin.Launches) != 0 {
+		t.Fatalf("%+v", begin)
+	}
+	for range 3 { // the answer takes long
+		w.now = w.now.Add(time.Second)
+		if out := w.machine.Work(w.now); len(out.Commits)+len(out.Launches) != 0 {
+			t.Fatalf("%+v", out)
+		}
+	}
+	w.machine.Committed(w.now, &begin.Commits[0], w.apply(&begin.Commits[0].Request))
+	if out := w.machine.Work(w.now); len(out.Launches) != 1 {
+		t.Fatalf("%+v", out)
+	}
+}
+
+// TestASuccessorOfTheNameBeginsWhereTheOneBeforeHasEnded, also where that is ahead of the
+// clock: what that one has launched is not launched again.
+func TestASuccessorOfTheNameBeginsWhereTheOneBeforeHasEnded(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("* * * * * *"))
+	w.now.Wall += int64(time.Hour) // for a moment
+	w.pass(2 * time.Second)
+	last := w.show("a").GetLast().GetInstant().AsTime()
+	edit, err := w.editor().Delete("a", w.state.Schedules.Get("a"), 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(&register.Request{Schedules: []register.ScheduleChange{*edit.Change}})
+	w.now.Wall -= int64(time.Hour)
+	w.put("a", spec("* * * * * *"))
+	if next := w.show("a").GetNext().AsTime(); !next.After(last) {
+		t.Errorf("%v was launched, and the next one is of %v", last, next)
 	}
 }
 

@@ -183,7 +183,12 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 // failed (0: none).
 func (m *Machine) change(now clock.Time, it *item, r *record, failed int64) {
 	it.phase = committing
-	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision, State: r.encode()}
+	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision}
+	if m.seen.Bytes() < m.full {
+		c.State = r.encode()
+	} else { // what is left is for what cannot be left out
+		c.State = r.encodeWithin(len(it.rec.State))
+	}
 	if it.work().change = c; failed != 0 {
 		c.Definition = m.paused(now, it, failed)
 	}

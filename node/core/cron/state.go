@@ -83,13 +83,23 @@ const maxNote = 200
 // and refuses what has more: the oldest of a history with long notes are forgotten
 // then, or the schedule would never go on.
 func (r *record) encode() []byte {
-	for {
-		b := r.bytes()
-		if len(b) <= register.MaxScheduleState || len(r.history) == 0 {
-			return b
-		}
+	b := r.bytes()
+	for len(b) > register.MaxScheduleState && len(r.history) > 0 {
 		r.history = slices.Delete(r.history, 0, 1+len(r.history)/16)
+		b = r.bytes()
 	}
+	return b
+}
+
+// encodeWithin is encode in a register that is nearly full: of the history no more stays
+// than takes so many bytes, but for the newest entry.
+func (r *record) encodeWithin(most int) []byte {
+	b := r.encode()
+	for len(b) > most && len(r.history) > 1 {
+		r.history = slices.Delete(r.history, 0, 1)
+		b = r.bytes()
+	}
+	return b
 }
 
 func (r *record) bytes() []byte {
