@@ -293,11 +293,31 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 		q.anew(from, m)
 		return
 	}
-	ask := &nornv1.QueuesRequest{Names: []string{m.GetName()}}
-	r := &Request{From: from, Body: ask}
-	if !q.c.routes.take(q.c.now, r) {
-		q.list(q.c.now, r, ask)
+	switch asked, err := q.ask(from, m.GetName(), &queueLists{names: []string{m.GetName()}}); {
+	case err != nil:
+		q.c.refuse(from, err)
+	case !asked:
+		q.list(q.c.now, &Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
 	}
+}
+
+// ask has those who know the tasks of a queue tell how it is, and tells whether it does:
+// else it is this node alone that knows them, or there is nobody for some.
+func (q *queues) ask(from Origin, name string, join joiner) (bool, *proto.Error) {
+	r := q.c.routes
+	groups, lost := r.readers()
+	switch {
+	case lost != nil:
+		return false, lost
+	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
+		return false, nil
+	case len(r.byTime) >= maxGathers:
+		return false, crowded()
+	}
+	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)
+	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
+	r.each(q.c.now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
+	return true, nil
 }
 
 func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
@@ -334,15 +354,10 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 // them, as in a list. Should they not tell, it is told as it looks from here: the change
 // was made.
 func (q *queues) answer(now clock.Time, from Origin, name string) {
-	own, r := q.wire(now, name, q.c.about(&Request{})), q.c.routes
-	groups, lost := r.readers()
-	if lost != nil || len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self || len(r.byTime) >= maxGathers {
+	own := q.wire(now, name, q.c.about(&Request{}))
+	if asked, _ := q.ask(from, name, &changedQueue{own: own}); !asked {
 		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
-		return
 	}
-	g := r.gather(now, &Request{From: from}, &changedQueue{own: own}, statusTimeout-forwardTimeout)
-	g.method = uint16(nornv1.Method_METHOD_QUEUES)
-	r.each(now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
 }
 
 // changedQueue is a queue that was just changed here, with the counters of all.

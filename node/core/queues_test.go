@@ -153,6 +153,9 @@ func TestAQueueIsResumedThroughANodeThatIsBehind(t *testing.T) {
 		}
 		return &reply
 	}
+	if reply := send(0, &nornv1.QueueSettings{}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+		t.Errorf("an unknown queue is resumed: %v", reply)
+	}
 	r.peers[1].deaf = true
 	if reply := send(0, &nornv1.QueueSettings{Paused: true}); reply.Err != nil {
 		t.Fatal(reply.Err)
