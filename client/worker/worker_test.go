@@ -293,6 +293,21 @@ func TestExitWhenEmptyWaitsForARetryOutOfReach(t *testing.T) {
 	})
 }
 
+// A retry after no time is due at once, not when the policy says.
+func TestRetryAfterNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return RetryAfter(0, errors.New("no")) })
+		if err := <-r.ran; err != nil {
+			t.Fatal(err)
+		}
+		if len(q.failures) != 1 || q.failures[0].GetRetryAt() == nil {
+			t.Errorf("heard %v", q.failures)
+		}
+	})
+}
+
 // A retry that is far off is not waited for.
 func TestExitWhenEmptyBeforeFarRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
