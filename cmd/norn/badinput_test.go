@@ -142,7 +142,6 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, `unknown command "norn completion tcsh"`, []string{"completion", "tcsh"}},
 		{2, "days are written in hours: 48h", []string{"task", "enqueue", "-q", "bad", "x", "--delay", "2d"}},
 		{2, `did you mean "norn task"?`, []string{"help", "taks"}},
-		{2, `did you mean "norn task get"?`, []string{"help", "task", "gte"}},
 		{2, "xml", []string{"task", "list", "-o", "xml"}},
 		{2, "--timeout", []string{"task", "list", "--timeout", "0s"}},
 		{2, "--addr", []string{"task", "list", "--addr", "a:b:c"}},
