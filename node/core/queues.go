@@ -253,7 +253,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 	if gproto.Size(set.GetRetry()) == 0 {
 		set.Retry = nil // or it would never be without settings again
 	}
-	if version == 0 && gproto.Size(set) == 0 {
+	if gproto.Size(set) == 0 && gproto.Size(q.of(name)) == 0 {
 		q.unset(from, m, fresh)
 		return
 	}

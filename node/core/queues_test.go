@@ -128,6 +128,9 @@ func TestAQueueWithoutTasksAndSettingsIsNotThere(t *testing.T) {
 		if reply := r.ask(&nornv1.QueuesRequest{Names: []string{"q"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
 			t.Errorf("found: %v", reply)
 		}
+		if reply := r.ask(resume); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			t.Errorf("resumed once more: %v", reply)
+		}
 		r.crash(time.Second)
 	}
 	r.enqueue(spec("q"))
