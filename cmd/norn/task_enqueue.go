@@ -48,7 +48,8 @@ task.
 
 With --key there is one task with that key in the queue until it is finished, with
 --key-window one per window, whatever becomes of it. The same task again prints
-the same ID, and another one with the key is refused with exit code 5.
+the same ID, and another one with the key is refused with exit code 5. With --delay
+each is another one, as its time is counted from now; with --at it is the same.
 
 A task with --after waits until all those tasks are completed. When one of them
 dies or is cancelled it is cancelled too, unless --on-dep-failure says otherwise.
