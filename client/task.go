@@ -27,7 +27,8 @@ type Task struct {
 	// NotBefore is the earliest start; zero: at once.
 	NotBefore time.Time
 	// Delay, if over zero, becomes a NotBefore of now plus Delay, once, before
-	// the first send; the later of the two counts.
+	// the first send; the later of the two counts. A second call with the same ID or
+	// key has another NotBefore then, and so another spec: use NotBefore for that.
 	Delay time.Duration
 	// Dependencies must be completed first.
 	Dependencies []id.ID

@@ -68,7 +68,8 @@ type Config struct {
 	// A queue may have another one, and so may a task: see [TimeoutHeader].
 	Timeout time.Duration
 	// ExitWhenEmpty makes Run return once nothing is ready, nothing runs here, and
-	// no retry of what ran here is due within a minute.
+	// no retry of what ran here is due within a minute. What nobody hands out, or
+	// knows of, as the nodes that have it are out of reach, is waited for.
 	ExitWhenEmpty bool
 	// Pull asks any node for tasks, again and again, instead of keeping a session with
 	// one: the worker is not in `norn worker list`, its name need not be its own, and

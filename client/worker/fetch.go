@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -20,8 +21,8 @@ const (
 	retrySoon = time.Minute
 	// afterError is the pause after a source failed altogether.
 	afterError = time.Second
-	// unled is how long ExitWhenEmpty waits for tasks that are ready and that
-	// nobody hands out: a new leader needs less.
+	// unled is how long ExitWhenEmpty waits for tasks that nobody hands out, or that
+	// nobody knows of, before it says so, and again: a new leader needs less.
 	unled = 15 * time.Second
 )
 
@@ -33,7 +34,7 @@ func (w *Worker) fetch(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(w.stopped, cancel)()
 	defer func() { w.from().close(ctx) }()
-	var empty time.Time // since when nothing was handed out
+	var told time.Time // when it was last told, or begun, that tasks are left
 	for !w.isStopping() {
 		held, _ := w.room.left()
 		d, freed, opened := w.room.demand(w.patience(held == 0))
@@ -59,14 +60,19 @@ func (w *Worker) fetch(ctx context.Context) error {
 		}
 		nothing := err == nil && len(got) == 0 && held == 0 && w.cfg.ExitWhenEmpty
 		if !nothing {
-			empty = time.Time{}
-		} else if empty.IsZero() {
-			empty = time.Now()
+			told = time.Time{}
+		} else if told.IsZero() {
+			told = time.Now()
 		}
 		switch {
 		case nothing && !w.retriesDue(asking):
-			if time.Since(empty) >= unled || !w.tasksReady(asking) {
-				return nil
+			left := w.left(asking)
+			if left == nil || hopeless(left) {
+				return left
+			}
+			if time.Since(told) >= unled && !w.isStopping() {
+				told = time.Now()
+				w.cfg.Logger.Warn("tasks are left, or may be, waiting for them", "reason", left)
 			}
 			w.nap(emptyPoll)
 		case err == nil, w.isStopping():
@@ -171,16 +177,21 @@ func hopeless(err error) bool {
 	return false
 }
 
-// tasksReady tells whether there are tasks to hand out: while a partition has no
-// leader, what it has is not.
-func (w *Worker) tasksReady(ctx context.Context) bool {
+// left says why there may be tasks to hand out though nothing was granted; nil: there
+// are none. While a partition has no leader, what it has is not handed out, and while
+// none of its nodes is in reach, nobody knows what it has: neither is empty.
+func (w *Worker) left(ctx context.Context) error {
 	for _, name := range w.room.order {
 		q, err := w.client.Queues().Get(ctx, name)
-		if err == nil && q.GetCount().GetReady() > 0 && !q.GetEffective().GetPaused() && !q.GetSettings().GetPaused() {
-			return true
+		switch {
+		case errors.Is(err, client.ErrNotFound):
+		case err != nil:
+			return err
+		case q.GetCount().GetReady() > 0 && !q.GetEffective().GetPaused() && !q.GetSettings().GetPaused():
+			return fmt.Errorf("%d tasks of queue %s are ready, and not handed out", q.GetCount().GetReady(), name)
 		}
 	}
-	return false
+	return nil
 }
 
 // retriesDue tells whether a task that ran here will run again soon.
@@ -194,7 +205,8 @@ func (w *Worker) retriesDue(ctx context.Context) bool {
 	due := false
 	for _, i := range ids {
 		t, err := w.client.Get(ctx, i)
-		soon := err == nil && (t.GetState() == nornv1.State_STATE_READY ||
+		unknown := err != nil && !errors.Is(err, client.ErrNotFound) && !hopeless(err)
+		soon := unknown || err == nil && (t.GetState() == nornv1.State_STATE_READY ||
 			t.GetState() == nornv1.State_STATE_SCHEDULED && time.Until(t.GetNotBefore().AsTime()) < retrySoon)
 		if soon {
 			due = true

@@ -120,7 +120,7 @@ func (q *queue) answer(r fakenode.Request) fakenode.Answer {
 	case *nornv1.QueuesRequest:
 		reply := &nornv1.QueuesReply{}
 		for _, name := range m.GetNames() {
-			reply.Queues = append(reply.Queues, &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{Paused: q.paused}, Count: &nornv1.Count{Queue: name, Ready: q.unled}})
+			reply.Queues = append(reply.Queues, &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{Paused: q.paused}, Count: &nornv1.Count{Queue: name, Ready: q.unled + uint64(len(q.ready))}})
 		}
 		return fakenode.Answer{Message: reply}
 	case *nornv1.GetRequest:

@@ -29,9 +29,11 @@ func (s *steered) Error() string {
 func (s *steered) Unwrap() error { return s.err }
 
 // RetryAfter makes an error that fails the task and retries it after d, instead
-// of after what the task's policy says, and after a hundred years at the latest. It uses
-// an attempt.
-func RetryAfter(d time.Duration, err error) error { return &steered{err: err, in: d} }
+// of after what the task's policy says, and after a hundred years at the latest; 0 is at
+// once. It uses an attempt.
+func RetryAfter(d time.Duration, err error) error {
+	return &steered{err: err, in: max(d, time.Nanosecond)} // zero would be the policy's
+}
 
 // Discard makes an error that fails the task for good: it is dead, whatever
 // attempts are left.

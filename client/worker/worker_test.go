@@ -219,36 +219,93 @@ func TestExitWhenEmpty(t *testing.T) {
 	})
 }
 
-// A partition that has no leader for a moment hands out nothing: that is not
-// empty. A queue that is paused is, and so is one whose tasks never come.
+// A partition that has no leader hands out nothing, and of one that nobody can be
+// asked about nobody knows: neither is empty. A queue that is paused is.
 func TestExitWhenEmptyWaitsForALeader(t *testing.T) {
+	away := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition 3 no node is in reach")
 	for name, tt := range map[string]struct {
-		paused, comes bool
-		after         time.Duration
-		done          int
+		paused, unknown bool
+		after           time.Duration
+		done            int
 	}{
-		"a leader comes": {comes: true, after: 5 * time.Second, done: 1},
-		"none comes":     {after: unled},
+		"a leader comes": {after: 5 * time.Second, done: 1},
+		"it comes late":  {after: 5 * time.Minute, done: 1},
+		"out of reach":   {unknown: true, after: 5 * time.Minute, done: 1},
 		"paused":         {paused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue(t)
 				q.unled, q.paused = 1, tt.paused
-				if tt.comes {
-					time.AfterFunc(5*time.Second, func() { q.add(30, 1); q.set(func(q *queue) { q.unled = 0 }) })
+				if tt.unknown {
+					q.override = func(r fakenode.Request) *fakenode.Answer {
+						if _, ok := r.Message.(*nornv1.QueuesRequest); ok {
+							return &fakenode.Answer{Err: away}
+						}
+						return nil
+					}
+				}
+				if tt.done > 0 {
+					time.AfterFunc(tt.after, func() { q.add(30, 1); q.set(func(q *queue) { q.unled, q.override = 0, nil }) })
 				}
 				r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return nil })
 				began := time.Now()
 				if err := <-r.ran; err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(began); took < tt.after || took > tt.after+3*time.Second || len(q.done) != tt.done {
+				// A look that is on its way takes up to the time-out of a call.
+				if took := time.Since(began); took < tt.after || took > tt.after+35*time.Second || len(q.done) != tt.done {
 					t.Errorf("%d tasks done after %v, want %d after %v", len(q.done), took, tt.done, tt.after)
 				}
 			})
 		})
 	}
+}
+
+// A retry of what ran here is waited for also while nobody can say when it is due.
+func TestExitWhenEmptyWaitsForARetryOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		q.set(func(q *queue) {
+			q.state, q.retry = nornv1.State_STATE_SCHEDULED, timestamppb.New(time.Now().Add(50*time.Second))
+			q.override = func(r fakenode.Request) *fakenode.Answer {
+				if _, ok := r.Message.(*nornv1.GetRequest); ok {
+					return &fakenode.Answer{Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition 3 no node is in reach")}
+				}
+				return nil
+			}
+		})
+		time.AfterFunc(50*time.Second, func() {
+			q.add(30, 1)
+			q.set(func(q *queue) { q.override, q.state = nil, nornv1.State_STATE_COMPLETED })
+		})
+		var runs atomic.Int32
+		r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error {
+			if runs.Add(1) == 1 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		if err := <-r.ran; err != nil || len(q.done) != 1 {
+			t.Errorf("%v, %d done, heard %v", err, len(q.done), q.log())
+		}
+	})
+}
+
+// A retry after no time is due at once, not when the policy says.
+func TestRetryAfterNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{ExitWhenEmpty: true}, func(context.Context, *Task) error { return RetryAfter(0, errors.New("no")) })
+		if err := <-r.ran; err != nil {
+			t.Fatal(err)
+		}
+		if len(q.failures) != 1 || q.failures[0].GetRetryAt() == nil {
+			t.Errorf("heard %v", q.failures)
+		}
+	})
 }
 
 // A retry that is far off is not waited for.

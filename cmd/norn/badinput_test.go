@@ -139,6 +139,9 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "--error", []string{"task", "fail", other27, "1"}},
 		{2, "unknown flag", []string{"task", "get", other27, "--colour"}},
 		{2, "unknown command", []string{"task", "explode"}},
+		{2, `unknown command "norn completion tcsh"`, []string{"completion", "tcsh"}},
+		{2, "days are written in hours: 48h", []string{"task", "enqueue", "-q", "bad", "x", "--delay", "2d"}},
+		{2, `did you mean "norn task"?`, []string{"help", "taks"}},
 		{2, "xml", []string{"task", "list", "-o", "xml"}},
 		{2, "--timeout", []string{"task", "list", "--timeout", "0s"}},
 		{2, "--addr", []string{"task", "list", "--addr", "a:b:c"}},
@@ -162,6 +165,33 @@ func TestEmptyFlagsAreRefused(t *testing.T) {
 		refused(t, 2, flag+": nothing is given", "task", "enqueue", "-q", "empty", flag, "")
 	}
 	if got := payloads(t, "empty"); len(got) != 0 {
+		t.Errorf("enqueued: %q", got)
+	}
+}
+
+// TestATruthValueAfterAFlagIsRefused: `--paused false` would pause, and make false the
+// payload.
+func TestATruthValueAfterAFlagIsRefused(t *testing.T) {
+	const other27 = "3ZyfAz4TTlNLdMEJYWbpzCDKw1p"
+	ok(t, "schedule", "set", "truth", "--cron", "@daily", "-q", "truth", "kept", "--paused")
+	for _, args := range [][]string{
+		{"schedule", "set", "truth", "--paused", "false"},
+		{"--quiet", "schedule", "set", "truth", "--paused", "false", "--note", "x"},
+		{"task", "log", other27, "-f", "true"},
+		{"task", "enqueue", "-q", "truth", "--no-color", "true"},
+		{"server", "--print-config", "false"},
+		{"work", "-q", "truth", "--exit-when-empty", "false", "--", "true"},
+		{"work", "-q", "truth", "--exit-when-empty", "true"},
+	} {
+		refused(t, 2, "=", args...)
+	}
+	if got := ok(t, "schedule", "get", "truth", "-o", "json"); !strings.Contains(got, `"paused": true`) || !strings.Contains(got, "a2VwdA==") {
+		t.Errorf("the schedule is %s", got)
+	}
+	ok(t, "schedule", "set", "truth", "--paused=false", "--note", "--quiet", "--", "false")
+	ok(t, "schedule", "delete", "truth")
+	ok(t, "task", "enqueue", "-q", "truth", "--no-color", "--", "false")
+	if got := payloads(t, "truth"); len(got) != 1 || got[0] != "false" {
 		t.Errorf("enqueued: %q", got)
 	}
 }

@@ -136,7 +136,7 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"kept aside", keptAside(s.GetNodes())},
 	)
 	fmt.Fprintln(w)
-	nodeGrid(w, s.GetNodes())
+	nodeGrid(w, s)
 }
 
 // movement says what is still to move.
@@ -198,20 +198,24 @@ func count[N int | uint32](n N, one, many string) string {
 	return render.Number(uint64(n)) + " " + many
 }
 
-func nodeGrid(w io.Writer, nodes []*nornv1.NodeStatus) {
+func nodeGrid(w io.Writer, s *nornv1.StatusReply) {
 	g := render.NewGrid(false, "node", "state", "address", "zone", "led", "vnodes", "to copy", "to hand over", "clock", "incarnation")
-	for _, n := range sortedNodes(nodes) {
+	for _, n := range sortedNodes(s.GetNodes()) {
 		g.Row(n.GetName(), liveliness(n), n.GetAddress(), n.GetZone(), fmt.Sprint(n.GetLed()), fmt.Sprint(n.GetVnodes()),
 			fmt.Sprint(n.GetCopiesLeft()), fmt.Sprint(n.GetHandoversLeft()),
-			clockCell(n, fmt.Sprintf("%+.1fms ±%.1fms", n.GetClockOffsetMs(), n.GetClockErrorMs())), n.GetIncarnation())
+			clockCell(s, n, fmt.Sprintf("%+.1fms ±%.1fms", n.GetClockOffsetMs(), n.GetClockErrorMs())), n.GetIncarnation())
 	}
 	g.Write(w)
 }
 
-// clockCell is what is known of a node's clock: of one that is not in reach nothing is.
-func clockCell(n *nornv1.NodeStatus, text string) string {
-	if !n.GetAlive() {
+// clockCell is what is known of a node's clock: of one that is not in reach nothing is,
+// nor of one that the node that answers has not compared its own with yet.
+func clockCell(s *nornv1.StatusReply, n *nornv1.NodeStatus, text string) string {
+	switch {
+	case !n.GetAlive():
 		return "-"
+	case n.GetClockErrorMs() == 0 && n.GetName() != s.GetNode():
+		return "not known yet"
 	}
 	return text
 }
@@ -375,8 +379,10 @@ there is such a node.`,
 			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
 				list := render.NewList(k.writer(), clockForm,
 					render.Column[*nornv1.NodeStatus]{Head: "node", Cell: (*nornv1.NodeStatus).GetName},
-					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string { return clockCell(n, fmt.Sprintf("%+.1fms", n.GetClockOffsetMs())) }},
-					render.Column[*nornv1.NodeStatus]{Head: "at most off by", Cell: func(n *nornv1.NodeStatus) string { return clockCell(n, fmt.Sprintf("%.1fms", n.GetClockErrorMs())) }},
+					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string {
+						return clockCell(s, n, fmt.Sprintf("%+.1fms", n.GetClockOffsetMs()))
+					}},
+					render.Column[*nornv1.NodeStatus]{Head: "at most off by", Cell: func(n *nornv1.NodeStatus) string { return clockCell(s, n, fmt.Sprintf("%.1fms", n.GetClockErrorMs())) }},
 					render.Column[*nornv1.NodeStatus]{Head: "fault", Cell: (*nornv1.NodeStatus).GetClockFault},
 				)
 				bad := 0

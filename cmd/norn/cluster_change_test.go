@@ -140,3 +140,15 @@ func TestWhichNodeIsMeant(t *testing.T) {
 		}
 	}
 }
+
+// TestAClockThatIsNotKnown is not shown as one that is right.
+func TestAClockThatIsNotKnown(t *testing.T) {
+	s := &nornv1.StatusReply{Node: "n1", Nodes: []*nornv1.NodeStatus{
+		{Name: "n1", Alive: true}, {Name: "n2", Alive: true, ClockErrorMs: 0.2}, {Name: "n3", Alive: true}, {Name: "n4"},
+	}}
+	for i, want := range []string{"text", "text", "not known yet", "-"} {
+		if got := clockCell(s, s.Nodes[i], "text"); got != want {
+			t.Errorf("of %s: %s, want %s", s.Nodes[i].Name, got, want)
+		}
+	}
+}

@@ -51,6 +51,8 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 	temporary := o.data == ""
 	if temporary {
 		o.data = filepath.Join(os.TempDir(), "norn-dev") // for the plan
+	} else if o.data, err = filepath.Abs(o.data); err != nil { // what is printed may be used elsewhere
+		return err
 	}
 	nodes, cfg, err := a.plan(o, file, given)
 	if err != nil {

@@ -147,7 +147,15 @@ func TestDev(t *testing.T) {
 	beside(t)
 	dir := filepath.Join(t.TempDir(), "made by dev")
 	base := basePort(t, 3)
-	d := startDev(t, "--nodes", "3", "--data", dir, "--base-port", fmt.Sprint(base)).ready(t)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := startDev(t, "--nodes", "3", "--data", relative, "--base-port", fmt.Sprint(base)).ready(t)
 	if len(d.rows) != 3 {
 		t.Fatalf("the table is %v", d.rows)
 	}
@@ -179,7 +187,7 @@ func TestDev(t *testing.T) {
 	_, line, _ := strings.Cut(d.err.String(), "It starts again with: ")
 	line, _, _ = strings.Cut(line, "\n")
 	again := exec.Command("sh", "-c", "exec "+line)
-	again.Env = environment()
+	again.Env, again.Dir = environment(), t.TempDir() // wherever it is pasted, it goes on with the same data
 	if err := again.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func (q queueCommands) drain() *cobra.Command {
 func (q queueCommands) resume() *cobra.Command {
 	return q.one(&cobra.Command{
 		Use: "resume QUEUE", Short: "End pause and drain of a queue",
-		Long:    "End both pause and drain of a queue, and take the note away.",
+		Long:    "End both pause and drain of a queue, and take the note away. Exit code 3 says that\nthere is no queue of the name: it has neither tasks nor settings.",
 		Example: "  norn queue resume mail",
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
 		return c.Queues().Resume(ctx, name)

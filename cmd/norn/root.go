@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,9 +51,45 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.errOut)
+	if cmd, err := looseTruth(root, args); err != nil {
+		return a.finish(cmd, err)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.finish(cmd, err)
 }
+
+// looseTruth refuses true and false after a flag that takes them only with a =, as in
+// --paused false: that would be --paused, and a word of its own, such as a payload.
+func looseTruth(root *cobra.Command, args []string) (*cobra.Command, error) {
+	cmd, rest, err := root.Find(args)
+	if err != nil || len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return cmd, nil // it is told as that
+	}
+	for i := 0; i+1 < len(rest); i++ {
+		word, next := rest[i], rest[i+1]
+		flag := cmd.Flags().Lookup(strings.TrimPrefix(word, "--"))
+		if !strings.HasPrefix(word, "--") {
+			flag = nil
+		}
+		if len(word) == 2 && word[0] == '-' && word != "--" {
+			flag = cmd.Flags().ShorthandLookup(word[1:])
+		}
+		_, ownWords := cmd.Annotations[wordsEndFlags]
+		switch {
+		case word == "--", ownWords && !strings.HasPrefix(word, "-"):
+			return cmd, nil
+		case flag == nil: // a word, or a flag with its value
+		case flag.NoOptDefVal == "":
+			i++
+		case next == "true", next == "false":
+			return cmd, fmt.Errorf("%s %s: write --%s=%s, or, where it is not about the flag, -- before it", word, next, flag.Name, next)
+		}
+	}
+	return cmd, nil
+}
+
+// wordsEndFlags is an annotation of commands whose first word ends their flags.
+const wordsEndFlags = "norn-words-end-flags"
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -121,8 +158,15 @@ func group(cmd *cobra.Command) *cobra.Command {
 // unitless is what package time says of a duration without a unit.
 var unitless = regexp.MustCompile(`time: missing unit in duration "([^"]*)"$`)
 
+// days is what it says of one in days, which have no unit there.
+var days = regexp.MustCompile(`time: unknown unit "d" in duration "(\d{1,5})d"$`)
+
 // flagError says what to write instead.
 func flagError(err error) error {
+	if m := days.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1]) // they are digits
+		return fmt.Errorf("%sdays are written in hours: %dh", strings.TrimSuffix(err.Error(), m[0]), 24*n)
+	}
 	if m := unitless.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%sit has no unit; write %ss for seconds", strings.TrimSuffix(err.Error(), m[0]), m[1])
 	}
@@ -154,7 +198,20 @@ func addExamples(root *cobra.Command) {
 		switch c.Name() {
 		case "help":
 			c.Example = "  norn help task enqueue"
+			show := c.Run
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err == nil && found.HasSubCommands() {
+					err = found.ValidateArgs(rest)
+				}
+				if err != nil {
+					return usageError{err}
+				}
+				show(cmd, args)
+				return nil
+			}
 		case "completion":
+			group(c) // or an unknown shell would get the help for a script
 			c.Example = "  source <(norn completion bash)\n  norn completion fish > ~/.config/fish/completions/norn.fish"
 			for _, shell := range c.Commands() {
 				shell.Example = map[string]string{

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +42,7 @@ failed or released with its ID and token.`,
 		case cmd.Flags().Changed("lease") && *lease <= 0:
 			return usage("--lease: %s is not between 1s and 24h", *lease)
 		}
+		signal.Ignore(syscall.SIGPIPE) // there is something left to do when nobody reads what is printed
 		return a.with(cmd.Context(), func(c *client.Client) error {
 			if *wait > 0 { // for tasks, and not for a typo
 				if err := c.Connect(cmd.Context()); err != nil {
@@ -56,11 +61,34 @@ failed or released with its ID and token.`,
 			if len(claims) == 0 && a.format == render.Table {
 				a.note("nothing is ready")
 			}
-			return list.Close()
+			err = list.Close()
+			if err != nil && len(claims) > 0 {
+				err = errors.Join(err, giveBack(cmd.Context(), c, claims))
+			}
+			return err
 		})
 	}
 	return cmd
 }
+
+// giveBack releases what nobody has heard of: it would wait for the end of its lease, and
+// have used an attempt.
+func giveBack(ctx context.Context, c *client.Client, claims []*client.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackFor)
+	defer cancel()
+	var refs []client.Ref
+	for _, claim := range claims {
+		refs = append(refs, claim.Ref())
+	}
+	results, err := c.Release(ctx, refs...)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
+}
+
+// giveBackFor is how long that may take.
+const giveBackFor = 5 * time.Second
 
 // claimWithin claims, and asks anew where it is to wait for longer than a server
 // does.

@@ -48,7 +48,8 @@ task.
 
 With --key there is one task with that key in the queue until it is finished, with
 --key-window one per window, whatever becomes of it. The same task again prints
-the same ID, and another one with the key is refused with exit code 5.
+the same ID, and another one with the key is refused with exit code 5. With --delay
+each is another one, as its time is counted from now; with --at it is the same.
 
 A task with --after waits until all those tasks are completed. When one of them
 dies or is cancelled it is cancelled too, unless --on-dep-failure says otherwise.
@@ -299,6 +300,21 @@ func named(err error, task id.ID, key string) error {
 	return fmt.Errorf("%w; its ID is %s", err, task)
 }
 
+// inDoubt names the tasks of a batch of which it is not known whether they were enqueued:
+// under their IDs they can be looked for, or sent again, and under no others.
+func inDoubt(b *intake.Batch) (problems []error) {
+	if len(b.Tasks) == 1 || !errors.Is(b.Err, client.ErrUnknown) {
+		return nil // it has been named, or there is none
+	}
+	for i := range b.Tasks {
+		problems = append(problems, named(fmt.Errorf("line %d: %w", b.Lines[i], errInDoubt), b.Tasks[i].ID, b.Tasks[i].Key))
+	}
+	return problems
+}
+
+// errInDoubt is told of each task of a batch that was not answered.
+var errInDoubt = errors.New("outcome unknown")
+
 // refusals adds the receipts of a batch to the list, and gives what was refused
 // in the order of the lines.
 func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (problems []error) {
@@ -318,7 +334,7 @@ func (a *app) refusals(b *intake.Batch, list *render.List[*nornv1.Receipt]) (pro
 		if first > 0 {
 			err = fmt.Errorf("lines %d to %d, and what follows: %w", first, last, err)
 		}
-		return append(problems, err)
+		return append(append(problems, err), inDoubt(b)...)
 	}
 	for i, r := range b.Results {
 		before(b.Lines[i])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -122,6 +123,8 @@ when it is ready again, unless --retry-in does; out of attempts it is dead.`,
 			return usage("say what went wrong with --error")
 		case *retryIn < 0:
 			return usage("--retry-in: %s is negative", *retryIn)
+		case cmd.Flags().Changed("retry-in"):
+			*retryIn = max(*retryIn, time.Nanosecond) // zero would be the policy's
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
 			state, err := c.Fail(cmd.Context(), ref.ID, ref.Token, client.FailOptions{Error: *text, RetryIn: *retryIn, Discard: *discard})

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +177,48 @@ func claim(t *testing.T, queue string) (id, token string) {
 		t.Fatalf("nothing to claim in %s", queue)
 	}
 	return g[0].Task.ID, g[0].Token
+}
+
+// TestAClaimThatCannotBePrinted is given back: nobody knows its token.
+func TestAClaimThatCannotBePrinted(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = full.Close() }()
+	read, unread, err := os.Pipe()
+	if err == nil {
+		err = read.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unread.Close() }()
+	id := enqueue(t, "-q", "unprinted", "x", "--max-attempts", "1")
+	for what, out := range map[string]*os.File{"a full disk": full, "a pipe that nobody reads": unread} {
+		for _, format := range []string{"table", "json"} {
+			cmd := exec.Command(the.norn, "task", "claim", "-q", "unprinted", "-o", format, "--wait", "20s")
+			cmd.Env, cmd.Stdout = environment("NORN_ADDR="+the.server.addr), out
+			if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+				t.Errorf("-o %s to %s: %v", format, what, err)
+			}
+			if got := decode[taskJSON](t, "task", "get", id); got.State != "ready" || got.Attempts != 0 {
+				t.Errorf("-o %s to %s: the task is %+v", format, what, got)
+			}
+		}
+	}
+}
+
+// TestRetryInNoTime: a task that is to be retried after no time does not wait for what
+// the policy says.
+func TestRetryInNoTime(t *testing.T) {
+	ok(t, "queue", "set", "at-once", "retry-initial=1h")
+	want := enqueue(t, "-q", "at-once", "x")
+	id, token := claim(t, "at-once")
+	ok(t, "task", "fail", id, token, "--error", "no luck", "--retry-in", "0s")
+	if got, _ := claim(t, "at-once"); got != want {
+		t.Errorf("claimed %s, want %s", got, want)
+	}
 }
 
 func TestFailRetryRelease(t *testing.T) {

@@ -32,6 +32,7 @@ const defaultGrace = 5 * time.Second
 func (a *app) work() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "work -q QUEUE[,QUEUE…] -- COMMAND [ARG…]", Short: "Run a command for each task", Args: cobra.ArbitraryArgs,
+		Annotations: map[string]string{wordsEndFlags: ""},
 		Long: `Run a command once per task. The payload is its standard input; its environment
 has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_ATTEMPT (1 for the first run) and
 NORN_CHECKPOINT_FILE (a file with the last update of earlier claims). Each line

@@ -17,7 +17,9 @@ gets SIGTERM and then SIGKILL, with its whole process group: somebody else may
 have the task then.
 
 The first Ctrl-C (or SIGTERM) finishes what runs and takes nothing new; the
-second ends what runs and gives the tasks back.
+second ends what runs and gives the tasks back. What is done and cannot be
+reported, as no node is in reach, is reported for 15 minutes; the third ends
+that, and the tasks are run again.
 """
 
 import argparse
@@ -55,6 +57,7 @@ class Run:
         self.lost = None  # why the claim is gone; nothing is said about the task any more
         self.writing = False  # an update is under way
         self.told = False  # it was said what came of the task
+        self.process = None
 
     def left(self):
         """Seconds until the command must be told to end."""
@@ -88,7 +91,7 @@ class Run:
             env = dict(
                 os.environ, NORN_TASK_ID=self.claim.task.id, NORN_TOKEN=str(self.claim.token), NORN_QUEUE=self.claim.task.queue,
                 NORN_ATTEMPT=str(self.claim.task.attempts + 1), NORN_CHECKPOINT_FILE=checkpoint)
-            process = subprocess.Popen(
+            process = self.process = subprocess.Popen(
                 self.worker.args.command, stdin=stdin, stdout=subprocess.PIPE, stderr=err, env=env, start_new_session=True)
             try:
                 why = self.attend(process)
@@ -136,6 +139,14 @@ class Run:
                 note("task %s: the command cannot be told to end: %s" % (self.claim.task.id, e))
         process.wait()
         return why
+
+    def kill(self):
+        """Ends the command at once."""
+        try:
+            if self.process and self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+        except OSError:
+            pass  # it has ended
 
     def read(self, out):
         """Makes updates of the lines of a command."""
@@ -265,6 +276,11 @@ class Worker:
         heartbeat = threading.Thread(target=self.heartbeat)
 
         def interrupt(*_):
+            if self.aborting.is_set():
+                note("ended; what was not reported is run again")
+                for run in list(self.runs):  # without the lock, which this thread may hold
+                    run.kill()
+                os._exit(1)
             (self.aborting if self.ending.is_set() else self.ending).set()
 
         for s in (signal.SIGINT, signal.SIGTERM):

@@ -151,7 +151,9 @@ func (d *admin) set(queue string, paused, draining bool, done func(bool)) {
 			if a.fine() {
 				d.s.stats[Settings]++
 			}
-			done(a.fine())
+			// Of a queue without tasks and settings there is nothing to take back.
+			none := a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND
+			done(a.fine() || none)
 		})
 	})
 }

@@ -62,7 +62,9 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 			s.lease = proto.Seconds(d)
 		}
 		q.sets[name] = s
-		q.c.desk.known[name] = true
+		if q.c.desk.known[name] = true; gproto.Size(s.set) == 0 {
+			q.emptied(name)
+		}
 		q.c.desk.pause(name, s.set.GetPaused())
 		if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
 			q.c.seeks.resumed(q.c.now, name)
@@ -71,10 +73,11 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 	return nil
 }
 
-// emptied hears from a vnode that nothing is left of a queue there. A name
-// without tasks and settings is given back.
+// emptied hears from a vnode that nothing is left of a queue there, or that none of its
+// settings is. A name without tasks and settings is given back. (The register keeps its
+// version, so that nobody takes later settings for older ones.)
 func (q *queues) emptied(name string) {
-	if q.sets[name] != nil {
+	if gproto.Size(q.of(name)) > 0 {
 		return
 	}
 	for _, v := range q.c.vnodes.each() {
@@ -235,13 +238,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 		version, set = s.version, gproto.CloneOf(s.set)
 	}
 	if want := m.GetIfVersion(); want != 0 && want != version && !fresh {
-		q.c.send(errand{then: func(_ clock.Time, r register.Result) { // this node may be behind
-			if r.Err != nil {
-				q.c.refuse(from, unanswered(r.Err, nornv1.Effect_EFFECT_NONE))
-				return
-			}
-			q.changeFrom(from, m, true)
-		}}, register.Request{})
+		q.anew(from, m)
 		return
 	} else if want != 0 && want != version {
 		q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
@@ -252,6 +249,13 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 			q.c.refuse(from, proto.Invalid("%q is no setting of a queue", path))
 			return
 		}
+	}
+	if gproto.Size(set.GetRetry()) == 0 {
+		set.Retry = nil // or it would never be without settings again
+	}
+	if gproto.Size(set) == 0 && gproto.Size(q.of(name)) == 0 {
+		q.unset(from, m, fresh)
+		return
 	}
 	err := proto.CheckSettings(set)
 	if err == nil && set.GetRetention() == nornv1.Retention_RETENTION_ARCHIVE && !q.c.cfg.Archive {
@@ -268,6 +272,52 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 	q.c.send(errand{set: &setQueue{from: from, m: m, old: version}}, register.Request{
 		Queues: []register.QueueChange{{Name: name, Old: version, Settings: b}},
 	})
+}
+
+// anew comes back to a change once the register has been read: this node may be behind.
+func (q *queues) anew(from Origin, m *nornv1.SetQueueRequest) {
+	q.c.send(errand{then: func(_ clock.Time, r register.Result) {
+		if r.Err != nil {
+			q.c.refuse(from, unanswered(r.Err, nornv1.Effect_EFFECT_NONE))
+			return
+		}
+		q.changeFrom(from, m, true)
+	}}, register.Request{})
+}
+
+// unset takes back settings that a queue does not have, such as the pause of one that was
+// never paused. An entry in the register would only be in the way, and where the name is a
+// typo nothing is known under it.
+func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
+	if !fresh {
+		q.anew(from, m)
+		return
+	}
+	switch asked, err := q.ask(from, m.GetName(), &queueLists{names: []string{m.GetName()}}); {
+	case err != nil:
+		q.c.refuse(from, err)
+	case !asked:
+		q.list(q.c.now, &Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
+	}
+}
+
+// ask has those who know the tasks of a queue tell how it is, and tells whether it does:
+// else it is this node alone that knows them, or there is nobody for some.
+func (q *queues) ask(from Origin, name string, join joiner) (bool, *proto.Error) {
+	r := q.c.routes
+	groups, lost := r.readers()
+	switch {
+	case lost != nil:
+		return false, lost
+	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
+		return false, nil
+	case len(r.byTime) >= maxGathers:
+		return false, crowded()
+	}
+	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)
+	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
+	r.each(q.c.now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
+	return true, nil
 }
 
 func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
@@ -304,15 +354,10 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 // them, as in a list. Should they not tell, it is told as it looks from here: the change
 // was made.
 func (q *queues) answer(now clock.Time, from Origin, name string) {
-	own, r := q.wire(now, name, q.c.about(&Request{})), q.c.routes
-	groups, lost := r.readers()
-	if lost != nil || len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self || len(r.byTime) >= maxGathers {
+	own := q.wire(now, name, q.c.about(&Request{}))
+	if asked, _ := q.ask(from, name, &changedQueue{own: own}); !asked {
 		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
-		return
 	}
-	g := r.gather(now, &Request{From: from}, &changedQueue{own: own}, statusTimeout-forwardTimeout)
-	g.method = uint16(nornv1.Method_METHOD_QUEUES)
-	r.each(now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
 }
 
 // changedQueue is a queue that was just changed here, with the counters of all.

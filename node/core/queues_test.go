@@ -100,6 +100,75 @@ func TestQueueSettings(t *testing.T) {
 	}
 }
 
+// TestAQueueWithoutTasksAndSettingsIsNotThere: a queue that is resumed under a name that
+// nobody knows is told, and neither that nor settings that were taken back leave anything.
+func TestAQueueWithoutTasksAndSettingsIsNotThere(t *testing.T) {
+	r := newRig(t)
+	resume := &nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{}, Fields: []string{"paused", "draining", "note"}}
+	listed := func() (names []string) {
+		for _, q := range must[*nornv1.QueuesReply](r, &nornv1.QueuesRequest{}).Queues {
+			names = append(names, q.Name)
+		}
+		return names
+	}
+	if reply := r.ask(resume); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+		t.Errorf("an unknown queue is resumed: %v", reply)
+	}
+	if got := r.set("q", &nornv1.QueueSettings{Paused: true, Retry: &nornv1.RetryPolicy{MaxAttempts: 3}}, "paused", "retry.max_attempts"); !got.Settings.GetPaused() {
+		t.Errorf("paused: %v", got)
+	}
+	r.set("q", &nornv1.QueueSettings{}, "retry.max_attempts")
+	if reply := r.ask(resume); reply.Err != nil {
+		t.Errorf("resumed: %v", reply.Err)
+	}
+	for range 2 { // and after a restart
+		if got := listed(); len(got) != 0 {
+			t.Errorf("without tasks and settings there are %q", got)
+		}
+		if reply := r.ask(&nornv1.QueuesRequest{Names: []string{"q"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			t.Errorf("found: %v", reply)
+		}
+		if reply := r.ask(resume); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+			t.Errorf("resumed once more: %v", reply)
+		}
+		r.crash(time.Second)
+	}
+	r.enqueue(spec("q"))
+	if reply := r.ask(resume); reply.Err != nil || len(listed()) != 1 {
+		t.Errorf("with a task: %v, %q", reply.Err, listed())
+	}
+	if got := r.set("q", &nornv1.QueueSettings{Note: "again"}, "note"); got.Settings.GetNote() != "again" {
+		t.Errorf("set again: %v", got)
+	}
+}
+
+// TestAQueueIsResumedThroughANodeThatIsBehind: one that has not heard of the pause, nor of
+// the queue, looks before it says that there is nothing to take back.
+func TestAQueueIsResumedThroughANodeThatIsBehind(t *testing.T) {
+	r := newTrio(t)
+	send := func(i int, s *nornv1.QueueSettings) *Reply {
+		t.Helper()
+		from := r.send(i, &nornv1.SetQueueRequest{Name: "q", Settings: s, Fields: []string{"paused"}})
+		r.settle()
+		reply, ok := r.peers[i].replies[from]
+		if !ok {
+			t.Fatalf("node %d does not answer", i+1)
+		}
+		return &reply
+	}
+	if reply := send(0, &nornv1.QueueSettings{}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+		t.Errorf("an unknown queue is resumed: %v", reply)
+	}
+	r.peers[1].deaf = true
+	if reply := send(0, &nornv1.QueueSettings{Paused: true}); reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	r.tell()
+	if reply := send(1, &nornv1.QueueSettings{}); reply.Err != nil || reply.Message.(*nornv1.QueuesReply).Queues[0].GetSettings().GetPaused() {
+		t.Errorf("resumed: %v", reply)
+	}
+}
+
 func keyed(queue, key string, window time.Duration) *nornv1.TaskSpec {
 	s := spec(queue)
 	s.Key, s.KeyWindowSeconds = key, window.Seconds()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -263,6 +264,9 @@ func (r *trio) turn(i int) {
 		}
 		for _, s := range slices.Concat(ready.Early, ready.Send) {
 			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
+			if f, ok := s.Message.(*Forward); ok && f.Method != 0 && f.Method != requestMethod(f.Body) {
+				r.t.Fatalf("%T goes on as method %d, and could not be read", f.Body, f.Method)
+			}
 			r.post = append(r.post, letter{i, to, s.Message})
 		}
 		for k := range ready.Reads {
@@ -319,10 +323,22 @@ func (r *trio) pass(d time.Duration) {
 	}
 }
 
+// requestMethod is the method that has a message for its request: METHOD_SET_QUEUE has a
+// SetQueueRequest.
+func requestMethod(m gproto.Message) uint16 {
+	name := strings.TrimSuffix(string(m.ProtoReflect().Descriptor().Name()), "Request")
+	for n, method := range nornv1.Method_name { // Any order: one fits at most.
+		if strings.EqualFold(strings.ReplaceAll(strings.TrimPrefix(method, "METHOD_"), "_", ""), name) {
+			return uint16(n)
+		}
+	}
+	return 0
+}
+
 // send gives a request to a node.
 func (r *trio) send(i int, m gproto.Message) Origin {
 	r.next++
-	from := Origin{Conn: 1, Request: r.next}
+	from := Origin{Conn: 1, Request: r.next, Method: requestMethod(m)}
 	r.check(r.peers[i].core.Step(r.clock(i), &Request{From: from, Body: m, Received: r.now.Mono}))
 	r.turn(i)
 	return from

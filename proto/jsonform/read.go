@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -23,6 +24,10 @@ func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errors.New("it is not UTF-8")
 	}
+	if at := HalfCharacter(b); at >= 0 {
+		line, column := lineOf(b[:at])
+		return fmt.Errorf("line %d, column %d: %s", line, column, halfCharacter)
+	}
 	if err := r.document(m); err != nil {
 		line, column := r.position(err)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -31,6 +36,45 @@ func Unmarshal(b []byte, m proto.Message) error {
 		return fmt.Errorf("line %d, column %d: %w", line, column, err)
 	}
 	return nil
+}
+
+// halfCharacter is what is wrong where [HalfCharacter] finds something.
+const halfCharacter = `half a character: \ud800 to \udbff and \udc00 to \udfff come in pairs`
+
+// HalfCharacter is where the first escape of JSON is that stands for half a character (a
+// surrogate of UTF-16 without the other one), -1 without one. Package json would put
+// U+FFFD in its place, so that another text than was sent would be stored.
+func HalfCharacter(b []byte) int {
+	const first, second = 0xd800, 0xdc00
+	for at := 0; at < len(b); at++ {
+		if b[at] != '\\' {
+			continue
+		}
+		switch r := escaped(b[at:]); {
+		case r >= second && r < second+0x400:
+			return at
+		case r >= first && r < second:
+			if low := escaped(b[at+6:]); low < second || low >= second+0x400 {
+				return at
+			}
+			at += 11
+		default:
+			at++ // what it escapes may be another backslash
+		}
+	}
+	return -1
+}
+
+// escaped is what a \uXXXX at the beginning of b stands for, -1 where there is none.
+func escaped(b []byte) int64 {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	r, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int64(r)
 }
 
 // reader reads JSON token by token. Messages do not contain themselves, so what
@@ -46,7 +90,11 @@ func (r *reader) position(err error) (line, column int) {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		at = int(syntax.Offset)
 	}
-	before := r.b[:min(max(at, 0), len(r.b))]
+	return lineOf(r.b[:min(max(at, 0), len(r.b))])
+}
+
+// lineOf is the position after the end of a text.
+func lineOf(before []byte) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
 }
 

@@ -128,6 +128,7 @@ func TestBadJSONLines(t *testing.T) {
 		`{"payload_text":"a","payload_text":"b"}`: `line 2, column 21: "payload_text" is there twice`,
 		`{"headers":{"a":"1", "a":"2"}}`:          `line 2, column 22: "a" is there twice`,
 		`{"after":[],"Priority":1}`:               `line 2, column 13: unknown key "Priority"`,
+		`{"payload_text":"😀 \ud83d"}`:             `line 2, column 23: malformed JSON: half a character (payload takes any bytes, in base64)`,
 		"{\"payload_text\":\"caf\xe9\"}":          `line 2, column 21: malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)`,
 	} {
 		tasks, lines, bad := all(t, JSONLines(strings.NewReader("{}\n"+line+"\n{}\n"), client.Task{Queue: "q"}))

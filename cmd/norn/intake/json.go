@@ -14,6 +14,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -55,6 +56,9 @@ func trimmed(b []byte) []byte { return bytes.TrimSpace(b) }
 func parse(b []byte, base client.Task) (t client.Task, column int, err error) {
 	if at := notText(b); at >= 0 {
 		return client.Task{}, at + 1, errors.New("malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)")
+	}
+	if at := jsonform.HalfCharacter(b); at >= 0 {
+		return client.Task{}, at + 1, errors.New("malformed JSON: half a character (payload takes any bytes, in base64)")
 	}
 	var o object
 	d := json.NewDecoder(bytes.NewReader(b))

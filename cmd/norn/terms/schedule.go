@@ -65,7 +65,12 @@ func ScheduleFields() []ScheduleField {
 			n, err := strconv.ParseInt(orZero(v), 10, 32)
 			task(s).Priority = int32(n)
 			return badNumber(v, err)
-		}, show: func(s *nornv1.ScheduleSpec) string { return shownNumber(uint64(s.GetTask().GetPriority())) }},
+		}, show: func(s *nornv1.ScheduleSpec) string {
+			if s.GetTask().GetPriority() == 0 {
+				return ""
+			}
+			return strconv.Itoa(int(s.GetTask().GetPriority()))
+		}},
 		numberField("max-attempts", "`attempts` before a task is dead (the queue's unless said)", func(s *nornv1.ScheduleSpec) *uint32 { return &retry(s).MaxAttempts }),
 		secondsField("retry-initial", "`delay` after the first failure", func(s *nornv1.ScheduleSpec) *float64 { return &retry(s).InitialSeconds }),
 		secondsField("retry-max", "longest `delay` between attempts", func(s *nornv1.ScheduleSpec) *float64 { return &retry(s).MaxSeconds }),
@@ -180,7 +185,7 @@ func shownNumber(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64(n), 10)
+	return strconv.FormatUint(n, 10)
 }
 
 func payloadText(b []byte) string {

@@ -2,6 +2,7 @@ package terms
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -98,9 +99,10 @@ func (r *fileReader) schedule(n *yaml.Node) {
 			r.bad(val, "%s: expected one value; quote it if it is JSON or begins with * or @", name)
 			continue
 		}
-		text := val.Value
-		if val.Tag == "!!null" {
-			text = ""
+		text, err := textOf(val)
+		if err != nil {
+			r.bad(val, "%s: %w", name, err)
+			continue
 		}
 		if name == "name" {
 			s.Name = text
@@ -110,6 +112,23 @@ func (r *fileReader) schedule(n *yaml.Node) {
 		r.field(s.Spec, fields, names, key, name, text)
 	}
 	r.add(n, s)
+}
+
+// textOf is the text of one value; of a binary one (!!binary) its bytes.
+func textOf(val *yaml.Node) (string, error) {
+	switch val.Tag {
+	case "!!null":
+		return "", nil
+	case "!!binary":
+		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(val.Value), ""))
+		if err != nil {
+			return "", errors.New("!!binary takes base64")
+		}
+		return string(b), nil
+	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp":
+		return val.Value, nil
+	}
+	return "", fmt.Errorf("the tag %s is not known", val.Tag)
 }
 
 func (r *fileReader) field(s *nornv1.ScheduleSpec, fields []ScheduleField, names []string, key *yaml.Node, name, text string) {
@@ -130,8 +149,15 @@ func (r *fileReader) headers(s *nornv1.ScheduleSpec, n *yaml.Node) {
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if err := SetHeader(s, n.Content[i].Value+"="+n.Content[i+1].Value); err != nil || n.Content[i+1].Kind != yaml.ScalarNode {
-			r.bad(n.Content[i], "headers: expected `name: value`")
+		text, err := textOf(n.Content[i+1])
+		if n.Content[i+1].Kind != yaml.ScalarNode {
+			err = errors.New("expected `name: value`")
+		}
+		if err == nil {
+			err = SetHeader(s, n.Content[i].Value+"="+text)
+		}
+		if err != nil {
+			r.bad(n.Content[i], "headers: %w", err)
 		}
 	}
 }

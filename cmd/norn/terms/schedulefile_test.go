@@ -5,6 +5,35 @@ import (
 	"testing"
 )
 
+// TestScheduleFileTags: bytes that YAML writes as base64 are the bytes, and what is not
+// understood is refused.
+func TestScheduleFileTags(t *testing.T) {
+	const head = "name: a\ncron: '@daily'\nqueue: q\n"
+	all, err := ScheduleFile("s.yaml", []byte(head+"payload: !!binary |\n  aGVs\n  bG8A/w==\nheaders: {a: !!binary aGk=, b: 7, c: ~}\nmax-launches: 18446744073709551615\npriority: -3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := all[0].Spec
+	if got := string(s.GetTask().GetPayload()); got != "hello\x00\xff" {
+		t.Errorf("the payload is %q", got)
+	}
+	if h := s.GetTask().GetHeaders(); h["a"] != "hi" || h["b"] != "7" || h["c"] != "" {
+		t.Errorf("the headers are %q", h)
+	}
+	if _, lines := ScheduleLines(s); lines["max-launches"] != "18446744073709551615" || lines["priority"] != "-3" {
+		t.Errorf("shown as %q", lines)
+	}
+	for in, want := range map[string]string{
+		"payload: !!binary '***'\n":      "s.yaml:4: payload: !!binary takes base64",
+		"payload: !secret x\n":           "s.yaml:4: payload: the tag !secret is not known",
+		"headers: {a: !!binary '***'}\n": "s.yaml:4: headers: !!binary takes base64",
+	} {
+		if _, err := ScheduleFile("s.yaml", []byte(head+in)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
 // FuzzScheduleFile: whatever a file holds, what is taken from it has a name and a
 // line of the file, and what is not is told with the file's name.
 func FuzzScheduleFile(f *testing.F) {

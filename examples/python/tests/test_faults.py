@@ -198,6 +198,20 @@ class Claims(Case):
         self.assertEqual(p.wait(PATIENCE), 0)
         self.assertEqual((self.state(task), self.client.get(task).attempts), (tasks.STATE_READY, 0))
 
+    def test_a_third_signal_ends_a_worker_whom_nobody_hears(self):
+        self.client.enqueue(self.q)
+        proxy = Proxy(self, pb.METHOD_COMPLETE, times=1 << 30)
+        p = self.worker(proxy.addr, "true")
+        self.eventually(lambda: proxy.cut > 1)
+        for _ in range(PATIENCE):
+            p.terminate()
+            try:
+                self.assertEqual(p.wait(1), 1)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+        self.fail("it goes on")
+
     def test_a_machine_without_room_fails_tasks_and_goes_on(self):
         task = self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=1)).id
         p = self.worker(ADDR, "true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
