@@ -23,9 +23,18 @@ func (c *Client) Queues() Queues { return Queues{c} }
 
 // List reads all queues that have tasks or settings, by name.
 func (q Queues) List(ctx context.Context) ([]*nornv1.Queue, error) {
-	var m nornv1.QueuesReply
-	err := q.c.read(ctx, "list queues", nornv1.Method_METHOD_QUEUES, 0, &nornv1.QueuesRequest{}, &m)
-	return m.GetQueues(), err
+	var all []*nornv1.Queue
+	for ask := (&nornv1.QueuesRequest{}); ; {
+		var m nornv1.QueuesReply
+		if err := q.c.read(ctx, "list queues", nornv1.Method_METHOD_QUEUES, 0, ask, &m); err != nil {
+			return nil, err
+		}
+		all = append(all, m.GetQueues()...)
+		if len(m.GetNextCursor()) == 0 {
+			return all, nil
+		}
+		ask = &nornv1.QueuesRequest{Cursor: m.GetNextCursor()}
+	}
 }
 
 // Get reads one queue. ErrNotFound: it has neither tasks nor settings.

@@ -72,7 +72,8 @@ func single(results []Result, err error) (Result, error) {
 // Update appends data to the log of a task, as number seq of its claim: 0, 1,
 // 2, … without gaps. The newest one is the checkpoint that a later claim gets.
 // It is accepted after the end of its claim too, also when a newer one is there.
-// ErrClaimLost: the task is finished and has been collected.
+// ErrClaimLost: the task is finished and has been collected. ErrConflict: its log is full
+// (131,072 updates or 256 MiB, of all claims); the claim goes on.
 func (c *Client) Update(ctx context.Context, task id.ID, token, seq uint64, data []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
 	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: data}, opts)
 }

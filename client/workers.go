@@ -17,15 +17,22 @@ func (c *Client) Workers() Workers { return Workers{&c.caller} }
 // List gives the sessions of the workers with these names, or of all, by name: on
 // all nodes in reach.
 func (w Workers) List(ctx context.Context, names ...string) ([]*nornv1.Worker, error) {
-	var reply nornv1.WorkersReply
-	err := w.c.do(ctx, &request{
-		op: "list workers", method: uint16(nornv1.Method_METHOD_WORKERS), body: message{m: &nornv1.WorkersRequest{Names: names}},
-		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, &reply) },
-	})
-	if err != nil {
-		return nil, err
+	var all []*nornv1.Worker
+	for m := (&nornv1.WorkersRequest{Names: names}); ; {
+		var reply nornv1.WorkersReply
+		err := w.c.do(ctx, &request{
+			op: "list workers", method: uint16(nornv1.Method_METHOD_WORKERS), body: message{m: m},
+			decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, &reply) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, reply.GetWorkers()...)
+		if len(reply.GetNextCursor()) == 0 {
+			return all, nil
+		}
+		m = &nornv1.WorkersRequest{Names: names, Cursor: reply.GetNextCursor()}
 	}
-	return reply.GetWorkers(), nil
 }
 
 // LineOptions are the options of [Workers.Lines].

@@ -25,7 +25,9 @@ type Cell[M comparable] struct {
 const Patience = 3 * time.Second
 
 // resendAfter is after what time of a phase whoever has not answered is asked
-// again: the message may be lost, and asking again is of no effect else.
+// again: the message may be lost, and asking again is of no effect else. Where claims
+// travel each time takes twice as long as the one before: they may be many megabytes,
+// and whoever is slow to take or to give them gets no faster by being sent more.
 const resendAfter = 250 * time.Millisecond
 
 // writeAgain is after what time the register is asked again whose answer has not
@@ -71,8 +73,9 @@ type candidacy[M comparable] struct {
 	heard  []M // who has answered in this phase
 	no     []M // with a refusal
 	until  int64
-	again  int64 // mono ns at which who has not answered is asked again
-	due    bool  // this phase's messages have not been handed out yet
+	again  int64         // mono ns at which who has not answered is asked again
+	pause  time.Duration // until then
+	due    bool          // this phase's messages have not been handed out yet
 }
 
 // Elections runs the candidacies of one node, at most one per partition. Make
@@ -111,7 +114,8 @@ func (e *Elections[M]) Start(now clock.Time, p ring.Partition, cell Cell[M], to 
 // enter begins a phase.
 func (e *Elections[M]) enter(now clock.Time, c *candidacy[M], ph phase) {
 	c.phase, c.due, c.heard, c.no = ph, true, nil, nil
-	c.again = now.Add(resendAfter).Mono
+	c.pause = resendAfter
+	c.again = now.Add(c.pause).Mono
 	patience := Patience
 	switch ph {
 	case preparing, voting:

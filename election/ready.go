@@ -81,7 +81,10 @@ func (e *Elections[M]) Ready(now clock.Time) Ready[M] {
 		case c.due:
 		case now.Mono < c.until:
 			if c.again <= now.Mono && (c.phase == preparing || c.phase == voting || c.phase == pushing) {
-				c.due, c.again = true, now.Add(resendAfter).Mono
+				if c.phase != preparing {
+					c.pause *= 2
+				}
+				c.due, c.again = true, now.Add(c.pause).Mono
 			}
 		case c.phase == writing:
 			// Only the register knows, and the request may be lost: the same again

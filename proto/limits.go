@@ -32,6 +32,12 @@ const (
 	MaxHeaderBytes = 16 << 10
 	// MaxUpdateBytes bounds one update: a checkpoint, not a result store.
 	MaxUpdateBytes = 1 << 20
+	// MaxLogUpdates and MaxLogBytes bound the log of one task, of all its claims: it is
+	// deleted in one step, with its task, and that step must not hold the core loop for more
+	// than some tenths of a second. Each node counts what it has: where two sides of a split
+	// each took some, or copies are behind, there may be more.
+	MaxLogUpdates = 1 << 17
+	MaxLogBytes   = 256 << 20
 	// MaxErrorBytes bounds the text of a failure; what is longer is cut at the
 	// front, because the end of a trace says most.
 	MaxErrorBytes = 16 << 10
@@ -58,6 +64,8 @@ const (
 	// MaxListPage bounds the tasks of one page, and MaxPageBytes their bytes.
 	MaxListPage  = 1_000
 	MaxPageBytes = 4 << 20
+	// MaxNames bounds the queues, or workers, that are asked for by name.
+	MaxNames = 1_000
 	// MaxVerify bounds the partitions of one verification, MaxVerifyQueues those
 	// with the counters of each queue.
 	MaxVerify       = 256

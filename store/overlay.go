@@ -90,13 +90,28 @@ func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 		// A scan within this walk, after a write, must not sort under it.
 		o.order.walk(first, last, 1)
 		defer o.order.walk(first, last, -1)
-		o.merge(o.base.Scan(lower, upper), pending, yield)
+		o.merge(o.base.Scan(lower, upper), pending, 1, yield)
 	}
 }
 
-// merge gives the pairs of the base and the pending ones, by key; a pending
-// write hides what the base has.
-func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, yield func([]byte, []byte) bool) {
+// Back reads a range from its end.
+func (o *Overlay) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	if len(o.keys.last) == 0 {
+		return o.base.Back(lower, upper)
+	}
+	return func(yield func([]byte, []byte) bool) {
+		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper)
+		o.order.walk(first, last, 1)
+		defer o.order.walk(first, last, -1)
+		pending = slices.Clone(pending)
+		slices.Reverse(pending)
+		o.merge(o.base.Back(lower, upper), pending, -1, yield)
+	}
+}
+
+// merge gives the pairs of the base and the pending ones, by key, ascending (way 1) or
+// descending (way -1); a pending write hides what the base has.
+func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, way int, yield func([]byte, []byte) bool) {
 	give := func() bool {
 		op := o.batch.op(int(o.keys.last[pending[0]]))
 		pending = pending[1:]
@@ -105,7 +120,7 @@ func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, yield f
 	for key, value := range base {
 		order := -1
 		for len(pending) > 0 && order < 0 {
-			if order = bytes.Compare(o.batch.keyOf(int(o.keys.last[pending[0]])), key); order <= 0 && !give() {
+			if order = way * bytes.Compare(o.batch.keyOf(int(o.keys.last[pending[0]])), key); order <= 0 && !give() {
 				return
 			}
 		}

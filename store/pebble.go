@@ -44,7 +44,12 @@ func (p *Pebble) Get(key []byte) ([]byte, bool) {
 
 // Scan gives the pairs of a range in ascending order.
 func (p *Pebble) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	return scan(wholes{p}, lower, upper, p.fatal)
+	return scan(wholes{p}, lower, upper, false, p.fatal)
+}
+
+// Back gives the pairs of a range in descending order.
+func (p *Pebble) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return scan(wholes{p}, lower, upper, true, p.fatal)
 }
 
 // Last gives the greatest key of a range.
@@ -184,7 +189,11 @@ type pebbleSnapshot struct {
 func (s *pebbleSnapshot) Get(key []byte) ([]byte, bool) { return get(s.snapshot, key, s.fatal) }
 
 func (s *pebbleSnapshot) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	return scan(s.snapshot, lower, upper, s.fatal)
+	return scan(s.snapshot, lower, upper, false, s.fatal)
+}
+
+func (s *pebbleSnapshot) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return scan(s.snapshot, lower, upper, true, s.fatal)
 }
 
 func (s *pebbleSnapshot) Close() { _ = s.snapshot.Close() } // memory only: cannot fail
@@ -234,7 +243,7 @@ func (p wholes) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return p.db.NewIter(o) //nolint:wrapcheck // the caller does
 }
 
-func scan(r iterable, lower, upper []byte, fatal func(error)) iter.Seq2[[]byte, []byte] {
+func scan(r iterable, lower, upper []byte, back bool, fatal func(error)) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		if none(lower, upper) {
 			return
@@ -255,7 +264,11 @@ func scan(r iterable, lower, upper []byte, fatal func(error)) iter.Seq2[[]byte, 
 				_ = it.Close()
 			}
 		}()
-		for ok := it.First(); ok; ok = it.Next() {
+		begin, step := it.First, it.Next
+		if back {
+			begin, step = it.Last, it.Prev
+		}
+		for ok := begin(); ok; ok = step() {
 			value, err := it.ValueAndErr()
 			if err != nil {
 				fatal(fmt.Errorf("store: scan: %w", err))

@@ -11,6 +11,9 @@ type View interface {
 	// upper has no end. The slices are valid during one step. The store must
 	// not be written through the same view during the walk.
 	Scan(lower, upper []byte) iter.Seq2[[]byte, []byte]
+	// Back gives the pairs that Scan gives in descending order: whoever needs the
+	// end of a long run reads no more than that.
+	Back(lower, upper []byte) iter.Seq2[[]byte, []byte]
 }
 
 // Reader is a view that can also find the end of a range.

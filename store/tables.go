@@ -108,7 +108,7 @@ func (r run) last(b *Batch) []byte  { return b.keyOf(int(r[len(r)-1])) }
 
 // vacant tells whether nothing is stored where a run goes.
 func (p *Pebble) vacant(b *Batch, r run) bool {
-	for range scan(p.db, r.first(b), append(bytes.Clone(r.last(b)), 0), p.fatal) {
+	for range scan(p.db, r.first(b), append(bytes.Clone(r.last(b)), 0), false, p.fatal) {
 		return false
 	}
 	return true

@@ -1,9 +1,9 @@
 package vnode
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
@@ -382,8 +382,8 @@ func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 }
 
 // EndOf gives what ends a claim here and a follower that still holds it has not
-// got: the task's facts but for its enqueue and updates, and whether the claim
-// was released. It returns ErrDamaged when something stored cannot be read.
+// got: the task's facts but for its enqueue and updates, and for old ones where there are
+// very many ([Newest]), and whether the claim was released. It returns ErrDamaged when something stored cannot be read.
 func EndOf(v *Vnode, view store.View, task id.ID, token uint64) (facts []crdt.Fact, released bool, err error) {
 	if b, ok := view.Get(appendClaim(nil, tableEnded, v.Partition, task, token)); ok {
 		r, err := claim.DecodeRecord(token, b)
@@ -392,12 +392,15 @@ func EndOf(v *Vnode, view store.View, task id.ID, token uint64) (facts []crdt.Fa
 		}
 		released = r.Outcome == claim.Released
 	}
-	for key, body := range late(view, v.Partition, task, nil) {
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
-		if err != nil {
-			return nil, false, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+	facts, err = newestFrom(view, v.Partition, task, crdt.KindCompleted, endBytes)
+	failed := crdt.Key{Kind: crdt.KindFailed, A: token}
+	if !slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key == failed }) {
+		if f, ok := FactOf(view, v.Partition, task, failed); ok {
+			facts = append(facts, f)
 		}
-		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
 	}
-	return facts, released, nil
+	return facts, released, err
 }
+
+// endBytes bounds the completions, and the failures, that [EndOf] gives of a task.
+const endBytes = 1 << 20

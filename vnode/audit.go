@@ -34,7 +34,38 @@ func Audit(view store.View, p ring.Partition) error {
 	if err := a.tree(); err != nil {
 		return err
 	}
+	if err := a.logs(); err != nil {
+		return err
+	}
 	return a.counters()
+}
+
+// logs compares what is counted of the logs with the updates that are there.
+func (a *audit) logs() error {
+	want := make(map[string]LogSize)
+	prefix := appendPrefix(nil, tableFacts, a.p)
+	for key, body := range a.view.Scan(prefix, after(prefix)) {
+		task := id.ID(key[prefixSize:])
+		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		if err != nil || k.Kind != crdt.KindUpdate {
+			continue // tasks has seen to the keys
+		}
+		for _, of := range [][]byte{appendTask(nil, tableLogs, a.p, task), appendClaim(nil, tableLogs, a.p, task, k.A)} {
+			n := want[string(of)]
+			want[string(of)] = LogSize{n.Updates + 1, n.Bytes + uint64(len(body))}
+		}
+	}
+	prefix = appendPrefix(nil, tableLogs, a.p)
+	for key := range a.view.Scan(prefix, after(prefix)) {
+		if n := sizeUnder(a.view, key); n != want[string(key)] {
+			return fmt.Errorf("%w: the log %x counts %v, there is %v", ErrDamaged, key, n, want[string(key)])
+		}
+		delete(want, string(key))
+	}
+	for key, n := range want { // Any order: whichever is found is reported.
+		return fmt.Errorf("%w: the log %x is not counted, there is %v", ErrDamaged, key, n)
+	}
+	return nil
 }
 
 // tree compares the root of the tree, where there is one, with the facts.

@@ -2,7 +2,6 @@ package vnode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -234,6 +233,7 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 			return
 		}
 	}
+	v.fills()
 	r.Outcome = outcome
 	if outcome == claim.Released {
 		v.releases.note(task, token)
@@ -250,19 +250,4 @@ func Known(view store.View, p ring.Partition, task id.ID) bool {
 		return true
 	}
 	return false
-}
-
-// NextSeq is the number after the last visible update of a claim: where
-// `complete` without a sequence number puts the completion.
-func NextSeq(view store.View, p ring.Partition, task id.ID, token uint64) uint64 {
-	next := uint64(0)
-	prefix := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: token})
-	prefix = prefix[:len(prefix)-8]
-	for key := range view.Scan(prefix, after(prefix)) {
-		if binary.BigEndian.Uint64(key[len(key)-8:]) != next {
-			break
-		}
-		next++
-	}
-	return next
 }

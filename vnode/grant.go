@@ -20,6 +20,7 @@ type Ask struct {
 	Session [16]byte
 	Request uint64
 	Lease   time.Duration
+	Log     int // bytes of updates that a grant is to tell of, see [ReadOptions]
 }
 
 // ErrNothing is returned when no task of the queue is ready here.
@@ -33,8 +34,9 @@ var ErrExhausted = errors.New("vnode: claim numbers of this epoch are used up")
 // but the worker may hear of it only once the batch is durable.
 func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*Detail, error) {
 	arrive(v, now)
+	v.fills()
 	q := v.queues[queueName]
-	if q == nil || v.epoch == 0 || q.head.Min() == nil {
+	if q == nil || v.epoch == 0 || q.head.Min() == nil || v.full {
 		return nil, ErrNothing
 	}
 	if v.seq == math.MaxUint32 {
@@ -42,7 +44,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	}
 	e := *q.head.Min()
 	task := e.Rank.Task()
-	d, err := v.describe(tx, task, &e)
+	d, err := v.describe(tx, task, ask, &e)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +63,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	setClaim(v, tx, tableActive, task, &r)
 	p.state = crdt.StateClaimed
 	v.enter(tx, task, &p)
+	v.fills()
 	d.Claims = append(d.Claims, r)
 	d.State = crdt.StateClaimed
 	return d, nil
@@ -68,9 +71,9 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 
 // describe reads what a grant says about its task. A fresh task has nothing
 // but its enqueue fact.
-func (v *Vnode) describe(view store.View, task id.ID, r *claim.Ready) (*Detail, error) {
+func (v *Vnode) describe(view store.View, task id.ID, ask Ask, r *claim.Ready) (*Detail, error) {
 	if !r.Fresh {
-		return ReadTask(view, v.Partition, task, ReadOptions{})
+		return ReadTask(view, v.Partition, task, ReadOptions{Log: ask.Log, Until: v.epoch<<32 | uint64(v.seq+1)})
 	}
 	body := r.Body
 	if body == nil {
@@ -101,6 +104,15 @@ func (v *Vnode) Renew(tx store.Tx, task id.ID, token uint64, d time.Duration, no
 	setClaim(v, tx, tableActive, task, &h.Record)
 	return h.Record, nil
 }
+
+// Whoever puts a task off again and again, to look for something, leaves a failure each time,
+// and all that is done with the task reads them. From so many on each makes the shortest pause
+// longer by so much: a task that would be put off by a second has 42,000 failures after a day,
+// and 110,000 after a week.
+const (
+	manyFailures = 1000
+	failurePause = 100 * time.Microsecond
+)
 
 // Failure is what a worker says went wrong.
 type Failure struct {
@@ -141,7 +153,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 	}
 	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted}
 	dead := f.Discard || f.Counted && entry.Known() && attempts >= entry.Brief.MaxAttempts
-	if !dead && f.RetryAt == 0 && entry.Known() {
+	if !dead && entry.Known() {
 		t, err := LoadTask(tx, v.Partition, task)
 		if err != nil {
 			return 0, false, err
@@ -150,8 +162,12 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 		if !f.Counted { // the pauses grow all the same: each leaves a claim in the task's history
 			tries = max(tries, 1+t.Failures())
 		}
-		fact.RetryAt = now.Wall + int64(t.Enqueued.Retry.Delay(tries, v.cfg.Random))
-		fact.RetryAt = max(fact.RetryAt, now.Wall+int64(f.AtLeast))
+		if f.RetryAt == 0 {
+			fact.RetryAt = now.Wall + int64(max(t.Enqueued.Retry.Delay(tries, v.cfg.Random), f.AtLeast))
+		}
+		if n := t.Failures(); n >= manyFailures {
+			fact.RetryAt = max(fact.RetryAt, now.Wall+int64(n)*int64(failurePause))
+		}
 	}
 	reason := f.Error
 	if !f.Discard {

@@ -51,7 +51,7 @@ func Empty(view store.View, p ring.Partition) bool {
 // them. The edges stay: tasks that are kept here may depend on what is not.
 var dropped = []byte{
 	tableActive, tableSuspended, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
-	tableGraves, tableKeys, tableFinished, tableQueues, tableOrphans, tableGrown, tableTree, tableAside, tableAsideFacts, tableFacts,
+	tableGraves, tableKeys, tableFinished, tableQueues, tableLogs, tableOrphans, tableGrown, tableTree, tableAside, tableAsideFacts, tableFacts,
 }
 
 // BeginDrop notes that everything of a partition is to be deleted. From then on
@@ -86,6 +86,8 @@ func (nothing) Last([]byte, []byte) ([]byte, bool) { return nil, false }
 func (nothing) Scan([]byte, []byte) iter.Seq2[[]byte, []byte] {
 	return func(func([]byte, []byte) bool) {}
 }
+
+func (nothing) Back([]byte, []byte) iter.Seq2[[]byte, []byte] { return nothing{}.Scan(nil, nil) }
 
 // Drop deletes up to limit records of a partition after [BeginDrop], and tells
 // whether nothing is left; then the partition is as if it had never been here. v

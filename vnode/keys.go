@@ -27,6 +27,7 @@ const (
 	tableFinished   = 't' // state, queue, 0, wall ns, task -> nothing
 	tableQueues     = 'q' // queue -> counters and low-water rank
 	tablePartition  = 'p' // nothing -> partition record
+	tableLogs       = 'l' // task -> how much its log has; task, token -> how much of it a claim has
 	tableOrphans    = 'o' // task -> nothing: facts without their enqueue
 	tableTree       = 'm' // path -> node of the tree over the facts
 	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact

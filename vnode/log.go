@@ -1,14 +1,148 @@
 package vnode
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
+
+// LogSize is how much there is of a log.
+type LogSize struct {
+	Updates uint64 // the hidden ones too
+	Bytes   uint64 // as stored
+}
+
+// LogOf is how much this replica has of the log of a task, of all its claims. It costs a
+// read, however long the log is.
+func LogOf(view store.View, p ring.Partition, task id.ID) LogSize {
+	return sizeUnder(view, appendTask(nil, tableLogs, p, task))
+}
+
+func sizeUnder(view store.View, key []byte) (n LogSize) {
+	if b, ok := view.Get(key); ok && len(b) == 16 {
+		n = LogSize{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}
+	}
+	return n
+}
+
+func (n LogSize) encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, n.Updates), n.Bytes)
+}
+
+// logged counts an update that is stored; old is the body that it replaces, nil: none.
+func logged(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte) {
+	for _, key := range [][]byte{appendTask(nil, tableLogs, p, f.Task), appendClaim(nil, tableLogs, p, f.Task, f.Key.A)} {
+		n := sizeUnder(tx, key)
+		if n.Bytes += uint64(len(f.Body)) - uint64(len(old)); old == nil {
+			n.Updates++
+		}
+		tx.Set(key, n.encode())
+	}
+}
+
+// visible is how many updates of a claim are visible: the number after the last one that
+// is. Where as many are here as the highest number says there is no hole among them.
+func visible(view store.View, p ring.Partition, task id.ID, token, top uint64) uint64 {
+	if n := sizeUnder(view, appendClaim(nil, tableLogs, p, task, token)).Updates; n == top+1 || mutant.GapShown.On() {
+		return top + 1
+	}
+	next, prefix := uint64(0), logKey(p, task, token, 0)
+	for key := range view.Scan(prefix, after(prefix[:len(prefix)-8])) {
+		if binary.BigEndian.Uint64(key[len(key)-8:]) != next {
+			break
+		}
+		next++
+	}
+	return next
+}
+
+// top is the highest number of an update of a claim.
+func top(view store.View, p ring.Partition, task id.ID, token uint64) (seq uint64, ok bool) {
+	prefix := logKey(p, task, token, 0)
+	for key := range view.Back(prefix, after(prefix[:len(prefix)-8])) {
+		return binary.BigEndian.Uint64(key[len(key)-8:]), true
+	}
+	return 0, false
+}
+
+func logKey(p ring.Partition, task id.ID, token, seq uint64) []byte {
+	return appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: token, B: seq})
+}
+
+// NextSeq is the number after the last visible update of a claim: where
+// `complete` without a sequence number puts the completion.
+func NextSeq(view store.View, p ring.Partition, task id.ID, token uint64) uint64 {
+	if seq, ok := top(view, p, task, token); ok {
+		return visible(view, p, task, token, seq)
+	}
+	return 0
+}
+
+// Shows tells whether an update of a task is visible.
+func Shows(view store.View, p ring.Partition, task id.ID, token, seq uint64) bool {
+	return hasKey(view, logKey(p, task, token, seq)) && NextSeq(view, p, task, token) > seq
+}
+
+// tail reads a log from its end.
+type tail struct {
+	limit int    // bytes of updates that are given; the newest one is in any case, unless it is 0
+	until uint64 // token below which a checkpoint is looked for; 0: none is
+
+	log        []crdt.Update // newest first
+	size       int
+	checkpoint *crdt.Update
+}
+
+// take looks at a visible update, and tells whether more is to be read.
+func (t *tail) take(u *crdt.Update) bool {
+	if t.checkpoint == nil && u.Token < t.until && !u.Output {
+		t.checkpoint = u
+	}
+	if t.size <= t.limit {
+		if t.size += len(u.Data) + updateFixed; t.size <= t.limit || len(t.log) == 0 && t.limit > 0 {
+			t.log = append(t.log, *u)
+		}
+	}
+	return t.size <= t.limit || t.until != 0 && t.checkpoint == nil
+}
+
+// updateFixed is about what an update takes in an answer beside its data.
+const updateFixed = 64
+
+// read walks the visible updates of a task, the newest first.
+func (t *tail) read(view store.View, p ring.Partition, task id.ID) error {
+	first := logKey(p, task, 0, 0)
+	for end := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted}); ; {
+		newest := crdt.Key{} // of those before the end
+		for key := range view.Back(first, end) {
+			var err error
+			if newest, err = crdt.DecodeKey(key[prefixSize+id.Size:]); err != nil {
+				return fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			}
+			break
+		}
+		if newest == (crdt.Key{}) {
+			return nil
+		}
+		end = logKey(p, task, newest.A, 0) // of what is older than its claim
+		shown := visible(view, p, task, newest.A, newest.B)
+		for _, value := range view.Back(end, logKey(p, task, newest.A, shown)) {
+			u, err := crdt.DecodeUpdate(append([]byte(nil), value...))
+			if err != nil {
+				return fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			}
+			if !t.take(&u) {
+				return nil
+			}
+		}
+	}
+}
 
 // LogAfter is a place in the log of a task, behind an update; the zero value is its begin.
 type LogAfter struct {

@@ -310,7 +310,7 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	v.leave(tx, stone.Task, &was)
 	v.endClaims(tx, stone.Task, 0, false)
 	v.record.settled(tx, v.Partition, stone.Task)
-	here, err := Facts(tx, v.Partition, stone.Task)
+	here, err := newestFrom(tx, v.Partition, stone.Task, crdt.KindCompleted, endBytes) // nothing else raises a tombstone
 	if err != nil {
 		return Merged{}, err
 	}

@@ -20,16 +20,27 @@ type Detail struct {
 	Task   *crdt.Task
 	State  crdt.State
 	Claims []claim.Record // by ascending token
+	// Log are the visible updates, as many of the newest as were asked for.
+	Log []crdt.Update
+	// Checkpoint is where the claim that was asked about may go on, see [crdt.Task.Checkpoint].
+	Checkpoint []byte
 	// Lean says that its payload, results and updates were left out, or some of them.
 	Lean bool
 }
 
-// ReadOptions say what a reader can do without.
+// ReadOptions say what a reader can do without. A log may be long: who leaves nothing of
+// it away reads all of it.
 type ReadOptions struct {
 	// NoClaims leaves the claim history away.
 	NoClaims bool
 	// NoLog leaves the updates away.
 	NoLog bool
+	// Log gives the newest visible updates that have so many bytes, and one at least. No
+	// more is read, and the task itself has none of them. 0: all.
+	Log int
+	// Until is the token of a claim: then its checkpoint is given, and of the log no more
+	// than Log says. 0: none is.
+	Until uint64
 }
 
 // LoadTask reads the facts of a task, but for its updates, and builds its view:
@@ -155,31 +166,69 @@ func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Key
 	return facts, nil
 }
 
-// Newest gives the facts of a task, by key, but for old ones of its updates and its
-// failures, of which there may be very many: of either kind the newest that have so many
-// bytes, and one at least. It returns ErrDamaged when a key cannot be read.
+// Newest gives the facts of a task, by key, but for old ones of its updates, completions
+// and failures, of which there may be very many: of either kind the newest that have so many
+// bytes, and one at least, and the completion that counts. It reads little more than it
+// gives. It returns ErrDamaged when a key cannot be read.
 func Newest(view store.View, p ring.Partition, task id.ID, most int) ([]crdt.Fact, error) {
-	var facts []crdt.Fact
-	first, size := 0, 0 // of those of the kind at hand that stay
-	prefix := appendTask(nil, tableFacts, p, task)
-	for key, body := range view.Scan(prefix, after(prefix)) {
-		k, err := crdt.DecodeKey(key[len(prefix):])
-		if err != nil {
-			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
-		}
-		if n := len(facts); n == 0 || facts[n-1].Key.Kind != k.Kind {
-			first, size = n, 0
-		}
-		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
-		if k.Kind != crdt.KindUpdate && k.Kind != crdt.KindFailed {
-			continue
-		}
-		for size += asideFixed + len(body); size > most && first < len(facts)-1; first++ {
-			size -= asideFixed + len(facts[first].Body)
-			facts[first].Body = nil
+	return newestFrom(view, p, task, crdt.KindEnqueued, most)
+}
+
+// newestFrom is the same for the kinds from one on.
+func newestFrom(view store.View, p ring.Partition, task id.ID, kind crdt.Kind, most int) (facts []crdt.Fact, err error) {
+	var size [256]int // of a kind
+	cut := false      // completions were left out
+	first := appendFact(nil, p, task, crdt.Key{Kind: kind})
+	for end := after(appendTask(nil, tableFacts, p, task)); end != nil; {
+		upTo := end
+		end = nil
+		for key, body := range view.Back(first, upTo) {
+			k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+			if err != nil {
+				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			}
+			many := k.Kind == crdt.KindUpdate || k.Kind == crdt.KindCompleted || k.Kind == crdt.KindFailed
+			if n := &size[k.Kind]; many {
+				if *n += asideFixed + len(body); *n > most && *n > asideFixed+len(body) {
+					cut = cut || k.Kind == crdt.KindCompleted
+					end = appendFact(nil, p, task, crdt.Key{Kind: k.Kind}) // the rest of them is passed over
+					break
+				}
+			}
+			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
 		}
 	}
-	return slices.DeleteFunc(facts, func(f crdt.Fact) bool { return f.Body == nil }), nil
+	if cut {
+		f, err := counting(view, p, task)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(facts, func(o crdt.Fact) bool { return o.Key == f.Key }) {
+			facts = append(facts, f)
+		}
+	}
+	slices.SortFunc(facts, func(a, b crdt.Fact) int { return a.Key.Compare(b.Key) })
+	return facts, nil
+}
+
+// counting gives the completion of a task that counts (see [crdt.Task.Completion]).
+func counting(view store.View, p ring.Partition, task id.ID) (f crdt.Fact, err error) {
+	at := int64(0)
+	first, end := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted}), appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCancelled})
+	for key, body := range view.Scan(first, end) {
+		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		if err != nil {
+			return f, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		c, err := crdt.DecodeCompleted(body)
+		if err != nil {
+			return f, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
+		if f.Body == nil || c.At < at {
+			f, at = crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)}, c.At
+		}
+	}
+	return f, nil
 }
 
 // FactOf gives one fact of a task.
@@ -191,15 +240,10 @@ func FactOf(view store.View, p ring.Partition, task id.ID, key crdt.Key) (crdt.F
 // ReadTask reads a task with its claims, from any view of the store: a reader
 // beside the vnode sees a claim as held until the vnode has ended it.
 func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Detail, error) {
-	read := loadAll
-	if o.NoLog {
-		read = LoadTask
-	}
-	t, err := read(view, p, task)
+	d, err := readLog(view, p, task, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &Detail{Task: t}
 	held := false
 	if !o.NoClaims {
 		if d.Claims, err = readClaims(view, tableEnded, p, task, nil); err != nil {
@@ -211,10 +255,37 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 		return nil, err
 	}
 	held = len(d.Claims) > ended
-	d.State = stateOf(view, t, p, held)
+	d.State = stateOf(view, d.Task, p, held)
 	if !o.NoClaims {
 		d.recall()
 	}
+	return d, nil
+}
+
+// readLog reads the facts of a task, and of its log what is asked for.
+func readLog(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Detail, error) {
+	part := o.NoLog || o.Log > 0 || o.Until > 0
+	if !part {
+		t, err := loadAll(view, p, task)
+		if err != nil {
+			return nil, err
+		}
+		return &Detail{Task: t, Log: t.VisibleUpdates()}, nil
+	}
+	t, err := LoadTask(view, p, task)
+	if err != nil {
+		return nil, err
+	}
+	d, log := &Detail{Task: t}, tail{limit: o.Log, until: o.Until}
+	if o.Log > 0 || o.Until > 0 {
+		if err := log.read(view, p, task); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Reverse(log.log); log.checkpoint != nil {
+		d.Checkpoint = log.checkpoint.Data
+	}
+	d.Log = log.log
 	return d, nil
 }
 
@@ -242,15 +313,23 @@ func (d *Detail) recall() {
 	slices.SortFunc(d.Claims, func(a, b claim.Record) int { return cmp.Compare(a.Token, b.Token) })
 }
 
+// MaxClaims is how many claims of a task that have ended are read, the newest: one may
+// have been claimed and given back very often.
+const MaxClaims = 8192
+
 func readClaims(view store.View, table byte, p ring.Partition, task id.ID, to []claim.Record) ([]claim.Record, error) {
-	prefix := appendTask(nil, table, p, task)
-	for key, value := range view.Scan(prefix, after(prefix)) {
+	prefix, had := appendTask(nil, table, p, task), len(to)
+	for key, value := range view.Back(prefix, after(prefix)) {
+		if len(to) == had+MaxClaims {
+			break
+		}
 		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)
 		if err != nil {
 			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
 		to = append(to, r)
 	}
+	slices.Reverse(to[had:])
 	return to, nil
 }
 

@@ -42,6 +42,9 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 			tx.Set(appendPrefix(nil, tableGrown, s.p), nil)
 		}
 	}
+	if f.Key.Kind == crdt.KindUpdate {
+		logged(tx, s.p, f, old)
+	}
 	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
 	s.stored(s.p, f)
 }
@@ -66,6 +69,7 @@ func (s *shelf) drop(tx store.Tx, task id.ID) {
 		}
 	}
 	drop(tx, prefix)
+	drop(tx, appendTask(nil, tableLogs, s.p, task))
 }
 
 // flush writes the tree's changes.

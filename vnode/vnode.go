@@ -29,6 +29,10 @@ type Config struct {
 	// HeadSize bounds the ready tasks kept in memory per queue. More costs 33
 	// bytes each and makes filling up rarer.
 	HeadSize int
+	// MaxClaims bounds the tasks under a claim here, so that all that is known of claims
+	// fits one message of an election: at the bound nothing is granted, and OnHead is told
+	// of nothing. 0: [MaxClaimed].
+	MaxClaims int
 	// OnHead is told the best ready rank of a queue whenever it may have
 	// changed; nil when nothing is ready.
 	OnHead func(p ring.Partition, queue string, min *claim.Rank)
@@ -56,8 +60,17 @@ type Config struct {
 	Random func() float64
 }
 
+// MaxClaimed is how many tasks of a partition may be under a claim. A claim takes up to 342
+// bytes in a vote, with the longest name of a worker, and a message 96 MiB: in a vote past
+// that nobody could lead the partition any more. The rest is for claims that members know
+// besides.
+const MaxClaimed = 250_000
+
 // complete replaces the hooks that the caller does not need.
 func (c *Config) complete() {
+	if c.MaxClaims == 0 {
+		c.MaxClaims = MaxClaimed
+	}
 	if c.OnHead == nil {
 		c.OnHead = func(ring.Partition, string, *claim.Rank) {}
 	}
@@ -95,6 +108,7 @@ type Vnode struct {
 	seq       uint32 // last claim number given out in this epoch
 	claims    *claim.Table
 	suspended *claim.Table // those that ended with their tasks, and may come back
+	full      bool         // nothing is granted, because of Config.MaxClaims
 	term      term
 	releases  releases
 	hot       *queue // where the last accepted task was ready; may be gone
@@ -332,11 +346,20 @@ func (v *Vnode) fill(view store.View, q *queue) {
 }
 
 func (v *Vnode) announce(q *queue) {
-	if e := q.head.Min(); e != nil && v.epoch != 0 {
+	if e := q.head.Min(); e != nil && v.epoch != 0 && !v.full {
 		v.cfg.OnHead(v.Partition, q.name, &e.Rank)
 		return
 	}
 	v.cfg.OnHead(v.Partition, q.name, nil)
+}
+
+// fills looks whether there is room for claims, and tells the heads of all queues when that
+// has changed.
+func (v *Vnode) fills() {
+	if full := v.claims.Len()+v.suspended.Len() >= v.cfg.MaxClaims; full != v.full {
+		v.full = full
+		v.Announce()
+	}
 }
 
 // Announce tells the heads of all queues, after leadership began or ended.

@@ -42,21 +42,44 @@ func walkFrom(as walk, last id.ID) iter.Seq2[*Detail, error] {
 			from = after(appendTask(nil, tableFacts, p, last))
 		}
 		defer w.close()
-		for key, value := range view.Scan(from, after(facts)) {
-			task := id.ID(key[prefixSize:])
-			if task != w.task {
-				if !w.emit(yield) {
+		for from != nil {
+			var next []byte // where to go on, when what lies between is passed over
+			for key, value := range view.Scan(from, after(facts)) {
+				task := id.ID(key[prefixSize:])
+				if task != w.task {
+					if !w.emit(yield) {
+						return
+					}
+					w.begin(task)
+				}
+				if err := w.take(key[prefixSize+id.Size:], value); err != nil {
+					yield(nil, err)
 					return
 				}
-				w.begin(task)
+				if next = w.beyond(); next != nil {
+					break
+				}
 			}
-			if err := w.take(key[prefixSize+id.Size:], value); err != nil {
-				yield(nil, err)
-				return
-			}
+			from = next
 		}
 		w.emit(yield)
 	}
+}
+
+// passing is how many facts a walk steps over before it looks for the end of those that
+// it leaves out instead: that costs as much as some steps.
+const passing = 64
+
+// beyond gives the key behind the facts that are left out, once there are many; nil: go on.
+func (w *walk) beyond() []byte {
+	if w.over < passing {
+		return nil
+	}
+	w.over = 0
+	if w.skip {
+		return after(appendTask(nil, tableFacts, w.p, w.task))
+	}
+	return appendFact(nil, w.p, w.task, crdt.Key{Kind: crdt.KindCompleted}) // updates are left out
 }
 
 // walk gathers one task at a time.
@@ -68,6 +91,7 @@ type walk struct {
 	facts  []crdt.Fact
 	skip   bool
 	lean   bool
+	over   int  // facts of the task that were left out in a row
 	size   int  // of what may be large
 	cut    bool // some of that was left out
 	ended  *claimWalk
@@ -76,13 +100,14 @@ type walk struct {
 
 func (w *walk) begin(task id.ID) {
 	w.task, w.facts, w.skip = task, w.facts[:0], false
-	w.size, w.cut = 0, false
+	w.over, w.size, w.cut = 0, 0, false
 }
 
 // take adds a fact. The enqueue fact has the smallest key, so a task is kept
 // or passed over before the rest of it is looked at.
 func (w *walk) take(key, value []byte) error {
 	if w.skip {
+		w.over++
 		return nil
 	}
 	k, err := crdt.DecodeKey(key)
@@ -114,6 +139,9 @@ func (w *walk) take(key, value []byte) error {
 // trim leaves out of a fact what may be large, once there is more of that than a lean
 // walk gives; nil: all of it.
 func (w *walk) trim(k crdt.Kind, value []byte) ([]byte, error) {
+	if k != crdt.KindUpdate {
+		w.over = 0
+	}
 	if k != crdt.KindEnqueued && k != crdt.KindUpdate && k != crdt.KindCompleted {
 		return value, nil
 	}
@@ -131,6 +159,7 @@ func (w *walk) trim(k crdt.Kind, value []byte) ([]byte, error) {
 		c.Result = nil
 		return c.Encode(), err
 	}
+	w.over++
 	return nil, nil
 }
 
@@ -155,6 +184,7 @@ func (w *walk) emit(yield func(*Detail, error) bool) bool {
 		yield(nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err))
 		return false
 	}
+	d.Log = d.Task.VisibleUpdates()
 	if w.ended == nil { // the first task says where the claims begin
 		w.ended = newClaimWalk(w.view, tableEnded, w.p, w.task)
 		w.active = newClaimWalk(w.view, tableActive, w.p, w.task)
@@ -204,7 +234,9 @@ func (c *claimWalk) of(task id.ID, to []claim.Record) ([]claim.Record, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 			}
-			to = append(to, r)
+			if to = append(to, r); len(to) == 2*MaxClaims { // ended ones, for nobody holds so many
+				to = append(to[:0], to[MaxClaims:]...)
+			}
 		}
 		c.key, c.value, c.ok = c.next()
 	}

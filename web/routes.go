@@ -75,7 +75,7 @@ func routes() []route {
 			says: "give tasks a new run of attempts at once"},
 
 		{verb: get, path: "/api/v1/queues", method: nornv1.Method_METHOD_QUEUES, request: &nornv1.QueuesRequest{}, reply: &nornv1.QueuesReply{},
-			says: "queues with their settings and counters"},
+			says: "a page of queues with their settings and counters"},
 		{verb: get, path: "/api/v1/queues/" + variable, method: nornv1.Method_METHOD_QUEUES, request: &nornv1.QueuesRequest{}, reply: &nornv1.QueuesReply{},
 			field: "names", says: "one queue (a / in its name is %2F)"},
 		{verb: http.MethodPatch, path: "/api/v1/queues/" + variable, method: nornv1.Method_METHOD_SET_QUEUE, request: &nornv1.SetQueueRequest{}, reply: &nornv1.QueuesReply{},
@@ -89,7 +89,7 @@ func routes() []route {
 			says: "make, edit, pause, resume and delete schedules; trigger and backfill"},
 
 		{verb: get, path: "/api/v1/workers", method: nornv1.Method_METHOD_WORKERS, request: &nornv1.WorkersRequest{}, reply: &nornv1.WorkersReply{},
-			says: "worker sessions and what they run"},
+			says: "a page of worker sessions and what they run"},
 		{verb: get, path: "/api/v1/workers/" + variable, method: nornv1.Method_METHOD_WORKERS, request: &nornv1.WorkersRequest{}, reply: &nornv1.WorkersReply{},
 			field: "names", says: "one worker session"},
 		{verb: post, path: "/api/v1/workers/" + variable, method: nornv1.Method_METHOD_SET_WORKER, request: &nornv1.SetWorkerRequest{}, reply: &nornv1.WorkersReply{},

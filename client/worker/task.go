@@ -87,7 +87,8 @@ func (t *Task) fits() error {
 // is sent again before the next one. ErrClaimLost and ErrCancelled: stop; they
 // come without asking anybody once the claim is over by our own clocks, whatever
 // ctx is. After ErrShutdown and ErrTimeout a last checkpoint can be saved, with a
-// context of its own ([context.WithoutCancel]), as long as Grace allows.
+// context of its own ([context.WithoutCancel]), as long as Grace allows. An error that
+// is client.ErrConflict: the log of the task is full; the claim goes on.
 func (t *Task) Update(ctx context.Context, data []byte) error {
 	return t.append(ctx, update{data: data})
 }

@@ -72,6 +72,11 @@ func (d *disk) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	return guarded(d.Mem.Scan(lower, upper), d.bad)
 }
 
+// Back gives the pairs of a range in descending order.
+func (d *disk) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return guarded(d.Mem.Back(lower, upper), d.bad)
+}
+
 // Snapshot gives the store as it is now.
 func (d *disk) Snapshot() store.Snapshot {
 	if d.bad == "" {
@@ -95,6 +100,10 @@ func (r rotten) Get(key []byte) ([]byte, bool) {
 
 func (r rotten) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	return guarded(r.Snapshot.Scan(lower, upper), r.bad)
+}
+
+func (r rotten) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return guarded(r.Snapshot.Back(lower, upper), r.bad)
 }
 
 func guarded(pairs iter.Seq2[[]byte, []byte], bad string) iter.Seq2[[]byte, []byte] {

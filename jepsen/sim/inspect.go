@@ -125,10 +125,13 @@ func (n looking) followers(r *round) {
 			s.violation("audit", "%v", err)
 			return
 		}
-		news := t.Finished()
-		for _, u := range t.VisibleUpdates() {
-			news = news || !m.GetAfter() || u.Token > m.GetAfterToken() || u.Token == m.GetAfterToken() && u.Seq > m.GetAfterSeq()
+		after := vnode.LogAfter{Is: m.GetAfter(), Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
+		fresh, _, err := vnode.Log(n.disk, ring.Of(task, s.plan.partitions), task, after, 1, 1)
+		if err != nil {
+			s.violation("audit", "%v", err)
+			return
 		}
+		news := t.Finished() || len(fresh) > 0
 		switch {
 		case !news:
 			q.news = 0

@@ -136,7 +136,8 @@ type Config struct {
 	MaxClaims int
 	// MaxQueues is how many queue names may exist. Default 10000. Each has
 	// counters in every partition and, while it has ready tasks, heads of up to
-	// HeadSize entries. It stops a program that puts IDs into queue names.
+	// HeadSize entries. It stops a program that puts IDs into queue names. At most
+	// [MostQueues].
 	MaxQueues int
 
 	// HelloTimeout is how long a new connection may take to say who it is, and the

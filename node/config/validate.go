@@ -149,6 +149,10 @@ func wildcard(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
+// MostQueues bounds [Config.MaxQueues]: the counters of all queues are one answer, and it
+// has to fit a frame.
+const MostQueues = 100_000
+
 func (c *Config) checkLimits(p *problems) {
 	size := func(name string, v, low, high int) {
 		p.add(v < low || v > high, "%s: %s is not between %s and %s", name, Size(v), Size(low), Size(high))
@@ -162,7 +166,7 @@ func (c *Config) checkLimits(p *problems) {
 	between(p, "max-http-connections", c.MaxHTTPConnections, 1, many)
 	between(p, "max-claims", c.MaxClaims, 1, many)
 	between(p, "max-waiters", c.MaxWaiters, 1, many)
-	between(p, "max-queues", c.MaxQueues, 1, many)
+	between(p, "max-queues", c.MaxQueues, 1, MostQueues)
 	between(p, "head-size", c.HeadSize, 2, many)
 	between(p, "max-attempts", c.MaxAttempts, 1, 1_000_000)
 	between(p, "retry-multiplier", c.RetryMultiplier, 1, 1000)

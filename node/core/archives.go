@@ -66,7 +66,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
 			task := dues[len(tasks)].Task
-			t, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{})
+			t, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{Log: archiveUpdates})
 			if err != nil {
 				return nil, err
 			}

@@ -72,7 +72,7 @@ func TestAVeryLongLogIsArchived(t *testing.T) {
 		t.Fatal(err)
 	}
 	view.Enqueued = &crdt.Enqueued{Queue: "q"}
-	w := archived(&vnode.Detail{Task: view, State: crdt.StateCompleted, Claims: make([]claim.Record, archive.MaxFields+1)})
+	w := archived(&vnode.Detail{Task: view, Log: view.VisibleUpdates(), State: crdt.StateCompleted, Claims: make([]claim.Record, archive.MaxFields+1)})
 	n := len(w.Updates)
 	if n+len(w.Claims) > archive.MaxFields-2000 || n < 100_000 || len(w.Claims) < 1000 || w.Updates[n-1].Seq != archive.MaxFields {
 		t.Fatalf("%d updates and %d claims are archived", n, len(w.Claims))

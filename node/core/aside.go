@@ -121,6 +121,9 @@ func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
 // set sets one task aside, and tells whether it has.
 func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
 	v := a.c.vnodes.of(p)
+	if !a.room(int64(vnode.LogOf(a.c.tx, p, task).Bytes)) {
+		return false // before all of it is read
+	}
 	facts, err := vnode.Facts(a.c.tx, p, task)
 	if !a.c.check(err) || len(facts) == 0 {
 		return false

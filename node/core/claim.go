@@ -200,7 +200,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	}
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.choosy, w.parks = m, r.routed, r.choosy, wait > 0
-	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease}
+	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
 	for _, name := range w.names {
@@ -240,7 +240,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			continue
 		}
 		pledges = append(pledges, c.grants.add(g.Partition, g.Task, &r, false))
-		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{})
+		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{Until: g.Token})
 		if !c.check(err) {
 			return true
 		}

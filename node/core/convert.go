@@ -84,7 +84,7 @@ func stamp(wall int64) *timestamppb.Timestamp {
 // shownClaims is how many of a task's claims are shown, the newest: one that was claimed
 // and given back all the time would fit no frame any more, so that it could be neither
 // read nor granted, and whoever asked for its queue would get an error.
-const shownClaims = 8192
+const shownClaims = vnode.MaxClaims
 
 // wireTask is a task as clients see it, with the newest updates up to a number
 // of bytes.
@@ -116,7 +116,7 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
 	}
-	for _, u := range newest(t.VisibleUpdates(), updateBytes) {
+	for _, u := range newest(d.Log, updateBytes) {
 		w.Updates = append(w.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
 	}
 	if done := t.Completion(); done != nil {
@@ -154,6 +154,6 @@ func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Gran
 	return &nornv1.Grant{
 		Task: w, Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
 		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
-		Checkpoint: d.Task.Checkpoint(r.Token),
+		Checkpoint: d.Checkpoint,
 	}
 }

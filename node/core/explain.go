@@ -67,7 +67,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 }
 
 func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
-	d, err := vnode.ReadTask(e.view, ring.Of(task, e.partitions), task, vnode.ReadOptions{})
+	d, err := vnode.ReadTask(e.view, ring.Of(task, e.partitions), task, vnode.ReadOptions{NoLog: true})
 	if err != nil {
 		return nil, nil, err
 	}

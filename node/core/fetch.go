@@ -21,8 +21,8 @@ type Fetch struct {
 	Task   id.ID
 }
 
-// Fetched is what the replica has, but for old updates and failures where there are very
-// many: those are left to repair, because no reader is shown so much of them.
+// Fetched is what the replica has, but for old updates, completions and failures where there
+// are very many: those are left to repair, because no reader is shown so much of them.
 type Fetched struct {
 	Number  uint64
 	Facts   []crdt.Fact
@@ -35,8 +35,8 @@ func (*Fetched) peerMessage() {}
 const (
 	// fetchTimeout is how long replicas are waited for.
 	fetchTimeout = 2 * time.Second
-	// fetchBytes bounds the updates in one answer, and the failures. Everything else of
-	// the task is in it: who reads goes by what a majority says of how a task ended.
+	// fetchBytes bounds the updates in one answer, the completions and the failures. All
+	// else of the task is in it: who reads goes by what a majority says of how a task ended.
 	fetchBytes = 8 << 20
 	// maxFetches bounds the reads that wait for replicas.
 	maxFetches = 1 << 14
@@ -70,10 +70,10 @@ type answeredFetch struct {
 	first map[crdt.Kind]crdt.Key // the lowest key of each kind
 }
 
-// lacks tells whether who has answered surely has nothing under a key: of old updates
-// and failures the answer does not say.
+// lacks tells whether who has answered surely has nothing under a key: of old updates,
+// completions and failures the answer does not say.
 func (a *answeredFetch) lacks(k crdt.Key) bool {
-	old := k.Kind == crdt.KindUpdate || k.Kind == crdt.KindFailed
+	old := k.Kind == crdt.KindUpdate || k.Kind == crdt.KindCompleted || k.Kind == crdt.KindFailed
 	return !a.facts[k] && !(old && k.Compare(a.first[k.Kind]) < 0)
 }
 
@@ -124,8 +124,8 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 
 // sees tells whether what is here reaches what the client has seen before.
 func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
-	d, err := vnode.ReadTask(f.c.tx, p, task, vnode.ReadOptions{NoClaims: true})
-	return f.c.check(err) && seen(d.Task, l.GetAtLeastToken(), l.GetAtLeastSeq())
+	t, err := vnode.LoadTask(f.c.tx, p, task)
+	return f.c.check(err) && seen(f.c.tx, p, t, l)
 }
 
 func (f *fetches) begin(now clock.Time, r *Request, p ring.Partition, q *fetch) {

@@ -414,12 +414,20 @@ func (m *moves) forget(p ring.Partition) {
 		return
 	}
 	m.c.vnodes.replace(p, empty)
+	m.released(v)
 	m.c.trees.forget(p)
 	m.c.scrubs.forget(p)
 	m.c.repairs.forget(p)
 	delete(m.out, p)
 	m.drops[p] = &move{}
 	m.at = min(m.at, m.c.now.Mono)
+}
+
+// released forgets what is kept in memory for the claims and queues of a partition that this
+// node keeps no longer: nothing else ends them here.
+func (m *moves) released(v *vnode.Vnode) {
+	v.Held(m.c.desk.onEnd)
+	v.Queues(func(name string, _ *vnode.Counts) { m.c.queues.emptied(name) })
 }
 
 // delete goes on with deletions.

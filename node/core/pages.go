@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -117,11 +118,29 @@ func addCount(to, n *nornv1.Count) {
 	to.Total += n.GetTotal()
 }
 
+// fill is a page of queues or workers that is being filled.
+type fill struct{ limit, count, size int }
+
+// newFill begins a page of so many, or of as many as fit it (0).
+func newFill(limit uint32) *fill {
+	if limit == 0 || limit > proto.MaxPageBytes {
+		limit = proto.MaxPageBytes // each takes more than a byte
+	}
+	return &fill{limit: int(limit)}
+}
+
+// takes tells whether one more goes on the page; the first one does.
+func (f *fill) takes(m gproto.Message) bool {
+	f.count, f.size = f.count+1, f.size+gproto.Size(m)
+	return f.count == 1 || f.count <= f.limit && f.size <= proto.MaxPageBytes
+}
+
 // queueLists adds up what several nodes know of queues. One that a node does
-// not know may have its tasks elsewhere.
+// not know may have its tasks elsewhere. Pages are joined as those of tasks are.
 type queueLists struct {
-	names  []string // that were asked for
+	asked  *nornv1.QueuesRequest
 	queues map[string]*nornv1.Queue
+	end    []byte // of the first of the parts that have more; nil: none has
 	err    *proto.Error
 }
 
@@ -132,6 +151,9 @@ func (l *queueLists) take(_ []int, m gproto.Message) {
 	}
 	if l.queues == nil {
 		l.queues = make(map[string]*nornv1.Queue)
+	}
+	if c := reply.GetNextCursor(); len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
+		l.end = c
 	}
 	for _, q := range reply.GetQueues() {
 		sum := l.queues[q.GetName()]
@@ -154,9 +176,9 @@ func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	names := l.names
+	names := l.asked.GetNames()
 	if len(names) == 0 {
-		names = slices.Sorted(maps.Keys(l.queues))
+		return l.page(), nil
 	}
 	reply := &nornv1.QueuesReply{}
 	for _, name := range names {
@@ -166,4 +188,20 @@ func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 		reply.Queues = append(reply.Queues, l.queues[name])
 	}
 	return reply, nil
+}
+
+// page is a page of all of them.
+func (l *queueLists) page() *nornv1.QueuesReply {
+	reply, page, more := &nornv1.QueuesReply{}, newFill(l.asked.GetLimit()), l.end != nil
+	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
+		if l.end != nil && name > string(l.end) || !page.takes(l.queues[name]) {
+			more = true
+			break
+		}
+		reply.Queues = append(reply.Queues, l.queues[name])
+	}
+	if n := len(reply.Queues); more && n > 0 {
+		reply.NextCursor = []byte(reply.Queues[n-1].GetName())
+	}
+	return reply
 }

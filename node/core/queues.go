@@ -159,9 +159,18 @@ func (q *queues) unfinished(name string) uint64 {
 // list answers a request for queues.
 func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 	from, about := r.From, q.c.about(r)
-	names := m.GetNames()
+	names, page := m.GetNames(), newFill(m.GetLimit())
+	if len(names) > proto.MaxNames {
+		q.c.refuse(from, tooManyNames(len(names)))
+		return
+	}
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(q.c.desk.known))
+		at, found := slices.BinarySearch(names, string(m.GetCursor()))
+		if found {
+			at++
+		}
+		names = names[at:]
 	}
 	reply := &nornv1.QueuesReply{}
 	for _, name := range names {
@@ -176,9 +185,20 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 			q.c.refuse(from, unknownQueue(name))
 			return
 		}
-		reply.Queues = append(reply.Queues, q.wire(now, name, about))
+		w := q.wire(now, name, about)
+		if !page.takes(w) && len(m.GetNames()) == 0 {
+			reply.NextCursor = []byte(reply.Queues[len(reply.Queues)-1].GetName())
+			break
+		}
+		reply.Queues = append(reply.Queues, w)
 	}
 	q.c.reply(from, reply)
+}
+
+// tooManyNames refuses a request for so many queues or workers that the answer might not
+// fit a frame.
+func tooManyNames(n int) *proto.Error {
+	return proto.Invalid("the request names %d, over the limit of %d; ask for fewer, or for all", n, proto.MaxNames)
 }
 
 func unknownQueue(name string) *proto.Error {
@@ -293,7 +313,7 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 		q.anew(from, m)
 		return
 	}
-	switch asked, err := q.ask(from, m.GetName(), &queueLists{names: []string{m.GetName()}}); {
+	switch asked, err := q.ask(from, m.GetName(), &queueLists{asked: &nornv1.QueuesRequest{Names: []string{m.GetName()}}}); {
 	case err != nil:
 		q.c.refuse(from, err)
 	case !asked:

@@ -48,14 +48,14 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 	p := ring.Of(task, partitions)
 	atLeast := m.GetConsistency()
 	return Read{From: from, run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{})
+		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInTask})
 		if err != nil {
 			return nil, nil, err
 		}
 		if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
 			return nil, notFound(task), nil
 		}
-		if atLeast.GetAtLeast() && !seen(d.Task, atLeast.GetAtLeastToken(), atLeast.GetAtLeastSeq()) {
+		if atLeast.GetAtLeast() && !seen(view, p, d.Task, atLeast) {
 			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d is on none of the replicas that answered", atLeast.GetAtLeastSeq(), atLeast.GetAtLeastToken())
 			e.Guarantee = "monotonic read"
 			return nil, e, nil
@@ -64,12 +64,10 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 	}}, nil
 }
 
-// seen tells whether the visible log reaches (token, seq). That a task was collected comes
-// after all of its updates.
-func seen(t *crdt.Task, token, seq uint64) bool {
-	return t.Collected() || slices.ContainsFunc(t.VisibleUpdates(), func(u crdt.Update) bool {
-		return u.Token == token && u.Seq == seq
-	})
+// seen tells whether the visible log reaches what a client has seen. That a task was
+// collected comes after all of its updates.
+func seen(view store.View, p ring.Partition, t *crdt.Task, l *nornv1.Consistency) bool {
+	return t.Collected() || vnode.Shows(view, p, t.ID, l.GetAtLeastToken(), l.GetAtLeastSeq())
 }
 
 // Pages of a list.
@@ -142,7 +140,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 			continue
 		}
 		if d.Lean && !m.GetIdsOnly() {
-			if d, err = vnode.ReadTask(view, p, last, vnode.ReadOptions{}); err != nil {
+			if d, err = vnode.ReadTask(view, p, last, vnode.ReadOptions{Log: proto.MaxUpdatesInList}); err != nil {
 				return nil, err
 			}
 		}

@@ -222,7 +222,7 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	case *nornv1.CountRequest:
 		return r.scatter(now, q, &counts{})
 	case *nornv1.QueuesRequest:
-		return r.scatter(now, q, &queueLists{names: m.GetNames()})
+		return r.scatter(now, q, &queueLists{asked: m})
 	case *nornv1.StatusRequest:
 		return r.statuses(now, q, m)
 	}

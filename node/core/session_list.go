@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -21,19 +22,36 @@ type workers struct{ *sessions }
 
 // list answers with the sessions of all nodes in reach.
 func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
+	if len(m.GetNames()) > proto.MaxNames {
+		w.c.refuse(r.From, tooManyNames(len(m.GetNames())))
+		return
+	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
+	page := newFill(m.GetLimit())
 	for _, i := range w.d.Sessions(now) {
-		if len(m.GetNames()) == 0 || slices.Contains(m.GetNames(), i.Identity.Name) {
-			own.Workers = append(own.Workers, w.wire(&i))
+		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) {
+			continue
 		}
+		one := w.wire(&i)
+		if !past(one, m.GetCursor()) {
+			continue
+		}
+		if !page.takes(one) {
+			own.NextCursor = workerCursor(own.Workers[len(own.Workers)-1])
+			break
+		}
+		own.Workers = append(own.Workers, one)
 	}
 	if r.routed {
 		w.c.reply(r.From, own)
 		return
 	}
-	to := w.c.routes.others()
+	to, join := w.c.routes.others(), &workerLists{whole: own, limit: m.GetLimit()}
+	if own.NextCursor != nil {
+		join.ends = append(join.ends, own.NextCursor)
+	}
 	if len(to) == 0 {
-		w.c.reply(r.From, sorted(own))
+		w.c.reply(r.From, join.page())
 		return
 	}
 	routes := w.c.routes
@@ -41,7 +59,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 		w.c.refuse(r.From, crowded())
 		return
 	}
-	g := routes.gather(now, r, &workerLists{own}, statusTimeout-forwardTimeout)
+	g := routes.gather(now, r, join, statusTimeout-forwardTimeout)
 	for _, m2 := range to {
 		routes.forward(now, g, m2, nil, m, nil)
 	}
@@ -109,8 +127,24 @@ func (w workers) wire(i *session.Info) *nornv1.Worker {
 	return out
 }
 
-// workerLists joins the sessions of several nodes.
-type workerLists struct{ whole *nornv1.WorkersReply }
+// workerCursor is where a page goes on behind a worker.
+func workerCursor(w *nornv1.Worker) []byte {
+	return append(slices.Clone(w.GetInstance()), w.GetName()...)
+}
+
+// past tells whether a worker comes after a cursor; all come after one that is none.
+func past(w *nornv1.Worker, cursor []byte) bool {
+	n := len(session.Instance{})
+	return len(cursor) < n ||
+		cmp.Or(cmp.Compare(w.GetName(), string(cursor[n:])), bytes.Compare(w.GetInstance(), cursor[:n])) > 0
+}
+
+// workerLists joins pages of the sessions of several nodes.
+type workerLists struct {
+	whole *nornv1.WorkersReply
+	ends  [][]byte // of the parts that have more
+	limit uint32
+}
 
 func (l *workerLists) take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.WorkersReply)
@@ -118,6 +152,9 @@ func (l *workerLists) take(_ []int, m gproto.Message) {
 		return
 	}
 	l.whole.Workers = append(l.whole.Workers, part.GetWorkers()...)
+	if c := part.GetNextCursor(); len(c) > 0 {
+		l.ends = append(l.ends, c)
+	}
 	if part.GetSet().GetVersion() > l.whole.GetSet().GetVersion() {
 		l.whole.Set = part.GetSet()
 	}
@@ -126,16 +163,28 @@ func (l *workerLists) take(_ []int, m gproto.Message) {
 // fail: what a node that is away knows is found by others in its time.
 func (l *workerLists) fail([]int, *proto.Error) {}
 
-func (l *workerLists) answer() (gproto.Message, *proto.Error) { return sorted(l.whole), nil }
+func (l *workerLists) answer() (gproto.Message, *proto.Error) { return l.page(), nil }
 
-// sorted orders workers by name and instance. Of several sessions of one instance
-// that of the newest association counts: the others have not heard of it yet.
-func sorted(r *nornv1.WorkersReply) *nornv1.WorkersReply {
-	slices.SortFunc(r.Workers, func(a, b *nornv1.Worker) int {
+// page orders workers by name and instance, and cuts them where a part that has more has
+// ended. Of several sessions of one instance that of the newest association counts: the
+// others have not heard of it yet.
+func (l *workerLists) page() *nornv1.WorkersReply {
+	all := l.whole.Workers
+	slices.SortFunc(all, func(a, b *nornv1.Worker) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), slices.Compare(a.GetInstance(), b.GetInstance()), cmp.Compare(b.GetAssociation(), a.GetAssociation()))
 	})
-	r.Workers = slices.CompactFunc(r.Workers, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
-	return r
+	all = slices.CompactFunc(all, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
+	page, n := newFill(l.limit), 0
+	beyond := func(end []byte) bool { return past(all[n], end) } // of what a part has not shown
+	for n < len(all) && !slices.ContainsFunc(l.ends, beyond) && page.takes(all[n]) {
+		n++
+	}
+	l.whole.NextCursor = nil
+	if n > 0 && (n < len(all) || len(l.ends) > 0) {
+		l.whole.NextCursor = workerCursor(all[n-1])
+	}
+	l.whole.Workers = all[:n]
+	return l.whole
 }
 
 // others are the other nodes that are up.

@@ -197,8 +197,28 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	}
 	res := &nornv1.WriteResult{}
 	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: c.clocks.stamp(now, task), Output: m.GetOutput()}
-	c.add(now, task, u.Fact(task), &c.stats.Updated, res)
+	if f := u.Fact(task); !c.full(f, res) {
+		c.add(now, task, f, &c.stats.Updated, res)
+	}
 	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
+}
+
+// full refuses an update that the log of its task has no room for. What is there already
+// may come again, and what others have taken is kept: they have counted it.
+func (c settling) full(f crdt.Fact, res *nornv1.WriteResult) bool {
+	p := ring.Of(f.Task, len(c.cells))
+	n := vnode.LogOf(c.tx, p, f.Task)
+	if n.Updates < proto.MaxLogUpdates && n.Bytes+uint64(len(f.Body)) <= proto.MaxLogBytes {
+		return false
+	}
+	if _, there := vnode.FactOf(c.tx, p, f.Task, f.Key); there {
+		return false
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+		"the log of task %s is full: it has %d updates with %d bytes, the limits are %d and %d; store what is more elsewhere", f.Task, n.Updates, n.Bytes, proto.MaxLogUpdates, proto.MaxLogBytes)
+	e.Lasting = true
+	res.Error = e.Proto()
+	return true
 }
 
 // maxSame is how often a request may complete one task: under as many tokens as it was

@@ -50,7 +50,7 @@ func TestATaskWithManyClaimsFitsAFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	view.Enqueued = &crdt.Enqueued{Queue: "q", Payload: make([]byte, proto.MaxPayloadCeiling)}
-	d := &vnode.Detail{Task: view, Claims: claims}
+	d := &vnode.Detail{Task: view, Log: view.VisibleUpdates(), Claims: claims}
 	got := wireTask(d, proto.MaxUpdatesInTask)
 	for what, m := range map[string]gproto.Message{"granted": &nornv1.ClaimReply{Grants: []*nornv1.Grant{wireGrant(d, 0, proto.MaxUpdatesInList)}}, "read": &nornv1.GetReply{Task: got}} {
 		if n := gproto.Size(m); n > proto.MaxFrame-64<<10 {

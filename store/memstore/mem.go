@@ -55,6 +55,26 @@ func (v view) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Back gives the pairs of a range in descending order.
+func (v view) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		visit := func(p pair) bool {
+			switch {
+			case upper != nil && bytes.Compare(p.key, upper) >= 0:
+				return true
+			case bytes.Compare(p.key, lower) < 0:
+				return false
+			}
+			return yield(p.key, p.value)
+		}
+		if upper == nil {
+			v.tree.Descend(visit)
+			return
+		}
+		v.tree.DescendLessOrEqual(pair{key: upper}, visit)
+	}
+}
+
 // Last gives the greatest key of a range.
 func (v view) Last(lower, upper []byte) (key []byte, ok bool) {
 	visit := func(p pair) bool {

@@ -40,9 +40,19 @@ func write(s store.Store, pairs ...string) {
 	s.Apply(&b)
 }
 
+// list gives the pairs of a range; read from its end they are the same, or it says so.
 func list(v store.View, lower, upper []byte) (all []string) {
 	for key, value := range v.Scan(lower, upper) {
 		all = append(all, string(key)+"="+string(value))
+	}
+	at := len(all)
+	for key, value := range v.Back(lower, upper) {
+		if at--; at < 0 || all[at] != string(key)+"="+string(value) {
+			return append(all, "read from the end: "+string(key)+"="+string(value))
+		}
+	}
+	if at > 0 {
+		return append(all, "missing from the end: "+all[at-1])
 	}
 	return all
 }
@@ -102,6 +112,9 @@ func bounds(t *testing.T, m Machine) {
 	expect(t, list(s, []byte("d"), nil))
 	for range s.Scan(nil, nil) {
 		break // a walk may end early
+	}
+	for range s.Back(nil, nil) {
+		break
 	}
 	for upper, want := range map[string]string{"c": "b\x00", "b": "a", "zz": "c"} {
 		if key, ok := last.Last([]byte("a"), []byte(upper)); !ok || string(key) != want {

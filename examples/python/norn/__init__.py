@@ -462,7 +462,13 @@ class Client:
 
     def queues(self, *names):
         """Queues as they stand, a list of Queue; without names all."""
-        return list(self.call(pb.METHOD_QUEUES, pb.QueuesRequest(names=names)).queues)
+        found, cursor = [], b""
+        while True:
+            page = self.call(pb.METHOD_QUEUES, pb.QueuesRequest(names=names, cursor=cursor))
+            found += page.queues
+            cursor = page.next_cursor
+            if not cursor:
+                return found
 
     def set_queue(self, name, if_version=0, retry=None, **settings):
         """Changes settings of a queue, the fields of QueueSettings; retry is a dict of fields of RetryPolicy."""

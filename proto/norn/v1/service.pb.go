@@ -3471,8 +3471,12 @@ func (x *Queue) GetOldestReadySeconds() float64 {
 // QueuesRequest asks for queues: all that have tasks or settings, or some.
 type QueuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all.
-	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// Empty: all, in pages.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// Continuation: next_cursor of the page before.
+	Cursor []byte `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Queues per page; 0: as many as fit it, 4 MiB.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3514,10 +3518,26 @@ func (x *QueuesRequest) GetNames() []string {
 	return nil
 }
 
+func (x *QueuesRequest) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+func (x *QueuesRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // QueuesReply lists queues by name.
 type QueuesReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queues        []*Queue               `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Queues []*Queue               `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Where the next page begins; empty: this was the last one.
+	NextCursor    []byte `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3555,6 +3575,13 @@ func (*QueuesReply) Descriptor() ([]byte, []int) {
 func (x *QueuesReply) GetQueues() []*Queue {
 	if x != nil {
 		return x.Queues
+	}
+	return nil
+}
+
+func (x *QueuesReply) GetNextCursor() []byte {
+	if x != nil {
+		return x.NextCursor
 	}
 	return nil
 }
@@ -3884,11 +3911,15 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\v2\x0e.norn.v1.CountR\x05count\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\x04R\aversion\x12%\n" +
 	"\x0ewaiting_claims\x18\x06 \x01(\rR\rwaitingClaims\x120\n" +
-	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"%\n" +
+	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"S\n" +
 	"\rQueuesRequest\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"5\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"V\n" +
 	"\vQueuesReply\x12&\n" +
-	"\x06queues\x18\x01 \x03(\v2\x0e.norn.v1.QueueR\x06queues\"\x90\x01\n" +
+	"\x06queues\x18\x01 \x03(\v2\x0e.norn.v1.QueueR\x06queues\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\fR\n" +
+	"nextCursor\"\x90\x01\n" +
 	"\x0fSetQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +

@@ -2749,7 +2749,11 @@ func (x *SessionName) GetIncarnation() []byte {
 type WorkersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: all.
-	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// Continuation: next_cursor of the page before.
+	Cursor []byte `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Sessions per page; 0: as many as fit it, 4 MiB.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2791,12 +2795,28 @@ func (x *WorkersRequest) GetNames() []string {
 	return nil
 }
 
+func (x *WorkersRequest) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+func (x *WorkersRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // WorkersReply lists sessions by name.
 type WorkersReply struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Workers []*Worker              `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
 	// Newest set of sessions.
-	Set           *SessionSet `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	Set *SessionSet `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// Where the next page begins; empty: this was the last one.
+	NextCursor    []byte `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2841,6 +2861,13 @@ func (x *WorkersReply) GetWorkers() []*Worker {
 func (x *WorkersReply) GetSet() *SessionSet {
 	if x != nil {
 		return x.Set
+	}
+	return nil
+}
+
+func (x *WorkersReply) GetNextCursor() []byte {
+	if x != nil {
+		return x.NextCursor
 	}
 	return nil
 }
@@ -3493,12 +3520,16 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x04dead\x18\x06 \x01(\bR\x04dead\x12#\n" +
 	"\rlease_seconds\x18\a \x01(\x01R\fleaseSeconds\x12\x12\n" +
 	"\x04node\x18\b \x01(\tR\x04node\x12 \n" +
-	"\vincarnation\x18\t \x01(\fR\vincarnation\"&\n" +
+	"\vincarnation\x18\t \x01(\fR\vincarnation\"T\n" +
 	"\x0eWorkersRequest\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"`\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\x81\x01\n" +
 	"\fWorkersReply\x12)\n" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
-	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\"\xe0\x04\n" +
+	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12\x1f\n" +
+	"\vnext_cursor\x18\x03 \x01(\fR\n" +
+	"nextCursor\"\xe0\x04\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +

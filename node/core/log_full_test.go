@@ -1,0 +1,48 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TestALogIsFullAtItsLimit: a worker that logs a line a second would go on for ever. Past
+// the limit an update is refused, and says so; what was taken before may come again, and
+// what another node has taken is kept.
+func TestALogIsFullAtItsLimit(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(&nornv1.TaskSpec{Queue: "q"})[0]
+	token := r.claim("q", 1)[0].GetToken()
+	v, all := r.core.vnode(task), make([]crdt.Fact, proto.MaxLogUpdates-1)
+	for seq := range all {
+		all[seq] = crdt.Update{Token: token, Seq: uint64(seq)}.Fact(task)
+	}
+	if _, err := vnode.Merge(v, r.core.tx, all, r.now); err != nil {
+		t.Fatal(err)
+	}
+	update := func(seq uint64, data string) *nornv1.WriteResult {
+		before := len(r.core.ready.Replies)
+		settling{r.core}.update(r.now, Origin{Conn: 1, Request: seq}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
+		return r.core.ready.Replies[before].Message.(*nornv1.WriteReply).GetResults()[0]
+	}
+	if last := update(proto.MaxLogUpdates-1, "the last one"); last.GetError() != nil {
+		t.Fatalf("the last one that fits: %v", last)
+	}
+	past := update(proto.MaxLogUpdates, "one too many")
+	if e := past.GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_CONFLICT || e.GetEffect() != nornv1.Effect_EFFECT_NONE || !e.GetLasting() || past.GetReceipt() != nil {
+		t.Errorf("past the limit: %v", past)
+	}
+	if again := update(proto.MaxLogUpdates-1, "the last one"); !again.GetReceipt().GetExisted() {
+		t.Errorf("the last one again: %v", again)
+	}
+	if got, err := vnode.Merge(v, r.core.tx, []crdt.Fact{crdt.Update{Token: token, Seq: proto.MaxLogUpdates}.Fact(task)}, r.now); err != nil || got.Stored != 1 {
+		t.Errorf("from another node: %v, %v", got, err)
+	}
+	if n := vnode.LogOf(r.core.tx, ring.Of(task, partitions), task); n.Updates != proto.MaxLogUpdates+1 {
+		t.Errorf("the log has %v", n)
+	}
+}

@@ -1,0 +1,90 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// TestQueuesComeInPages: queues with long notes would fit no frame, and nobody could list
+// them any more. However they are cut, all come once, in order, and a page has a bound.
+func TestQueuesComeInPages(t *testing.T) {
+	r := newRig(t)
+	var want []string
+	for n := range 30 {
+		name := fmt.Sprintf("q%02d", n)
+		r.set(name, &nornv1.QueueSettings{Note: strings.Repeat("x", 1000)}, "note")
+		want = append(want, name)
+	}
+	for _, limit := range []uint32{0, 1, 7, 30, 31} {
+		var got []string
+		for cursor := []byte(nil); ; {
+			m := must[*nornv1.QueuesReply](r, &nornv1.QueuesRequest{Limit: limit, Cursor: cursor})
+			if n := len(m.GetQueues()); n == 0 || limit > 0 && n > int(limit) {
+				t.Fatalf("a page of %d has %d queues", limit, n)
+			}
+			for _, q := range m.GetQueues() {
+				got = append(got, q.GetName())
+			}
+			if cursor = m.GetNextCursor(); len(cursor) == 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %v", limit, got)
+		}
+	}
+	if reply := r.ask(&nornv1.QueuesRequest{Names: make([]string, 1001)}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("too many names: %v", reply)
+	}
+}
+
+// TestPagesOfSeveralNodesJoin: what a part has not shown may come before what others have,
+// and a page of large entries ends before it fits no frame.
+func TestPagesOfSeveralNodesJoin(t *testing.T) {
+	queue := func(name string, bytes int) *nornv1.Queue {
+		return &nornv1.Queue{Name: name, Count: &nornv1.Count{Ready: 1}, Settings: &nornv1.QueueSettings{Note: strings.Repeat("x", bytes)}}
+	}
+	worker := func(name string, instance byte, bytes int) *nornv1.Worker {
+		return &nornv1.Worker{Name: name, Instance: append(make([]byte, 15), instance), Machine: strings.Repeat("x", bytes)}
+	}
+	cut := []byte("c")
+	for what, c := range map[string]struct {
+		pages []*nornv1.QueuesReply
+		want  string
+		next  string
+	}{
+		"whole":               {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("a", 0), queue("c", 0)}}, {Queues: []*nornv1.Queue{queue("b", 0), queue("c", 0)}}}, "abc", ""},
+		"one has more":        {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("a", 0), queue("c", 0)}, NextCursor: cut}, {Queues: []*nornv1.Queue{queue("b", 0), queue("d", 0)}}}, "abc", "c"},
+		"it has no more here": {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("c", 0)}, NextCursor: cut}, {Queues: []*nornv1.Queue{queue("a", 0)}}}, "ac", "c"},
+		"too large":           {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("a", 3<<20)}}, {Queues: []*nornv1.Queue{queue("b", 3<<20)}}}, "a", "a"},
+	} {
+		l := &queueLists{asked: &nornv1.QueuesRequest{}}
+		for _, p := range c.pages {
+			l.take(nil, p)
+		}
+		m, err := l.answer()
+		got := ""
+		for _, q := range m.(*nornv1.QueuesReply).GetQueues() {
+			got += q.GetName()
+		}
+		if next := string(m.(*nornv1.QueuesReply).GetNextCursor()); err != nil || got != c.want || next != c.next {
+			t.Errorf("%s: %s, then after %q: %v", what, got, next, err)
+		}
+	}
+	two, one := worker("a", 2, 0), worker("a", 1, 0)
+	l := &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{two}}}
+	l.take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: workerCursor(one)})
+	if m, _ := l.answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: workerCursor(one)}) {
+		t.Errorf("workers: %v", m)
+	}
+	l = &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{worker("a", 1, 3<<20), worker("b", 1, 3<<20)}}}
+	if m, _ := l.answer(); len(m.(*nornv1.WorkersReply).GetWorkers()) != 1 || !past(worker("b", 0, 0), m.(*nornv1.WorkersReply).GetNextCursor()) {
+		t.Error("a page has no bound in bytes")
+	}
+}
