@@ -188,7 +188,10 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	}
 	for name, s := range map[string]store.Store{factsDir: d.facts, registerDir: d.register} {
 		stored, ok := s.Get(incarnationKey)
-		if !ok || fmt.Sprintf("%x", stored) != have.Incarnation {
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is empty, or has lost its beginning; damaged is not the same as new: bring it back from a copy of this very directory, or move the directory away, keep it, and have the node join the others empty (--join)", ErrDirectory, name, cfg.Data), d.close())
+		}
+		if fmt.Sprintf("%x", stored) != have.Incarnation {
 			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is of incarnation %x, the directory of %s; stores of different origin must not be mixed", ErrDirectory, name, cfg.Data, stored, have.Incarnation), d.close())
 		}
 		copy(d.self.Incarnation[:], stored)
@@ -224,7 +227,7 @@ func (d *directory) adopt(cfg *config.Config, cluster string) error {
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(cluster, "-", ""))
 	if err != nil || len(b) != len(d.cluster.ID) || d.cluster.Partitions <= 0 {
-		return fmt.Errorf("%w: %s does not say which cluster it is of", ErrDirectory, identityFile)
+		return fmt.Errorf("%w: %s in %s is damaged: it does not say which cluster it is of, and of how many partitions; the superblock beside it does", ErrDirectory, identityFile, cfg.Data)
 	}
 	copy(d.cluster.ID[:], b)
 	return nil

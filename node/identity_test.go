@@ -51,6 +51,17 @@ func TestForeignDirectoriesAreRefused(t *testing.T) {
 		"identity damaged": {func(t *testing.T, c *config.Config) {
 			rewrite(t, filepath.Join(c.Data, identityFile), "{", "")
 		}, "damaged"},
+		"a bit of the number of partitions": {func(t *testing.T, c *config.Config) {
+			rewrite(t, filepath.Join(c.Data, identityFile), `"partitions": 64`, `"partitions": 65`)
+		}, "damaged"},
+		"a bit of the number of replicas": {func(t *testing.T, c *config.Config) {
+			rewrite(t, filepath.Join(c.Data, identityFile), `"replicas": 3`, `"replicas": 2`)
+		}, "damaged"},
+		"a store is gone": {func(t *testing.T, c *config.Config) {
+			if err := os.RemoveAll(filepath.Join(c.Data, factsDir)); err != nil {
+				t.Fatal(err)
+			}
+		}, "damaged is not the same as new"},
 		"identity gone": {func(t *testing.T, c *config.Config) {
 			if err := os.Remove(filepath.Join(c.Data, identityFile)); err != nil {
 				t.Fatal(err)
