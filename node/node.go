@@ -312,7 +312,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
 		if !n.dir.joins() && !n.crowded.Load() { // on a disk that is full it would be no end as it should be
 			if err := n.dir.end(); err != nil {
-				n.log.Warn("node.superblock", "error", err)
+				n.log.Warn("node.end_unnoted", "error", err)
 			}
 		}
 		err = errors.Join(err, n.dir.close())

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -172,6 +173,21 @@ func canonical(dir string, files vfs.FS) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// LockDirectory takes a directory for this process until the lock is closed: for one
+// that holds stores, and is made and deleted with what is in it. It returns an error that
+// wraps ErrLocked when somebody has it.
+func LockDirectory(dir string) (io.Closer, error) {
+	name, err := canonical(dir, vfs.Default)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	lock, err := pebble.LockDirectory(name, vfs.Default)
+	if err != nil {
+		return nil, lockError(name, err)
+	}
+	return lock, nil
 }
 
 // lockError tells a lock that somebody holds from one that cannot be had.
