@@ -30,7 +30,7 @@ func Erase(data string) error {
 		return fmt.Errorf("erase: %w", err)
 	}
 	var err error
-	for _, name := range []string{identityFile, joiningFile, registerDir, factsDir, snapshotsDir, oldLifeFile, beforeDir, superblockFiles[0], superblockFiles[1]} {
+	for _, name := range []string{identityFile, joiningFile, registerDir, factsDir, snapshotsDir, oldLifeFile, beforeDir, superblockFiles[0], superblockFiles[1], lockFile} {
 		err = errors.Join(err, os.RemoveAll(path(name)))
 	}
 	if err == nil { // last, for without it half of a directory is damage

@@ -66,6 +66,14 @@ func (m *membership) sayForgotten(err error) {
 		return
 	}
 	m.saidForgotten = true
+	m.mu.Lock()
+	alone := len(m.nodes) == 1
+	m.mu.Unlock()
+	if alone {
+		m.n.log.Error("node.forgot", "incarnation", m.n.self.Incarnation.String(), "error", err,
+			"meaning", "this disk has lost what it had acknowledged, and there are no other nodes that may have it: this one goes on with what is left; if there is a copy of its data directory from when it stopped, stop it now and bring that back; look after this disk")
+		return
+	}
 	m.n.log.Error("node.forgot", "incarnation", m.n.self.Incarnation.String(), "error", err,
 		"meaning", "this disk has lost what it had acknowledged: this node neither votes nor takes claims, and keeps what it has readable; it becomes another incarnation as soon as a majority of the others is in reach and intact")
 }

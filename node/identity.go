@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,6 +52,8 @@ const (
 	// joiningFile holds the incarnation under which an empty directory asks to be
 	// let into a cluster: after a restart it is the same one that asks.
 	joiningFile = "JOINING"
+	// lockFile is there for the lock of a directory that is in use.
+	lockFile    = "LOCK"
 	factsDir    = "facts"
 	registerDir = "register"
 )
@@ -74,7 +77,8 @@ type directory struct {
 	old      *identity        // of a life before, whose facts it joins with; nil: none
 	super    *superblocks     // nil before it has joined
 	healed   string           // the copy of the superblock that was damaged; empty: none
-	setBack  bool             // the superblock knows of a later start than the register's store
+	setBack  bool             // the superblock knows of a later start than the register's store, or of a log's end that is not there
+	lock     io.Closer        // of the directory; nil while it is opened
 }
 
 // joins tells whether the directory waits to be let into a cluster; then it has
@@ -90,6 +94,22 @@ func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open op
 	if err := os.MkdirAll(cfg.Data, 0o750); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	// Before there are stores, whose own locks would be deleted with them: of two
+	// first starts the second one would format it anew under the first.
+	lock, err := store.LockDirectory(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	d, err := openLocked(ctx, cfg, ask, open)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	d.lock = lock
+	return d, nil
+}
+
+// openLocked is openDirectory of one that this process has.
+func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
 	old, err := readOldLife(path)
 	switch {
@@ -188,7 +208,10 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	}
 	for name, s := range map[string]store.Store{factsDir: d.facts, registerDir: d.register} {
 		stored, ok := s.Get(incarnationKey)
-		if !ok || fmt.Sprintf("%x", stored) != have.Incarnation {
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is empty, or has lost its beginning; damaged is not the same as new: bring it back from a copy of this very directory, or move the directory away, keep it, and have the node join the others empty (--join)", ErrDirectory, name, cfg.Data), d.close())
+		}
+		if fmt.Sprintf("%x", stored) != have.Incarnation {
 			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is of incarnation %x, the directory of %s; stores of different origin must not be mixed", ErrDirectory, name, cfg.Data, stored, have.Incarnation), d.close())
 		}
 		copy(d.self.Incarnation[:], stored)
@@ -224,7 +247,7 @@ func (d *directory) adopt(cfg *config.Config, cluster string) error {
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(cluster, "-", ""))
 	if err != nil || len(b) != len(d.cluster.ID) || d.cluster.Partitions <= 0 {
-		return fmt.Errorf("%w: %s does not say which cluster it is of", ErrDirectory, identityFile)
+		return fmt.Errorf("%w: %s in %s is damaged: it does not say which cluster it is of, and of how many partitions; the superblock beside it does", ErrDirectory, identityFile, cfg.Data)
 	}
 	copy(d.cluster.ID[:], b)
 	return nil
@@ -305,11 +328,15 @@ func (d *directory) format(cfg *config.Config, open openStore, register func() e
 	return nil
 }
 
-func (d *directory) close() error {
-	if d.joins() {
-		return nil
+func (d *directory) close() (err error) {
+	if !d.joins() {
+		err = errors.Join(d.facts.Close(), d.register.Close())
 	}
-	return errors.Join(d.facts.Close(), d.register.Close())
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+		d.lock = nil
+	}
+	return err
 }
 
 // writeFile writes a small file so that it is whole or not there.

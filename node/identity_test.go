@@ -51,6 +51,17 @@ func TestForeignDirectoriesAreRefused(t *testing.T) {
 		"identity damaged": {func(t *testing.T, c *config.Config) {
 			rewrite(t, filepath.Join(c.Data, identityFile), "{", "")
 		}, "damaged"},
+		"a bit of the number of partitions": {func(t *testing.T, c *config.Config) {
+			rewrite(t, filepath.Join(c.Data, identityFile), `"partitions": 64`, `"partitions": 65`)
+		}, "damaged"},
+		"a bit of the number of replicas": {func(t *testing.T, c *config.Config) {
+			rewrite(t, filepath.Join(c.Data, identityFile), `"replicas": 3`, `"replicas": 2`)
+		}, "damaged"},
+		"a store is gone": {func(t *testing.T, c *config.Config) {
+			if err := os.RemoveAll(filepath.Join(c.Data, factsDir)); err != nil {
+				t.Fatal(err)
+			}
+		}, "damaged is not the same as new"},
 		"identity gone": {func(t *testing.T, c *config.Config) {
 			if err := os.Remove(filepath.Join(c.Data, identityFile)); err != nil {
 				t.Fatal(err)
@@ -163,4 +174,48 @@ func TestANodeThatWasLetInAgainKeepsItsRegister(t *testing.T) {
 		}
 		check(again.close())
 	}
+}
+
+// TestADirectoryHasOneProcess: also while it is empty, is being made, or waits to be let into
+// a cluster; whoever comes second changes nothing in it.
+func TestADirectoryHasOneProcess(t *testing.T) {
+	refused := func(c *config.Config) {
+		t.Helper()
+		n, err := Start(c, Options{})
+		if err == nil {
+			stop(t, n)
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			t.Errorf("%v, want ErrLocked", err)
+		}
+	}
+	c := testConfig(t)
+	if err := os.MkdirAll(c.Data, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := store.LockDirectory(c.Data) // as one has that formats it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Data, formattingFile), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	refused(c)
+	if exists(filepath.Join(c.Data, factsDir)) {
+		t.Error("it was formatted all the same")
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, start(t, c, Options{}))
+	stop(t, start(t, c, Options{}))
+
+	joins := joinConfig(t, "b")
+	joins.Join = []string{"127.0.0.1:1"}
+	waits := start(t, joins, Options{})
+	second := *joins
+	second.Name = "c"
+	refused(&second)
+	stop(t, waits)
+	stop(t, start(t, joins, Options{}))
 }

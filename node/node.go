@@ -310,6 +310,11 @@ func (n *Node) Stop(ctx context.Context) error {
 	err = errors.Join(err, n.members.close())
 	n.running.Wait()
 	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
+		if !n.dir.joins() && !n.crowded.Load() { // on a disk that is full it would be no end as it should be
+			if err := n.dir.end(); err != nil {
+				n.log.Warn("node.end_unnoted", "error", err)
+			}
+		}
 		err = errors.Join(err, n.dir.close())
 	}
 	n.log.Info("node.stopped")

@@ -35,8 +35,9 @@ type restored struct {
 func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
 	full := *cfg
 	full.Complete()
-	for _, name := range []string{identityFile, oldLifeFile, factsDir} {
-		if exists(filepath.Join(full.Data, name)) {
+	begun := exists(filepath.Join(full.Data, formattingFile)) // and not ended: nothing was acknowledged there
+	for _, name := range []string{oldLifeFile, identityFile, factsDir} {
+		if exists(filepath.Join(full.Data, name)) && (!begun || name == oldLifeFile) {
 			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
 		}
 	}

@@ -287,3 +287,33 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	refused("damaged snapshots", full, "none of")
 }
+
+// TestARestoreByHandIsRepeated: one that was cut short left nothing that counts.
+func TestARestoreByHandIsRepeated(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	n := start(t, backupConfig(t, "n1", place), Options{})
+	backedUp(t, n, place)
+	stop(t, n)
+	c := restoreConfig(t, "r", place)
+	if _, _, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Restore(t.Context(), c, nil); !errors.Is(err, ErrDirectory) {
+		t.Errorf("into what was restored: %v, want ErrDirectory", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Data, formattingFile), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, generation, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil || generation != 2 {
+		t.Errorf("again after it was cut short: generation %d, %v", generation, err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Data, formattingFile), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(c.Data, identityFile), filepath.Join(c.Data, oldLifeFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Restore(t.Context(), c, nil); !errors.Is(err, ErrDirectory) {
+		t.Errorf("into one that has tasks of before: %v, want ErrDirectory", err)
+	}
+}

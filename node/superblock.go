@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/norn-dev/norn/store"
 )
 
 // superblock is what a node may never forget, beside its stores: who it is, how
@@ -28,6 +31,13 @@ type superblock struct {
 	Incarnation   string `json:"incarnation"`
 	Boot          uint64 `json:"boot"` // starts of the directory
 	Mark          uint64 `json:"mark"` // what the store of facts had on disk at least
+	// Partitions and Replicas are those of the identity, which has no checksum; 0 in
+	// one of an earlier build.
+	Partitions int `json:"partitions,omitempty"`
+	Replicas   int `json:"replicas,omitempty"`
+	// Stopped is the start that ended as it should: both stores then end with its
+	// number, and one without it has lost the end of its log. 0: none did, as far as is known.
+	Stopped uint64 `json:"stopped,omitempty"`
 }
 
 // superblockFiles are its two copies. They are written in turns, each as a whole,
@@ -153,9 +163,12 @@ func (d *directory) superblockOf(data string, have *identity) error {
 	case s.last.ClusterID != have.ClusterID || s.last.Node != have.Node || s.last.Incarnation != have.Incarnation:
 		return fmt.Errorf("%w: %s in %s names node %s, incarnation %s, of cluster %s, and its superblock node %s, incarnation %s, of cluster %s; one of them is damaged or of another directory",
 			ErrDirectory, identityFile, data, have.Node, have.Incarnation, have.ClusterID, s.last.Node, s.last.Incarnation, s.last.ClusterID)
+	case s.last.Partitions > 0 && (s.last.Partitions != have.Partitions || s.last.Replicas != have.Replicas):
+		return fmt.Errorf("%w: %s in %s is damaged: it says %d partitions of %d replicas, and the superblock %d of %d; put that into it",
+			ErrDirectory, identityFile, data, have.Partitions, have.Replicas, s.last.Partitions, s.last.Replicas)
 	}
 	d.super, d.healed = s, bad
-	d.setBack = s.last.Boot > d.boot
+	d.setBack = s.last.Boot > d.boot || d.boot > 0 && s.last.Stopped == d.boot && !d.ended()
 	return nil
 }
 
@@ -168,6 +181,7 @@ func (d *directory) startSuperblock(have *identity) error {
 	for range times {
 		err := d.super.write(func(b *superblock) {
 			b.ClusterID, b.Node, b.Incarnation = have.ClusterID, have.Node, have.Incarnation
+			b.Partitions, b.Replicas = have.Partitions, have.Replicas
 			b.Boot = max(b.Boot, d.boot)
 		})
 		if err != nil {
@@ -175,6 +189,32 @@ func (d *directory) startSuperblock(have *identity) error {
 		}
 	}
 	return nil
+}
+
+// stoppedKey holds the last start that ended as it should, at the end of the log of
+// each store. What a log has lost at its end is not noticed otherwise: it looks as
+// after a power failure.
+var stoppedKey = []byte("!stopped")
+
+// ended tells whether both stores end with this start.
+func (d *directory) ended() bool {
+	want := binary.BigEndian.AppendUint64(nil, d.boot)
+	for _, s := range []store.Store{d.facts, d.register} {
+		if b, _ := s.Get(stoppedKey); !bytes.Equal(b, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// end notes that this start ends as it should. Nothing may be written after it.
+func (d *directory) end() error {
+	for _, s := range []store.Store{d.facts, d.register} {
+		var b store.Batch
+		b.Set(stoppedKey, binary.BigEndian.AppendUint64(nil, d.boot))
+		s.Commit(&b)()
+	}
+	return d.super.write(func(b *superblock) { b.Stopped = d.boot })
 }
 
 // keep is raise beside the loop.

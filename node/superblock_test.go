@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/node/config"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -217,4 +219,78 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 	if err := d.close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestWhatALogLostAfterACleanStop: a log that was deleted, emptied or cut off while the
+// node was down is missed, in either store; after a kill nothing tells.
+func TestWhatALogLostAfterACleanStop(t *testing.T) {
+	spoils := map[string]func(log string) error{
+		"untouched": func(string) error { return nil },
+		"deleted":   os.Remove,
+		"emptied":   func(log string) error { return os.Truncate(log, 0) },
+		"cut off": func(log string) error {
+			b, err := os.ReadFile(log)
+			if err == nil { // it is longer than what was written
+				err = os.Truncate(log, int64(len(bytes.TrimRight(b, "\x00"))-30))
+			}
+			return err
+		},
+	}
+	for _, of := range []string{factsDir, registerDir} {
+		for name, spoil := range spoils {
+			t.Run(of+" "+name, func(t *testing.T) {
+				c := formatted(t)
+				stop(t, start(t, c, Options{}))
+				logs, err := filepath.Glob(filepath.Join(c.Data, of, "*.log"))
+				if err != nil || len(logs) == 0 {
+					t.Fatalf("%v, %v", logs, err)
+				}
+				if err := spoil(logs[len(logs)-1]); err != nil {
+					t.Fatal(err)
+				}
+				full := *c
+				full.Complete()
+				open := func(dir string) (*store.Pebble, error) {
+					return store.OpenPebble(store.PebbleOptions{Dir: dir, MemTable: 1 << 20, Cache: 1 << 20})
+				}
+				d, err := openDirectory(t.Context(), &full, nil, open)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.close(); err != nil {
+					t.Fatal(err)
+				}
+				if d.setBack != (name != "untouched") {
+					t.Errorf("set back: %v", d.setBack)
+				}
+				// It did not end as it should, so the next start knows no more than the stores say.
+				if d, err = openDirectory(t.Context(), &full, nil, open); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.close(); err != nil || d.setBack && of == factsDir {
+					t.Errorf("after a kill: %v, %v", d.setBack, err)
+				}
+			})
+		}
+	}
+}
+
+// TestALoneNodeThatHasLostSomethingSaysSo: it goes on, for nobody else has what it has.
+func TestALoneNodeThatHasLostSomethingSaysSo(t *testing.T) {
+	c := formatted(t)
+	stop(t, start(t, c, Options{}))
+	logs, err := filepath.Glob(filepath.Join(c.Data, factsDir, "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("%v, %v", logs, err)
+	}
+	if err := os.Remove(logs[len(logs)-1]); err != nil {
+		t.Fatal(err)
+	}
+	var said lines
+	n := start(t, c, Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	eventually(t, "it says so", func() bool {
+		return strings.Contains(said.String(), "its superblock knows of more") && strings.Contains(said.String(), "this one goes on")
+	})
+	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
+	stop(t, n)
 }

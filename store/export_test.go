@@ -20,3 +20,6 @@ func MemTables(p *Pebble) int64 {
 	at, _ := reflect.TypeFor[pebble.DB]().FieldByName("memTableReserved")
 	return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(p.db), at.Offset)).Load()
 }
+
+// CheckManifest looks for damage in a manifest.
+var CheckManifest = checkManifest

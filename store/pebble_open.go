@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -156,7 +157,8 @@ func explain(err error) error {
 }
 
 func damaged(err error) bool {
-	return pebble.IsCorruptionError(err) || record.IsInvalidRecord(err) || errors.Is(err, pebble.ErrDBNotPristine)
+	return pebble.IsCorruptionError(err) || record.IsInvalidRecord(err) || errors.Is(err, record.ErrInvalidChunk) || // with where a bit has flipped
+		errors.Is(err, pebble.ErrDBNotPristine) || strings.Contains(err.Error(), "object size mismatch")
 }
 
 // canonical gives the one name of a directory: Pebble tells directories of
@@ -171,6 +173,21 @@ func canonical(dir string, files vfs.FS) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// LockDirectory takes a directory for this process until the lock is closed: for one
+// that holds stores, and is made and deleted with what is in it. It returns an error that
+// wraps ErrLocked when somebody has it.
+func LockDirectory(dir string) (io.Closer, error) {
+	name, err := canonical(dir, vfs.Default)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	lock, err := pebble.LockDirectory(name, vfs.Default)
+	if err != nil {
+		return nil, lockError(name, err)
+	}
+	return lock, nil
 }
 
 // lockError tells a lock that somebody holds from one that cannot be had.
@@ -191,10 +208,16 @@ func lockError(dir string, err error) error {
 // in it would silently cut off all that follows).
 func create(o PebbleOptions, e *events, lock *pebble.Lock) error {
 	desc, err := pebble.Peek(o.Dir, o.FS)
+	if err != nil && strings.Contains(err.Error(), "unknown format major version") {
+		return fmt.Errorf("store: open %s: it was written by a newer version of norn; start that version: %w", o.Dir, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, o.Dir, err)
 	}
 	if desc.Exists {
+		if err := checkManifest(o.FS, desc.ManifestFilename); err != nil && !errors.Is(err, fs.ErrNotExist) { // without it opening says so
+			return fmt.Errorf("store: open %s: %w; %s", o.Dir, err, advice)
+		}
 		return nil
 	}
 	if err := untouched(o); err != nil {

@@ -211,6 +211,61 @@ func TestMissingFilesAreDamage(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeOpenedSaysWhy: a table that was cut off and a bit that has flipped in the
+// last record of the manifest are damage; files of a newer Pebble are not.
+func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files string
+		spoil func(file string) error
+		is    bool
+		says  string
+	}{
+		"a table was cut off": {"*.sst", func(file string) error { return os.Truncate(file, 100) }, true, "restore the directory"},
+		"a table is empty":    {"*.sst", func(file string) error { return os.Truncate(file, 0) }, true, "restore the directory"},
+		"a bit of the manifest": {"MANIFEST-*", func(file string) error {
+			b, err := os.ReadFile(file)
+			if err == nil {
+				b[len(b)-5] ^= 4
+				err = os.WriteFile(file, b, 0o600)
+			}
+			return err
+		}, true, "restore the directory"},
+		"files of a newer version": {"marker.format-version.*", func(file string) error {
+			return os.Rename(file, filepath.Join(filepath.Dir(file), "marker.format-version.999999.999"))
+		}, false, "newer version of norn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for range 2 { // the second start makes a table of the log
+				s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, Prefill: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				put(s, "a", strings.Repeat("x", 1000))
+				s.Sync()
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files, err := filepath.Glob(filepath.Join(dir, tc.files))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%v, %v", files, err)
+			}
+			if err := tc.spoil(files[len(files)-1]); err != nil {
+				t.Fatal(err)
+			}
+			s, err := store.OpenPebble(store.PebbleOptions{Dir: dir, Prefill: -1})
+			if err == nil {
+				_ = s.Close()
+				t.Fatal("it was opened")
+			}
+			if errors.Is(err, store.ErrDamaged) != tc.is || !strings.Contains(err.Error(), tc.says) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func put(s store.Store, key, value string) {
 	var b store.Batch
 	b.Set([]byte(key), []byte(value))

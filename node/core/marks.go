@@ -366,6 +366,9 @@ func Forgotten(c *Core) error {
 }
 
 func (m *marks) forgot() error {
+	if m.by.Incarnation == (register.Incarnation{}) {
+		return fmt.Errorf("%w: %s knows of more than its stores have", ErrForgot, m.by.Node)
+	}
 	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
 }
 
