@@ -218,3 +218,37 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestASuperblockOfANewerVersionIsLeftAlone: what it says that this build cannot read may be
+// a promise.
+func TestASuperblockOfANewerVersionIsLeftAlone(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	if err := s.write(func(b *superblock) { b.Node = "n" }); err != nil {
+		t.Fatal(err)
+	}
+	newer := s.last
+	newer.FormatVersion, newer.Sequence = formatVersion+1, 2
+	b, err := newer.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, data, 1, b)
+	if _, _, err := readSuperblock(data); !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("it is read: %v", err)
+	}
+}
+
+// TestTheMarkOfTheSuperblockNeverFalls: notes of it are made beside each other.
+func TestTheMarkOfTheSuperblockNeverFalls(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	for _, mark := range []uint64{10, 30, 20} {
+		if err := s.raise(mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _, err := readSuperblock(data); err != nil || got.last.Mark != 30 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
