@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,11 +174,13 @@ func TestNoMoreIsInFlightThanTheServerTakes(t *testing.T) {
 // TestPings: an error is an answer too, and one that is none brings where tasks can go now.
 func TestPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ping := func(fakenode.Request) fakenode.Answer { return fakenode.Answer{} }
+		var pings atomic.Pointer[fakenode.Script]
+		ping := func(s fakenode.Script) { pings.Store(&s) }
+		ping(func(fakenode.Request) fakenode.Answer { return fakenode.Answer{} })
 		n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
 			switch r.Method {
 			case nornv1.Method_METHOD_PING:
-				return ping(r)
+				return (*pings.Load())(r)
 			case enqueueMethod:
 				return accept(r)
 			}
@@ -189,16 +192,16 @@ func TestPings(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			ping = refuse(proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full"))
+			ping(refuse(proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "full")))
 			time.Sleep(2 * pingEvery)
 		}
 		if sent := n.Seen(enqueueMethod); sent[0].Conn != sent[1].Conn {
 			t.Error("a ping that was refused has ended the connection")
 		}
 		synctest.Wait()
-		ping = func(fakenode.Request) fakenode.Answer {
+		ping(func(fakenode.Request) fakenode.Answer {
 			return fakenode.Answer{Message: &nornv1.PingReply{Placement: &nornv1.Placement{Partitions: 64, Enqueueable: []byte{8}}}}
-		}
+		})
 		time.Sleep(2 * pingEvery)
 		for range 20 {
 			if got := ring.Of(c.NewID(), 64); got != 3 {
