@@ -272,7 +272,7 @@ func TestLyingDisk(t *testing.T) {
 func TestNodesShareADirectory(t *testing.T) {
 	t.Parallel()
 	total := len(steps(t))
-	for _, nodes := range [][2]string{{"n1", "n2"}, {"n", "n-1"}, {"n1", "N1"}, {"a:b", "a%3Ab"}} {
+	for _, nodes := range [][2]string{{"n1", "n2"}, {"n", "n-1"}, {"n-1", "n"}, {"n1", "N1"}, {"a:b", "a%3Ab"}} {
 		for at := range total {
 			fs, step := newMemory(t), -1
 			other := writerOn(t, fs, nodes[1])
@@ -352,5 +352,22 @@ func TestCancelledAtAnyTime(t *testing.T) {
 			t.Error("cancelled before it began, it ran to its end")
 		}
 		cancel()
+	}
+}
+
+// TestCancelledWhileItIsReadBack: what was not read back does not count.
+func TestCancelledWhileItIsReadBack(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	fs := newMemory(t)
+	m, err := writerOn(t, faulty{fs, func(what, name string) (bool, error) {
+		if what == "open" && strings.HasSuffix(name, dataExt) {
+			cancel()
+		}
+		return false, nil
+	}}, "n1").Write(ctx, noon, finished(600))
+	if c := sound(t, fs, "afterwards"); !errors.Is(err, context.Canceled) || len(c.manifests) > 0 {
+		t.Errorf("%+v, %v; %d archives", m, err, len(c.manifests))
 	}
 }

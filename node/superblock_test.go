@@ -294,3 +294,75 @@ func TestALoneNodeThatHasLostSomethingSaysSo(t *testing.T) {
 	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
 	stop(t, n)
 }
+
+// TestASuperblockOfANewerVersionIsLeftAlone: what it says that this build cannot read may be
+// a promise.
+func TestASuperblockOfANewerVersionIsLeftAlone(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	if err := s.write(func(b *superblock) { b.Node = "n" }); err != nil {
+		t.Fatal(err)
+	}
+	newer := s.last
+	newer.FormatVersion, newer.Sequence = formatVersion+1, 2
+	b, err := newer.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, data, 1, b)
+	if _, _, err := readSuperblock(data); !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("it is read: %v", err)
+	}
+}
+
+// TestTheMarkOfTheSuperblockNeverFalls: notes of it are made beside each other.
+func TestTheMarkOfTheSuperblockNeverFalls(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	for _, mark := range []uint64{10, 30, 20} {
+		if err := s.raise(mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _, err := readSuperblock(data); err != nil || got.last.Mark != 30 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestWhoseSuperblockItIs: one of another incarnation of the same node is of another directory.
+func TestWhoseSuperblockItIs(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	if err := s.write(func(b *superblock) { b.ClusterID, b.Node, b.Incarnation = "c", "n", "i" }); err != nil {
+		t.Fatal(err)
+	}
+	have := identity{ClusterID: "c", Node: "n", Incarnation: "i", Superblock: true}
+	if err := (&directory{}).superblockOf(data, &have); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	have.Incarnation = "j"
+	if err := (&directory{}).superblockOf(data, &have); !errors.Is(err, ErrDirectory) {
+		t.Errorf("of another incarnation: %v", err)
+	}
+}
+
+// TestASuperblockThatCannotBeReadIsNotGone: nor is one that cannot be written a matter of the
+// log alone.
+func TestASuperblockThatCannotBeReadIsNotGone(t *testing.T) {
+	data := t.TempDir()
+	s := &superblocks{data: data}
+	if err := s.raise(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(data, superblockFiles[1], "x"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readSuperblock(data); err == nil {
+		t.Error("what cannot be read is taken for gone")
+	}
+	var failed error
+	s.keep(2, func(err error) { failed = err })
+	if failed == nil {
+		t.Error("a mark that was not written is taken for written")
+	}
+}

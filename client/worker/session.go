@@ -61,6 +61,7 @@ type pushed struct {
 	mu      sync.Mutex // guards the fields below
 	machine *session.Worker
 	skew    time.Duration
+	seen    stamp // what the newest now was read from
 	starts  []session.Start
 	changed chan struct{} // closed when there are starts, or no more will come
 	acks    map[client.Ref]chan session.StatusAck
@@ -137,16 +138,18 @@ func (p *pushed) rebirth() error {
 // up. The lock is held.
 func (p *pushed) now() clock.Time {
 	s := p.clock()
+	p.seen = s
 	at := s.at.Sub(p.began.at)
 	p.skew = max(p.skew, s.boot-p.began.boot-at, s.wall.Sub(p.began.wall)-at)
 	return clock.Time{Wall: s.wall.UnixNano(), Mono: 1 + int64(at+p.skew)}
 }
 
 // deadline is when the claim of a handler ends, told in the time of the process: the
-// machine takes off the time that a handler needs to stop, so does the job.
+// machine takes off the time that a handler needs to stop, so does the job. now is the
+// newest one: it counts from the very clocks that now was read from, because a process
+// that stands still between two readings would be late by as much. The lock is held.
 func (p *pushed) deadline(mono int64, now clock.Time) (time.Time, stamp) {
-	s := p.clock()
-	return s.at.Add(time.Duration(mono-now.Mono) + p.stop), s
+	return p.seen.at.Add(time.Duration(mono-now.Mono) + p.stop), p.seen
 }
 
 func (p *pushed) wake() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -199,5 +200,36 @@ func TestWhatACrashLeftIsNoObject(t *testing.T) {
 	}
 	if _, err := os.Stat(young); err != nil {
 		t.Errorf("the young one: %v", err)
+	}
+}
+
+// TestAnObjectIsReplacedAsAWhole: who reads the old one reads that to its end.
+func TestAnObjectIsReplacedAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Put(t.Context(), "x", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Put(t.Context(), "x", []byte("newer")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(f); err != nil || string(b) != "old" {
+		t.Errorf("reads %q, %v", b, err)
+	}
+}
+
+// TestAPlaceThatCannotBeListed is not one that has nothing.
+func TestAPlaceThatCannotBeListed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := open(t, file).List(t.Context(), ""); err == nil {
+		t.Errorf("a file has the objects %v", all)
 	}
 }
