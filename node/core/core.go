@@ -448,6 +448,9 @@ func (c *Core) handle(now clock.Time, r *Request) {
 	if c.fetches.hear(now, r) {
 		return
 	}
+	if c.grants.soles.hear(now, r) {
+		return
+	}
 	c.fetches.unsure = r.unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
