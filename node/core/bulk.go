@@ -118,6 +118,9 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		settling(c).bought(res, t.ID, true) // nothing to do
 		return nil
 	}
+	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
+		return bad
+	}
 	if bad := c.collect.buried(now, v, d); bad != nil {
 		return bad
 	}

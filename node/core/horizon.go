@@ -146,7 +146,8 @@ func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old b
 		return false, false
 	}
 	old = max(t.Admission(), t.RequeuedAt())-dependency.Nanos() > grace
-	return old || dependency.Nanos() < c.collect.purges.over(now, 3), old
+	by := min(now.Wall, c.clocks.wall(now)) // a clock that is ahead makes nothing old
+	return old || by-dependency.Nanos() > grace+3*int64(c.cfg.Eta), old
 }
 
 // seek asks a majority of a dependency's cohort for it, or all: each acknowledged task

@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -85,9 +84,6 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		return conflict("unique key %q is taken by task %s, which is %s", e.Key, h.task, h.state)
 	}
 	p := k.c.vnode(h.first).Partition
-	if bad := k.still(p); bad != nil {
-		return bad
-	}
 	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
 	for range maxGenerations {
 		if k.nth(h.first, e.Queue, e.Key, generation) == t.ID {
@@ -125,18 +121,6 @@ func (k keys) bar(now clock.Time, past []id.ID, but id.ID) {
 		_, err := v.Decide(k.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) { return t.GivenUpIn(k.run(v, t)) })
 		k.c.check(err)
 	}
-}
-
-// still refuses to decide who has a key unless a majority has said, since it was asked,
-// that this node leads: see [soles.hear].
-func (k keys) still(p ring.Partition) *proto.Error {
-	v, asked := k.c.vnodes.see(p), &k.c.grants.soles.hearing
-	if !slices.Contains(asked.parts, p) || v.Leading() != 0 && k.c.grants.soles.since(p, asked.at) {
-		return nil
-	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "who has the unique key is for the leader of partition %d to say, and no majority has confirmed that node %s still is; try again", p, k.c.cfg.Self.Node)
-	e.Guarantee, e.RetryAfter = "unique keys", 50*time.Millisecond
-	return e
 }
 
 // state is unknown when nothing is known of the task.
@@ -182,7 +166,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.cells))
 	v := k.c.vnodes.see(p)
-	if bad := k.still(p); bad != nil && !h.first.IsZero() {
+	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
 	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 || vnode.Tree(v) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
@@ -281,7 +265,7 @@ func (k keys) answer(now clock.Time, from Origin, m *nornv1.KeyRequest) {
 		return
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
-	if bad := k.still(ring.Of(h.task, len(k.c.cells))); bad != nil && !h.first.IsZero() {
+	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.cells)), "unique keys"); bad != nil && !h.first.IsZero() {
 		k.c.refuse(from, bad)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // dieKeyed has a task with unique key k die, claimed at some node.
@@ -187,13 +188,87 @@ func TestARetryOfWhatDiedAgainElsewhere(t *testing.T) {
 	die(ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token, "two")
 	r.settle()
 	r.depose(1, i, next)
-	if s := r.stateOf(next, task); r.leader(1) != next || s != nornv1.State_STATE_DEAD {
-		t.Fatalf("node %d leads, and it is %v", r.leader(1), s)
+	known, err := vnode.LoadTask(r.peers[next].store, 1, task) // a read would ask the others
+	r.check(err)
+	if r.leader(1) != next || known.Outcome() != crdt.StateDead || known.Retries() != 0 {
+		t.Fatalf("node %d leads, and it is %v after %d retries", r.leader(1), known.Outcome(), known.Retries())
 	}
 	if e := r.retry(next, task); e != nil {
 		t.Fatal(e)
 	}
 	if s := r.stateOf(next, task); s != nornv1.State_STATE_READY {
 		t.Errorf("it was retried, as acknowledged, and is %v", s)
+	}
+}
+
+// TestAPausedLeaderRetriesNothingTwice: a task was retried by the next leader, and has died
+// again, when the first one goes on and is asked to retry it.
+func TestAPausedLeaderRetriesNothingTwice(t *testing.T) {
+	r := newTrio(t)
+	task, paused := r.put(1, 1), r.leader(1)
+	die := func(i int) {
+		t.Helper()
+		g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants
+		if len(g) != 1 {
+			t.Fatalf("granted %v", g)
+		}
+		ask[*nornv1.WriteReply](r, i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g[0].Token, Error: "e", Discard: true}}})
+		r.settle()
+	}
+	die(paused)
+	r.peers[paused].down = true
+	r.elect()
+	next := r.leader(1)
+	if e := r.retry(next, task); e != nil {
+		t.Fatal(e)
+	}
+	die(next)
+	r.goesOn(paused, 1)
+	e := r.retry(paused, task)
+	r.tell()
+	r.live(5*time.Second, time.Second, nothing)
+	if s := r.stateOf(next, task); e == nil && s != nornv1.State_STATE_READY {
+		t.Errorf("its retry was acknowledged, and it is %v", s)
+	}
+	if e := r.retry(next, task); e != nil || r.stateOf(next, task) != nornv1.State_STATE_READY {
+		t.Errorf("retried by who leads (%v) it is %v", e, r.stateOf(next, task))
+	}
+}
+
+// TestARetryWaitsForAMajority: the question whether its leader still leads is lost, and
+// asked again; when nobody answers it for two seconds nothing is retried.
+func TestARetryWaitsForAMajority(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(1, 1), r.leader(1)
+	die := func() {
+		t.Helper()
+		g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants
+		if len(g) != 1 {
+			t.Fatalf("granted %v", g)
+		}
+		ask[*nornv1.WriteReply](r, i, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g[0].Token, Error: "e", Discard: true}}})
+		r.settle()
+	}
+	die()
+	lost := func(l letter) bool { _, is := l.message.(*Claims); return is }
+	m := &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}}
+	from := r.send(i, m)
+	r.settleBut(lost)
+	if reply, is := r.peers[i].replies[from]; is || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
+		t.Fatalf("nobody was asked, and it is answered with %v", reply)
+	}
+	r.live(soleAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
+	if reply, is := r.peers[i].replies[from]; !is || refusal(reply.Message, reply.Err) != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
+		t.Fatalf("answered (%t) with %v", is, reply)
+	}
+	die()
+	from = r.send(i, m)
+	r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)
+	reply, is := r.peers[i].replies[from]
+	if e := refusal(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
+		t.Errorf("nobody has answered: %v, and it is %v", reply, r.stateOf(i, task))
+	}
+	if s := &r.peers[i].core.grants.soles; len(s.waits) > 0 {
+		t.Errorf("%d requests wait still", len(s.waits))
 	}
 }
