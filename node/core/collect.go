@@ -185,6 +185,8 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 		return e
 	}
 	switch {
+	case !d.State.Finished(): // it backs off, and nobody collects it
+		return nil
 	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0:
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:

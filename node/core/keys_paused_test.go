@@ -272,3 +272,20 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 		t.Errorf("%d requests wait still", len(s.waits))
 	}
 }
+
+// TestWhatBacksOffIsRetried: in a cluster that collects finished tasks, which this is none of.
+func TestWhatBacksOffIsRetried(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.elect()
+	r.live(2*watchFor, time.Second, nothing) // each leader knows what others need
+	task, i := r.put(1, 1), r.leader(1)
+	g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants
+	f := &nornv1.Failure{Id: task.Bytes(), Token: g[0].Token, Error: "e", AtLeastSeconds: 3600}
+	ask[*nornv1.WriteReply](r, i, &nornv1.FailRequest{Failures: []*nornv1.Failure{f}})
+	if s := r.stateOf(i, task); s != nornv1.State_STATE_SCHEDULED {
+		t.Fatalf("it is %v", s)
+	}
+	if e := r.retry(i, task); e != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
+		t.Errorf("retried (%v) it is %v", e, r.stateOf(i, task))
+	}
+}
