@@ -38,7 +38,7 @@ type BulkOptions struct {
 // CancelWhere cancels the tasks that a filter finds, page by page. Without
 // states in the filter they are those that are not finished. A task is
 // cancelled only if it is still in one of the states then. Tasks that are
-// enqueued more than eta (5 s unless configured) after its start are left alone.
+// enqueued more than twice eta (5 s unless configured) after its start are left alone.
 // The counts say how far it came with an
 // error too; the call may be repeated.
 func (c *Client) CancelWhere(ctx context.Context, f Filter, o BulkOptions) (Bulk, error) {
@@ -109,8 +109,9 @@ func (c *Client) bulk(ctx context.Context, f Filter, o BulkOptions, do func([]id
 
 // boundBulk leaves out tasks of the future: otherwise those who enqueue and
 // the one who cancels could run after each other for ever. The time is the
-// server's, and the nodes' clocks may differ by eta, so that nothing is missed
-// that was enqueued before.
+// server's. The node that took a task may be eta ahead of it, and the task's ID, which
+// says when that was, another eta ahead of that node: nothing is missed that was enqueued
+// before.
 func boundBulk(ctx context.Context, c *Client, f *Filter) error {
 	var m nornv1.PingReply
 	if err := c.read(ctx, "list", nornv1.Method_METHOD_PING, 0, &nornv1.Ping{}, &m); err != nil {
@@ -119,7 +120,7 @@ func boundBulk(ctx context.Context, c *Client, f *Filter) error {
 	if m.GetNow() == nil {
 		return nil
 	}
-	end := m.GetNow().AsTime().Add(c.Info().Eta + time.Millisecond)
+	end := m.GetNow().AsTime().Add(2*c.Info().Eta + time.Millisecond)
 	if f.CreatedBefore.IsZero() || end.Before(f.CreatedBefore) {
 		f.CreatedBefore = end
 	}

@@ -101,7 +101,7 @@ func TestCancelWhere(t *testing.T) {
 	}
 	asked := n.Seen(nornv1.Method_METHOD_LIST)[0].Message.(*nornv1.ListRequest)
 	want := &nornv1.ListRequest{Queue: "q", States: open4, IdsOnly: true, Limit: 1000, Filter: &nornv1.Filter{
-		ErrorContains: "x", CreatedBefore: stampOf(serverTime.Add(5*time.Second + time.Millisecond)), // the fake's eta is 5 s
+		ErrorContains: "x", CreatedBefore: stampOf(serverTime.Add(2*5*time.Second + time.Millisecond)), // the fake's eta is 5 s
 	}}
 	if !protobuf.Equal(asked, want) {
 		t.Errorf("asked %v, want %v", asked, want)

@@ -110,7 +110,7 @@ func noted(change QueueChange, note string) QueueChange {
 
 // Purge cancels the tasks of a queue that are waiting, scheduled or ready.
 // Those that run, are finished or dead are left alone, and so are those that
-// are enqueued more than eta after its start. See [Client.CancelWhere].
+// are enqueued more than twice eta after its start. See [Client.CancelWhere].
 func (q Queues) Purge(ctx context.Context, name string, o BulkOptions) (Bulk, error) {
 	if err := proto.CheckQueue(name); err != nil { // "" would be all queues
 		return Bulk{}, &Error{Op: "purge", Err: err}

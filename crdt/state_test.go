@@ -327,3 +327,45 @@ func TestWhatATombstoneIsRaisedTo(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenUpIn: what was given up stays so when a retry of it becomes known that begins a
+// generation up to that one, and one above all that are known undoes it.
+func TestGivenUpIn(t *testing.T) {
+	task := id.NewGenerator(7, func() uint64 { return 1 }).Next(1)
+	for name, end := range map[string]Fact{
+		"dead":                      Dead{Generation: 2, At: 5, Reason: "why"}.Fact(task),
+		"cancelled by a dependency": DependencyCancelled{Generation: 2, At: 5}.Fact(task),
+		"completed":                 Completed{Token: 1, At: 5}.Fact(task),
+	} {
+		s := NewSet(task)
+		add := func(f Fact) *Task {
+			if _, _, err := s.Add(f); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Task()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		enqueued := Enqueued{Queue: "q"}
+		add(Fact{Task: task, Key: Key{Kind: KindEnqueued}, Body: enqueued.Encode()})
+		add(Requeued{Generation: 1}.Fact(task))
+		was := add(end)
+		f, ok := was.GivenUpIn(7)
+		if ok != (name != "completed") {
+			t.Fatalf("%s: %t", name, ok)
+		}
+		if !ok {
+			continue
+		}
+		add(f)
+		late := add(Requeued{Generation: 7}.Fact(task))
+		if late.Outcome() != was.Outcome() || late.FinishedAt() != was.FinishedAt() || late.Error() != was.Error() || late.Retries() != 2 {
+			t.Errorf("%s: %v at %d, %q, after %d retries", name, late.Outcome(), late.FinishedAt(), late.Error(), late.Retries())
+		}
+		if n := late.NextGeneration(); n != 8 || add(Requeued{Generation: n}.Fact(task)).Finished() {
+			t.Errorf("%s: generation %d does not undo it", name, n)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type Task struct {
 	dead         *Dead                // of the highest generation
 	depCancelled *DependencyCancelled // of the highest generation
 	requeued     *Requeued            // of the highest generation
+	retries      uint64               // how many of those are known
 	tombstone    *Tombstone
 	unblocked    *Unblocked
 }
@@ -90,6 +91,7 @@ func (t *Task) take(f Fact) error {
 	case KindDependencyCancelled:
 		return keep(f, DecodeDependencyCancelled, &t.depCancelled)
 	case KindRequeued:
+		t.retries++
 		return keep(f, DecodeRequeued, &t.requeued)
 	case KindTombstone:
 		return keep(f, DecodeTombstone, &t.tombstone)
@@ -108,12 +110,45 @@ func keep[T content](f Fact, decoder func([]byte) (T, error), to **T) error {
 	return err
 }
 
-// Generation counts how often the task was requeued; 0 at first.
+// Generation is the one that the newest retry has begun; 0 at first.
 func (t *Task) Generation() uint64 {
 	if t.requeued == nil {
 		return 0
 	}
 	return t.requeued.Generation
+}
+
+// Retries is how often the task was requeued.
+func (t *Task) Retries() uint64 { return t.retries }
+
+// NextGeneration is the one that a retry begins: above all that are known, those of which
+// only the end is known included.
+func (t *Task) NextGeneration() uint64 {
+	n := t.Generation()
+	if t.dead != nil {
+		n = max(n, t.dead.Generation)
+	}
+	if t.depCancelled != nil {
+		n = max(n, t.depCancelled.Generation)
+	}
+	return n + 1
+}
+
+// GivenUpIn says of a task that was given up that it is in a later generation, too: a retry
+// that begins that one or an earlier one, and is not known yet, undoes nothing. ok is false
+// where no retry would.
+func (t *Task) GivenUpIn(generation uint64) (f Fact, ok bool) {
+	switch {
+	case !t.Undoable():
+		return Fact{}, false
+	case t.givenUp() != nil:
+		d := *t.givenUp()
+		d.Generation = generation
+		return d.Fact(t.ID), true
+	}
+	d := *t.blocked()
+	d.Generation = generation
+	return d.Fact(t.ID), true
 }
 
 // RequeuedAt is when the task was requeued last, wall ns; 0 when it never was.

@@ -183,6 +183,10 @@ func (n *Node) publish() {
 	if was != nil && (s.Quarantined > was.Quarantined || s.QuarantineFull > was.QuarantineFull) {
 		n.metrics.quarantined(n.log, was, &s)
 	}
+	if s.Differs != "" && (was == nil || was.Differs != s.Differs) {
+		n.log.Warn("config.differs", "settings", s.Differs,
+			"meaning", "these are to be the same on all nodes, and the node that leads the register has others; of the default retention the longer one counts")
+	}
 	n.metrics.clock(n.log, &s)
 	n.members.empty.Store(core.Left(n.core))
 	n.members.keeps.say(n)

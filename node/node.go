@@ -212,7 +212,7 @@ func (n *Node) open() (err error) {
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
 		DiskReserve: uint64(n.cfg.DiskReserve), Quarantine: int64(n.cfg.Quarantine),
 		Retention: core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
-		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Repair: n.cfg.RepairInterval,
+		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Common: true, Repair: n.cfg.RepairInterval,
 		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
 	return err

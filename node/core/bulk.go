@@ -118,6 +118,9 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		settling(c).bought(res, t.ID, true) // nothing to do
 		return nil
 	}
+	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
+		return bad
+	}
 	if bad := c.collect.buried(now, v, d); bad != nil {
 		return bad
 	}
@@ -135,7 +138,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		return bad
 	}
 	state, err := v.Decide(c.tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Requeued{Generation: t.Generation() + 1, AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID)}.Fact(t.ID), true
+		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID)}.Fact(t.ID), true
 	})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)

@@ -55,8 +55,11 @@ type rule struct {
 }
 
 // rule is what holds for a queue.
-func (k *collector) rule(queue string) rule {
-	d := k.c.cfg.Retention
+func (k *collector) rule(queue string) rule { return k.ruleOf(queue, true) }
+
+// ruleOf is what holds for a queue by the longer default, or by the shorter one.
+func (k *collector) ruleOf(queue string, longer bool) rule {
+	d := k.c.commons.retention(longer)
 	r := rule{what: d.What, after: d.After, dead: d.Dead}
 	s := k.c.queues.of(queue)
 	if s.GetRetention() != nornv1.Retention_RETENTION_UNSPECIFIED {
@@ -169,7 +172,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 // node leads, and since a leader before it, cut off, has surely noticed.
 // nil: nobody has collected it.
 func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *proto.Error {
-	r := k.rule(d.Task.Enqueued.Queue)
+	r := k.ruleOf(d.Task.Enqueued.Queue, false)
 	keep := r.after
 	if d.State == crdt.StateDead {
 		keep = r.dead
@@ -182,6 +185,8 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 		return e
 	}
 	switch {
+	case !d.State.Finished(): // it backs off, and nobody collects it
+		return nil
 	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0:
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:

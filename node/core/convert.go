@@ -94,7 +94,7 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 		Id: t.ID.String(), State: nornv1.State(d.State),
 		Attempts: uint32(t.Attempts()), CreatedAt: stamp(t.ID.Nanos()),
 		NotBefore: stamp(t.NotBefore()), Error: t.Error(),
-		Retries: t.Generation(), FinishedAt: stamp(t.FinishedAt()),
+		Retries: t.Retries(), FinishedAt: stamp(t.FinishedAt()),
 	}
 	if e := t.Enqueued; e != nil {
 		w.Queue, w.Payload, w.Priority, w.MaxAttempts = e.Queue, e.Payload, e.Priority, e.Retry.MaxAttempts

@@ -49,6 +49,7 @@ type Config struct {
 	Retention       Retention     // of queues that do not say
 	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
 	Archive         bool          // there is somewhere to archive to
+	Common          bool          // what is to be configured alike on all nodes is kept in the register and compared
 
 	Tree       bool          // keep the trees that replicas compare from the first fact on, not from the second node on
 	Quarantine int64         // bytes of facts that are kept aside at most; 0: 256 MiB
@@ -80,6 +81,7 @@ type Stats struct {
 	Unread                                          uint64 // times that claims of an election could not be read, so that a vote did not count
 	UnreadLast                                      Unread
 	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
+	Differs                                         string // what this node is configured with that the node that leads the register has otherwise; empty: nothing
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
 	ClockRight                                      int64  // by how much its wall clock is to be put right, as far as the others have told, ns
@@ -142,6 +144,7 @@ type Core struct {
 	lost      *lostAsks
 	elector   *elector
 	acceptors *acceptors
+	commons   commons
 	clocks    *clocks
 	crons     *crons
 	sessions  *sessions
@@ -196,7 +199,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	c.asides, c.outside = newAsides(c), &outside{c: c, at: clock.Never}
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
-	c.crons, c.lost = newCrons(c), newLostAsks(c)
+	c.crons, c.lost, c.commons.c = newCrons(c), newLostAsks(c), c
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {
 		return nil, fmt.Errorf("core: %w", err)
@@ -358,6 +361,7 @@ func (c *Core) Stats() Stats {
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
 	s.QuarantineFull = c.asides.full
 	s.HandoversLeft = len(c.moves.out) + len(c.moves.drops)
+	s.Differs = c.commons.diff
 	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
 	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
@@ -446,6 +450,9 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		return
 	}
 	if c.fetches.hear(now, r) {
+		return
+	}
+	if c.grants.soles.hear(now, r) {
 		return
 	}
 	c.fetches.unsure = r.unsure

@@ -126,6 +126,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	if bad := c.admit(now, t.GetQueue(), spec.Dependencies, p, task); bad != nil {
 		return bad
 	}
+	keys{c.Core}.bar(now, h.past, task)
 	got, problem := v.Enqueue(c.tx, task, &spec, now)
 	switch {
 	case errors.Is(problem, vnode.ErrConflict):

@@ -36,6 +36,7 @@ type Request struct {
 	choosy     bool             // see [Forward]
 	heard      bool             // others have been asked about those of its tasks that are not known here, see [unheard]
 	unsure     bool             // too few of them have answered
+	sole       soleSince        // a majority has been asked whether this node leads, see [soles.hear]
 	partitions []ring.Partition // that it is about; nil: all it names
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // horizons cancels tasks that wait for what can never be completed any more: a
-// dependency that was older than gc-grace when the task was let in, and that
+// dependency that is older than gc-grace, so that nobody can enqueue it, and that
 // nobody knows (design 8). [links.admit] refuses that where the dependency is
 // kept; a node that keeps only the task cannot tell, takes it, and its leader
 // finds out here.
@@ -24,9 +24,14 @@ import (
 // The rule is that of admit, whatever the task's policy: how the dependency ended
 // cannot be told, so that it is neither taken for completed nor for failed. But
 // here it is a majority of the dependency's cohort that must not know it, several
-// times: one replica may lack what the others have. A dependency that has come of
-// age while the task waited is left alone, as on one node: it may be with a
-// replica that is switched off.
+// times: one replica may lack what the others have.
+//
+// A dependency may have come of age while the task waited. Then it may have been
+// acknowledged with fewer copies than a majority, and those be with a member that is
+// switched off: all of its cohort must not know it. So it is where all who keep the task
+// were off for longer than what it needs is kept for them ([needs]): it was completed,
+// collected and forgotten, and nobody is left who could say how it ended. On one node,
+// where nothing that a task waits for is forgotten, such a task waits on.
 type horizons struct {
 	l      *links
 	at     int64 // mono ns of the next step
@@ -37,7 +42,8 @@ type horizons struct {
 // missed is a dependency that may be forgotten.
 type missed struct {
 	tasks   []id.ID // that wait for it
-	unheard int     // how often no majority knew it
+	all     bool    // it came of age while they waited: all are asked, not only a majority
+	unheard int     // how often those who were asked did not know it
 	asked   bool    // there is no answer yet
 }
 
@@ -110,7 +116,8 @@ func (h *horizons) scan(now clock.Time) (through bool) {
 // suspect has a dependency asked about if it may be forgotten; false when there
 // are too many of them now.
 func (h *horizons) suspect(now clock.Time, pair vnode.Pair) bool {
-	if !h.beyond(now, pair.Task, pair.Dependency) {
+	beyond, old := h.beyond(now, pair.Task, pair.Dependency)
+	if !beyond {
 		return true
 	}
 	s := h.missed[pair.Dependency]
@@ -118,32 +125,39 @@ func (h *horizons) suspect(now clock.Time, pair vnode.Pair) bool {
 		if len(h.missed) >= maxMissed {
 			return false
 		}
-		s = &missed{}
+		s = &missed{all: true}
 		h.missed[pair.Dependency] = s
 	}
+	s.all = s.all && !old // the others come round again
 	s.tasks = append(s.tasks, pair.Task)
 	return true
 }
 
-// beyond tells whether a waiting task would not have been let in with a
-// dependency, as far as is known here.
-func (h *horizons) beyond(now clock.Time, task, dependency id.ID) bool {
+// beyond tells whether a dependency of a waiting task may be forgotten, as far as is
+// known here: nobody can enqueue it by now, by any clock. old: nor could anybody when the
+// task was let in.
+func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
 	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
 	if dependency.Kind() != id.KindTask || now.Wall-dependency.Nanos() <= grace || vnode.Known(c.tx, h.l.c.vnode(dependency).Partition, dependency) {
-		return false
+		return false, false
 	}
 	t, err := vnode.LoadTask(c.tx, c.vnode(task).Partition, task)
 	if !c.check(err) || !t.Waiting() || t.Finished() {
-		return false
+		return false, false
 	}
-	return max(t.Admission(), t.RequeuedAt())-dependency.Nanos() > grace
+	old = max(t.Admission(), t.RequeuedAt())-dependency.Nanos() > grace
+	by := min(now.Wall, c.clocks.wall(now)) // a clock that is ahead makes nothing old
+	return old || by-dependency.Nanos() > grace+3*int64(c.cfg.Eta), old
 }
 
-// seek asks a majority of a dependency's cohort for it: each acknowledged task
+// seek asks a majority of a dependency's cohort for it, or all: each acknowledged task
 // that is not forgotten is found there.
 func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
 	c := h.l.c
 	m := &nornv1.GetRequest{Id: dependency.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
+	if s.all {
+		m.Consistency.Level = nornv1.ReadLevel_READ_LEVEL_ALL
+	}
 	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
 	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
 		if h.missed[dependency] != s {
@@ -159,15 +173,18 @@ func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
 		}
 		delete(h.missed, dependency)
 		for _, task := range s.tasks {
-			h.conclude(now, task, dependency)
+			h.conclude(now, task, dependency, s.all)
 		}
 	})
 }
 
-// conclude cancels a task if everything is still as it was.
-func (h *horizons) conclude(now clock.Time, task, dependency id.ID) {
+// conclude cancels a task if everything is still as it was; all: all were asked.
+func (h *horizons) conclude(now clock.Time, task, dependency id.ID, all bool) {
 	v := h.l.c.vnode(task)
-	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.tx, v.Partition, task), dependency) || !h.beyond(now, task, dependency) {
+	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.tx, v.Partition, task), dependency) {
+		return
+	}
+	if beyond, old := h.beyond(now, task, dependency); !beyond || !old && !all {
 		return
 	}
 	h.l.fail(now, v, task, dependency)

@@ -130,16 +130,81 @@ func TestUnknownAtOneReplicaIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestADependencyThatComesOfAge: one that was young when the task was let in is
-// waited for, however old it gets: who has it may be switched off.
+// TestADependencyThatComesOfAge: one that was young when the task was let in is waited
+// for while somebody who may have it is switched off, however old it gets. If it turns out
+// that none of those who would keep it does, nobody can enqueue it any more.
 func TestADependencyThatComesOfAge(t *testing.T) {
-	r := newCluster(t, 6, 0)
-	r.short()
-	task := r.in(3)
-	r.add(3, task, after("b", onFailCancel, r.in(0)))
-	r.linger(3 * shortGrace)
-	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
-		t.Errorf("it is %v", s)
+	for _, has := range []bool{true, false} {
+		r := newCluster(t, 6, 0)
+		r.short()
+		dependency, task := r.in(0), r.in(3)
+		r.add(3, task, after("b", onFailCancel, dependency))
+		if has { // with one copy
+			r.enqueue(2, dependency, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
+			r.post = nil
+		}
+		r.kill(2)
+		r.elect()
+		r.linger(3 * shortGrace)
+		if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
+			t.Fatalf("who may have it is away (and does: %t), and it is %v", has, s)
+		}
+		r.open(2)
+		r.elect()
+		r.linger((horizonMissing + 2) * horizonEvery)
+		want := nornv1.State_STATE_CANCELLED
+		if has {
+			want = nornv1.State_STATE_WAITING
+		}
+		if s := r.stateOf(3, task); s != want {
+			t.Errorf("all are back (one has it: %t), and it is %v", has, s)
+		}
+		r.audit()
+	}
+}
+
+// TestWhatIsForgottenWhileAllWereOff: all who keep a task that waits are switched off for
+// longer than gc-grace. What it waits for is completed, collected and forgotten
+// meanwhile. Under each policy it is cancelled, and says why; what waits for a task that
+// is there is told how that ended (track record: the one waited for ever).
+func TestWhatIsForgottenWhileAllWereOff(t *testing.T) {
+	for _, policy := range []nornv1.DependencyFailure{onFailCancel, onFailRun, onFailWait} {
+		r := newCluster(t, 6, 0).collecting()
+		r.retain = time.Hour
+		r.elect()
+		gone, there := r.in(0), r.in(0)
+		r.add(0, gone, spec("a"))
+		r.add(0, there, spec("c"))
+		task, other := r.in(3), r.in(3)
+		r.add(3, task, after("b", policy, there, gone))
+		r.add(3, other, after("d", policy, there))
+		r.settle()
+		for i := 3; i < 6; i++ {
+			r.kill(i)
+		}
+		r.tell()
+		r.done(0, gone)
+		if _, ok := r.until(3*shortGrace+10*time.Minute, func() bool { return !r.known(gone) }); !ok {
+			t.Fatal("it is never forgotten")
+		}
+		for i := 3; i < 6; i++ {
+			r.open(i)
+		}
+		r.elect()
+		r.linger((horizonMissing + 2) * horizonEvery)
+		if s := r.stateOf(3, other); s != nornv1.State_STATE_WAITING {
+			t.Fatalf("%v: what waits for one that is there is %v", policy, s)
+		}
+		got := ask[*nornv1.GetReply](r, 3, &nornv1.GetRequest{Id: task.Bytes()}).Task
+		if got.GetState() != nornv1.State_STATE_CANCELLED || !strings.Contains(got.GetError(), gone.String()) {
+			t.Errorf("%v: it is %v: %q", policy, got.GetState(), got.GetError())
+		}
+		r.done(0, there)
+		r.linger(3 * time.Second)
+		if s := r.stateOf(3, other); s != nornv1.State_STATE_READY {
+			t.Errorf("%v: when the other one is completed, what waits for it is %v", policy, s)
+		}
+		r.audit()
 	}
 }
 

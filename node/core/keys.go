@@ -25,6 +25,7 @@ type holder struct {
 	state crdt.State // unknown: the key is free
 	first id.ID      // of generation 0: names the record; zero with a window
 	next  uint64     // generation to be remembered once the task is there; 0: none
+	past  []id.ID    // finished tasks that had the key before
 	begun int64      // of a launch, wall ns
 }
 
@@ -45,6 +46,7 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 		if h.state = k.state(h.task); !h.state.Finished() {
 			break
 		}
+		h.past = append(h.past, h.task)
 		generation++
 		h.next = generation
 		h.task = k.nth(first, queue, key, generation)
@@ -85,6 +87,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
 	for range maxGenerations {
 		if k.nth(h.first, e.Queue, e.Key, generation) == t.ID {
+			k.bar(now, h.past, t.ID)
 			vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
 			return nil
 		}
@@ -94,6 +97,30 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		generation--
 	}
 	return conflict("unique key %q has been used too often since; enqueue the task anew", e.Key)
+}
+
+// run is the generation that a retry of a task begins. That of a task with a key is of its
+// leader's epoch: see [keys.bar].
+func (k keys) run(v *vnode.Vnode, t *crdt.Task) uint64 {
+	n := t.NextGeneration()
+	if t.ID.Kind() == id.KindKey {
+		n = max(n, v.Leading()<<32)
+	}
+	return n
+}
+
+// bar has tasks that had a key stay as they ended, but for one, because the key is given
+// away: a leader before this one may have retried one of them, for itself or with too few
+// others, and that may become known at any time. It has done so in an epoch before.
+func (k keys) bar(now clock.Time, past []id.ID, but id.ID) {
+	for _, task := range past {
+		v := k.c.vnode(task)
+		if task == but || v.Leading() == 0 {
+			continue // who does not lead has nothing to say about that
+		}
+		_, err := v.Decide(k.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) { return t.GivenUpIn(k.run(v, t)) })
+		k.c.check(err)
+	}
 }
 
 // state is unknown when nothing is known of the task.
@@ -139,6 +166,9 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.cells))
 	v := k.c.vnodes.see(p)
+	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
+		return bad
+	}
 	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 || vnode.Tree(v) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
 		return nil
 	}
@@ -235,5 +265,9 @@ func (k keys) answer(now clock.Time, from Origin, m *nornv1.KeyRequest) {
 		return
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
+	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.cells)), "unique keys"); bad != nil && !h.first.IsZero() {
+		k.c.refuse(from, bad)
+		return
+	}
 	k.c.reply(from, &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)})
 }

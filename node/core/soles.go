@@ -26,6 +26,16 @@ type soles struct {
 	g     *grants
 	asked map[ring.Partition]int64 // mono ns at which they are asked again
 	last  map[ring.Partition]int64 // mono ns of the last time at which nobody else led
+
+	waits   []soleWait // requests that wait for that
+	look    bool       // one of them may be done
+	hearing soleSince  // of the request that is being handled
+}
+
+// soleSince is since when a majority has been asked about some partitions.
+type soleSince struct {
+	at    int64 // mono ns
+	parts []ring.Partition
 }
 
 // lapsed notes a partition in which a claim has lapsed, and tells whether there is nobody
@@ -52,6 +62,7 @@ func (s *soles) since(p ring.Partition, mono int64) bool {
 
 // stop forgets a partition that is led here no longer.
 func (s *soles) stop(p ring.Partition) {
+	s.look = true
 	delete(s.asked, p)
 	delete(s.last, p)
 }
@@ -61,6 +72,7 @@ func (s *soles) work(now clock.Time) {
 	if s.next() > now.Mono {
 		return
 	}
+	s.goOn(now)
 	var parts []*pledgedPart
 	for _, p := range slices.Sorted(maps.Keys(s.asked)) {
 		if s.asked[p] > now.Mono {
@@ -80,6 +92,7 @@ func (s *soles) known(part *pledgedPart) {
 		vnode.Sole(v, part.sole)
 		delete(s.asked, part.p)
 		s.last[part.p] = max(s.last[part.p], part.sole)
+		s.look = true
 		s.g.c.links.doubts.at = 0
 	}
 	part.sole = 0
@@ -88,6 +101,11 @@ func (s *soles) known(part *pledgedPart) {
 // next is when somebody is asked, mono ns.
 func (s *soles) next() int64 {
 	at := clock.Never
+	if len(s.waits) > 0 {
+		if at = s.waits[0].until; s.look {
+			return 0
+		}
+	}
 	for _, due := range s.asked { // Any order: the earliest.
 		at = min(at, due)
 	}

@@ -1,0 +1,102 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// commonValue is where the register keeps what is to be configured alike on all nodes.
+const commonValue = "config"
+
+// commons compare what is to be configured alike on all nodes. Whoever leads the register
+// writes there what it goes by; a node that differs says so, and of the default retention
+// it goes by the longer one. Else what others keep for a day it would collect at once, and
+// its tombstone take back the retry that they acknowledge ([collector.buried], which goes by
+// the shorter one).
+type commons struct {
+	c     *Core
+	text  string // of the register
+	is    Retention
+	diff  string // what this node has otherwise; empty: nothing
+	asked uint64 // version that this node has asked to follow, plus one; 0: none
+}
+
+// own is what this node goes by, one setting a line.
+func (m *commons) own() string {
+	cfg := &m.c.cfg
+	r := &cfg.Retention
+	return fmt.Sprintf("retention-policy=%v\nretention=%v\ndead-retention=%v\ngc-grace=%v\neta=%v\nbuffer=%v\n",
+		strings.ToLower(strings.TrimPrefix(r.What.String(), "RETENTION_")), r.After, r.Dead, cfg.GCGrace, cfg.Eta, cfg.Buffer)
+}
+
+// learn takes over what the register says; leads: this node leads it.
+func (m *commons) learn(leads bool) {
+	v := m.c.moves.state.Values[commonValue]
+	if text := string(v.Data); text != m.text {
+		m.text, m.is = text, Retention{}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch d, _ := time.ParseDuration(value); name {
+			case "retention-policy":
+				m.is.What = nornv1.Retention(nornv1.Retention_value["RETENTION_"+strings.ToUpper(value)])
+			case "retention":
+				m.is.After = d
+			case "dead-retention":
+				m.is.Dead = d
+			}
+		}
+		m.diff = m.differs()
+	}
+	if !leads || !m.c.cfg.Common || m.asked == v.Version+1 || m.text == m.own() {
+		return
+	}
+	m.asked = v.Version + 1
+	m.c.send(errand{then: func(_ clock.Time, r register.Result) {
+		if r.Err != nil {
+			m.asked = 0 // with what is heard next
+		}
+	}}, register.Request{Values: []register.ValueChange{{Name: commonValue, Old: v.Version, Data: []byte(m.own())}}})
+}
+
+// differs says what this node has been configured with that the register has otherwise.
+func (m *commons) differs() string {
+	var all []string
+	other := strings.Split(m.text, "\n")
+	for i, line := range strings.Split(m.own(), "\n") {
+		if i < len(other) && line != other[i] && line != "" {
+			all = append(all, fmt.Sprintf("%s here, %s in the register", line, other[i]))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// retention is for how long finished tasks stay unless their queue says otherwise, by
+// this node or by the one that leads the register: the longer, or the shorter of both.
+func (m *commons) retention(longer bool) Retention {
+	own, is := m.c.cfg.Retention, m.is
+	if is.What == nornv1.Retention_RETENTION_UNSPECIFIED {
+		return own
+	}
+	pick := func(a, b int64) int64 {
+		if longer {
+			return max(a, b)
+		}
+		return min(a, b)
+	}
+	endless := func(d time.Duration) int64 { return int64(cmp.Or(d, math.MaxInt64)) }
+	dead := time.Duration(pick(endless(own.Dead), endless(is.Dead)))
+	if dead == math.MaxInt64 {
+		dead = 0
+	}
+	order := []nornv1.Retention{nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE, nornv1.Retention_RETENTION_KEEP}
+	at := pick(int64(slices.Index(order, own.What)), int64(slices.Index(order, is.What)))
+	return Retention{What: order[max(0, at)], After: time.Duration(pick(int64(own.After), int64(is.After))), Dead: dead}
+}

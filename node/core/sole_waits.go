@@ -1,0 +1,121 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// soleWait is a request that waits until a majority has said that this node still leads.
+type soleWait struct {
+	r     *Request
+	until int64 // mono ns: then it goes on without, and is refused
+}
+
+// maxSoleWaits bounds them.
+const maxSoleWaits = 1 << 14
+
+// hear has a request wait that retries a task, or asks who has a unique key or is to have
+// it, until a majority has said that this node still leads, and tells whether it does. A
+// process that stood still would give the key of a task that has been retried since, or
+// under an ID that has been used and is done, or retry a task whose key another one has by
+// now, or which has been retried and died again.
+func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
+	if s.hearing = r.sole; r.sole.at != 0 || s.g.c.routes.alone {
+		return false
+	}
+	var parts []ring.Partition
+	for _, task := range ledBy(s.g.c, r.Body) {
+		p := ring.Of(task, len(s.g.c.cells))
+		if s.g.shared(p) && s.g.c.vnodes.see(p).Leading() != 0 && !slices.Contains(parts, p) {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return false
+	}
+	if len(s.waits) >= maxSoleWaits {
+		s.g.c.refuse(r.From, crowded())
+		return true
+	}
+	r.sole = soleSince{max(now.Mono, 1), parts}
+	s.waits = append(s.waits, soleWait{r, now.Mono + int64(grantTimeout)})
+	for _, p := range parts {
+		s.want(p)
+	}
+	return true
+}
+
+// ledBy gives tasks of the partitions in which a request retries tasks or asks who has a
+// unique key. Where it names a task that is known here no key is given away.
+func ledBy(c *Core, m gproto.Message) (all []id.ID) {
+	home := func(queue, key string) { all = append(all, id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, 0, 0)) }
+	switch m := m.(type) {
+	case *nornv1.KeyRequest:
+		if m.GetWindowSeconds() == 0 {
+			home(m.GetQueue(), m.GetKey())
+		}
+	case *nornv1.EnqueueRequest:
+		for _, t := range m.GetTasks() {
+			if t.GetKey() == "" || t.GetKeyWindowSeconds() != 0 {
+				continue
+			}
+			if b := t.GetId(); len(b) != id.Size || !vnode.Known(c.tx, ring.Of(id.ID(b), len(c.cells)), id.ID(b)) {
+				home(t.GetQueue(), t.GetKey())
+			}
+		}
+	case *nornv1.RetryRequest:
+		for _, b := range m.GetIds() {
+			if len(b) == id.Size {
+				all = append(all, id.ID(b))
+			}
+		}
+	}
+	return all
+}
+
+// still refuses to decide something about a partition unless a majority has said, since it
+// was asked for the request that is being handled, that this node leads.
+func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
+	if !slices.Contains(s.hearing.parts, p) || s.g.c.vnodes.see(p).Leading() != 0 && s.since(p, s.hearing.at) {
+		return nil
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p)
+	e.Guarantee, e.RetryAfter = guarantee, 50*time.Millisecond
+	return e
+}
+
+// goOn has requests go on that need not wait any longer.
+func (s *soles) goOn(now clock.Time) {
+	s.look = false
+	waits := s.waits
+	s.waits = nil
+	for _, w := range waits {
+		if s.decided(w.r) || w.until <= now.Mono {
+			s.g.c.request(now, w.r)
+			continue
+		}
+		s.waits = append(s.waits, w)
+	}
+}
+
+// decided tells whether all is known that a request waits for. Where something was asked
+// before it came it is asked again.
+func (s *soles) decided(r *Request) bool {
+	done := true
+	for _, p := range r.sole.parts {
+		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, r.sole.at) {
+			s.want(p)
+			done = false
+		}
+	}
+	return done
+}
