@@ -57,6 +57,10 @@ func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
 	case *nornv1.FailRequest:
 		o.failure = m.GetFailures()[0]
 	case *nornv1.ReleaseRequest:
+	case *nornv1.QueuesRequest:
+		return fakenode.Answer{Message: &nornv1.QueuesReply{Queues: []*nornv1.Queue{{Name: "q"}}}}
+	case *nornv1.GetRequest:
+		return fakenode.Answer{Message: &nornv1.GetReply{Task: &nornv1.Task{Id: id.ID{1}.String(), Queue: "q", State: nornv1.State_STATE_DEAD}}}
 	default:
 		return fakenode.Answer{}
 	}
