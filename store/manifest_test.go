@@ -65,7 +65,7 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 		cut := killed.CrashClone(vfs.CrashCloneCfg{})
 		f, err := cut.Create(desc.ManifestFilename, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = f.Write(b)
+			_, err = f.Write(bytes.Clone(b)) // which may spoil what it is given, in tests
 			err = errors.Join(err, f.Sync(), f.Close())
 		}
 		list := func() []string {
@@ -141,7 +141,7 @@ func TestAManifestOfSeveralBlocks(t *testing.T) {
 		mem := vfs.NewMem()
 		f, err := mem.Create("m", vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = f.Write(b)
+			_, err = f.Write(bytes.Clone(b)) // which may spoil what it is given, in tests
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
@@ -152,7 +152,7 @@ func TestAManifestOfSeveralBlocks(t *testing.T) {
 	if err := check(whole.Bytes()); err != nil {
 		t.Error(err)
 	}
-	for range 300 {
+	for range 100 {
 		n := rnd.IntN(whole.Len())
 		if err := check(whole.Bytes()[:n]); err != nil {
 			t.Errorf("cut at %d: %v", n, err)
