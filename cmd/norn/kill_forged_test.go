@@ -306,6 +306,21 @@ var honestHistories = map[string]func(f *forger){
 		f.hears(retrying, r, isReady, nil)
 		f.grant(r, 2)
 	},
+	"retried while it was read": func(f *forger) {
+		r := f.grant(f.task(1), 1)
+		f.j.retriesWhere("q")
+		f.does(discarding, r)
+		begun := f.j.begins()
+		f.j.retriedWhere("q", client.Bulk{}, nil)
+		f.j.reads(begun, r.ID, isDead) // as it was before
+		r = f.grant(r, 2)
+		f.does(discarding, r)
+		asked := f.j.asks(retrying, r)
+		begun = f.j.begins()
+		f.j.hears(asked, retrying, r, isReady, nil)
+		f.j.reads(begun, r.ID, isDead)
+		f.grant(r, 3)
+	},
 	"run though a dependency is dead": func(f *forger) {
 		d := f.grant(f.task(1), 1)
 		f.does(discarding, d)

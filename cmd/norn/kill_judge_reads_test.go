@@ -326,10 +326,11 @@ func (j *judge) retriesWhere(queue string) {
 
 // retriedWhere hears what came of it.
 func (j *judge) retriedWhere(queue string, b client.Bulk, err error) {
-	_, end := j.hear()
+	moment, end := j.hear()
 	defer end()
-	if fortuneOf(err) != mayHappen {
-		j.lane(queue).retrying--
+	if l := j.lane(queue); fortuneOf(err) != mayHappen {
+		l.retrying--
+		l.retried = moment
 	}
 	if err == nil {
 		j.count("retry by filter: tasks", int(b.Done))

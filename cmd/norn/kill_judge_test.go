@@ -84,7 +84,7 @@ type known struct {
 	holds    []*hold
 	updates  map[uint64][]string // acknowledged, by token, in order
 	retrying int                 // retries that may still happen
-	retried  int64               // moment of the last beginning of one
+	retried  int64               // moment of the last beginning or end of one
 	dead     int64               // surely dead since
 	archived uint                // bits of the states in which archives have it
 	grave    nornv1.State        // what its tombstone says, once it was seen
@@ -343,6 +343,7 @@ func (j *judge) hears(begun int64, d deed, r client.Ref, state nornv1.State, err
 	}
 	if d == retrying {
 		t.retrying--
+		t.retried = moment
 	}
 	if state != nornv1.State_STATE_UNSPECIFIED && (o == didHappen || errors.Is(err, client.ErrConflict)) {
 		j.observe(begun, moment, t, state)
