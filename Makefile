@@ -96,6 +96,18 @@ chaos: ## kill, stop and restart the nodes of a cluster at random under 20 worke
 databases: ## all of `test`, and the outbox against PostgreSQL, MariaDB and SQLite, as far as they are installed
 	@DATABASES=1 .ci/test
 
+.PHONY: pages
+pages: build ## the dashboard in a headless browser (needs node, npm, chromium; SHOTS=directory for pictures)
+	cd web/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cd web/browser && NORN=$(CURDIR)/bin/norn node --test --test-timeout=600000 pages.test.mjs
+
+PREACT := 11.2.0
+HTM    := 3.1.1
+UPLOT  := 1.6.32
+.PHONY: vendor-pages
+vendor-pages: ## fetch anew what others wrote of the dashboard, at the versions above
+	@.ci/vendor-pages $(PREACT) $(HTM) $(UPLOT)
+
 MODEL ?=
 .PHONY: model
 model: ## every reachable state of small clusters, and what is found when a rule is left out (MODEL=words of some searches); 3 GB

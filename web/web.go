@@ -147,6 +147,7 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 	})
 	a := &api{b: b, o: o, guard: newGuard(o), room: &room{limit: maxRoom}}
 	a.serve(mux, m)
+	a.servePages(mux)
 	if o.Pprof {
 		for path, h := range map[string]http.HandlerFunc{"/debug/pprof/": pprof.Index, "/debug/pprof/profile": pprof.Profile, "/debug/pprof/trace": pprof.Trace} {
 			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {

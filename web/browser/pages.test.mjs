@@ -1,0 +1,305 @@
+// The dashboard in a headless Chromium, against three nodes: what is shown is so, what is
+// clicked happens, and nothing that a task carries can do more than be read.
+//
+//   make pages        (needs node, npm, and Debian's chromium)
+//
+// NORN is the binary, CHROMIUM the browser, SHOTS a directory for pictures of every page.
+
+import assert from "node:assert/strict";
+import { spawn, execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { chromium } from "playwright-core";
+
+const norn = process.env.NORN || "norn";
+const limit = 30_000; // for anything that is waited for
+const running = [];
+let dir, browser, cluster;
+
+// port finds one that is free with the 40 after it, as norn dev takes ten a node.
+async function port() {
+  const free = (p) => new Promise((yes) => {
+    const s = createServer().once("error", () => yes(false)).listen(p, "127.0.0.1", () => s.close(() => yes(true)));
+  });
+  for (;;) {
+    const p = 20000 + Math.floor(Math.random() * 900) * 10 + 1;
+    if ((await Promise.all([0, 1, 2, 10, 11, 12, 20, 21, 22].map((n) => free(p + n)))).every(Boolean)) return p;
+  }
+}
+
+// dev starts nodes and waits until all lead.
+async function dev(nodes, ...flags) {
+  const p = await port();
+  const child = spawn(norn, ["dev", "--nodes", nodes, "--base-port", p, "--data", join(dir, "dev" + p), "-o", "json", ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  child.stderr.on("data", (d) => { said += d; });
+  running.push(child);
+  await new Promise((yes, no) => {
+    child.stdout.once("data", yes);
+    child.once("exit", (code) => no(new Error(`norn dev ended with ${code}: ${said}`)));
+    setTimeout(() => no(new Error("norn dev is not ready: " + said)), 2 * limit).unref();
+  });
+  const addr = Array.from({ length: nodes }, (_, i) => `127.0.0.1:${p + 10 * i}`).join(",");
+  const cli = async (...args) => (await promisify(execFile)(norn, args, { env: { ...process.env, NORN_ADDR: addr } })).stdout.trim();
+  return { cli, addr, at: `http://127.0.0.1:${p + 2}/` };
+}
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), "norn-pages-"));
+  [cluster, browser] = await Promise.all([dev(3), chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox"] })]);
+});
+
+after(async () => {
+  await browser?.close();
+  await Promise.all(running.map((c) => new Promise((yes) => {
+    if (c.exitCode !== null) return yes();
+    c.once("exit", yes);
+    c.kill("SIGTERM");
+  })));
+  await rm(dir, { recursive: true, force: true });
+});
+
+// page opens a page of the dashboard. Whatever the browser complains about fails the test.
+async function page(t, at, options = {}) {
+  const p = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  const wrong = [];
+  p.on("pageerror", (e) => wrong.push(e.stack));
+  p.on("console", (m) => { if (m.type() === "error" || /Content Security Policy/.test(m.text())) wrong.push(m.text()); });
+  p.setDefaultTimeout(limit);
+  t.after(async () => {
+    if (process.env.SHOTS) await p.screenshot({ path: join(process.env.SHOTS, t.name.replaceAll(" ", "-") + ".png"), fullPage: true });
+    await p.close();
+    assert.deepEqual(wrong.filter((w) => !options.expects?.test(w)), []);
+  });
+  await p.goto((options.base || cluster.at) + at);
+  return p;
+}
+
+const eventually = async (what, f) => {
+  const until = Date.now() + limit;
+  for (;;) {
+    const got = await f();
+    if (got) return got;
+    if (Date.now() > until) assert.fail("never so: " + what);
+    await new Promise((yes) => setTimeout(yes, 100));
+  }
+};
+
+test("overview", async (t) => {
+  await cluster.cli("task", "enqueue", "-q", "overview", "one");
+  const p = await page(t, "");
+  await p.getByText("Nothing is wrong").waitFor();
+  await p.getByRole("link", { name: "3 of 3 nodes up" }).waitFor();
+  await p.getByRole("row", { name: /^overview 1 0 0 0 0/ }).waitFor();
+  assert.equal(await p.locator(".chart canvas").count(), 2);
+  await cluster.cli("task", "enqueue", "-q", "overview", "two"); // seen without a click
+  await p.getByRole("row", { name: /^overview 2 0 0 0 0/ }).waitFor();
+  for (const [name, title] of [["Queues", "Queues"], ["Tasks", "Tasks"], ["Schedules", "Schedules"], ["Workers", "Workers"], ["Cluster", "Cluster"]]) {
+    await p.getByRole("navigation", { name: "pages" }).getByRole("link", { name }).click();
+    await p.getByRole("heading", { level: 1, name: title }).waitFor();
+    assert.match(await p.title(), new RegExp(title));
+  }
+  await p.goBack();
+  await p.getByRole("heading", { level: 1, name: "Workers" }).waitFor();
+});
+
+test("a task's life", async (t) => {
+  const { cli } = cluster;
+  const first = await cli("task", "enqueue", "-q", "life", '{"n": 1, "big": 12345678901234567890}', "--header", "tenant=7");
+  const second = await cli("task", "enqueue", "-q", "life", "--after", first, "second");
+  const p = await page(t, "#/tasks/" + second, { expects: /status of 4/ });
+  await p.getByRole("heading", { name: "Why it is not done" }).waitFor();
+  await p.locator("svg.graph .node").nth(1).waitFor();
+  await p.locator("svg.graph a").filter({ hasText: first.slice(-10) }).click();
+  await p.getByRole("heading", { level: 1, name: first }).waitFor();
+  await p.getByText("12345678901234567890").waitFor(); // not 12345678901234567000
+  const [grant] = JSON.parse(await cli("task", "claim", "-q", "life", "-o", "json"));
+  await p.locator("p.acts .state.claimed").waitFor();
+  for (let seq = 0; seq < 3; seq++) await cli("task", "update", first, grant.token, String(seq), `line ${seq}`);
+  await p.locator(".log li").nth(2).getByText("line 2").waitFor();
+  await cli("task", "complete", first, grant.token);
+  await p.locator("p.acts .state.completed").waitFor();
+  await p.getByRole("row", { name: new RegExp(grant.token + ".*completed") }).waitFor();
+  assert.equal(await p.locator("svg.times rect.completed").count(), 1);
+  await p.getByRole("searchbox").fill(second);
+  await p.getByRole("searchbox").press("Enter");
+  await p.locator("p.acts .state.ready").waitFor();
+  await p.getByRole("button", { name: "cancel" }).click();
+  await p.getByLabel("reason, shown as its error").fill("not needed");
+  await p.getByRole("dialog").getByRole("button", { name: "cancel" }).click();
+  await p.locator("p.acts .state.cancelled").waitFor();
+  await p.locator("p.wrong").getByText("not needed").waitFor();
+  assert.equal(JSON.parse(await cli("task", "get", second, "-o", "json")).state, "cancelled");
+  await p.getByRole("button", { name: "retry" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "retry" }).click();
+  await p.getByRole("dialog").getByText("was cancelled on purpose").waitFor(); // refused, and said why
+  await p.keyboard.press("Escape");
+  await p.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+test("what a task carries is only read", async (t) => {
+  const evil = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
+  const { cli } = cluster;
+  const id = await cli("task", "enqueue", "-q", "evil", evil, "--header", `x=${evil}`, "--max-attempts", "1");
+  const [grant] = JSON.parse(await cli("task", "claim", "-q", "evil", "-o", "json"));
+  await cli("task", "update", id, grant.token, "0", evil);
+  await cli("task", "fail", id, grant.token, "--error", evil);
+  const p = await page(t, "#/tasks/" + id, { expects: /status of 400|Content Security Policy/ });
+  await p.locator(".log li").getByText("onerror").waitFor();
+  await p.locator("p.wrong").getByText("onerror").waitFor();
+  await p.locator(".data pre").getByText("onerror").waitFor();
+  await p.goto(cluster.at + "#/tasks?queue=evil");
+  await p.locator("td.brief").first().getByText("onerror").waitFor();
+  await p.goto(cluster.at + "#/queues/" + encodeURIComponent(evil));
+  await p.getByRole("alert").or(p.getByText("no such queue")).first().waitFor();
+  assert.equal(await p.evaluate(() => window.broken), undefined);
+  assert.equal(await p.locator("main img").count(), 0);
+  // Not even a script that got into the page would be run.
+  assert.equal(await p.evaluate(() => { const s = document.createElement("script"); s.textContent = "window.broken=1"; document.body.append(s); return window.broken; }), undefined);
+});
+
+test("tasks by filter, and all at once", async (t) => {
+  const { cli } = cluster;
+  const lines = join(dir, "lines");
+  await writeFile(lines, Array.from({ length: 2500 }, (_, i) => "task " + i).join("\n"));
+  await cli("task", "enqueue", "-q", "many", "--lines", lines);
+  await cli("task", "enqueue", "-q", "few", "stays");
+  const p = await page(t, "#/tasks?queue=many");
+  await p.getByRole("button", { name: "next" }).click();
+  await p.getByText("page 2").waitFor();
+  assert.equal(await p.locator("tbody tr").count(), 50);
+  await p.getByRole("button", { name: "back" }).click();
+  await p.getByText("page 1").waitFor();
+  await p.getByLabel("pick", { exact: false }).nth(1).check();
+  await p.getByLabel("pick", { exact: false }).nth(2).check();
+  await p.getByRole("button", { name: "cancel 2 picked" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "cancel 2 picked" }).click();
+  await eventually("two are cancelled", async () => JSON.parse(await cli("task", "count", "-q", "many", "-o", "json")).cancelled == 2);
+  await p.getByRole("button", { name: "cancel all found" }).click();
+  await p.getByRole("button", { name: "cancel 2,498" }).click();
+  await p.getByText("2,498 cancelled: done").waitFor();
+  await p.getByRole("button", { name: "close" }).click();
+  assert.equal(JSON.parse(await cli("task", "count", "-q", "many", "-o", "json")).cancelled, "2500");
+  assert.equal(JSON.parse(await cli("task", "count", "-q", "few", "-o", "json")).ready, "1");
+  await p.getByLabel("queue", { exact: true }).fill("few");
+  await p.getByLabel("ready").check();
+  await p.getByRole("button", { name: "show" }).click();
+  await p.getByRole("row", { name: /stays/ }).waitFor();
+  assert.match(p.url(), /queue=few&states=ready/);
+});
+
+test("queues", async (t) => {
+  const { cli } = cluster;
+  await cli("task", "enqueue", "-q", "a/b-c", "x");
+  const p = await page(t, "#/queues");
+  await p.getByRole("row", { name: /^a\/b-c/ }).getByRole("link", { name: "a/b-c" }).click();
+  await p.getByRole("heading", { level: 1, name: "Queue a/b-c" }).waitFor();
+  await p.getByRole("button", { name: "pause" }).click();
+  await p.getByLabel("note, shown to others").fill("deploy");
+  await p.getByRole("dialog", { name: "" }).getByRole("button", { name: "pause" }).click();
+  await p.locator("p.acts .state.paused").waitFor();
+  const q = JSON.parse(await cli("queue", "get", "a/b-c", "-o", "json"));
+  assert.match(JSON.stringify(q), /"paused":\s*true.*deploy/s);
+  await p.getByRole("button", { name: "resume" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "resume" }).click();
+  await p.locator("p.acts .state.open").waitFor();
+});
+
+test("dead tasks are tried again", async (t) => {
+  const { cli } = cluster;
+  for (let i = 0; i < 3; i++) {
+    const id = await cli("task", "enqueue", "-q", "broken", String(i), "--max-attempts", "1");
+    const [grant] = JSON.parse(await cli("task", "claim", "-q", "broken", "-o", "json"));
+    await cli("task", "fail", id, grant.token, "--error", i ? "timeout of smtp" : "no such user");
+  }
+  const p = await page(t, "#/tasks?queue=broken&states=dead&error_contains=timeout");
+  await p.getByRole("row", { name: /timeout of smtp/ }).nth(1).waitFor();
+  assert.equal(await p.getByText("no such user").count(), 0);
+  await p.getByRole("button", { name: "retry all found" }).click();
+  await p.getByRole("button", { name: "retry 2", exact: true }).click();
+  await p.getByText("2 tried again: done").waitFor();
+  const count = JSON.parse(await cli("task", "count", "-q", "broken", "-o", "json"));
+  assert.deepEqual([count.ready, count.dead], ["2", "1"]);
+});
+
+test("schedules and workers", async (t) => {
+  const { cli, addr } = cluster;
+  await cli("schedule", "set", "nightly", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "-q", "shed", "payload of it");
+  const p = await page(t, "#/schedules");
+  await p.getByRole("link", { name: "nightly" }).click();
+  await p.getByText("payload of it").waitFor();
+  await p.getByRole("button", { name: "launch now" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "launch now" }).click();
+  await p.getByRole("row", { name: /trigger/ }).waitFor();
+  assert.equal(JSON.parse(await cli("task", "count", "-q", "shed", "-o", "json")).ready, "1");
+  await p.getByRole("button", { name: "pause" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "pause" }).click();
+  await p.locator("p.acts .state.paused").waitFor();
+  const worker = spawn(norn, ["work", "-q", "shed", "--name", "shard-1", "--", "sh", "-c", "cat; sleep 60"], { env: { ...process.env, NORN_ADDR: addr }, stdio: "ignore" });
+  running.push(worker);
+  const gone = new Promise((yes) => worker.once("exit", yes));
+  await p.goto(cluster.at + "#/workers");
+  await p.getByRole("row", { name: /^shard-1 .*1 of/ }).waitFor();
+  await p.getByRole("button", { name: "kill" }).click();
+  await p.getByLabel("reason, shown to the worker").fill("test");
+  await p.getByRole("dialog").getByRole("button", { name: "kill" }).click();
+  await gone;
+  await p.getByText("no worker has a session").waitFor();
+});
+
+test("cluster", async (t) => {
+  const p = await page(t, "#/cluster");
+  for (const n of ["n1", "n2", "n3"]) await p.getByRole("table", { name: "nodes" }).getByRole("row", { name: new RegExp("^" + n + " up") }).waitFor();
+  assert.equal(await p.locator("svg.ring path:not(.moves)").count(), 64);
+  await p.locator("svg.ring path:not(.moves)").nth(40).click();
+  await p.locator("tr.picked").getByRole("rowheader", { name: "40" }).waitFor();
+  await p.getByRole("button", { name: "compare all replicas now" }).click();
+  await p.getByText("All replicas of 64 partitions hold the same").waitFor();
+  await p.getByLabel("show").selectOption({ label: "not served (0)" });
+  await p.getByRole("table", { name: "partitions" }).getByText("none").waitFor();
+});
+
+test("on a small screen, in the dark", async (t) => {
+  const p = await page(t, "", { viewport: { width: 380, height: 740 }, colorScheme: "dark" });
+  for (const at of ["", "#/queues", "#/tasks", "#/schedules", "#/workers", "#/cluster"]) {
+    await p.goto(cluster.at + at);
+    await p.locator("main table").first().waitFor();
+    const over = await p.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(over <= 0, `${at || "overview"} is ${over} pixels too wide`);
+  }
+  const [back] = (await p.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/);
+  assert.ok(Number(back) < 60);
+});
+
+test("a node that stops and comes back", async (t) => {
+  const one = await dev(1);
+  const p = await page(t, "", { base: one.at, expects: /Failed to load resource|ERR_CONNECTION/ });
+  await p.getByText("Nothing is wrong").waitFor();
+  await p.route("**/api/**", (r) => r.abort());
+  await p.getByRole("alert").getByText("the node does not answer").waitFor();
+  await p.getByText("Nothing is wrong").waitFor(); // of before, and said to be old
+  await p.unroute("**/api/**");
+  await p.getByRole("alert").waitFor({ state: "detached" });
+});
+
+test("the token", async (t) => {
+  const file = join(dir, "token");
+  await writeFile(file, "a-secret-of-this-test\n", { mode: 0o600 });
+  const { at } = await dev(1, "--auth-token-file", file);
+  const p = await page(t, "#/cluster", { base: at, expects: /401/ });
+  await p.getByLabel("token of this server").fill("wrong");
+  await p.getByRole("button", { name: "go on" }).click();
+  await p.getByRole("alert").waitFor();
+  await p.getByLabel("token of this server").fill("a-secret-of-this-test");
+  await p.getByRole("button", { name: "go on" }).click();
+  await p.getByRole("table", { name: "nodes" }).getByRole("row", { name: /^n1 up/ }).waitFor();
+  assert.ok(!p.url().includes("secret"));
+  await p.reload();
+  await p.getByRole("table", { name: "nodes" }).getByRole("row", { name: /^n1 up/ }).waitFor(); // this tab still knows it
+  await p.getByRole("button", { name: "sign out" }).click();
+  await p.getByLabel("token of this server").waitFor();
+});

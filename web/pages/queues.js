@@ -1,0 +1,77 @@
+// Queues: counts, settings, pausing.
+
+import { useState } from "./vendor/hooks.js";
+import { count, num, span } from "./format.js";
+import { get, inPath, patch } from "./api.js";
+import { useLive } from "./live.js";
+import { Act, Facts, Live, Pager, QueueLink, State, Table, html, link } from "./parts.js";
+
+const columns = ["ready", "claimed", "waiting", "scheduled", "completed", "dead", "cancelled"];
+
+const condition = (q) => (q.effective.paused ? "paused" : q.effective.draining ? "draining" : "open");
+
+export function Queues() {
+  const [cursors, set] = useState([]);
+  const live = useLive((s) => get("/api/v1/queues", { cursor: cursors.at(-1), limit: 100 }, s), 3000, [cursors.length]);
+  const go = (e) => {
+    e.preventDefault();
+    const name = new FormData(e.target).get("name").trim();
+    if (name) location.hash = link("queues", name);
+  };
+  return html`<h1>Queues</h1>
+    <form class="filter" onSubmit=${go}><label>open queue<input name="name" /></label><button>open</button></form>
+    <${Live} of=${live}>${(d) => html`
+      <${Table} label="queues" empty="no queue yet" head=${["queue", "", ...[...columns, "oldest ready", "workers waiting"].map((n) => ({ n })), ""]}
+        rows=${d.queues.map((q) => html`<tr key=${q.name}><th scope="row"><${QueueLink} name=${q.name} /></th>
+          <td><${State} is=${condition(q)} />${q.effective.note && html` <small>${q.effective.note}</small>`}</td>
+          ${columns.map((s) => html`<td class="n"><a href=${link("tasks", "", { queue: q.name, states: s })}>${count(q.count[s])}</a></td>`)}
+          <td class="n">${q.oldest_ready_seconds ? span(q.oldest_ready_seconds) : ""}</td><td class="n">${q.waiting_claims || ""}</td>
+          <td><${Pause} q=${q} done=${live.again} /></td></tr>`)} />
+      <${Pager} cursors=${cursors} next=${d.next_cursor} set=${set} />`}<//>`;
+}
+
+// change sets fields of a queue, if nobody else did since it was shown.
+const change = (q, settings) => patch(`/api/v1/queues/${inPath(q.name)}`, { settings, fields: Object.keys(settings), if_version: q.version });
+
+function Pause({ q, done }) {
+  if (condition(q) !== "open") {
+    return html`<${Act} label="resume" ask=${html`Let <b>${q.name}</b> take enqueues and hand out tasks again?`} done=${done}
+      run=${async () => { await change(q, { paused: false, draining: false, note: "" }); return "resumed"; }} />`;
+  }
+  return html`<${Act} label="pause" kind="warn" reason="note, shown to others" done=${done}
+    ask=${html`Pause <b>${q.name}</b>? Workers finish what they have and get nothing more; enqueues go on.`}
+    run=${async (note) => { await change(q, { paused: true, note }); return "paused"; }} />`;
+}
+
+const Drain = ({ q, done }) => html`<${Act} label="drain" kind="warn" reason="note, shown to others" done=${done} disabled=${condition(q) !== "open"}
+  ask=${html`Drain <b>${q.name}</b>? Enqueues are refused; what is there is worked off.`}
+  run=${async (note) => { await change(q, { draining: true, note }); return "draining"; }} />`;
+
+export function Queue({ name }) {
+  const live = useLive((s) => get(`/api/v1/queues/${inPath(name)}`, {}, s), 2000, [name]);
+  return html`<h1>Queue ${name}</h1><${Live} of=${live}>${(d) => (d.queues.length ? html`<${One} q=${d.queues[0]} done=${live.again} />`
+    : html`<p class="quiet">There is no such queue: it has neither tasks nor settings.</p>`)}<//>`;
+}
+
+const seconds = (s, none) => (num(s) ? span(num(s)) : none);
+const own = (set, value) => html`${value}${set ? "" : html` <small>(default)</small>`}`;
+
+function One({ q, done }) {
+  const { settings: s, effective: e } = q;
+  return html`
+    <p class="acts"><${State} is=${condition(q)} /> ${e.note} <${Pause} q=${q} done=${done} /><${Drain} q=${q} done=${done} />
+      <a class="button" href=${link("tasks", "", { queue: q.name })}>tasks</a></p>
+    <section class="figures">${columns.map((c) => html`<a class=${"figure" + (c === "dead" && num(q.count.dead) ? " bad" : "")} href=${link("tasks", "", { queue: q.name, states: c })}>
+      <b>${count(q.count[c])}</b><span>${c}</span></a>`)}</section>
+    <${Facts} of=${[
+      ["oldest ready task", q.oldest_ready_seconds ? span(q.oldest_ready_seconds) : "none"],
+      ["workers waiting", String(q.waiting_claims)],
+      ["lease", own(s.lease_seconds, seconds(e.lease_seconds, ""))],
+      ["attempts", own(s.retry, `${e.retry.max_attempts}, pauses from ${span(e.retry.initial_seconds)} to ${span(e.retry.max_seconds)}, × ${e.retry.multiplier}`)],
+      ["finished tasks", own(s.retention !== "unspecified", e.retention)],
+      ["kept for", own(s.retention_seconds, seconds(e.retention_seconds, "ever"))],
+      ["dead ones for", own(s.dead_retention_seconds, seconds(e.dead_retention_seconds, "ever"))],
+      ["most tasks", num(e.max_tasks) ? count(e.max_tasks) : "no limit"],
+    ]} />
+    <p class="quiet">Other settings: <code>norn queue set ${q.name} --help</code></p>`;
+}

@@ -1,0 +1,109 @@
+// One task: what it is, why it waits, who had it, what it said, what it waits for.
+
+import { useEffect, useRef, useState } from "./vendor/hooks.js";
+import { clock, num, span } from "./format.js";
+import { follow, get, inPath } from "./api.js";
+import { settle } from "./bulk.js";
+import { Graph } from "./graph.js";
+import { useLive } from "./live.js";
+import { Act, Ago, Data, Facts, Live, QueueLink, State, Table, TaskLink, Until, Wrong, html } from "./parts.js";
+
+const finished = (t) => ["completed", "dead", "cancelled"].includes(t.state);
+
+async function look(id, signal) {
+  const at = `/api/v1/tasks/${inPath(id)}`;
+  const [{ task }, why] = await Promise.all([get(at, {}, signal), get(at + "/explain", {}, signal)]);
+  return { task, why };
+}
+
+export function Task({ id }) {
+  const live = useLive((s) => look(id, s), 2000, [id]);
+  return html`<h1>Task <span class="id">${id}</span></h1><${Live} of=${live}>${({ task, why }) => html`<${One} t=${task} why=${why} again=${live.again} />`}<//>`;
+}
+
+function One({ t, why, again }) {
+  const one = (action, reason) => async (text) => {
+    const r = await settle(action, [t.id], [], text);
+    if (r.refused) throw new Error(r.why);
+    return reason;
+  };
+  return html`
+    <p class="acts"><${State} is=${t.state} />
+      <${Act} label="retry" disabled=${!["dead", "cancelled", "scheduled"].includes(t.state)} ask="Give it a new run of attempts at once?" run=${one("retry", "it is tried again")} done=${again} />
+      <${Act} label="cancel" kind="warn" disabled=${["completed", "cancelled"].includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
+    ${!finished(t) && html`<section class="why"><h2>Why it is not done</h2><ul>${why.reasons.map((r) => html`<li>${r.text}
+      ${r.tasks.map((id) => html` <${TaskLink} id=${id} />`)}${r.until && html` <small><${Until} at=${r.until} /></small>`}</li>`)}</ul></section>`}
+    ${t.error && html`<p class="wrong">${t.error}</p>`}
+    <${Facts} of=${[
+      ["queue", html`<${QueueLink} name=${t.queue} />`],
+      ["priority", String(t.priority)],
+      ["attempts", `${t.attempts} of ${t.max_attempts}${num(t.retries) ? `, retried by hand ${t.retries} times` : ""}`],
+      ["created", html`${clock(t.created_at)} <small><${Ago} at=${t.created_at} /></small>`],
+      ["not before", t.not_before && html`${clock(t.not_before)} <small><${Until} at=${t.not_before} /></small>`],
+      ["finished", t.finished_at && html`${clock(t.finished_at)} <small><${Ago} at=${t.finished_at} /></small>`],
+      ["key", t.key && `${t.key}${t.key_window_seconds ? `, once in ${span(t.key_window_seconds)}` : ""}`],
+      ["headers", Object.keys(t.headers).length > 0 && html`<${Facts} of=${Object.entries(t.headers)} />`],
+    ]} />
+    <h2>Payload</h2><${Data} of=${t.payload} name=${t.id + ".payload"} />
+    ${t.result && html`<h2>Result</h2><${Data} of=${t.result} name=${t.id + ".result"} />`}
+    ${t.dependencies.length > 0 && html`<h2>Dependencies</h2><p class="quiet">if one of them fails: ${t.on_dependency_failure}</p><${Graph} task=${t} />`}
+    <h2>Claims</h2><${Claims} t=${t} />
+    <h2>Updates</h2><${Updates} t=${t} key=${t.id} />`;
+}
+
+// Claims are shown over the life of the task, each as a bar from its start to its end.
+function Claims({ t }) {
+  if (!t.claims.length) return html`<p class="quiet">nobody had it yet</p>`;
+  const begin = Math.min(Date.parse(t.created_at), ...t.claims.map((c) => Date.parse(c.start)));
+  const end = Math.max(begin + 1, finished(t) && t.finished_at ? Date.parse(t.finished_at) : Date.now(), ...t.claims.map((c) => Date.parse(c.end || c.start)));
+  const x = (at) => ((Date.parse(at) - begin) / (end - begin)) * 1000;
+  const wide = (c) => Math.max(4, x(c.end || c.start) - x(c.start));
+  return html`<svg class="times" viewBox=${`0 0 1000 ${t.claims.length * 14}`} preserveAspectRatio="none" role="img" aria-label="claims over time">
+      ${t.claims.map((c, i) => html`<rect class=${"claim " + c.outcome} x=${Math.min(x(c.start), 996)} y=${i * 14 + 2} width=${wide(c)} height="10"><title>${c.worker || "a worker"}: ${c.outcome}</title></rect>`)}
+    </svg>
+    <${Table} label="claims" head=${[{ n: "token" }, "worker", "start", "end", { n: "for" }, "outcome"]} rows=${t.claims.map((c) => html`<tr>
+      <td class="n">${c.token}</td><td>${c.worker}</td><td>${clock(c.start)}</td><td>${clock(c.end)}</td>
+      <td class="n">${c.end && span((Date.parse(c.end) - Date.parse(c.start)) / 1000)}</td><td><${State} is=${c.outcome} /></td></tr>`)} />`;
+}
+
+const most = 2000; // updates that are shown: the newest
+
+// Updates are read as they come, as long as the task is not finished.
+function Updates({ t }) {
+  const [s, set] = useState({ updates: [], dropped: 0, error: null });
+  const end = useRef(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    let all = [], dropped = 0, drawn = false;
+    const draw = () => {
+      drawn = false;
+      if (all.length > most) {
+        dropped += all.length - most;
+        all = all.slice(-most);
+      }
+      set({ updates: all.slice(), dropped, error: null });
+    };
+    follow(t.id, (u) => {
+      all.push(u);
+      if (!drawn) {
+        drawn = true;
+        requestAnimationFrame(draw);
+      }
+    }, stop.signal).catch((error) => { if (error.name !== "AbortError") set((old) => ({ ...old, error })); });
+    return () => stop.abort();
+  }, [t.id]);
+  useEffect(() => { if (!finished(t)) end.current?.scrollTo(0, end.current.scrollHeight); }, [s.updates.length]);
+  if (!s.updates.length) return html`<${Wrong} error=${s.error} /><p class="quiet">none${finished(t) ? "" : " yet"}</p>`;
+  return html`<${Wrong} error=${s.error} />${s.dropped > 0 && html`<p class="quiet">${s.dropped} older ones are not shown: <code>norn task log ${t.id}</code></p>`}
+    <ol class="log" ref=${end}>${s.updates.map((u) => html`<li key=${u.token + ":" + u.seq}><small title=${clock(u.at)}>${u.token}:${u.seq}</small> <${Line} of=${u.data} /></li>`)}</ol>`;
+}
+
+function Line({ of }) {
+  let text;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(of), (c) => c.charCodeAt(0)));
+  } catch {
+    text = of + " (base64)";
+  }
+  return html`<span>${text}</span>`;
+}

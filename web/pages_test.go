@@ -1,0 +1,173 @@
+package web
+
+import (
+	"crypto/tls"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func ask(t *testing.T, h http.Handler, method, at string, head ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, at, nil)
+	for i := 0; i < len(head); i += 2 {
+		r.Header.Set(head[i], head[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestPages(t *testing.T) {
+	h := NewServer(&backend{registry: prometheus.NewRegistry()}, Options{}).Handler
+	all := slices.Sorted(maps.Keys(readPages()))
+	if len(all) < 15 || !slices.Contains(all, "/") || !slices.Contains(all, "/pages/vendor/preact.js") {
+		t.Fatalf("the pages are %v", all)
+	}
+	for _, at := range all {
+		r := ask(t, h, "GET", at)
+		kind := kinds[path.Ext(at)]
+		if at == "/" {
+			kind = kinds[".html"]
+		}
+		if r.StatusCode != 200 || r.Header.Get("Content-Type") != kind || r.ContentLength == 0 {
+			t.Errorf("%s: %d, %q", at, r.StatusCode, r.Header.Get("Content-Type"))
+		}
+		if r.Header.Get("Content-Security-Policy") != policy || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s may do what it likes: %v", at, r.Header)
+		}
+		if again := ask(t, h, "GET", at, "If-None-Match", r.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s is sent again though it is known: %d", at, again.StatusCode)
+		}
+		if head := ask(t, h, "HEAD", at); head.StatusCode != 200 {
+			t.Errorf("HEAD %s: %d", at, head.StatusCode)
+		}
+		if post := ask(t, h, "POST", at); post.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", at, post.StatusCode)
+		}
+	}
+	for _, at := range []string{"/pages/", "/pages", "/pages/index.html", "/pages/vendor/", "/pages/../web.go", "/index.html"} {
+		if r := ask(t, h, "GET", at); r.StatusCode == 200 {
+			t.Errorf("%s is served", at)
+		}
+	}
+}
+
+// The pages are the same for everybody: they ask for the token themselves. Where there is
+// a certificate they are served over TLS only, so that the token is never typed into a
+// page that came in plain.
+func TestPagesNeedNoTokenButTLS(t *testing.T) {
+	b := &backend{registry: prometheus.NewRegistry()}
+	h := NewServer(b, Options{Token: "secret"}).Handler
+	if r := ask(t, h, "GET", "/"); r.StatusCode != 200 {
+		t.Errorf("the page wants a token: %d", r.StatusCode)
+	}
+	if r := ask(t, h, "GET", "/api/v1/ping"); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the API wants none: %d", r.StatusCode)
+	}
+	h = NewServer(b, Options{TLS: &tls.Config{}}).Handler
+	r := ask(t, h, "GET", "http://node.lan:7713/pages/app.js?x")
+	if r.StatusCode != http.StatusTemporaryRedirect || r.Header.Get("Location") != "https://node.lan:7713/pages/app.js" {
+		t.Errorf("in plain: %d, to %q", r.StatusCode, r.Header.Get("Location"))
+	}
+	if r := ask(t, h, "GET", "https://node.lan:7713/"); r.StatusCode != 200 {
+		t.Errorf("over TLS: %d", r.StatusCode)
+	}
+}
+
+// own gives the files that are not others', by name.
+func own(t *testing.T) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	err := fs.WalkDir(files, "pages", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(name, "/vendor/") {
+			return err
+		}
+		body, err := files.ReadFile(name)
+		out[strings.TrimPrefix(name, "pages/")] = string(body)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What a page loads is served, and what is served is loaded.
+func TestPagesLoadWhatIsServed(t *testing.T) {
+	loaded := map[string]bool{"/": true, "/pages/vendor/LICENSES.txt": true}
+	imports := regexp.MustCompile(`from "\./([^"]+)"`)
+	links := regexp.MustCompile(`(?:src|href)="(/pages/[^"]+)"`)
+	within := regexp.MustCompile(`from *"\./([^"]+)"`) // of vendor files
+	pages := readPages()
+	for name, body := range own(t) {
+		for _, m := range imports.FindAllStringSubmatch(body, -1) {
+			loaded["/pages/"+m[1]] = true
+		}
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			loaded[m[1]] = true
+		}
+		for _, no := range []string{"innerHTML", "dangerouslySet", "eval(", "document.write", "javascript:"} {
+			if strings.Contains(body, no) {
+				t.Errorf("%s has %s", name, no)
+			}
+		}
+	}
+	for _, m := range within.FindAllStringSubmatch(string(pages["/pages/vendor/hooks.js"].body), -1) {
+		loaded["/pages/vendor/"+m[1]] = true
+	}
+	for at := range loaded {
+		if pages[at] == nil {
+			t.Errorf("%s is not served", at)
+		}
+	}
+	for at := range pages {
+		if !loaded[at] {
+			t.Errorf("nothing loads %s", at)
+		}
+	}
+	index := own(t)["index.html"]
+	if regexp.MustCompile(`<script[^>]*>[^<]|<style| on[a-z]+=| style=`).MatchString(index) {
+		t.Errorf("the page has script or style of its own, which its policy forbids:\n%s", index)
+	}
+}
+
+// The pages ask the API for nothing that it does not have.
+func TestPagesAskWhatThereIs(t *testing.T) {
+	known := make(map[string]bool)
+	for _, rt := range routes() {
+		known[rt.verb+" "+rt.path] = true
+	}
+	call := regexp.MustCompile("\\b(get|post|patch)\\([`\"](/api/v1/[^`\"]*)[`\"]")
+	path := regexp.MustCompile("[`\"](/api/v1/[^`\"?]*)[`\"]")
+	asked := make(map[string]bool)
+	for name, body := range own(t) {
+		for _, m := range call.FindAllStringSubmatch(body, -1) {
+			is := strings.ToUpper(m[1]) + " " + variable0.ReplaceAllString(m[2], variable)
+			asked[is] = true
+			if !known[is] {
+				t.Errorf("%s asks for %s", name, is)
+			}
+		}
+		for _, m := range path.FindAllStringSubmatch(body, -1) {
+			at := variable0.ReplaceAllString(m[1], variable)
+			if !known["GET "+at] && !known["POST "+at] && !known["PATCH "+at] {
+				t.Errorf("%s names %s, which there is not", name, at)
+			}
+		}
+	}
+	if len(asked) < 12 {
+		t.Errorf("only %d requests were found: %v", len(asked), slices.Sorted(maps.Keys(asked)))
+	}
+}
+
+// variable0 is a value that is put into a path of the pages.
+var variable0 = regexp.MustCompile(`\$\{[^}]*\}`)
