@@ -239,6 +239,7 @@ func (d *devCluster) sayReady(notes []string) error {
 		addresses = append(addresses, c.listen)
 	}
 	a.note("for all nodes: export NORN_ADDR=%s", strings.Join(addresses, ","))
+	a.note("to look at them: http://%s/", d.children[0].http) // where there is a certificate it sends on to https
 	return nil
 }
 

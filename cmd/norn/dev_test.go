@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,6 +173,13 @@ func TestDev(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(dir, want[0], "log")); err != nil || !bytes.Contains(b, []byte("server.ready")) {
 			t.Errorf("the log of %s: %s, %v", want[0], b, err)
 		}
+	}
+	page, err := http.Get("http://" + loopback(base+2) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = page.Body.Close(); page.StatusCode != 200 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("the dashboard: %d, %v", page.StatusCode, page.Header)
 	}
 	if strings.Contains(d.err.String(), "server.ready") {
 		t.Errorf("logs are shown: %s", d.err.String())

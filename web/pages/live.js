@@ -3,7 +3,8 @@
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
 
 // useLive gives what ask(signal) answered last, and asks again `every` ms after each
-// answer as long as the page can be seen; at once when one of `on` changes. {data, error,
+// answer as long as the page can be seen, less often where an answer takes long: it asks for
+// at most a fifth of the time; at once when one of `on` changes. {data, error,
 // stale, again}: an error leaves the data of before, and says since when they are old.
 export function useLive(ask, every, on) {
   const [state, set] = useState({ data: null, error: null, at: 0 });
@@ -16,6 +17,7 @@ export function useLive(ask, every, on) {
       clearTimeout(timer);
       if (busy || stop.signal.aborted) return;
       busy = true;
+      const begun = Date.now();
       try {
         const data = await ask(stop.signal);
         if (!stop.signal.aborted) set({ data, error: null, at: Date.now() });
@@ -23,7 +25,7 @@ export function useLive(ask, every, on) {
         if (!stop.signal.aborted) set((old) => ({ ...old, error }));
       }
       busy = false;
-      if (every && !document.hidden && !stop.signal.aborted) timer = setTimeout(next, every);
+      if (every && !document.hidden && !stop.signal.aborted) timer = setTimeout(next, Math.max(every, 4 * (Date.now() - begun)));
     };
     const seen = () => { if (!document.hidden) next(); };
     document.addEventListener("visibilitychange", seen);
