@@ -187,6 +187,11 @@ test("tasks by filter, and all at once", async (t) => {
   assert.equal(JSON.parse(await cli("task", "count", "-q", "few", "-o", "json")).ready, "1");
   await p.getByLabel("queue", { exact: true }).fill("few");
   await p.getByLabel("ready").check();
+  // The page is drawn again every second: what was typed stays.
+  const age = () => p.locator("tbody time").first().textContent(), was = await age();
+  await eventually("an age changes", async () => (await age()) !== was);
+  assert.equal(await p.getByLabel("queue", { exact: true }).inputValue(), "few");
+  assert.ok(await p.getByLabel("ready").isChecked());
   await p.getByRole("button", { name: "show" }).click();
   await p.getByRole("row", { name: /stays/ }).waitFor();
   assert.match(p.url(), /queue=few&states=ready/);

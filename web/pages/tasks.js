@@ -31,6 +31,7 @@ const local = (t) => {
 };
 const utc = (t) => (t ? new Date(t).toISOString() : "");
 
+// Form is filled in from the address once: what is typed stays when the page is drawn again.
 function Form({ params }) {
   const submit = (e) => {
     e.preventDefault();
@@ -40,16 +41,16 @@ function Form({ params }) {
     location.hash = link("tasks", "", out);
   };
   const more = fields.some((f) => params.get(f)) || params.get("header");
-  const time = (name, label) => html`<label>${label}<input type="datetime-local" name=${name} value=${local(params.get(name))} /></label>`;
+  const time = (name, label) => html`<label>${label}<input type="datetime-local" name=${name} defaultValue=${local(params.get(name))} /></label>`;
   return html`<form class="filter" key=${params.toString()} onSubmit=${submit}>
-    <label>queue<input name="queue" value=${params.get("queue") || ""} /></label>
-    <fieldset><legend>states</legend>${states.map((s) => html`<label class="chip"><input type="checkbox" name="states" value=${s} checked=${params.getAll("states").includes(s)} />${s}</label>`)}</fieldset>
+    <label>queue<input name="queue" defaultValue=${params.get("queue") || ""} /></label>
+    <fieldset><legend>states</legend>${states.map((s) => html`<label class="chip"><input type="checkbox" name="states" value=${s} defaultChecked=${params.getAll("states").includes(s)} />${s}</label>`)}</fieldset>
     <details open=${!!more}><summary>more</summary>
-      <label>error contains<input name="error_contains" value=${params.get("error_contains") || ""} /></label>
-      <label>key<input name="key" value=${params.get("key") || ""} /></label>
-      <label>claimed by worker<input name="worker" value=${params.get("worker") || ""} /></label>
-      <label>attempts, at least<input name="min_attempts" type="number" min="0" value=${params.get("min_attempts") || ""} /></label>
-      <label>headers, name=value<input name="header" value=${params.getAll("header").join(", ")} /></label>
+      <label>error contains<input name="error_contains" defaultValue=${params.get("error_contains") || ""} /></label>
+      <label>key<input name="key" defaultValue=${params.get("key") || ""} /></label>
+      <label>claimed by worker<input name="worker" defaultValue=${params.get("worker") || ""} /></label>
+      <label>attempts, at least<input name="min_attempts" type="number" min="0" defaultValue=${params.get("min_attempts") || ""} /></label>
+      <label>headers, name=value<input name="header" defaultValue=${params.getAll("header").join(", ")} /></label>
       ${time("created_after", "created after")}${time("created_before", "created before")}${time("finished_after", "finished after")}${time("finished_before", "finished before")}
     </details>
     <button class="main">show</button> <a class="button" href=${link("tasks")}>all</a>
