@@ -41,6 +41,7 @@ func rewrite(t *testing.T, path, old, replacement string) {
 // TestForeignDirectoriesAreRefused: a directory that is not what it should be
 // is left as it is, with a reason.
 func TestForeignDirectoriesAreRefused(t *testing.T) {
+	t.Parallel() // it has directories of its own, and waits for its disk
 	for name, tc := range map[string]struct {
 		spoil func(t *testing.T, c *config.Config)
 		says  string

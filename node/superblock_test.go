@@ -128,6 +128,7 @@ func TestACopyOnABadSectorIsDamaged(t *testing.T) {
 // refuses and says what to do; so it does when it names another node than the
 // identity. A directory of a build that had none gets one.
 func TestWithoutASuperblockNothingStarts(t *testing.T) {
+	t.Parallel() // it has directories of its own, and waits for its disk
 	for name, tc := range map[string]struct {
 		spoil func(t *testing.T, c *config.Config)
 		says  string
@@ -224,6 +225,7 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 // TestWhatALogLostAfterACleanStop: a log that was deleted, emptied or cut off while the
 // node was down is missed, in either store; after a kill nothing tells.
 func TestWhatALogLostAfterACleanStop(t *testing.T) {
+	t.Parallel() // it has directories of its own, and waits for its disk
 	spoils := map[string]func(log string) error{
 		"untouched": func(string) error { return nil },
 		"deleted":   os.Remove,

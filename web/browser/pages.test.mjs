@@ -107,6 +107,38 @@ test("overview", async (t) => {
   await p.getByRole("heading", { level: 1, name: "Workers" }).waitFor();
 });
 
+test("values as people read them", async (t) => {
+  const p = await page(t, "");
+  const got = await p.evaluate(async () => {
+    const f = await import("/pages/format.js"), { newID } = await import("/pages/ids.js");
+    const base = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+    return {
+      json: f.show(base('{"a":1.10,"a":[ ],"b":{"c":"x, \\"{y}: z"},"n":12345678901234567890}')).text,
+      text: f.show(base("zwölf\n")), bytes: f.show(btoa("\x00\xff")).kind, cut: f.show(base("ö".repeat(9)), 9),
+      nothing: f.show(""), broken: f.show(base("[1, 2")).kind, brief: f.brief(base("ö".repeat(300))), binary: f.brief(btoa("\xff\xfe\x00")),
+      spans: [0, 0.0123, 5, 65, 3600, 90061, -7.25].map(f.span), size: f.size(1536), id: newID(),
+    };
+  });
+  assert.equal(got.json, `{
+  "a": 1.10,
+  "a": [],
+  "b": {
+    "c": "x, \\"{y}: z"
+  },
+  "n": 12345678901234567890
+}`);
+  assert.deepEqual(got.text, { kind: "text", text: "zwölf\n", size: 7 });
+  assert.deepEqual([got.bytes, got.broken, got.nothing.size], ["bytes", "text", 0]);
+  assert.deepEqual(got.cut, { kind: "text", text: "öööö\n… 9 bytes more", size: 18 });
+  assert.equal(got.brief, "ö".repeat(80) + "…");
+  assert.equal(got.binary, "3 bytes of binary data");
+  assert.deepEqual(got.spans, ["0 ms", "12 ms", "5.0 s", "1m 5s", "1h", "1d 1h", "-7.3 s"]);
+  assert.equal(got.size, "1.5 KiB");
+  assert.equal(await cluster.cli("task", "enqueue", "-q", "ids", "--id", got.id, "x"), got.id);
+  const { created_at } = JSON.parse(await cluster.cli("task", "get", got.id, "-o", "json"));
+  assert.ok(Math.abs(Date.parse(created_at) - Date.now()) < 60_000, created_at);
+});
+
 test("a task's life", async (t) => {
   const { cli } = cluster;
   const first = await cli("task", "enqueue", "-q", "life", '{"n": 1, "big": 12345678901234567890}', "--header", "tenant=7");

@@ -63,18 +63,52 @@ export function show(base64, most = 64 << 10) {
   const more = all.length > most ? `\n… ${size(all.length - most)} more` : "";
   const text = all.length > most ? textOf(cut.subarray(0, whole(cut))) : textOf(all);
   if (text === null) return { kind: "bytes", text: hex(cut.subarray(0, 4096)) + (all.length > 4096 ? `\n… ${size(all.length - 4096)} more` : ""), size: all.length };
-  if (!more && /^\s*[[{]/.test(text)) {
-    try {
-      const value = JSON.parse(text);
-      if (keepsAll(text)) return { kind: "JSON", text: JSON.stringify(value, null, 2), size: all.length };
-    } catch { /* text that only begins like JSON */ }
-  }
+  if (!more && isJSON(text)) return { kind: "JSON", text: indent(text), size: all.length };
   return { kind: "text", text: text + more, size: all.length };
 }
 
-// keepsAll tells whether writing JSON out again changes none of its numbers: those of
-// more than 15 digits may be others then.
-const keepsAll = (json) => !/\d{16}|\d[eE]/.test(json);
+function isJSON(text) {
+  if (!/^\s*[[{]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// indent sets JSON in lines. It changes the space between its words alone: numbers of many
+// digits, and names that come twice, are shown as they are.
+function indent(json) {
+  let out = "", depth = 0, quoted = false;
+  const line = () => "\n" + "  ".repeat(depth);
+  for (let i = 0; i < json.length; i++) {
+    const c = json[i];
+    if (quoted) {
+      out += c;
+      if (c === "\\") out += json[++i];
+      else if (c === '"') quoted = false;
+    } else if (c === '"') {
+      out += c;
+      quoted = true;
+    } else if (c === "{" || c === "[") {
+      const empty = /^\s*[}\]]/.exec(json.slice(i + 1, i + 100));
+      if (empty) {
+        out += c + empty[0].trim();
+        i += empty[0].length;
+      } else {
+        depth++;
+        out += c + line();
+      }
+    } else if (c === "}" || c === "]") {
+      depth--;
+      out += line() + c;
+    } else if (c === ",") out += c + line();
+    else if (c === ":") out += ": ";
+    else if (!/\s/.test(c)) out += c;
+  }
+  return out;
+}
 
 // whole is how many of the first bytes end with a whole character.
 function whole(bytes) {

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
 
-// useLive gives what ask(signal) answered last, and asks again `every` ms after each
+// useLive gives what ask(signal) answered last, and asks again `every` ms (or every(data)) after each
 // answer as long as the page can be seen, less often where an answer takes long: it asks for
 // at most a fifth of the time; at once when one of `on` changes. {data, error,
 // stale, again}: an error leaves the data of before, and says since when they are old.
@@ -18,14 +18,17 @@ export function useLive(ask, every, on) {
       if (busy || stop.signal.aborted) return;
       busy = true;
       const begun = Date.now();
+      let pause = typeof every === "function" ? 0 : every;
       try {
         const data = await ask(stop.signal);
+        if (typeof every === "function") pause = every(data);
         if (!stop.signal.aborted) set({ data, error: null, at: Date.now() });
       } catch (error) {
+        if (typeof every === "function") pause = 2000;
         if (!stop.signal.aborted) set((old) => ({ ...old, error }));
       }
       busy = false;
-      if (every && !document.hidden && !stop.signal.aborted) timer = setTimeout(next, Math.max(every, 4 * (Date.now() - begun)));
+      if (pause && !document.hidden && !stop.signal.aborted) timer = setTimeout(next, Math.max(pause, 4 * (Date.now() - begun)));
     };
     const seen = () => { if (!document.hidden) next(); };
     document.addEventListener("visibilitychange", seen);

@@ -1,7 +1,7 @@
 // Parts that pages are made of.
 
 import { h, Fragment } from "./vendor/preact.js";
-import { useEffect, useRef, useState } from "./vendor/hooks.js";
+import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
 import { clock, count, show, since, span, until } from "./format.js";
 
@@ -53,7 +53,7 @@ export const Facts = ({ of }) => html`<dl class="facts">${of.filter(([, v]) => v
 
 // Data shows bytes, and lets them be saved as they are.
 export function Data({ of, name }) {
-  const seen = show(of);
+  const seen = useMemo(() => show(of), [of]);
   if (!seen.size) return html`<p class="quiet">empty</p>`;
   return html`<figure class="data"><figcaption>${seen.kind}, ${count(seen.size)} bytes
     <button type="button" class="plain" onClick=${() => save(of, name)}>save</button></figcaption><pre>${seen.text}</pre></figure>`;

@@ -16,8 +16,11 @@ async function look(id, signal) {
   return { task, why };
 }
 
+// pace asks seldom for what changes no more, or is long.
+const pace = ({ task }) => (finished(task) ? 10_000 : 2000) + (task.payload.length + task.result.length) / 100;
+
 export function Task({ id }) {
-  const live = useLive((s) => look(id, s), 2000, [id]);
+  const live = useLive((s) => look(id, s), pace, [id]);
   return html`<h1>Task <span class="id">${id}</span></h1><${Live} of=${live}>${({ task, why }) => html`<${One} t=${task} why=${why} again=${live.again} />`}<//>`;
 }
 
