@@ -78,6 +78,7 @@ function One({ s, done }) {
       ["changed", html`${clock(s.changed)} <small>version ${s.version}</small>`],
     ]} />
     ${spec.task && html`<h2>Payload</h2><${Data} of=${spec.task.payload} name=${s.name + ".payload"} />`}
+    <p class="quiet">Further times of it: <code>norn schedule next ${s.name}</code></p>
     <h2>What became of its launches</h2>
     <${Table} label="launches" empty="none yet" head=${["time", "", "task", { n: "late by" }, "", { n: "took" }, "why"]} rows=${history.map((l) => html`<tr>
       <td>${clock(l.instant)}${l.to && html` to ${clock(l.to)} <small>${count(l.count)} times</small>`}</td>
