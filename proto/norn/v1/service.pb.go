@@ -294,6 +294,8 @@ const (
 	ReasonKind_REASON_KIND_NO_LEADER ReasonKind = 10
 	// The task is completed, dead or cancelled.
 	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
+	// As many tasks of the partition, or of the node, are under a claim as may be: count.
+	ReasonKind_REASON_KIND_CLAIM_LIMIT ReasonKind = 12
 )
 
 // Enum value maps for ReasonKind.
@@ -311,6 +313,7 @@ var (
 		9:  "REASON_KIND_CLAIMED",
 		10: "REASON_KIND_NO_LEADER",
 		11: "REASON_KIND_FINISHED",
+		12: "REASON_KIND_CLAIM_LIMIT",
 	}
 	ReasonKind_value = map[string]int32{
 		"REASON_KIND_UNSPECIFIED":        0,
@@ -325,6 +328,7 @@ var (
 		"REASON_KIND_CLAIMED":            9,
 		"REASON_KIND_NO_LEADER":          10,
 		"REASON_KIND_FINISHED":           11,
+		"REASON_KIND_CLAIM_LIMIT":        12,
 	}
 )
 
@@ -2967,7 +2971,7 @@ type Reason struct {
 	// State of the dependency.
 	TaskState State                  `protobuf:"varint,4,opt,name=task_state,json=taskState,proto3,enum=norn.v1.State" json:"task_state,omitempty"`
 	Until     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Tasks that come first.
+	// Tasks that come first, or that are under a claim.
 	Count uint64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
 	// There are at least so many; counting stopped.
 	CountIsBound  bool   `protobuf:"varint,7,opt,name=count_is_bound,json=countIsBound,proto3" json:"count_is_bound,omitempty"`
@@ -3971,7 +3975,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11READ_LEVEL_QUORUM\x10\x00\x12\x12\n" +
 	"\x0eREAD_LEVEL_ONE\x10\x01\x12\x12\n" +
 	"\x0eREAD_LEVEL_ALL\x10\x02\x12\x14\n" +
-	"\x10READ_LEVEL_COUNT\x10\x03*\xd5\x02\n" +
+	"\x10READ_LEVEL_COUNT\x10\x03*\xf2\x02\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -3986,7 +3990,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x13REASON_KIND_CLAIMED\x10\t\x12\x19\n" +
 	"\x15REASON_KIND_NO_LEADER\x10\n" +
 	"\x12\x18\n" +
-	"\x14REASON_KIND_FINISHED\x10\v*g\n" +
+	"\x14REASON_KIND_FINISHED\x10\v\x12\x1b\n" +
+	"\x17REASON_KIND_CLAIM_LIMIT\x10\f*g\n" +
 	"\tRetention\x12\x19\n" +
 	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +
