@@ -81,6 +81,8 @@ type keeper interface {
 	held() []client.Ref
 	// counted hears what became of renewals.
 	counted(result string, n int)
+	// kill ends all that runs, because an operator wants it.
+	kill()
 }
 
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
