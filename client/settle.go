@@ -138,8 +138,8 @@ type FailOptions struct {
 	Error string
 	// RetryAt is when to retry; zero: see RetryIn.
 	RetryAt time.Time
-	// RetryIn, if over zero, becomes a RetryAt of now plus RetryIn before the
-	// first send. Without both the task's policy decides.
+	// RetryIn, if over zero, is how long after a server has heard of it the task is
+	// retried, at most 100 years. Without both the task's policy decides.
 	RetryIn time.Duration
 	// Uncounted does not use an attempt.
 	Uncounted bool
@@ -150,11 +150,12 @@ type FailOptions struct {
 // Fail ends a claim with a failure and returns the state that the task is in
 // then: scheduled, ready or dead.
 func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptions) (nornv1.State, error) {
+	var in time.Duration // the clock here may be wrong
 	if o.RetryAt.IsZero() && o.RetryIn > 0 {
-		o.RetryAt = time.Now().Add(o.RetryIn)
+		in, o.RetryAt = o.RetryIn, time.Now().Add(o.RetryIn) // for servers that do not know the other one
 	}
 	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
-		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), Uncounted: o.Uncounted, Discard: o.Discard,
+		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), RetryInSeconds: in.Seconds(), Uncounted: o.Uncounted, Discard: o.Discard,
 	}}}
 	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, []id.ID{task}, func([]int) protobuf.Message { return m }))
 	return r.State, err

@@ -75,6 +75,7 @@ func newMetrics() *metrics {
 	gauge("norn_quarantine_bytes", "Those facts.", func() float64 { return float64(m.core.Load().QuarantinedBytes) })
 	gauge("norn_handovers_left", "Partitions of which this node has something that it still hands over to those who keep them.", func() float64 { return float64(m.core.Load().HandoversLeft) })
 	gauge("norn_claims_active", "Tasks under a claim in the partitions that this node has, led by it or not: each counts once per replica in the sum of all nodes.", func() float64 { return float64(m.core.Load().Claims) })
+	gauge("norn_partitions_claims_full", "Partitions led by this node that grant nothing because 250,000 of their tasks are under a claim, the limit; it goes on with the first that ends.", func() float64 { return float64(m.core.Load().Full) })
 	m.schedules(counter, gauge)
 	counter("norn_session_heartbeats_total", "Heartbeats of workers that keep a session with this node.", func(s *core.Stats) uint64 { return s.SessionCounts.Heartbeats })
 	counter("norn_session_renewals_total", "Claims renewed by heartbeats of those workers.", func(s *core.Stats) uint64 { return s.SessionCounts.Renewals })

@@ -22,6 +22,8 @@ const (
 	MaxBatchBytes = 16 << 20
 	// MaxRetryDelay bounds how far ahead a failure may put the next attempt.
 	MaxRetryDelay = 365 * 24 * time.Hour
+	// MaxRetryIn bounds how long after its failure a task may be said to be retried.
+	MaxRetryIn = 36500 * 24 * time.Hour
 	// MaxDependencies bounds the dependencies of one task.
 	MaxDependencies = 1_000
 	// MaxBatchDependencies bounds those of all tasks of one request: each is a

@@ -169,6 +169,9 @@ func checkStatus(u *nornv1.SessionUpdateStatus) *Error {
 	if t := u.GetRetryAt(); t != nil && (!t.IsValid() || t.Seconds < 0 || t.Seconds > maxUnixSeconds) {
 		return Invalid("retry_at is not a time between 1970 and 2262")
 	}
+	if bad := CheckRetryIn(u.GetRetryInSeconds()); bad != nil {
+		return bad
+	}
 	if kind == nornv1.SessionEndKind_SESSION_END_CHECKED {
 		if u.GetCheck() == 0 || u.GetClaim() != nil {
 			return Invalid("update_status: a passed check has its number and no claim")

@@ -76,6 +76,14 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 	return checkRetry(t.GetRetry())
 }
 
+// CheckRetryIn checks after how many seconds a failed task is to be retried.
+func CheckRetryIn(seconds float64) *Error {
+	if !(seconds >= 0 && seconds <= MaxRetryIn.Seconds()) {
+		return Invalid("retry_in_seconds of %v is outside 0 to 100 years", seconds)
+	}
+	return nil
+}
+
 // CheckKey checks a unique key and its window in seconds.
 func CheckKey(key string, window float64) *Error {
 	switch {

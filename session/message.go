@@ -224,13 +224,14 @@ func (k EndKind) String() string {
 // End says how a claim ended.
 type End struct {
 	Kind      EndKind
-	Seq       uint64 // completed: number after the last update
-	AutoSeq   bool   // completed: take that number from the visible updates
-	Result    []byte // completed
-	Error     string // failed
-	RetryAt   int64  // failed: wall ns of the next attempt; 0: as the policy says
-	Uncounted bool   // failed: it uses no attempt
-	Discard   bool   // failed: straight to dead
+	Seq       uint64        // completed: number after the last update
+	AutoSeq   bool          // completed: take that number from the visible updates
+	Result    []byte        // completed
+	Error     string        // failed
+	RetryAt   int64         // failed: wall ns of the next attempt; 0: as the policy says
+	RetryIn   time.Duration // failed: over 0: the next attempt is so long after a node hears of this, not at RetryAt
+	Uncounted bool          // failed: it uses no attempt
+	Discard   bool          // failed: straight to dead
 }
 
 // UpdateStatus tells that a claim has ended, or was not running. The worker

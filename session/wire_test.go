@@ -109,7 +109,7 @@ func (g gen) fromWorker() Body {
 	case 4:
 		return &UpdateStatus{Claim: g.claim("claim"), End: End{
 			Kind: EndKind(rapid.Uint8Range(1, 5).Draw(g.T, "end")), Seq: g.num("seq"), AutoSeq: g.flag("auto"), Result: []byte("r" + g.text("result")),
-			Error: g.text("error"), RetryAt: int64(g.num("retry") >> 2), Uncounted: g.flag("uncounted"), Discard: g.flag("discard"),
+			Error: g.text("error"), RetryAt: int64(g.num("retry") >> 2), RetryIn: g.span("retry in"), Uncounted: g.flag("uncounted"), Discard: g.flag("discard"),
 		}}
 	case 5:
 		return &LogLines{Request: g.num("request"), Claim: g.claim("claim"), First: g.num("first"), Lines: []string{"a\xff", g.text("line")}, Known: g.flag("known"), Ended: g.flag("ended")}

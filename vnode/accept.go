@@ -188,6 +188,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		return nil
 	}
 	setClaim(v, tx, tableEnded, task, &claim.Record{Token: token, Outcome: claim.Released})
+	thin(v, tx, task, token)
 	v.releases.note(task, token)
 	v.recent.add(task)
 	if !maybe {

@@ -241,6 +241,9 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	v.cfg.OnEnd(task, &r)
 	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
 	setClaim(v, tx, tableEnded, task, &r)
+	if outcome == claim.Released {
+		thin(v, tx, task, token)
+	}
 }
 
 // Known tells whether any fact of the task is stored here.

@@ -362,6 +362,15 @@ func (v *Vnode) fills() {
 	}
 }
 
+// Full gives how many claims there are when nothing is granted because of
+// [Config.MaxClaims], else 0.
+func Full(v *Vnode) int {
+	if !v.full {
+		return 0
+	}
+	return v.claims.Len() + v.suspended.Len()
+}
+
 // Announce tells the heads of all queues, after leadership began or ended.
 func (v *Vnode) Announce() {
 	for _, name := range v.names() {

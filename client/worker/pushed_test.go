@@ -195,7 +195,7 @@ func TestWhatASessionReports(t *testing.T) {
 		"completed":  {outcome{done: client.CompleteOptions{Seq: &seq}}, func(time.Time) session.End { return session.End{Kind: session.EndCompleted, Seq: 3} }},
 		"not surely": {outcome{}, func(time.Time) session.End { return session.End{Kind: session.EndCompleted, AutoSeq: true} }},
 		"retried": {outcome{failed: &in}, func(now time.Time) session.End {
-			return session.End{Kind: session.EndFailed, Error: "e", RetryAt: now.Add(time.Hour).UnixNano()}
+			return session.End{Kind: session.EndFailed, Error: "e", RetryAt: now.Add(time.Hour).UnixNano(), RetryIn: time.Hour}
 		}},
 		"snoozed":      {outcome{failed: &client.FailOptions{Uncounted: true}}, func(time.Time) session.End { return session.End{Kind: session.EndFailed, Uncounted: true} }},
 		"thrown away":  {outcome{failed: &client.FailOptions{Discard: true}}, func(time.Time) session.End { return session.End{Kind: session.EndFailed, Discard: true} }},
@@ -212,7 +212,7 @@ func TestWhatASessionReports(t *testing.T) {
 			}()
 			synctest.Wait()
 			got, want := p.end(c), tt.want(time.Now())
-			if got == nil || got.Kind != want.Kind || got.Seq != want.Seq || got.AutoSeq != want.AutoSeq || got.Error != want.Error || got.RetryAt != want.RetryAt || got.Uncounted != want.Uncounted || got.Discard != want.Discard {
+			if got == nil || got.Kind != want.Kind || got.Seq != want.Seq || got.AutoSeq != want.AutoSeq || got.Error != want.Error || got.RetryAt != want.RetryAt || got.RetryIn != want.RetryIn || got.Uncounted != want.Uncounted || got.Discard != want.Discard {
 				t.Errorf("%s: it says %+v, want %+v", name, got, want)
 			}
 			select {

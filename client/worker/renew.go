@@ -139,5 +139,14 @@ func (k keeping) held() []client.Ref {
 	return refs
 }
 
+// kill ends all that runs: Run may be waiting for that only, because the worker was drained
+// or told to stop before. Who has nothing left has finished as it was told.
+func (k keeping) kill() {
+	k.w.mu.Lock()
+	k.w.ousted = k.w.ousted || len(k.w.jobs) > 0
+	k.w.mu.Unlock()
+	k.w.StopNow()
+}
+
 // counted hears what became of renewals.
 func (k keeping) counted(result string, n int) { k.w.tel.renewed(result, n) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -40,9 +41,9 @@ func steers(err error) bool {
 	return errors.As(err, &s)
 }
 
-// maxRetryIn is the longest that a task is put off. Nodes take times up to the year
-// 2200, and with one message of a session they refuse all that come with it.
-const maxRetryIn = 36500 * 24 * time.Hour
+// maxRetryIn is the longest that a task is put off. Nodes take no more, and with one
+// message of a session they refuse all that come with it.
+const maxRetryIn = proto.MaxRetryIn
 
 // failed reports a failure, steered by its error.
 func (w *Worker) failed(j *job, err error, took time.Duration) {

@@ -81,6 +81,8 @@ type keeper interface {
 	held() []client.Ref
 	// counted hears what became of renewals.
 	counted(result string, n int)
+	// kill ends all that runs, because an operator wants it.
+	kill()
 }
 
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
@@ -233,7 +235,7 @@ func (p *pushed) report(ctx context.Context, c client.Ref, o outcome) (nornv1.St
 		if at := f.RetryAt; !at.IsZero() {
 			end.RetryAt = at.UnixNano()
 		} else if f.RetryIn > 0 {
-			end.RetryAt = time.Now().Add(f.RetryIn).UnixNano()
+			end.RetryIn, end.RetryAt = f.RetryIn, time.Now().Add(f.RetryIn).UnixNano() // for nodes that do not know the first one
 		}
 	}
 	ack, ours, err := p.tell(ctx, c, end)

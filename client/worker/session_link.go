@@ -141,6 +141,7 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 			p.log.Warn("the worker was told to stop", "why", info.Why)
 		}
 		p.give(ErrKilled)
+		p.keeper.kill()
 	case info.Draining && !p.closed:
 		p.giveBack(now)
 		p.give(errDrained)

@@ -204,6 +204,52 @@ func TestSessionKilled(t *testing.T) {
 	})
 }
 
+// An operator stops a worker that finishes what it runs, because it was drained, or was told
+// to stop: Run says so, and does not wait for a handler that hangs.
+func TestSessionKilledWhileItFinishes(t *testing.T) {
+	for _, how := range []string{"drained", "stopped"} {
+		for _, hangs := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				started, free := make(chan struct{}), make(chan struct{})
+				b := newBench(t, worker.Config{Name: "w"}, func(ctx context.Context, _ *worker.Task) error {
+					close(started)
+					if <-ctx.Done(); hangs {
+						<-free
+					}
+					return context.Cause(ctx)
+				})
+				defer close(free)
+				b.enqueue(1)
+				<-started
+				stopped := make(chan error, 1)
+				if how == "drained" {
+					if _, err := b.c.Workers().Drain(t.Context(), "w"); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					go func() { stopped <- b.w.Stop(t.Context()) }()
+				}
+				time.Sleep(10 * time.Second)
+				if _, err := b.c.Workers().Kill(t.Context(), "w", ""); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case err := <-b.ran:
+					if !errors.Is(err, worker.ErrKilled) || errors.Is(err, worker.ErrAbandoned) != hangs {
+						t.Errorf("%s, the handler hangs: %t. Run: %v", how, hangs, err)
+					}
+					b.ran <- nil
+				case <-time.After(time.Hour):
+					t.Errorf("%s, the handler hangs: %t. Run goes on", how, hangs)
+				}
+				if how == "stopped" {
+					<-stopped
+				}
+			})
+		}
+	}
+}
+
 // Two workers with one name: the second waits until the first has left.
 func TestSessionName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

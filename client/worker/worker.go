@@ -69,6 +69,7 @@ type Worker struct {
 	mu       sync.Mutex // guards the fields below
 	started  bool
 	killed   bool
+	ousted   bool        // by an operator, while something ran
 	ending   *time.Timer // from StopNow to the end of final
 	handlers map[string]Handler
 	wrap     []func(Handler) Handler
@@ -209,6 +210,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	keepers.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ousted && !errors.Is(err, ErrKilled) {
+		err = errors.Join(ErrKilled, err)
+	}
 	if w.ending != nil {
 		w.ending.Stop()
 	}

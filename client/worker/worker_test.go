@@ -102,6 +102,9 @@ func TestErrorsSteer(t *testing.T) {
 				if in := time.Until(f.GetRetryAt().AsTime()); tt.retryIn > 0 && (in > tt.retryIn || in < tt.retryIn-time.Second) {
 					t.Errorf("retry in %v", in)
 				}
+				if in := proto.Seconds(f.GetRetryInSeconds()); in != tt.retryIn { // whatever the clock here shows
+					t.Errorf("retry in %v, by the server's clock", in)
+				}
 			})
 		})
 	}

@@ -38,6 +38,12 @@ type reported struct{ code int }
 
 func (reported) Error() string { return "reported" }
 
+// freedError is that of a claim; what it may have been granted is free again.
+type freedError struct{ err error }
+
+func (e freedError) Error() string { return e.err.Error() }
+func (e freedError) Unwrap() error { return e.err }
+
 // exitCode is the exit code for an error.
 func exitCode(err error) int {
 	var mistake usageError
@@ -69,7 +75,10 @@ func advice(err error) string {
 	var answered *proto.Error
 	hasAnswer := errors.As(err, &answered)
 	var call *client.Error
+	var freed freedError
 	switch {
+	case errors.Is(err, client.ErrUnknown) && errors.As(err, &freed):
+		return "; what it may have been given is ready again"
 	case errors.Is(err, client.ErrUnknown) && errors.As(err, &call) && call.Op == "claim":
 		return "; what it may have been given is ready again when the lease is over"
 	case errors.Is(err, client.ErrUnknown):

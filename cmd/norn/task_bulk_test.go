@@ -157,6 +157,7 @@ func TestFilters(t *testing.T) {
 		t.Errorf("cancel: %+v", got)
 	}
 	refused(t, 2, "99 durable copies were asked for", "task", "cancel", "--filter", "queue=filters", "-w", "99")
+	refused(t, 2, "99 replicas were to be asked", "task", "get", ready, "-r", "99")
 	// Without a state those that are not finished, so not the dead one.
 	if got := decode[bulk](t, "task", "cancel", "--filter", "queue=filters"); got != (bulk{"2", "2", "0"}) {
 		t.Errorf("cancel: %+v", got)

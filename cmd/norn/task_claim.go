@@ -52,7 +52,7 @@ failed or released with its ID and token.`,
 			r := client.ClaimRequest{Queues: *queues, Max: *n, Lease: *lease, Wait: *wait, Worker: *name}
 			claims, err := claimWithin(r, func(r client.ClaimRequest) ([]*client.Claim, error) { return c.Claim(cmd.Context(), r) })
 			if err != nil {
-				return err
+				return free(cmd.Context(), c, err)
 			}
 			list := grantList(a.writer())
 			for _, claim := range claims {
@@ -87,8 +87,22 @@ func giveBack(ctx context.Context, c *client.Client, claims []*client.Claim) err
 	return err
 }
 
-// giveBackFor is how long that may take.
-const giveBackFor = 5 * time.Second
+// free frees what a claim may have been granted whose answer was lost, for the same reason.
+func free(ctx context.Context, c *client.Client, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeFor)
+	defer cancel()
+	if c.FreeUnanswered(ctx) != nil {
+		return err
+	}
+	return freedError{err}
+}
+
+// giveBackFor and freeFor are how long that may take. Who interrupts a claim that waits for
+// a server that is not there does not want to wait for long.
+const (
+	giveBackFor = 5 * time.Second
+	freeFor     = 2 * time.Second
+)
 
 // claimWithin claims, and asks anew where it is to wait for longer than a server
 // does.

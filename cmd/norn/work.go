@@ -53,7 +53,7 @@ is its own, and a TimeoutStopSec= that is longer than a task.
 
 Exit codes: 0 after a signal, or when --exit-when-empty ends it, whatever became
 of the tasks (-o json prints how many completed, failed and so on); 1 it could not
-go on; 2 the command line is wrong, the command is not there, or the server
+go on, or norn worker kill ended it; 2 the command line is wrong, the command is not there, or the server
 refuses what it asks for; 4 no server answered at the start; 5 another process
 holds the lock of --lock. Outages after the start are bridged.`,
 		Example: `  norn work -q mail -- sendmail -t

@@ -103,9 +103,13 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 
 func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 	t, v := d.Task, c.vnode(d.Task.ID)
-	switch {
-	case v.Leading() == 0:
+	if v.Leading() == 0 {
 		return leaderless(v)
+	}
+	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
+		return bad
+	}
+	switch {
 	case t.Collected():
 		return conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)
 	case d.State == crdt.StateCompleted:
@@ -116,10 +120,8 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		return conflict("task %s has not been tried: it starts at %s", t.ID, time.Unix(0, t.NotBefore()).UTC().Format(time.RFC3339))
 	case d.State == crdt.StateReady || d.State == crdt.StateClaimed || d.State == crdt.StateWaiting:
 		settling(c).bought(res, t.ID, true) // nothing to do
+		c.keyed(v, t, res)
 		return nil
-	}
-	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
-		return bad
 	}
 	if bad := c.collect.buried(now, v, d); bad != nil {
 		return bad
@@ -153,7 +155,16 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 	c.stats.Retried++
 	res.State = nornv1.State(state)
 	settling(c).bought(res, t.ID, false)
+	c.keyed(v, t, res)
 	return nil
+}
+
+// keyed has the retry of a task with a unique key acknowledged only if no other leader can
+// have given the key away before it has heard of the retry, which is void then ([keys.bar]).
+func (c bulk) keyed(v *vnode.Vnode, t *crdt.Task, res *nornv1.WriteResult) {
+	if t.ID.Kind() == id.KindKey && t.Enqueued.KeyWindow == 0 {
+		c.writes.led(v.Leading(), res.Receipt)
+	}
 }
 
 // obstacle is a dependency that would have the task cancelled again at once.

@@ -130,6 +130,11 @@ func TestMoreCopiesThanMembers(t *testing.T) {
 	if e := r.peers[0].replies[get].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || !e.Lasting {
 		t.Fatalf("three replicas of two: %+v", e)
 	}
+	get = r.send(0, &nornv1.GetRequest{Id: r.tasksOf(0)[0].Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_COUNT, Replicas: 4}})
+	r.settle()
+	if e := r.peers[0].replies[get].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Fatalf("more replicas than there ever are: %+v", e)
+	}
 	r = newTrio(t)
 	cell := r.state().Cells[0]
 	next := register.Cell{Epoch: cell.Epoch + 1, Leader: cell.Leader, Nonce: r.rand.Uint64(), Cohort: cell.Cohort[:2]}

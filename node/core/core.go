@@ -44,6 +44,7 @@ type Config struct {
 	MaxWaiters  int    // waiting claim and log requests
 	MaxQueues   int    // queue names
 	MaxClaims   int    // tasks under a claim
+	PartClaims  int    // of those in one partition; 0: [vnode.MaxClaimed]
 	DiskReserve uint64 // bytes: enqueues are refused below
 
 	Retention       Retention     // of queues that do not say
@@ -92,6 +93,7 @@ type Stats struct {
 	RankErrors                                      RankErrors
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
+	Full                                            int // partitions led of which nothing is granted, because so many of their tasks are
 	Cron                                            cron.Stats
 	Sessions                                        int // of workers, with this node
 	SessionCounts                                   session.Counts
@@ -180,7 +182,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
 	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
 	vcfg := vnode.Config{
-		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize,
+		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
 		OnHead: c.desk.onHead,
 		OnEnd: func(task id.ID, r *claim.Record) {
 			c.desk.onEnd(task, r)
@@ -355,7 +357,7 @@ func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
-	s.Claims = c.vnodes.claimed()
+	s.Claims, s.Full = c.vnodes.claimed(), c.vnodes.full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()

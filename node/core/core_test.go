@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
 
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -193,6 +195,41 @@ func TestReleaseAndUncountedFailureCostNoAttempt(t *testing.T) {
 		t.Fatalf("after release and uncounted failure: %v", g)
 	}
 	r.audit()
+}
+
+// TestAWorkersClockDoesNotMoveItsTasks: a worker whose clock is wrong says after how long a
+// task is to be retried, by a call or in its session.
+func TestAWorkersClockDoesNotMoveItsTasks(t *testing.T) {
+	for _, wrong := range []time.Duration{-time.Hour, time.Hour} {
+		r := newRig(t)
+		task := r.enqueue(spec("q"))[0]
+		f := func(in float64) *nornv1.Failure {
+			at := timestamppb.New(time.Unix(0, r.now.Wall).Add(wrong + time.Minute))
+			return &nornv1.Failure{Id: task.Bytes(), Token: r.claim("q", 1)[0].Token, RetryAt: at, RetryInSeconds: in}
+		}
+		due := func(what string) {
+			t.Helper()
+			got := must[*nornv1.GetReply](r, &nornv1.GetRequest{Id: task.Bytes()}).Task
+			if in := got.GetNotBefore().AsTime().Sub(time.Unix(0, r.now.Wall)); in != time.Minute {
+				t.Errorf("the clock is wrong by %v: by %s it is due in %v", wrong, what, in)
+			}
+		}
+		must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{f(60)}})
+		due("a call")
+		r.pass(time.Minute)
+		own := f(60)
+		end := session.End{Kind: session.EndFailed, RetryAt: own.RetryAt.AsTime().UnixNano(), RetryIn: time.Minute}
+		said := (&workAsks{}).failure(&session.Settle{Claim: session.Claim{Task: task, Token: own.Token}, End: end})
+		must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{said}})
+		due("a session")
+		r.pass(time.Minute)
+		for _, in := range []float64{-1, math.NaN(), math.Inf(1), 101 * 366 * 24 * 3600} {
+			bad := &nornv1.Failure{Id: task.Bytes(), Token: own.Token, RetryInSeconds: in}
+			if res := must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{bad}}).Results[0]; res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+				t.Errorf("retried in %v: %v", in, res)
+			}
+		}
+	}
 }
 
 // TestPausesOfWhatIsPutOffGrow: a task that is put off again and again without using an

@@ -373,7 +373,7 @@ func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 		if !l.holds(dependency) {
 			continue // who keeps it is asked while the task waits: see [horizons]
 		}
-		if dependency.Kind() == id.KindTask && l.c.clocks.wall(now)-dependency.Nanos() > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
+		if made, ok := madeBy(dependency); ok && l.c.clocks.wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,
 				"dependency %s is older than gc-grace (%v) and not known here: whether it was completed cannot be told any more", dependency, l.c.cfg.GCGrace)
 		}

@@ -35,6 +35,8 @@ type explainer struct {
 	paused     map[string]string // queue: note
 	waiters    map[string]int
 	leading    map[ring.Partition]bool
+	full       string               // why nothing more is granted; empty: there is room for claims
+	held       int                  // tasks under a claim then
 	elsewhere  map[id.ID]crdt.State // dependencies that other nodes keep: how they have failed, unknown: they have not
 	reply      *nornv1.ExplainReply
 }
@@ -56,6 +58,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	if s := c.queues.of(name); s.GetPaused() {
 		e.paused[name] = noted(s)
 	}
+	e.room(c, p)
 	if q := c.desk.queues[name]; q != nil {
 		e.waiters[name] = len(q.wait) - q.stale
 	}
@@ -64,6 +67,19 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 		e.view, e.now = view, now
 		return e.run(task)
 	}}, nil
+}
+
+// room finds out whether there may be more claims.
+func (e *explainer) room(c *Core, p ring.Partition) {
+	part := vnode.Full(c.vnodes.see(p))
+	switch n := c.vnodes.claimed(); {
+	case part > 0:
+		e.held = part
+		e.full = fmt.Sprintf("%d tasks of partition %d are under a claim, its limit: nothing of it is handed out until one of them ends", e.held, p)
+	case n >= c.cfg.MaxClaims:
+		e.held = n
+		e.full = fmt.Sprintf("%d tasks are under a claim on the node that leads partition %d, its limit (max-claims): it hands out nothing until one of them ends", n, p)
+	}
 }
 
 func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
@@ -207,6 +223,9 @@ func (e *explainer) ready(d *vnode.Detail) {
 	e.pause(queue)
 	if !e.leading[p] {
 		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "partition %d has no leader here yet, so nothing is handed out from it", p)
+	}
+	if e.full != "" {
+		e.add(nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT, "%s", e.full).Count = uint64(e.held)
 	}
 	rank := vnode.RankOf(t)
 	ahead, bound := uint64(0), false

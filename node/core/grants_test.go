@@ -3,6 +3,7 @@ package core
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -416,5 +417,53 @@ func TestARequestWithoutAMajorityIsToldSo(t *testing.T) {
 			t.Errorf("via %d: the next one is granted %v", via, grants)
 		}
 		r.audit()
+	}
+}
+
+// TestALimitOfClaimsIsSaid: so many tasks of a partition, or of a node, are under a claim
+// that nothing more is granted. That is counted, and told to who asks for the reason.
+func TestALimitOfClaimsIsSaid(t *testing.T) {
+	for _, what := range []string{"partition", "node"} {
+		r := newTrio(t)
+		for i := range r.peers {
+			r.kill(i)
+		}
+		r.beside = func(c *Config) {
+			if c.PartClaims = 2; what == "node" {
+				c.PartClaims, c.MaxClaims = 0, 2
+			}
+		}
+		for i := range r.peers {
+			r.open(i)
+		}
+		r.elect()
+		var last id.ID
+		for range 3 {
+			last = r.put(1, 1)
+		}
+		i := r.leader(1)
+		limited := func() bool {
+			e := ask[*nornv1.ExplainReply](r, i, &nornv1.ExplainRequest{Id: last.Bytes()})
+			n := slices.IndexFunc(e.Reasons, func(r *nornv1.Reason) bool { return r.Kind == nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT })
+			if n >= 0 && (e.Reasons[n].Count != 2 || !strings.Contains(e.Reasons[n].Text, "limit")) {
+				t.Errorf("%s: %v", what, e.Reasons[n])
+			}
+			return n >= 0
+		}
+		if full := r.peers[i].core.Stats().Full; full != 0 || limited() {
+			t.Errorf("%s: full before anything is granted: %d", what, full)
+		}
+		g := ask[*nornv1.ClaimReply](r, i, claimUpTo(2)).Grants
+		want := 0
+		if what == "partition" {
+			want = 1
+		}
+		if full := r.peers[i].core.Stats().Full; len(g) != 2 || full != want || !limited() {
+			t.Errorf("%s: after %d grants %d partitions are full", what, len(g), full)
+		}
+		ask[*nornv1.WriteReply](r, i, &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: parse(t, g[0].Task.Id).Bytes(), Token: g[0].Token}}})
+		if full := r.peers[i].core.Stats().Full; full != 0 || limited() {
+			t.Errorf("%s: full after one was released: %d", what, full)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/schedule/policy"
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -30,8 +31,9 @@ import (
 // acknowledged with fewer copies than a majority, and those be with a member that is
 // switched off: all of its cohort must not know it. So it is where all who keep the task
 // were off for longer than what it needs is kept for them ([needs]): it was completed,
-// collected and forgotten, and nobody is left who could say how it ended. On one node,
-// where nothing that a task waits for is forgotten, such a task waits on.
+// collected and forgotten, and nobody is left who could say how it ended. From when on an
+// ID is old depends on its kind ([madeBy]). On one node, where nothing that a task waits
+// for is forgotten, such a task waits on.
 type horizons struct {
 	l      *links
 	at     int64 // mono ns of the next step
@@ -133,21 +135,38 @@ func (h *horizons) suspect(now clock.Time, pair vnode.Pair) bool {
 	return true
 }
 
+// madeBy is the latest time, wall ns, at which a task of some ID is made: an SDK sends one
+// under the time in it, a launch is begun as late as a schedule may say, and a key with a
+// window has one until the window is over, of which the ID tells the beginning. ok: there is
+// such a time. A key without a window may have any of its IDs again.
+func madeBy(task id.ID) (wall int64, ok bool) {
+	switch at := task.Nanos(); task.Kind() {
+	case id.KindTask:
+		return at, true
+	case id.KindLaunch:
+		return at + int64(policy.MaxWindow+policy.MaxJitter), true
+	case id.KindKey:
+		return at + int64(proto.MaxKeyWindow), task.Order() != id.OrderOf(0, id.KindKey)
+	}
+	return 0, false
+}
+
 // beyond tells whether a dependency of a waiting task may be forgotten, as far as is
 // known here: nobody can enqueue it by now, by any clock. old: nor could anybody when the
 // task was let in.
 func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
 	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
-	if dependency.Kind() != id.KindTask || now.Wall-dependency.Nanos() <= grace || vnode.Known(c.tx, h.l.c.vnode(dependency).Partition, dependency) {
+	made, ok := madeBy(dependency)
+	if !ok || now.Wall-made <= grace || vnode.Known(c.tx, h.l.c.vnode(dependency).Partition, dependency) {
 		return false, false
 	}
 	t, err := vnode.LoadTask(c.tx, c.vnode(task).Partition, task)
 	if !c.check(err) || !t.Waiting() || t.Finished() {
 		return false, false
 	}
-	old = max(t.Admission(), t.RequeuedAt())-dependency.Nanos() > grace
+	old = max(t.Admission(), t.RequeuedAt())-made > grace
 	by := min(now.Wall, c.clocks.wall(now)) // a clock that is ahead makes nothing old
-	return old || by-dependency.Nanos() > grace+3*int64(c.cfg.Eta), old
+	return old || by-made > grace+3*int64(c.cfg.Eta), old
 }
 
 // seek asks a majority of a dependency's cohort for it, or all: each acknowledged task

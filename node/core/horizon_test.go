@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -383,4 +384,58 @@ func TestWhoKeepsEverythingSaysWhatItNeeds(t *testing.T) {
 		t.Fatalf("it is %v when both are done", s)
 	}
 	r.audit()
+}
+
+// TestADependencyOfAnotherKindComesOfAge: a launch may be begun late, by as much as a
+// schedule may say, and a task of a unique key with a window while that lasts; after that,
+// and gc-grace, nobody can enqueue them any more. The ID of a key without a window may come
+// at any time, and is waited for.
+func TestADependencyOfAnotherKindComesOfAge(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, of := range []struct {
+		what  string
+		name  func(n int64, now int64) id.ID
+		young time.Duration // it may still come
+		old   time.Duration // it cannot
+	}{
+		{"launch", func(n, now int64) id.ID { return id.Launch([16]byte{1}, [16]byte{2}, now-now%1e9+n) }, 32 * day, 32*day + 2*shortGrace},
+		{"key with a window", func(n, now int64) id.ID { return id.UniqueKey([16]byte{1}, "q", fmt.Sprint(n), now, 0) }, proto.MaxKeyWindow, proto.MaxKeyWindow + 2*shortGrace},
+		{"key", func(n, _ int64) id.ID { return id.UniqueKey([16]byte{1}, "q", fmt.Sprint(n), 0, 0) }, 2 * proto.MaxKeyWindow, 0},
+	} {
+		r := newCluster(t, 6, 0)
+		r.short()
+		begun, n := r.now, int64(0)
+		dependency := of.name(0, begun.Wall)
+		for ; ring.Of(dependency, partitions) != 0; n++ {
+			dependency = of.name(n, begun.Wall)
+		}
+		task := r.in(3)
+		r.add(3, task, after("b", onFailCancel, dependency))
+		pass := func(d time.Duration) nornv1.State {
+			r.now = begun.Add(d)
+			r.elect()
+			r.linger((horizonMissing + 2) * horizonEvery)
+			return r.stateOf(3, task)
+		}
+		if s := pass(of.young); s != nornv1.State_STATE_WAITING {
+			t.Errorf("%s: %v after %v", of.what, s, of.young)
+		}
+		late := after("b", onFailCancel, dependency)
+		late.Id = r.in(0).Bytes()
+		enqueue := func() *nornv1.Error {
+			return ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{late}}).Results[0].Error
+		}
+		if of.old != 0 {
+			if s := pass(of.old); s != nornv1.State_STATE_CANCELLED {
+				t.Errorf("%s: %v after %v", of.what, s, of.old)
+			}
+			late.Id = r.in(0).Bytes()
+			if e := enqueue(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+				t.Errorf("%s: what depends on it is taken after %v: %v", of.what, of.old, e)
+			}
+		} else if e := enqueue(); e != nil {
+			t.Errorf("%s: %v", of.what, e)
+		}
+		r.audit()
+	}
 }

@@ -289,3 +289,82 @@ func TestWhatBacksOffIsRetried(t *testing.T) {
 		t.Errorf("retried (%v) it is %v", e, r.stateOf(i, task))
 	}
 }
+
+// TestALateRetryIsNotAcknowledged: a majority says that a leader still leads, and then
+// elects another one, which gives the key of the task to another. What the first one has
+// written meanwhile gets to the others after that, and nothing will come of it.
+func TestALateRetryIsNotAcknowledged(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		r := newTrio(t)
+		r.lead(0)
+		r.agree()
+		dead := r.dieKeyed(0)
+		p := ring.Of(dead, partitions)
+		var late []letter
+		keep := func(l letter) bool {
+			m, facts := l.message.(*Facts)
+			if facts = facts && m.Write != 0; facts {
+				late = append(late, l)
+			}
+			return facts
+		}
+		m := &nornv1.RetryRequest{Ids: [][]byte{dead.Bytes()}}
+		from := r.send(0, m)
+		r.settleBut(keep)
+		if again { // it has a new run already, as far as is known here
+			from = r.send(0, m)
+			r.settleBut(keep)
+		}
+		r.peers[0].down = true
+		r.elect()
+		second := parse(t, r.takeKey(r.leader(p)).Receipt.Id)
+		r.settle()
+		r.now = r.now.Add(time.Millisecond)
+		r.goesOn(0, p)
+		r.post = append(r.post, late...)
+		r.settle()
+		r.tell()
+		r.live(10*time.Second, time.Second, nothing)
+		reply, is := r.peers[0].replies[from]
+		if !is {
+			t.Fatal("no answer")
+		}
+		s, e := r.stateOf(1, dead), refusal(reply.Message, reply.Err)
+		if s != nornv1.State_STATE_DEAD || r.stateOf(1, second) != nornv1.State_STATE_READY {
+			t.Fatalf("they are %v and %v", s, r.stateOf(1, second))
+		}
+		if e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_UNKNOWN {
+			t.Errorf("again: %t. It is %v, and its retry is answered with %v, %v", again, s, reply.Message, e)
+		}
+	}
+}
+
+// TestAPausedLeaderDoesNotSayWhatIsReady: a task is ready when its leader stands still, and
+// dies with another one. The first one, asked for a retry, knows nothing of that, and those
+// whom it asks whether it still leads do not answer.
+func TestAPausedLeaderDoesNotSayWhatIsReady(t *testing.T) {
+	r := newTrio(t)
+	task, paused := r.put(1, 1), r.leader(1)
+	r.peers[paused].down = true
+	r.elect()
+	next := r.leader(1)
+	g := ask[*nornv1.ClaimReply](r, next, claimUpTo(1)).Grants
+	ask[*nornv1.WriteReply](r, next, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g[0].Token, Error: "e", Discard: true}}})
+	r.settle()
+	r.goesOn(paused, 1)
+	from := r.send(paused, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+	for range 30 { // nobody tells it of the next leader
+		r.now = r.now.Add(100 * time.Millisecond)
+		r.check(r.peers[paused].core.Step(r.clock(paused), Tick{}))
+		r.turn(paused)
+		r.settleBut(func(l letter) bool {
+			_, facts := l.message.(*Facts)
+			_, taken := l.message.(*FactsTaken)
+			return !facts && !taken
+		})
+	}
+	reply, is := r.peers[paused].replies[from]
+	if e := refusal(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("by who leads it is %v; who does not know of that answers %v", r.stateOf(next, task), reply)
+	}
+}

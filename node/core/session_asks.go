@@ -236,6 +236,7 @@ func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
 		return f
 	}
 	f.Error, f.Uncounted, f.Discard = s.End.Error, s.End.Uncounted, s.End.Discard
+	f.RetryInSeconds = s.End.RetryIn.Seconds()
 	if s.End.RetryAt != 0 {
 		f.RetryAt = timestamppb.New(time.Unix(0, s.End.RetryAt))
 	}

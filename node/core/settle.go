@@ -343,6 +343,12 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		}
 		what.RetryAt = ts.AsTime().UnixNano()
 	}
+	if bad := proto.CheckRetryIn(f.GetRetryInSeconds()); bad != nil {
+		return bad
+	}
+	if in := proto.Seconds(f.GetRetryInSeconds()); in > 0 {
+		what.RetryAt = now.Wall + int64(in) // whatever the client's clock shows
+	}
 	if what.AtLeast = proto.Seconds(f.GetAtLeastSeconds()); what.AtLeast < 0 || what.AtLeast > proto.MaxRetryDelay {
 		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
 	}

@@ -14,9 +14,12 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// soleWait is a request that waits until a majority has said that this node still leads.
+// soleWait is a request that waits until a majority has said that this node still leads,
+// or an answer that has its copies and does so.
 type soleWait struct {
-	r     *Request
+	since soleSince
+	r     *Request // nil: then it is an answer
+	held  *held
 	until int64 // mono ns: then it goes on without, and is refused
 }
 
@@ -47,7 +50,7 @@ func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
 		return true
 	}
 	r.sole = soleSince{max(now.Mono, 1), parts}
-	s.waits = append(s.waits, soleWait{r, now.Mono + int64(grantTimeout)})
+	s.waits = append(s.waits, soleWait{since: r.sole, r: r, until: now.Mono + int64(grantTimeout)})
 	for _, p := range parts {
 		s.want(p)
 	}
@@ -93,29 +96,64 @@ func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
 	return e
 }
 
-// goOn has requests go on that need not wait any longer.
+// goOn has requests and answers go on that need not wait any longer.
 func (s *soles) goOn(now clock.Time) {
 	s.look = false
 	waits := s.waits
 	s.waits = nil
 	for _, w := range waits {
-		if s.decided(w.r) || w.until <= now.Mono {
+		switch {
+		case !s.decided(w.since) && w.until > now.Mono:
+			s.waits = append(s.waits, w)
+		case w.r != nil:
 			s.g.c.request(now, w.r)
-			continue
+		default:
+			s.answer(w)
 		}
-		s.waits = append(s.waits, w)
 	}
 }
 
-// decided tells whether all is known that a request waits for. Where something was asked
-// before it came it is asked again.
-func (s *soles) decided(r *Request) bool {
+// decided tells whether all is known that somebody waits for. Where something was asked
+// before that it is asked again.
+func (s *soles) decided(since soleSince) bool {
 	done := true
-	for _, p := range r.sole.parts {
-		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, r.sole.at) {
+	for _, p := range since.parts {
+		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, since.at) {
 			s.want(p)
 			done = false
 		}
 	}
 	return done
+}
+
+// confirm has an answer wait that has its copies now, if it says what is so only when this
+// node leads still: else the next leader may have decided otherwise before any of them had
+// come to it. If a majority has them, and says after that that nobody else was elected
+// meanwhile, whoever is elected later hears of them before it decides.
+func (s *soles) confirm(h *held) (waits bool) {
+	since := soleSince{at: max(s.g.c.now.Mono, 1)}
+	for _, it := range h.items {
+		if it.epoch != 0 && !slices.Contains(since.parts, it.partition) {
+			since.parts = append(since.parts, it.partition)
+		}
+	}
+	if len(since.parts) == 0 {
+		return false
+	}
+	s.waits = append(s.waits, soleWait{since: since, held: h, until: since.at + int64(grantTimeout)})
+	s.look = true
+	return true
+}
+
+// answer lets such an answer go, with what is unknown.
+func (s *soles) answer(w soleWait) {
+	for _, it := range w.held.items {
+		if it.epoch == 0 || it.epoch == s.g.c.vnodes.see(it.partition).Leading() && s.since(it.partition, w.since.at) {
+			continue
+		}
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition)
+		e.Guarantee, e.Effect, e.RetryAfter = "unique keys", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
+		it.fail(e)
+	}
+	s.g.c.ready.Replies = append(s.g.c.ready.Replies, w.held.reply)
 }

@@ -91,17 +91,21 @@ func (v *vnodes) refresh() {
 		was, is := v.parts[p], shareOf(v.all[p])
 		v.sum.claimed += is.claimed - was.claimed
 		v.sum.led += is.led - was.led
+		v.sum.full += is.full - was.full
 		v.parts[p] = is
 	}
 }
 
 // share is what a vnode adds to sums over all.
-type share struct{ claimed, led int }
+type share struct{ claimed, led, full int }
 
 func shareOf(v *vnode.Vnode) share {
 	s := share{claimed: v.Claimed()}
 	if v.Leading() != 0 {
 		s.led = 1
+		if vnode.Full(v) > 0 {
+			s.full = 1
+		}
 	}
 	return s
 }
@@ -116,6 +120,13 @@ func (v *vnodes) claimed() int {
 func (v *vnodes) led() int {
 	v.refresh()
 	return v.sum.led
+}
+
+// full is the number of partitions led that grant nothing, because so many of their tasks
+// are under a claim.
+func (v *vnodes) full() int {
+	v.refresh()
+	return v.sum.full
 }
 
 // flush writes what vnodes have not written yet.

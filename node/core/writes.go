@@ -68,6 +68,7 @@ type item struct {
 	partition ring.Partition
 	receipt   *nornv1.Receipt
 	result    gproto.Message // that the receipt is in
+	epoch     uint64         // that this node is to lead in still when it has its copies; 0: whoever leads
 }
 
 // fail takes the receipt back: how many copies there are is not known.
@@ -144,13 +145,21 @@ func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, ex
 	if w.alone(p) {
 		return
 	}
-	it := item{p, r, result}
+	it := item{partition: p, receipt: r, result: result}
 	if (existed || w.newly != task) && !w.resend(p, task, about) {
 		it.fail(crowdedOut())
 		return
 	}
 	w.newly = id.ID{}
 	w.items = append(w.items, it)
+}
+
+// led has the item that was bought last acknowledged only if this node leads a partition
+// in some epoch still when there are copies of it, see [soles.confirm].
+func (w *writes) led(epoch uint64, r *nornv1.Receipt) {
+	if n := len(w.items); n > 0 && w.items[n-1].receipt == r {
+		w.items[n-1].epoch = epoch
+	}
 }
 
 // hold keeps back the answer to the request that was just handled, if it waits
@@ -399,9 +408,16 @@ func (w *writes) settle(o *write) {
 			it.count(o)
 		}
 		h.reply.After = w.c.round.after(o.round)
-		w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+		w.answer(h)
 		return true
 	})
+}
+
+// answer lets an answer go, unless it has to be confirmed first.
+func (w *writes) answer(h *held) {
+	if !w.c.grants.soles.confirm(h) {
+		w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+	}
 }
 
 // enough tells whether a partition's facts are on as many disks as asked for.

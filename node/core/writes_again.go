@@ -86,11 +86,13 @@ func (w *writes) hopeless(o *write, h *held) bool {
 // giveUp answers a request whose time is over, item by item: what has its
 // copies is done, the rest is unknown.
 func (w *writes) giveUp(o *write, h *held) {
-	for _, it := range h.items {
+	for i := range h.items {
+		it := &h.items[i]
 		if o.enough(it.partition, h.need) {
 			it.count(o)
 			continue
 		}
+		it.epoch = 0
 		part := o.parts[it.partition]
 		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
 		switch {
@@ -109,5 +111,5 @@ func (w *writes) giveUp(o *write, h *held) {
 		}
 		it.fail(e)
 	}
-	w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+	w.answer(h)
 }

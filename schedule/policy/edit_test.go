@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestMoreLaunchesLaunchNothingOfThePast: a schedule that had made all its
 // launches is given more of them. What came due in between is skipped, as after a
@@ -36,4 +39,29 @@ func TestAnEditOfWhatCouldNotBeRead(t *testing.T) {
 	s, skips := Edit(&unread, d, m.s, noon+35*minute)
 	m.s, m.skipped = s, skips
 	m.at(noon + 35*minute).at(noon + 40*minute).tells("40m0s ")
+}
+
+// TestAnEditOfTimesDropsWhatWaits: the instant that waits for the task before is of the old
+// times, and is not launched after an edit of them, nor after an end that is set; another
+// edit leaves it where it is.
+func TestAnEditOfTimesDropsWhatWaits(t *testing.T) {
+	for _, tc := range []struct {
+		what string
+		edit func(*Definition)
+		want string
+	}{
+		{"times", func(d *Definition) { d.Table = table(t, "30 * * * *", "") }, "10m0s 30m0s [edited 20m0s..20m0s] "},
+		{"end", func(d *Definition) { d.End = noon + 25*minute }, "10m0s [edited 20m0s..20m0s] "},
+		{"pause and times", func(d *Definition) { d.Table, d.Paused = table(t, "30 * * * *", ""), true }, "10m0s [edited 20m0s..20m0s] "},
+		{"deadline", func(d *Definition) { d.Deadline = 50 * time.Minute }, "10m0s 20m0s 30m0s "},
+	} {
+		d := each(t, "*/10 * * * *")
+		d.Overlap = QueueOne
+		m := start(t, d, noon).at(noon + 10*minute).at(noon + 20*minute).at(noon + 21*minute)
+		m.edit(tc.edit)
+		m.at(m.now).end(Completed).at(noon + 22*minute).end(Completed).at(noon + 30*minute)
+		if got := m.story(); got != tc.want {
+			t.Errorf("an edit of %s: got %s, want %s", tc.what, got, tc.want)
+		}
+	}
 }

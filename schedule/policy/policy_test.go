@@ -132,13 +132,13 @@ func (m *master) check(d *Decision) {
 	}
 	late := due - d.Instant
 	switch last, ok := m.d.Table.Last(d.Instant); {
-	case (!ok || last != d.Instant) && d.Instant != m.s.Queued: // which may be one of before an edit
+	case !ok || last != d.Instant:
 		m.t.Fatalf("%d is no instant of it", d.Instant)
 	case late < 0 || late > int64(m.d.limit()) || int64(d.Late) != late:
 		m.t.Fatalf("%d is late by %s, said to be %s, limit %s", d.Instant, time.Duration(late), d.Late, m.d.limit())
 	case slices.Contains(m.launched, d.Instant):
 		m.t.Fatalf("%s is launched twice", when(d.Instant))
-	case d.Instant != m.s.Queued && (d.Instant < m.d.Start || m.d.End != 0 && d.Instant >= m.d.End):
+	case d.Instant < m.d.Start || m.d.End != 0 && d.Instant >= m.d.End:
 		m.t.Fatalf("%d is not from %d to %d", d.Instant, m.d.Start, m.d.End)
 	case m.d.MaxLaunches > 0 && uint64(len(m.launched)) >= m.d.MaxLaunches:
 		m.t.Fatalf("launch %d of %d", len(m.launched)+1, m.d.MaxLaunches)

@@ -85,15 +85,22 @@ func (s State) Conclude(instant int64, status Status) State {
 // Edit is the state after a definition took the place of another at now, and
 // what is skipped by that: instants that came due during a pause that ends, or
 // after all launches had been made where there are to be more, and old instants
-// that had not been launched when times changed. A definition before without a
-// timetable could not be read: nothing of it is known that could be skipped.
+// that had not been launched when times changed, also the one that waits. A
+// definition before without a timetable could not be read: nothing of it is known
+// that could be skipped but for that one.
 func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
+	var skips []Skipped
+	moved := before.Table == nil || !before.sameTimes(after)
+	if moved && s.Queued != 0 {
+		skips = append(skips, Skipped{From: s.Queued, To: s.Queued, Reason: Edited})
+		s.Queued = 0
+	}
 	if before.Table == nil {
 		s = s.upTo(now)
 		s.Shown = after.Table.Shown(s.Watermark)
-		return s, nil
+		return s, skips
 	}
-	resumed, moved := before.Paused && !after.Paused, !before.sameTimes(after)
+	resumed := before.Paused && !after.Paused
 	more := before.madeAll(&s) && !after.madeAll(&s)
 	if !resumed && !moved && !more {
 		return s, nil
@@ -109,7 +116,6 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 	case before.madeAll(&s):
 		reason = Limit
 	}
-	var skips []Skipped
 	c := course{d: before, s: s}
 	if first, ok := c.next(s.Watermark); ok && first <= upTo {
 		last, _ := c.last(upTo)

@@ -391,6 +391,7 @@ class Client:
         """Ends a claim with a failure. Gives the state of the task then."""
         failure = pb.Failure(id=claim.id, token=claim.token, error=error, uncounted=uncounted, discard=discard)
         if retry_in is not None:
+            failure.retry_in_seconds = max(retry_in, 0)  # whatever the clock here shows; 0 would be none
             failure.retry_at.FromNanoseconds(time.time_ns() + int(retry_in * 1e9))
         return self.call(pb.METHOD_FAIL, pb.FailRequest(failures=[failure]), lambda reply, _: _judged(reply.results[0]).state, timeout)
 

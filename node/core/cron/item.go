@@ -51,6 +51,8 @@ type tries struct {
 	since   int64         // mono ns of the first one, 0: none
 	pause   time.Duration // before the next one
 	freed   bool          // the task that it replaces is cancelled, or cannot be
+	ours    int64         // instant that this master has begun: nobody else has tried to launch that
+	doubt   bool          // an attempt may have made the task: one without an answer, or of another master
 }
 
 // Entry is the place in the agenda.

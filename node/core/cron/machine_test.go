@@ -316,6 +316,35 @@ func TestARefusedLaunchEnds(t *testing.T) {
 	}
 }
 
+// TestARefusalAfterAnAttemptThatIsUnclear: the first attempt may have made the task, the
+// next one is refused for good; or a successor is refused that cannot know whether the one
+// before had made an attempt. The history says that it is in doubt.
+func TestARefusalAfterAnAttemptThatIsUnclear(t *testing.T) {
+	again := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "nobody is there")
+	for _, what := range []string{"unclear", "surely not", "of another master"} {
+		if again.Effect = nornv1.Effect_EFFECT_UNKNOWN; what == "surely not" {
+			again.Effect = nornv1.Effect_EFFECT_NONE
+		}
+		w := newWorld(t)
+		w.put("a", spec("0 * * * * *"))
+		w.turn()
+		w.refuse = again
+		w.pass(60 * time.Second)
+		if what == "of another master" {
+			w.succeed()
+		}
+		w.refuse = proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue q is draining")
+		w.pass(5 * time.Second)
+		want := "in doubt: queue q is draining"
+		if what == "surely not" {
+			want = "queue q is draining"
+		}
+		if last := w.show("a").GetLast(); last.GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED || last.GetNote() != want {
+			t.Errorf("%s: %v", what, last)
+		}
+	}
+}
+
 // TestARestoreLaunchesNothingAgain: with a register of an older life, what may
 // have been launched since is skipped, in doubt, and what was open too.
 func TestARestoreLaunchesNothingAgain(t *testing.T) {

@@ -168,6 +168,7 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 	m.skips(it, r, d.Skips)
 	if d.Launch {
 		r.begin(d.Instant, now.Wall, d.Late, int(it.keep))
+		it.work().tries = tries{ours: d.Instant}
 		r.replaced = 0
 		if d.Replace {
 			r.replaced = d.Replaced
@@ -289,7 +290,8 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
 	b := it.work()
 	if b.since == 0 || b.instant != r.policy.Last.Instant { // the schedule may be another one of its name
-		b.tries = tries{instant: r.policy.Last.Instant, since: now.Mono}
+		at := r.policy.Last.Instant
+		b.tries = tries{instant: at, since: now.Mono, doubt: b.ours != at}
 	}
 	if r.replaced != 0 && !b.freed {
 		it.phase = cancelling
@@ -321,7 +323,7 @@ func (m *Machine) Cancelled(now clock.Time, tag uint64, bad *proto.Error) {
 			m.later(now, it)
 			continue
 		}
-		b.tries = tries{instant: b.instant, since: now.Mono, freed: true}
+		b.since, b.pause, b.freed = now.Mono, 0, true
 		it.phase = launching
 		m.toLaunch = append(m.toLaunch, it)
 	}
@@ -400,6 +402,7 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		if i < len(errs) {
 			bad = errs[i]
 		}
+		b.doubt = b.doubt || bad != nil && bad.Effect == nornv1.Effect_EFFECT_UNKNOWN
 		f := fact{instant: w.instants[i], at: now.Wall}
 		switch final := finalOf(bad); {
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
@@ -407,7 +410,7 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
 		case final || now.Mono-b.since >= int64(patience):
 			f.status, f.note = policy.NotEnqueued, bad.Message
-			if bad.Effect == nornv1.Effect_EFFECT_UNKNOWN {
+			if b.doubt {
 				f.note = "in doubt: " + f.note
 			}
 		default:

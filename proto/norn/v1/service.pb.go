@@ -294,6 +294,8 @@ const (
 	ReasonKind_REASON_KIND_NO_LEADER ReasonKind = 10
 	// The task is completed, dead or cancelled.
 	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
+	// As many tasks of the partition, or of the node, are under a claim as may be: count.
+	ReasonKind_REASON_KIND_CLAIM_LIMIT ReasonKind = 12
 )
 
 // Enum value maps for ReasonKind.
@@ -311,6 +313,7 @@ var (
 		9:  "REASON_KIND_CLAIMED",
 		10: "REASON_KIND_NO_LEADER",
 		11: "REASON_KIND_FINISHED",
+		12: "REASON_KIND_CLAIM_LIMIT",
 	}
 	ReasonKind_value = map[string]int32{
 		"REASON_KIND_UNSPECIFIED":        0,
@@ -325,6 +328,7 @@ var (
 		"REASON_KIND_CLAIMED":            9,
 		"REASON_KIND_NO_LEADER":          10,
 		"REASON_KIND_FINISHED":           11,
+		"REASON_KIND_CLAIM_LIMIT":        12,
 	}
 )
 
@@ -1807,7 +1811,8 @@ type Failure struct {
 	Token uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
 	// What went wrong; at most 16 KiB, cut at the front beyond.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// When to retry; unset: the task's policy decides.
+	// When to retry; unset: the task's policy decides. That is by the server's clock: where
+	// the client's may be wrong retry_in_seconds is better.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
 	// Do not count this attempt.
 	Uncounted bool `protobuf:"varint,5,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
@@ -1816,6 +1821,9 @@ type Failure struct {
 	// Without retry_at: the next attempt comes no sooner than so many seconds from
 	// now, whatever the policy says.
 	AtLeastSeconds float64 `protobuf:"fixed64,7,opt,name=at_least_seconds,json=atLeastSeconds,proto3" json:"at_least_seconds,omitempty"`
+	// Over 0: retry so many seconds after the server takes this, at most 100 years, and not
+	// at retry_at, which servers from before this field look at.
+	RetryInSeconds float64 `protobuf:"fixed64,8,opt,name=retry_in_seconds,json=retryInSeconds,proto3" json:"retry_in_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1895,6 +1903,13 @@ func (x *Failure) GetDiscard() bool {
 func (x *Failure) GetAtLeastSeconds() float64 {
 	if x != nil {
 		return x.AtLeastSeconds
+	}
+	return 0
+}
+
+func (x *Failure) GetRetryInSeconds() float64 {
+	if x != nil {
+		return x.RetryInSeconds
 	}
 	return 0
 }
@@ -2967,7 +2982,7 @@ type Reason struct {
 	// State of the dependency.
 	TaskState State                  `protobuf:"varint,4,opt,name=task_state,json=taskState,proto3,enum=norn.v1.State" json:"task_state,omitempty"`
 	Until     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Tasks that come first.
+	// Tasks that come first, or that are under a claim.
 	Count uint64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
 	// There are at least so many; counting stopped.
 	CountIsBound  bool   `protobuf:"varint,7,opt,name=count_is_bound,json=countIsBound,proto3" json:"count_is_bound,omitempty"`
@@ -3779,7 +3794,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bauto_seq\x18\x04 \x01(\bR\aautoSeq\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\fR\x06result\";\n" +
 	"\vFailRequest\x12,\n" +
-	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xde\x01\n" +
+	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\x88\x02\n" +
 	"\aFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
@@ -3787,7 +3802,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bretry_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x1c\n" +
 	"\tuncounted\x18\x05 \x01(\bR\tuncounted\x12\x18\n" +
 	"\adiscard\x18\x06 \x01(\bR\adiscard\x12(\n" +
-	"\x10at_least_seconds\x18\a \x01(\x01R\x0eatLeastSeconds\";\n" +
+	"\x10at_least_seconds\x18\a \x01(\x01R\x0eatLeastSeconds\x12(\n" +
+	"\x10retry_in_seconds\x18\b \x01(\x01R\x0eretryInSeconds\";\n" +
 	"\x0eReleaseRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"<\n" +
 	"\n" +
@@ -3971,7 +3987,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11READ_LEVEL_QUORUM\x10\x00\x12\x12\n" +
 	"\x0eREAD_LEVEL_ONE\x10\x01\x12\x12\n" +
 	"\x0eREAD_LEVEL_ALL\x10\x02\x12\x14\n" +
-	"\x10READ_LEVEL_COUNT\x10\x03*\xd5\x02\n" +
+	"\x10READ_LEVEL_COUNT\x10\x03*\xf2\x02\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -3986,7 +4002,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x13REASON_KIND_CLAIMED\x10\t\x12\x19\n" +
 	"\x15REASON_KIND_NO_LEADER\x10\n" +
 	"\x12\x18\n" +
-	"\x14REASON_KIND_FINISHED\x10\v*g\n" +
+	"\x14REASON_KIND_FINISHED\x10\v\x12\x1b\n" +
+	"\x17REASON_KIND_CLAIM_LIMIT\x10\f*g\n" +
 	"\tRetention\x12\x19\n" +
 	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +

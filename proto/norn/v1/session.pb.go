@@ -2099,12 +2099,13 @@ type SessionUpdateStatus struct {
 	AutoSeq bool   `protobuf:"varint,5,opt,name=auto_seq,json=autoSeq,proto3" json:"auto_seq,omitempty"`
 	Result  []byte `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
 	// As in Failure.
-	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
-	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
-	Uncounted     bool                   `protobuf:"varint,9,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
-	Discard       bool                   `protobuf:"varint,10,opt,name=discard,proto3" json:"discard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Error          string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	RetryAt        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	Uncounted      bool                   `protobuf:"varint,9,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
+	Discard        bool                   `protobuf:"varint,10,opt,name=discard,proto3" json:"discard,omitempty"`
+	RetryInSeconds float64                `protobuf:"fixed64,11,opt,name=retry_in_seconds,json=retryInSeconds,proto3" json:"retry_in_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SessionUpdateStatus) Reset() {
@@ -2205,6 +2206,13 @@ func (x *SessionUpdateStatus) GetDiscard() bool {
 		return x.Discard
 	}
 	return false
+}
+
+func (x *SessionUpdateStatus) GetRetryInSeconds() float64 {
+	if x != nil {
+		return x.RetryInSeconds
+	}
+	return 0
 }
 
 // SessionStatusAck acknowledges SessionUpdateStatus: it is durable, or can never be.
@@ -3471,7 +3479,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\"O\n" +
 	"\x12SessionNotifyReply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12'\n" +
-	"\x05ended\x18\x02 \x03(\v2\x11.norn.v1.ClaimRefR\x05ended\"\xcb\x02\n" +
+	"\x05ended\x18\x02 \x03(\v2\x11.norn.v1.ClaimRefR\x05ended\"\xf5\x02\n" +
 	"\x13SessionUpdateStatus\x12'\n" +
 	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x14\n" +
 	"\x05check\x18\x02 \x01(\x04R\x05check\x12+\n" +
@@ -3483,7 +3491,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\bretry_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x1c\n" +
 	"\tuncounted\x18\t \x01(\bR\tuncounted\x12\x18\n" +
 	"\adiscard\x18\n" +
-	" \x01(\bR\adiscard\"u\n" +
+	" \x01(\bR\adiscard\x12(\n" +
+	"\x10retry_in_seconds\x18\v \x01(\x01R\x0eretryInSeconds\"u\n" +
 	"\x10SessionStatusAck\x12'\n" +
 	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12$\n" +
