@@ -25,6 +25,14 @@ build: ## bin/norn, one static binary
 build-test: ## bin/norn-test, whose clock can be set wrong (--test-clock-offset); never for real work
 	CGO_ENABLED=0 go build -tags norntest -trimpath -ldflags "-X main.version=$(VERSION)+test -X main.commit=$(COMMIT)" -o bin/norn-test ./cmd/norn
 
+PLATFORMS ?= linux/amd64 linux/arm64 linux/386 darwin/arm64 freebsd/amd64 windows/amd64
+.PHONY: platforms
+platforms: ## that norn and the Go client compile for PLATFORMS, for Windows and 32 bits the client alone; minutes each the first time
+	@failed=; for p in $(PLATFORMS); do \
+		norn=./cmd/norn; case $$p in windows/*|*/386) norn= ;; esac; \
+		if CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null $$norn ./client/...; then echo "$$p compiles"; else failed="$$failed $$p"; fi; \
+	done; test -z "$$failed" || { echo "does not compile:$$failed"; exit 1; }
+
 .PHONY: install
 install: build ## to $(PREFIX)/bin, or where `go install` puts programs
 	@dir="$(if $(PREFIX),$(PREFIX)/bin,$$(go env GOBIN))"; dir="$${dir:-$$(go env GOPATH)/bin}"; \

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/objects"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -383,4 +385,32 @@ func TestNamesSort(t *testing.T) {
 			t.Errorf("%s and %s", a.stem(), b.stem())
 		}
 	})
+}
+
+// TestADirectoryThatDoesNotAnswer, as one over a network may not for ever: whoever stops does
+// not wait for it, and what is written at last is an archive all the same.
+func TestADirectoryThatDoesNotAnswer(t *testing.T) {
+	answers := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	w := writerOn(t, faulty{newMemory(t), func(op, _ string) (bool, error) {
+		if op == "sync" {
+			stop()
+			<-answers
+		}
+		return false, nil
+	}}, "n1")
+	if _, err := w.Write(ctx, noon, finished(1)); !errors.Is(err, objects.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want that it does not answer", err)
+	}
+	if _, err := w.Write(t.Context(), noon, finished(1)); !errors.Is(err, objects.ErrNoAnswer) {
+		t.Fatalf("another one: %v", err)
+	}
+	close(answers)
+	for began := time.Now(); ; runtime.Gosched() {
+		if m, err := w.Write(t.Context(), noon, finished(1)); err == nil && m.Tasks == 1 {
+			return
+		} else if time.Since(began) > 10*time.Second {
+			t.Fatalf("when it answers again: %v", err)
+		}
+	}
 }

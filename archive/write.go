@@ -40,6 +40,7 @@ type Writer struct {
 	o     Options
 	owner string
 	most  uint64 // uncompressed bytes of a file; MaxBytes but in tests
+	calls objects.Calls
 
 	mu    sync.Mutex // held while writing, so that no Write removes another's file
 	swept bool       // what writers before this one have left is gone
@@ -90,12 +91,30 @@ func newWriter(fs fileSystem, dir string, o Options) (*Writer, error) {
 // and the manifest only. It does not change the tasks.
 //
 // Errors: ErrInvalid (no tasks, one that is not finished), ErrTooLarge (limits;
-// split the call, or name the task to a person), the context's, ErrDamaged
+// split the call, or name the task to a person), the context's, with
+// objects.ErrNoAnswer where the file system had to be given up (then the archive may
+// come to be all the same), ErrDamaged
 // when the file that was read back differs, and those of the file system as they
 // are (errors.Is(err, syscall.ENOSPC) for a full disk).
 func (w *Writer) Write(ctx context.Context, now time.Time, tasks []*nornv1.Task) (Manifest, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	var m Manifest
+	err := w.calls.Until(ctx, func() (err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		m, err = w.write(ctx, now, tasks)
+		return err
+	})
+	switch {
+	case errors.Is(err, objects.ErrNoAnswer):
+		return Manifest{}, fmt.Errorf("archive: %s: %w", w.dir, err)
+	case err != nil:
+		return Manifest{}, err
+	}
+	return m, nil
+}
+
+// write is Write of one that has its turn.
+func (w *Writer) write(ctx context.Context, now time.Time, tasks []*nornv1.Task) (Manifest, error) {
 	if err := checkTasks(tasks); err != nil {
 		return Manifest{}, err
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (c *Client) NextClaim() uint64 { return c.requestNo.Add(1) }
 // caller's they are not freed but asked for again, with the same Number.)
 func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 	b := &claimBody{wait: r.Wait, m: &nornv1.ClaimRequest{
-		Queues: r.Queues, MaxTasks: uint32(min(max(r.Max, 0), 1<<31)), LeaseSeconds: r.Lease.Seconds(), Worker: r.Worker,
+		Queues: r.Queues, MaxTasks: uint32(min(max(r.Max, 0), math.MaxInt32)), LeaseSeconds: r.Lease.Seconds(), Worker: r.Worker,
 		Session: c.session[:], RequestNo: r.Number,
 	}}
 	ctx, cancel := c.bounded(ctx, max(r.Wait, 0))

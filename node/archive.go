@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/node/core"
@@ -21,6 +22,10 @@ func retention(policy string) nornv1.Retention {
 	return nornv1.Retention_RETENTION_DELETE
 }
 
+// archiveTime bounds the writing of one archive (archive.MaxBytes at 2 MB/s): a directory that
+// does not answer is to be told of.
+const archiveTime = 10 * time.Minute
+
 // writeArchive writes finished tasks beside the loop and tells it whether they
 // are safe. A failure keeps them where they are.
 func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Archive) {
@@ -34,6 +39,8 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Ar
 	if n.archive == nil {
 		err = errors.New("there is no archive directory")
 	} else {
+		ctx, cancel := context.WithTimeout(ctx, archiveTime)
+		defer cancel()
 		m, err = n.archive.Write(ctx, n.clock.wall(), tasks)
 	}
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
@@ -18,8 +20,29 @@ func exit(status int) { os.Exit(status) }
 // safely: the last bytes are kept so that a restart can open the store.
 var ErrDiskFull = errors.New("the data disk is full")
 
+// place is a directory that a node has open.
+type place struct {
+	path string
+	was  os.FileInfo // as it was seen first
+}
+
+// gone tells whether the directory is not under its path any more: deleted, moved, or its
+// volume taken away. What is open goes on taking writes and syncs, and no start finds them.
+func (p *place) gone() bool {
+	now, err := os.Stat(p.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true
+	case err != nil:
+		return false // a disk that fails says so when it is written to
+	case p.was == nil:
+		p.was = now
+	}
+	return !os.SameFile(p.was, now)
+}
+
 // watchDisk tells the core how much space is left and ends the node before the
-// last bytes are used.
+// last bytes are used, or when its directory is gone.
 func (n *Node) watchDisk(ctx context.Context) {
 	free := n.opts.FreeBytes
 	if free == nil {
@@ -27,7 +50,12 @@ func (n *Node) watchDisk(ctx context.Context) {
 	}
 	tick := time.NewTicker(n.cfg.DiskCheckInterval)
 	defer tick.Stop()
+	facts := &place{path: filepath.Join(n.cfg.Data, factsDir)}
 	for {
+		if n.begun.Load() && facts.gone() {
+			n.fatal(fmt.Errorf("%w: %s is gone, or is another one, while the node runs: what it acknowledges would not be there after a start; bring the directory back and start again, or have the node join the others empty (--join)", ErrDirectory, n.cfg.Data))
+			return
+		}
 		b, err := free(n.cfg.Data)
 		if err != nil {
 			n.log.Warn("disk.unknown", "data", n.cfg.Data, "error", err)

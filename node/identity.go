@@ -44,11 +44,22 @@ type identity struct {
 	Join []string `json:"join,omitempty"`
 }
 
+// readable refuses a directory of a newer format.
+func (i *identity) readable(data string) error {
+	if i.FormatVersion <= formatVersion {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, data, i.FormatVersion, formatVersion)
+}
+
 const (
 	identityFile = "IDENTITY"
 	// formattingFile stands while a directory is being formatted. Nothing was
 	// acknowledged from it yet, so formatting may start over.
 	formattingFile = "FORMATTING"
+	// restoring is what is in that file while the directory is made from a snapshot:
+	// what was to be a cluster again must not start as a new one.
+	restoring = "restoring\n"
 	// joiningFile holds the incarnation under which an empty directory asks to be
 	// let into a cluster: after a restart it is the same one that asks.
 	joiningFile = "JOINING"
@@ -79,6 +90,7 @@ type directory struct {
 	healed   string           // the copy of the superblock that was damaged; empty: none
 	setBack  bool             // the superblock knows of a later start than the register's store, or of a log's end that is not there
 	lock     io.Closer        // of the directory; nil while it is opened
+	making   string           // what the note says while it is formatted
 }
 
 // joins tells whether the directory waits to be let into a cluster; then it has
@@ -138,6 +150,9 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 	if cfg.RestoreFrom != "" {
 		return restore(ctx, cfg, ask, open)
 	}
+	if b, _ := os.ReadFile(path(formattingFile)); string(b) == restoring {
+		return nil, fmt.Errorf("%w: a restore into %s was cut short, and would start as a new cluster without anything in it: repeat it (norn backup restore, or restore-from), or remove the directory to start empty; nothing in it counts", ErrDirectory, cfg.Data)
+	}
 	var cluster register.Cluster
 	_, _ = rand.Read(cluster.ID[:])
 	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4
@@ -192,8 +207,8 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	if err := json.Unmarshal(b, &have); err != nil {
 		return nil, fmt.Errorf("%w: %s is damaged: %w", ErrDirectory, path(identityFile), err)
 	}
-	if have.FormatVersion > formatVersion {
-		return nil, fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, cfg.Data, have.FormatVersion, formatVersion)
+	if err := have.readable(cfg.Data); err != nil {
+		return nil, err
 	}
 	if have.Node != cfg.Name {
 		return nil, fmt.Errorf("%w: %s belongs to node %q, not %q; start with --name %s or with another --data", ErrDirectory, cfg.Data, have.Node, cfg.Name, have.Node)
@@ -279,7 +294,7 @@ func record(cfg *config.Config, self register.Member, at string) register.Node {
 // identity file comes last: until it is there, nothing in the directory counts.
 func (d *directory) format(cfg *config.Config, open openStore, register func() error) error {
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
-	if err := writeFile(path(formattingFile), nil); err != nil {
+	if err := writeFile(path(formattingFile), []byte(d.making)); err != nil {
 		return err
 	}
 	for _, dir := range []string{factsDir, registerDir} {

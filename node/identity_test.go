@@ -49,6 +49,13 @@ func TestForeignDirectoriesAreRefused(t *testing.T) {
 		"written by a newer version": {func(t *testing.T, c *config.Config) {
 			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 1`, `"format_version": 2`)
 		}, "newer version"},
+		"of a life before, written by a newer version": {func(t *testing.T, c *config.Config) {
+			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 1`, `"format_version": 2`)
+			if err := os.Rename(filepath.Join(c.Data, identityFile), filepath.Join(c.Data, oldLifeFile)); err != nil {
+				t.Fatal(err)
+			}
+			c.Join = []string{"127.0.0.1:1"}
+		}, "newer version"},
 		"identity damaged": {func(t *testing.T, c *config.Config) {
 			rewrite(t, filepath.Join(c.Data, identityFile), "{", "")
 		}, "damaged"},

@@ -46,7 +46,7 @@ func readOldLife(path func(string) string) (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDirectory, path(oldLifeFile), err)
 	}
-	return &old, nil
+	return &old, old.readable(filepath.Dir(path(oldLifeFile)))
 }
 
 // entered tells whether a directory that waited to be let in again has been, under

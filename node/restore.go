@@ -80,10 +80,10 @@ func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStor
 		}
 	}
 	// A crash from here on leaves a directory that goes on being made.
-	if err := writeFile(filepath.Join(cfg.Data, formattingFile), nil); err != nil {
+	if err := writeFile(filepath.Join(cfg.Data, formattingFile), []byte(restoring)); err != nil {
 		return nil, err
 	}
-	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster}
+	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster, making: restoring}
 	_, _ = rand.Read(d.self.Incarnation[:])
 	now := newSystemClock(cfg).wall()
 	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, now)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/snapshots"
+	"github.com/norn-dev/norn/store"
 )
 
 // openPlace opens where a test keeps snapshots.
@@ -316,4 +318,37 @@ func TestARestoreByHandIsRepeated(t *testing.T) {
 	if _, _, err := Restore(t.Context(), c, nil); !errors.Is(err, ErrDirectory) {
 		t.Errorf("into one that has tasks of before: %v, want ErrDirectory", err)
 	}
+}
+
+// TestAHalfRestoreIsNoFirstStart: started without restore-from it would have been a new
+// cluster, without the settings and schedules that were to come back.
+func TestAHalfRestoreIsNoFirstStart(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	n := start(t, backupConfig(t, "n1", place), Options{})
+	backedUp(t, n, place)
+	stop(t, n)
+	c := restoreConfig(t, "r", place)
+	full := errors.New("no space left")
+	_, err := openDirectory(t.Context(), c, nil, func(dir string) (*store.Pebble, error) {
+		if filepath.Base(dir) == registerDir {
+			return nil, full
+		}
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Prefill: -1})
+	})
+	if !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	first := *c
+	first.RestoreFrom = ""
+	if _, err := Start(&first, Options{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("a start without restore-from: %v, want ErrDirectory", err)
+	}
+	if _, _, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	again := start(t, &first, Options{})
+	if again.dir.cluster.ID != n.dir.cluster.ID {
+		t.Errorf("it is cluster %v, want %v", again.dir.cluster.ID, n.dir.cluster.ID)
+	}
+	stop(t, again)
 }

@@ -3,5 +3,5 @@
 // request passes before it has any effect.
 //
 // Evolution: fields and numbers are only added, never reused; unknown fields
-// are kept; both sides name the range of versions they speak in Hello.
+// of requests are left out; both sides name the range of versions they speak in Hello.
 package proto

@@ -176,8 +176,11 @@ func AppendState(w *wire.Writer, s *State) {
 // reader fails on anything else.
 func ReadState(r *wire.Reader) (s State) {
 	version := r.Byte()
-	if version == 0 || version > stateVersion {
+	switch {
+	case version == 0:
 		r.Fail()
+	case version > stateVersion:
+		r.Newer()
 	}
 	t := readTable(r)
 	r.Fixed(s.Cluster.ID[:])
@@ -293,8 +296,11 @@ func AppendRequest(w *wire.Writer, q *Request) {
 // reader fails on anything else.
 func ReadRequest(r *wire.Reader) (q Request) {
 	version := r.Byte()
-	if version < requestVersion || version > requestVersion+requestSchedules+requestNames {
+	switch {
+	case version < requestVersion:
 		r.Fail()
+	case version > requestVersion+requestSchedules+requestNames:
+		r.Newer()
 	}
 	t := readTable(r)
 	for range r.Count(maxList) {

@@ -144,6 +144,18 @@ func to(address string) []string { return []string{"NORN_ADDR=" + address, "NORN
 
 // TestDev starts three nodes, kills one, starts it again as the message says,
 // and comes back to the same data.
+// looksAt fails unless the dashboard is at an address.
+func looksAt(t *testing.T, address string) {
+	t.Helper()
+	page, err := http.Get("http://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = page.Body.Close(); page.StatusCode != 200 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("the dashboard: %d, %v", page.StatusCode, page.Header)
+	}
+}
+
 func TestDev(t *testing.T) {
 	beside(t)
 	dir := filepath.Join(t.TempDir(), "made by dev")
@@ -174,13 +186,7 @@ func TestDev(t *testing.T) {
 			t.Errorf("the log of %s: %s, %v", want[0], b, err)
 		}
 	}
-	page, err := http.Get("http://" + loopback(base+2) + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _ = page.Body.Close(); page.StatusCode != 200 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
-		t.Errorf("the dashboard: %d, %v", page.StatusCode, page.Header)
-	}
+	looksAt(t, loopback(base+2))
 	if strings.Contains(d.err.String(), "server.ready") {
 		t.Errorf("logs are shown: %s", d.err.String())
 	}

@@ -12,11 +12,23 @@ import (
 )
 
 // directory is a store in a directory.
-type directory struct{ path string }
+type directory struct {
+	path  string
+	calls Calls
+}
 
-var _ Store = directory{}
+var _ Store = (*directory)(nil)
 
-func newDirectory(path string) directory { return directory{filepath.Clean(path)} }
+func newDirectory(path string) *directory { return &directory{path: filepath.Clean(path)} }
+
+// until makes a call, and names the place when that does not answer.
+func (d *directory) until(ctx context.Context, call func() error) error {
+	err := d.calls.Until(ctx, call)
+	if errors.Is(err, ErrNoAnswer) {
+		return fmt.Errorf("objects: %s: %w", d.path, err)
+	}
+	return err
+}
 
 // Files that are being written are hidden by a dot, and have this end.
 const partial = ".part"
@@ -25,7 +37,7 @@ const partial = ".part"
 const oldPartial = 24 * time.Hour
 
 // failed names the place, and ErrNotFound where it is that.
-func (d directory) failed(what, name string, err error) error {
+func (d *directory) failed(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -44,7 +56,11 @@ func (d directory) failed(what, name string, err error) error {
 }
 
 // Put writes beside the object and renames.
-func (d directory) Put(ctx context.Context, name string, data []byte) error {
+func (d *directory) Put(ctx context.Context, name string, data []byte) error {
+	return d.until(ctx, func() error { return d.put(ctx, name, data) })
+}
+
+func (d *directory) put(ctx context.Context, name string, data []byte) error {
 	if err := d.prepare(ctx, name, data); err != nil {
 		return err
 	}
@@ -62,7 +78,11 @@ func (d directory) Put(ctx context.Context, name string, data []byte) error {
 
 // Create makes the file or fails. A crash can leave one that is cut short: what is
 // created is small, and that it is there is what counts.
-func (d directory) Create(ctx context.Context, name string, data []byte) error {
+func (d *directory) Create(ctx context.Context, name string, data []byte) error {
+	return d.until(ctx, func() error { return d.create(ctx, name, data) })
+}
+
+func (d *directory) create(ctx context.Context, name string, data []byte) error {
 	if err := d.prepare(ctx, name, data); err != nil {
 		return err
 	}
@@ -77,7 +97,7 @@ func (d directory) Create(ctx context.Context, name string, data []byte) error {
 }
 
 // prepare checks a write, and makes the directory.
-func (d directory) prepare(ctx context.Context, name string, data []byte) error {
+func (d *directory) prepare(ctx context.Context, name string, data []byte) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -106,7 +126,24 @@ func (d directory) prepare(ctx context.Context, name string, data []byte) error 
 }
 
 // Get reads the file.
-func (d directory) Get(ctx context.Context, name string) ([]byte, error) {
+func (d *directory) Get(ctx context.Context, name string) ([]byte, error) {
+	return got(ctx, d, func() ([]byte, error) { return d.get(ctx, name) })
+}
+
+// got is until of a call that gives something.
+func got[T any](ctx context.Context, d *directory, call func() (T, error)) (T, error) {
+	var answer, none T
+	err := d.until(ctx, func() (err error) {
+		answer, err = call()
+		return err
+	})
+	if errors.Is(err, ErrNoAnswer) {
+		return none, err // the answer may be written any time
+	}
+	return answer, err
+}
+
+func (d *directory) get(ctx context.Context, name string) ([]byte, error) {
 	if err := errors.Join(checkName(name), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -126,7 +163,11 @@ func (d directory) Get(ctx context.Context, name string) ([]byte, error) {
 }
 
 // List reads the directory.
-func (d directory) List(ctx context.Context, prefix string) ([]Info, error) {
+func (d *directory) List(ctx context.Context, prefix string) ([]Info, error) {
+	return got(ctx, d, func() ([]Info, error) { return d.list(ctx, prefix) })
+}
+
+func (d *directory) list(ctx context.Context, prefix string) ([]Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,7 +196,11 @@ func (d directory) List(ctx context.Context, prefix string) ([]Info, error) {
 }
 
 // Delete removes the file.
-func (d directory) Delete(ctx context.Context, name string) error {
+func (d *directory) Delete(ctx context.Context, name string) error {
+	return d.until(ctx, func() error { return d.remove(ctx, name) })
+}
+
+func (d *directory) remove(ctx context.Context, name string) error {
 	if err := errors.Join(checkName(name), ctx.Err()); err != nil {
 		return err
 	}
@@ -170,7 +215,7 @@ func (d directory) Delete(ctx context.Context, name string) error {
 }
 
 // Close has nothing to free.
-func (directory) Close() error { return nil }
+func (*directory) Close() error { return nil }
 
 // writeFile writes a file durably. What is in it may be secret: the group may
 // read it, the world may not.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,10 @@ func (c *command) encode() []byte {
 
 func decodeCommand(b []byte) (c command, err error) {
 	r := wire.NewReader(b)
-	if r.Byte() != commandVersion {
+	switch v := r.Byte(); {
+	case v > commandVersion:
+		r.Newer()
+	case v < commandVersion:
 		r.Fail()
 	}
 	c.session, c.seq, c.floor = r.Uint(), r.Uint(), r.Uint()
@@ -73,14 +77,24 @@ func newReplica(state register.State) replica {
 	return replica{state: state, sessions: map[uint64]*session{}}
 }
 
+// decision is what became of an entry.
+type decision struct {
+	command
+	wins    []bool // of the first time; nil when they are forgotten
+	changed bool
+	again   bool // it was decided before, and is not decided again
+}
+
 // apply decides the command of one entry. Bytes that are no command decide
-// nothing, on every node alike. A command that was decided before is not
-// decided again: again is true and wins are those of the first time, nil when
-// they are forgotten.
-func (p *replica) apply(index uint64, b []byte) (c command, wins []bool, changed, again bool) {
+// nothing, on every node alike. It returns wire.ErrNewer for a command of a newer
+// build: whoever passed it over would hold another register than those who know it.
+func (p *replica) apply(index uint64, b []byte) (decision, error) {
 	c, err := decodeCommand(b)
+	if errors.Is(err, wire.ErrNewer) {
+		return decision{}, fmt.Errorf("%w: entry %d in the log of the register's group", err, index)
+	}
 	if err != nil {
-		return command{}, nil, false, true
+		return decision{again: true}, nil
 	}
 	s := p.sessions[c.session]
 	if s == nil {
@@ -90,13 +104,13 @@ func (p *replica) apply(index uint64, b []byte) (c command, wins []bool, changed
 	}
 	s.used = index
 	if wins, done := s.done[c.seq]; done || c.seq < s.floor || len(s.done) >= 2*window {
-		return c, wins, false, true
+		return decision{command: c, wins: wins, again: true}, nil
 	}
 	next, res, changed := p.state.Apply(&c.request)
 	p.state = next
 	s.done[c.seq] = winsOf(&res)
 	s.settle(c.floor)
-	return c, s.done[c.seq], changed, false
+	return decision{command: c, wins: s.done[c.seq], changed: changed}, nil
 }
 
 func (s *session) settle(floor uint64) {
@@ -169,7 +183,10 @@ func (p *replica) encode() []byte {
 func decodeReplica(b []byte) (replica, error) {
 	r := wire.NewReader(b)
 	p := newReplica(register.State{})
-	if r.Byte() != snapshotVersion {
+	switch v := r.Byte(); {
+	case v > snapshotVersion:
+		r.Newer()
+	case v < snapshotVersion:
 		r.Fail()
 	}
 	for range r.Count(maxSessions) {

@@ -76,35 +76,35 @@ func TestTheOnlyVoterReadsWhatItAcknowledged(t *testing.T) {
 func TestACommandIsDecidedOnce(t *testing.T) {
 	p := newReplica(register.First(register.Cluster{Partitions: 1}, register.Node{Member: register.Member{Node: "a", Incarnation: register.Incarnation{1}}}))
 	first := command{session: 5, seq: 3, floor: 3, request: value("v", 0, []byte("x"))}
-	if _, wins, changed, again := p.apply(2, first.encode()); !changed || again || !wins[0] {
-		t.Fatalf("the first time: %v %v %v", wins, changed, again)
+	if d, err := p.apply(2, first.encode()); err != nil || !d.changed || d.again || !d.wins[0] {
+		t.Fatalf("the first time: %+v, %v", d, err)
 	}
 	rev := p.state.Revision
-	if _, wins, changed, again := p.apply(3, first.encode()); changed || !again || !wins[0] || p.state.Revision != rev {
-		t.Fatalf("the second time: %v %v %v", wins, changed, again)
+	if d, err := p.apply(3, first.encode()); err != nil || d.changed || !d.again || !d.wins[0] || p.state.Revision != rev {
+		t.Fatalf("the second time: %+v, %v", d, err)
 	}
 	// The outcome survives a snapshot.
 	q, err := decodeReplica(p.encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, wins, _, again := q.apply(4, first.encode()); !again || !wins[0] {
-		t.Fatalf("after a snapshot: %v %v", wins, again)
+	if d, err := q.apply(4, first.encode()); err != nil || !d.again || !d.wins[0] {
+		t.Fatalf("after a snapshot: %+v, %v", d, err)
 	}
 	// When it is settled it is forgotten, and still not decided again.
 	next := command{session: 5, seq: 4, floor: 4, request: value("v", 1, []byte("y"))}
-	q.apply(5, next.encode())
-	if _, wins, changed, again := q.apply(6, first.encode()); changed || !again || wins != nil || len(q.sessions[5].done) != 1 {
-		t.Fatalf("a settled command: %v %v %v, %d remembered", wins, changed, again, len(q.sessions[5].done))
+	_, _ = q.apply(5, next.encode())
+	if d, err := q.apply(6, first.encode()); err != nil || d.changed || !d.again || d.wins != nil || len(q.sessions[5].done) != 1 {
+		t.Fatalf("a settled command: %+v, %v, %d remembered", d, err, len(q.sessions[5].done))
 	}
 	// Sessions are bounded; what is remembered of one too.
 	for i := range uint64(2 * maxSessions) {
 		c := command{session: 100 + i, seq: 1, floor: 1}
-		q.apply(10+i, c.encode())
+		_, _ = q.apply(10+i, c.encode())
 	}
 	for i := range uint64(10 * window) {
 		c := command{session: 7, seq: 10 + i, floor: 0}
-		q.apply(1e6+i, c.encode())
+		_, _ = q.apply(1e6+i, c.encode())
 	}
 	if len(q.sessions) > maxSessions || len(q.sessions[7].done) > 2*window {
 		t.Fatalf("%d sessions, %d outcomes of one", len(q.sessions), len(q.sessions[7].done))
@@ -113,7 +113,7 @@ func TestACommandIsDecidedOnce(t *testing.T) {
 		t.Fatalf("what is remembered cannot be read back: %v", err)
 	}
 	// Bytes that are no command do nothing.
-	if _, _, changed, _ := q.apply(1e7, []byte("nonsense")); changed {
+	if d, err := q.apply(1e7, []byte("\x01\x02\x02\x02\x01nonsense")); err != nil || d.changed {
 		t.Fatal("nonsense was decided")
 	}
 }

@@ -88,7 +88,9 @@ func replayed(v store.View) (meta, *disk, replica, error) {
 	}
 	for _, e := range d.entries {
 		if e.GetIndex() > d.snap.GetIndex() && e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
-			p.apply(e.GetIndex(), e.GetData())
+			if _, err := p.apply(e.GetIndex(), e.GetData()); err != nil {
+				return m, nil, p, err
+			}
 		}
 	}
 	return m, d, p, nil

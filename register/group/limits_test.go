@@ -78,7 +78,7 @@ func FuzzDecodeReplica(f *testing.F) {
 	p := newReplica(register.First(register.Cluster{Partitions: 2}, register.Node{Member: register.Member{Node: "a"}}))
 	f.Add(p.encode())
 	c := command{session: 5, seq: 3, floor: 3, request: value("v", 0, []byte("x"))}
-	p.apply(2, c.encode())
+	_, _ = p.apply(2, c.encode())
 	f.Add(p.encode())
 	f.Add(c.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -89,8 +89,8 @@ func FuzzDecodeReplica(f *testing.F) {
 			}
 		}
 		p := newReplica(register.First(register.Cluster{Partitions: 2}, register.Node{Member: register.Member{Node: "a"}}))
-		p.apply(2, b)
-		p.apply(3, b)
+		_, _ = p.apply(2, b)
+		_, _ = p.apply(3, b)
 		if p.state.Revision > 2 {
 			t.Fatal("one command was decided twice")
 		}

@@ -303,7 +303,7 @@ func (m *Machine) commit(e *pb.Entry) error {
 	switch e.GetType() {
 	case pb.EntryNormal:
 		if len(e.GetData()) > 0 {
-			m.requests.decided(e.GetIndex(), e.GetData())
+			return m.requests.decided(e.GetIndex(), e.GetData())
 		}
 		return nil
 	case pb.EntryConfChangeV2:

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
 )
 
 // maxPeers is how many members are known that are not in the register: the
@@ -134,6 +136,12 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 			m.requests.keep(msg)
 			return
 		}
+	case pb.MsgProp:
+		// Members of this build stop at what they cannot read (see apply): nothing of
+		// the kind gets into the log while one of them leads.
+		if slices.ContainsFunc(msg.GetEntries(), newer) {
+			return
+		}
 	case pb.MsgHeartbeat:
 		// The leader sends no more than what we have acknowledged to it.
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
@@ -148,6 +156,12 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	}
 	m.step(msg)
 	m.timers.followed(m, msg)
+}
+
+// newer tells whether an entry is the command of a newer build.
+func newer(e *pb.Entry) bool {
+	_, err := decodeCommand(e.GetData())
+	return errors.Is(err, wire.ErrNewer)
 }
 
 // outvoted ends the only voter of a group that hears of another leader, or of a log

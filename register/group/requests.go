@@ -134,17 +134,18 @@ func (q *requests) answer(p *proposal, r register.Result) {
 }
 
 // decided applies a command and answers it if it is ours.
-func (q *requests) decided(index uint64, data []byte) {
+func (q *requests) decided(index uint64, data []byte) error {
 	m := q.m
-	c, wins, changed, again := m.rep.apply(index, data)
-	if changed {
+	d, err := m.rep.apply(index, data)
+	if d.changed {
 		m.out.Changes = append(m.out.Changes, m.rep.state)
 	}
-	p := q.open[c.seq]
-	if c.session != q.session || p == nil || again && wins == nil {
-		return
+	p := q.open[d.seq]
+	if err != nil || d.session != q.session || p == nil || d.again && d.wins == nil {
+		return err
 	}
-	q.settle(c.seq, p, wins)
+	q.settle(d.seq, p, d.wins)
+	return nil
 }
 
 func (q *requests) settle(seq uint64, p *proposal, wins []bool) {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
 )
 
 // maxTries is how often a transfer is taken up again without progress before
@@ -161,6 +163,10 @@ func (m *Machine) arrived(a *arrival, c *chunk, from uint64) {
 		return
 	}
 	p, err := decodeReplica(data)
+	if errors.Is(err, wire.ErrNewer) { // it would be sent again and again
+		m.failed = fmt.Errorf("%w, from the leader", err)
+		return
+	}
 	if err != nil || p.state.Cluster.ID != m.meta.cluster {
 		a.data = nil
 		return

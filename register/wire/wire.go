@@ -8,6 +8,9 @@ import (
 // ErrDamaged is returned when bytes are not what a writer has written.
 var ErrDamaged = errors.New("register: damaged bytes")
 
+// ErrNewer is returned when a newer version of norn has written the bytes.
+var ErrNewer = errors.New("register: written by a newer version of norn; start that version")
+
 // Writer appends to a buffer. The zero Writer is ready.
 type Writer struct{ B []byte }
 
@@ -43,8 +46,9 @@ func (w *Writer) String(v string) {
 
 // Reader reads what a [Writer] wrote.
 type Reader struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	newer bool
 }
 
 // NewReader reads from b, which must not change meanwhile.
@@ -53,11 +57,21 @@ func NewReader(b []byte) *Reader { return &Reader{b: b} }
 // Fail makes the reader fail: a value was read that cannot be.
 func (r *Reader) Fail() { r.bad, r.b = true, nil }
 
+// Newer makes the reader fail: a version was read that this build does not know.
+// That is no damage, and must not be taken for it.
+func (r *Reader) Newer() {
+	r.newer = r.newer || !r.bad
+	r.Fail()
+}
+
 // Failed reports whether something was wrong so far.
 func (r *Reader) Failed() bool { return r.bad }
 
-// End returns ErrDamaged unless everything was read, and rightly.
+// End returns ErrDamaged, or ErrNewer, unless everything was read, and rightly.
 func (r *Reader) End() error {
+	if r.newer {
+		return ErrNewer
+	}
 	if r.bad || len(r.b) > 0 {
 		return ErrDamaged
 	}
