@@ -142,7 +142,7 @@ func TestWhoAskedIsForgotten(t *testing.T) {
 		w.asked[many()] = nil
 	}
 	for len(c.links.doubts.all) < maxWatched {
-		c.links.doubts.all[many()] = 1
+		c.links.doubts.all[many()] = doubt{}
 	}
 	w.watch(r.now, r.peers[1].self, &Watch{Tasks: []id.ID{r.at(1)}})
 	c.links.doubts.stands(r.at(1), crdt.StateDead)
@@ -300,5 +300,161 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	c.queues.load(map[string]register.Queue{"q": {Version: 2, Settings: paused}})
 	if c.queues.load(map[string]register.Queue{"q": {Version: 1}}); !c.desk.paused["q"] {
 		t.Error("an older version of its settings resumes a queue")
+	}
+}
+
+// TestALateWordOfAFailure: a task waits for one that is dead, so its leader is asked; what it says
+// comes late. Meanwhile the dead one is retried, which a majority has, and then another task comes
+// that depends on it: it waits for the retry, whoever keeps the dependency (track record).
+func TestALateWordOfAFailure(t *testing.T) {
+	for _, nodes := range []int{3, 6} { // of six those who keep the task keep no dependency
+		r := newCluster(t, nodes, 0)
+		dep := r.in(0)
+		r.add(0, dep, spec("a"))
+		of, at := r.leader(0), r.leader(3)
+		if of == at {
+			at = (of + 1) % 3
+			r.leadOf(3, at)
+		}
+		g := ask[*nornv1.ClaimReply](r, of, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants[0]
+		ask[*nornv1.WriteReply](r, of, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: dep.Bytes(), Token: g.Token, Error: "e", Discard: true}}})
+		r.settle()
+		var late []letter
+		held := func(l letter) bool {
+			_, says := l.message.(*Outcomes)
+			if says = says && l.to == at; says {
+				late = append(late, l)
+			}
+			return says
+		}
+		comes := func(policy nornv1.DependencyFailure) id.ID {
+			s, task := after("b", policy, dep), r.in(3)
+			s.Id = task.Bytes()
+			r.send(at, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+			return task
+		}
+		comes(onFailWait)
+		r.live(time.Second, 50*time.Millisecond, held)
+		if len(late) == 0 {
+			t.Fatal("nobody has said that it is dead")
+		}
+		from := r.send(of, &nornv1.RetryRequest{Ids: [][]byte{dep.Bytes()}})
+		r.settleBut(func(l letter) bool { return held(l) || isFacts(l) && l.to == at })
+		if reply, ok := r.peers[of].replies[from]; !ok || refusal(reply.Message, reply.Err) != nil {
+			t.Fatalf("not retried: %v", reply)
+		}
+		task := comes(onFailCancel)
+		r.post = append(late, r.post...)
+		r.settleBut(func(l letter) bool { return isFacts(l) && l.from == of && l.to == at })
+		r.live(3*time.Second, 250*time.Millisecond, nothing)
+		if s := r.stateOf(at, task); s != nornv1.State_STATE_WAITING {
+			t.Errorf("%d nodes: the dependency is %v, and the task that came after its retry was acknowledged is %v", nodes, r.stateOf(at, dep), s)
+		}
+	}
+}
+
+// TestALateWordOfAMajority: the same, where the one who leads the dependency leads the task, too. It
+// stands still; that it leads a majority has said before the others have elected another one.
+func TestALateWordOfAMajority(t *testing.T) {
+	r := newTrio(t)
+	r.lead(0)
+	dep := r.in(0)
+	r.add(0, dep, spec("a"))
+	g := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants[0]
+	ask[*nornv1.WriteReply](r, 0, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: dep.Bytes(), Token: g.Token, Error: "e", Discard: true}}})
+	r.settle()
+	comes := func(policy nornv1.DependencyFailure) id.ID {
+		s, task := after("b", policy, dep), r.in(1)
+		s.Id = task.Bytes()
+		r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+		return task
+	}
+	r.now = r.now.Add(time.Second)
+	comes(onFailWait)
+	var late []letter
+	r.settleBut(func(l letter) bool {
+		_, says := l.message.(*ClaimsTaken)
+		if says = says && l.to == 0; says {
+			late = append(late, l)
+		}
+		return says
+	})
+	if len(late) == 0 {
+		t.Fatal("nobody is asked")
+	}
+	r.peers[0].down = true
+	r.leadOf(0, 1)
+	if e := r.retry(1, dep); e != nil {
+		t.Fatal(e)
+	}
+	r.goesOn(0, 0)
+	r.now = r.now.Add(time.Millisecond)
+	task := comes(onFailCancel)
+	r.post = append(late, r.post...)
+	r.settleBut(func(l letter) bool { return l.to == 0 && isFacts(l) })
+	r.tell()
+	r.live(5*time.Second, 250*time.Millisecond, nothing)
+	if s := r.stateOf(1, task); s != nornv1.State_STATE_WAITING {
+		t.Errorf("the dependency is %v, and the task that came after its retry is %v", r.stateOf(1, dep), s)
+	}
+}
+
+// TestTasksThatComeAllTheTime: each depends on one that is dead, and comes before the answer to
+// the question that the one before has asked. They do not wait for an end of that.
+func TestTasksThatComeAllTheTime(t *testing.T) {
+	for _, same := range []bool{true, false} { // one node leads both, or two
+		r := newTrio(t)
+		r.lead(0)
+		of := 0
+		if !same {
+			of = 1
+			r.leadOf(0, of)
+		}
+		dep := r.in(0)
+		r.add(of, dep, spec("a"))
+		r.settle()
+		g := ask[*nornv1.ClaimReply](r, of, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants[0]
+		ask[*nornv1.WriteReply](r, of, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: dep.Bytes(), Token: g.Token, Error: "e", Discard: true}}})
+		r.settle()
+		var first id.ID
+		var late []letter
+		slow := func(l letter) bool {
+			_, is := l.message.(*Outcomes)
+			if same {
+				_, is = l.message.(*ClaimsTaken)
+			}
+			if is = is && l.to == 0; is {
+				late = append(late, l)
+			}
+			return is
+		}
+		cancelled := func() bool {
+			d, err := vnode.LoadTask(r.peers[0].core.tx, 1, first)
+			return err == nil && d.Finished()
+		}
+		for step := 0; first.IsZero() || !cancelled(); step++ {
+			if step > 80 {
+				t.Fatalf("one node leads both: %v; after %d of them the first one waits still", same, step)
+			}
+			s, task := after("b", onFailCancel, dep), r.in(1)
+			s.Id = task.Bytes()
+			r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+			if first.IsZero() {
+				first = task
+			}
+			now := late
+			late = nil
+			r.settleBut(slow)
+			r.pass(50 * time.Millisecond)
+			s, task = after("b", onFailCancel, dep), r.in(1)
+			s.Id = task.Bytes()
+			r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+			r.post = append(now, r.post...)
+			for range now {
+				r.deliver(0)
+			}
+			r.settleBut(slow)
+			r.pass(50 * time.Millisecond)
+		}
 	}
 }
