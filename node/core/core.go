@@ -176,7 +176,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
-	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]int64)}
+	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]doubt)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
@@ -201,6 +201,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	c.asides, c.outside = newAsides(c), &outside{c: c, at: clock.Never}
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
+	c.links.watches.number = c.clocks.boot // answers to the process before this one match nothing
 	c.crons, c.lost, c.commons.c = newCrons(c), newLostAsks(c), c
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {

@@ -251,13 +251,14 @@ func (l *links) look(now clock.Time, at *look, limit int) int {
 	}
 	for _, pair := range pairs {
 		if !l.holds(pair.Dependency) {
-			l.watches.ask(pair.Dependency)
+			l.watches.anew(pair.Dependency)
 			continue
 		}
 		outcome, err := l.outcome(pair.Dependency)
 		if !l.c.check(err) {
 			return 1
 		}
+		l.doubts.anew(pair.Dependency)
 		if outcome != crdt.StateUnknown && l.doubts.stands(pair.Dependency, outcome) {
 			l.resolve(now, pair.Task, pair.Dependency, outcome)
 		}
@@ -325,7 +326,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			held = true
 			switch {
 			case leads:
-				l.watches.ask(dependency)
+				l.watches.anew(dependency)
 			case l.c.routes.alone:
 				l.remind(dependency)
 			}
@@ -335,6 +336,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 		if !l.c.check(err) {
 			return
 		}
+		l.doubts.anew(dependency)
 		switch {
 		case !l.doubts.stands(dependency, outcome): // until that is known
 		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(l.c.tx, at.Partition, dependency):

@@ -3,6 +3,7 @@ package core
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -18,9 +19,19 @@ import (
 // know yet that another one was elected ([soles]). A completion is final, whoever says it.
 type doubts struct {
 	l   *links
-	all map[id.ID]int64 // since when, mono ns
-	at  int64           // mono ns of the next round of questions
+	all map[id.ID]doubt
+	at  int64 // mono ns of the next round of questions
 }
+
+// doubt is since when something is not certain, mono ns.
+type doubt struct {
+	first, since int64 // of the first and of the newest task, or question, that it is about
+	refused      int64 // since when what is said is too old for the newest; 0: it is not
+}
+
+// doubtFor is for how long at most others that come all the time put off what is known for
+// those that came first.
+const doubtFor = 5 * time.Second
 
 // stands tells whether the outcome of a dependency that is kept here may be acted on.
 // Past a number of doubts it may: then it is as old as it is.
@@ -28,21 +39,38 @@ func (d *doubts) stands(dependency id.ID, outcome crdt.State) bool {
 	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted {
 		return true
 	}
-	since, known := d.all[dependency]
+	o, known := d.all[dependency]
 	if !known {
-		since = max(d.l.c.now.Mono, 1)
+		o.since = max(d.l.c.now.Mono, 1)
+		o.first = o.since
 	}
-	if d.sure(dependency, since) {
+	if d.sure(dependency, o.since) {
 		return true
 	}
 	if !known {
 		if len(d.all) >= maxWatched {
 			return true
 		}
-		d.all[dependency] = since
-		d.ask(dependency)
+		d.all[dependency] = o
+		d.askAnew(dependency)
 	}
 	return false
+}
+
+// anew has a doubt be about another task that depends on the same one, or another question:
+// whoever was asked before that came may say what was so before it.
+func (d *doubts) anew(dependency id.ID) {
+	if o, known := d.all[dependency]; known {
+		o.since = max(d.l.c.now.Mono, 1)
+		d.all[dependency] = o
+		d.askAnew(dependency)
+	}
+}
+
+func (d *doubts) askAnew(task id.ID) {
+	if d.ask(task); !d.leads(task) {
+		d.l.watches.anew(task)
+	}
 }
 
 // ask has whoever leads a task asked, or those who know whether this node does.
@@ -65,6 +93,22 @@ func (d *doubts) sure(task id.ID, since int64) bool {
 	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.cells)), since)
 }
 
+// certain tells whether nobody did since the newest task came, or question, or since the first
+// one where others have come for too long.
+func (d *doubts) certain(now clock.Time, task id.ID) bool {
+	o := d.all[task]
+	switch {
+	case d.sure(task, o.since):
+		return true
+	case !d.sure(task, o.first):
+		return false
+	case o.refused == 0:
+		o.refused = now.Mono
+		d.all[task] = o
+	}
+	return now.Mono-o.refused >= int64(doubtFor)
+}
+
 // work asks again, and lets go of what is no doubt any more.
 func (d *doubts) work(now clock.Time) {
 	if len(d.all) == 0 || now.Mono < d.at {
@@ -82,7 +126,7 @@ func (d *doubts) work(now clock.Time) {
 		switch {
 		case outcome == crdt.StateUnknown || outcome == crdt.StateCompleted:
 			delete(d.all, task) // its dependents hear of it as of any other
-		case d.sure(task, d.all[task]):
+		case d.certain(now, task):
 			delete(d.all, task)
 			d.l.confirmed(task)
 			d.l.watches.finished(task)

@@ -17,13 +17,18 @@ import (
 // Watch asks a replica how tasks have ended, or will. That one has failed only its leader
 // says ([doubts]).
 type Watch struct {
-	Tasks []id.ID
-	Keep  []id.ID // unfinished tasks depend on them: they are not to be collected
+	Number uint64 // the asker's, which goes up
+	Tasks  []id.ID
+	Keep   []id.ID // unfinished tasks depend on them: they are not to be collected
 }
 
 // Outcomes says how tasks have ended: a completion is final, so any replica that
-// knows of it is proof (design 8).
-type Outcomes struct{ Outcomes []Outcome }
+// knows of it is proof (design 8). A failure may have been undone by a retry since it
+// was said, so that it says nothing to who has asked again since.
+type Outcomes struct {
+	Number   uint64 // of the oldest question to which something failed is the answer
+	Outcomes []Outcome
+}
 
 // Outcome is the end of one task.
 type Outcome struct {
@@ -50,20 +55,35 @@ const (
 // watches are dependencies across nodes.
 type watches struct {
 	l      *links
-	wanted map[id.ID]bool                      // to be asked about, in this round
-	asked  map[id.ID]map[register.Member]int64 // by others, until mono ns
-	failed map[id.ID]Outcome                   // heard of last, of what others keep
+	wanted map[id.ID]bool                         // to be asked about, in this round
+	number uint64                                 // of the last round of questions
+	since  map[id.ID]since                        // from which question on a failure counts
+	asked  map[id.ID]map[register.Member]question // by others
+	failed map[id.ID]Outcome                      // heard of last, of what others keep
 	needs  *needs
-	ended  map[register.Member][]Outcome // to be told, in this round
+	ended  map[register.Member]*Outcomes // to be told, in this round
 	at     int64                         // mono ns of the next look
 	swept  int64                         // mono ns of the last sweep of asked
 	next   look                          // where it goes on
 }
 
+// question is the newest one of another node about a task, remembered until mono ns.
+type question struct {
+	number uint64
+	until  int64
+}
+
+// since is the first question whose answer counts, and since when, mono ns.
+type since struct {
+	number  uint64
+	at      int64
+	refused int64 // since when answers are too old; 0: none was
+}
+
 func newWatches(l *links) *watches {
 	return &watches{
-		l: l, at: clock.Never, wanted: make(map[id.ID]bool), asked: make(map[id.ID]map[register.Member]int64),
-		needs: newNeeds(l), failed: make(map[id.ID]Outcome), ended: make(map[register.Member][]Outcome),
+		l: l, at: clock.Never, wanted: make(map[id.ID]bool), since: make(map[id.ID]since), asked: make(map[id.ID]map[register.Member]question),
+		needs: newNeeds(l), failed: make(map[id.ID]Outcome), ended: make(map[register.Member]*Outcomes),
 	}
 }
 
@@ -72,6 +92,44 @@ func (w *watches) remember() int64 { return int64(cmp.Or(w.l.c.cfg.WatchFor, wat
 
 // ask has a replica asked about a task that is not kept here.
 func (w *watches) ask(task id.ID) { w.wanted[task] = true }
+
+// anew has it asked because of another task that waits for it: that it has failed counts
+// from that question on. What answers an earlier one may be of before a retry that was
+// acknowledged before the other task came. Past a number of tasks any answer counts.
+func (w *watches) anew(task id.ID) {
+	w.ask(task)
+	if old, known := w.since[task]; known || len(w.since) < maxWatched {
+		w.since[task] = since{w.number + 1, w.l.c.now.Mono, old.refused}
+	}
+}
+
+// late tells whether an answer is to a question from before that, or to none of this process:
+// unless others have come for too long, as for [doubts].
+func (w *watches) late(task id.ID, number uint64) bool {
+	from, is := w.since[task]
+	if !is || int64(number-from.number) >= 0 && int64(w.number-number) >= 0 {
+		return false
+	}
+	now := w.l.c.now.Mono
+	if from.refused == 0 {
+		from.refused = now
+		w.since[task] = from
+	}
+	return now-from.refused < int64(doubtFor)
+}
+
+// say has a node told how a task has ended.
+func (w *watches) say(to register.Member, number uint64, o Outcome) {
+	m := w.ended[to]
+	if m == nil {
+		m = &Outcomes{Number: number}
+		w.ended[to] = m
+	}
+	if o.State != crdt.StateCompleted && int64(number-m.Number) < 0 {
+		m.Number = number
+	}
+	m.Outcomes = append(m.Outcomes, o)
+}
 
 // finished tells those who asked.
 func (w *watches) finished(task id.ID) {
@@ -84,8 +142,8 @@ func (w *watches) finished(task id.ID) {
 		return
 	}
 	delete(w.asked, task)
-	for m := range who { // Any order: each has its own message.
-		w.ended[m] = append(w.ended[m], Outcome{task, outcome})
+	for m, q := range who { // Any order: each has its own message.
+		w.say(m, q.number, Outcome{task, outcome})
 	}
 }
 
@@ -97,17 +155,20 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 		if !w.l.c.check(err) {
 			return
 		}
+		if w.l.doubts.leads(task) {
+			w.l.doubts.anew(task)
+		}
 		if outcome == crdt.StateCompleted || outcome != crdt.StateUnknown && w.l.doubts.leads(task) && w.l.doubts.stands(task, outcome) {
-			w.ended[from] = append(w.ended[from], Outcome{task, outcome})
+			w.say(from, m.Number, Outcome{task, outcome})
 			continue
 		}
 		if w.asked[task] == nil {
 			if len(w.asked) >= maxWatched {
 				continue
 			}
-			w.asked[task] = make(map[register.Member]int64)
+			w.asked[task] = make(map[register.Member]question)
 		}
-		w.asked[task][from] = now.Mono + w.remember()
+		w.asked[task][from] = question{m.Number, now.Mono + w.remember()}
 	}
 }
 
@@ -115,8 +176,11 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 func (w *watches) hear(m *Outcomes) {
 	for _, o := range m.Outcomes {
 		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.now), o.Task, o.State)
+		if !o.State.Finished() || o.State != crdt.StateCompleted && w.late(o.Task, m.Number) {
+			continue
+		}
+		delete(w.since, o.Task)
 		switch {
-		case !o.State.Finished():
 		case w.l.holds(o.Task): // by now: what is here says how it ended
 			if _, doubted := w.l.doubts.all[o.Task]; doubted || w.failed[o.Task].State != o.State { // whoever makes its leader keep it hears of it each second
 				delete(w.l.doubts.all, o.Task)
@@ -175,6 +239,7 @@ func (w *watches) work(now clock.Time) {
 	if len(w.wanted)+len(w.ended)+len(w.needs.now) == 0 {
 		return // as in most rounds
 	}
+	w.number++
 	asks := make(map[register.Member]*Watch)
 	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
 		to, ok := c.routes.reader(ring.Of(task, len(c.cells)))
@@ -189,11 +254,12 @@ func (w *watches) work(now clock.Time) {
 	clear(w.wanted)
 	w.needs.say(asks)
 	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
+		asks[to].Number = w.number
 		c.ready.Send = append(c.ready.Send, Send{To: to, Message: asks[to]})
 	}
 	for _, to := range slices.SortedFunc(maps.Keys(w.ended), register.Member.Compare) {
-		slices.SortFunc(w.ended[to], func(a, b Outcome) int { return a.Task.Compare(b.Task) })
-		c.ready.Send = append(c.ready.Send, Send{To: to, Message: &Outcomes{w.ended[to]}})
+		slices.SortFunc(w.ended[to].Outcomes, func(a, b Outcome) int { return a.Task.Compare(b.Task) })
+		c.ready.Send = append(c.ready.Send, Send{To: to, Message: w.ended[to]})
 	}
 	clear(w.ended)
 }
@@ -252,9 +318,10 @@ func (w *watches) sweep(now clock.Time) {
 	}
 	w.swept = now.Mono
 	w.needs.sweep(now)
-	clear(w.failed)                  // what is waited for is heard again
+	clear(w.failed) // what is waited for is heard again
+	maps.DeleteFunc(w.since, func(_ id.ID, s since) bool { return now.Mono-s.at >= w.remember() })
 	for task, who := range w.asked { // Any order: each is looked at for itself.
-		maps.DeleteFunc(who, func(_ register.Member, until int64) bool { return until <= now.Mono })
+		maps.DeleteFunc(who, func(_ register.Member, q question) bool { return q.until <= now.Mono })
 		if len(who) == 0 {
 			delete(w.asked, task)
 		}

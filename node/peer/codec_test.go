@@ -113,9 +113,9 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 		return &core.Aside{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 9:
 		tasks := rapid.SliceOfN(rapid.Custom(drawTask), 0, 5)
-		return &core.Watch{Tasks: tasks.Draw(t, "tasks"), Keep: tasks.Draw(t, "keep")}
+		return &core.Watch{Number: number, Tasks: tasks.Draw(t, "tasks"), Keep: tasks.Draw(t, "keep")}
 	case 10:
-		return &core.Outcomes{Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Outcome {
+		return &core.Outcomes{Number: number, Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Outcome {
 			return core.Outcome{Task: drawTask(t), State: crdt.State(rapid.Byte().Draw(t, "state"))}
 		}), 0, 5).Draw(t, "outcomes")}
 	case 0:
@@ -478,8 +478,8 @@ func FuzzDecode(f *testing.F) {
 		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&core.Cells{Ask: true, Cells: []core.KnownCell{{Partition: 4095, Cell: register.Cell{Epoch: 7, Nonce: 1, Cohort: []register.Member{{Node: "n1"}}}}}},
 		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
-		&core.Watch{Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
-		&core.Outcomes{Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
+		&core.Watch{Number: 7, Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
+		&core.Outcomes{Number: 7, Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
 	} {
 		method, b := encoded(f, m)
 		f.Add(uint16(method), b)

@@ -15,7 +15,7 @@ const outcomeBytes = id.Size + 1
 
 type watchPacket core.Watch
 
-func (p *watchPacket) Size() int { return 12 + id.Size*(len(p.Tasks)+len(p.Keep)) }
+func (p *watchPacket) Size() int { return 23 + id.Size*(len(p.Tasks)+len(p.Keep)) }
 
 func (p *watchPacket) AppendTo(dst []byte) ([]byte, error) {
 	for i, all := range [][]id.ID{p.Tasks, p.Keep} {
@@ -27,11 +27,11 @@ func (p *watchPacket) AppendTo(dst []byte) ([]byte, error) {
 			dst = append(dst, all[j][:]...)
 		}
 	}
-	return dst, nil
+	return appendVarint(dst, 3, p.Number), nil
 }
 
 func decodeWatch(b []byte) (*core.Watch, error) {
-	m := &core.Watch{}
+	m := &core.Watch{Number: numberOf(b, 3)}
 	for i, all := range []*[]id.ID{&m.Tasks, &m.Keep} {
 		list, err := listOf(b, protowire.Number(i+1), id.Size)
 		if err != nil {
@@ -46,7 +46,7 @@ func decodeWatch(b []byte) (*core.Watch, error) {
 
 type outcomesPacket core.Outcomes
 
-func (p *outcomesPacket) Size() int { return 6 + outcomeBytes*len(p.Outcomes) }
+func (p *outcomesPacket) Size() int { return 17 + outcomeBytes*len(p.Outcomes) }
 
 func (p *outcomesPacket) AppendTo(dst []byte) ([]byte, error) {
 	dst = appendHead(dst, 1, outcomeBytes*len(p.Outcomes))
@@ -54,11 +54,11 @@ func (p *outcomesPacket) AppendTo(dst []byte) ([]byte, error) {
 		o := &p.Outcomes[i]
 		dst = append(append(dst, o.Task[:]...), byte(o.State))
 	}
-	return dst, nil
+	return appendVarint(dst, 2, p.Number), nil
 }
 
 func decodeOutcomes(b []byte) (*core.Outcomes, error) {
-	m := &core.Outcomes{}
+	m := &core.Outcomes{Number: numberOf(b, 2)}
 	list, err := listOf(b, 1, outcomeBytes)
 	for ; len(list) > 0; list = list[outcomeBytes:] {
 		m.Outcomes = append(m.Outcomes, core.Outcome{Task: id.ID(list[:id.Size]), State: crdt.State(list[id.Size])})
@@ -82,4 +82,16 @@ func listOf(b []byte, number protowire.Number, each int) (list []byte, err error
 		return nil, err
 	}
 	return list, nil
+}
+
+// numberOf gives one field of a message that is a number; 0 where it is not there, or the
+// message cannot be read.
+func numberOf(b []byte, number protowire.Number) (v uint64) {
+	_ = fields(b, func(f field) error { // whoever reads the list reports it
+		if f.number == number {
+			v = f.value
+		}
+		return nil
+	})
+	return v
 }

@@ -2353,7 +2353,9 @@ type PeerWatch struct {
 	Tasks []byte `protobuf:"bytes,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// Those that unfinished tasks of the sender depend on: they are not to be
 	// collected for now. In the same form, and not answered.
-	Keep          []byte `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep []byte `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Goes up with each of the sender's.
+	Number        uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2402,12 +2404,22 @@ func (x *PeerWatch) GetKeep() []byte {
 	return nil
 }
 
+func (x *PeerWatch) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // PeerOutcomes says how tasks have ended.
 type PeerOutcomes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For each task its ID, 20 bytes, and one byte with the number of its state:
 	// see State.
-	Outcomes      []byte `protobuf:"bytes,1,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	Outcomes []byte `protobuf:"bytes,1,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Of the oldest PeerWatch to which something that has failed is the answer: who
+	// has asked again since goes by the answer to that.
+	Number        uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2447,6 +2459,13 @@ func (x *PeerOutcomes) GetOutcomes() []byte {
 		return x.Outcomes
 	}
 	return nil
+}
+
+func (x *PeerOutcomes) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // PeerCompared says that a comparison of a partition that the sender began has
@@ -4160,12 +4179,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
 	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
 	"\x04seen\x18\x06 \x01(\rR\x04seen\x12\x10\n" +
-	"\x03few\x18\a \x01(\rR\x03few\"5\n" +
+	"\x03few\x18\a \x01(\rR\x03few\"M\n" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
-	"\x04keep\x18\x02 \x01(\fR\x04keep\"*\n" +
+	"\x04keep\x18\x02 \x01(\fR\x04keep\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"B\n" +
 	"\fPeerOutcomes\x12\x1a\n" +
-	"\boutcomes\x18\x01 \x01(\fR\boutcomes\"c\n" +
+	"\boutcomes\x18\x01 \x01(\fR\boutcomes\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"c\n" +
 	"\fPeerCompared\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x1b\n" +

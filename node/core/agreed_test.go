@@ -1,0 +1,200 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TestWhatIsNoAgreement: after a comparison that left something nobody knows that the other
+// side has it.
+func TestWhatIsNoAgreement(t *testing.T) {
+	for what, spoil := range map[string]func(*antientropy.Result){
+		"":                        func(*antientropy.Result) {},
+		"it failed":               func(r *antientropy.Result) { r.Err = antientropy.ErrTimeout },
+		"a part was left out":     func(r *antientropy.Result) { r.Skipped = 1 },
+		"a tree is wrong":         func(r *antientropy.Result) { r.Suspects = make([]antientropy.Path, 1) },
+		"not everything is taken": func(r *antientropy.Result) { r.Pushed-- },
+	} {
+		r := &antientropy.Result{Pulled: 3, Offered: 2, Pushed: 2, Young: 1}
+		if spoil(r); agreed(r) != (what == "") {
+			t.Errorf("%q: agreed %v", what, agreed(r))
+		}
+	}
+}
+
+// TestAHandOverCountsNoComparisonThatLeftSomething: neither with a voter, whom it asks again,
+// nor with a member of the new cohort, before whom it asks the others.
+func TestAHandOverCountsNoComparisonThatLeftSomething(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	e := r.peers[0].core.elector
+	member := func(i int) register.Member { return r.peers[i].self }
+	const p = ring.Partition(1)
+	o := e.begin(r.now, election.HandOver[register.Member]{
+		Partition: p, Epoch: 9, Voters: []register.Member{member(1), member(2)}, To: []register.Member{member(0), member(1), member(2), member(3), member(4)},
+	})
+	e.hands[p] = o
+	compare := func(res antientropy.Result) register.Member {
+		o.busy, _ = o.next(func(register.Member) bool { return true })
+		m := o.busy
+		e.compared(pair{p, m}, &res)
+		return m
+	}
+	if compare(antientropy.Result{Skipped: 1}); len(o.pull) != 2 || o.failed != 1 {
+		t.Errorf("%d voters are left, %d comparisons have failed", len(o.pull), o.failed)
+	}
+	compare(antientropy.Result{})
+	compare(antientropy.Result{})
+	third := compare(antientropy.Result{Skipped: 1})
+	if o.tally.Count() != 2 || len(o.pull) != 0 || o.failed != 2 {
+		t.Errorf("%d have everything, %d voters are left, %d comparisons have failed", o.tally.Count(), len(o.pull), o.failed)
+	}
+	if next := compare(antientropy.Result{}); next == third || !o.tally.Reached() {
+		t.Errorf("after %s it asks %s, and %d have everything", third.Node, next.Node, o.tally.Count())
+	}
+}
+
+// TestWhatAComparisonProves: what was there when it began, but for what it left alone because
+// its ID is young, which may be eta ahead of a clock that is eta behind, and all of it in one
+// epoch.
+func TestWhatAComparisonProves(t *testing.T) {
+	r := newTrio(t)
+	r.now = r.now.Add(time.Minute)
+	c := r.peers[0].core
+	p, k := c.collect.purges, pair{1, r.peers[1].self}
+	proves := r.now.Mono - int64(settleTime) - 2*int64(eta)
+	p.begin(r.now, k)
+	p.ended(r.now.Add(time.Second), k, &antientropy.Result{})
+	if m := p.marks[k]; m == nil || m.latest != proves || m.waiting != proves {
+		t.Errorf("it began at %d, and proves what was there at %+v", r.now.Mono, m)
+	}
+	p.begin(r.now.Add(2*time.Second), k)
+	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{Skipped: 1})
+	p.begin(r.now.Add(2*time.Second), k)
+	c.cells[1].Epoch++
+	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{})
+	if m := p.marks[k]; m.latest != proves {
+		t.Errorf("one that left something, or went on into another epoch, proves what was there at %d", m.latest)
+	}
+}
+
+// TestWhatIsKnownOfAllMembers: nothing is, while one has not been compared with. A new leader
+// knows what a majority has acknowledged once it has been compared with enough of them since.
+func TestWhatIsKnownOfAllMembers(t *testing.T) {
+	r := newTrio(t)
+	r.now = r.now.Add(time.Minute)
+	c := r.peers[0].core
+	p := c.collect.purges
+	c.links.watches.needs.led[1] = r.now.Mono
+	compared := func(i int, began time.Duration) {
+		k := pair{1, r.peers[i].self}
+		p.begin(r.now.Add(began), k)
+		p.ended(r.now.Add(began+time.Second), k, &antientropy.Result{})
+	}
+	compared(1, -time.Second)
+	if p.caughtUp(1) {
+		t.Error("a comparison of before it led has shown what was acknowledged until then")
+	}
+	if compared(1, 0); !p.caughtUp(1) {
+		t.Error("it is never known")
+	}
+	if at := p.agreedSince(r.now, 1); at > 0 {
+		t.Errorf("one member was not compared with, and it is known of %d", at)
+	}
+	if compared(2, 0); p.agreedSince(r.now, 1) != r.now.Wall-p.margin() {
+		t.Errorf("all were, and it is known of %d", p.agreedSince(r.now, 1))
+	}
+}
+
+// TestNothingIsCollectedByAClockThatJumps: not in the step that sees it.
+func TestNothingIsCollectedByAClockThatJumps(t *testing.T) {
+	r := newRig(t)
+	k, now := r.core.collect, r.now
+	for i, step := range []struct {
+		wall   time.Duration
+		jumped bool
+	}{{0, false}, {time.Second + eta, false}, {time.Second, false}, {time.Second + eta + 1, true}, {time.Second, false}, {time.Second - eta - 1, true}, {time.Second - eta, false}} {
+		now = clockOf(now.Wall+int64(step.wall), now.Mono+int64(time.Second))
+		if k.jumped(now) != step.jumped {
+			t.Errorf("step %d: %v a second", i, step.wall)
+		}
+	}
+}
+
+// TestTombstonesStayForSomeEtasMore: an ID may be one ahead of its node, that one ahead of the
+// leader, and the leader ahead of who is asked to take the task anew, and must refuse it by then.
+func TestTombstonesStayForSomeEtasMore(t *testing.T) {
+	r := newRig(t)
+	c := r.core
+	for etas := range 4 {
+		if at := c.collect.purges.over(r.now, etas); at != r.now.Wall-int64(c.cfg.GCGrace)-int64(etas)*int64(eta) {
+			t.Errorf("with %d etas to spare those of %v ago go", etas, time.Duration(r.now.Wall-at))
+		}
+	}
+}
+
+// TestTheTombstoneOfAKeyStaysForItsWindow: the key is taken until then (K8).
+func TestTheTombstoneOfAKeyStaysForItsWindow(t *testing.T) {
+	r := newRig(t)
+	k, cluster := r.core.collect, [16]byte(r.core.cfg.Cluster.ID)
+	start := windowStart(r.now.Wall, int64(time.Hour))
+	task := &crdt.Task{ID: id.UniqueKey(cluster, "q", "k", start, 0), Enqueued: &crdt.Enqueued{Queue: "q", Key: "k", KeyWindow: int64(time.Hour)}}
+	if at := k.bury(r.now, task); at != start+int64(time.Hour) {
+		t.Errorf("it counts as collected %v from now", time.Duration(at-r.now.Wall))
+	}
+	late := r.now.Add(2 * time.Hour)
+	if at := k.bury(late, task); at != late.Wall {
+		t.Errorf("after its window it counts as collected %v from then", time.Duration(at-late.Wall))
+	}
+}
+
+// TestARetryShortlyBeforeTheRetentionIsOver: another node's clock may say that it is, and that
+// node have collected the task already.
+func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	task := r.put(0, 1)
+	ask[*nornv1.WriteReply](r, i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	c := r.peers[i].core
+	d, err := vnode.ReadTask(c.tx, 1, task, vnode.ReadOptions{NoLog: true})
+	r.check(err)
+	c.cfg.CollectInterval = time.Second
+	early := time.Hour - lonely - 2*eta
+	for after, refused := range map[time.Duration]bool{early - time.Second: false, early + time.Second: true} {
+		if e := c.collect.buried(r.now.Add(after), c.vnodes.of(1), d); (e != nil) != refused {
+			t.Errorf("after %v of an hour: %v", after, e)
+		}
+	}
+}
+
+// TestAnOrphanOfAKeyStays: its ID does not say how old it is, so that its task may come yet.
+func TestAnOrphanOfAKeyStays(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.elect()
+	task := id.UniqueKey([16]byte(r.peers[0].core.cfg.Cluster.ID), "q", "k", 0, 0)
+	p := ring.Of(task, partitions)
+	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(task)
+	for i := range r.peers {
+		r.say((i+1)%3, i, &Facts{Write: 1, Parts: []PartFacts{{Partition: p, Epoch: r.state().Cells[p].Epoch, Facts: []crdt.Fact{fact}}}})
+	}
+	r.settle()
+	purged := func() {
+		for _, l := range r.post {
+			if m, is := l.message.(*Purge); is {
+				t.Errorf("a leader has let it go: %v", m)
+			}
+		}
+	}
+	if r.until(2*time.Minute, func() bool { return false }, purged); !r.known(task) {
+		t.Error("it is gone")
+	}
+}

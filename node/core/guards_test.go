@@ -1,0 +1,133 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TestAHandOverIsGivenUp after so many comparisons that went wrong.
+func TestAHandOverIsGivenUp(t *testing.T) {
+	r := newCluster(t, 5, time.Minute)
+	for _, o := range r.peers[1:] {
+		r.set(o.self, register.Joining) // known to all
+	}
+	r.tell()
+	r.settle()
+	cell := r.state().Cells[0]
+	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
+	r.say(1, 0, &Elect{Stand: []Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
+	e := r.peers[0].core.elector
+	for len(r.post) > 0 && e.hands[0] == nil {
+		r.deliver(0)
+	}
+	o := e.hands[0]
+	if o == nil {
+		t.Fatal("nothing is handed over")
+	}
+	for _, failed := range []int{maxHandFailures, maxHandFailures + 1} {
+		o.failed, o.busy = failed, register.Member{}
+		e.handOver(r.now)
+		if goesOn := e.hands[0] != nil; goesOn != (failed <= maxHandFailures) {
+			t.Errorf("after %d failures it goes on: %v", failed, goesOn)
+		}
+	}
+}
+
+// TestHowLongAMemberMaySayThatAClaimIsInTheWay: no longer than any claim lasts; and what it has
+// taken it does not take back, when the same is asked twice.
+func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	c, from := r.peers[i].core, r.peers[(i+1)%3].self
+	epoch := c.vnodes.see(1).Leading()
+	part := func(task id.ID) *pledgedPart {
+		p := &pledgedPart{p: 1, epoch: epoch, cohort: c.cells[1].Cohort, pledges: []*pledge{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
+		p.await(c.cfg.Self)
+		return p
+	}
+	for left, learns := range map[time.Duration]bool{lease: true, maxBlock + 1: false} {
+		task := r.at(1)
+		other := heldFrom(task, (epoch-1)<<32|7, r.now.Wall)
+		refusal := Refusal{Verdict: vnode.Busy, Claim: vnode.AppendHeld(nil, []vnode.Held{other}), Left: left}
+		c.grants.refused(r.now, from, part(task), &refusal)
+		known := len(vnode.Unheld(c.vnodes.see(1), heldAs([]GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
+		if known != learns {
+			t.Errorf("for %v: learned %v", left, known)
+		}
+	}
+	p := part(r.at(1))
+	c.grants.count(r.now, from, p, &PartTaken{Partition: 1})
+	c.grants.count(r.now, from, p, &PartTaken{Partition: 1, Refused: []Refusal{{Verdict: vnode.Finished}}})
+	if len(p.acks) != 1 || len(p.refused) != 0 {
+		t.Errorf("%d have taken it, and refused is %v", len(p.acks), p.refused)
+	}
+}
+
+// TestWhatIsNoEnd: a state that is none; and nobody stands for a partition that it is deleting.
+func TestWhatIsNoEnd(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	c := r.peers[0].core
+	if !c.elector.able(0) {
+		t.Fatal("it cannot lead what it keeps")
+	}
+	c.moves.drops[0] = &move{}
+	if c.elector.able(0) {
+		t.Error("it stands for what it is deleting")
+	}
+	delete(c.moves.drops, 0)
+	task := r.at(1) // kept elsewhere
+	w := c.links.watches
+	if w.hear(&Outcomes{Outcomes: []Outcome{{task, crdt.StateReady}}}); len(c.links.news) != 0 {
+		t.Error("a task that is ready has ended")
+	}
+	if w.hear(&Outcomes{Outcomes: []Outcome{{task, crdt.StateDead}}}); len(c.links.news) != 1 {
+		t.Error("one that is dead has not")
+	}
+}
+
+// TestWhatIsMarked: what leaves when this round is on the disk, to who has told what it knows of
+// this node, and not what waits for an earlier round.
+func TestWhatIsMarked(t *testing.T) {
+	r := newTrio(t)
+	m := r.peers[0].core.marks
+	m.own = 7
+	to, stranger := r.peers[1].self, register.Member{Node: "x"}
+	sends := []Send{{To: to, Message: &FactsTaken{}}, {To: to, Message: &FactsTaken{}, After: 5}, {To: stranger, Message: &FactsTaken{}}}
+	m.stamp(sends)
+	for i, want := range []uint64{7, 0, 0} {
+		if got := sends[i].Message.(*FactsTaken).Mark; got != want {
+			t.Errorf("number %d bears %d, not %d", i, got, want)
+		}
+	}
+}
+
+// TestANewcomerCopiesAnew what it compared with long ago: tombstones may have gone since.
+func TestANewcomerCopiesAnew(t *testing.T) {
+	r := newGrowing(t)
+	r.join()
+	r.stock(0, 20)
+	for range 200 {
+		r.tell()
+		r.settle()
+		for _, o := range r.peers {
+			m := o.core.moves
+			for p, move := range m.in {
+				now := r.now.Add(time.Hour)
+				move.busy, move.pause = register.Member{}, 0
+				move.met = []met{{with: r.peers[0].self, began: r.now.Mono, ended: now.Mono}}
+				m.bring(now, p, move, nil)
+				if len(move.met) != 0 {
+					t.Error("what was copied an hour ago counts")
+				}
+				return
+			}
+		}
+		r.pass(50 * time.Millisecond)
+	}
+	t.Fatal("nothing moves")
+}

@@ -1,0 +1,280 @@
+package core
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+func victory(p ring.Partition, epoch uint64) *election.Victory[register.Member] {
+	return &election.Victory[register.Member]{Partition: p, Cell: election.Cell[register.Member]{Epoch: epoch}}
+}
+
+// TestWhatWaitsToBeSaid: an answer about facts whose copies could not be counted at once. What is
+// being deleted by then is no copy, and after a while nobody waits for it.
+func TestWhatWaitsToBeSaid(t *testing.T) {
+	r := newTrio(t)
+	c := r.peers[0].core
+	m := &Facts{Write: 9}
+	for p := range ring.Partition(2) {
+		m.Parts = append(m.Parts, PartFacts{Partition: p, Epoch: c.cells[p].Epoch})
+	}
+	say := func(after time.Duration) []Send {
+		c.ready.Send = nil
+		c.unsaid.look = true
+		c.unsaid.work(r.now.Add(after))
+		return c.ready.Send
+	}
+	c.unsaid.add(r.now, r.peers[1].self, m, nil)
+	if all := say(writeTimeout + 1); len(all) != 0 || len(c.unsaid.list) != 0 {
+		t.Errorf("too late it says %v, and %d wait", all, len(c.unsaid.list))
+	}
+	c.unsaid.add(r.now, r.peers[1].self, m, nil)
+	c.moves.drops[1] = &move{}
+	all := say(0)
+	if delete(c.moves.drops, 1); len(all) != 1 || len(all[0].Message.(*FactsTaken).Refused) != 1 || all[0].Message.(*FactsTaken).Refused[0] != 1 {
+		t.Errorf("while partition 1 is being deleted it says %+v", all)
+	}
+	c.ready.Send = nil
+}
+
+// TestWhoseCopyCounts: not that of a node that has lost what it had acknowledged, though it keeps
+// what it is sent, and no word on other cohorts by one that was removed.
+func TestWhoseCopyCounts(t *testing.T) {
+	r := newTrio(t)
+	c := r.peers[0].core
+	epoch := c.cells[1].Epoch
+	refused := func(facts ...crdt.Fact) bool {
+		c.ready.Send = nil
+		peers{c}.facts(r.now, r.peers[1].self, &Facts{Write: 9, Parts: []PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
+		if len(c.ready.Send) != 1 {
+			t.Fatalf("it says %v", c.ready.Send)
+		}
+		m, is := c.ready.Send[0].Message.(*FactsTaken)
+		return is && len(m.Refused) == 1
+	}
+	task := r.at(1)
+	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(task)
+	if refused() || refused(fact) {
+		t.Error("refused without a reason")
+	}
+	c.moves.dismissed = true
+	if !refused() {
+		t.Error("a node that was removed knows of no other cohort")
+	}
+	c.moves.dismissed = false
+	c.marks.lost, c.marks.by = 99, r.peers[1].self
+	other := crdt.Completed{Token: 1<<32 + 2, At: r.now.Wall}.Fact(task)
+	if !refused(other) {
+		t.Error("a copy counts on a disk that has forgotten something")
+	}
+	if _, kept := vnode.FactOf(c.tx, 1, task, other.Key); !kept {
+		t.Error("it is not kept")
+	}
+	c.marks.lost = 0
+}
+
+// TestWhoAnswersAReader: nobody who knows of a later cohort than it can name, and nobody who is
+// deleting the partition; and nothing counts that is about another task.
+func TestWhoAnswersAReader(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	c := r.peers[1].core
+	answers := func() bool {
+		r.post = nil
+		c.ready.Send = nil
+		c.fetches.asked(r.peers[0].self, &Fetch{Number: 1, Epoch: c.cells[1].Epoch, Task: task})
+		n := len(c.ready.Send)
+		c.ready.Send = nil
+		return n > 0
+	}
+	if !answers() {
+		t.Fatal("it does not answer")
+	}
+	seen := c.acceptors.all[1].Seen
+	c.acceptors.all[1].Seen = c.cells[1].Epoch + 1
+	if answers() {
+		t.Error("there is a later cohort, which it cannot name")
+	}
+	c.acceptors.all[1].Seen = seen
+	c.acceptors.all[1].Open = []election.Proposal[register.Member]{{Epoch: 99, Old: c.cells[1].Epoch, To: []register.Member{c.cfg.Self}}}
+	if !answers() {
+		t.Error("it is to be of the next cohort")
+	}
+	c.moves.drops[1] = &move{}
+	if answers() {
+		t.Error("it is deleting the partition")
+	}
+	delete(c.moves.drops, 1)
+	c.acceptors.all[1].Open = nil
+	from := r.send(0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}})
+	r.post = nil
+	r.say(1, 0, &Fetched{Number: r.peers[0].core.fetches.number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
+	if reply, is := r.peers[0].replies[from]; is {
+		t.Errorf("facts of another task are an answer: %v", reply)
+	}
+	r.say(1, 0, &Fetched{Number: r.peers[0].core.fetches.number})
+	if _, is := r.peers[0].replies[from]; !is {
+		t.Error("an answer is none")
+	}
+}
+
+// TestOldUpdatesAreNotSentAgain to who has answered with newer ones only: it left the others out.
+func TestOldUpdatesAreNotSentAgain(t *testing.T) {
+	key := func(k crdt.Kind, a uint64) crdt.Key { return crdt.Key{Kind: k, A: a} }
+	a := &answeredFetch{facts: map[crdt.Key]bool{}, first: map[crdt.Kind]crdt.Key{}}
+	for _, k := range []crdt.Kind{crdt.KindUpdate, crdt.KindCompleted, crdt.KindFailed, crdt.KindExpired} {
+		a.facts[key(k, 5)], a.first[k] = true, key(k, 5)
+		for n, lacks := range map[uint64]bool{4: k == crdt.KindExpired, 5: false, 6: true} {
+			if a.lacks(key(k, n)) != lacks {
+				t.Errorf("kind %v: number %d, and it has 5: lacks %v", k, n, a.lacks(key(k, n)))
+			}
+		}
+	}
+}
+
+// TestAWritersOwnCopy counts only while it knows which cohort is the newest.
+func TestAWritersOwnCopy(t *testing.T) {
+	r := newTrio(t)
+	c := r.peers[0].core
+	c.acceptors.all[1].Seen = c.cells[1].Epoch + 1
+	from := r.enqueue(0, r.at(1), nil)
+	r.settleBut(r.between(0, 1))
+	if res := r.result(0, from); res != nil {
+		t.Errorf("one other copy, and %v", res)
+	}
+}
+
+// TestWhatOneMemberSaysCountsOnce: of a page that is kept aside, and only what is old by this
+// clock, too, is set aside.
+func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
+	r, m, out := leaving(t)
+	a, cohort := m.c.asides, m.c.cells[0].Cohort
+	out.aside.write = 7
+	a.answered(r.now, cohort[0], &FactsTaken{Write: 7})
+	if a.answered(r.now, cohort[0], &FactsTaken{Write: 7}); out.aside.write == 0 {
+		t.Error("one member is a majority")
+	}
+	if a.answered(r.now, cohort[1], &FactsTaken{Write: 7}); out.aside.write != 0 {
+		t.Error("a majority is none")
+	}
+	young := r.at(0)
+	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
+	r.say(0, 4, &Facts{Write: 3, Parts: []PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
+	r.say(0, 4, &Aside{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
+	if n, _ := vnode.KeptAside(m.c.vnodes.see(0)); n != 0 || !vnode.Known(m.c.tx, 0, young) {
+		t.Errorf("%d young tasks are set aside", n)
+	}
+	out.met = []met{{with: cohort[0], ended: r.now.Mono}}
+	if n := len(out.with(r.now.Add(fresh))); n != 1 {
+		t.Errorf("compared with %d a moment ago", n)
+	}
+	if n := len(out.with(r.now.Add(fresh + 1))); n != 0 {
+		t.Errorf("compared with %d too long ago", n)
+	}
+}
+
+// TestWhoIsSpared: a node that has forgotten something goes only where each of its cohorts has a
+// majority without it that is in reach and has told what it knows.
+func TestWhoIsSpared(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	r.live(3*time.Second, 500*time.Millisecond, nothing)
+	m := r.peers[0].core.marks
+	m.c.sight.voters = []register.Member{r.peers[3].self, r.peers[4].self}
+	if !m.spared() {
+		t.Fatalf("nobody lacks it: %v have told", m.told)
+	}
+	other := r.peers[1].self
+	if delete(m.told, other); m.spared() {
+		t.Error("one of a cohort of three has not told")
+	}
+	m.told[other] = true
+	if m.c.routes.hear([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.spared() {
+		t.Error("one of a cohort of three is not in reach")
+	}
+}
+
+// TestAClockThatNobodyMeasures is taken for good for a while only.
+func TestAClockThatNobodyMeasures(t *testing.T) {
+	r := newTrio(t)
+	k := r.peers[0].core.clocks
+	cohort := []register.Member{r.peers[0].self, {Node: "x", Incarnation: register.Incarnation{77}}, {Node: "y", Incarnation: register.Incarnation{78}}}
+	for _, step := range []struct {
+		after time.Duration
+		want  judgement
+	}{{0, clockUnsure}, {unsure - 1, clockUnsure}, {unsure, clockOff}} {
+		if got := k.goodFor(r.now.Add(step.after), "x", cohort); got != step.want {
+			t.Errorf("after %v: %d", step.after, got)
+		}
+	}
+}
+
+// TestWhatTheRegisterDidNotTakeIsAskedForAgain: how nodes are to be configured alike.
+func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
+	r := newRig(t)
+	r.manual = true
+	r.core.cfg.Common = true
+	r.core.commons.learn(true)
+	tag := r.core.tag
+	if r.core.commons.asked == 0 {
+		t.Fatal("nothing is asked")
+	}
+	r.step(Registered{register.Result{Tag: tag, Err: errors.New("no majority")}})
+	if r.core.commons.asked != 0 {
+		t.Error("it is not asked again")
+	}
+}
+
+// TestANodeThatWasRemovedLearnsOfItsPartitions: and holds on to no proposal of before.
+func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
+	r, m, _ := leaving(t)
+	cell := m.c.cells[0]
+	old := cell.Epoch
+	cell.Epoch += 3
+	m.c.outside.learn(r.now, []KnownCell{{Partition: 0, Cell: cell}})
+	if m.c.cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
+		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.cells[0].Epoch, m.c.acceptors.all[0].Seen)
+	}
+	cell.Epoch--
+	if m.c.outside.learn(r.now, []KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
+		t.Error("an older word takes that back")
+	}
+}
+
+// TestAFullDiskTakesPartsOfOthers: they have room, and it is copied here anyway.
+func TestAFullDiskTakesPartsOfOthers(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.DiskReserve, r.core.disk = 2, 1
+	if e := (enqueuing{r.core}); !e.shut(Origin{Conn: 1}) || e.shut(Origin{Conn: peerConns}) {
+		t.Errorf("shut for clients: %v, for other nodes: %v", e.shut(Origin{Conn: 1}), e.shut(Origin{Conn: peerConns}))
+	}
+}
+
+// TestAQuestionAboutManyTasksIsBounded: past so many reads it is said that the answer is not sure.
+func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
+	r := newTrio(t)
+	f := r.peers[0].core.fetches
+	f.open = make(map[uint64]*fetch)
+	for n := range uint64(maxFetches) {
+		f.open[n] = nil
+	}
+	q := &Request{From: Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
+	if waits := f.hear(r.now, q); waits || !q.unsure || len(f.open) > maxFetches {
+		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.unsure, len(f.open))
+	}
+	clear(f.open)
+	u := &unheard{f: f, r: q, open: 1, given: true}
+	before := len(f.c.ready.Replies)
+	if u.told(clock.Time{}, true); len(f.c.ready.Replies) != before {
+		t.Error("who has given up is answered")
+	}
+}

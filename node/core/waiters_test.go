@@ -1,0 +1,237 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// TestARequestWaitsUntilItsDeadline, not for as long as it says: its client has given up then,
+// and is granted nothing.
+func TestARequestWaitsUntilItsDeadline(t *testing.T) {
+	r := newRig(t)
+	from := Origin{Conn: 1, Request: 4711}
+	body := &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60}
+	r.step(&Request{From: from, Body: body, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)})
+	r.turn()
+	r.pass(time.Second)
+	if reply, is := r.replies[from]; !is || len(reply.Message.(*nornv1.ClaimReply).Grants) > 0 {
+		t.Errorf("answered %v: %v", is, reply)
+	}
+	task := r.enqueue(spec("q"))[0]
+	r.want(task, "ready")
+}
+
+// TestWhoWaitsNoMoreTakesNoRoom, and what waits is bounded in bytes.
+func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
+	r := newRig(t)
+	d := r.core.desk
+	waits := func() Origin {
+		from := r.send(1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60})
+		r.turn()
+		return from
+	}
+	from := waits()
+	if d.bytes == 0 {
+		t.Fatal("it takes nothing")
+	}
+	r.step(Cancel{From: from})
+	if r.turn(); d.bytes != 0 || d.byTime.next() < r.now.Mono+int64(time.Hour) || len(d.byConn)+len(d.queues) != 0 {
+		t.Errorf("%d bytes, %d connections and %d queues are left", d.bytes, len(d.byConn), len(d.queues))
+	}
+	d.bytes = maxWaitBytes
+	if reply := r.replies[waits()]; kindOf(reply) != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("past the limit: %v", reply)
+	}
+}
+
+// TestARepeatedRequestGetsNoMoreThanItAsksFor: it was granted two, and asks for one this time.
+func TestARepeatedRequestGetsNoMoreThanItAsksFor(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(spec("q"), spec("q"))
+	for most := uint32(2); most > 0; most-- {
+		m := asking(7)
+		m.MaxTasks = most
+		if got := must[*nornv1.ClaimReply](r, m).Grants; len(got) != int(most) {
+			t.Errorf("%d of %d", len(got), most)
+		}
+	}
+}
+
+// TestWhoIsGoneIsGrantedNothing: while its grant is on its way to a majority that it does not
+// reach, or before it is tried again.
+func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
+	for _, when := range []string{"postponed", "on its way"} {
+		r := newTrio(t)
+		task, i := r.put(0, 1), r.leader(1)
+		var from Origin
+		if when == "postponed" {
+			from = r.postponed(i, waiting60(7))
+		} else {
+			from = r.send(i, waiting60(7))
+		}
+		r.check(r.peers[i].core.Step(r.now, Gone{Conn: from.Conn}))
+		r.turn(i)
+		if when == "on its way" {
+			r.live(grantTimeout+time.Second, 50*time.Millisecond, isClaims)
+		}
+		r.live(5*time.Second, 50*time.Millisecond, nothing)
+		if got, _ := r.granted(i, from); len(got) > 0 {
+			t.Errorf("%s: granted %v", when, got)
+		}
+		if s := r.stateOf((i+1)%3, task); s != nornv1.State_STATE_READY {
+			t.Errorf("%s: the task is %v", when, s)
+		}
+	}
+}
+
+// TestTwoRequestsOfOneNumber: one goes, and the other one can still be found.
+func TestTwoRequestsOfOneNumber(t *testing.T) {
+	d := newDesk()
+	one, two := &waiter{from: Origin{Conn: 1, Request: 5}}, &waiter{from: Origin{Conn: 1, Request: 5}}
+	d.park(one)
+	d.park(two)
+	if d.drop(one); d.byConn[1][5] != two {
+		t.Error("the second one is lost")
+	}
+}
+
+// TestWhatIsOverCountsOnce: a claim that has ended and is then taken back, and one with the same
+// task that another leader has granted.
+func TestWhatIsOverCountsOnce(t *testing.T) {
+	d := newDesk()
+	ask := AskKey{[16]byte{1}, 8}
+	a, b := GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
+	d.remember(a)
+	d.remember(b)
+	ends := func(g GrantRef) {
+		d.onEnd(g.Task, &claim.Record{Token: g.Token, Session: ask.Session, Request: ask.Request})
+	}
+	ends(a)
+	if d.forget(a); len(d.asked) != 1 {
+		t.Fatal("what is over counts twice: the other one is forgotten")
+	}
+	ends(GrantRef{Task: b.Task, Token: 8<<32 | 5})
+	if len(d.asked) != 1 {
+		t.Fatal("the end of another leader's claim counts")
+	}
+	if ends(b); len(d.asked) != 0 {
+		t.Error("it is remembered for ever")
+	}
+}
+
+// TestWhoTakesNoClaims: a node that was removed, and one that is deleting the partition.
+func TestWhoTakesNoClaims(t *testing.T) {
+	for _, why := range []string{"", "removed", "deleting"} {
+		r := newTrio(t)
+		i := r.leader(1)
+		j := (i + 1) % 3
+		m := r.peers[j].core.moves
+		switch why {
+		case "removed":
+			m.dismissed = true
+		case "deleting":
+			m.drops[1] = &move{}
+		}
+		epoch := r.state().Cells[1].Epoch
+		if got := r.claims(i, j, 1, epoch, heldFrom(r.at(1), epoch<<32|900, r.now.Wall)); got.No != (why != "") {
+			t.Errorf("%q: %+v", why, got)
+		}
+	}
+}
+
+// TestWhatIsTakenBackIsOfALeaderBefore, and is ended by the one of now alone.
+func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
+	r := newTrio(t)
+	i, epoch := r.leader(1), r.state().Cells[1].Epoch
+	j := (i + 1) % 3
+	task := r.put(0, 1)
+	old := heldFrom(task, (epoch-1)<<32|5, r.now.Wall)
+	holds := func(at int) bool {
+		return len(vnode.Unheld(r.peers[at].core.vnodes.see(1), heldAs([]GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
+	}
+	for _, at := range []int{i, j} {
+		c := r.peers[at].core
+		r.check(vnode.Absorb(c.vnodes.of(1), c.tx, []vnode.Held{old}, r.now))
+		r.turn(at)
+	}
+	word := func(h vnode.Held) *TakenBack {
+		return &TakenBack{Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{h})}}}
+	}
+	released := old
+	released.Released = true
+	if r.say((i+2)%3, j, word(released)); !holds(j) {
+		t.Error("who does not lead has ended it")
+	}
+	if r.say((i+2)%3, i, word(old)); !holds(i) {
+		t.Error("it is ended though nobody has taken it back")
+	}
+	records := func() (n int) {
+		for range r.peers[i].store.Scan(nil, nil) {
+			n++
+		}
+		return n
+	}
+	foreign, n := released, records()
+	foreign.Task = r.at(2)
+	if r.say((i+2)%3, i, word(foreign)); records() != n {
+		t.Error("something is noted of a task of another partition")
+	}
+	r.post = nil
+	if r.say((i+2)%3, i, word(released)); holds(i) {
+		t.Error("its leader has not ended it")
+	}
+	if r.settle(); holds(j) {
+		t.Error("the others have not heard of it")
+	}
+}
+
+// TestReleasesAreToldSoOften: a leader that never shows that it has heard of one is left alone.
+func TestReleasesAreToldSoOften(t *testing.T) {
+	r := newTrio(t)
+	f := &r.peers[0].core.grants.frees
+	for told, over := range map[int]bool{0: false, maxFreeTold - 1: false, maxFreeTold: true} {
+		o := &free{GrantRef: GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
+		if got := f.over(r.now, o); got != over {
+			t.Errorf("told %d times: over %v", told, got)
+		}
+	}
+}
+
+// TestRoundsOfAnotherLifeMatchNothing: answers to claims may be of the process before.
+func TestRoundsOfAnotherLifeMatchNothing(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	number := func() uint64 {
+		r.put(i, 1)
+		ask[*nornv1.ClaimReply](r, i, claimUpTo(1))
+		return r.peers[i].core.grants.number
+	}
+	before := number()
+	r.kill(i)
+	r.open(i)
+	r.leadOf(1, i)
+	after := number()
+	if apart := int64(after - before); apart > -1000 && apart < 1000 {
+		t.Errorf("round %d, and round %d in the next life", before, after)
+	}
+}
+
+// TestWhoWinsTooLateDoesNotLead: the cell is another one by now, or more was promised.
+func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
+	r := newTrio(t)
+	e := r.peers[(r.leader(1)+1)%3].core.elector
+	v := victory(1, e.c.cells[1].Epoch+1)
+	if e.lead(r.now, v); e.c.vnodes.see(1).Leading() != 0 {
+		t.Error("it leads in an epoch that is not registered")
+	}
+	v = victory(1, e.c.cells[1].Epoch)
+	e.c.acceptors.all[1].Promise = v.Cell.Epoch + 1
+	if e.lead(r.now, v); e.c.vnodes.see(1).Leading() != 0 {
+		t.Error("it leads, and has promised more")
+	}
+}
