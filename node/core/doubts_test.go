@@ -267,7 +267,7 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	if _, asked := s.asked[p]; !s.since(p, r.now.Mono) || asked {
 		t.Error("what was asked in this epoch does not count, or is asked again")
 	}
-	q := &Request{sole: soleSince{r.now.Mono + 1, []ring.Partition{p}}}
+	q := soleSince{r.now.Mono + 1, []ring.Partition{p}}
 	if s.decided(q) || s.asked[p] != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
 	}
