@@ -79,6 +79,9 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 	if t.ID.Kind() != id.KindKey || e.KeyWindow > 0 {
 		return nil
 	}
+	if bad := k.heard(now, k.c.vnode(t.ID).Partition); bad != nil {
+		return bad
+	}
 	h := k.look(now, e.Queue, e.Key, 0)
 	if h.task != t.ID && h.state != crdt.StateUnknown {
 		return conflict("unique key %q is taken by task %s, which is %s", e.Key, h.task, h.state)
@@ -169,7 +172,16 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
-	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 || vnode.Tree(v) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
+	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 {
+		return nil
+	}
+	return k.heard(now, p)
+}
+
+// heard refuses to decide who has a key while the leader of its partition may not know all
+// that a majority has acknowledged.
+func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
+	if vnode.Tree(k.c.vnodes.see(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
 		return nil
 	}
 	k.c.repairs.demand(now, p)

@@ -201,3 +201,57 @@ func TestALeaderThatHasNotHeardOfAKeysTask(t *testing.T) {
 		t.Errorf("the second task of the key (existed: %v) is %v before anybody has claimed it", second.Receipt.Existed, s)
 	}
 }
+
+// TestALeaderThatHasNotHeardOfAKeysTaskRetriesNone: the key of a dead task has been given
+// to another one, on a majority, of which the next leader has not heard yet. It was compared
+// with the others before, in the first seconds of its process.
+func TestALeaderThatHasNotHeardOfAKeysTaskRetriesNone(t *testing.T) {
+	r := newRepairingTrio(t, 30*time.Second)
+	r.lead(0)
+	r.agree()
+	dead := r.dieKeyed(0)
+	r.cut[[2]int{0, 1}], r.cut[[2]int{2, 1}] = true, true
+	second := parse(t, r.takeKey(0).Receipt.Id)
+	r.settle()
+	clear(r.cut)
+	r.now = r.now.Add(time.Second)
+	r.lead(1)
+	if e := r.retry(1, dead); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("before it has heard of the other one: %v", e)
+	}
+	r.live(time.Minute, time.Second, nothing)
+	if e := r.retry(1, dead); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
+		t.Errorf("when it has: %v", e)
+	}
+	for n := range r.peers {
+		if a, b := r.stateOf(n, dead), r.stateOf(n, second); a != nornv1.State_STATE_DEAD || b != nornv1.State_STATE_READY {
+			t.Errorf("two tasks have one key: by node %d they are %v and %v", n, a, b)
+		}
+	}
+	r.finish(1, "q")
+	if e := r.retry(1, dead); e != nil {
+		t.Errorf("when the key is free: %v", e)
+	}
+}
+
+// TestAComparisonBeforeItLedIsNotEnough: a node is compared with the others in the first
+// seconds of its process, and leads some seconds later. It has not heard of what has been
+// acknowledged in between, and gives no key.
+func TestAComparisonBeforeItLedIsNotEnough(t *testing.T) {
+	r := newRepairingTrio(t, 30*time.Second)
+	r.lead(0)
+	r.agree()
+	r.cut[[2]int{0, 1}], r.cut[[2]int{2, 1}] = true, true
+	r.takeKey(0)
+	r.finish(0, "q")
+	r.settle()
+	clear(r.cut)
+	r.now = r.now.Add(time.Second)
+	r.lead(1)
+	second := r.takeKey(1)
+	r.settle()
+	r.live(2*time.Minute, time.Second, nothing)
+	if s := r.stateOf(1, parse(t, second.Receipt.Id)); s != nornv1.State_STATE_READY || second.Receipt.Existed {
+		t.Errorf("the second task of the key (existed: %v) is %v before anybody has claimed it", second.Receipt.Existed, s)
+	}
+}

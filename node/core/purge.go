@@ -161,7 +161,7 @@ func (p *purges) mark(now clock.Time, k pair, o round) {
 	p.follow(k.partition)
 	m := p.marks[k]
 	if m == nil {
-		m = &mark{}
+		m = &mark{latest: math.MinInt64} // it is below zero in the first seconds of a process
 		p.marks[k] = m
 	}
 	m.latest = max(m.latest, o.began-p.margin())
