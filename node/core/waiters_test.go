@@ -235,3 +235,32 @@ func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
 		t.Error("it leads, and has promised more")
 	}
 }
+
+// TestACopyThatWaitsIsAnswered: a request was granted a task that was cancelled before others had
+// heard of the grant, and came again meanwhile. The two together wait as one, and each has an answer.
+func TestACopyThatWaitsIsAnswered(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(0, 1), r.leader(1)
+	first := r.send(i, waiting60(7))
+	r.send(i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	again := Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	r.turn(i)
+	if d := r.peers[i].core.desk; len(d.byTime) != 1 || d.byTime[0].from != again {
+		t.Fatalf("%d requests wait", len(d.byTime))
+	}
+	r.settle()
+	next := r.put(0, 1)
+	r.live(3*time.Second, 50*time.Millisecond, nothing)
+	answers, granted := 0, 0
+	for _, from := range []Origin{first, again} {
+		if _, is := r.peers[i].replies[from]; is {
+			answers++
+		}
+		got, _ := r.granted(i, from)
+		granted += len(got)
+	}
+	if answers != 2 || granted != 1 {
+		t.Errorf("%d answers, and task %s is granted %d times", answers, next, granted)
+	}
+}
