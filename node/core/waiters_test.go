@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -262,5 +263,21 @@ func TestACopyThatWaitsIsAnswered(t *testing.T) {
 	}
 	if answers != 2 || granted != 1 {
 		t.Errorf("%d answers, and task %s is granted %d times", answers, next, granted)
+	}
+}
+
+// TestTheTokensOfAnEpochRunOut: there is another epoch then, and the request is granted its task.
+func TestTheTokensOfAnEpochRunOut(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(0, 1), r.leader(1)
+	c := r.peers[i].core
+	epoch := c.vnodes.see(1).Leading()
+	last := heldFrom(r.at(1), epoch<<32|math.MaxUint32, r.now.Wall)
+	r.check(vnode.Learn(c.vnodes.of(1), c.tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
+	r.turn(i)
+	from := r.send(i, waiting60(7))
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if got, _ := r.granted(i, from); len(got) != 1 || got[0].Token>>32 <= epoch || got[0].Task.Id != task.String() {
+		t.Errorf("after epoch %d it is granted %v", epoch, got)
 	}
 }
