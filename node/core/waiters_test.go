@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -233,5 +234,50 @@ func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
 	e.c.acceptors.all[1].Promise = v.Cell.Epoch + 1
 	if e.lead(r.now, v); e.c.vnodes.see(1).Leading() != 0 {
 		t.Error("it leads, and has promised more")
+	}
+}
+
+// TestACopyThatWaitsIsAnswered: a request was granted a task that was cancelled before others had
+// heard of the grant, and came again meanwhile. The two together wait as one, and each has an answer.
+func TestACopyThatWaitsIsAnswered(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(0, 1), r.leader(1)
+	first := r.send(i, waiting60(7))
+	r.send(i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	again := Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	r.turn(i)
+	if d := r.peers[i].core.desk; len(d.byTime) != 1 || d.byTime[0].from != again {
+		t.Fatalf("%d requests wait", len(d.byTime))
+	}
+	r.settle()
+	next := r.put(0, 1)
+	r.live(3*time.Second, 50*time.Millisecond, nothing)
+	answers, granted := 0, 0
+	for _, from := range []Origin{first, again} {
+		if _, is := r.peers[i].replies[from]; is {
+			answers++
+		}
+		got, _ := r.granted(i, from)
+		granted += len(got)
+	}
+	if answers != 2 || granted != 1 {
+		t.Errorf("%d answers, and task %s is granted %d times", answers, next, granted)
+	}
+}
+
+// TestTheTokensOfAnEpochRunOut: there is another epoch then, and the request is granted its task.
+func TestTheTokensOfAnEpochRunOut(t *testing.T) {
+	r := newTrio(t)
+	task, i := r.put(0, 1), r.leader(1)
+	c := r.peers[i].core
+	epoch := c.vnodes.see(1).Leading()
+	last := heldFrom(r.at(1), epoch<<32|math.MaxUint32, r.now.Wall)
+	r.check(vnode.Learn(c.vnodes.of(1), c.tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
+	r.turn(i)
+	from := r.send(i, waiting60(7))
+	r.live(5*time.Second, 50*time.Millisecond, nothing)
+	if got, _ := r.granted(i, from); len(got) != 1 || got[0].Token>>32 <= epoch || got[0].Task.Id != task.String() {
+		t.Errorf("after epoch %d it is granted %v", epoch, got)
 	}
 }
