@@ -75,11 +75,17 @@ func (r *crowdedTrio) refuses() (refused *proto.Error) {
 	return refused
 }
 
-// enqueue adds tasks through the first two nodes, which all must take.
+// enqueue adds tasks through the first two nodes, which all must take; a leader that is
+// new has to hear first whether a key is free.
 func (r *crowdedTrio) enqueue(n int, level nornv1.WriteLevel, key func(i int) string, copies uint32) {
 	r.t.Helper()
 	for i := range n {
-		if res := enqueueAs(r.t, r.nodes[i%2], level, key(i)); res.Error != nil || res.Receipt.DurableCopies < copies {
+		var res *nornv1.EnqueueResult
+		eventually(r.t, "the leader has heard of keys", func() bool {
+			res = enqueueAs(r.t, r.nodes[i%2], level, key(i))
+			return res.Error.GetGuarantee() != "unique keys" || res.Error.Effect != nornv1.Effect_EFFECT_NONE
+		})
+		if res.Error != nil || res.Receipt.DurableCopies < copies {
 			r.t.Fatalf("through %s, key %q: %v", r.nodes[i%2].self.Node, key(i), res)
 		}
 		r.acked++
