@@ -80,6 +80,7 @@ func (r *trioOnDisk) end(i int) {
 
 func newTrioOnDisk(t *testing.T) *trioOnDisk {
 	r := &trioOnDisk{t: t, nodes: make([]*Node, 3)}
+	t.TempDir() // directories go after the nodes have stopped: what is registered first is done last
 	t.Cleanup(func() {
 		for _, n := range r.nodes {
 			if n != nil {
