@@ -1,6 +1,8 @@
 // Package web serves a node's HTTP port: the API under /api/v1 with its
-// /openapi.json, /livez, /readyz and /metrics. It knows the node by the small
-// [Backend] interface only.
+// /openapi.json, /livez, /readyz and /metrics, and at / the dashboard: files of the
+// directory pages, which run in the browser and use nothing but the API
+// (docs/dashboard.md; the directory browser has their test). It knows the node by the
+// small [Backend] interface only.
 //
 // The API is the wire in other clothes: each route is one method of the wire
 // (docs/http.md has the table, routes.go is it), its request and its answer are

@@ -2,10 +2,12 @@ package web
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -171,3 +173,18 @@ func TestPagesAskWhatThereIs(t *testing.T) {
 
 // variable0 is a value that is put into a path of the pages.
 var variable0 = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// The versions of what others wrote are those that the Makefile fetches.
+func TestVendoredVersions(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	licences := string(readPages()["/pages/vendor/LICENSES.txt"].body)
+	for _, name := range []string{"preact", "htm", "uplot"} {
+		m := regexp.MustCompile(strings.ToUpper(name) + `\s*:= (\S+)`).FindSubmatch(makefile)
+		if m == nil || !strings.Contains(licences, fmt.Sprintf("\n== %s %s\n", name, m[1])) {
+			t.Errorf("the Makefile fetches %s %s, which LICENSES.txt does not name", name, m)
+		}
+	}
+}

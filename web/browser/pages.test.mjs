@@ -242,6 +242,11 @@ test("queues", async (t) => {
   const q = JSON.parse(await cli("queue", "get", "a/b-c", "-o", "json"));
   assert.match(JSON.stringify(q), /"paused":\s*true.*deploy/s);
   await p.getByRole("button", { name: "resume" }).click();
+  await cli("queue", "resume", "a/b-c"); // somebody else does: the question goes, and does not become the other one
+  await p.locator("p.acts .state.open").waitFor();
+  assert.equal(await p.getByRole("dialog").count(), 0);
+  await cli("queue", "pause", "a/b-c");
+  await p.getByRole("button", { name: "resume" }).click();
   await p.getByRole("dialog").getByRole("button", { name: "resume" }).click();
   await p.locator("p.acts .state.open").waitFor();
 });

@@ -5,7 +5,7 @@ import { useState } from "./vendor/hooks.js";
 import { count, num, size, span } from "./format.js";
 import { get } from "./api.js";
 import { useLive } from "./live.js";
-import { Facts, Live, State, Table, Wrong, html } from "./parts.js";
+import { Facts, Live, Pager, State, Table, Wrong, html } from "./parts.js";
 
 const page = 64; // partitions in the table at once
 
@@ -101,13 +101,13 @@ function Verify({ ids }) {
 }
 
 function Partitions({ parts, names, at, pick }) {
-  const [only, set] = useState("all"), [begin, turn] = useState(0);
+  const [only, set] = useState("all"), [begins, turn] = useState([]); // each page by where it begins
   const kinds = { all: () => true, "not served": ill, moving: (p) => p.moving, "too few copies": (p) => p.copies < Math.min(p.planned.length, p.cohort.length) || p.cohort.length < p.planned.length };
   const of = names.includes(only) ? (p) => p.leader === only : kinds[only];
   let rows = parts.filter(of);
   if (at !== null) rows = [...rows.filter((p) => p.id === at), ...rows.filter((p) => p.id !== at)];
-  const from = begin < rows.length ? begin : 0;
-  const choose = (e) => { set(e.target.value); turn(0); pick(null); };
+  const from = begins.at(-1) < rows.length ? begins.at(-1) : 0;
+  const choose = (e) => { set(e.target.value); turn([]); pick(null); };
   return html`<form class="filter"><label>show<select value=${only} onChange=${choose}>
       ${Object.keys(kinds).map((k) => html`<option value=${k}>${k} (${parts.filter(kinds[k]).length})</option>`)}
       ${names.map((s) => html`<option value=${s}>led by ${s} (${parts.filter((p) => p.leader === s).length})</option>`)}</select></label></form>
@@ -117,7 +117,5 @@ function Partitions({ parts, names, at, pick }) {
         <td class="n">${p.epoch}</td><td>${p.cohort.join(", ")}</td><td>${p.planned.join(", ")}</td><td class="n">${p.copies}</td>
         <td><${State} is=${p.enqueue_available ? "yes" : "no"} /></td><td><${State} is=${p.claim_available ? "yes" : "no"} /></td>
         <td class="n">${p.oldest_ready_seconds ? span(p.oldest_ready_seconds) : ""}</td><td>${p.moving && "moves"}</td></tr>`)} />
-    ${rows.length > page && html`<nav class="pager"><button type="button" disabled=${from === 0} onClick=${() => turn(Math.max(0, from - page))}>back</button>
-      <span>${from + 1} to ${Math.min(rows.length, from + page)} of ${rows.length}</span>
-      <button type="button" disabled=${from + page >= rows.length} onClick=${() => turn(from + page)}>next</button></nav>`}`;
+    <${Pager} cursors=${begins} next=${from + page < rows.length && from + page} set=${turn} />`;
 }

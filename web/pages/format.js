@@ -46,11 +46,12 @@ export function bytesOf(base64) {
 
 const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/;
 
-// textOf gives bytes as a text, or null when they are none.
-export function textOf(bytes) {
+// textOf gives bytes as a text, or null when they are none. A line of output may have
+// control characters, as those for colours, a payload that has some is none.
+export function textOf(bytes, line = false) {
   try {
     const s = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return controls.test(s) ? null : s;
+    return !line && controls.test(s) ? null : s;
   } catch {
     return null;
   }

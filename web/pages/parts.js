@@ -3,7 +3,7 @@
 import { h, Fragment } from "./vendor/preact.js";
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
-import { clock, count, show, since, span, until } from "./format.js";
+import { bytesOf, clock, count, show, since, span, until } from "./format.js";
 
 export const html = htm.bind(h);
 export { Fragment };
@@ -60,8 +60,7 @@ export function Data({ of, name }) {
 }
 
 function save(base64, name) {
-  const raw = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  const at = URL.createObjectURL(new Blob([raw], { type: "application/octet-stream" }));
+  const at = URL.createObjectURL(new Blob([bytesOf(base64)], { type: "application/octet-stream" }));
   const a = document.createElement("a");
   a.href = at;
   a.download = name;

@@ -4,7 +4,7 @@ import { useState } from "./vendor/hooks.js";
 import { count, num, span } from "./format.js";
 import { get, inPath, patch } from "./api.js";
 import { useLive } from "./live.js";
-import { Act, Facts, Live, Pager, QueueLink, State, Table, html, link } from "./parts.js";
+import { Act, Facts, Figure, Live, Pager, QueueLink, State, Table, html, link } from "./parts.js";
 
 const columns = ["ready", "claimed", "waiting", "scheduled", "completed", "dead", "cancelled"];
 
@@ -33,12 +33,14 @@ export function Queues() {
 // change sets fields of a queue, if nobody else did since it was shown.
 const change = (q, settings) => patch(`/api/v1/queues/${inPath(q.name)}`, { settings, fields: Object.keys(settings), if_version: q.version });
 
+// Pause has another key than resume, so that a question that is open goes away, and does not
+// become the other one, when somebody else pauses the queue.
 function Pause({ q, done }) {
   if (condition(q) !== "open") {
-    return html`<${Act} label="resume" ask=${html`Let <b>${q.name}</b> take enqueues and hand out tasks again?`} done=${done}
+    return html`<${Act} key="resume" label="resume" ask=${html`Let <b>${q.name}</b> take enqueues and hand out tasks again?`} done=${done}
       run=${async () => { await change(q, { paused: false, draining: false, note: "" }); return "resumed"; }} />`;
   }
-  return html`<${Act} label="pause" kind="warn" reason="note, shown to others" done=${done}
+  return html`<${Act} key="pause" label="pause" kind="warn" reason="note, shown to others" done=${done}
     ask=${html`Pause <b>${q.name}</b>? Workers finish what they have and get nothing more; enqueues go on.`}
     run=${async (note) => { await change(q, { paused: true, note }); return "paused"; }} />`;
 }
@@ -61,8 +63,7 @@ function One({ q, done }) {
   return html`
     <p class="acts"><${State} is=${condition(q)} /> ${e.note} <${Pause} q=${q} done=${done} /><${Drain} q=${q} done=${done} />
       <a class="button" href=${link("tasks", "", { queue: q.name })}>tasks</a></p>
-    <section class="figures">${columns.map((c) => html`<a class=${"figure" + (c === "dead" && num(q.count.dead) ? " bad" : "")} href=${link("tasks", "", { queue: q.name, states: c })}>
-      <b>${count(q.count[c])}</b><span>${c}</span></a>`)}</section>
+    <section class="figures">${columns.map((c) => html`<${Figure} label=${c} value=${count(q.count[c])} bad=${c === "dead" && num(q.count.dead) > 0} href=${link("tasks", "", { queue: q.name, states: c })} />`)}</section>
     <${Facts} of=${[
       ["oldest ready task", q.oldest_ready_seconds ? span(q.oldest_ready_seconds) : "none"],
       ["workers waiting", String(q.waiting_claims)],

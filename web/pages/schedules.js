@@ -20,9 +20,9 @@ function Acts({ s, done }) {
   const id = useRef(""); // kept until it is launched: a second try is no second launch
   return html`
   ${s.spec.paused
-    ? html`<${Act} label="resume" ask=${html`Launch <b>${s.name}</b> again? What was missed meanwhile follows its catch-up policy (${s.spec.catch_up}).`} done=${done}
+    ? html`<${Act} key="resume" label="resume" ask=${html`Launch <b>${s.name}</b> again? What was missed meanwhile follows its catch-up policy (${s.spec.catch_up}).`} done=${done}
         run=${async () => { await change(s, { pause: { paused: false } }); return "resumed"; }} />`
-    : html`<${Act} label="pause" kind="warn" ask=${html`Launch <b>${s.name}</b> no more? What runs goes on.`} reason="note, shown to others" done=${done}
+    : html`<${Act} key="pause" label="pause" kind="warn" ask=${html`Launch <b>${s.name}</b> no more? What runs goes on.`} reason="note, shown to others" done=${done}
         run=${async (note) => { await change(s, { pause: { paused: true, note } }); return "paused"; }} />`}
   <${Act} label="launch now" ask=${html`Launch <b>${s.name}</b> once now, beside its times?`} done=${done}
     run=${async () => {

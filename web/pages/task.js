@@ -1,9 +1,9 @@
 // One task: what it is, why it waits, who had it, what it said, what it waits for.
 
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
-import { clock, num, span } from "./format.js";
+import { bytesOf, clock, num, span, textOf } from "./format.js";
 import { follow, get, inPath } from "./api.js";
-import { settle } from "./bulk.js";
+import { actions, settle } from "./bulk.js";
 import { Graph } from "./graph.js";
 import { useLive } from "./live.js";
 import { Act, Ago, Data, Facts, Live, QueueLink, State, Table, TaskLink, Until, Wrong, html } from "./parts.js";
@@ -32,8 +32,8 @@ function One({ t, why, again }) {
   };
   return html`
     <p class="acts"><${State} is=${t.state} />
-      <${Act} label="retry" disabled=${!["dead", "cancelled", "scheduled"].includes(t.state)} ask="Give it a new run of attempts at once?" run=${one("retry", "it is tried again")} done=${again} />
-      <${Act} label="cancel" kind="warn" disabled=${["completed", "cancelled"].includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
+      <${Act} label="retry" disabled=${!actions.retry.can.includes(t.state)} ask="Give it a new run of attempts at once?" run=${one("retry", "it is tried again")} done=${again} />
+      <${Act} label="cancel" kind="warn" disabled=${!actions.cancel.can.includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
     ${!finished(t) && html`<section class="why"><h2>Why it is not done</h2><ul>${why.reasons.map((r) => html`<li>${r.text}
       ${r.tasks.map((id) => html` <${TaskLink} id=${id} />`)}${r.until && html` <small><${Until} at=${r.until} /></small>`}</li>`)}</ul></section>`}
     ${t.error && html`<p class="wrong">${t.error}</p>`}
@@ -98,15 +98,5 @@ function Updates({ t }) {
   useEffect(() => { if (!finished(t)) end.current?.scrollTo(0, end.current.scrollHeight); }, [s.updates.length]);
   if (!s.updates.length) return html`<${Wrong} error=${s.error} /><p class="quiet">none${finished(t) ? "" : " yet"}</p>`;
   return html`<${Wrong} error=${s.error} />${s.dropped > 0 && html`<p class="quiet">${s.dropped} older ones are not shown: <code>norn task log ${t.id}</code></p>`}
-    <ol class="log" ref=${end}>${s.updates.map((u) => html`<li key=${u.token + ":" + u.seq}><small title=${clock(u.at)}>${u.token}:${u.seq}</small> <${Line} of=${u.data} /></li>`)}</ol>`;
-}
-
-function Line({ of }) {
-  let text;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(of), (c) => c.charCodeAt(0)));
-  } catch {
-    text = of + " (base64)";
-  }
-  return html`<span>${text}</span>`;
+    <ol class="log" ref=${end}>${s.updates.map((u) => html`<li key=${u.token + ":" + u.seq}><small title=${clock(u.at)}>${u.token}:${u.seq}</small> <span>${textOf(bytesOf(u.data), true) ?? u.data + " (base64)"}</span></li>`)}</ol>`;
 }
