@@ -110,6 +110,11 @@ func (t *Task) Undoable() bool {
 	return t.Finished() && t.completion == nil && t.cancelled == nil && t.tombstone == nil
 }
 
+// RuledOut tells whether the task was given up though nobody has tried it.
+func (t *Task) RuledOut() bool {
+	return t.givenUp() != nil && len(t.counted)+len(t.putOff)+len(t.expired) == 0
+}
+
 // givenUp is the dead fact of the present generation, or of a later one whose
 // requeue has not arrived; nil when there is none.
 func (t *Task) givenUp() *Dead {

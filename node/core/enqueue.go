@@ -147,6 +147,9 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	}
 	res.Receipt = receipt
 	c.writes.bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
+	if task.Kind() == id.KindKey && spec.KeyWindow == 0 {
+		c.writes.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -151,7 +152,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	case task.Kind() != id.KindKey:
 		return h, proto.Invalid("ID %s is not one of unique key %q; ask for it (KeyRequest), or send none", task, t.GetKey())
 	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.cells)), task):
-		return h, nil // whatever it is: the specs are compared
+		return h, k.legitimate(now, t, task) // whatever it is: the specs are compared
 	case window > 0:
 		return h, k.checkWindow(now, t, task, window)
 	}
@@ -160,6 +161,24 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 			"ID %s is not the one that key %q has now (%s): its task was finished long ago, or the ID belongs to another key; ask for it again", task, t.GetKey(), h.task)
 	}
 	return h, nil
+}
+
+// legitimate refuses to acknowledge a task that is known here once more when it came after
+// an older one of its key had been retried, see [keys.late].
+func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.Error {
+	if t.GetKeyWindowSeconds() > 0 {
+		return nil
+	}
+	d, err := vnode.LoadTask(k.c.tx, ring.Of(task, len(k.c.cells)), task)
+	if !k.c.check(err) || d.Finished() && !d.RuledOut() {
+		return nil
+	}
+	h := k.look(now, t.GetQueue(), t.GetKey(), 0)
+	if h.task == task {
+		return nil
+	}
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
+		"ID %s is not the one that key %q has now (%s): an older task of the key was retried before this one was known; ask for it again", task, t.GetKey(), h.task)
 }
 
 // sure refuses to give a key without a window to a new task while its leader may not
@@ -251,6 +270,9 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	for n := uint64(1); n <= learnGenerations; n++ {
 		switch {
 		case k.isNth(task, e.Queue, e.Key, from+n):
+			if k.late(now, first, task) {
+				return
+			}
 			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: from + n, Current: task, Changed: now.Wall})
 			return
 		case n <= from && k.isNth(task, e.Queue, e.Key, from-n):
@@ -261,6 +283,34 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 			return
 		}
 	}
+}
+
+// late tells whether an older task holds the key of one that has become known: then that
+// one has it until it is finished. It may be finished elsewhere, which comes to be known
+// later. Where the leader itself has retried the older one in its epoch, a leader before it
+// has given the key away in vain: no majority knew of that, or it would have heard, and
+// nothing was acknowledged ([soles.confirm]). So the late one stays among the dead, and may
+// be retried when the key is free.
+func (k keys) late(now clock.Time, first, task id.ID) bool {
+	v := k.c.vnode(first)
+	holder, ok := vnode.KeyTask(k.c.tx, v.Partition, first)
+	if !ok {
+		holder = first
+	}
+	t, err := vnode.LoadTask(k.c.tx, v.Partition, holder)
+	if !k.c.check(err) || t.Enqueued == nil || t.Finished() {
+		return false
+	}
+	if v.Leading() != 0 && t.Generation()>>32 == v.Leading() {
+		_, err := v.Decide(k.c.tx, task, now, func(late *crdt.Task) (crdt.Fact, bool) {
+			return crdt.Dead{
+				Generation: k.run(v, late), At: k.c.clocks.stamp(now, task),
+				Reason: fmt.Sprintf("its unique key was given back to task %s, which was retried, before this one was known", holder),
+			}.Fact(task), !late.Finished()
+		})
+		k.c.check(err)
+	}
+	return true
 }
 
 // answer tells a client which ID a key has.

@@ -189,7 +189,7 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 		t.Errorf("it is looked at %v from now", time.Duration(next-r.now.Mono))
 	}
 	r.pass(time.Second)
-	if res := r.result(0, from); res == nil || res.Error.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
+	if res := r.result(0, from); res == nil || res.Error == nil || res.Error.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
 		t.Errorf("after its time: %v", res)
 	}
 	for range 10 {
