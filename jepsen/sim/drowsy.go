@@ -112,9 +112,12 @@ func (d *drowsy) look() {
 			delete(queues, q)
 		}
 	}
+	if slices.ContainsFunc(d.alive(), d.skewed) {
+		return // a request may be there, and is looked for a task that nobody refuses it
+	}
 	for p := range state.Cells {
 		n := d.find(state.Cells[p].Leader)
-		if n == nil || !n.up || s.now < max(d.moved[ring.Partition(p)], d.skews[n].since)+int64(calmFor) {
+		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) {
 			continue
 		}
 		n.walkPartition(ring.Partition(p), func(t *vnode.Detail) bool {
@@ -132,6 +135,9 @@ func (d *drowsy) look() {
 		})
 	}
 }
+
+// skewed tells whether others refuse a node's claims.
+func (d *drowsy) skewed(n *node) bool { return d.s.now < d.skews[n].since+int64(calmFor) }
 
 // waits gives the queues for which requests wait since before a time, and one of those.
 func (d *drowsy) waits(since int64) map[string]string {
