@@ -143,14 +143,17 @@ func (l *leading) admit(peers []Peer) {
 }
 
 // outlived tells whether a node that was to join has died, and a member under its name
-// or an address of it is alive: that one was started after it.
+// or an address of it was heard of when it had been dead: that one was started after it.
+// What the member had said before the newcomer came may be late.
 func (l *leading) outlived(peers []Peer, i int) bool {
-	nodes := l.m.rep.state.Nodes
-	if l.silent(peers[i].ID) < int64(l.m.cfg.Dead) {
+	m, nodes := l.m, l.m.rep.state.Nodes
+	since := l.silent(peers[i].ID) - int64(m.cfg.Dead) // it has been dead for so long
+	if since < 0 {
 		return false
 	}
 	for j, p := range peers {
-		if j != i && p.Status == register.Active && p.Alive && samePlace(&nodes[i], &nodes[j]) {
+		alive := p.ID == m.id || p.Alive && m.now-l.heard[p.ID] <= since
+		if j != i && p.Status == register.Active && alive && samePlace(&nodes[i], &nodes[j]) {
 			return true
 		}
 	}

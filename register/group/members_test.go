@@ -269,6 +269,23 @@ func TestOneThatHasJustBeenLetInIsNotDead(t *testing.T) {
 	s.must(60*time.Second, "replaced", func() bool { return s.settled(3, 3) && slices.Contains(s.voters(), second.self.Node+"/2") })
 }
 
+// TestLateWordsOfTheOldOneOutliveNobody: what a member had said before it ended is late,
+// and what the one says that came for its place is later. That one was taken for one that
+// had died before the old one was started, and was removed.
+func TestLateWordsOfTheOldOneOutliveNobody(t *testing.T) {
+	s := newSim(t, 29)
+	s.grow(3)
+	l := s.leader()
+	old, again := s.heirs(l)
+	second := again(1)
+	s.eaten = func(m *Message) bool { return m.To == second.self }
+	s.run(time.Duration(l.machine.cfg.Dead)/2, nil)
+	old.crash()
+	s.run(time.Duration(l.machine.cfg.Dead)/2+200*time.Millisecond, nil)
+	s.eaten = nil
+	s.must(60*time.Second, "replaced", func() bool { return s.settled(3, 3) && slices.Contains(s.voters(), second.self.Node+"/1") })
+}
+
 // TestAnAddressPassesOn likewise.
 func TestAnAddressPassesOn(t *testing.T) {
 	s := newSim(t, 16)
