@@ -35,6 +35,9 @@ func (f nemesis) trouble() {
 	})
 }
 
+// provokeAgain is after what time it is looked again for a worker with tasks.
+const provokeAgain = 100 * time.Millisecond
+
 // provoke has a worker with tasks turn to another node until a session was handed
 // over that way: a run without one proves nothing.
 func (f nemesis) provoke() {
@@ -42,12 +45,15 @@ func (f nemesis) provoke() {
 	if s.healing || !f.missing(HandOvers) {
 		return
 	}
-	if able := slices.DeleteFunc(slices.Clone(s.hands), func(h *hand) bool { return h.on == nil || len(h.runs) == 0 }); len(able) > 0 {
-		h := pick(&s.world, able)
-		h.moving = true
-		h.hangUp()
-		h.work()
+	able := slices.DeleteFunc(slices.Clone(s.hands), func(h *hand) bool { return h.on == nil || len(h.runs) == 0 })
+	if len(able) == 0 {
+		s.after(provokeAgain, f.provoke) // most tasks are done in less than a second
+		return
 	}
+	h := pick(&s.world, able)
+	h.moving = true
+	h.hangUp()
+	h.work()
 	s.after(s.between(time.Second, 4*time.Second), f.provoke)
 }
 
