@@ -38,8 +38,9 @@ after that for HTTP; the first is where every norn command looks by default. All
 are on 127.0.0.1.
 
 Prints a table of names, addresses and process IDs, then "ready" on a line of its
-own once every node answers and every partition has a leader. With -o json the
-table is printed when all that is so, and says so by being there.
+own once every node answers and every partition has its copies and the leader it
+is to have. With -o json the table is printed when all that is so, and says so by
+being there.
 
 Without --data everything is in a temporary directory, which is removed at the
 end. With it, each node's data is in DIR/n1, DIR/n2, …, and the next start goes on

@@ -158,10 +158,12 @@ func (k *devChecks) ask(ctx context.Context) (missing, clusters []string) {
 const devVoters = 5
 
 // lacking says what a node's picture of the cluster lacks until any one of three
-// nodes may die and the others go on: leaders, copies, voters.
+// nodes may die and the others go on: leaders, copies, voters. Leaders who are about to pass
+// their partitions on are waited for too, or the first tasks would wait while they do.
 func lacking(s *nornv1.StatusReply) string {
-	members := 0
+	members, up := 0, map[string]bool{}
 	for _, n := range s.GetNodes() {
+		up[n.GetName()] = up[n.GetName()] || n.GetState() == "up"
 		switch n.GetState() {
 		case "up", "down":
 			members++
@@ -170,7 +172,7 @@ func lacking(s *nornv1.StatusReply) string {
 		}
 	}
 	copies := min(max(members, 1), int(s.GetReplicas()))
-	led, whole, served := 0, 0, 0
+	led, whole, served, spread := 0, 0, 0, 0
 	for _, p := range s.GetPartitions() {
 		if p.GetLeader() != "" {
 			led++
@@ -180,6 +182,9 @@ func lacking(s *nornv1.StatusReply) string {
 		}
 		if p.GetEnqueueAvailable() && p.GetClaimAvailable() {
 			served++
+		}
+		if planned := p.GetPlanned(); len(planned) == 0 || planned[0] == p.GetLeader() || !up[planned[0]] {
+			spread++
 		}
 	}
 	voters := min(members, devVoters)
@@ -193,6 +198,8 @@ func lacking(s *nornv1.StatusReply) string {
 		return fmt.Sprintf("%d of %d partitions take and give out tasks", served, all)
 	case len(s.GetVoters()) < voters:
 		return fmt.Sprintf("%d of %d members of the register vote", len(s.GetVoters()), voters)
+	case spread < all:
+		return fmt.Sprintf("%d of %d partitions are led by the node that is to lead them", spread, all)
 	}
 	return ""
 }

@@ -462,7 +462,7 @@ func TestDevIsReadyWhenANodeMayDie(t *testing.T) {
 			s.Nodes = append(s.Nodes, &nornv1.NodeStatus{Name: name, State: "up"})
 		}
 		for range 2 {
-			s.Partitions = append(s.Partitions, &nornv1.PartitionStatus{Leader: "n1", Cohort: s.Voters, EnqueueAvailable: true, ClaimAvailable: true})
+			s.Partitions = append(s.Partitions, &nornv1.PartitionStatus{Leader: "n1", Cohort: s.Voters, Planned: s.Voters, EnqueueAvailable: true, ClaimAvailable: true})
 		}
 		return s
 	}
@@ -477,14 +477,20 @@ func TestDevIsReadyWhenANodeMayDie(t *testing.T) {
 		"0 of 2 partitions take and give out tasks": func(s *nornv1.StatusReply) {
 			s.Partitions[0].EnqueueAvailable, s.Partitions[1].EnqueueAvailable = false, false
 		},
-		"1 of 3 members of the register vote": func(s *nornv1.StatusReply) { s.Voters = s.Voters[:1] },
-		"n2 is joining":                       func(s *nornv1.StatusReply) { s.Nodes[1].State = "joining" },
+		"1 of 2 partitions are led by the node that is to lead them": func(s *nornv1.StatusReply) { s.Partitions[0].Leader = "n3" },
+		"1 of 3 members of the register vote":                        func(s *nornv1.StatusReply) { s.Voters = s.Voters[:1] },
+		"n2 is joining":                                              func(s *nornv1.StatusReply) { s.Nodes[1].State = "joining" },
 	} {
 		s := whole()
 		spoil(s)
 		if got := lacking(s); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	down := whole()
+	down.Nodes[0].State, down.Partitions[0].Leader, down.Partitions[1].Leader = "down", "n2", "n3"
+	if got := lacking(down); got != "" {
+		t.Errorf("while the one that is to lead is down: %s", got)
 	}
 	alone := whole()
 	alone.Nodes, alone.Voters = alone.Nodes[:1], alone.Voters[:1]
