@@ -71,6 +71,25 @@ func TestElected(t *testing.T) {
 			s.do(history.Event{Func: history.Get, Weak: true, Items: []history.Item{{Task: a}}},
 				history.Event{Items: []history.Item{{Task: a, State: history.Absent}}})
 		}},
+		"a majority does not show what majorities have acknowledged": {Lost, "", claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.read(a, history.Claimed, nil)
+		})},
+		"nor what comes after what one node has acknowledged": {"", "", claimed(func(s *script, a id.ID) {
+			s.do(history.Event{Func: history.Update, Weak: true, Items: []history.Item{{Task: a, Token: 10}}}, history.Event{Items: []history.Item{{Task: a}}})
+			s.write(history.Update, history.Item{Task: a, Token: 10, Seq: 1})
+			s.read(a, history.Claimed, nil)
+		})},
+		"less than was to be shown at least": {Contiguous, Contiguous, claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: true, After: &history.Entry{Token: 10}, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Claimed, Spec: &history.Spec{Queue: "q"}}}})
+		})},
+		"nothing, where something was to be shown": {Contiguous, Contiguous, claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: true, After: &history.Entry{Token: 10}, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Absent}}})
+		})},
 		"two hold one task": {Overlap, "", claimed(func(s *script, a id.ID) {
 			s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 		})},

@@ -87,6 +87,7 @@ type hold struct {
 // update is what is known of one update.
 type update struct {
 	fact
+	kept             fact // acknowledged by a majority
 	token, seq, data uint64
 	output           bool // a captured line: no checkpoint
 }
@@ -133,7 +134,7 @@ func (t *task) find(token, seq uint64) *update {
 func (t *task) update(token, seq uint64) *update {
 	u := t.find(token, seq)
 	if u == nil {
-		u = &update{fact: newFact(), token: token, seq: seq}
+		u = &update{fact: newFact(), kept: newFact(), token: token, seq: seq}
 		t.updates = append(t.updates, u)
 	}
 	return u

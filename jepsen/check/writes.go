@@ -148,8 +148,11 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		c.known(asked, t, &t.cancelled, &t.cancelled, got, "cancellation")
 		c.observeState(asked, t, got.State)
 	case history.Update:
-		u := &t.update(want.Token, want.Seq).fact
-		c.known(asked, t, u, u, got, "update")
+		u := t.update(want.Token, want.Seq)
+		c.known(asked, t, &u.fact, &u.fact, got, "update")
+		if !asked.Weak {
+			u.kept.holds(c.now)
+		}
 	case history.FailTask:
 		if h := t.hold(want.Token); h != nil {
 			c.known(asked, t, &h.failed, &h.failed, got, "failure")
