@@ -223,6 +223,9 @@ func (c *Checker) observeClaims(asked *history.Event, t *task, got *history.Item
 			ended++
 		}
 		h := t.hold(s.Token)
+		if h != nil {
+			ends{c}.ofNobody(t, h, s.Outcome)
+		}
 		if h == nil || c.o.many() { // a replica may not have seen each of them
 			continue
 		}

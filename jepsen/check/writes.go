@@ -28,6 +28,9 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 	case history.Cancel:
 		t.cancelled.ask(c.now)
 	case history.Retry:
+		if t.retries == 0 {
+			t.unretried = &end{t.dead, t.blocked, t.thrown}
+		}
 		t.retries++
 		t.retried, t.dead, t.blocked, t.thrown = c.now, never, never, newFact()
 	case history.FailTask:
@@ -71,6 +74,9 @@ func (c *Checker) refused(asked *history.Event, t *task, i *history.Item) {
 	case history.Retry:
 		t.retries--
 		t.retried = c.now
+		if u := t.unretried; t.retries == 0 && u != nil { // all were refused: it is as it was
+			t.dead, t.blocked, t.thrown, t.unretried = u.dead, u.blocked, u.thrown, nil
+		}
 	case history.FailTask:
 		t.failed.failed++
 		if i.Discard {
@@ -165,7 +171,7 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		}
 	case history.Retry:
 		t.retries--
-		t.retried = c.now
+		t.retried, t.unretried = c.now, nil
 		c.observeState(asked, t, got.State)
 	}
 }

@@ -191,14 +191,15 @@ func (j *job) complete() {
 	if j.rnd.IntN(10) == 0 {
 		level = client.One
 	}
-	j.completeAt(level)
+	_ = j.completeAt(level) // what came of it is in the history
 }
 
-func (j *job) completeAt(level client.Durability) {
+func (j *job) completeAt(level client.Durability) error {
 	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
 	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, level == client.One)
 	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
 	j.answered(asked, receipt, 0, err)
+	return err
 }
 
 // update appends to the task's log.
