@@ -102,6 +102,11 @@ func (s *script) write(f history.Func, i history.Item) {
 	s.do(history.Event{Func: f, Items: []history.Item{i}}, history.Event{Items: []history.Item{got}})
 }
 
+// refused is a write of which its answer says that it surely has not happened.
+func (s *script) refused(f history.Func, i history.Item) {
+	s.ends(history.Fail, history.Event{Func: f, Items: []history.Item{i}}, history.Event{Error: "UNAVAILABLE"})
+}
+
 // read is a get that shows the task like this.
 func (s *script) read(task id.ID, state history.State, change func(*history.Item)) {
 	i := history.Item{Task: task, State: state}

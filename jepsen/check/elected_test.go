@@ -71,6 +71,47 @@ func TestElected(t *testing.T) {
 			s.do(history.Event{Func: history.Get, Weak: true, Items: []history.Item{{Task: a}}},
 				history.Event{Items: []history.Item{{Task: a, State: history.Absent}}})
 		}},
+		"a majority does not show what majorities have acknowledged": {Lost, "", claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.read(a, history.Claimed, nil)
+		})},
+		"nor what comes after what one node has acknowledged": {"", "", claimed(func(s *script, a id.ID) {
+			s.do(history.Event{Func: history.Update, Weak: true, Items: []history.Item{{Task: a, Token: 10}}}, history.Event{Items: []history.Item{{Task: a}}})
+			s.write(history.Update, history.Item{Task: a, Token: 10, Seq: 1})
+			s.read(a, history.Claimed, nil)
+		})},
+		"less than was to be shown at least": {Contiguous, Contiguous, claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: true, After: &history.Entry{Token: 10}, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Claimed, Spec: &history.Spec{Queue: "q"}}}})
+		})},
+		"nothing, where something was to be shown": {Contiguous, Contiguous, claimed(func(s *script, a id.ID) {
+			s.write(history.Update, history.Item{Task: a, Token: 10})
+			s.do(history.Event{Func: history.Get, Weak: true, After: &history.Entry{Token: 10}, Items: []history.Item{{Task: a}}},
+				history.Event{Items: []history.Item{{Task: a, State: history.Absent}}})
+		})},
+		"a retry that was refused has happened": {Undone, "", claimed(func(s *script, a id.ID) {
+			s.write(history.FailTask, history.Item{Task: a, Token: 10, Discard: true, State: history.Dead})
+			s.refused(history.Retry, history.Item{Task: a})
+			s.claim(2, 11, a)
+		})},
+		"of two retries one was refused": {"", "", claimed(func(s *script, a id.ID) {
+			s.write(history.FailTask, history.Item{Task: a, Token: 10, Discard: true, State: history.Dead})
+			s.ends(history.Info, history.Event{Func: history.Retry, Items: []history.Item{{Task: a}}}, history.Event{})
+			s.refused(history.Retry, history.Item{Task: a})
+			s.claim(2, 11, a)
+		})},
+		"a release that was refused has happened": {Honesty, "", claimed(func(s *script, a id.ID) {
+			s.refused(history.Release, history.Item{Task: a, Token: 10})
+			s.read(a, history.Ready, func(i *history.Item) { i.Claims[0].Outcome = "released" })
+		})},
+		"a failure that nobody has reported": {Phantom, "", claimed(func(s *script, a id.ID) {
+			s.read(a, history.Ready, func(i *history.Item) { i.Claims[0].Outcome, i.Attempts = "failed", 1 })
+		})},
+		"a failure of which nobody knows what came of it": {"", "", claimed(func(s *script, a id.ID) {
+			s.ends(history.Info, history.Event{Func: history.FailTask, Items: []history.Item{{Task: a, Token: 10}}}, history.Event{})
+			s.read(a, history.Ready, func(i *history.Item) { i.Claims[0].Outcome, i.Attempts = "failed", 1 })
+		})},
 		"two hold one task": {Overlap, "", claimed(func(s *script, a id.ID) {
 			s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 		})},

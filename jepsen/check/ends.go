@@ -67,6 +67,19 @@ func (c ends) attempts(asked *history.Event, t *task, got *history.Item) (n uint
 	return n
 }
 
+// ofNobody: a claim that a worker has believed in is released or failed only by whoever
+// has asked for that, and was not refused. Where workers have sessions, those that lose
+// theirs lose their claims with it.
+func (c ends) ofNobody(t *task, h *hold, outcome string) {
+	f := &h.released
+	if outcome == "failed" {
+		f = &h.failed
+	}
+	if (outcome == "failed" || outcome == "released") && !f.possible() && h.until > h.returned && !c.o.Sessions && !c.o.Unfenced {
+		c.breach(why(f), t, "claim %x of process %d is shown as %s, and %d of %d attempts at that were refused", h.token, h.process, outcome, f.failed, f.asked)
+	}
+}
+
 // maybeDead tells whether the task may be out of attempts or thrown away.
 func (c ends) maybeDead(t *task) bool {
 	if t.discarded.possible() || t.dead != never {

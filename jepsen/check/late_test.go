@@ -47,7 +47,7 @@ func TestADeadWorkerHoldsNothing(t *testing.T) {
 			s.event(history.Event{At: s.at + second, Phase: history.Note, Func: history.Died, Process: 1})
 			s.at += second
 		}
-		s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "failed"}))
+		s.claimAs(2, s.granted(a, 11, history.ClaimSeen{Token: 10, Outcome: "expired"}))
 		if overlap := s.found != nil && s.found.Invariant == Overlap; overlap == dies {
 			t.Errorf("the first worker has died %t: %v", dies, s.found)
 		}

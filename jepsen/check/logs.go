@@ -19,6 +19,12 @@ func (c logs) whole(asked *history.Event, t *task, log []history.Entry) {
 		if u.before(asked.At) && !shown(u.token, u.seq) && (u.seq == 0 || shown(u.token, u.seq-1)) {
 			c.fail(Lost, t, "update %x/%d was acknowledged and is not shown", u.token, u.seq)
 		}
+		if majority(asked) && u.kept.before(asked.At) && !shown(u.token, u.seq) && t.prefix(u, func(o *update) bool { return o.kept.before(asked.At) }) {
+			c.breach(Lost, t, "a majority has acknowledged update %x/%d and all before it, and a majority does not show it", u.token, u.seq)
+		}
+	}
+	if a := asked.After; a != nil && !shown(a.Token, a.Seq) {
+		c.breach(Contiguous, t, "update %x/%d had been seen and was asked for, and is not shown", a.Token, a.Seq)
 	}
 }
 
@@ -48,8 +54,13 @@ func (c logs) checkpoint(asked *history.Event, t *task, got *history.Item) {
 // surelyVisible tells whether an update and all before it in its claim were
 // surely there before a time.
 func (t *task) surelyVisible(u *update, at int64) bool {
+	return t.prefix(u, func(o *update) bool { return o.before(at) })
+}
+
+// prefix tells whether something is so of an update and of all before it in its claim.
+func (t *task) prefix(u *update, is func(*update) bool) bool {
 	for seq := range u.seq + 1 {
-		if o := t.find(u.token, seq); o == nil || !o.before(at) {
+		if o := t.find(u.token, seq); o == nil || !is(o) {
 			return false
 		}
 	}

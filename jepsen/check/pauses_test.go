@@ -85,6 +85,9 @@ func TestAttemptsAreCounted(t *testing.T) {
 			if c.fails {
 				s.write(history.FailTask, history.Item{Task: a, Token: 10, Uncounted: c.uncounted, State: history.Ready})
 			}
+			if c.shown.Outcome == "released" {
+				s.write(history.Release, history.Item{Task: a, Token: 10})
+			}
 			if c.retry {
 				s.write(history.Retry, history.Item{Task: a, State: history.Ready})
 			}

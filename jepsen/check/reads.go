@@ -17,6 +17,9 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		if majority(asked) && t.kept.before(asked.At) && !c.forgettable(t, true) {
 			c.breach(Lost, t, "a majority has acknowledged it, and a majority does not find it")
 		}
+		if a := asked.After; a != nil && asked.Func == history.Get && !c.forgettable(t, true) {
+			c.breach(Contiguous, t, "update %x/%d had been seen and was asked for, and the task is not found", a.Token, a.Seq)
+		}
 		c.keep(t, asked, got)
 		return
 	}
@@ -220,6 +223,9 @@ func (c *Checker) observeClaims(asked *history.Event, t *task, got *history.Item
 			ended++
 		}
 		h := t.hold(s.Token)
+		if h != nil {
+			ends{c}.ofNobody(t, h, s.Outcome)
+		}
 		if h == nil || c.o.many() { // a replica may not have seen each of them
 			continue
 		}

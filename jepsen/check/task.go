@@ -56,6 +56,7 @@ type task struct {
 
 	retries   int   // attempts to retry it under way or with an unknown outcome
 	retried   int64 // when the last one began or ended
+	unretried *end  // what was so before those that have yet to be answered; nil: it is so no more
 	dead      int64 // surely dead since then
 	blocked   int64 // surely cancelled by a dependency since then
 	collected int64 // first seen as a tombstone
@@ -67,6 +68,12 @@ type task struct {
 
 	last   *history.Item // the last reading
 	lastAt int64         // when it was asked for
+}
+
+// end is what a task's end was before somebody asked to retry it.
+type end struct {
+	dead, blocked int64
+	thrown        fact
 }
 
 // hold is a claim that a worker has heard of.
@@ -87,6 +94,7 @@ type hold struct {
 // update is what is known of one update.
 type update struct {
 	fact
+	kept             fact // acknowledged by a majority
 	token, seq, data uint64
 	output           bool // a captured line: no checkpoint
 }
@@ -133,7 +141,7 @@ func (t *task) find(token, seq uint64) *update {
 func (t *task) update(token, seq uint64) *update {
 	u := t.find(token, seq)
 	if u == nil {
-		u = &update{fact: newFact(), token: token, seq: seq}
+		u = &update{fact: newFact(), kept: newFact(), token: token, seq: seq}
 		t.updates = append(t.updates, u)
 	}
 	return u

@@ -28,6 +28,9 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 	case history.Cancel:
 		t.cancelled.ask(c.now)
 	case history.Retry:
+		if t.retries == 0 {
+			t.unretried = &end{t.dead, t.blocked, t.thrown}
+		}
 		t.retries++
 		t.retried, t.dead, t.blocked, t.thrown = c.now, never, never, newFact()
 	case history.FailTask:
@@ -71,6 +74,9 @@ func (c *Checker) refused(asked *history.Event, t *task, i *history.Item) {
 	case history.Retry:
 		t.retries--
 		t.retried = c.now
+		if u := t.unretried; t.retries == 0 && u != nil { // all were refused: it is as it was
+			t.dead, t.blocked, t.thrown, t.unretried = u.dead, u.blocked, u.thrown, nil
+		}
 	case history.FailTask:
 		t.failed.failed++
 		if i.Discard {
@@ -148,8 +154,11 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		c.known(asked, t, &t.cancelled, &t.cancelled, got, "cancellation")
 		c.observeState(asked, t, got.State)
 	case history.Update:
-		u := &t.update(want.Token, want.Seq).fact
-		c.known(asked, t, u, u, got, "update")
+		u := t.update(want.Token, want.Seq)
+		c.known(asked, t, &u.fact, &u.fact, got, "update")
+		if !asked.Weak {
+			u.kept.holds(c.now)
+		}
 	case history.FailTask:
 		if h := t.hold(want.Token); h != nil {
 			c.known(asked, t, &h.failed, &h.failed, got, "failure")
@@ -162,7 +171,7 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		}
 	case history.Retry:
 		t.retries--
-		t.retried = c.now
+		t.retried, t.unretried = c.now, nil
 		c.observeState(asked, t, got.State)
 	}
 }

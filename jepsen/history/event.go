@@ -187,7 +187,8 @@ type Event struct {
 	Only   []State `json:"only,omitempty"`
 	Cursor string  `json:"cursor,omitempty"` // list: where a page begins, in hex
 	More   bool    `json:"more,omitempty"`   // list, log: there is more
-	// After is what a log reader has seen, in an Invoke.
+	// After is what a log reader has seen, in an Invoke; of a get what it has to show at
+	// least, because somebody has seen it.
 	After   *Entry  `json:"after,omitempty"`
 	Tallies []Tally `json:"tallies,omitempty"`
 	Change  *Change `json:"change,omitempty"`

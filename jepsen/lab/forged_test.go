@@ -56,6 +56,10 @@ func (s *tale) completes(process, n int, token uint64) {
 	s.says(process, history.Event{Func: history.Complete, Items: []history.Item{{Task: task(n), Token: token}}}, history.Event{Items: []history.Item{{Task: task(n)}}})
 }
 
+func (s *tale) updates(process, n int, token, seq uint64, weak bool) {
+	s.says(process, history.Event{Func: history.Update, Weak: weak, Items: []history.Item{{Task: task(n), Token: token, Seq: seq}}}, history.Event{Items: []history.Item{{Task: task(n)}}})
+}
+
 func (s *tale) reads(n int, spec *history.Spec, state history.State) {
 	s.says(1, history.Event{Func: history.Get, Items: items([]id.ID{task(n)})}, history.Event{Items: []history.Item{{Task: task(n), State: state, Spec: spec}}})
 }
@@ -114,6 +118,24 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			}
 			s.grants(2, 1, token(1, 1), lease, spec)
 			s.grants(3, 1, token(1, 2), time.Second, spec)
+		}},
+		{"updates", "what was seen of a log is not shown", check.Contiguous, func(s *tale, wrong bool) {
+			s.enqueues(1, spec)
+			s.grants(2, 1, token(1, 1), time.Hour, spec)
+			s.updates(2, 1, token(1, 1), 0, true)
+			seen, log := history.Entry{Token: token(1, 1)}, []history.Entry{{Token: token(1, 1)}}
+			if wrong {
+				log = nil
+			}
+			s.says(3, history.Event{Func: history.Get, Weak: true, Items: items([]id.ID{task(1)}), After: &seen},
+				history.Event{Items: []history.Item{{Task: task(1), State: history.Claimed, Spec: &spec, Log: log}}})
+		}},
+		{"updates", "what majorities have acknowledged a majority does not show", check.Lost, func(s *tale, wrong bool) {
+			s.enqueues(1, spec)
+			s.grants(2, 1, token(1, 1), time.Hour, spec)
+			s.updates(2, 1, token(1, 1), 0, !wrong)
+			s.updates(2, 1, token(1, 1), 1, false)
+			s.reads(1, &spec, history.Claimed)
 		}},
 		{"dependencies", "it runs before what it waits for", check.Dependency, func(s *tale, wrong bool) {
 			s.enqueues(2, waits)

@@ -59,7 +59,10 @@ type lab struct {
 	strain strain
 	gauges gauges
 	nodes  []*process
-	onDisk []int // tasks that each node had in the end
+	onDisk []int         // tasks that each node had in the end
+	kept   time.Duration // finished tasks of a workload are kept; 0: for ever
+	// servers have a node show that it serves, from one goroutine at a time.
+	servers map[*process]*hand
 
 	mu             sync.Mutex // guards what follows
 	clients        []*client.Client

@@ -107,6 +107,10 @@ func (n *nemesis) strike(f *Fault) error {
 	}
 	w.Whole = time.Since(n.rec.began)
 	n.say("whole after %.1f s", (w.Whole - w.To).Seconds())
+	if err := n.serves(context.WithoutCancel(n.ctx), rest); err != nil {
+		n.found("stuck", "%v after %s the cluster is whole, and does not serve: %v", rest, f.Name, err)
+		return errStuck
+	}
 	return nil
 }
 

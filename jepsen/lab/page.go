@@ -73,8 +73,14 @@ func newPlot(end, top float64, scale func(float64) float64, windows []Window) *p
 		}
 	}
 	for n := range 7 {
-		at := end * float64(n) / 6
-		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="middle">%.0f s</text>`, p.x(at), plotHeight-6, at)
+		at, anchor, digits := end*float64(n)/6, "middle", 0
+		if n == 6 {
+			anchor = "end" // else half of it would be outside
+		}
+		if end < 60 {
+			digits = 1
+		}
+		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="%s">%.*f s</text>`, p.x(at), plotHeight-6, anchor, digits, at)
 	}
 	return p
 }
@@ -87,7 +93,7 @@ func (p *plot) y(v float64) float64 {
 // line draws a mark of the value axis.
 func (p *plot) line(v float64, text string) {
 	fmt.Fprintf(p, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#999" stroke-width=".4"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
-		plotLeft, plotWidth, p.y(v), p.y(v), plotLeft-4, p.y(v)+4, text)
+		plotLeft, plotWidth, p.y(v), p.y(v), plotLeft-4, max(p.y(v)+4, 10), text)
 }
 
 func (p *plot) done() template.HTML {
@@ -111,8 +117,22 @@ func latencies(all []dot, end float64, windows []Window) template.HTML {
 	return p.done()
 }
 
-// rates shows how many operations ended in each second, by how.
-func rates(all []dot, end float64, windows []Window) template.HTML {
+// stormOver is the note after which clients do no more than finish and read everything.
+const stormOver = "the storm is over"
+
+// storm is how many seconds clients worked; the whole run where a history does not say.
+func storm(events []*history.Event, end float64) float64 {
+	for _, e := range events {
+		if e.Phase == history.Note && e.Text == stormOver {
+			return float64(e.At) / 1e9
+		}
+	}
+	return end
+}
+
+// rates shows how many operations ended in each second, by how. The scale is that of the
+// time in which clients worked: at the end everything is read as fast as that goes.
+func rates(all []dot, end, worked float64, windows []Window) template.HTML {
 	seconds := make(map[history.Phase][]float64)
 	top := 1.0
 	for _, d := range all {
@@ -121,7 +141,9 @@ func rates(all []dot, end float64, windows []Window) template.HTML {
 		}
 		at := min(int(d.at+d.took), int(end)+1)
 		seconds[d.phase][at]++
-		top = max(top, seconds[d.phase][at])
+		if float64(at) < worked {
+			top = max(top, seconds[d.phase][at])
+		}
 	}
 	p := newPlot(end, top, func(v float64) float64 { return v }, windows)
 	for _, share := range []float64{0, 0.5, 1} {
@@ -156,7 +178,7 @@ b.ok{color:#2a7} b.fail{color:#c33} b.info{color:#e90}
 {{range .Pictures}}<p><a href="{{.}}">porcupine's picture: {{.}}</a></p>{{end}}
 <h2>Latency</h2><p>Each call: <b class="ok">done</b>, <b class="fail">refused</b>, <b class="info">unknown</b>. Red is a fault, yellow until the cluster was whole again.</p>
 {{.Latency}}
-<h2>Rate</h2>{{.Rate}}
+<h2>Rate</h2><p>Calls that ended in each second. What is off the top is the reading at the end.</p>{{.Rate}}
 <h2>All of it</h2><pre>{{.Text}}</pre>
 </html>
 `))
@@ -172,6 +194,6 @@ func (r *Result) HTML(w io.Writer, pictures ...string) error {
 	end := r.Took.Seconds()
 	return pageTemplate.Execute(w, map[string]any{
 		"Title": fmt.Sprintf("fault %s, workload %s", r.Config.Fault, r.Config.Workload), "R": r, "Pictures": pictures,
-		"Latency": latencies(all, end, r.Windows), "Rate": rates(all, end, r.Windows), "Text": text.String(),
+		"Latency": latencies(all, end, r.Windows), "Rate": rates(all, end, storm(r.Events, end), r.Windows), "Text": text.String(),
 	})
 }

@@ -84,3 +84,25 @@ func TestAHistoryAloneIsNotJudged(t *testing.T) {
 		t.Fatal("judged from nothing")
 	}
 }
+
+// The reading at the end, thousands of calls in a second, does not flatten what clients
+// saw while faults came, and no label is cut off at an edge.
+func TestRatesAreThoseOfTheStorm(t *testing.T) {
+	events := []*history.Event{{At: int64(10 * time.Second), Phase: history.Note, Text: stormOver}}
+	var all []dot
+	for n := range 50 {
+		all = append(all, dot{at: 5, took: float64(n) / 100, phase: history.OK})
+	}
+	for range 5000 {
+		all = append(all, dot{at: 12, phase: history.OK})
+	}
+	page := string(rates(all, 20, storm(events, 20), nil))
+	for _, want := range []string{">50/s<", `y="10.0" text-anchor="end">50/s`, `text-anchor="end">20.0 s`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the picture has no %s", want)
+		}
+	}
+	if got := storm(nil, 20); got != 20 {
+		t.Errorf("a history that does not say when the storm was over: %v s", got)
+	}
+}

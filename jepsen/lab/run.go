@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.volume, l.args, l.dress = volume, w.args, dress
+	l.volume, l.args, l.dress, l.kept = volume, w.args, dress, w.kept
 	defer func() { err = errors.Join(err, l.close()) }()
 	return l.run(ctx, faults, w)
 }
@@ -104,7 +104,7 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 	}
 	enough()
 	c.work.Wait()
-	l.note("the storm is over")
+	l.note(stormOver)
 	if c.numbers != nil {
 		if why := c.numbers.lost(); why != "" {
 			l.found("overlap", "writings under a claim got lost%s", why) // I4

@@ -38,11 +38,15 @@ func (l *lab) settle(ctx context.Context, c *crew, w Workload) error {
 			return err
 		}
 	}
+	if err := l.whole(ctx, rest); err != nil {
+		l.found("stuck", "the cluster does not come to rest: %v", err)
+		return errStuck
+	}
+	if err := l.serves(ctx, rest); err != nil {
+		l.found("stuck", "the cluster is whole, and does not serve: %v", err)
+		return errStuck
+	}
 	if w.claims {
-		if err := l.whole(ctx, rest); err != nil {
-			l.found("stuck", "the cluster does not come to rest: %v", err)
-			return errStuck
-		}
 		if w.finish != nil {
 			if err := w.finish(ctx, c); err != nil {
 				return err

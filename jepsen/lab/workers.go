@@ -138,25 +138,33 @@ func (j *job) work(most time.Duration) {
 // hold keeps the claim for some time by renewing it; false: it is lost.
 func (j *job) hold(d time.Duration) bool {
 	for end := time.Now().Add(d); time.Now().Before(end) && j.ctx.Err() == nil; j.work(shortLease / 2) {
-		asked := j.ask(history.Renew, history.Item{Token: j.Token}, false)
-		got, err := j.client.Renew(context.Background(), []client.Ref{j.Ref()}, shortLease)
-		var answer history.Event
-		if err == nil {
-			i := history.Item{Task: j.ID, Token: j.Token, State: state(got[0].State)}
-			if bad := got[0].Err; bad != nil {
-				i.Error, i.Text, i.Unsure = kind(bad), bad.Error(), unknown(bad)
-			} else {
-				i.Until = j.rec.at(got[0].Deadline)
-			}
-			answer.Items = []history.Item{i}
-		}
-		j.rec.end(asked, err, answer)
-		switch {
-		case err == nil && got[0].Err == nil:
-			j.Deadline = got[0].Deadline
-		case err == nil && kind(got[0].Err) == "CLAIM_LOST", time.Now().After(j.Deadline):
+		if !j.renew() {
 			return false
 		}
+	}
+	return true
+}
+
+// renew renews the claim once; false: it is lost.
+func (j *job) renew() bool {
+	asked := j.ask(history.Renew, history.Item{Token: j.Token}, false)
+	got, err := j.client.Renew(context.Background(), []client.Ref{j.Ref()}, shortLease)
+	var answer history.Event
+	if err == nil {
+		i := history.Item{Task: j.ID, Token: j.Token, State: state(got[0].State)}
+		if bad := got[0].Err; bad != nil {
+			i.Error, i.Text, i.Unsure = kind(bad), bad.Error(), unknown(bad)
+		} else {
+			i.Until = j.rec.at(got[0].Deadline)
+		}
+		answer.Items = []history.Item{i}
+	}
+	j.rec.end(asked, err, answer)
+	switch {
+	case err == nil && got[0].Err == nil:
+		j.Deadline = got[0].Deadline
+	case err == nil && kind(got[0].Err) == "CLAIM_LOST", time.Now().After(j.Deadline):
+		return false
 	}
 	return true
 }
@@ -183,23 +191,30 @@ func (j *job) complete() {
 	if j.rnd.IntN(10) == 0 {
 		level = client.One
 	}
-	j.completeAt(level)
+	_ = j.completeAt(level) // what came of it is in the history
 }
 
-func (j *job) completeAt(level client.Durability) {
+func (j *job) completeAt(level client.Durability) error {
 	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
 	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, level == client.One)
 	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
 	j.answered(asked, receipt, 0, err)
+	return err
 }
 
 // update appends to the task's log.
 func (j *job) update() {
-	data := fmt.Appendf(nil, "%s %d %d", j.ID, j.Token, j.seq)
-	asked := j.ask(history.Update, history.Item{Token: j.Token, Seq: j.seq, Data: history.Digest(data)}, false)
-	receipt, err := j.client.Update(context.Background(), j.ID, j.Token, j.seq, data)
-	j.answered(asked, receipt, 0, err)
+	_ = j.updateAt(j.seq, client.Quorum) // what came of it is in the history
 	j.seq++
+}
+
+// updateAt writes one entry of the claim's log.
+func (j *job) updateAt(seq uint64, level client.Durability) error {
+	data := fmt.Appendf(nil, "%s %d %d", j.ID, j.Token, seq)
+	asked := j.ask(history.Update, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(data)}, level == client.One)
+	receipt, err := j.client.Update(context.Background(), j.ID, j.Token, seq, data, client.WithDurability(level))
+	j.answered(asked, receipt, 0, err)
+	return err
 }
 
 func (j *job) fail() {

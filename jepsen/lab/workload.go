@@ -44,7 +44,7 @@ func Workloads() []Workload {
 	return []Workload{
 		{Name: "enqueue", About: "enqueues through each node with every write level, and through all nodes in turn; readings beside (W1 without claims, W14)", begin: (*crew).enqueuers, least: leastPerSecond},
 		{Name: "claims", About: "fewer enqueues; workers claim, renew, update, complete, fail, release and forget; in the end everything is done (W1 to W5)", begin: (*crew).workers, claims: true, least: leastPerSecond},
-		hot(), dependencies(), repeats(), collected(), looked(), heavy(), ranked(), scheduled(),
+		hot(), diaries(), dependencies(), repeats(), collected(), looked(), heavy(), ranked(), scheduled(),
 	}
 }
 
@@ -69,6 +69,8 @@ type crew struct {
 	owed  map[id.ID]client.Task // that others wait for, and that may not be there
 	later []errand              // what is to be done once more
 	sent  []client.Task         // by clients that do things twice
+	// positions is how far logs are known; nil: nobody reads them again.
+	positions map[id.ID]*position
 	// numbers are guarded by claims only; nil: the workload has none.
 	numbers *vector
 	// crons are schedules that launch tasks; nil: there are none.
@@ -125,7 +127,7 @@ func (h *hand) turn(timeout time.Duration, to []*process) {
 	}
 }
 
-// heirsOf gives the nodes that are in the places of some, where one of them was
+// heirsOf gives the nodes that are in the positions of some, where one of them was
 // replaced; else nil. Their clients would talk to nobody for the rest of the run.
 func (l *lab) heirsOf(some []*process) (now []*process) {
 	l.mu.Lock()
@@ -262,12 +264,24 @@ func (h *hand) read() {
 
 // get reads one task.
 func (h *hand) get(task id.ID, level client.Consistency) history.Phase {
-	asked := h.rec.invoke(h.process, &history.Event{Func: history.Get, Items: items([]id.ID{task}), Weak: level == client.ReadOne})
-	got, err := h.client.Get(context.Background(), task, client.WithConsistency(level))
+	return h.getAtLeast(task, level, nil)
+}
+
+// getAtLeast reads one task, whose log is to show an entry at least; nil: whatever.
+func (h *hand) getAtLeast(task id.ID, level client.Consistency, least *history.Entry) history.Phase {
+	asked := h.rec.invoke(h.process, &history.Event{Func: history.Get, Items: items([]id.ID{task}), Weak: level == client.ReadOne, After: least})
+	options := []client.ReadOption{client.WithConsistency(level)}
+	if least != nil {
+		options = append(options, client.AtLeast(least.Token, least.Seq))
+	}
+	got, err := h.client.Get(context.Background(), task, options...)
 	answer := history.Event{}
 	switch {
 	case err == nil:
 		answer.Items = []history.Item{seen(got)}
+		if log := answer.Items[0].Log; h.positions != nil && len(log) > 0 {
+			h.saw(task, log[len(log)-1], false)
+		}
 	case kind(err) == "NOT_FOUND":
 		answer.Items, err = []history.Item{{Task: task, State: history.Absent}}, nil
 	}

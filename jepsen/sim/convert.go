@@ -202,6 +202,9 @@ func invocation(m gproto.Message) *history.Event {
 		e.Func, e.Items, e.Only = history.Retry, plain(m.GetIds()), states(m.GetOnlyStates())
 	case *nornv1.GetRequest:
 		e.Func, e.Items = history.Get, plain([][]byte{m.GetId()})
+		if l := m.GetConsistency(); l.GetAtLeast() {
+			e.After = &history.Entry{Token: l.GetAtLeastToken(), Seq: l.GetAtLeastSeq()}
+		}
 	case *nornv1.ExplainRequest:
 		e.Func, e.Items = history.Explain, plain([][]byte{m.GetId()})
 	case *nornv1.LogRequest:

@@ -12,6 +12,7 @@ import (
 type reader struct {
 	*caller
 	stopped bool
+	seen    map[id.ID]history.Entry // how far it has read the logs of some tasks; nil: of none
 }
 
 func (s *sim) newReader() *reader {
@@ -64,13 +65,39 @@ func (r *reader) pause() time.Duration {
 	return r.s.about(mean)
 }
 
+// get reads a task. Where it has read the log before, it often asks for as much at least,
+// whatever node it talks to now.
 func (r *reader) get(task id.ID, done func(*answer)) {
-	r.do(&nornv1.GetRequest{Id: task.Bytes(), Consistency: r.s.consistency()}, 3*time.Second, func(a *answer) {
+	level := r.s.consistency()
+	if e, ok := r.seen[task]; ok && !r.s.healing && r.s.chance(0.7) {
+		if level == nil {
+			level = &nornv1.Consistency{}
+		}
+		level.AtLeast, level.AtLeastToken, level.AtLeastSeq = true, e.Token, e.Seq
+	}
+	r.do(&nornv1.GetRequest{Id: task.Bytes(), Consistency: level}, 3*time.Second, func(a *answer) {
 		if a.fine() {
 			r.s.stats[Reads]++
+			r.reads(a)
 		}
 		done(a)
 	})
+}
+
+// reads notes how far a log was shown.
+func (r *reader) reads(a *answer) {
+	if len(a.end.Items) != 1 {
+		return
+	}
+	if r.seen == nil {
+		r.seen = make(map[id.ID]history.Entry)
+	}
+	if log := a.end.Items[0].Log; len(log) > 0 {
+		last, before := log[len(log)-1], r.seen[a.end.Items[0].Task]
+		if last.Token > before.Token || last.Token == before.Token && last.Seq > before.Seq {
+			r.seen[a.end.Items[0].Task] = last
+		}
+	}
 }
 
 func (r *reader) count(queue string, next func()) {
@@ -114,6 +141,7 @@ func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()
 			return
 		}
 		s.stats[Reads]++
+		r.reads(a)
 		if log := a.end.Items[0].Log; len(log) > 0 {
 			after = &log[len(log)-1]
 		}

@@ -252,12 +252,14 @@ func (f *fetches) repair(q *fetch) {
 	}
 }
 
-// work gives up what has waited too long: with enough replicas it is read, else
-// it is refused.
+// work gives up what has waited too long: with enough replicas that show enough it is
+// read, else it is refused. Who has not answered may have what a client has seen, so that
+// nobody may say then that the task is unknown, which is final.
 func (f *fetches) work(now clock.Time) {
 	for len(f.byTime) > 0 && f.byTime[0].until <= now.Mono {
 		q := f.byTime[0]
-		if q.reached(q.need) {
+		enough := q.reached(q.need)
+		if enough && q.enough() {
 			f.answer(q)
 			continue
 		}
@@ -269,6 +271,11 @@ func (f *fetches) work(now clock.Time) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
 			q.tally.Count(), len(q.cohort), q.task, q.need)
 		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
+		if enough {
+			e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s was not seen as far as it had been: %d of %d replicas have answered; try again, or through another node",
+				q.task, q.tally.Count(), len(q.cohort))
+			e.Guarantee, e.RetryAfter = monotonicRead, 100*time.Millisecond
+		}
 		f.c.refuse(q.from, e)
 	}
 }

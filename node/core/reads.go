@@ -57,12 +57,15 @@ func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Err
 		}
 		if atLeast.GetAtLeast() && !seen(view, p, d.Task, atLeast) {
 			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d is on none of the replicas that answered", atLeast.GetAtLeastSeq(), atLeast.GetAtLeastToken())
-			e.Guarantee = "monotonic read"
+			e.Guarantee = monotonicRead
 			return nil, e, nil
 		}
 		return &nornv1.GetReply{Task: wireTask(d, proto.MaxUpdatesInTask)}, nil, nil
 	}}, nil
 }
+
+// monotonicRead is what is not kept when a client would be shown less than it has seen.
+const monotonicRead = "monotonic read"
 
 // seen tells whether the visible log reaches what a client has seen. That a task was
 // collected comes after all of its updates.

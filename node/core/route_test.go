@@ -244,6 +244,48 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	}
 }
 
+// A read that is to show at least what its client has seen does not say that there is no
+// such task while a replica that may have it has not answered: of that the client has to
+// ask another node. It says so when all of them have answered.
+func TestAtLeastIsNotAnsweredWithNothing(t *testing.T) {
+	r := newTrio(t)
+	task := r.ids.Next(r.now.Wall)
+	for _, link := range [][2]int{{0, 2}, {1, 2}, {2, 0}, {2, 1}} {
+		r.cut[link] = true
+	}
+	from := r.enqueue(0, task, nil)
+	r.settle()
+	if r.result(0, from).GetReceipt() == nil || r.copies(task) != 2 {
+		t.Fatalf("%v on %d disks", r.result(0, from), r.copies(task))
+	}
+	read := func(task id.ID) *Reply {
+		r.next++
+		o := Origin{Conn: 1, Request: r.next}
+		c := &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE, AtLeast: true, AtLeastToken: 1 << 32}
+		r.check(r.peers[2].core.Step(r.now, &Request{From: o, routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: c}}))
+		r.turn(2)
+		r.settle()
+		if _, ok := r.peers[2].replies[o]; !ok {
+			r.pass(fetchTimeout)
+		}
+		reply := r.peers[2].replies[o]
+		if reply.Err == nil {
+			t.Fatalf("a task without the update is shown: %+v", reply)
+		}
+		return &reply
+	}
+	if e := read(task).Err; e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Guarantee != "monotonic read" {
+		t.Errorf("only a replica that has never heard of the task answers: %v", e)
+	}
+	clear(r.cut)
+	if e := read(task).Err; e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("nobody has the update: %v", e)
+	}
+	if e := read(r.ids.Next(r.now.Wall)).Err; e.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
+		t.Errorf("nobody knows the task: %v", e)
+	}
+}
+
 // TestNoWakeUpIsLost: whatever the order in which the nodes' messages come, as
 // long as none is lost no task stays ready while somebody waits for it. Time
 // hardly passes, so that nobody asks again just to be sure.
