@@ -139,6 +139,9 @@ type Config struct {
 	// HeadSize entries. It stops a program that puts IDs into queue names. At most
 	// [MostQueues].
 	MaxQueues int
+	// MetricsQueues is of how many queues /metrics has numbers, the first by name: 10
+	// lines each, of what this node leads. Default 1000; 0: of none.
+	MetricsQueues int
 
 	// HelloTimeout is how long a new connection may take to say who it is, and the
 	// head of an HTTP request to come. Default 10s.
@@ -316,7 +319,7 @@ func Default() *Config {
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
-		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
+		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 1000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,

@@ -76,6 +76,7 @@ func (c *Config) Settings() []Setting {
 		{"max-waiters", "claim and log requests that may wait", integer(&c.MaxWaiters)},
 		{"max-claims", "tasks that may be under a claim", integer(&c.MaxClaims)},
 		{"max-queues", "queue names that may exist", integer(&c.MaxQueues)},
+		{"metrics-queues", "queues of which /metrics has numbers, the first by name (0: none)", integer(&c.MetricsQueues)},
 		{"hello-timeout", "for a new connection to say hello", duration(&c.HelloTimeout)},
 		{"frame-timeout", "from the first to the last byte of a frame", duration(&c.FrameTimeout)},
 		{"write-timeout", "for one write of an answer", duration(&c.WriteTimeout)},

@@ -167,6 +167,7 @@ func (c *Config) checkLimits(p *problems) {
 	between(p, "max-claims", c.MaxClaims, 1, many)
 	between(p, "max-waiters", c.MaxWaiters, 1, many)
 	between(p, "max-queues", c.MaxQueues, 1, MostQueues)
+	between(p, "metrics-queues", c.MetricsQueues, 0, MostQueues)
 	between(p, "head-size", c.HeadSize, 2, many)
 	between(p, "max-attempts", c.MaxAttempts, 1, 1_000_000)
 	between(p, "retry-multiplier", c.RetryMultiplier, 1, 1000)

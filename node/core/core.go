@@ -539,9 +539,11 @@ func (c *Core) about(r *Request) []ring.Partition {
 	if r.partitions != nil {
 		return r.partitions
 	}
-	all := make([]ring.Partition, len(c.cells))
-	for p := range all {
-		all[p] = ring.Partition(p)
+	all := make([]ring.Partition, 0, len(c.cells))
+	for p := range c.cells {
+		if p := ring.Partition(p); !r.led || c.vnodes.see(p).Leading() != 0 {
+			all = append(all, p)
+		}
 	}
 	return all
 }
