@@ -16,7 +16,7 @@ import (
 type queueMetrics struct {
 	n                              *Node
 	tasks, oldest, waiting, paused *prometheus.Desc
-	untold                         *prometheus.Desc
+	untold, partitions             *prometheus.Desc
 }
 
 // Limits of one reading.
@@ -30,18 +30,19 @@ func newQueueMetrics(n *Node) *queueMetrics {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &queueMetrics{
-		n:       n,
-		tasks:   desc("norn_queue_tasks", "Tasks of a queue by state, in the partitions that this node leads: the sum over all nodes is that of the cluster.", "queue", "state"),
-		oldest:  desc("norn_queue_oldest_ready_seconds", "Age of the oldest task of a queue that is ready in the partitions that this node leads; 0: none is. It counts from the enqueue, also of a task that was delayed.", "queue"),
-		waiting: desc("norn_queue_claims_waiting", "Claim requests that wait for a queue on this node.", "queue"),
-		paused:  desc("norn_queue_paused", "1: a queue is paused, as far as this node knows.", "queue"),
-		untold:  desc("norn_queue_metrics_cut", "1: there are more queues than metrics-queues, or they could not be read; some have no metrics here."),
+		n:          n,
+		tasks:      desc("norn_queue_tasks", "Tasks of a queue by state, in the partitions that this node leads: the sum over all nodes is that of the cluster.", "queue", "state"),
+		oldest:     desc("norn_queue_oldest_ready_seconds", "Age of the oldest task of a queue that is ready in the partitions that this node leads; 0: none is. It counts from the enqueue, also of a task that was delayed.", "queue"),
+		waiting:    desc("norn_queue_claims_waiting", "Claim requests that wait for a queue on this node.", "queue"),
+		paused:     desc("norn_queue_paused", "1: a queue is paused, as far as this node knows.", "queue"),
+		partitions: desc("norn_partitions", "Partitions of the cluster. Where the sum of norn_partitions_led over all nodes is less, some have no leader: nothing of them is handed out, and nobody counts their tasks."),
+		untold:     desc("norn_queue_metrics_cut", "1: there are more queues than metrics-queues, or they could not be read; some have no metrics here."),
 	}
 }
 
 // Describe gives what there is to collect.
 func (q *queueMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{q.tasks, q.oldest, q.waiting, q.paused, q.untold} {
+	for _, d := range []*prometheus.Desc{q.tasks, q.oldest, q.waiting, q.paused, q.untold, q.partitions} {
 		to <- d
 	}
 }
@@ -49,7 +50,11 @@ func (q *queueMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect asks the loop. Without an answer in time there are no numbers, rather than
 // old ones.
 func (q *queueMetrics) Collect(to chan<- prometheus.Metric) {
-	if q.n.cfg.MetricsQueues == 0 || !q.n.begun.Load() {
+	if !q.n.begun.Load() {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(q.partitions, prometheus.GaugeValue, float64(q.n.cluster.Partitions))
+	if q.n.cfg.MetricsQueues == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(q.n.ctx, queueAnswer)

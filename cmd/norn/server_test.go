@@ -59,8 +59,8 @@ func TestHTTPPort(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	dir := t.TempDir()
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", the.server.http)
+	refused(t, 1, "address already in use; stop the process", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	refused(t, 1, "address already in use; stop the process", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", the.server.http)
 	for _, sub := range []string{"a", "b"} {
 		if _, err := os.Stat(filepath.Join(dir, sub)); !os.IsNotExist(err) {
 			t.Errorf("%s: a server that cannot listen has made its directory: %v", sub, err)
