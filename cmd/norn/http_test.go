@@ -466,7 +466,7 @@ func TestMetricsOfQueues(t *testing.T) {
 	for _, want := range []string{
 		`norn_queue_tasks{queue="measured",state="ready"} 1`, `norn_queue_tasks{queue="measured",state="scheduled"} 1`, `norn_queue_tasks{queue="measured",state="dead"} 0`,
 		`norn_queue_paused{queue="measured"} 1`, `norn_queue_claims_waiting{queue="measured"} 0`, "norn_queue_metrics_cut 0",
-		"norn_partitions 64", "norn_partitions_led 64",
+		"norn_partitions 64", "norn_partitions_led 64", "# TYPE norn_task_wait_seconds histogram",
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("there is no %s", want)

@@ -91,6 +91,7 @@ type Stats struct {
 	Passed                                          uint64 // grants taken back because they did not reach a majority
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	RankErrors                                      RankErrors
+	Waits                                           Waits
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
 	Full                                            int // partitions led of which nothing is granted, because so many of their tasks are
