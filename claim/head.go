@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"bytes"
 	"iter"
 	"sort"
 
@@ -161,6 +162,20 @@ func (h *Head) Find(task id.ID) *Ready {
 
 // Entries gives the window for changes to Fresh and Body.
 func (h *Head) Entries() []Ready { return h.entries[h.first:] }
+
+// Oldest is the order of the entry that was admitted first, whatever its priority;
+// ok is false when there is none. Entries of one priority are sorted by age, so it
+// looks at the first of each priority.
+func (h *Head) Oldest() (order [8]byte, ok bool) {
+	for live := h.Entries(); len(live) > 0; ok = true {
+		first := &live[0].Rank
+		if at := first.Order(); !ok || bytes.Compare(at[:], order[:]) < 0 {
+			order = at
+		}
+		live = live[sort.Search(len(live), func(i int) bool { return live[i].Rank.Priority() < first.Priority() }):]
+	}
+	return order, ok
+}
 
 // Bounded tells whether the index may hold entries beyond the window.
 func (h *Head) Bounded() bool { return h.bounded }

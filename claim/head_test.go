@@ -118,6 +118,25 @@ func TestHeadIsTheBeginningOfTheIndex(t *testing.T) {
 	})
 }
 
+// TestOldestOfAHead: it is the first to be admitted, whatever its priority.
+func TestOldestOfAHead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, want, known := NewHead(1000), uint64(0), false
+		for i, n := range rapid.SliceOfN(rapid.Uint32Range(1, 500), 0, 40).Draw(t, "admitted") {
+			var order [8]byte
+			binary.BigEndian.PutUint32(order[4:], n)
+			h.Insert(Ready{Rank: NewRank(int32(rapid.IntRange(-3, 3).Draw(t, "priority")), order, id.ID{byte(i)})})
+			if !known || uint64(n) < want {
+				want, known = uint64(n), true
+			}
+		}
+		got, ok := h.Oldest()
+		if ok != known || binary.BigEndian.Uint64(got[:]) != want {
+			t.Fatalf("%x, %t; want %d, %t", got, ok, want, known)
+		}
+	})
+}
+
 func TestMergeKeepsTheBestInFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := NewMerge(), map[int]Rank{}

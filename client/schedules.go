@@ -18,6 +18,7 @@ import (
 const (
 	maxScheduleBatch = 500
 	maxScheduleBytes = 4 << 20
+	maxUpcoming      = 1000 // instants of a schedule in one answer
 )
 
 var errNotOneResult = errors.New("the answer is not about one schedule")
@@ -70,6 +71,33 @@ func (s Schedules) Get(ctx context.Context, name string) (*nornv1.Schedule, erro
 		return nil, &Error{Op: "get schedule", Attempts: 1, Err: badAnswer(errNotOneResult)}
 	}
 	return m.GetSchedules()[0], nil
+}
+
+// Next reads the first n instants of a schedule from a time on, by its
+// specification, also of one that is paused; fewer when there are no more within 40
+// years. A zero time is now. ErrNotFound: there is none of the name.
+func (s Schedules) Next(ctx context.Context, name string, from time.Time, n int) ([]*nornv1.Occurrence, error) {
+	var all []*nornv1.Occurrence
+	for len(all) < n {
+		ask := &nornv1.SchedulesRequest{Names: []string{name}, Upcoming: uint32(min(n-len(all), maxUpcoming))}
+		if !from.IsZero() {
+			ask.UpcomingFrom = timestamppb.New(from)
+		}
+		m, err := s.page(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		if len(m.GetSchedules()) != 1 {
+			return nil, &Error{Op: "next of schedule", Attempts: 1, Err: badAnswer(errNotOneResult)}
+		}
+		some := m.GetSchedules()[0].GetUpcoming()
+		all = append(all, some...)
+		if len(some) < int(ask.GetUpcoming()) {
+			break
+		}
+		from = some[len(some)-1].GetAt().AsTime().Add(1)
+	}
+	return all, nil
 }
 
 func (s Schedules) page(ctx context.Context, ask *nornv1.SchedulesRequest) (*nornv1.SchedulesReply, error) {

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const changeSchedules = nornv1.Method_METHOD_CHANGE_SCHEDULES
@@ -78,5 +81,31 @@ func TestPutManyLargeSchedules(t *testing.T) {
 	}
 	if next != len(all) {
 		t.Errorf("%d were sent", next)
+	}
+}
+
+// Next asks again for more instants than one answer has, from the last one on, and
+// ends where there are no more.
+func TestNextOfASchedule(t *testing.T) {
+	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	n := fakenode.New(t, only(nornv1.Method_METHOD_SCHEDULES, func(r fakenode.Request) fakenode.Answer {
+		ask := r.Message.(*nornv1.SchedulesRequest)
+		s := &nornv1.Schedule{Name: "s"}
+		for at := ask.GetUpcomingFrom().AsTime().Truncate(time.Hour).Add(time.Hour); len(s.GetUpcoming()) < int(ask.GetUpcoming()) && at.Before(first.Add(2500*time.Hour)); at = at.Add(time.Hour) {
+			s.Upcoming = append(s.Upcoming, &nornv1.Occurrence{At: timestamppb.New(at)})
+		}
+		return fakenode.Answer{Message: &nornv1.SchedulesReply{Schedules: []*nornv1.Schedule{s}}}
+	}))
+	c := open(t, n)
+	for ask, want := range map[int]int{0: 0, 1: 1, 1500: 1500, 5000: 2500} {
+		got, err := c.Schedules().Next(t.Context(), "s", first.Add(-1), ask)
+		if err != nil || len(got) != want {
+			t.Fatalf("%d of %d: %v", len(got), ask, err)
+		}
+		for i, o := range got {
+			if !o.GetAt().AsTime().Equal(first.Add(time.Duration(i) * time.Hour)) {
+				t.Fatalf("%d of %d is %s", i, ask, o.GetAt().AsTime())
+			}
+		}
 	}
 }

@@ -128,6 +128,12 @@ func (c *calls) do(ctx context.Context, from core.Origin, body gproto.Message) A
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more
 	}
+	return c.wait(ctx, r, weight, urgent)
+}
+
+// wait has the loop answer a request for which there is room.
+func (c *calls) wait(ctx context.Context, r *core.Request, weight int, urgent bool) Answer {
+	n, from := c.n, r.From
 	l := &local{answer: make(chan Answer, 1)}
 	n.locals.Store(from.Conn, l)
 	defer n.locals.Delete(from.Conn)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/gossip"
 	"github.com/norn-dev/norn/node/peer"
@@ -91,7 +92,7 @@ func newMembership(n *Node) *membership {
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
-		Limits: peerLimits(),
+		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
 	return m
 }
@@ -129,9 +130,9 @@ func (m *membership) addresses(who register.Member) []string {
 }
 
 // outdatedAfter is how long this process is told that another one runs on its
-// data directory before it believes it. Peers miss a connection that has ended
-// without a word after 2.5 seconds.
-const outdatedAfter = 10 * time.Second
+// data directory before it believes it: peers miss a connection that has ended
+// without a word after their time-out.
+func outdatedAfter(c *config.Config) time.Duration { return max(10*time.Second, 4*c.PeerTimeout) }
 
 // outdated hears that a peer takes another process for this node.
 func (m *membership) outdated(by register.Member, err error) {
@@ -142,9 +143,12 @@ func (m *membership) outdated(by register.Member, err error) {
 		m.told[by] = first
 	}
 	m.mu.Unlock()
-	if time.Since(first) >= outdatedAfter && forgot(err) {
+	if time.Since(first) < outdatedAfter(m.n.cfg) {
+		return
+	}
+	if forgot(err) {
 		m.end(err)
-	} else if time.Since(first) >= outdatedAfter {
+	} else {
 		m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
 	}
 }
@@ -204,11 +208,25 @@ func (m *membership) ingest(c net.Conn) {
 	}
 }
 
+// peerTiming is that of connections between nodes.
+func peerTiming(c *config.Config) peer.Timing {
+	return peer.Timing{Alive: c.PeerHeartbeat, Idle: c.PeerTimeout}
+}
+
+// groupConfig is that of a member of the register's group.
+func groupConfig(c *config.Config, self register.Member, cluster register.UUID) group.Config {
+	g := group.Config{Self: self, Cluster: cluster, Stable: time.Second, Heartbeat: c.RegisterHeartbeat}
+	if c.RegisterHeartbeat > 0 {
+		g.Election = int(c.RegisterElectionTimeout / c.RegisterHeartbeat)
+	}
+	return g
+}
+
 // open starts this node's member of the register's group, and gossip.
 func (m *membership) open(ctx context.Context) error {
 	n := m.n
 	g, err := raftnode.Open(raftnode.Config{
-		Group: group.Config{Self: n.self, Cluster: n.cluster.ID, Stable: time.Second}, Store: timedStore{n.dir.register, &n.stall}, Network: m.network.Raft(),
+		Group: groupConfig(n.cfg, n.self, n.cluster.ID), Store: timedStore{n.dir.register, &n.stall}, Network: m.network.Raft(),
 		Now: n.clock.now, Failed: m.end, Log: n.log, Seen: m.seen,
 	})
 	if err != nil {

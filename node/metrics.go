@@ -67,6 +67,8 @@ func newMetrics() *metrics {
 	counter("norn_quarantine_refused_total", "Times that facts were not kept aside because there are quarantine bytes of them already.", func(s *core.Stats) uint64 { return s.QuarantineFull })
 	m.registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
 		"Grants by how many better tasks, as far as the granting node knew, were ready at other leaders.", nil, nil)})
+	m.registry.MustRegister(taskWaits{m, prometheus.NewDesc("norn_task_wait_seconds",
+		"How long tasks waited for their first claim, from their enqueue or the time they were delayed to; without those that depend on others.", nil, nil)})
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
@@ -108,6 +110,27 @@ func (r rankErrors) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	to <- prometheus.MustNewConstHistogram(r.desc, all, float64(e.Sum), upTo)
+}
+
+// taskWaits shows the core's classes as a histogram.
+type taskWaits struct {
+	m    *metrics
+	desc *prometheus.Desc
+}
+
+// Describe gives the one metric.
+func (w taskWaits) Describe(to chan<- *prometheus.Desc) { to <- w.desc }
+
+// Collect gives what has been counted so far.
+func (w taskWaits) Collect(to chan<- prometheus.Metric) {
+	s := &w.m.core.Load().Waits
+	upTo, all := make(map[float64]uint64, len(core.WaitBounds)), uint64(0)
+	for i, n := range s.Counts {
+		if all += n; i < len(core.WaitBounds) {
+			upTo[core.WaitBounds[i].Seconds()] = all
+		}
+	}
+	to <- prometheus.MustNewConstHistogram(w.desc, all, s.Sum.Seconds(), upTo)
 }
 
 // clashEvery is between two lines about clashes: clients can cause them.

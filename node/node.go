@@ -129,6 +129,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
+	n.metrics.registry.MustRegister(newQueueMetrics(n))
 	n.calls = newCalls(n, newScale())
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
 	if n.clock.wrong.Load() != nil {

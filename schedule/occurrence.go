@@ -108,6 +108,9 @@ func (o Occurrence) Time() time.Time {
 	return time.Unix(0, o.At).In(time.FixedZone(o.Zone, int(o.Offset)))
 }
 
+// Local is the civil time of the occurrence, such as 2026-03-29T03:00:00.
+func (o Occurrence) Local() string { return o.Time().Format("2006-01-02T15:04:05") }
+
 // Note says in words what is special about the occurrence, "" when nothing is.
 func (o Occurrence) Note() string {
 	note := ""

@@ -284,6 +284,19 @@ func Window(v *Vnode, name string) (entries []claim.Ready, more bool) {
 	return nil, false
 }
 
+// Oldest is when the oldest task of a queue that is ready here was admitted, wall ns,
+// of those that are in memory: the best ones. ok is false when nothing is ready.
+func Oldest(v *Vnode, name string) (admitted int64, ok bool) {
+	q := v.queues[name]
+	if q == nil {
+		return 0, false
+	}
+	order, ok := q.head.Oldest()
+	var t id.ID
+	copy(t[:], order[:])
+	return t.Nanos(), ok
+}
+
 // Claimed is the number of tasks under a claim here.
 func (v *Vnode) Claimed() int { return v.claims.Len() }
 

@@ -84,7 +84,7 @@ func routes() []route {
 		{verb: get, path: "/api/v1/schedules", method: nornv1.Method_METHOD_SCHEDULES, request: &nornv1.SchedulesRequest{}, reply: &nornv1.SchedulesReply{},
 			says: "a page of schedules"},
 		{verb: get, path: "/api/v1/schedules/" + variable, method: nornv1.Method_METHOD_SCHEDULES, request: &nornv1.SchedulesRequest{}, reply: &nornv1.SchedulesReply{},
-			field: "names", says: "one schedule, with history=true also what became of its launches"},
+			field: "names", says: "one schedule; with history=true what became of its launches, with upcoming=10 when it is due next"},
 		{verb: post, path: "/api/v1/schedules", method: nornv1.Method_METHOD_CHANGE_SCHEDULES, request: &nornv1.ChangeSchedulesRequest{}, reply: &nornv1.ChangeSchedulesReply{},
 			says: "make, edit, pause, resume and delete schedules; trigger and backfill"},
 

@@ -50,6 +50,8 @@ type Options struct {
 	// from its first byte to its last, WriteTimeout for one write of an answer;
 	// 0: 10 s, 30 s, 30 s.
 	HeaderTimeout, BodyTimeout, WriteTimeout time.Duration
+	// IdleTimeout is without a request on a connection; 0: 2 min.
+	IdleTimeout time.Duration
 }
 
 func (o *Options) complete() {
@@ -61,6 +63,7 @@ func (o *Options) complete() {
 	}
 	for d, otherwise := range map[*time.Duration]time.Duration{
 		&o.HeaderTimeout: 10 * time.Second, &o.BodyTimeout: 30 * time.Second, &o.WriteTimeout: 30 * time.Second,
+		&o.IdleTimeout: 2 * time.Minute,
 	} {
 		if *d == 0 {
 			*d = otherwise
@@ -68,12 +71,8 @@ func (o *Options) complete() {
 	}
 }
 
-// idleTimeout is how long a connection may stay without a request, and maxHead
-// what the head of one may be long.
-const (
-	idleTimeout = 2 * time.Minute
-	maxHead     = 64 << 10
-)
+// maxHead is what the head of a request may be long.
+const maxHead = 64 << 10
 
 // Server is the HTTP port of a node. Make one with [NewServer].
 type Server struct {
@@ -94,7 +93,7 @@ func NewServer(b Backend, o Options) *Server {
 		Handler:           s.Handler,
 		ReadHeaderTimeout: o.HeaderTimeout,
 		ReadTimeout:       o.BodyTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       o.IdleTimeout,
 		MaxHeaderBytes:    maxHead,
 		ErrorLog:          log.New(complaints{o.Logger}, "", 0),
 		Protocols:         new(http.Protocols),

@@ -20,9 +20,8 @@ import (
 	"github.com/norn-dev/norn/proto/jsonform"
 )
 
-// devGrace is for a clean stop; a server needs at most 10 seconds for the
-// connections of clients.
-const devGrace = 15 * time.Second
+// devGrace is for a clean stop, beyond the stop-timeout of the nodes.
+const devGrace = 5 * time.Second
 
 // devChild is a node's process.
 type devChild struct {
@@ -39,6 +38,7 @@ type devCluster struct {
 	app      *app
 	exe      string
 	verbose  bool
+	grace    time.Duration // for a clean stop
 	children []*devChild
 	ended    chan *devChild // each once
 	waiting  sync.WaitGroup
@@ -61,7 +61,7 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 	if err := checkPorts(nodes); err != nil {
 		return err
 	}
-	d := &devCluster{app: a.app, verbose: o.verbose, ended: make(chan *devChild, len(nodes)), all: make(chan struct{})}
+	d := &devCluster{app: a.app, verbose: o.verbose, grace: cfg.StopTimeout + devGrace, ended: make(chan *devChild, len(nodes)), all: make(chan struct{})}
 	if d.exe, err = os.Executable(); err != nil {
 		return fmt.Errorf("where is this program? %w", err)
 	}
@@ -271,7 +271,7 @@ func (d *devCluster) obituary(c *devChild) string {
 func (d *devCluster) stop(now <-chan struct{}) error {
 	var failed []error
 	d.signal(syscall.SIGTERM)
-	late := time.After(devGrace)
+	late := time.After(d.grace)
 	for d.alive() > 0 {
 		select {
 		case c := <-d.ended:
@@ -281,7 +281,7 @@ func (d *devCluster) stop(now <-chan struct{}) error {
 				failed = append(failed, errors.New(d.obituary(c)))
 			}
 		case <-late:
-			d.app.note("not stopped after %s; killing", devGrace)
+			d.app.note("not stopped after %s; killing", d.grace)
 			late = nil
 			d.signal(syscall.SIGKILL)
 		case <-now:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,8 @@ func advice(err error) string {
 		return " (missing guarantee: a node that answers in time); name other nodes with --addr, or give it longer with --timeout"
 	case errors.Is(err, client.ErrOverloaded):
 		return "; try again later"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; stop the process that listens there, or choose another address (--listen, --peer-listen, --http-listen)"
 	}
 	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -43,6 +45,23 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	} {
 		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {
 			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// TestHelpThatCannotBeWritten is a failure, like any other output.
+func TestHelpThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = full.Close() }()
+	for _, args := range [][]string{{"help"}, {"help", "task", "claim"}, {"--help"}, {"task", "claim", "--help"}, {"task"}, {}} {
+		var errOut bytes.Buffer
+		cmd := exec.Command(the.norn, args...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = environment(), full, &errOut
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(errOut.String(), "no space left") || strings.Contains(errOut.String(), "see `") {
+			t.Errorf("norn %q: %v: %s", args, err, errOut.String())
 		}
 	}
 }

@@ -49,13 +49,32 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	root.SetOut(a.out)
+	help := &errWriter{w: a.out}
+	root.SetOut(help)
 	root.SetErr(a.errOut)
 	if cmd, err := looseTruth(root, args); err != nil {
 		return a.finish(cmd, err)
 	}
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && help.err != nil {
+		a.started, err = true, help.err // the command line made sense
+	}
 	return a.finish(cmd, err)
+}
+
+// errWriter remembers that something could not be written: cobra does not tell of it
+// where it writes help.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (t *errWriter) Write(b []byte) (int, error) {
+	n, err := t.w.Write(b)
+	if t.err == nil {
+		t.err = err
+	}
+	return n, err
 }
 
 // looseTruth refuses true and false after a flag that takes them only with a =, as in

@@ -19,7 +19,7 @@ import (
 // minute for a week.
 const maxUpcoming = 10_080
 
-// localTime is how times without a zone are read and written.
+// localTime is how times without a zone are read.
 const localTime = "2006-01-02T15:04:05"
 
 // upcoming is what `norn schedule next` was asked for.
@@ -207,7 +207,7 @@ func occurrenceForm(o schedule.Occurrence) jsonform.Value {
 	str := jsonform.String
 	return jsonform.Object(
 		jsonform.Field{Name: "at", Value: jsonform.Time(o.Time())},
-		jsonform.Field{Name: "local", Value: str(o.Time().Format(localTime))},
+		jsonform.Field{Name: "local", Value: str(o.Local())},
 		jsonform.Field{Name: "offset", Value: str(schedule.OffsetText(o.Offset))},
 		jsonform.Field{Name: "note", Value: str(o.Note())},
 	)

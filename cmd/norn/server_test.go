@@ -59,8 +59,8 @@ func TestHTTPPort(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	dir := t.TempDir()
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
-	refused(t, 1, "address already in use", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", the.server.http)
+	refused(t, 1, "address already in use; stop the process", "server", "--data", filepath.Join(dir, "a"), "--listen", the.server.addr, "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	refused(t, 1, "address already in use; stop the process", "server", "--data", filepath.Join(dir, "b"), "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", the.server.http)
 	for _, sub := range []string{"a", "b"} {
 		if _, err := os.Stat(filepath.Join(dir, sub)); !os.IsNotExist(err) {
 			t.Errorf("%s: a server that cannot listen has made its directory: %v", sub, err)
@@ -186,6 +186,30 @@ func TestStopLetsWaitersGo(t *testing.T) {
 	}
 	cancel()
 	<-waited
+}
+
+// TestStopTimeout: a request that does not come to its end holds a server that stops
+// up for no longer than it was told.
+func TestStopTimeout(t *testing.T) {
+	s := ownServer(t, t.TempDir(), "--stop-timeout", "100ms")
+	c, err := net.Dial("tcp", s.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, "POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err != nil { // it waits for the body
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if code, err := s.end(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit %d, %v:\n%s", code, err, s.log.String())
+	}
+	if took := time.Since(began); timed() && took > 8*time.Second { // by itself it would take ten
+		t.Errorf("it took %v", took)
+	}
 }
 
 func metrics(t *testing.T, s *server) string {

@@ -139,6 +139,9 @@ type Config struct {
 	// HeadSize entries. It stops a program that puts IDs into queue names. At most
 	// [MostQueues].
 	MaxQueues int
+	// MetricsQueues is of how many queues /metrics has numbers, the first by name: 10
+	// lines each, of what this node leads. Default 1000; 0: of none.
+	MetricsQueues int
 
 	// HelloTimeout is how long a new connection may take to say who it is, and the
 	// head of an HTTP request to come. Default 10s.
@@ -153,6 +156,29 @@ type Config struct {
 	// IdleTimeout cuts connections without a byte from the client. Default 0:
 	// never. Danger: workers that wait for tasks are silent; over 5m is safe.
 	IdleTimeout time.Duration
+	// HTTPIdleTimeout is how long a connection to the HTTP port may stay without a
+	// request. Default 2m.
+	HTTPIdleTimeout time.Duration
+	// StopTimeout is how long the first signal to stop waits for answers on their way,
+	// before connections are cut. Default 10s. Longer: clients that do not read hold
+	// the process up for as long.
+	StopTimeout time.Duration
+	// PeerHeartbeat is between two signs of life on each connection between nodes.
+	// Default 500ms. The same on all nodes.
+	PeerHeartbeat time.Duration
+	// PeerTimeout is after how long without a byte another node is out of reach, and
+	// what it led is led by others. Default 2.5s, at least two heartbeats. Longer: for
+	// lines that fail for seconds, and a dead machine is noticed later; a process that
+	// ends is noticed at once in any case. The same on all nodes.
+	PeerTimeout time.Duration
+	// RegisterHeartbeat is between two heartbeats of the leader of the register.
+	// Default 100ms. The same on all nodes.
+	RegisterHeartbeat time.Duration
+	// RegisterElectionTimeout is how long the leader of the register is waited for
+	// before another one is elected; up to as long again is added at random. Default
+	// 1s, at least two of those heartbeats, of which it is a whole number. Longer than
+	// several times the way there and back between nodes. The same on all nodes.
+	RegisterElectionTimeout time.Duration
 	// GossipInterval is between two probes of this node for the life of others.
 	// Default 1s. One that does not answer seems dead after about ten. Shorter:
 	// noticed sooner, more packets, more false alarms; nothing depends on it but
@@ -316,8 +342,10 @@ func Default() *Config {
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
-		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000,
+		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 1000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
+		HTTPIdleTimeout: 2 * time.Minute, StopTimeout: 10 * time.Second, PeerHeartbeat: 500 * time.Millisecond, PeerTimeout: 2500 * time.Millisecond,
+		RegisterHeartbeat: 100 * time.Millisecond, RegisterElectionTimeout: time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,

@@ -99,7 +99,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	path := file(t, "etta: 1s\nreplicas: 3\nmax_payload: 2MiB\nreplicas: 4\neta:\ndata: [a]\nhead-size: many\ngc-grace: 5\n")
 	_, err := Load(Sources{File: path, Environ: []string{"NORN_SERVER_PPROF=maybe"}, Flags: map[string]string{
 		"max-payload": "17MiB", "log-level": "loud", "listen": "localhost", "partitions": "0", "tls-key": "k", "retry-jitter": "2",
-		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s",
+		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s", "peer-heartbeat": "2s", "register-election-timeout": "150ms", "stop-timeout": "2h",
 		"name": "n\xff", "zone": "a\nb",
 	}})
 	if err == nil {
@@ -125,6 +125,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`buffer: 1ms is less than eta (5s)`,
 		`session-gap: 6s is less than two periods (session-period, 5s)`,
 		`name-lease: 10s is not between 1m12s, twice session-gap and session-lose together`,
+		`peer-timeout: 2.5s is less than two heartbeats (peer-heartbeat, 2s)`,
+		`register-election-timeout: 150ms is less than two heartbeats (register-heartbeat, 100ms)`,
+		`stop-timeout: 2h is not between 10ms and 1h`,
 		`name: "n\xff" has characters that cannot be printed, or is not UTF-8`,
 		`zone: "a\nb" has characters`,
 	} {
@@ -132,7 +135,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
 	}
-	if got, want := len(strings.Split(err.Error(), "\n")), 21; got != want {
+	if got, want := len(strings.Split(err.Error(), "\n")), 24; got != want {
 		t.Errorf("%d problems, want %d: %v", got, want, err)
 	}
 }

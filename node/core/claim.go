@@ -285,6 +285,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 			return true
 		}
 		c.stats.RankErrors.add(passed)
+		c.stats.Waits.add(now, d)
 		r := &d.Claims[len(d.Claims)-1]
 		ref := GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.desk.remember(ref)

@@ -91,6 +91,7 @@ type Stats struct {
 	Passed                                          uint64 // grants taken back because they did not reach a majority
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
 	RankErrors                                      RankErrors
+	Waits                                           Waits
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
 	Full                                            int // partitions led of which nothing is granted, because so many of their tasks are
@@ -539,9 +540,11 @@ func (c *Core) about(r *Request) []ring.Partition {
 	if r.partitions != nil {
 		return r.partitions
 	}
-	all := make([]ring.Partition, len(c.cells))
-	for p := range all {
-		all[p] = ring.Partition(p)
+	all := make([]ring.Partition, 0, len(c.cells))
+	for p := range c.cells {
+		if p := ring.Partition(p); !r.led || c.vnodes.see(p).Leading() != 0 {
+			all = append(all, p)
+		}
 	}
 	return all
 }

@@ -24,6 +24,7 @@ const (
 	pageSchedules   = 100
 	maxSchedules    = 1000    // in an answer; in a request to change them, too
 	maxHistories    = 100     // in an answer
+	maxUpcoming     = 10_000  // instants in an answer
 	maxSchedulePage = 4 << 20 // bytes of an answer, about
 	// maxScheduleCommit bounds what one commit changes, bytes.
 	maxScheduleCommit = 512 << 10
@@ -49,6 +50,14 @@ func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
 		c.refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
 		return
 	}
+	if m.GetUpcoming() > cron.MaxUpcoming {
+		c.refuse(r.From, tooManyUpcoming(uint64(m.GetUpcoming())))
+		return
+	}
+	if _, err := cron.UpcomingFrom(m.GetUpcomingFrom(), 0); err != nil {
+		c.refuse(r.From, proto.Invalid("%v", err))
+		return
+	}
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.refuse(r.From, noSchedules(res.Err, nornv1.Effect_EFFECT_NONE))
@@ -66,6 +75,10 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 	if limit = min(limit, maxSchedules); m.GetHistory() {
 		limit = min(limit, maxHistories)
 	}
+	upcoming := int(m.GetUpcoming())
+	limit = min(limit, maxUpcoming/max(upcoming, 1))
+	wall := c.crons.time(now).Wall
+	from, _ := cron.UpcomingFrom(m.GetUpcomingFrom(), wall) // list has looked
 	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
 		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
 	}}
@@ -81,11 +94,12 @@ func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesReques
 			break
 		}
 		x := s.Schedules.Get(name)
-		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, c.crons.time(now).Wall, m.GetHistory())
+		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
 		if shown == nil {
 			c.refuse(r.From, noSchedule(name))
 			return
 		}
+		shown.Upcoming = cron.Upcoming(c.crons.m.Zones(), x, from, upcoming)
 		size += len(x.Definition) + 4*len(x.State)
 		reply.Schedules = append(reply.Schedules, shown)
 	}
@@ -110,6 +124,10 @@ func firstNames(all register.Schedules, after string, n int) (names []string, co
 	}
 	slices.Sort(names)
 	return names[:min(n, len(names))], count
+}
+
+func tooManyUpcoming(n uint64) *proto.Error {
+	return proto.Invalid("upcoming: %d instants are over the limit of %d", n, cron.MaxUpcoming)
 }
 
 func noSchedule(name string) *proto.Error {
@@ -144,6 +162,14 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 		return
 	case byHand && n > 1:
 		c.refuse(r.From, proto.Invalid("a trigger or a backfill is alone in its request"))
+		return
+	}
+	upcoming := uint64(0)
+	for _, x := range m.GetChanges() {
+		upcoming += uint64(x.GetPut().GetUpcoming())
+	}
+	if upcoming > cron.MaxUpcoming {
+		c.refuse(r.From, tooManyUpcoming(upcoming))
 		return
 	}
 	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
@@ -197,7 +223,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		k.results[i] = &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
 		if edit.Record != nil {
-			k.results[i].Schedule = cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), edit.Record, c.crons.time(now).Wall, false)
+			k.results[i].Schedule = c.edited(now, k.m.GetChanges()[i], edit.Record)
 		}
 		if edit.Change == nil || dry {
 			continue
@@ -216,6 +242,16 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		c.decided(now, k, asked, &res)
 	}}, req)
+}
+
+// edited is a schedule as it is after a change.
+func (c scheduling) edited(now clock.Time, x *nornv1.ScheduleChange, rec *register.Schedule) *nornv1.Schedule {
+	wall := c.crons.time(now).Wall
+	s := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, wall, false)
+	if s != nil {
+		s.Upcoming = cron.Upcoming(c.crons.m.Zones(), rec, wall, int(x.GetPut().GetUpcoming()))
+	}
+	return s
 }
 
 // decided hears which changes were made. Those that came too late are worked out
@@ -275,20 +311,26 @@ func (c scheduling) scheduleError(name string, err error) *proto.Error {
 	return proto.Refused(kind, "schedule %s: %s", name, strings.Replace(err.Error(), policy.ErrInvalid.Error()+": ", "", 1)) // it says so already
 }
 
-// byHand enqueues what a trigger or a backfill asks for, and records it. The
-// client has made the IDs: a repeated request enqueues nothing twice.
+// byHand enqueues what a trigger or a backfill asks for, and records it. Where the
+// client has made the IDs a repeated request enqueues nothing twice.
 func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 	x := k.m.GetChanges()[0]
 	e, rec := c.editor(now, s), s.Schedules.Get(x.GetName())
 	var hand cron.ByHand
 	var err error
 	dry := x.GetBackfill().GetDryRun()
-	if x.GetTrigger() != nil {
-		if b := x.GetTrigger().GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
-			c.refuse(k.from, proto.Invalid("a trigger brings the ID of its task, of kind 0 and %d bytes", id.Size))
+	if b := x.GetBackfill(); b != nil && len(b.GetSeed()) == 0 {
+		b.Seed = c.routes.draw(now).Bytes()
+	}
+	if t := x.GetTrigger(); t != nil {
+		if len(t.GetTaskId()) == 0 {
+			t.TaskId = c.routes.draw(now).Bytes()
+		}
+		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
+			c.refuse(k.from, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size))
 			return
 		}
-		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(x.GetTrigger().GetTaskId()))
+		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(t.GetTaskId()))
 	} else {
 		hand, err = e.Backfill(x.GetName(), rec, x.GetIfVersion(), x.GetBackfill())
 	}

@@ -38,6 +38,13 @@ type Request struct {
 	unsure     bool             // too few of them have answered
 	sole       soleSince        // a majority has been asked whether this node leads, see [soles.hear]
 	partitions []ring.Partition // that it is about; nil: all it names
+	led        bool             // it is about those that are led here when it is answered
+}
+
+// LedQueues is a request for the queues as they are in the partitions that this node
+// leads: over all nodes each task counts once.
+func LedQueues(from Origin, m *nornv1.QueuesRequest, received int64) *Request {
+	return &Request{From: from, Body: m, Received: received, routed: true, led: true}
 }
 
 // Cancel withdraws a request that waits.

@@ -214,8 +214,8 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 	w.Effective = q.effective(name)
 	first := now.Wall
 	for _, p := range about {
-		if r := q.c.vnodes.see(p).Best(name); r != nil {
-			first = min(first, rankNanos(r))
+		if at, ok := vnode.Oldest(q.c.vnodes.see(p), name); ok {
+			first = min(first, at)
 		}
 	}
 	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -248,12 +247,4 @@ func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRe
 		reply.Updates = append(reply.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
 	}
 	return reply, nil
-}
-
-// rankNanos is the admission time in a rank, wall ns.
-func rankNanos(r *claim.Rank) int64 {
-	var t id.ID
-	order := r.Order()
-	copy(t[:], order[:])
-	return t.Nanos()
 }

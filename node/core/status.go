@@ -256,13 +256,13 @@ func stateOf(s register.NodeStatus, alive bool) string {
 	return "down"
 }
 
-// oldest is the age in seconds of the oldest among the next tasks of each
-// queue in a partition, 0 when nothing is ready.
+// oldest is the age in seconds of the oldest task of a partition that is ready, 0
+// when none is.
 func oldest(v *vnode.Vnode, now clock.Time) float64 {
 	first := now.Wall
 	v.Queues(func(name string, _ *vnode.Counts) {
-		if r := v.Best(name); r != nil {
-			first = min(first, rankNanos(r))
+		if at, ok := vnode.Oldest(v, name); ok {
+			first = min(first, at)
 		}
 	})
 	return time.Duration(now.Wall - first).Seconds()

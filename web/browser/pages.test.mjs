@@ -274,6 +274,8 @@ test("schedules and workers", async (t) => {
   const p = await page(t, "#/schedules");
   await p.getByRole("link", { name: "nightly" }).click();
   await p.getByText("payload of it").waitFor();
+  const times = JSON.parse(await cli("schedule", "next", "nightly", "-o", "json")).map((o) => o.local.replace("T", " ") + " " + o.offset);
+  assert.deepEqual(await p.getByRole("table", { name: "next times" }).locator("tbody tr td:nth-child(3)").allInnerTexts(), times);
   await p.getByRole("button", { name: "launch now" }).click();
   await p.getByRole("dialog").getByRole("button", { name: "launch now" }).click();
   await p.getByRole("row", { name: /trigger/ }).waitFor();

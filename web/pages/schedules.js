@@ -51,7 +51,7 @@ export function Schedules() {
 }
 
 export function Schedule({ name }) {
-  const live = useLive((s) => get(`/api/v1/schedules/${inPath(name)}`, { history: true }, s), 3000, [name]);
+  const live = useLive((s) => get(`/api/v1/schedules/${inPath(name)}`, { history: true, upcoming: 10 }, s), 3000, [name]);
   return html`<h1>Schedule ${name}</h1><${Live} of=${live}>${(d) => (d.schedules.length ? html`<${One} s=${d.schedules[0]} done=${live.again} />`
     : html`<p class="quiet">There is no such schedule.</p>`)}<//>`;
 }
@@ -78,7 +78,10 @@ function One({ s, done }) {
       ["changed", html`${clock(s.changed)} <small>version ${s.version}</small>`],
     ]} />
     ${spec.task && html`<h2>Payload</h2><${Data} of=${spec.task.payload} name=${s.name + ".payload"} />`}
-    <p class="quiet">Further times of it: <code>norn schedule next ${s.name}</code></p>
+    <h2>Its next times</h2>
+    ${spec.paused && html`<p class="quiet">It is paused: nothing is launched until it is resumed.</p>`}
+    <${Table} label="next times" empty="none" head=${["at", "", "there", "note"]} rows=${s.upcoming.map((o) => html`<tr key=${o.at}>
+      <td>${clock(o.at)}</td><td><${Until} at=${o.at} /></td><td>${o.local.replace("T", " ")} <small>${o.offset}</small></td><td>${o.note}</td></tr>`)} />
     <h2>What became of its launches</h2>
     <${Table} label="launches" empty="none yet" head=${["time", "", "task", { n: "late by" }, "", { n: "took" }, "why"]} rows=${history.map((l) => html`<tr>
       <td>${clock(l.instant)}${l.to && html` to ${clock(l.to)} <small>${count(l.count)} times</small>`}</td>

@@ -22,10 +22,6 @@ import (
 	"github.com/norn-dev/norn/web"
 )
 
-// graceful bounds the first stop: clients that do not read their answers must
-// not hold the process up.
-const graceful = 10 * time.Second
-
 // leftLook is between two looks at whether the node has left its cluster.
 const leftLook = 100 * time.Millisecond
 
@@ -101,7 +97,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
 		Logger: o.Logger, Pprof: cfg.Pprof, Token: token, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
-		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout,
+		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
@@ -127,7 +123,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	stopWatching()
 	unpace()
 	o.Logger.Info("server.stopping")
-	err = errors.Join(err, stop(n, pages, o.Now))
+	err = errors.Join(err, stop(n, pages, cfg.StopTimeout, o.Now))
 	running.Wait()
 	select {
 	case <-destroyed:
@@ -215,9 +211,10 @@ func watchLeft(ctx context.Context, n *node.Node, left chan<- struct{}) {
 }
 
 // stop ends the node, then the pages, so that /readyz tells as long as it can and
-// answers are written.
-func stop(n *node.Node, pages *web.Server, now <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), graceful)
+// answers are written. Clients that do not read theirs must not hold the process up:
+// it takes no longer than within.
+func stop(n *node.Node, pages *web.Server, within time.Duration, now <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	stopped := make(chan struct{})
 	defer close(stopped)

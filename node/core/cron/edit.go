@@ -237,7 +237,7 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 	case l.policy.Table == nil:
 		return ByHand{}, fmt.Errorf("%w: its specification cannot be read here", ErrInvalid)
 	case len(b.GetSeed()) != id.Size:
-		return ByHand{}, fmt.Errorf("%w: a backfill needs a seed of %d bytes", ErrInvalid, id.Size)
+		return ByHand{}, fmt.Errorf("%w: seed: it has %d bytes, not %d", ErrInvalid, len(b.GetSeed()), id.Size)
 	}
 	h, most := ByHand{backfill: true}, MaxBackfill
 	if size := len(l.wire.GetSpec().GetTask().GetPayload()); size > 0 {

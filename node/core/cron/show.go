@@ -57,6 +57,42 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 	return s
 }
 
+// MaxUpcoming is how many instants of one schedule Upcoming gives.
+const MaxUpcoming = 1000
+
+// UpcomingFrom is the time from which instants are asked for, in wall ns: now
+// unless it is said.
+func UpcomingFrom(t *timestamppb.Timestamp, now int64) (int64, error) {
+	from, err := wall("upcoming_from", t)
+	if from == 0 {
+		from = now
+	}
+	return from, err
+}
+
+// Upcoming are the first n instants from a time on, in wall ns, by the
+// specification of a schedule: whatever is launched of them. There are none of one
+// that is deleted or cannot be read.
+func Upcoming(zones *schedule.Zones, rec *register.Schedule, from int64, n int) (all []*nornv1.Occurrence) {
+	if rec == nil || len(rec.Definition) == 0 || n == 0 {
+		return nil
+	}
+	l, err := load(zones, rec.Definition)
+	if err != nil {
+		return nil
+	}
+	for at := max(from, l.policy.Start) - 1; len(all) < n; {
+		next, ok := l.policy.Table.Next(at)
+		if !ok || l.policy.End != 0 && next >= l.policy.End {
+			break
+		}
+		o := l.policy.Table.Describe(next)
+		all = append(all, &nornv1.Occurrence{At: instantOf(next), Local: o.Local(), Offset: schedule.OffsetText(o.Offset), Note: o.Note()})
+		at = next
+	}
+	return all
+}
+
 // view shows one schedule.
 type view struct{ cluster, uuid [16]byte }
 

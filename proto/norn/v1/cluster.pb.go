@@ -392,7 +392,8 @@ type PartitionStatus struct {
 	Cohort           []string               `protobuf:"bytes,4,rep,name=cohort,proto3" json:"cohort,omitempty"`
 	EnqueueAvailable bool                   `protobuf:"varint,5,opt,name=enqueue_available,json=enqueueAvailable,proto3" json:"enqueue_available,omitempty"`
 	ClaimAvailable   bool                   `protobuf:"varint,6,opt,name=claim_available,json=claimAvailable,proto3" json:"claim_available,omitempty"`
-	// Age of the task that is next, as its leader says.
+	// Age of the oldest task that is ready, whatever its priority, as its leader says;
+	// of each queue the leader looks at those that it has in memory, the best.
 	OldestReadySeconds float64 `protobuf:"fixed64,7,opt,name=oldest_ready_seconds,json=oldestReadySeconds,proto3" json:"oldest_ready_seconds,omitempty"`
 	// Who shall keep it, the preferred leader first; empty before the first plan.
 	Planned []string `protobuf:"bytes,8,rep,name=planned,proto3" json:"planned,omitempty"`

@@ -776,7 +776,10 @@ type Schedule struct {
 	// Newest first; only where it was asked for.
 	History []*Launch `protobuf:"bytes,18,rep,name=history,proto3" json:"history,omitempty"`
 	// Why it is not launched at all: its definition cannot be read.
-	Problem       string `protobuf:"bytes,19,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,19,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The next instants by its specification, also of one that is paused; only where
+	// they were asked for.
+	Upcoming      []*Occurrence `protobuf:"bytes,20,rep,name=upcoming,proto3" json:"upcoming,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -944,6 +947,85 @@ func (x *Schedule) GetProblem() string {
 	return ""
 }
 
+func (x *Schedule) GetUpcoming() []*Occurrence {
+	if x != nil {
+		return x.Upcoming
+	}
+	return nil
+}
+
+// Occurrence is an instant of a schedule with what clocks of its zone show.
+type Occurrence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// The local time, such as 2026-03-29T03:00:00.
+	Local string `protobuf:"bytes,2,opt,name=local,proto3" json:"local,omitempty"`
+	// How far that is ahead of UTC, such as +02:00.
+	Offset string `protobuf:"bytes,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// What is special about it: the clock changes. Mostly empty.
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Occurrence) Reset() {
+	*x = Occurrence{}
+	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Occurrence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Occurrence) ProtoMessage() {}
+
+func (x *Occurrence) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
+func (*Occurrence) Descriptor() ([]byte, []int) {
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Occurrence) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Occurrence) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *Occurrence) GetOffset() string {
+	if x != nil {
+		return x.Offset
+	}
+	return ""
+}
+
+func (x *Occurrence) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // CronStatus is about who launches.
 type CronStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -963,7 +1045,7 @@ type CronStatus struct {
 
 func (x *CronStatus) Reset() {
 	*x = CronStatus{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	mi := &file_norn_v1_schedule_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1057,7 @@ func (x *CronStatus) String() string {
 func (*CronStatus) ProtoMessage() {}
 
 func (x *CronStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	mi := &file_norn_v1_schedule_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1070,7 @@ func (x *CronStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronStatus.ProtoReflect.Descriptor instead.
 func (*CronStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{4}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CronStatus) GetMaster() string {
@@ -1035,15 +1117,20 @@ type SchedulesRequest struct {
 	History bool `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"`
 	// Those whose name comes after this one.
 	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
-	// At most so many; 0: 100. The largest is 1,000, with histories 100.
-	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// At most so many; 0: 100. The largest is 1,000, with histories 100, and with
+	// upcoming so many that there are 10,000 instants.
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// With so many of their next instants, up to 1,000.
+	Upcoming uint32 `protobuf:"varint,5,opt,name=upcoming,proto3" json:"upcoming,omitempty"`
+	// The first time that these may have; unset: now.
+	UpcomingFrom  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=upcoming_from,json=upcomingFrom,proto3" json:"upcoming_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulesRequest) Reset() {
 	*x = SchedulesRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[5]
+	mi := &file_norn_v1_schedule_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1142,7 @@ func (x *SchedulesRequest) String() string {
 func (*SchedulesRequest) ProtoMessage() {}
 
 func (x *SchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[5]
+	mi := &file_norn_v1_schedule_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1155,7 @@ func (x *SchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulesRequest.ProtoReflect.Descriptor instead.
 func (*SchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{5}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SchedulesRequest) GetNames() []string {
@@ -1099,6 +1186,20 @@ func (x *SchedulesRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *SchedulesRequest) GetUpcoming() uint32 {
+	if x != nil {
+		return x.Upcoming
+	}
+	return 0
+}
+
+func (x *SchedulesRequest) GetUpcomingFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpcomingFrom
+	}
+	return nil
+}
+
 // SchedulesReply answers SchedulesRequest.
 type SchedulesReply struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1112,7 +1213,7 @@ type SchedulesReply struct {
 
 func (x *SchedulesReply) Reset() {
 	*x = SchedulesReply{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[6]
+	mi := &file_norn_v1_schedule_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1225,7 @@ func (x *SchedulesReply) String() string {
 func (*SchedulesReply) ProtoMessage() {}
 
 func (x *SchedulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[6]
+	mi := &file_norn_v1_schedule_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1238,7 @@ func (x *SchedulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulesReply.ProtoReflect.Descriptor instead.
 func (*SchedulesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{6}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SchedulesReply) GetSchedules() []*Schedule {
@@ -1171,14 +1272,17 @@ type PutSchedule struct {
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Keep paused and note as they are: what is applied again does not resume what
 	// somebody has paused.
-	KeepPaused    bool `protobuf:"varint,4,opt,name=keep_paused,json=keepPaused,proto3" json:"keep_paused,omitempty"`
+	KeepPaused bool `protobuf:"varint,4,opt,name=keep_paused,json=keepPaused,proto3" json:"keep_paused,omitempty"`
+	// So many of the next instants are in the answer, up to 1,000 in a request: what
+	// a specification means is asked with dry_run.
+	Upcoming      uint32 `protobuf:"varint,5,opt,name=upcoming,proto3" json:"upcoming,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PutSchedule) Reset() {
 	*x = PutSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[7]
+	mi := &file_norn_v1_schedule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1294,7 @@ func (x *PutSchedule) String() string {
 func (*PutSchedule) ProtoMessage() {}
 
 func (x *PutSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[7]
+	mi := &file_norn_v1_schedule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1307,7 @@ func (x *PutSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutSchedule.ProtoReflect.Descriptor instead.
 func (*PutSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PutSchedule) GetSpec() *ScheduleSpec {
@@ -1234,6 +1338,13 @@ func (x *PutSchedule) GetKeepPaused() bool {
 	return false
 }
 
+func (x *PutSchedule) GetUpcoming() uint32 {
+	if x != nil {
+		return x.Upcoming
+	}
+	return 0
+}
+
 // PauseSchedule pauses a schedule, or resumes it.
 type PauseSchedule struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1248,7 +1359,7 @@ type PauseSchedule struct {
 
 func (x *PauseSchedule) Reset() {
 	*x = PauseSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[8]
+	mi := &file_norn_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1371,7 @@ func (x *PauseSchedule) String() string {
 func (*PauseSchedule) ProtoMessage() {}
 
 func (x *PauseSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[8]
+	mi := &file_norn_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1384,7 @@ func (x *PauseSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSchedule.ProtoReflect.Descriptor instead.
 func (*PauseSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PauseSchedule) GetPaused() bool {
@@ -1311,7 +1422,7 @@ type DeleteSchedule struct {
 
 func (x *DeleteSchedule) Reset() {
 	*x = DeleteSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[9]
+	mi := &file_norn_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1434,7 @@ func (x *DeleteSchedule) String() string {
 func (*DeleteSchedule) ProtoMessage() {}
 
 func (x *DeleteSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[9]
+	mi := &file_norn_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1447,7 @@ func (x *DeleteSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedule.ProtoReflect.Descriptor instead.
 func (*DeleteSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteSchedule) GetUuid() string {
@@ -1350,7 +1461,8 @@ func (x *DeleteSchedule) GetUuid() string {
 type TriggerSchedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by the client before the first send, so that a repeated one is the same
-	// task: kind 0, 20 bytes.
+	// task: kind 0, 20 bytes. Empty: the node makes one, and a repeated request is
+	// another task.
 	TaskId        []byte `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1358,7 +1470,7 @@ type TriggerSchedule struct {
 
 func (x *TriggerSchedule) Reset() {
 	*x = TriggerSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[10]
+	mi := &file_norn_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1482,7 @@ func (x *TriggerSchedule) String() string {
 func (*TriggerSchedule) ProtoMessage() {}
 
 func (x *TriggerSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[10]
+	mi := &file_norn_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1495,7 @@ func (x *TriggerSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerSchedule.ProtoReflect.Descriptor instead.
 func (*TriggerSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TriggerSchedule) GetTaskId() []byte {
@@ -1400,7 +1512,8 @@ type BackfillSchedule struct {
 	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	To    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Made by the client before the first send: kind 0, 20 bytes. The IDs of the
-	// tasks follow from it, so that a repeated one gives the same tasks.
+	// tasks follow from it, so that a repeated one gives the same tasks. Empty: the
+	// node makes one, and a repeated request gives others.
 	Seed []byte `protobuf:"bytes,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// Say how many there are, and launch nothing.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -1410,7 +1523,7 @@ type BackfillSchedule struct {
 
 func (x *BackfillSchedule) Reset() {
 	*x = BackfillSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[11]
+	mi := &file_norn_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1535,7 @@ func (x *BackfillSchedule) String() string {
 func (*BackfillSchedule) ProtoMessage() {}
 
 func (x *BackfillSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[11]
+	mi := &file_norn_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1548,7 @@ func (x *BackfillSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillSchedule.ProtoReflect.Descriptor instead.
 func (*BackfillSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BackfillSchedule) GetFrom() *timestamppb.Timestamp {
@@ -1487,7 +1600,7 @@ type ScheduleChange struct {
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[12]
+	mi := &file_norn_v1_schedule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1612,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[12]
+	mi := &file_norn_v1_schedule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1625,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ScheduleChange) GetName() string {
@@ -1626,7 +1739,7 @@ type ChangeSchedulesRequest struct {
 
 func (x *ChangeSchedulesRequest) Reset() {
 	*x = ChangeSchedulesRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[13]
+	mi := &file_norn_v1_schedule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1751,7 @@ func (x *ChangeSchedulesRequest) String() string {
 func (*ChangeSchedulesRequest) ProtoMessage() {}
 
 func (x *ChangeSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[13]
+	mi := &file_norn_v1_schedule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1764,7 @@ func (x *ChangeSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChangeSchedulesRequest) GetChanges() []*ScheduleChange {
@@ -1671,7 +1784,7 @@ type ChangeSchedulesReply struct {
 
 func (x *ChangeSchedulesReply) Reset() {
 	*x = ChangeSchedulesReply{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[14]
+	mi := &file_norn_v1_schedule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1796,7 @@ func (x *ChangeSchedulesReply) String() string {
 func (*ChangeSchedulesReply) ProtoMessage() {}
 
 func (x *ChangeSchedulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[14]
+	mi := &file_norn_v1_schedule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1809,7 @@ func (x *ChangeSchedulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSchedulesReply.ProtoReflect.Descriptor instead.
 func (*ChangeSchedulesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChangeSchedulesReply) GetResults() []*ScheduleResult {
@@ -1726,7 +1839,7 @@ type ScheduleResult struct {
 
 func (x *ScheduleResult) Reset() {
 	*x = ScheduleResult{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[15]
+	mi := &file_norn_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1851,7 @@ func (x *ScheduleResult) String() string {
 func (*ScheduleResult) ProtoMessage() {}
 
 func (x *ScheduleResult) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[15]
+	mi := &file_norn_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1864,7 @@ func (x *ScheduleResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleResult.ProtoReflect.Descriptor instead.
 func (*ScheduleResult) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ScheduleResult) GetSchedule() *Schedule {
@@ -1811,7 +1924,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[16]
+	mi := &file_norn_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1936,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[16]
+	mi := &file_norn_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1949,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LaunchRequest) GetTasks() []*TaskSpec {
@@ -1902,7 +2015,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\atask_id\x18\n" +
 	" \x01(\tR\x06taskId\x12!\n" +
 	"\flate_seconds\x18\v \x01(\x01R\vlateSeconds\x12\x12\n" +
-	"\x04note\x18\f \x01(\tR\x04note\"\xba\x05\n" +
+	"\x04note\x18\f \x01(\tR\x04note\"\xeb\x05\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -1924,7 +2037,14 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x05ended\x18\x10 \x01(\bR\x05ended\x12#\n" +
 	"\rahead_seconds\x18\x11 \x01(\x01R\faheadSeconds\x12)\n" +
 	"\ahistory\x18\x12 \x03(\v2\x0f.norn.v1.LaunchR\ahistory\x12\x18\n" +
-	"\aproblem\x18\x13 \x01(\tR\aproblem\"\x8b\x01\n" +
+	"\aproblem\x18\x13 \x01(\tR\aproblem\x12/\n" +
+	"\bupcoming\x18\x14 \x03(\v2\x13.norn.v1.OccurrenceR\bupcoming\"z\n" +
+	"\n" +
+	"Occurrence\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05local\x18\x02 \x01(\tR\x05local\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\tR\x06offset\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\x8b\x01\n" +
 	"\n" +
 	"CronStatus\x12\x16\n" +
 	"\x06master\x18\x01 \x01(\tR\x06master\x12\x12\n" +
@@ -1932,22 +2052,25 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x05zones\x18\x03 \x01(\tR\x05zones\x12\x1d\n" +
 	"\n" +
 	"node_zones\x18\x04 \x01(\tR\tnodeZones\x12\x1c\n" +
-	"\tschedules\x18\x05 \x01(\x04R\tschedules\"n\n" +
+	"\tschedules\x18\x05 \x01(\x04R\tschedules\"\xcb\x01\n" +
 	"\x10SchedulesRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x18\n" +
 	"\ahistory\x18\x02 \x01(\bR\ahistory\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\x82\x01\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x1a\n" +
+	"\bupcoming\x18\x05 \x01(\rR\bupcoming\x12?\n" +
+	"\rupcoming_from\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fupcomingFrom\"\x82\x01\n" +
 	"\x0eSchedulesReply\x12/\n" +
 	"\tschedules\x18\x01 \x03(\v2\x11.norn.v1.ScheduleR\tschedules\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12+\n" +
-	"\x06status\x18\x03 \x01(\v2\x13.norn.v1.CronStatusR\x06status\"\x8a\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x13.norn.v1.CronStatusR\x06status\"\xa6\x01\n" +
 	"\vPutSchedule\x12)\n" +
 	"\x04spec\x18\x01 \x01(\v2\x15.norn.v1.ScheduleSpecR\x04spec\x12\x16\n" +
 	"\x06create\x18\x02 \x01(\bR\x06create\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1f\n" +
 	"\vkeep_paused\x18\x04 \x01(\bR\n" +
-	"keepPaused\"V\n" +
+	"keepPaused\x12\x1a\n" +
+	"\bupcoming\x18\x05 \x01(\rR\bupcoming\"V\n" +
 	"\rPauseSchedule\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x12\x19\n" +
@@ -2037,7 +2160,7 @@ func file_norn_v1_schedule_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_schedule_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_norn_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_norn_v1_schedule_proto_goTypes = []any{
 	(Overlap)(0),                   // 0: norn.v1.Overlap
 	(CatchUp)(0),                   // 1: norn.v1.CatchUp
@@ -2048,71 +2171,75 @@ var file_norn_v1_schedule_proto_goTypes = []any{
 	(*ScheduleDefinition)(nil),     // 6: norn.v1.ScheduleDefinition
 	(*Launch)(nil),                 // 7: norn.v1.Launch
 	(*Schedule)(nil),               // 8: norn.v1.Schedule
-	(*CronStatus)(nil),             // 9: norn.v1.CronStatus
-	(*SchedulesRequest)(nil),       // 10: norn.v1.SchedulesRequest
-	(*SchedulesReply)(nil),         // 11: norn.v1.SchedulesReply
-	(*PutSchedule)(nil),            // 12: norn.v1.PutSchedule
-	(*PauseSchedule)(nil),          // 13: norn.v1.PauseSchedule
-	(*DeleteSchedule)(nil),         // 14: norn.v1.DeleteSchedule
-	(*TriggerSchedule)(nil),        // 15: norn.v1.TriggerSchedule
-	(*BackfillSchedule)(nil),       // 16: norn.v1.BackfillSchedule
-	(*ScheduleChange)(nil),         // 17: norn.v1.ScheduleChange
-	(*ChangeSchedulesRequest)(nil), // 18: norn.v1.ChangeSchedulesRequest
-	(*ChangeSchedulesReply)(nil),   // 19: norn.v1.ChangeSchedulesReply
-	(*ScheduleResult)(nil),         // 20: norn.v1.ScheduleResult
-	(*LaunchRequest)(nil),          // 21: norn.v1.LaunchRequest
-	(*TaskSpec)(nil),               // 22: norn.v1.TaskSpec
-	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
-	(*Error)(nil),                  // 24: norn.v1.Error
-	(*Durability)(nil),             // 25: norn.v1.Durability
+	(*Occurrence)(nil),             // 9: norn.v1.Occurrence
+	(*CronStatus)(nil),             // 10: norn.v1.CronStatus
+	(*SchedulesRequest)(nil),       // 11: norn.v1.SchedulesRequest
+	(*SchedulesReply)(nil),         // 12: norn.v1.SchedulesReply
+	(*PutSchedule)(nil),            // 13: norn.v1.PutSchedule
+	(*PauseSchedule)(nil),          // 14: norn.v1.PauseSchedule
+	(*DeleteSchedule)(nil),         // 15: norn.v1.DeleteSchedule
+	(*TriggerSchedule)(nil),        // 16: norn.v1.TriggerSchedule
+	(*BackfillSchedule)(nil),       // 17: norn.v1.BackfillSchedule
+	(*ScheduleChange)(nil),         // 18: norn.v1.ScheduleChange
+	(*ChangeSchedulesRequest)(nil), // 19: norn.v1.ChangeSchedulesRequest
+	(*ChangeSchedulesReply)(nil),   // 20: norn.v1.ChangeSchedulesReply
+	(*ScheduleResult)(nil),         // 21: norn.v1.ScheduleResult
+	(*LaunchRequest)(nil),          // 22: norn.v1.LaunchRequest
+	(*TaskSpec)(nil),               // 23: norn.v1.TaskSpec
+	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
+	(*Error)(nil),                  // 25: norn.v1.Error
+	(*Durability)(nil),             // 26: norn.v1.Durability
 }
 var file_norn_v1_schedule_proto_depIdxs = []int32{
-	22, // 0: norn.v1.ScheduleSpec.task:type_name -> norn.v1.TaskSpec
+	23, // 0: norn.v1.ScheduleSpec.task:type_name -> norn.v1.TaskSpec
 	0,  // 1: norn.v1.ScheduleSpec.overlap:type_name -> norn.v1.Overlap
 	1,  // 2: norn.v1.ScheduleSpec.catch_up:type_name -> norn.v1.CatchUp
-	23, // 3: norn.v1.ScheduleSpec.start:type_name -> google.protobuf.Timestamp
-	23, // 4: norn.v1.ScheduleSpec.end:type_name -> google.protobuf.Timestamp
-	23, // 5: norn.v1.ScheduleDefinition.created:type_name -> google.protobuf.Timestamp
-	23, // 6: norn.v1.ScheduleDefinition.changed:type_name -> google.protobuf.Timestamp
+	24, // 3: norn.v1.ScheduleSpec.start:type_name -> google.protobuf.Timestamp
+	24, // 4: norn.v1.ScheduleSpec.end:type_name -> google.protobuf.Timestamp
+	24, // 5: norn.v1.ScheduleDefinition.created:type_name -> google.protobuf.Timestamp
+	24, // 6: norn.v1.ScheduleDefinition.changed:type_name -> google.protobuf.Timestamp
 	5,  // 7: norn.v1.ScheduleDefinition.spec:type_name -> norn.v1.ScheduleSpec
 	2,  // 8: norn.v1.Launch.kind:type_name -> norn.v1.LaunchKind
-	23, // 9: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
-	23, // 10: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
+	24, // 9: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
+	24, // 10: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
 	4,  // 11: norn.v1.Launch.reason:type_name -> norn.v1.SkipReason
 	3,  // 12: norn.v1.Launch.status:type_name -> norn.v1.LaunchStatus
-	23, // 13: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
-	23, // 14: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
-	23, // 15: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
-	23, // 16: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
-	23, // 17: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
+	24, // 13: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
+	24, // 14: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
+	24, // 15: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
+	24, // 16: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
+	24, // 17: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
 	5,  // 18: norn.v1.Schedule.spec:type_name -> norn.v1.ScheduleSpec
 	7,  // 19: norn.v1.Schedule.last:type_name -> norn.v1.Launch
-	23, // 20: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	23, // 21: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
-	23, // 22: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
+	24, // 20: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	24, // 21: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
+	24, // 22: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
 	7,  // 23: norn.v1.Schedule.history:type_name -> norn.v1.Launch
-	8,  // 24: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
-	9,  // 25: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
-	5,  // 26: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
-	23, // 27: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
-	23, // 28: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
-	12, // 29: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
-	13, // 30: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
-	14, // 31: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
-	15, // 32: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
-	16, // 33: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
-	17, // 34: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
-	20, // 35: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
-	8,  // 36: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
-	5,  // 37: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
-	24, // 38: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
-	22, // 39: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
-	25, // 40: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	9,  // 24: norn.v1.Schedule.upcoming:type_name -> norn.v1.Occurrence
+	24, // 25: norn.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
+	24, // 26: norn.v1.SchedulesRequest.upcoming_from:type_name -> google.protobuf.Timestamp
+	8,  // 27: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
+	10, // 28: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
+	5,  // 29: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
+	24, // 30: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
+	24, // 31: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
+	13, // 32: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
+	14, // 33: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
+	15, // 34: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
+	16, // 35: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
+	17, // 36: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
+	18, // 37: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
+	21, // 38: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
+	8,  // 39: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
+	5,  // 40: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
+	25, // 41: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
+	23, // 42: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
+	26, // 43: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_schedule_proto_init() }
@@ -2123,7 +2250,7 @@ func file_norn_v1_schedule_proto_init() {
 	file_norn_v1_error_proto_init()
 	file_norn_v1_service_proto_init()
 	file_norn_v1_task_proto_init()
-	file_norn_v1_schedule_proto_msgTypes[12].OneofWrappers = []any{
+	file_norn_v1_schedule_proto_msgTypes[13].OneofWrappers = []any{
 		(*ScheduleChange_Put)(nil),
 		(*ScheduleChange_Pause)(nil),
 		(*ScheduleChange_Delete)(nil),
@@ -2136,7 +2263,7 @@ func file_norn_v1_schedule_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_schedule_proto_rawDesc), len(file_norn_v1_schedule_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3398,7 +3398,9 @@ type Queue struct {
 	Version uint64 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
 	// Claim requests that wait for it on this node.
 	WaitingClaims uint32 `protobuf:"varint,6,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
-	// Age of the task that is next.
+	// Age of the oldest task that is ready, whatever its priority; of each partition
+	// its leader looks at those that it has in memory, the best. The age counts from
+	// the enqueue, also of a task that was delayed.
 	OldestReadySeconds float64 `protobuf:"fixed64,7,opt,name=oldest_ready_seconds,json=oldestReadySeconds,proto3" json:"oldest_ready_seconds,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
