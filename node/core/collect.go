@@ -41,6 +41,9 @@ type collector struct {
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
 const collectBatch = 64
 
+// collectAlong is how many partitions are looked at in one step, one of which is led here.
+const collectAlong = 16
+
 // collectPause is between two steps while there is much to do, so that clients
 // come first; idlePause while there are none.
 const (
@@ -128,7 +131,7 @@ func (k *collector) work(now clock.Time) {
 			return
 		}
 		k.p, k.from = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}
-		if leads || looked == len(k.c.cells) {
+		if leads || looked == min(collectAlong, len(k.c.cells)) {
 			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.cells))
 			return
 		}
