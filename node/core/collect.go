@@ -41,7 +41,7 @@ type collector struct {
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
 const collectBatch = 64
 
-// collectAlong is how many partitions are looked at in one step, one of which is led here.
+// collectAlong is how many partitions are looked at in one step at most.
 const collectAlong = 16
 
 // collectPause is between two steps while there is much to do, so that clients
