@@ -37,21 +37,37 @@ func NewTask(task id.ID, e *Enqueued) *Task { return &Task{ID: task, Enqueued: e
 // once. It returns ErrMalformed when they do not, when one is of another task
 // or is not canonical, and ErrUnknown when one was written by a newer build.
 func View(task id.ID, facts iter.Seq[Fact]) (*Task, error) {
-	t := &Task{ID: task}
-	last := Key{}
+	v := NewViewer(task)
 	for f := range facts {
-		if f.Task != task {
-			return nil, fmt.Errorf("%w: a fact of %s among those of %s", ErrMalformed, f.Task, task)
-		}
-		if err := t.take(f); err != nil {
+		if err := v.Add(f); err != nil {
 			return nil, err
 		}
-		if f.Key.Compare(last) <= 0 {
-			return nil, fmt.Errorf("%w: key %v after %v", ErrMalformed, f.Key, last)
-		}
-		last = f.Key
 	}
-	return t, nil
+	return v.Task, nil
+}
+
+// Viewer makes a view of facts that come one by one, by the rules of [View].
+type Viewer struct {
+	Task *Task // of the facts so far
+	last Key
+}
+
+// NewViewer begins a view without facts.
+func NewViewer(task id.ID) Viewer { return Viewer{Task: &Task{ID: task}} }
+
+// Add adds the next fact. After an error the view is of no use.
+func (v *Viewer) Add(f Fact) error {
+	if f.Task != v.Task.ID {
+		return fmt.Errorf("%w: a fact of %s among those of %s", ErrMalformed, f.Task, v.Task.ID)
+	}
+	if err := v.Task.take(f); err != nil {
+		return err
+	}
+	if f.Key.Compare(v.last) <= 0 {
+		return fmt.Errorf("%w: key %v after %v", ErrMalformed, f.Key, v.last)
+	}
+	v.last = f.Key
+	return nil
 }
 
 // take decodes one fact into the view. Later keys of a kind have higher

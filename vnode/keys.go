@@ -43,7 +43,13 @@ func appendPrefix(dst []byte, table byte, p ring.Partition) []byte {
 	return append(dst, table, byte(p>>8), byte(p))
 }
 
+// taskKeySize is what the key of a fact takes; no other key of a task takes more.
+const taskKeySize = prefixSize + id.Size + max(crdt.KeySize, id.Size)
+
 func appendTask(dst []byte, table byte, p ring.Partition, task id.ID) []byte {
+	if dst == nil {
+		dst = make([]byte, 0, taskKeySize)
+	}
 	return append(appendPrefix(dst, table, p), task[:]...)
 }
 

@@ -109,21 +109,17 @@ func loadAll(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) 
 }
 
 func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
-	t, err := crdt.View(task, func(yield func(crdt.Fact) bool) {
-		for key, value := range facts {
-			k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
-			if err != nil {
-				k = crdt.Key{} // View refuses the zero kind
-			}
-			if !yield(crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), value...)}) {
-				return
-			}
+	v := crdt.NewViewer(task)
+	for key, value := range facts {
+		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		if err == nil {
+			err = v.Add(crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), value...)})
 		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		if err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+		}
 	}
-	return t, nil
+	return v.Task, nil
 }
 
 // Facts gives all facts of a task, by key. It returns ErrDamaged when a key

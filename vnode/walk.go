@@ -171,19 +171,15 @@ func (w *walk) emit(yield func(*Detail, error) bool) bool {
 	if len(w.facts) == 0 {
 		return true
 	}
-	d := &Detail{Lean: w.cut}
-	var err error
-	d.Task, err = crdt.View(w.task, func(yield func(crdt.Fact) bool) {
-		for _, f := range w.facts {
-			if !yield(f) {
-				return
-			}
+	v := crdt.NewViewer(w.task)
+	for _, f := range w.facts {
+		if err := v.Add(f); err != nil {
+			yield(nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err))
+			return false
 		}
-	})
-	if err != nil {
-		yield(nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err))
-		return false
 	}
+	d := &Detail{Task: v.Task, Lean: w.cut}
+	var err error
 	d.Log = d.Task.VisibleUpdates()
 	if w.ended == nil { // the first task says where the claims begin
 		w.ended = newClaimWalk(w.view, tableEnded, w.p, w.task)

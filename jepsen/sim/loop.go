@@ -24,7 +24,8 @@ func (n *node) turn() {
 		now = n.s.mutant.Clock(n, now)
 	}
 	events := append(n.first, n.rest...)
-	n.first, n.rest = nil, nil
+	clear(n.rest)
+	n.first, n.rest = n.before[:0], n.rest[:0]
 	for _, e := range events {
 		if n.s.mutant.Event != nil && !n.s.mutant.Event(n, e) {
 			continue
@@ -37,6 +38,8 @@ func (n *node) turn() {
 			return
 		}
 	}
+	clear(events)
+	n.before = events
 	ready, err := n.core.Ready(now)
 	if err != nil {
 		n.halt(err)
@@ -116,9 +119,11 @@ func (n *node) perform(ready *core.Ready) {
 
 // begin makes the round of a Ready, of the space of one that is over.
 func (n *node) begin(ready *core.Ready) *round {
-	r := &round{}
+	var r *round
 	if k := len(n.over); k > 0 {
 		r, n.over = n.over[k-1], n.over[:k-1]
+	} else {
+		r = &round{}
 	}
 	r.number, r.reads, r.archives, r.commit = ready.Round, ready.Reads, ready.Archives, ready.Commit
 	return r

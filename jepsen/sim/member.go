@@ -85,14 +85,15 @@ func (m *member) turn() {
 		return
 	}
 	now := m.n.clock.time(m.n.s.now)
-	events := m.inbox
-	m.inbox = nil
-	for _, e := range append(events, group.Tick{}) {
+	events := append(m.inbox, group.Tick{})
+	for _, e := range events {
 		if err := m.machine.Step(now, e); err != nil {
 			m.n.s.fleet.fatal(m.n, err)
 			return
 		}
 	}
+	clear(events)
+	m.inbox = events[:0]
 	m.drain()
 }
 

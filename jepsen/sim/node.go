@@ -33,6 +33,8 @@ type node struct {
 	asked    map[core.Origin]*question
 
 	first, rest []any    // the inbox
+	before      []any    // the one before this; its space is used again
+	loop        func()   // its turn, made once: there is one for each message
 	turning     bool     // a turn of the loop is on its way
 	wake        int64    // true time at which the loop must look around
 	spins       int      // turns in a row with nothing to do, each at once
@@ -88,7 +90,8 @@ func (n *node) start() {
 	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
 	n.clock.drift = s.drift()
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
-	n.first, n.rest, n.waiting, n.flying = nil, nil, nil, nil
+	n.first, n.rest, n.before, n.waiting, n.flying = nil, nil, nil, nil, nil
+	n.loop = n.turn
 	n.turning, n.syncing, n.draining, n.wake, n.synced, n.spins = false, false, false, never, 0, 0
 	if err := n.open(); err != nil {
 		if s.fleet != nil && (nemesis{s.fleet}).expected(n, err) {
@@ -225,7 +228,7 @@ func (n *node) poke() {
 		return
 	}
 	n.turning = true
-	n.later(n.s.about(n.s.plan.disk.loop), n.turn)
+	n.later(n.s.about(n.s.plan.disk.loop), n.loop)
 }
 
 // later makes fn happen unless the process has ended by then.

@@ -96,6 +96,9 @@ func (a *ails) met(now clock.Time) {
 
 // work hands out again what a majority can be had for, and looks for others.
 func (a *ails) work(now clock.Time) {
+	if len(a.all) == 0 {
+		return // as in most rounds
+	}
 	for _, p := range slices.Sorted(maps.Keys(a.all)) {
 		switch l := a.all[p]; {
 		case l.until > now.Mono:

@@ -220,7 +220,7 @@ func TestWhatIsMissingBetweenAnswersIsSentAgainSoon(t *testing.T) {
 	r.post = nil // lost
 	r.enqueue(0, r.ids.Next(r.now.Wall), nil)
 	r.settle()
-	r.pass(resendAfter)
+	r.pass(resendAfter + lookEvery)
 	r.settle()
 	if n := r.copies(task); n != 3 {
 		t.Fatalf("%d copies", n)
@@ -336,7 +336,7 @@ func TestWhatLosesAgainstWhatIsHereWaitsForCopiesToo(t *testing.T) {
 				}
 			}
 			clear(r.cut)
-			r.live(2*time.Second, 100*time.Millisecond, nothing)
+			r.live(resendSlow+2*lookEvery, 100*time.Millisecond, nothing)
 			for n, ask := range asks {
 				res := r.peers[0].replies[ask].Message.(*nornv1.WriteReply).GetResults()[0]
 				if res.GetReceipt().GetCopies() < 2 {

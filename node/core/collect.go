@@ -41,6 +41,9 @@ type collector struct {
 // collectBatch bounds the tasks collected, archived or forgotten in one step.
 const collectBatch = 64
 
+// collectAlong is how many partitions are looked at in one step at most.
+const collectAlong = 16
+
 // collectPause is between two steps while there is much to do, so that clients
 // come first; idlePause while there are none.
 const (
@@ -113,19 +116,26 @@ func (k *collector) work(now clock.Time) {
 		k.at = now.Mono + int64(k.c.cfg.CollectInterval)
 		return
 	}
-	v := k.c.vnodes.of(ring.Partition(k.p))
-	more := false
-	if v.Leading() != 0 {
-		more = k.look(now, v)
-	} else {
-		more = k.sweepKeys(now, v.Partition)
+	// There is next to nothing to do about a partition that others lead: it is looked at on
+	// the way to one that is led here, and wakes nobody.
+	for looked := 1; ; looked++ {
+		p, more := ring.Partition(k.p), false
+		leads := k.c.vnodes.see(p).Leading() != 0
+		if leads {
+			more = k.look(now, k.c.vnodes.of(p))
+		} else {
+			more = k.sweepKeys(now, p)
+		}
+		if more {
+			k.at = now.Mono + int64(k.pause())
+			return
+		}
+		k.p, k.from = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}
+		if leads || looked == min(collectAlong, len(k.c.cells)) {
+			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.cells))
+			return
+		}
 	}
-	if more {
-		k.at = now.Mono + int64(k.pause())
-		return
-	}
-	k.p, k.from = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}
-	k.at = now.Mono + int64(k.c.cfg.CollectInterval)/int64(len(k.c.cells))
 }
 
 // jumped tells whether the wall clock and the monotonic one have moved apart

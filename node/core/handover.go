@@ -46,6 +46,9 @@ func (e *elector) begin(_ clock.Time, h election.HandOver[register.Member]) *han
 // handOver goes on with the hand-overs of this node, and tells whether one had
 // something to go on with.
 func (e *elector) handOver(now clock.Time) (progress bool) {
+	if len(e.hands) == 0 {
+		return false // as in most rounds
+	}
 	for _, p := range slices.Sorted(maps.Keys(e.hands)) {
 		o := e.hands[p]
 		if epoch, ok := e.runs.Running(p); !ok || epoch != o.ask.Epoch {

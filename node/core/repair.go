@@ -60,7 +60,8 @@ type repairs struct {
 	begun   []pair             // rounds that go on, in order
 	ours    map[pair]*antientropy.Initiator
 	theirs  map[pair]answerer
-	wake    map[pair]int64 // when to go on, ours and theirs, mono ns
+	wake    map[pair]int64 // when to go on with ours, mono ns
+	rouse   map[pair]int64 // and with theirs
 	moved   uint64         // facts
 	failed  uint64         // rounds
 	compare uint64         // rounds that ended well
@@ -81,6 +82,7 @@ func newRepairs(c *Core) *repairs {
 		ours:   make(map[pair]*antientropy.Initiator),
 		theirs: make(map[pair]answerer),
 		wake:   make(map[pair]int64),
+		rouse:  make(map[pair]int64),
 	}
 }
 
@@ -123,18 +125,7 @@ func (r *repairs) work(now clock.Time) {
 	if r.at <= now.Mono {
 		r.begin(now)
 	}
-	if len(r.wake) == 0 {
-		return
-	}
-	var due []pair              // most often nothing is
-	for k, at := range r.wake { // Any order: sorted below.
-		if at <= now.Mono {
-			due = append(due, k)
-		}
-	}
-	slices.SortFunc(due, pair.compare)
-	for _, k := range due {
-		delete(r.wake, k)
+	for _, k := range due(now, r.wake) {
 		switch i := r.ours[k]; {
 		case i == nil:
 		case r.gone(k.peer):
@@ -142,10 +133,24 @@ func (r *repairs) work(now clock.Time) {
 		default:
 			r.ready(k, i.Advance(now))
 		}
+	}
+	for _, k := range due(now, r.rouse) {
 		if a, ok := r.theirs[k]; ok {
-			r.ready(k, a.Advance(now))
+			r.want(r.rouse, k, a.Advance(now))
 		}
 	}
+}
+
+// due takes out what is due, in order. Most often nothing is.
+func due(now clock.Time, wake map[pair]int64) (all []pair) {
+	for k, at := range wake { // Any order: sorted below.
+		if at <= now.Mono {
+			all = append(all, k)
+			delete(wake, k)
+		}
+	}
+	slices.SortFunc(all, pair.compare)
+	return all
 }
 
 // gone tells whether a peer was removed and is out of reach: another incarnation may
@@ -228,6 +233,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return gone(k) })
 	maps.DeleteFunc(r.theirs, func(k pair, _ answerer) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
+	maps.DeleteFunc(r.rouse, func(k pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
 	r.c.collect.purges.forget(p)
 }
@@ -253,7 +259,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
 			return
 		}
 		r.c.collect.purges.asked(now, k, m.Message)
-		r.ready(k, r.answerer(k, tree, !slices.Contains(cohort, from)).Step(now, m.Message))
+		r.want(r.rouse, k, r.answerer(k, tree, !slices.Contains(cohort, from)).Step(now, m.Message))
 	default:
 		if i := r.ours[k]; i != nil {
 			r.ready(k, i.Step(now, m.Message))
@@ -281,20 +287,25 @@ func (r *repairs) answerer(k pair, tree *antientropy.Tree, moves bool) answerer 
 	return a
 }
 
-// ready does what a machine wants.
-func (r *repairs) ready(k pair, ready antientropy.Ready) {
+// want sends what a machine wants sent, and notes when it is to go on: what it said
+// before about that is over.
+func (r *repairs) want(wake map[pair]int64, k pair, ready antientropy.Ready) {
 	if ready.Send != nil {
 		r.send(k, ready.Send)
 	}
-	at := ready.Wake
-	if ready.More {
-		at = 0
+	switch {
+	case ready.More:
+		wake[k] = 0
+	case ready.Wake == clock.Never:
+		delete(wake, k)
+	default:
+		wake[k] = ready.Wake
 	}
-	if at != clock.Never {
-		if old, ok := r.wake[k]; !ok || at < old {
-			r.wake[k] = at
-		}
-	}
+}
+
+// ready does what a machine of ours wants.
+func (r *repairs) ready(k pair, ready antientropy.Ready) {
+	r.want(r.wake, k, ready)
 	if ready.Result == nil {
 		return
 	}
@@ -344,6 +355,9 @@ func promisesNothing(m *antientropy.Message) bool {
 func (r *repairs) next() int64 {
 	at := r.at
 	for _, w := range r.wake { // Any order: the least is taken.
+		at = min(at, w)
+	}
+	for _, w := range r.rouse {
 		at = min(at, w)
 	}
 	return at

@@ -27,6 +27,9 @@ const (
 	// behind with everything is not given more to do before resendSlow is over.
 	resendAfter = 500 * time.Millisecond
 	resendSlow  = 4 * resendAfter
+	// lookEvery is how far apart looks at open writes are: those that are due between
+	// two of them are looked at together, so that the loop is not woken for each.
+	lookEvery = resendAfter / 4
 	// maxOpenBytes is how much may wait for copies: with a peer that is out of
 	// reach everything written waits for writeTimeout.
 	maxOpenBytes = 64 << 20
@@ -204,11 +207,16 @@ func (w *writes) work(now clock.Time) {
 	})
 }
 
+// lookAt is the first of the times of looks that is no earlier than at.
+func lookAt(at int64) int64 {
+	return (at + int64(lookEvery) - 1) / int64(lookEvery) * int64(lookEvery)
+}
+
 // due does what is due about an open write.
 func (w *writes) due(now clock.Time, o *write) {
 	lonely := false
 	if o.again <= now.Mono {
-		o.again = now.Mono + int64(resendAfter)
+		o.again = lookAt(max(o.again, now.Mono-int64(lookEvery)) + int64(resendAfter))
 		w.send(o, now.Mono-o.began)
 		w.fenced(now, o)
 		lonely = now.Mono-o.began >= int64(resendAfter) && w.lonely(o)

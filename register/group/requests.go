@@ -171,7 +171,7 @@ func (q *requests) caughtUp() {
 	if s == nil {
 		return
 	}
-	for _, seq := range slices.Sorted(maps.Keys(q.open)) {
+	for _, seq := range q.numbers() {
 		if wins, ok := s.done[seq]; ok {
 			q.settle(seq, q.open[seq], wins)
 		}
@@ -181,7 +181,7 @@ func (q *requests) caughtUp() {
 // retry sends again what was not answered, and gives up what waited too long.
 func (q *requests) retry() {
 	m := q.m
-	for _, seq := range slices.Sorted(maps.Keys(q.open)) {
+	for _, seq := range q.numbers() {
 		switch p := q.open[seq]; {
 		case m.now >= p.endAt:
 			delete(q.open, seq)
@@ -328,9 +328,17 @@ func (q *requests) owns(r *reading, number uint64) bool {
 	return number == r.first || number == r.number
 }
 
+// numbers are those of the open proposals, in order. Most often there are none.
+func (q *requests) numbers() []uint64 {
+	if len(q.open) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(q.open))
+}
+
 // urge sends everything at once: there is a leader now.
 func (q *requests) urge() {
-	for _, seq := range slices.Sorted(maps.Keys(q.open)) {
+	for _, seq := range q.numbers() {
 		q.propose(q.open[seq])
 	}
 	for _, r := range q.asked {

@@ -76,6 +76,9 @@ func (m *Machine) push(t *transfer) {
 
 // pump takes up transfers that stand still, and ends those of a lost term.
 func (m *Machine) pump() {
+	if len(m.sending) == 0 {
+		return // as most often
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.sending)) {
 		t := m.sending[id]
 		switch {
