@@ -18,7 +18,6 @@ import (
 const (
 	maxScheduleBatch = 500
 	maxScheduleBytes = 4 << 20
-	maxUpcoming      = 1000 // instants of a schedule in one answer
 )
 
 var errNotOneResult = errors.New("the answer is not about one schedule")
@@ -79,7 +78,7 @@ func (s Schedules) Get(ctx context.Context, name string) (*nornv1.Schedule, erro
 func (s Schedules) Next(ctx context.Context, name string, from time.Time, n int) ([]*nornv1.Occurrence, error) {
 	var all []*nornv1.Occurrence
 	for len(all) < n {
-		ask := &nornv1.SchedulesRequest{Names: []string{name}, Upcoming: uint32(min(n-len(all), maxUpcoming))}
+		ask := &nornv1.SchedulesRequest{Names: []string{name}, Upcoming: uint32(min(n-len(all), proto.MaxUpcoming))}
 		if !from.IsZero() {
 			ask.UpcomingFrom = timestamppb.New(from)
 		}

@@ -15,6 +15,9 @@ const (
 	MaxPayload = 1 << 20
 	// MaxPayloadCeiling is the highest payload limit that can be configured.
 	MaxPayloadCeiling = 16 << 20
+	// MaxUpcoming bounds the instants of one schedule that one answer tells, so that none
+	// is long in the making.
+	MaxUpcoming = 1000
 	// MaxBatchTasks bounds the items of one request, so that one client cannot
 	// hold the core loop for more than some tenths of a second.
 	MaxBatchTasks = 10_000

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/norn-dev/norn/jepsen/history"
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/jepsen/history"
+)
 
 // ends judges what the ends of claims lead to: attempts are used up, and the task is
 // dead, or waits.
@@ -82,7 +86,7 @@ func (c ends) ofNobody(t *task, h *hold, outcome string) {
 
 // maybeDead tells whether the task may be out of attempts or thrown away.
 func (c ends) maybeDead(t *task) bool {
-	if t.discarded.possible() || t.dead != never {
+	if t.discarded.possible() || t.dead != never || c.maybeLate(t) {
 		return true
 	}
 	most := uint32(1)
@@ -93,4 +97,13 @@ func (c ends) maybeDead(t *task) bool {
 		return false // nothing but claims that run out can use up its attempts, one after the other
 	}
 	return c.unclear(t.queue()) || uint32(len(t.holds)) >= most
+}
+
+// maybeLate tells whether a task of a key without a window may have come after an older one
+// of the key was retried: whoever gave it the key led no more, and it was not acknowledged.
+func (c ends) maybeLate(t *task) bool {
+	if t.spec == nil || t.spec.Key == "" || t.spec.Window != 0 || t.kept.before(c.now) {
+		return false
+	}
+	return slices.ContainsFunc(c.keys[key{t.spec.Queue, t.spec.Key}], func(o *task) bool { return o != t && (o.retries > 0 || o.retried != 0) })
 }

@@ -106,3 +106,37 @@ func TestWhatWasForgottenBeforeIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestALateTaskOfAKeyMayBeDead: nobody has tried it. It may be so where an older task of
+// its key was retried and nothing was acknowledged, and not else: before, the simulator
+// would have found that wrong of a server that does what it is to do.
+func TestALateTaskOfAKeyMayBeDead(t *testing.T) {
+	for _, c := range []struct {
+		acked, retried bool
+		key            string
+		found          bool
+	}{
+		{false, true, "k", false},
+		{true, true, "k", true},
+		{false, false, "k", true},
+		{false, true, "another", true},
+	} {
+		s := failing(t)
+		first := s.enqueue(history.Spec{Key: "k"})
+		s.claim(1, 1<<32|10, first)
+		s.write(history.FailTask, history.Item{Task: first, Token: 1<<32 | 10, Discard: true, State: history.Dead})
+		late, phase := s.task(), history.Info
+		if c.acked {
+			phase = history.OK
+		}
+		s.ends(phase, history.Event{Func: history.Enqueue, Items: []history.Item{{Task: late, Spec: &history.Spec{Queue: "q", Key: c.key}}}}, history.Event{Items: []history.Item{{Task: late}}})
+		if c.retried {
+			s.write(history.Retry, history.Item{Task: first})
+		}
+		s.settle()
+		s.read(late, history.Dead, nil)
+		if found := s.found != nil; found != c.found {
+			t.Errorf("%+v: found %v", c, s.found)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
 		c.refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
 		return
 	}
-	if m.GetUpcoming() > cron.MaxUpcoming {
+	if m.GetUpcoming() > proto.MaxUpcoming {
 		c.refuse(r.From, tooManyUpcoming(uint64(m.GetUpcoming())))
 		return
 	}
@@ -127,7 +127,7 @@ func firstNames(all register.Schedules, after string, n int) (names []string, co
 }
 
 func tooManyUpcoming(n uint64) *proto.Error {
-	return proto.Invalid("upcoming: %d instants are over the limit of %d", n, cron.MaxUpcoming)
+	return proto.Invalid("upcoming: %d instants are over the limit of %d", n, proto.MaxUpcoming)
 }
 
 func noSchedule(name string) *proto.Error {
@@ -168,7 +168,7 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 	for _, x := range m.GetChanges() {
 		upcoming += uint64(x.GetPut().GetUpcoming())
 	}
-	if upcoming > cron.MaxUpcoming {
+	if upcoming > proto.MaxUpcoming {
 		c.refuse(r.From, tooManyUpcoming(upcoming))
 		return
 	}

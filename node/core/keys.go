@@ -287,10 +287,11 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 
 // late tells whether an older task holds the key of one that has become known: then that
 // one has it until it is finished. It may be finished elsewhere, which comes to be known
-// later. Where the leader itself has retried the older one in its epoch, a leader before it
-// has given the key away in vain: no majority knew of that, or it would have heard, and
-// nothing was acknowledged ([soles.confirm]). So the late one stays among the dead, and may
-// be retried when the key is free.
+// later. Where the leader itself has retried the older one in its epoch, the key was given
+// away in vain, by a leader before it: no majority knew of that, or this one would have
+// heard, and nothing was acknowledged ([soles.confirm]). Or it was by a side without a
+// leader, whose tasks may lose against others (docs/protocol.md). So the late one stays
+// among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
 	v := k.c.vnode(first)
 	holder, ok := vnode.KeyTask(k.c.tx, v.Partition, first)

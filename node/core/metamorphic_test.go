@@ -37,7 +37,7 @@ const (
 )
 
 // deedsOf draws what is done. Each task is in a queue of its own, so that a claim says
-// which task is meant; some tasks share theirs with a key.
+// which task is meant.
 func deedsOf(seed uint64) (all []deed) {
 	rnd := rand.New(rand.NewPCG(seed, 77))
 	ids := id.NewGenerator(9, rnd.Uint64)

@@ -57,9 +57,6 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 	return s
 }
 
-// MaxUpcoming is how many instants of one schedule Upcoming gives.
-const MaxUpcoming = 1000
-
 // UpcomingFrom is the time from which instants are asked for, in wall ns: now
 // unless it is said.
 func UpcomingFrom(t *timestamppb.Timestamp, now int64) (int64, error) {
