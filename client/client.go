@@ -36,6 +36,7 @@ type caller struct {
 	turn      atomic.Uint64 // spreads calls over connections
 	preferred atomic.Uint32 // index of the node that calls begin with
 	info      atomic.Pointer[Info]
+	clock     atomic.Pointer[timeThere]
 	place     atomic.Pointer[placement]
 	shared    atomic.Pointer[sharedDeadline]
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"time"
 
 	protobuf "google.golang.org/protobuf/proto"
 
@@ -18,7 +17,7 @@ func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nor
 	if err := c.placeKnown(ctx); err != nil {
 		return nil, err
 	}
-	t.ready(time.Now())
+	t.ready(c.now)
 	if t.keyed() {
 		bounded, cancel := c.bounded(ctx, 0)
 		defer cancel()

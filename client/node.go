@@ -132,6 +132,7 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 		ClusterId: c.clusterID(), AuthToken: c.opts.authToken, Agent: c.opts.agent,
 	}
 	var reply nornv1.HelloReply
+	asked := time.Now()
 	err = tc.Call(ctx, uint16(nornv1.Method_METHOD_HELLO), message{m: hello}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
@@ -151,6 +152,7 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 		ClusterID: reply.GetClusterId(), Node: reply.GetNode(), ServerVersion: reply.GetServerVersion(), Limits: reply.GetLimits(),
 		Partitions: int(reply.GetPlacement().GetPartitions()), Eta: proto.Seconds(reply.GetEtaSeconds()),
 	})
+	c.heard(asked, reply.GetNow())
 	c.placed(reply.GetPlacement())
 	return &conn{Client: tc, slot: s}, nil
 }
@@ -205,12 +207,14 @@ func (c *caller) ping(cn *conn) error {
 	ctx, cancel := context.WithTimeout(c.base, patience)
 	defer cancel()
 	var reply nornv1.PingReply
+	asked := time.Now()
 	err := cn.Call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
 	var broken *transport.CallError
 	switch {
 	case err == nil:
+		c.heard(asked, reply.GetNow())
 		c.placed(reply.GetPlacement())
 	case errors.As(err, &broken) && broken.Sent:
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,7 +28,8 @@ type Task struct {
 	// NotBefore is the earliest start; zero: at once.
 	NotBefore time.Time
 	// Delay, if over zero, becomes a NotBefore of now plus Delay, once, before
-	// the first send; the later of the two counts. A second call with the same ID or
+	// the first send; the later of the two counts. Now is what the servers' clocks
+	// say: that of the client may be wrong. A second call with the same ID or
 	// key has another NotBefore then, and so another spec: use NotBefore for that.
 	Delay time.Duration
 	// Dependencies must be completed first.
@@ -50,11 +52,11 @@ type Task struct {
 }
 
 // ready completes a task for sending; p is the caller's copy.
-func (t *Task) ready(now time.Time) {
+func (t *Task) ready(now func() time.Time) {
 	if t.Delay <= 0 {
 		return
 	}
-	if at := now.Add(t.Delay); at.After(t.NotBefore) {
+	if at := now().Add(t.Delay); at.After(t.NotBefore) {
 		t.NotBefore = at
 	}
 	t.Delay = 0
@@ -163,7 +165,7 @@ func (t *Task) weight() int {
 // prepared copies tasks, with an ID for every one that has none. The errors are
 // of those whose key could not be looked up, nil when there are none.
 func (c *Client) prepared(ctx context.Context, tasks []Task) ([]Task, []error) {
-	now := time.Now()
+	now := sync.OnceValue(c.now)
 	out := slices.Clone(tasks)
 	missing := 0
 	for i := range out {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	protobuf "google.golang.org/protobuf/proto"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -71,6 +73,32 @@ func TestTaskOnTheWire(t *testing.T) {
 	if got.Before(at.Add(59 * time.Minute)) {
 		t.Errorf("a delay of two hours became %v", got)
 	}
+}
+
+// TestADelayIsOfTheServersTime: the clock of the client may be an hour off.
+func TestADelayIsOfTheServersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := -time.Hour
+		n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
+			hello := &nornv1.HelloReply{Version: proto.MaxVersion, Placement: fakenode.Placement(), Now: stampOf(time.Now().Add(off))}
+			return greeted(hello, only(enqueueMethod, accept))(r)
+		})
+		c := open(t, n)
+		for _, enqueue := range []func(Task) error{
+			func(task Task) error { _, err := c.Enqueue(t.Context(), task); return err },
+			func(task Task) error { _, err := c.EnqueueMany(t.Context(), []Task{task}); return err },
+		} {
+			before := time.Now().Add(off)
+			if err := enqueue(Task{Queue: "q", Delay: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			seen := n.Seen(enqueueMethod)
+			got := seen[len(seen)-1].Message.(*nornv1.EnqueueRequest).GetTasks()[0].GetNotBefore().AsTime()
+			if late := got.Sub(before.Add(time.Minute)); late < 0 || late > time.Second {
+				t.Errorf("a minute after %v became %v", before, got)
+			}
+		}
+	})
 }
 
 func TestLevels(t *testing.T) {
