@@ -70,6 +70,15 @@ func (t *Tally[M]) count(cohort []M) (n int) {
 	return n
 }
 
+// Least is the smallest number of distinct members of any cohort that were added.
+func (t *Tally[M]) Least() int {
+	least := t.Count()
+	for _, c := range t.cohorts {
+		least = min(least, t.count(c))
+	}
+	return least
+}
+
 // possible is what the count of a cohort can still become.
 func (t *Tally[M]) possible(cohort []M) (n int) {
 	for _, m := range cohort {
@@ -84,9 +93,11 @@ func (t *Tally[M]) possible(cohort []M) (n int) {
 func (t *Tally[M]) Reached() bool { return t.each(0, t.count) }
 
 // ReachedW tells whether at least w distinct members of the first cohort were
-// added and, where w is a majority of it or more, a majority of each other
-// cohort too: with less than a majority the caller gives up the promise that
-// outlives an election anyway. A w below 1 counts as 1.
+// added and, where w is a majority of it or more, as many of each other cohort
+// too, or all of it where it is smaller, and never less than a majority: the first
+// one may be replaced by it, and its other members drop what they have. With less
+// than a majority the caller gives up the promise that outlives an election anyway.
+// A w below 1 counts as 1.
 func (t *Tally[M]) ReachedW(w int) bool { return t.eachW(w, t.count) }
 
 // Lost tells whether the refusals leave no way to [Tally.Reached], unless a
@@ -96,12 +107,13 @@ func (t *Tally[M]) Lost() bool { return !t.each(0, t.possible) }
 // LostW is [Tally.Lost] for [Tally.ReachedW].
 func (t *Tally[M]) LostW(w int) bool { return !t.eachW(w, t.possible) }
 
-// each tells whether every cohort from the given one on has its majority.
-func (t *Tally[M]) each(from int, count func([]M) int) bool {
+// each tells whether every cohort has w members, or all where it is smaller, and its
+// majority.
+func (t *Tally[M]) each(w int, count func([]M) int) bool {
 	if len(t.cohorts) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(t.cohorts[from:], func(c []M) bool { return count(c) < Majority(len(c)) })
+	return !slices.ContainsFunc(t.cohorts, func(c []M) bool { return count(c) < max(Majority(len(c)), min(w, len(c))) })
 }
 
 func (t *Tally[M]) eachW(w int, count func([]M) int) bool {
@@ -110,5 +122,5 @@ func (t *Tally[M]) eachW(w int, count func([]M) int) bool {
 	}
 	first := t.cohorts[0]
 	w = max(w, 1)
-	return count(first) >= w && (w < Majority(len(first)) || t.each(1, count))
+	return count(first) >= w && (w < Majority(len(first)) || t.each(w, count))
 }

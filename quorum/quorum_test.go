@@ -55,19 +55,20 @@ type model struct {
 	yes, no map[int]bool
 }
 
-func (m *model) holds(from int, count func(int) bool) bool {
-	for _, c := range m.cohorts[from:] {
+// holds tells whether w of each cohort count, or all of it and a majority if so.
+func (m *model) holds(w int, count func(int) bool, most bool) bool {
+	for _, c := range m.cohorts {
 		members, n := slices.Compact(slices.Sorted(slices.Values(c))), 0
 		for _, x := range members {
 			if count(x) {
 				n++
 			}
 		}
-		if 2*n <= len(members) {
+		if most && (2*n <= len(members) || n < w && n < len(members)) || !most && n < w {
 			return false
 		}
 	}
-	return len(m.cohorts) > 0
+	return len(m.cohorts) > 0 || !most
 }
 
 func (m *model) first(count func(int) bool) (n, size int) {
@@ -86,7 +87,7 @@ func (m *model) first(count func(int) bool) (n, size int) {
 func (m *model) reachedW(w int, count func(int) bool) bool {
 	n, size := m.first(count)
 	w = max(w, 1)
-	return len(m.cohorts) > 0 && n >= w && (2*w <= size || len(m.cohorts) == 1 || m.holds(1, count))
+	return len(m.cohorts) > 0 && n >= w && (2*w <= size || m.holds(w, count, true))
 }
 
 func TestTally(t *testing.T) {
@@ -106,14 +107,17 @@ func TestTally(t *testing.T) {
 				tally.Add(x)
 				m.yes[x] = true
 			}
-			if got, want := tally.Reached(), m.holds(0, added); got != want {
+			if got, want := tally.Reached(), m.holds(0, added, true); got != want {
 				t.Fatalf("reached is %v, want %v", got, want)
 			}
-			if got, want := tally.Lost(), !m.holds(0, open); got != want {
+			if got, want := tally.Lost(), !m.holds(0, open, true); got != want {
 				t.Fatalf("lost is %v, want %v", got, want)
 			}
 			if got, _ := m.first(added); got != tally.Count() {
 				t.Fatalf("count is %d, want %d", tally.Count(), got)
+			}
+			if n := tally.Least(); !m.holds(n, added, false) || m.holds(n+1, added, false) && len(m.cohorts) > 0 {
+				t.Fatalf("the least is %d of %v in %v", n, m.yes, m.cohorts)
 			}
 			for w := -1; w <= 8; w++ {
 				if got, want := tally.ReachedW(w), m.reachedW(w, added); got != want {

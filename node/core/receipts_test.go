@@ -84,6 +84,43 @@ func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
 	}
 }
 
+// TestAllIsAllOfEachCohort: who is asked to write does not know that the cohort is another
+// one now, or is about to be. Whoever is of the old one alone drops what it has when a
+// majority of the new one has it: its disk is none of those that were asked for, and none
+// that the receipt may count.
+func TestAllIsAllOfEachCohort(t *testing.T) {
+	for _, c := range []struct {
+		need   *nornv1.Durability
+		after  int // answers of the new cohort
+		copies uint32
+	}{
+		{nil, 1, 2},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}, 2, 3},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 3}, 2, 3},
+		{&nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 2}, 1, 2},
+	} {
+		r := newCluster(t, 5, time.Second)
+		next := []register.Member{r.peers[0].self, r.peers[3].self, r.peers[4].self}
+		w := r.peers[0].core.writes
+		r.post = nil
+		ask := r.enqueue(0, r.at(0), c.need)
+		taken := func(from int, fences ...Fence) {
+			r.say(from, 0, &FactsTaken{Write: w.open[len(w.open)-1].number, Fences: fences})
+		}
+		taken(1, Fence{Partition: 0, Cohorts: [][]register.Member{next}})
+		taken(2)
+		for n := range c.after {
+			if res := r.result(0, ask); res != nil {
+				t.Fatalf("%v: acknowledged with %d of the next cohort: %v", c.need, n+1, res)
+			}
+			taken(3 + n)
+		}
+		if res := r.result(0, ask).GetReceipt(); res.GetDurableCopies() != c.copies {
+			t.Errorf("%v: %v, want %d copies", c.need, res, c.copies)
+		}
+	}
+}
+
 // TestACohortFromAnOldDiskIsNoMajority: a disk was set back, the register's with it,
 // so that nothing on it tells that its node has had company since. Before the register
 // has answered this process, its own copy must not pass for a majority, and what it

@@ -437,10 +437,12 @@ func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 	return part.reached(level(need, len(part.cohort)))
 }
 
-// count says in the receipt how many copies are on disk.
+// count says in the receipt how many copies are on disk, and stay there: who is of one
+// cohort and not of another drops what it has once that other one is in force. A disk at
+// least has it all the while.
 func (it *item) count(o *write) {
 	if part := o.parts[it.partition]; part != nil {
-		n := uint32(part.tally.Count())
+		n := uint32(max(part.tally.Least(), min(part.tally.Count(), 1)))
 		it.receipt.Copies, it.receipt.DurableCopies = n, n
 		if it.receipt.Hinted = 0; part.hint {
 			it.receipt.Hinted = uint32(len(part.left))
