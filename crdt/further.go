@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxFurther bounds the further fields of one fact: a newer build has added some, each with
-// some elements at most. They are sorted while others wait.
+// MaxFurther bounds the further fields of one fact, so that a few bytes cannot ask for much
+// time. What clients may send is far below.
 const MaxFurther = 1 << 10
 
 // Further gives the canonical form of further fields: those of a client's message that are
@@ -43,7 +43,7 @@ func Further(raw []byte) ([]byte, error) {
 	if canonical {
 		return raw, nil
 	}
-	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.begin, b.begin)) })
 	sorted := make([]byte, 0, len(dst))
 	for _, s := range all {
 		sorted = append(sorted, dst[s.begin:s.end]...)

@@ -7,9 +7,10 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
-// MaxFurther bounds the fields of one stored message that this build does not know: they
-// are kept in their order, and sorted for it while others wait.
-const MaxFurther = 1_000
+// MaxFurther bounds the fields of one stored message that this build does not know, the
+// elements of a list one by one: they are sorted, those of a full batch in some tenths of a
+// second, while others wait.
+const MaxFurther = 128
 
 // Further gives the fields of a message that this build does not know, as they came, nil
 // for none. It refuses groups, which no message of Norn has, and more than [MaxFurther].

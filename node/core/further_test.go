@@ -339,7 +339,7 @@ func TestFurtherFieldsHaveLimits(t *testing.T) {
 		{"a group in a task", with(in(0), group), "is a group"},
 		{"a group in a policy", &nornv1.TaskSpec{Queue: "q", Retry: with(&nornv1.RetryPolicy{}, group).(*nornv1.RetryPolicy)}, "is a group"},
 		{"as many fields as may be", with(&nornv1.TaskSpec{Queue: "q", Retry: with(&nornv1.RetryPolicy{}, many(proto.MaxFurther)).(*nornv1.RetryPolicy)}, many(proto.MaxFurther)), ""},
-		{"too many fields", with(in(0), many(proto.MaxFurther+1)), "over 1000 fields"},
+		{"too many fields", with(in(0), many(proto.MaxFurther+1)), "over 128 fields"},
 		{"an update at the limit", fields(update(), proto.MaxUpdateBytes-1000), ""},
 		{"an update past it", fields(update(), proto.MaxUpdateBytes-999), "left to it"},
 		{"a result past it", fields(&nornv1.Completion{Id: task.Bytes(), Token: token, Result: make([]byte, 1000)}, proto.MaxUpdateBytes-999), "left to it"},
