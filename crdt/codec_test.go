@@ -172,6 +172,20 @@ func TestDecodersRefuse(t *testing.T) {
 		{"headers out of order", KindEnqueued, headers("b", "a"), ErrMalformed},
 		{"a header twice", KindEnqueued, headers("a", "a"), ErrMalformed},
 		{"too many headers", KindEnqueued, headers(make([]string, maxHeaders+1)...), ErrMalformed},
+		{"further fields that are none", KindExpired, []byte{1, 1, 1, 2, 0x60, 1}, ErrMalformed},
+		{"no further fields", KindCancelled, append(Cancelled{}.Encode(), 0), ErrMalformed},
+		{"further fields out of order", KindCancelled, Cancelled{Further: []byte{0x68, 1, 0x60, 1}}.Encode(), ErrMalformed},
+		{"a further field with a long number", KindCancelled, Cancelled{Further: []byte{0xe0, 0, 1}}.Encode(), ErrMalformed},
+		{"a further field with a long value", KindCancelled, Cancelled{Further: []byte{0x60, 0x81, 0}}.Encode(), ErrMalformed},
+		{"a further field with a long length", KindCancelled, Cancelled{Further: []byte{0x62, 0x80, 0}}.Encode(), ErrMalformed},
+		{"a further field cut short", KindCancelled, Cancelled{Further: []byte{0x62, 2, 0}}.Encode(), ErrMalformed},
+		{"a further field of number 0", KindCancelled, Cancelled{Further: []byte{0, 1}}.Encode(), ErrMalformed},
+		{"a further field over the highest number", KindCancelled, Cancelled{Further: []byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}}.Encode(), ErrMalformed},
+		{"a group", KindCancelled, Cancelled{Further: []byte{0x63, 0x64}}.Encode(), ErrMalformed},
+		{"the end of a group", KindCancelled, Cancelled{Further: []byte{0x64}}.Encode(), ErrMalformed},
+		{"an unknown type of field", KindCancelled, Cancelled{Further: []byte{0x66, 1}}.Encode(), ErrMalformed},
+		{"too many further fields", KindCancelled, Cancelled{Further: bytes.Repeat([]byte{0x60, 1}, MaxFurther+1)}.Encode(), ErrMalformed},
+		{"something behind them", KindCancelled, append(Cancelled{Further: []byte{0x60, 1}}.Encode(), 1), ErrMalformed},
 		{"requeued into generation 0", KindRequeued, Requeued{}.Encode(), ErrMalformed},
 		{"a tombstone of a ready task", KindTombstone, Tombstone{Outcome: StateReady}.Encode(), ErrMalformed},
 		{"a tombstone of an unknown state", KindTombstone, Tombstone{Outcome: 8}.Encode(), ErrMalformed},
@@ -308,6 +322,7 @@ func FuzzDecode(f *testing.F) {
 			f.Add(byte(c.kind), c.draw.Example(seed).AppendTo(nil))
 		}
 	}
+	f.Add(byte(KindCancelled), Cancelled{Further: []byte{0x60, 1, 0x6a, 2, 'n', 'o', 0x95, 1, 1, 2, 3, 4}}.Encode())
 	f.Add(byte(0), []byte(nil))
 	f.Add(byte(KindEnqueued), []byte{1, 0xff, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {

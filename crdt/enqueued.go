@@ -39,6 +39,8 @@ type Enqueued struct {
 	Headers      []Header // ascending by key, each key once
 	Key          string   // unique key; empty: none
 	KeyWindow    int64    // of the unique key, ns; 0: until the task is finished
+	// Further are fields of the client's TaskSpec that are not above, see [Further].
+	Further []byte
 }
 
 func (e Enqueued) key() Key { return Key{Kind: KindEnqueued} }
@@ -63,7 +65,7 @@ func (e Enqueued) AppendTo(dst []byte) []byte {
 	for _, h := range e.Headers {
 		dst = appendBytes(appendBytes(dst, h.Key), h.Value)
 	}
-	return appendBytes(dst, e.Payload)
+	return appendFurther(appendBytes(dst, e.Payload), e.Further)
 }
 
 // Encode gives the canonical bytes, in one allocation.
@@ -72,7 +74,7 @@ func (e Enqueued) Encode() []byte { return e.AppendTo(make([]byte, 0, e.size()))
 // size is no less than the length of the canonical bytes.
 func (e *Enqueued) size() int {
 	const numbers = 1 + 15*9 // version, and every number at its longest
-	n := numbers + len(e.Queue) + len(e.Key) + id.Size*len(e.Dependencies) + len(e.Payload)
+	n := numbers + len(e.Queue) + len(e.Key) + id.Size*len(e.Dependencies) + len(e.Payload) + furtherSize(e.Further)
 	for _, h := range e.Headers {
 		n += 2*9 + len(h.Key) + len(h.Value)
 	}
@@ -82,8 +84,8 @@ func (e *Enqueued) size() int {
 // Fact gives the fact of this task.
 func (e Enqueued) Fact(task id.ID) Fact { return Fact{Task: task, Key: e.key(), Body: e.Encode()} }
 
-// DecodeEnqueued is the inverse of [Enqueued.Encode]. The payload shares b. It
-// returns ErrMalformed for bytes that are not canonical, and ErrUnknown for a
+// DecodeEnqueued is the inverse of [Enqueued.Encode]. The payload and the
+// further fields share b. It returns ErrMalformed for bytes that are not canonical, and ErrUnknown for a
 // newer version.
 func DecodeEnqueued(b []byte) (Enqueued, error) {
 	r := read(b)
@@ -110,7 +112,7 @@ func DecodeEnqueued(b []byte) (Enqueued, error) {
 			}
 		}
 	}
-	e.Payload = r.bytes()
+	e.Payload, e.Further = r.bytes(), r.further()
 	if err := r.end(); err != nil {
 		return Enqueued{}, err
 	}
@@ -142,7 +144,7 @@ func SameSpec(a, b Enqueued) bool {
 		a.OnDepFailure == b.OnDepFailure && a.Retry == b.Retry &&
 		a.Key == b.Key && a.KeyWindow == b.KeyWindow &&
 		slices.Equal(a.Dependencies, b.Dependencies) && slices.Equal(a.Headers, b.Headers) &&
-		bytes.Equal(a.Payload, b.Payload)
+		bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Further, b.Further)
 }
 
 // Retry says how often and when a task is tried again. It is frozen into the

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
 	"github.com/norn-dev/norn/id"
@@ -62,6 +63,39 @@ func drawID(t *rapid.T, name string) id.ID {
 	return id.ID(rapid.SliceOfN(rapid.Byte(), id.Size, id.Size).Draw(t, name))
 }
 
+// drawFurther draws further fields in their canonical form, mostly none.
+func drawFurther(t *rapid.T) []byte {
+	if rapid.IntRange(0, 2).Draw(t, "has further fields") > 0 {
+		return nil
+	}
+	b, err := Further(drawFields(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// drawFields draws protobuf fields in any order and of any length.
+func drawFields(t *rapid.T) (b []byte) {
+	for range rapid.IntRange(0, 5).Draw(t, "fields") {
+		n := protowire.Number(rapid.OneOf(rapid.Int32Range(1, 20), rapid.Int32Range(1, int32(protowire.MaxValidNumber))).Draw(t, "number"))
+		v := drawUint(t, "value")
+		switch rapid.IntRange(0, 4).Draw(t, "type") {
+		case 0:
+			b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+		case 1:
+			b = protowire.AppendFixed32(protowire.AppendTag(b, n, protowire.Fixed32Type), uint32(v))
+		case 2:
+			b = protowire.AppendFixed64(protowire.AppendTag(b, n, protowire.Fixed64Type), v)
+		case 3:
+			b = protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), drawBytes(t, "bytes"))
+		case 4: // longer than it need be
+			b = append(protowire.AppendTag(b, n, protowire.VarintType), byte(v)|0x80, 0)
+		}
+	}
+	return b
+}
+
 func drawRetry(t *rapid.T) Retry {
 	return Retry{
 		MaxAttempts: uint32(drawUint(t, "attempts")),
@@ -76,7 +110,7 @@ func drawEnqueued(t *rapid.T) Enqueued {
 		Queue: drawText(t, "queue"), Priority: rapid.Int32().Draw(t, "priority"), Payload: drawBytes(t, "payload"),
 		Admission: drawTime(t, "admission"), NotBefore: drawTime(t, "not before"),
 		OnDepFailure: OnDepFailure(rapid.IntRange(0, 2).Draw(t, "on failure")), Retry: drawRetry(t),
-		Key: drawText(t, "key"), KeyWindow: drawTime(t, "window"),
+		Key: drawText(t, "key"), KeyWindow: drawTime(t, "window"), Further: drawFurther(t),
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "dependencies") {
 		e.Dependencies = append(e.Dependencies, drawID(t, "dependency"))
@@ -96,16 +130,16 @@ func codecs() []codec {
 	return []codec{
 		newCodec(KindEnqueued, "enqueued", DecodeEnqueued, drawEnqueued),
 		newCodec(KindUpdate, "update", DecodeUpdate, func(t *rapid.T) Update {
-			return Update{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), Data: drawBytes(t, "data"), At: drawTime(t, "at"), Output: rapid.Bool().Draw(t, "output")}
+			return Update{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), Data: drawBytes(t, "data"), At: drawTime(t, "at"), Output: rapid.Bool().Draw(t, "output"), Further: drawFurther(t)}
 		}),
 		newCodec(KindCompleted, "completed", DecodeCompleted, func(t *rapid.T) Completed {
-			return Completed{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), At: drawTime(t, "at"), Result: drawBytes(t, "result")}
+			return Completed{Token: drawUint(t, "token"), Seq: drawUint(t, "seq"), At: drawTime(t, "at"), Result: drawBytes(t, "result"), Further: drawFurther(t)}
 		}),
 		newCodec(KindCancelled, "cancelled", DecodeCancelled, func(t *rapid.T) Cancelled {
-			return Cancelled{At: drawTime(t, "at"), Reason: drawText(t, "reason")}
+			return Cancelled{At: drawTime(t, "at"), Reason: drawText(t, "reason"), Further: drawFurther(t)}
 		}),
 		newCodec(KindFailed, "failed", DecodeFailed, func(t *rapid.T) Failed {
-			return Failed{Token: drawUint(t, "token"), Error: drawText(t, "error"), At: drawTime(t, "at"), RetryAt: drawTime(t, "retry at"), Counted: rapid.Bool().Draw(t, "counted")}
+			return Failed{Token: drawUint(t, "token"), Error: drawText(t, "error"), At: drawTime(t, "at"), RetryAt: drawTime(t, "retry at"), Counted: rapid.Bool().Draw(t, "counted"), Further: drawFurther(t)}
 		}),
 		newCodec(KindExpired, "expired", DecodeExpired, func(t *rapid.T) Expired {
 			return Expired{Token: drawUint(t, "token"), At: drawTime(t, "at")}
@@ -117,7 +151,7 @@ func codecs() []codec {
 			return DependencyCancelled{Generation: drawUint(t, "generation"), At: drawTime(t, "at"), Dependency: drawID(t, "dependency")}
 		}),
 		newCodec(KindRequeued, "requeued", DecodeRequeued, func(t *rapid.T) Requeued {
-			return Requeued{Generation: max(drawUint(t, "generation"), 1), AfterToken: drawUint(t, "after"), At: drawTime(t, "at")}
+			return Requeued{Generation: max(drawUint(t, "generation"), 1), AfterToken: drawUint(t, "after"), At: drawTime(t, "at"), Further: drawFurther(t)}
 		}),
 		newCodec(KindTombstone, "tombstone", DecodeTombstone, func(t *rapid.T) Tombstone {
 			return Tombstone{Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome")), At: drawTime(t, "at"), Collected: drawTime(t, "collected")}
@@ -138,21 +172,22 @@ func drawSmall(t *rapid.T) content {
 	generation := rapid.Uint64Range(0, 2).Draw(t, "generation")
 	text := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text")
 	flag := rapid.Bool().Draw(t, "flag")
+	further := rapid.SampledFrom([][]byte{nil, nil, nil, {0x60, 1}, {0x60, 2}}).Draw(t, "further")
 	switch Kind(rapid.IntRange(1, 11).Draw(t, "kind")) {
 	case KindEnqueued:
-		e := Enqueued{Queue: "q", NotBefore: rapid.SampledFrom([]int64{0, 2, 5}).Draw(t, "not before"), Payload: []byte(text)}
+		e := Enqueued{Queue: "q", NotBefore: rapid.SampledFrom([]int64{0, 2, 5}).Draw(t, "not before"), Payload: []byte(text), Further: further}
 		if flag {
 			e.Dependencies = []id.ID{{1}}
 		}
 		return e
 	case KindUpdate:
-		return Update{Token: token, Seq: rapid.Uint64Range(0, 4).Draw(t, "seq"), At: at, Data: []byte(text), Output: flag}
+		return Update{Token: token, Seq: rapid.Uint64Range(0, 4).Draw(t, "seq"), At: at, Data: []byte(text), Output: flag, Further: further}
 	case KindCompleted:
-		return Completed{Token: token, At: at, Result: []byte(text)}
+		return Completed{Token: token, At: at, Result: []byte(text), Further: further}
 	case KindCancelled:
-		return Cancelled{At: at, Reason: text}
+		return Cancelled{At: at, Reason: text, Further: further}
 	case KindFailed:
-		return Failed{Token: token, At: at, Error: text, Counted: flag, RetryAt: rapid.SampledFrom([]int64{0, 3, 6}).Draw(t, "retry at")}
+		return Failed{Token: token, At: at, Error: text, Counted: flag, Further: further, RetryAt: rapid.SampledFrom([]int64{0, 3, 6}).Draw(t, "retry at")}
 	case KindExpired:
 		return Expired{Token: token, At: at}
 	case KindDead:
@@ -160,7 +195,7 @@ func drawSmall(t *rapid.T) content {
 	case KindDependencyCancelled:
 		return DependencyCancelled{Generation: generation, At: at, Dependency: id.ID{1}}
 	case KindRequeued:
-		return Requeued{Generation: generation + 1, AfterToken: rapid.Uint64Range(0, 4).Draw(t, "after"), At: at}
+		return Requeued{Generation: generation + 1, AfterToken: rapid.Uint64Range(0, 4).Draw(t, "after"), At: at, Further: further}
 	}
 	if flag {
 		return Unblocked{At: at}

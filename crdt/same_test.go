@@ -16,6 +16,10 @@ func TestSameContent(t *testing.T) {
 		{"completed with another result", Completed{Token: 1, Result: []byte("r")}, Completed{Token: 1}, false},
 		{"cancelled at another time", Cancelled{At: 1, Reason: "r"}, Cancelled{At: 2, Reason: "r"}, true},
 		{"cancelled for another reason", Cancelled{Reason: "r"}, Cancelled{Reason: "s"}, false},
+		{"update with further fields", Update{Token: 1, Further: []byte{0x60, 1}}, Update{Token: 1}, false},
+		{"completed with other further fields", Completed{Token: 1, Further: []byte{0x60, 1}}, Completed{Token: 1, Further: []byte{0x60, 2}}, false},
+		{"completed at another time, with the same", Completed{Token: 1, At: 1, Further: []byte{0x60, 1}}, Completed{Token: 1, Further: []byte{0x60, 1}}, true},
+		{"cancelled with further fields", Cancelled{Further: []byte{0x60, 1}}, Cancelled{}, false},
 		{"a leader's fact at another time", Dead{At: 1}, Dead{At: 2}, false},
 		{"a leader's fact again", Dead{At: 1}, Dead{At: 1}, true},
 	} {

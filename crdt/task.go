@@ -280,6 +280,21 @@ func (t *Task) Admission() int64 {
 	return t.ID.Nanos()
 }
 
+// Further gives the further fields (see [Further]) of the newest failure, of the cancellation
+// by somebody, and of the newest retry; nil where there are none.
+func (t *Task) Further() (failed, cancelled, requeued []byte) {
+	if t.failed != nil {
+		failed = t.failed.Further
+	}
+	if t.cancelled != nil {
+		cancelled = t.cancelled.Further
+	}
+	if t.requeued != nil {
+		requeued = t.requeued.Further
+	}
+	return failed, cancelled, requeued
+}
+
 // Completion is the completion that counts: the earliest one, and of several
 // of one instant that of the lowest token; nil when there is none.
 func (t *Task) Completion() *Completed { return t.completion }

@@ -8,19 +8,20 @@ import "github.com/norn-dev/norn/id"
 
 // Cancelled states that somebody does not want the task any more. Key: nothing.
 type Cancelled struct {
-	At     int64 // wall ns
-	Reason string
+	At      int64 // wall ns
+	Reason  string
+	Further []byte // fields of the client's CancelRequest that are not above, see [Further]
 }
 
 func (c Cancelled) key() Key { return Key{Kind: KindCancelled} }
 
 // AppendTo appends the canonical bytes.
 func (c Cancelled) AppendTo(dst []byte) []byte {
-	return appendBytes(appendUint(append(dst, version), uint64(c.At)), c.Reason)
+	return appendFurther(appendBytes(appendUint(append(dst, version), uint64(c.At)), c.Reason), c.Further)
 }
 
 // Encode gives the canonical bytes.
-func (c Cancelled) Encode() []byte { return encode(c, len(c.Reason)) }
+func (c Cancelled) Encode() []byte { return encode(c, len(c.Reason)+furtherSize(c.Further)) }
 
 // Fact gives the fact of this task.
 func (c Cancelled) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(), Body: c.Encode()} }
@@ -29,7 +30,7 @@ func (c Cancelled) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(),
 // [DecodeEnqueued].
 func DecodeCancelled(b []byte) (Cancelled, error) {
 	r := read(b)
-	c := Cancelled{At: r.int64(), Reason: r.text()}
+	c := Cancelled{At: r.int64(), Reason: r.text(), Further: r.further()}
 	if err := r.end(); err != nil {
 		return Cancelled{}, err
 	}
@@ -110,6 +111,7 @@ type Requeued struct {
 	Generation uint64 // from 1
 	AfterToken uint64 // attempts up to this claim count no more
 	At         int64  // wall ns
+	Further    []byte // fields of the client's RetryRequest that are not above, see [Further]
 }
 
 func (q Requeued) key() Key { return Key{Kind: KindRequeued, A: q.Generation} }
@@ -117,11 +119,11 @@ func (q Requeued) key() Key { return Key{Kind: KindRequeued, A: q.Generation} }
 // AppendTo appends the canonical bytes.
 func (q Requeued) AppendTo(dst []byte) []byte {
 	dst = appendUint(append(dst, version), q.Generation)
-	return appendUint(appendUint(dst, uint64(q.At)), q.AfterToken)
+	return appendFurther(appendUint(appendUint(dst, uint64(q.At)), q.AfterToken), q.Further)
 }
 
 // Encode gives the canonical bytes.
-func (q Requeued) Encode() []byte { return encode(q, 0) }
+func (q Requeued) Encode() []byte { return encode(q, furtherSize(q.Further)) }
 
 // Fact gives the fact of this task.
 func (q Requeued) Fact(task id.ID) Fact { return Fact{Task: task, Key: q.key(), Body: q.Encode()} }
@@ -130,7 +132,7 @@ func (q Requeued) Fact(task id.ID) Fact { return Fact{Task: task, Key: q.key(), 
 // task begins with, so nothing requeues into it. Errors as [DecodeEnqueued].
 func DecodeRequeued(b []byte) (Requeued, error) {
 	r := read(b)
-	q := Requeued{Generation: r.uint(), At: r.int64(), AfterToken: r.uint()}
+	q := Requeued{Generation: r.uint(), At: r.int64(), AfterToken: r.uint(), Further: r.further()}
 	if q.Generation == 0 {
 		r.fail("requeued into generation 0")
 	}

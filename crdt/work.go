@@ -9,8 +9,9 @@ import "github.com/norn-dev/norn/id"
 type Update struct {
 	Token, Seq uint64 // Seq counts from 0 within the claim
 	Data       []byte
-	At         int64 // wall ns
-	Output     bool  // a captured line of output, not a checkpoint
+	At         int64  // wall ns
+	Output     bool   // a captured line of output, not a checkpoint
+	Further    []byte // fields of the client's UpdateRequest that are not above, see [Further]
 }
 
 func (u Update) key() Key { return Key{Kind: KindUpdate, A: u.Token, B: u.Seq} }
@@ -20,11 +21,11 @@ func (u Update) AppendTo(dst []byte) []byte {
 	dst = appendUint(append(dst, version), u.Token)
 	dst = appendUint(dst, u.Seq)
 	dst = appendUint(dst, uint64(u.At))
-	return appendBytes(appendBool(dst, u.Output), u.Data)
+	return appendFurther(appendBytes(appendBool(dst, u.Output), u.Data), u.Further)
 }
 
 // Encode gives the canonical bytes.
-func (u Update) Encode() []byte { return encode(u, len(u.Data)) }
+func (u Update) Encode() []byte { return encode(u, len(u.Data)+furtherSize(u.Further)) }
 
 // Fact gives the fact of this task.
 func (u Update) Fact(task id.ID) Fact { return Fact{Task: task, Key: u.key(), Body: u.Encode()} }
@@ -33,7 +34,7 @@ func (u Update) Fact(task id.ID) Fact { return Fact{Task: task, Key: u.key(), Bo
 // [DecodeEnqueued].
 func DecodeUpdate(b []byte) (Update, error) {
 	r := read(b)
-	u := Update{Token: r.uint(), Seq: r.uint(), At: r.int64(), Output: r.bool(), Data: r.bytes()}
+	u := Update{Token: r.uint(), Seq: r.uint(), At: r.int64(), Output: r.bool(), Data: r.bytes(), Further: r.further()}
 	if err := r.end(); err != nil {
 		return Update{}, err
 	}
@@ -46,6 +47,7 @@ type Completed struct {
 	Token, Seq uint64 // Seq follows the last update of the claim
 	At         int64  // wall ns
 	Result     []byte
+	Further    []byte // fields of the client's Completion that are not above, see [Further]
 }
 
 func (c Completed) key() Key { return Key{Kind: KindCompleted, A: c.Token} }
@@ -54,11 +56,11 @@ func (c Completed) key() Key { return Key{Kind: KindCompleted, A: c.Token} }
 func (c Completed) AppendTo(dst []byte) []byte {
 	dst = appendUint(append(dst, version), c.Token)
 	dst = appendUint(dst, uint64(c.At))
-	return appendBytes(appendUint(dst, c.Seq), c.Result)
+	return appendFurther(appendBytes(appendUint(dst, c.Seq), c.Result), c.Further)
 }
 
 // Encode gives the canonical bytes.
-func (c Completed) Encode() []byte { return encode(c, len(c.Result)) }
+func (c Completed) Encode() []byte { return encode(c, len(c.Result)+furtherSize(c.Further)) }
 
 // Fact gives the fact of this task.
 func (c Completed) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(), Body: c.Encode()} }
@@ -67,7 +69,7 @@ func (c Completed) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(),
 // Errors as [DecodeEnqueued].
 func DecodeCompleted(b []byte) (Completed, error) {
 	r := read(b)
-	c := Completed{Token: r.uint(), At: r.int64(), Seq: r.uint(), Result: r.bytes()}
+	c := Completed{Token: r.uint(), At: r.int64(), Seq: r.uint(), Result: r.bytes(), Further: r.further()}
 	if err := r.end(); err != nil {
 		return Completed{}, err
 	}
@@ -78,9 +80,10 @@ func DecodeCompleted(b []byte) (Completed, error) {
 type Failed struct {
 	Token   uint64
 	Error   string
-	At      int64 // wall ns
-	RetryAt int64 // wall ns from which it may be tried again; 0: at once
-	Counted bool  // uses up an attempt
+	At      int64  // wall ns
+	RetryAt int64  // wall ns from which it may be tried again; 0: at once
+	Counted bool   // uses up an attempt
+	Further []byte // fields of the client's Failure that are not above, see [Further]
 }
 
 func (f Failed) key() Key { return Key{Kind: KindFailed, A: f.Token} }
@@ -90,11 +93,11 @@ func (f Failed) AppendTo(dst []byte) []byte {
 	dst = appendUint(append(dst, version), f.Token)
 	dst = appendUint(dst, uint64(f.At))
 	dst = appendUint(dst, uint64(f.RetryAt))
-	return appendBytes(appendBool(dst, f.Counted), f.Error)
+	return appendFurther(appendBytes(appendBool(dst, f.Counted), f.Error), f.Further)
 }
 
 // Encode gives the canonical bytes.
-func (f Failed) Encode() []byte { return encode(f, len(f.Error)) }
+func (f Failed) Encode() []byte { return encode(f, len(f.Error)+furtherSize(f.Further)) }
 
 // Fact gives the fact of this task.
 func (f Failed) Fact(task id.ID) Fact { return Fact{Task: task, Key: f.key(), Body: f.Encode()} }
@@ -102,7 +105,7 @@ func (f Failed) Fact(task id.ID) Fact { return Fact{Task: task, Key: f.key(), Bo
 // DecodeFailed is the inverse of [Failed.Encode]. Errors as [DecodeEnqueued].
 func DecodeFailed(b []byte) (Failed, error) {
 	r := read(b)
-	f := Failed{Token: r.uint(), At: r.int64(), RetryAt: r.int64(), Counted: r.bool(), Error: r.text()}
+	f := Failed{Token: r.uint(), At: r.int64(), RetryAt: r.int64(), Counted: r.bool(), Error: r.text(), Further: r.further()}
 	if err := r.end(); err != nil {
 		return Failed{}, err
 	}

@@ -3,6 +3,8 @@ package proto
 import (
 	"time"
 
+	gproto "google.golang.org/protobuf/proto"
+
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -166,6 +168,9 @@ func checkStatus(u *nornv1.SessionUpdateStatus) *Error {
 	if n := len(u.GetResult()); n > MaxUpdateBytes {
 		return Invalid("result of %d bytes is over the limit of %d bytes", n, MaxUpdateBytes)
 	}
+	if err := checkEnd(u); err != nil {
+		return err
+	}
 	if t := u.GetRetryAt(); t != nil && (!t.IsValid() || t.Seconds < 0 || t.Seconds > maxUnixSeconds) {
 		return Invalid("retry_at is not a time between 1970 and 2262")
 	}
@@ -179,6 +184,30 @@ func checkStatus(u *nornv1.SessionUpdateStatus) *Error {
 		return nil
 	}
 	return CheckClaimRef(u.GetClaim())
+}
+
+// checkEnd checks the further fields of a completion or a failure, as it is checked itself.
+func checkEnd(u *nornv1.SessionUpdateStatus) *Error {
+	var m gproto.Message
+	most := MaxUpdateBytes - len(u.GetResult())
+	switch {
+	case len(u.GetFurther()) == 0:
+		return nil
+	case u.GetKind() == nornv1.SessionEndKind_SESSION_END_COMPLETED:
+		m = &nornv1.Completion{}
+	case u.GetKind() == nornv1.SessionEndKind_SESSION_END_FAILED:
+		m, most = &nornv1.Failure{}, MaxErrorBytes
+	default:
+		return nil // nothing is kept of it
+	}
+	if n := len(u.GetFurther()); n > most {
+		return Invalid("update_status: %d bytes of further fields, where %d are left to them", n, most)
+	}
+	if err := gproto.Unmarshal(u.GetFurther(), m); err != nil {
+		return Invalid("update_status: its further fields are no protobuf: %v", err)
+	}
+	_, err := Further(m)
+	return err
 }
 
 // maxUnixSeconds is the last second whose nanoseconds fit an int64.

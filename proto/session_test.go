@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -128,6 +129,34 @@ func TestCheckSetWorker(t *testing.T) {
 	} {
 		if err := CheckSetWorker(c.r); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFurtherFieldsOfAnEnd: a worker's word on an end has those that the message for it may
+// have, which it is decoded as, and no more.
+func TestFurtherFieldsOfAnEnd(t *testing.T) {
+	field := func(size int) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, 1500, protowire.BytesType), make([]byte, size))
+	}
+	for name, c := range map[string]struct {
+		kind    nornv1.SessionEndKind
+		further []byte
+		want    string // in the error
+	}{
+		"of a result":               {nornv1.SessionEndKind_SESSION_END_COMPLETED, field(1000), ""},
+		"of a result, past it":      {nornv1.SessionEndKind_SESSION_END_COMPLETED, field(MaxUpdateBytes - 1000), "left to them"},
+		"of a failure":              {nornv1.SessionEndKind_SESSION_END_FAILED, field(1000), ""},
+		"of a failure, past it":     {nornv1.SessionEndKind_SESSION_END_FAILED, field(MaxErrorBytes), "left to them"},
+		"that are no protobuf":      {nornv1.SessionEndKind_SESSION_END_COMPLETED, []byte{0xff}, "no protobuf"},
+		"with a group":              {nornv1.SessionEndKind_SESSION_END_FAILED, []byte{0xe3, 0x5d, 0xe4, 0x5d}, "is a group"},
+		"of an end that keeps none": {nornv1.SessionEndKind_SESSION_END_RELEASED, []byte{0xff}, ""},
+	} {
+		err := CheckSession(status(func(u *nornv1.SessionUpdateStatus) {
+			u.Kind, u.Further, u.Result = c.kind, c.further, make([]byte, 1000)
+		}))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Message, c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -47,6 +47,12 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 	if n := len(t.GetPayload()); n > maxPayload {
 		return Invalid("payload of %d bytes is over the limit of %d bytes; store it elsewhere and enqueue a reference", n, maxPayload)
 	}
+	if n := SpecBytes(t); n > maxPayload {
+		return Invalid("payload of %d bytes, with %d bytes of fields that this server does not know, is over the limit of %d bytes", len(t.GetPayload()), n-len(t.GetPayload()), maxPayload)
+	}
+	if err := checkFurther(t); err != nil {
+		return err
+	}
 	if n := len(t.GetId()); n != 0 && n != len(id.ID{}) {
 		return Invalid("task ID has %d bytes, not 20", n)
 	}

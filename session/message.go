@@ -232,6 +232,7 @@ type End struct {
 	RetryIn   time.Duration // failed: over 0: the next attempt is so long after a node hears of this, not at RetryAt
 	Uncounted bool          // failed: it uses no attempt
 	Discard   bool          // failed: straight to dead
+	Further   []byte        // fields of a Completion or a Failure that are not above, as an encoded one
 }
 
 // UpdateStatus tells that a claim has ended, or was not running. The worker

@@ -38,7 +38,7 @@ func Size(m Message) int {
 	const some, claim = 64, 48
 	switch b := m.Body.(type) {
 	case *UpdateStatus:
-		return some + len(b.End.Result) + min(len(b.End.Error), proto.MaxErrorBytes)
+		return some + len(b.End.Result) + len(b.End.Further) + min(len(b.End.Error), proto.MaxErrorBytes)
 	case *RunTask:
 		return some + gproto.Size(b.Grant)
 	case *Renewed:

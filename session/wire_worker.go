@@ -105,6 +105,7 @@ func statusToWire(b *UpdateStatus) *nornv1.SessionUpdateStatus {
 	u := &nornv1.SessionUpdateStatus{
 		Check: b.Check, Kind: nornv1.SessionEndKind(b.End.Kind), Seq: b.End.Seq, AutoSeq: b.End.AutoSeq, Result: b.End.Result,
 		Error: proto.Tail(b.End.Error, proto.MaxErrorBytes), RetryAt: timeToWire(b.End.RetryAt), RetryInSeconds: b.End.RetryIn.Seconds(), Uncounted: b.End.Uncounted, Discard: b.End.Discard,
+		Further: b.End.Further,
 	}
 	if b.End.Kind != EndChecked {
 		u.Claim = claimToWire(b.Claim)
@@ -116,5 +117,6 @@ func statusFromWire(u *nornv1.SessionUpdateStatus) *UpdateStatus {
 	return &UpdateStatus{Claim: claimFromWire(u.GetClaim()), Check: u.GetCheck(), End: End{
 		Kind: EndKind(enum(u.GetKind())), Seq: u.GetSeq(), AutoSeq: u.GetAutoSeq(), Result: u.GetResult(), Error: u.GetError(),
 		RetryAt: timeFromWire(u.GetRetryAt()), RetryIn: seconds(u.GetRetryInSeconds()), Uncounted: u.GetUncounted(), Discard: u.GetDiscard(),
+		Further: u.GetFurther(),
 	}}
 }

@@ -124,6 +124,7 @@ type Failure struct {
 	// AtLeast is how long the next attempt waits at least, whatever the policy says,
 	// where RetryAt does not.
 	AtLeast time.Duration
+	Further []byte // fields that this build does not know, see [crdt.Further]
 }
 
 // Fail ends the claim with a failure and lets the retry policy decide what
@@ -151,7 +152,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 	if f.Counted {
 		attempts++
 	}
-	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted}
+	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted, Further: f.Further}
 	dead := f.Discard || f.Counted && entry.Known() && attempts >= entry.Brief.MaxAttempts
 	if !dead && entry.Known() {
 		t, err := LoadTask(tx, v.Partition, task)

@@ -105,7 +105,7 @@ func (t *tail) take(u *crdt.Update) bool {
 		t.checkpoint = u
 	}
 	if t.size <= t.limit {
-		if t.size += len(u.Data) + updateFixed; t.size <= t.limit || len(t.log) == 0 && t.limit > 0 {
+		if t.size += len(u.Data) + len(u.Further) + updateFixed; t.size <= t.limit || len(t.log) == 0 && t.limit > 0 {
 			t.log = append(t.log, *u)
 		}
 	}
@@ -180,7 +180,7 @@ func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, by
 		if len(all) == limit || size >= bytes {
 			return all, true, nil
 		}
-		size += len(u.Data)
+		size += len(u.Data) + len(u.Further)
 		all = append(all, u)
 	}
 	return all, false, nil

@@ -25,8 +25,8 @@ func Walk(view store.View, p ring.Partition, last id.ID, keep func(*crdt.Enqueue
 // leanBytes is how much of what may be large [WalkLean] gives with a task.
 const leanBytes = 4 << 10
 
-// WalkLean is a walk that leaves out of a task what may be large, its payload, results
-// and updates, where they are over 4 KiB together: so many partitions can be walked side
+// WalkLean is a walk that leaves out of a task what may be large, its payload, results,
+// updates and further fields, where they are over 4 KiB together: so many partitions can be walked side
 // by side, each with a task in memory. What is left out changes nothing but itself.
 func WalkLean(view store.View, p ring.Partition, last id.ID, keep func(*crdt.Enqueued) bool) iter.Seq2[*Detail, error] {
 	return walkFrom(walk{view: view, p: p, keep: keep, lean: true}, last)
@@ -152,11 +152,11 @@ func (w *walk) trim(k crdt.Kind, value []byte) ([]byte, error) {
 	switch k {
 	case crdt.KindEnqueued:
 		e, err := crdt.DecodeEnqueued(value)
-		e.Payload = nil
+		e.Payload, e.Further = nil, nil
 		return e.Encode(), err
 	case crdt.KindCompleted:
 		c, err := crdt.DecodeCompleted(value)
-		c.Result = nil
+		c.Result, c.Further = nil, nil
 		return c.Encode(), err
 	}
 	w.over++

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/store"
@@ -57,17 +59,19 @@ func TestAWalkThatCannotGoOnSaysWhy(t *testing.T) {
 func TestALeanWalkHoldsLittle(t *testing.T) {
 	r := newRig(t)
 	large := make([]byte, 100<<10)
+	further := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), large)
 	headers := []crdt.Header{{Key: "k", Value: "v"}}
 	tasks := map[id.ID]bool{ // and whether something is left out
 		r.enqueue(crdt.Enqueued{Payload: large[:100]}):                                      false,
 		r.enqueue(crdt.Enqueued{Payload: large, Key: "key", Headers: headers, Priority: 3}): true,
+		r.enqueue(crdt.Enqueued{Further: further}):                                          true,
 	}
 	long, done := r.enqueue(crdt.Enqueued{Payload: []byte("x")}), r.enqueue(crdt.Enqueued{})
 	tasks[long], tasks[done] = true, true
 	for n := range uint64(50) {
 		r.put(crdt.Update{Token: 1 << 32, Seq: n, Data: large[:1000]}.Fact(long))
 	}
-	r.put(crdt.Completed{Token: 1 << 32, At: 7, Result: large}.Fact(done))
+	r.put(crdt.Completed{Token: 1 << 32, At: 7, Result: large, Further: further}.Fact(done))
 	r.flush()
 	full := map[id.ID]*Detail{}
 	for d, err := range Walk(r.tx, r.v.Partition, id.ID{}, nil) {
@@ -84,18 +88,19 @@ func TestALeanWalkHoldsLittle(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen++
-			size := len(d.Task.Enqueued.Payload)
+			size := len(d.Task.Enqueued.Payload) + len(d.Task.Enqueued.Further)
 			for _, u := range d.Task.VisibleUpdates() {
 				size += len(u.Data)
 			}
 			if c := d.Task.Completion(); c != nil {
-				size += len(c.Result)
+				size += len(c.Result) + len(c.Further)
 			}
 			is := full[d.Task.ID]
 			if size > leanBytes || d.Lean != tasks[d.Task.ID] || is.Lean {
 				t.Errorf("%d bytes of a task, lean: %v, %v", size, d.Lean, is.Lean)
 			}
 			is.Task.Enqueued.Payload, d.Task.Enqueued.Payload = nil, nil
+			is.Task.Enqueued.Further, d.Task.Enqueued.Further = nil, nil
 			if !reflect.DeepEqual(d.Task.Enqueued, is.Task.Enqueued) || d.State != is.State || d.Task.FinishedAt() != is.Task.FinishedAt() {
 				t.Errorf("it is %v %v, want %v %v", d.State, d.Task.Enqueued, is.State, is.Task.Enqueued)
 			}

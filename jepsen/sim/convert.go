@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	gproto "google.golang.org/protobuf/proto"
 )
 
@@ -100,7 +101,7 @@ func policy(p nornv1.DependencyFailure) string {
 // specOf is a spec as a client asks for it.
 func specOf(t *nornv1.TaskSpec) *history.Spec {
 	s := &history.Spec{
-		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: history.Digest(t.GetPayload()),
+		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: content(t.GetPayload(), further(t)),
 		OnFailure: policy(t.GetOnDependencyFailure()), MaxAttempts: t.GetRetry().GetMaxAttempts(),
 		Key: t.GetKey(), Window: int64(proto.Seconds(t.GetKeyWindowSeconds())),
 	}
@@ -114,6 +115,22 @@ func specOf(t *nornv1.TaskSpec) *history.Spec {
 	return s
 }
 
+// content digests the bytes of a task: what a newer client has added to it is to stay with
+// its payload.
+func content(payload, further []byte) uint64 {
+	return history.Digest(slices.Concat(payload, further))
+}
+
+// further is what the nodes are to show of a spec in which they do not know everything: a
+// TaskSpec with that alone.
+func further(t *nornv1.TaskSpec) []byte {
+	var policy []byte
+	if raw := t.GetRetry().ProtoReflect().GetUnknown(); len(raw) > 0 {
+		policy = protowire.AppendBytes(protowire.AppendTag(nil, 8, protowire.BytesType), raw)
+	}
+	return slices.Concat(policy, t.ProtoReflect().GetUnknown())
+}
+
 // seen is a task as a client was shown it. Of a collected task there is no
 // spec.
 func seen(t *nornv1.Task) history.Item {
@@ -122,7 +139,7 @@ func seen(t *nornv1.Task) history.Item {
 		return i
 	}
 	i.Spec = &history.Spec{
-		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: history.Digest(t.GetPayload()), MaxAttempts: t.GetMaxAttempts(),
+		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: content(t.GetPayload(), t.GetFurtherSpec()), MaxAttempts: t.GetMaxAttempts(),
 		OnFailure: policy(t.GetOnDependencyFailure()), Key: t.GetKey(), Window: int64(proto.Seconds(t.GetKeyWindowSeconds())),
 	}
 	for _, d := range t.GetDependencies() {

@@ -62,6 +62,7 @@ func unruly() []Mutant {
 func liars() []Mutant {
 	return []Mutant{
 		{Name: "changes payloads", Reply: grants(func(g *nornv1.Grant) { g.Task.Payload[0]++ }), Breaks: []string{check.Content}},
+		{Name: "leaves out what it does not know", Event: each(ignorant), Breaks: []string{check.Content}},
 		{Name: "gives tokens out that fall", Reply: grants(func(g *nornv1.Grant) { g.Token = 1<<40 - g.Token }), Breaks: []string{check.Token, check.Lost}},
 		{Name: "hides an update", Reply: shown(gap), Breaks: []string{check.Contiguous, check.Lost}},
 		{Name: "hides a task from lists", Reply: shortList, Breaks: []string{check.Counting}},
@@ -283,4 +284,14 @@ func refuse(n *node, r *core.Reply) bool {
 		}
 	}
 	return true
+}
+
+// ignorant leaves out the fields that newer clients have added to tasks.
+func ignorant(r *nornv1.EnqueueRequest) {
+	for _, t := range r.GetTasks() {
+		t.ProtoReflect().SetUnknown(nil)
+		if t.GetRetry() != nil {
+			t.GetRetry().ProtoReflect().SetUnknown(nil)
+		}
+	}
 }

@@ -24,6 +24,10 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
 		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
 	}
+	var extra []byte
+	if err == nil {
+		extra, err = furtherUpTo(m, proto.MaxNoteBytes-len(m.GetReason()), "reason")
+	}
 	done := func(d *vnode.Detail) bool { return d.Task.CancelledByUser() }
 	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		t := d.Task
@@ -34,7 +38,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 			settling(c).bought(res, t.ID, true)
 			return nil
 		}
-		f := crdt.Cancelled{At: c.clocks.stamp(now, t.ID), Reason: m.GetReason()}
+		f := crdt.Cancelled{At: c.clocks.stamp(now, t.ID), Reason: m.GetReason(), Further: extra}
 		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
@@ -46,8 +50,13 @@ func (c bulk) retry(now clock.Time, from Origin, m *nornv1.RetryRequest) {
 	done := func(d *vnode.Detail) bool {
 		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
 	}
-	c.each(from, checkBatch(len(m.GetIds())), m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
-		return c.retryOne(now, d, res)
+	err := checkBatch(len(m.GetIds()))
+	var extra []byte
+	if err == nil {
+		extra, err = furtherUpTo(m, proto.MaxNoteBytes, "retry")
+	}
+	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+		return c.retryOne(now, d, extra, res)
 	})
 }
 
@@ -101,7 +110,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 	return act(d, res)
 }
 
-func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv1.WriteResult) *proto.Error {
 	t, v := d.Task, c.vnode(d.Task.ID)
 	if v.Leading() == 0 {
 		return leaderless(v)
@@ -140,7 +149,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, res *nornv1.WriteResult)
 		return bad
 	}
 	state, err := v.Decide(c.tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID)}.Fact(t.ID), true
+		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID), Further: extra}.Fact(t.ID), true
 	})
 	if !c.check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)

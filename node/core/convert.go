@@ -23,7 +23,8 @@ const diskRetry = 5 * time.Second
 
 // newSpec turns a checked wire spec into the enqueue fact, with the retry policy
 // frozen in.
-func newSpec(t *nornv1.TaskSpec, def crdt.Retry) crdt.Enqueued {
+func newSpec(t *nornv1.TaskSpec, def crdt.Retry) (crdt.Enqueued, *proto.Error) {
+	var bad *proto.Error
 	e := crdt.Enqueued{
 		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: t.GetPayload(),
 		OnDepFailure: crdt.OnDepFailure(t.GetOnDependencyFailure()),
@@ -44,7 +45,8 @@ func newSpec(t *nornv1.TaskSpec, def crdt.Retry) crdt.Enqueued {
 		e.Headers = append(e.Headers, crdt.Header{Key: k, Value: v})
 	}
 	slices.SortFunc(e.Headers, func(a, b crdt.Header) int { return strings.Compare(a.Key, b.Key) })
-	return e
+	e.Further, bad = furtherSpec(t)
+	return e, bad
 }
 
 // mergeRetry lets what the client asked for replace the defaults.
@@ -112,24 +114,30 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 				w.Headers[h.Key] = h.Value
 			}
 		}
+		w.FurtherSpec = e.Further
 	}
 	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
 	}
 	for _, u := range newest(d.Log, updateBytes) {
-		w.Updates = append(w.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
+		w.Updates = append(w.Updates, wireUpdate(&u))
 	}
 	if done := t.Completion(); done != nil {
-		w.CompletedAt, w.Result = stamp(done.At), done.Result
+		w.CompletedAt, w.Result, w.FurtherCompletion = stamp(done.At), done.Result, done.Further
 	}
+	w.FurtherFailure, w.FurtherCancel, w.FurtherRetry = t.Further()
 	return w
+}
+
+func wireUpdate(u *crdt.Update) *nornv1.Update {
+	return &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At), Further: u.Further}
 }
 
 // newest cuts older updates off, so that a task with a long log still fits an
 // answer. The newest one always stays: it is the checkpoint.
 func newest(updates []crdt.Update, limit int) []crdt.Update {
 	for i := len(updates) - 1; i >= 0; i-- {
-		if limit -= len(updates[i].Data) + 64; limit < 0 && i < len(updates)-1 {
+		if limit -= len(updates[i].Data) + len(updates[i].Further) + 64; limit < 0 && i < len(updates)-1 {
 			return updates[i+1:]
 		}
 	}
@@ -148,7 +156,7 @@ func wireClaim(r *claim.Record) *nornv1.Claim {
 func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Grant {
 	r := &d.Claims[len(d.Claims)-1]
 	w := wireTask(d, updateBytes)
-	if n := len(w.Updates); n == 1 && len(w.Updates[0].Data) > updateBytes {
+	if n := len(w.Updates); n == 1 && len(w.Updates[0].Data)+len(w.Updates[0].Further) > updateBytes {
 		w.Updates = nil
 	}
 	return &nornv1.Grant{

@@ -25,7 +25,7 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 	}
 	size, dependencies := 0, 0
 	for _, t := range m.GetTasks() {
-		size += len(t.GetPayload())
+		size += proto.SpecBytes(t)
 		dependencies += len(t.GetDependencies())
 	}
 	if dependencies > proto.MaxBatchDependencies {
@@ -116,7 +116,10 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	if slices.ContainsFunc(t.GetDependencies(), func(b []byte) bool { return id.ID(b) == task }) {
 		return proto.Invalid("task %s depends on itself", task)
 	}
-	spec := newSpec(t, c.queues.retry(t.GetQueue()))
+	spec, err := newSpec(t, c.queues.retry(t.GetQueue()))
+	if err != nil {
+		return err
+	}
 	switch task.Kind() {
 	case id.KindKey:
 		spec.Admission = c.clocks.stamp(now, task)

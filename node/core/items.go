@@ -90,12 +90,16 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l items, ok bool) {
 		all := m.GetIds()
 		// The state of a task is best known to its leader, who knows the claims.
 		l = items{n: len(all), best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.fetches.misses(all[i]) }, task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
-			return &nornv1.CancelRequest{Ids: pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
+			part := &nornv1.CancelRequest{Ids: pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
+			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+			return part
 		}}
 	case *nornv1.RetryRequest:
 		all := m.GetIds()
 		l = items{n: len(all), led: true, task: func(i int) []byte { return all[i] }, some: func(idx []int) gproto.Message {
-			return &nornv1.RetryRequest{Ids: pick(all, idx), OnlyStates: m.GetOnlyStates()}
+			part := &nornv1.RetryRequest{Ids: pick(all, idx), OnlyStates: m.GetOnlyStates()}
+			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+			return part
 		}}
 	default:
 		return items{}, false

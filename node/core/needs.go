@@ -79,7 +79,7 @@ func (n *needs) of(task id.ID) {
 	if !c.check(err) || t.Enqueued == nil || t.Finished() {
 		return
 	}
-	n.read += len(t.Enqueued.Payload)
+	n.read += len(t.Enqueued.Payload) + len(t.Enqueued.Further)
 	for _, d := range t.Enqueued.Dependencies {
 		if to, ok := c.routes.leader(ring.Of(d, len(c.cells))); ok && to != c.cfg.Self && !slices.Contains(c.cells[p].Cohort, to) {
 			n.now[d] = true

@@ -244,7 +244,7 @@ func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRe
 	}
 	reply.More = more
 	for _, u := range all {
-		reply.Updates = append(reply.Updates, &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At)})
+		reply.Updates = append(reply.Updates, wireUpdate(&u))
 	}
 	return reply, nil
 }

@@ -168,7 +168,7 @@ func (a *workAsks) end(now clock.Time, list []*ending) {
 func fitting(all []*ending, idx []int) (some []*ending) {
 	size := 0
 	for _, i := range idx[:min(len(idx), proto.MaxBatchTasks)] {
-		if size += len(all[i].End.Result) + len(all[i].End.Error); len(some) > 0 && size > proto.MaxBatchBytes {
+		if size += len(all[i].End.Result) + len(all[i].End.Error) + len(all[i].End.Further); len(some) > 0 && size > proto.MaxBatchBytes {
 			break
 		}
 		some = append(some, all[i])
@@ -194,9 +194,11 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 	case nornv1.Method_METHOD_COMPLETE:
 		m := &nornv1.CompleteRequest{}
 		for _, e := range some {
-			m.Completions = append(m.Completions, &nornv1.Completion{
+			done := &nornv1.Completion{
 				Id: e.Claim.Task.Bytes(), Token: e.Claim.Token, Seq: e.End.Seq, AutoSeq: e.End.AutoSeq, Result: e.End.Result,
-			})
+			}
+			addFurther(done, e.End.Further)
+			m.Completions = append(m.Completions, done)
 		}
 		body = m
 	case nornv1.Method_METHOD_FAIL:
@@ -240,6 +242,7 @@ func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
 	if s.End.RetryAt != 0 {
 		f.RetryAt = timestamppb.New(time.Unix(0, s.End.RetryAt))
 	}
+	addFurther(f, s.End.Further)
 	return f
 }
 

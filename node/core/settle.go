@@ -191,12 +191,16 @@ func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	if bad == nil {
 		bad = c.writes.check(m.GetDurability())
 	}
+	var extra []byte
+	if bad == nil {
+		extra, bad = furtherUpTo(m, proto.MaxUpdateBytes-len(m.GetData()), "update")
+	}
 	if bad != nil {
 		c.refuse(from, bad)
 		return
 	}
 	res := &nornv1.WriteResult{}
-	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: c.clocks.stamp(now, task), Output: m.GetOutput()}
+	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: c.clocks.stamp(now, task), Output: m.GetOutput(), Further: extra}
 	if f := u.Fact(task); !c.full(f, res) {
 		c.add(now, task, f, &c.stats.Updated, res)
 	}
@@ -245,6 +249,10 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 		if bad == nil && len(done.GetResult()) > proto.MaxUpdateBytes {
 			bad = proto.Invalid("the result has %d bytes, over the limit of %d", len(done.GetResult()), proto.MaxUpdateBytes)
 		}
+		var extra []byte
+		if bad == nil {
+			extra, bad = furtherUpTo(done, proto.MaxUpdateBytes-len(done.GetResult()), "result")
+		}
 		if n > maxSame {
 			if ofTask[string(done.GetId())]++; ofTask[string(done.GetId())] > maxSame && bad == nil {
 				bad = proto.Invalid("the request completes task %s more than %d times; once is enough", task, maxSame)
@@ -254,7 +262,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 			res.Error = bad.Proto()
 			continue
 		}
-		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult()}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult(), Further: extra}
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.cells)), task, f.Token)
 		}
@@ -336,7 +344,11 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	if bad != nil {
 		return bad
 	}
-	what := vnode.Failure{Token: f.GetToken(), Error: proto.Tail(f.GetError(), proto.MaxErrorBytes), Counted: !f.GetUncounted(), Discard: f.GetDiscard()}
+	extra, bad := furtherUpTo(f, proto.MaxErrorBytes, "failure")
+	if bad != nil {
+		return bad
+	}
+	what := vnode.Failure{Token: f.GetToken(), Error: proto.Tail(f.GetError(), proto.MaxErrorBytes-len(extra)), Counted: !f.GetUncounted(), Discard: f.GetDiscard(), Further: extra}
 	if ts := f.GetRetryAt(); ts != nil {
 		if !ts.IsValid() || ts.Seconds < 0 || ts.AsTime().Year() > 2200 {
 			return proto.Invalid("retry_at is not a time between 1970 and 2200")

@@ -69,7 +69,12 @@ const goldenTask = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": null
+  "finished_at": null,
+  "further_spec": "",
+  "further_completion": "",
+  "further_failure": "",
+  "further_cancel": "",
+  "further_retry": ""
 }
 `
 

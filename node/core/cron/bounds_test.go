@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -103,6 +105,30 @@ func TestAnEditOfWhatCannotBeReadHere(t *testing.T) {
 	w.pass(time.Minute)
 	if s := w.show("a"); s.GetLaunches() != 1 {
 		t.Errorf("%v", s)
+	}
+}
+
+// TestAnEditKeepsWhatANewerNodeHasWritten: what it keeps with a definition in fields that this
+// build does not know is there after an edit, too.
+func TestAnEditKeepsWhatANewerNodeHasWritten(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("0 * * * * *"))
+	rec := w.state.Schedules.Get("a")
+	l, err := load(w.zones, rec.Definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := protowire.AppendVarint(protowire.AppendTag(nil, 1500, protowire.VarintType), 7)
+	l.wire.ProtoReflect().SetUnknown(newer)
+	b, err := pack(l.wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(&register.Request{Schedules: []register.ScheduleChange{{Name: "a", Old: rec.Revision, Definition: b}}})
+	w.put("a", spec("30 * * * * *"))
+	l, err = load(w.zones, w.state.Schedules.Get("a").Definition)
+	if err != nil || !bytes.Equal(l.wire.ProtoReflect().GetUnknown(), newer) || l.wire.GetVersion() != 2 || l.wire.GetSpec().GetCron() != "30 * * * * *" {
+		t.Errorf("after the edit: %v, %v", l.wire, err)
 	}
 }
 

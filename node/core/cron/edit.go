@@ -117,10 +117,8 @@ func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *reco
 	if gproto.Equal(before, spec) {
 		return Edit{Record: rec, Before: before}, nil
 	}
-	d := &nornv1.ScheduleDefinition{
-		Uuid: l.wire.GetUuid(), Version: l.wire.GetVersion() + 1, Created: l.wire.GetCreated(),
-		Changed: timestamppb.New(time.Unix(0, e.Now)), Spec: spec,
-	}
+	d := gproto.CloneOf(l.wire) // with what a newer node has written there
+	d.Version, d.Changed, d.Spec = d.GetVersion()+1, timestamppb.New(time.Unix(0, e.Now)), spec
 	p, err := compile(e.Zones, d)
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -240,7 +238,7 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 		return ByHand{}, fmt.Errorf("%w: seed: it has %d bytes, not %d", ErrInvalid, len(b.GetSeed()), id.Size)
 	}
 	h, most := ByHand{backfill: true}, MaxBackfill
-	if size := len(l.wire.GetSpec().GetTask().GetPayload()); size > 0 {
+	if size := proto.SpecBytes(l.wire.GetSpec().GetTask()); size > 0 {
 		most = min(most, proto.MaxBatchBytes/size) // they are one request
 	}
 	most = min(most, maxBackfillBytes/(gproto.Size(l.wire.GetSpec().GetTask())+dressBytes))

@@ -361,7 +361,7 @@ func (m *Machine) enqueue(now clock.Time, out *Ready) {
 		}
 		req.Tasks, req.Begun = append(req.Tasks, t), append(req.Begun, r.policy.Last.Begun)
 		w.items, w.instants = append(w.items, it), append(w.instants, r.policy.Last.Instant)
-		size += len(t.GetPayload()) + 256
+		size += proto.SpecBytes(t) + 256
 	}
 	if len(w.items) > 0 {
 		m.tag++

@@ -2104,8 +2104,11 @@ type SessionUpdateStatus struct {
 	Uncounted      bool                   `protobuf:"varint,9,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	Discard        bool                   `protobuf:"varint,10,opt,name=discard,proto3" json:"discard,omitempty"`
 	RetryInSeconds float64                `protobuf:"fixed64,11,opt,name=retry_in_seconds,json=retryInSeconds,proto3" json:"retry_in_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Further fields of Completion, or of Failure, as an encoded one: what is added to
+	// those is not added here.
+	Further       []byte `protobuf:"bytes,12,opt,name=further,proto3" json:"further,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionUpdateStatus) Reset() {
@@ -2213,6 +2216,13 @@ func (x *SessionUpdateStatus) GetRetryInSeconds() float64 {
 		return x.RetryInSeconds
 	}
 	return 0
+}
+
+func (x *SessionUpdateStatus) GetFurther() []byte {
+	if x != nil {
+		return x.Further
+	}
+	return nil
 }
 
 // SessionStatusAck acknowledges SessionUpdateStatus: it is durable, or can never be.
@@ -3479,7 +3489,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\"O\n" +
 	"\x12SessionNotifyReply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12'\n" +
-	"\x05ended\x18\x02 \x03(\v2\x11.norn.v1.ClaimRefR\x05ended\"\xf5\x02\n" +
+	"\x05ended\x18\x02 \x03(\v2\x11.norn.v1.ClaimRefR\x05ended\"\x8f\x03\n" +
 	"\x13SessionUpdateStatus\x12'\n" +
 	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x14\n" +
 	"\x05check\x18\x02 \x01(\x04R\x05check\x12+\n" +
@@ -3492,7 +3502,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\tuncounted\x18\t \x01(\bR\tuncounted\x12\x18\n" +
 	"\adiscard\x18\n" +
 	" \x01(\bR\adiscard\x12(\n" +
-	"\x10retry_in_seconds\x18\v \x01(\x01R\x0eretryInSeconds\"u\n" +
+	"\x10retry_in_seconds\x18\v \x01(\x01R\x0eretryInSeconds\x12\x18\n" +
+	"\afurther\x18\f \x01(\fR\afurther\"u\n" +
 	"\x10SessionStatusAck\x12'\n" +
 	"\x05claim\x18\x01 \x01(\v2\x11.norn.v1.ClaimRefR\x05claim\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12$\n" +

@@ -535,7 +535,10 @@ type Update struct {
 	// Any bytes.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	// When the node that took it received it.
-	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	// The fields of its UpdateRequest that the servers do not know, as an encoded
+	// UpdateRequest; mostly empty.
+	Further       []byte `protobuf:"bytes,5,opt,name=further,proto3" json:"further,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -598,6 +601,13 @@ func (x *Update) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Update) GetFurther() []byte {
+	if x != nil {
+		return x.Further
+	}
+	return nil
+}
+
 // Task is a task as it stands.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -634,7 +644,21 @@ type Task struct {
 	// How often it was retried by hand.
 	Retries uint64 `protobuf:"varint,20,opt,name=retries,proto3" json:"retries,omitempty"`
 	// When it was completed, died or was cancelled.
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// What clients newer than the servers said of it in fields that those do not know,
+	// each as an encoded message that has these fields and no others: read it as that
+	// message, and what you know is there. A field that was added to one of them since
+	// the first release is found here, whatever the servers know. All are mostly empty.
+	// A TaskSpec, in its retry the further fields of that.
+	FurtherSpec []byte `protobuf:"bytes,22,opt,name=further_spec,json=furtherSpec,proto3" json:"further_spec,omitempty"`
+	// A Completion.
+	FurtherCompletion []byte `protobuf:"bytes,23,opt,name=further_completion,json=furtherCompletion,proto3" json:"further_completion,omitempty"`
+	// A Failure: of the newest failure.
+	FurtherFailure []byte `protobuf:"bytes,24,opt,name=further_failure,json=furtherFailure,proto3" json:"further_failure,omitempty"`
+	// A CancelRequest.
+	FurtherCancel []byte `protobuf:"bytes,25,opt,name=further_cancel,json=furtherCancel,proto3" json:"further_cancel,omitempty"`
+	// A RetryRequest: of the newest retry.
+	FurtherRetry  []byte `protobuf:"bytes,26,opt,name=further_retry,json=furtherRetry,proto3" json:"further_retry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,6 +836,41 @@ func (x *Task) GetRetries() uint64 {
 func (x *Task) GetFinishedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *Task) GetFurtherSpec() []byte {
+	if x != nil {
+		return x.FurtherSpec
+	}
+	return nil
+}
+
+func (x *Task) GetFurtherCompletion() []byte {
+	if x != nil {
+		return x.FurtherCompletion
+	}
+	return nil
+}
+
+func (x *Task) GetFurtherFailure() []byte {
+	if x != nil {
+		return x.FurtherFailure
+	}
+	return nil
+}
+
+func (x *Task) GetFurtherCancel() []byte {
+	if x != nil {
+		return x.FurtherCancel
+	}
+	return nil
+}
+
+func (x *Task) GetFurtherRetry() []byte {
+	if x != nil {
+		return x.FurtherRetry
 	}
 	return nil
 }
@@ -1038,12 +1097,13 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x06worker\x18\x02 \x01(\tR\x06worker\x120\n" +
 	"\x05start\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
 	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12/\n" +
-	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\"p\n" +
+	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\"\x8a\x01\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xfa\x06\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\afurther\x18\x05 \x01(\fR\afurther\"\xc1\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1069,7 +1129,12 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x12key_window_seconds\x18\x13 \x01(\x01R\x10keyWindowSeconds\x12\x18\n" +
 	"\aretries\x18\x14 \x01(\x04R\aretries\x12;\n" +
 	"\vfinished_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\x1a:\n" +
+	"finishedAt\x12!\n" +
+	"\ffurther_spec\x18\x16 \x01(\fR\vfurtherSpec\x12-\n" +
+	"\x12further_completion\x18\x17 \x01(\fR\x11furtherCompletion\x12'\n" +
+	"\x0ffurther_failure\x18\x18 \x01(\fR\x0efurtherFailure\x12%\n" +
+	"\x0efurther_cancel\x18\x19 \x01(\fR\rfurtherCancel\x12#\n" +
+	"\rfurther_retry\x18\x1a \x01(\fR\ffurtherRetry\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +

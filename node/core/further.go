@@ -1,0 +1,70 @@
+package core
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// Fields that a newer client has added to what becomes a fact are kept with the fact and
+// given back, so that a newer worker reads them though only older servers were between
+// (docs/protocol.md, Evolution). A build that knows such a field leaves it where it is: the
+// fact of a task must not depend on who took it in. It reads it there, too.
+
+// further gives the fields of a message that this build does not know, in their canonical
+// form, nil for none.
+func further(m gproto.Message) ([]byte, *proto.Error) {
+	raw, bad := proto.Further(m)
+	if bad != nil || raw == nil {
+		return nil, bad
+	}
+	b, err := crdt.Further(raw)
+	if err != nil {
+		return nil, proto.Invalid("%v", err)
+	}
+	return b, nil
+}
+
+// furtherUpTo is the same where so many bytes are left for them of what a message may have.
+func furtherUpTo(m gproto.Message, most int, what string) ([]byte, *proto.Error) {
+	b, bad := further(m)
+	if bad == nil && len(b) > most {
+		return nil, proto.Invalid("the %s has %d bytes of fields that this server does not know, where %d are left to it", what, len(b), most)
+	}
+	return b, bad
+}
+
+// furtherSpec gives those of a task's spec as an encoded TaskSpec that has nothing else:
+// those of its retry policy are in the field of that.
+func furtherSpec(t *nornv1.TaskSpec) ([]byte, *proto.Error) {
+	all, bad := further(t)
+	if bad != nil || t.GetRetry() == nil {
+		return all, bad
+	}
+	policy, bad := further(t.GetRetry())
+	if bad != nil || policy == nil {
+		return all, bad
+	}
+	number := t.ProtoReflect().Descriptor().Fields().ByName("retry").Number()
+	both := protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), policy)
+	all, err := crdt.Further(append(both, all...))
+	if err != nil {
+		return nil, proto.Invalid("%v", err)
+	}
+	return all, nil
+}
+
+// addFurther puts further fields that came apart from their message into it. What it knows
+// itself it has already, and is not replaced.
+func addFurther(m gproto.Message, encoded []byte) {
+	if len(encoded) == 0 {
+		return
+	}
+	other := m.ProtoReflect().New()
+	if gproto.Unmarshal(encoded, other.Interface()) == nil {
+		m.ProtoReflect().SetUnknown(other.GetUnknown())
+	}
+}
