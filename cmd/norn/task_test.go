@@ -58,12 +58,7 @@ const grantsJSON = `[
       "key": "",
       "key_window_seconds": 0,
       "retries": "0",
-      "finished_at": null,
-      "further_spec": "",
-      "further_completion": "",
-      "further_failure": "",
-      "further_cancel": "",
-      "further_retry": ""
+      "finished_at": null
     },
     "token": "TOKEN",
     "lease_seconds": 60,
@@ -100,8 +95,7 @@ const doneJSON = `{
       "token": "TOKEN",
       "seq": "0",
       "data": "aGFsZg==",
-      "at": "TIME",
-      "further": ""
+      "at": "TIME"
     }
   ],
   "completed_at": "TIME",
@@ -115,12 +109,7 @@ const doneJSON = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": "TIME",
-  "further_spec": "",
-  "further_completion": "",
-  "further_failure": "",
-  "further_cancel": "",
-  "further_retry": ""
+  "finished_at": "TIME"
 }
 `
 
@@ -165,7 +154,7 @@ func TestJSONOfALife(t *testing.T) {
 	}](t, "task", "renew", id, token); renewed.Lease != 90 {
 		t.Errorf("renewed without --lease: %v seconds", renewed.Lease)
 	}
-	same("log", ok(t, "task", "log", id, "-o", "jsonl"), `{"token": "TOKEN","seq":"0","data":"aGFsZg==","at":"TIME","further":""}`+"\n")
+	same("log", ok(t, "task", "log", id, "-o", "jsonl"), `{"token": "TOKEN","seq":"0","data":"aGFsZg==","at":"TIME"}`+"\n")
 	same("complete", ok(t, "task", "complete", id, token, "-o", "json"), receiptJSON)
 	same("get", ok(t, "task", "get", id, "-o", "json"), doneJSON)
 	same("wait", ok(t, "task", "wait", id, "-o", "json"), "[\n  "+strings.ReplaceAll(strings.TrimSpace(doneJSON), "\n", "\n  ")+"\n]\n")

@@ -69,12 +69,7 @@ const goldenTask = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": null,
-  "further_spec": "",
-  "further_completion": "",
-  "further_failure": "",
-  "further_cancel": "",
-  "further_retry": ""
+  "finished_at": null
 }
 `
 
@@ -211,4 +206,16 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 			t.Fatalf("YAML\n%s\nJSON\n%s", b, Marshal(m))
 		}
 	})
+}
+
+// TestFurtherFieldsAreThereWhenTheySaySomething, unlike all others.
+func TestFurtherFieldsAreThereWhenTheySaySomething(t *testing.T) {
+	for _, c := range []struct {
+		further []byte
+		want    bool
+	}{{nil, false}, {[]byte{}, false}, {[]byte{8, 1}, true}} {
+		if got := string(Marshal(&nornv1.Update{Further: c.further})); strings.Contains(got, `"further": "CAE="`) != c.want || strings.Contains(got, "further") != c.want {
+			t.Errorf("%v: %s", c.further, got)
+		}
+	}
 }

@@ -59,12 +59,19 @@ func message(m protoreflect.Message) Value {
 		return Time(t.AsTime())
 	}
 	fields := m.Descriptor().Fields()
-	out := make([]Field, fields.Len())
-	for i := range out {
-		f := fields.Get(i)
-		out[i] = Field{string(f.Name()), member(m, f)}
+	out := make([]Field, 0, fields.Len())
+	for i := range fields.Len() {
+		if f := fields.Get(i); m.Has(f) || !further(f) {
+			out = append(out, Field{string(f.Name()), member(m, f)})
+		}
 	}
 	return Object(out...)
+}
+
+// further tells whether a field has what clients newer than the servers have said. That is
+// hardly ever something, so it is there only then.
+func further(f protoreflect.FieldDescriptor) bool {
+	return f.Kind() == protoreflect.BytesKind && strings.HasPrefix(string(f.Name()), "further")
 }
 
 func member(m protoreflect.Message, f protoreflect.FieldDescriptor) Value {
