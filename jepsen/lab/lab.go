@@ -67,6 +67,7 @@ type lab struct {
 	mu             sync.Mutex // guards what follows
 	clients        []*client.Client
 	findings       []finding
+	idle           []string // faults that had no effect, or of which nobody can tell
 	links          map[way]link
 	windows        []Window
 	calms          []Window              // times in which nothing was wrong
