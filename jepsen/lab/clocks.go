@@ -30,7 +30,7 @@ func clocks() []Fault {
 		fault("clock-jump", "one node's wall clock jumps by seconds to days, ahead or back, and is set right again (F5)", hands.jump),
 		fault("clock-strobe", "one node's wall clock jumps to and fro, several times a second (F5)", hands.strobe),
 		fault("suspend", "one machine, most or all of them are suspended: their monotonic clocks stand still and their wall clocks do not (F5)", hands.suspended),
-		fault("leap-second", "all clocks leave out a second; later they repeat one, or lose it slowly, or one does otherwise than the others (F5)", hands.leaps),
+		fault("leap-second", "all clocks come to be a second ahead; then they repeat one, or lose it slowly, or one does otherwise than the others (F5)", hands.leaps),
 		fault("clock-restart", "a node is killed and starts again with a clock that is an hour back, and is set right (F5)", hands.back),
 	}
 }

@@ -56,6 +56,7 @@ type lab struct {
 	args   []string                   // more arguments of nodes
 	dress  []func(*lab, *process) error
 	token  string // that nodes ask for; "": none
+	pki    *pki   // who shows which certificate; nil: nobody does
 	strain strain
 	gauges gauges
 	nodes  []*process

@@ -135,11 +135,16 @@ func (n hands) missed(p *process, before int, asleep time.Duration) error {
 	return err
 }
 
-// Of a leap second: by how much a clock is slow that spreads it, and for how long.
+// Of a leap second: by how much a clock is slow that spreads it, and for how long; and how
+// it comes to be a second ahead before, so slowly that no lease ends before its worker
+// knows: at an eta below a second that may happen where all clocks step ahead together
+// (package clock, Limit).
 const (
 	leap     = time.Second
 	smearPPM = -100_000
 	smear    = 10 * time.Second
+	aheadPPM = 50_000
+	ahead    = 20 * time.Second
 )
 
 // step has clocks show so much more than those of the world, one after the other as each
@@ -160,9 +165,9 @@ func (n hands) slow(some ...*process) (err error) {
 	return err
 }
 
-// leaps: first a second is left out, so that clocks never show less than those of clients,
-// which go on as they were: an ID from the future is refused, and that is not what this is
-// about. Then a second is repeated, by all, by all but one, or little by little.
+// leaps: first all clocks come to be a second ahead, so that they never show less than those
+// of clients, which go on as they were: an ID from the future is refused, and that is not what
+// this is about. Then a second is repeated, by all, by all but one, or little by little.
 func (n hands) leaps() error {
 	n.wrong()
 	all := n.some(len(n.members()))
@@ -170,11 +175,17 @@ func (n hands) leaps() error {
 	if err != nil {
 		return err
 	}
-	n.does("a second is left out")
+	n.does("all are fast for %v", ahead)
+	for _, p := range all {
+		if err := n.turn(p, 0, aheadPPM); err != nil {
+			return err
+		}
+	}
+	n.wait(ahead, ahead)
 	if err := n.step(leap, all...); err != nil {
 		return err
 	}
-	if err := n.agree("a second was left out"); err != nil {
+	if err := n.agree("all clocks are a second ahead"); err != nil {
 		return err
 	}
 	n.wait(time.Second, 4*time.Second)
