@@ -202,7 +202,8 @@ func (n identity) rotated() error {
 	}
 	shown, err := n.issuers()
 	if err != nil {
-		return err
+		n.found("security", "all certificates are replaced, and whoever believes the new authority alone does not get in: %v", err)
+		return errStuck
 	}
 	proven(n.lab, !slices.ContainsFunc(shown, func(s string) bool { return s != fresh.cert.Subject.CommonName }), "replaced certificates: nodes show those of %v", shown)
 	n.refuses(late, "a client with a certificate of "+old.cert.Subject.CommonName, "unknown certificate authority")
