@@ -135,16 +135,16 @@ func (n hands) missed(p *process, before int, asleep time.Duration) error {
 	return err
 }
 
-// Of a leap second: by how much a clock is slow that spreads it, and for how long; and how
-// it comes to be a second ahead before, so slowly that no lease ends before its worker
-// knows: at an eta below a second that may happen where all clocks step ahead together
-// (package clock, Limit).
+// Of a leap second: by how much a clock is slow that spreads it, and for how long; and in
+// how many steps it comes to be a second ahead before. Where all clocks step ahead together
+// by more than eta, or run fast, a lease may end before its worker knows (package clock,
+// Limit): each step is less than that, and no lease sees two.
 const (
-	leap     = time.Second
-	smearPPM = -100_000
-	smear    = 10 * time.Second
-	aheadPPM = 50_000
-	ahead    = 20 * time.Second
+	leap       = time.Second
+	smearPPM   = -100_000
+	smear      = 10 * time.Second
+	ahead      = 10
+	aheadEvery = shortLease + 500*time.Millisecond
 )
 
 // step has clocks show so much more than those of the world, one after the other as each
@@ -175,15 +175,12 @@ func (n hands) leaps() error {
 	if err != nil {
 		return err
 	}
-	n.does("all are fast for %v", ahead)
-	for _, p := range all {
-		if err := n.turn(p, 0, aheadPPM); err != nil {
+	n.does("all go ahead in %d steps", ahead)
+	for k := range ahead {
+		if err := n.step(leap*time.Duration(k+1)/ahead, all...); err != nil {
 			return err
 		}
-	}
-	n.wait(ahead, ahead)
-	if err := n.step(leap, all...); err != nil {
-		return err
+		n.wait(aheadEvery, aheadEvery)
 	}
 	if err := n.agree("all clocks are a second ahead"); err != nil {
 		return err
