@@ -197,3 +197,29 @@ func TestClocksSetAheadAlikeEndNoLease(t *testing.T) {
 		t.Fatalf("a voter who knows less moves its end to %d", h.Record.End)
 	}
 }
+
+// TestClocksSetAheadAfterAnElection is the limit of that (package clock): the election has
+// made the end a time of the day for all of them, so that it comes early where all wall
+// clocks, which confirm each other, are set ahead by more than the buffer after it; by no
+// more than the buffer it does not come before the worker has stopped.
+func TestClocksSetAheadAfterAnElection(t *testing.T) {
+	const lease = 2 * time.Second
+	for _, c := range []struct {
+		ahead time.Duration
+		holds bool // when the lease is just over
+	}{{0, true}, {buffer, true}, {buffer + time.Second, false}} {
+		table, task := NewTable(buffer), id.ID{1}
+		r := record(1, at(0))
+		r.Lease, r.End = lease, at(0).Wall+int64(lease)
+		table.Accept(task, Brief{}, r, at(0))
+		table.TakeOver(at(time.Second), false)
+		h, over := table.Lookup(task).Of(1), at(lease)
+		over.Wall += int64(c.ahead)
+		if got := table.Holds(h, over, true); got != c.holds {
+			t.Errorf("set ahead by %v after an election: it holds at its end: %t, want %t", c.ahead, got, c.holds)
+		}
+		if !table.Holds(h, over, false) {
+			t.Errorf("set ahead by %v, and nobody confirms it: the lease is over", c.ahead)
+		}
+	}
+}

@@ -17,6 +17,8 @@
 // time, which other nodes confirm. Where all wall clocks are set ahead alike, they
 // confirm each other. Who has seen the grant says for how long the lease still
 // runs by its monotonic clock ([Lease.EndBy]), which moves the end with the
-// clocks; only where everybody who had seen it was restarted since it may end
-// while its worker still believes in it. Tokens fence that.
+// clocks. But an election makes the lease one that was learned for all of them: where
+// all clocks are set ahead by more than the buffer between an election and the
+// lease's end, or everybody who had seen it was restarted since, it may end while
+// its worker still believes in it. Tokens fence that.
 package clock

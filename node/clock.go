@@ -21,6 +21,7 @@ import (
 type systemClock struct {
 	start time.Time
 	wrong atomic.Pointer[clock.Adjusted] // on purpose; nil in all but tests
+	nap   atomic.Pointer[nap]            // a machine that may be suspended, as tests have it; nil in all others
 }
 
 func newSystemClock(cfg *config.Config) *systemClock {
@@ -34,7 +35,11 @@ func newSystemClock(cfg *config.Config) *systemClock {
 // source is what the machine shows.
 func (c *systemClock) source() clock.Time {
 	t := time.Now()
-	return clock.Time{Wall: t.UnixNano(), Mono: int64(t.Sub(c.start))}
+	mono := int64(t.Sub(c.start))
+	if nap := c.nap.Load(); nap != nil {
+		mono = nap.at(mono)
+	}
+	return clock.Time{Wall: t.UnixNano(), Mono: mono}
 }
 
 func (c *systemClock) now() clock.Time {
@@ -76,17 +81,39 @@ func (c *systemClock) set(off time.Duration, ppm int) {
 	c.wrong.Store(&wrong)
 }
 
+// naps has the machine be one that is suspended whenever the program does nothing for
+// so long, as one that is stopped by a signal does; 0: not any more. What its monotonic
+// clock has missed it goes on missing.
+func (c *systemClock) naps(least time.Duration) {
+	if c.nap.Load() == nil && least > 0 {
+		c.nap.CompareAndSwap(nil, &nap{})
+	}
+	if nap := c.nap.Load(); nap != nil {
+		nap.least.Store(int64(least))
+	}
+}
+
 // lookAtClock is between two looks at the file that says how wrong the clock is.
 const lookAtClock = 10 * time.Millisecond
 
 // follow sets the clock as a file says, each time it says something else, until
 // ctx ends. The file holds an offset and, after a blank, a rate:
-// "-1.5s 100000". Nothing in it, or no file: as the flags say.
+// "-1.5s 100000"; and after another one how long the program must stand still to
+// count as a machine that is suspended ([systemClock.naps]). Nothing in it, or no file:
+// as the flags say.
 func (c *systemClock) follow(ctx context.Context, cfg *config.Config, log *slog.Logger) {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
 	before := []byte{} // the flags count already
+	missed := time.Duration(0)
 	for {
+		if nap := c.nap.Load(); nap != nil {
+			c.source() // so that there is no long time without a reading but in a nap
+			if all := time.Duration(nap.missed.Load()); all != missed {
+				log.Warn("clock.suspended", "for", (all - missed).String(), "meaning", "its monotonic clock stood still, on purpose")
+				missed = all
+			}
+		}
 		b, err := os.ReadFile(cfg.TestClockFile)
 		if err != nil && !os.IsNotExist(err) {
 			log.Error("clock.unread", "error", err)
@@ -107,20 +134,25 @@ func (c *systemClock) follow(ctx context.Context, cfg *config.Config, log *slog.
 // adjust takes what the file says.
 func (c *systemClock) adjust(text string, cfg *config.Config, log *slog.Logger) {
 	off, ppm, err := cfg.TestClockOffset, cfg.TestClockRate, error(nil)
+	least := time.Duration(0)
 	words := strings.Fields(text)
-	if len(words) > 2 {
+	if len(words) > 3 {
 		err = fmt.Errorf("%d words", len(words))
 	}
 	if len(words) > 0 && err == nil {
 		off, err = time.ParseDuration(words[0])
 	}
-	if len(words) == 2 && err == nil {
+	if len(words) > 1 && err == nil {
 		ppm, err = strconv.Atoi(words[1])
+	}
+	if len(words) > 2 && err == nil {
+		least, err = time.ParseDuration(words[2])
 	}
 	if err != nil {
 		log.Error("clock.unread", "file", cfg.TestClockFile, "error", err)
 		return
 	}
 	c.set(off, ppm)
+	c.naps(least)
 	log.Warn("clock.set_wrong", "offset", off.String(), "rate_ppm", ppm)
 }

@@ -72,6 +72,14 @@ func TestAClockFollowsAFile(t *testing.T) {
 		}
 	}
 	shows("-2h 1000", -3*time.Hour, -119*time.Minute)
+	shows("1h 0 20s", 59*time.Minute, 61*time.Minute)
+	if nap := n.clock.nap.Load(); nap == nil || nap.least.Load() != int64(20*time.Second) {
+		t.Error("it does not know that the machine may be suspended")
+	}
+	shows("-2h 0", -3*time.Hour, -119*time.Minute)
+	if n.clock.nap.Load().least.Load() != 0 {
+		t.Error("the machine may still be suspended")
+	}
 	shows("much", -3*time.Hour, -119*time.Minute) // not understood: as before
 	shows("", -time.Minute, time.Minute)
 }

@@ -243,12 +243,18 @@ func TestAuthToken(t *testing.T) {
 // certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
+	return certificateUntil(t, time.Now().Add(time.Hour))
+}
+
+// certificateUntil makes one that is good until some time.
+func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
+	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), NotAfter: end, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
@@ -267,7 +273,16 @@ func certificate(t *testing.T) (cert, key string) {
 func TestTLS(t *testing.T) {
 	beside(t)
 	cert, key := certificate(t)
-	s := ownServer(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert)
+	past, pastKey := certificateUntil(t, time.Now().Add(-time.Minute))
+	believed := ""
+	for _, file := range []string{cert, past} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		believed += string(b)
+	}
+	s := ownServer(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", write(t, believed))
 	env := []string{"NORN_ADDR=" + s.addr, "NORN_TLS_CA=" + cert}
 	if r := nornWith(t, "", env, "task", "count", "-o", "jsonl", "--tls-cert", cert, "--tls-key", key); r.code != 0 {
 		t.Errorf("with a certificate: %+v", r)
@@ -279,6 +294,7 @@ func TestTLS(t *testing.T) {
 		args   []string
 	}{
 		"no certificate": {"with --tls-cert and --tls-key", []string{"--addr", s.addr, "--tls-ca", cert}},
+		"an expired one": {"expired certificate", []string{"--addr", s.addr, "--tls-ca", cert, "--tls-cert", past, "--tls-key", pastKey}},
 		"no TLS":         {"speak TLS with --tls-ca", []string{"--addr", s.addr}},
 		"another CA":     {"of the server's certificate with --tls-ca", []string{"--addr", s.addr, "--tls-ca", other}},
 		"another name":   {"its name with --tls-server-name", []string{"--addr", s.addr, "--tls-ca", cert, "--tls-server-name", "elsewhere"}},

@@ -29,6 +29,8 @@ func clocks() []Fault {
 		fault("clock-rate", "one node's clocks run up to 2 % fast or slow (F5)", hands.drift),
 		fault("clock-jump", "one node's wall clock jumps by seconds to days, ahead or back, and is set right again (F5)", hands.jump),
 		fault("clock-strobe", "one node's wall clock jumps to and fro, several times a second (F5)", hands.strobe),
+		fault("suspend", "one machine, most or all of them are suspended: their monotonic clocks stand still and their wall clocks do not (F5)", hands.suspended),
+		fault("leap-second", "all clocks come to be a second ahead; then they repeat one, or lose it slowly, or one does otherwise than the others (F5)", hands.leaps),
 		fault("clock-restart", "a node is killed and starts again with a clock that is an hour back, and is set right (F5)", hands.back),
 	}
 }
@@ -70,8 +72,13 @@ type hands struct{ *nemesis }
 
 // turn sets how wrong a node's clock is.
 func (n hands) turn(p *process, off time.Duration, ppm int) error {
+	return n.write(p, fmt.Sprintf("%v %d", off, ppm))
+}
+
+// write replaces the file that says how wrong a node's clock is.
+func (n hands) write(p *process, text string) error {
 	next := p.clock + ".next"
-	return errors.Join(os.WriteFile(next, fmt.Appendf(nil, "%v %d", off, ppm), 0o600), os.Rename(next, p.clock))
+	return errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, p.clock))
 }
 
 // right sets clocks right. What is said about times in a history does not hold

@@ -19,7 +19,7 @@ func Faults() []Fault {
 		{Name: "restart", About: "SIGTERM one node, start it again (F13)", run: (*nemesis).restarted},
 		{Name: "rolling", About: "SIGTERM and start each node in turn (F13)", run: (*nemesis).rolling},
 		{Name: "partition", About: "cut one node off and heal, then kill, wipe and rejoin another (F3, F14)", run: (*nemesis).cutAndWiped},
-	}, hunts(), masters(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), lying(), strangers(), intruders(), clocks(), groups(), builds())
+	}, hunts(), masters(), cuts(), shapes(), damages(), changes(), pairs(), disks(), rotten(), lying(), strangers(), intruders(), certificates(), clocks(), groups(), builds())
 }
 
 func (n *nemesis) killed(k int) error { return n.killedThese(n.some(k)) }

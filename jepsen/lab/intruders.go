@@ -41,7 +41,7 @@ func (l *lab) options(more ...client.Option) []client.Option {
 	if l.token != "" {
 		more = append(more, client.WithAuthToken(l.token))
 	}
-	return more
+	return l.pki.secure(more...)
 }
 
 // intruder tries what is not allowed.
@@ -95,7 +95,7 @@ func (n intruder) rogue() (*process, error) {
 // be found on disks and in lists as sent by nobody. It counts what was refused for
 // the token.
 func (n intruder) try(p *process, token string) (refused int) {
-	c, err := client.Dial(context.Background(), []string{p.dial}, client.WithAuthToken(token), client.WithTimeout(500*time.Millisecond))
+	c, err := client.Dial(context.Background(), []string{p.dial}, n.pki.secure(client.WithAuthToken(token), client.WithTimeout(500*time.Millisecond))...)
 	if err != nil {
 		return 0
 	}

@@ -27,6 +27,7 @@ type Result struct {
 	Findings []string // what is wrong: what was seen, and what the history tells
 	Seen     []string // what the run itself has seen
 	Missing  []string // what did not happen that would have had to
+	Idle     []string // faults that had no effect, of what is missing
 	Took     time.Duration
 	Windows  []Window
 	Calm     []Window // when nothing was wrong, and the order of grants counts
@@ -85,6 +86,7 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 	for _, f := range l.findings {
 		r.Seen = append(r.Seen, f.invariant+": "+f.text)
 	}
+	r.Idle = l.idle
 	l.mu.Unlock()
 	r.judge()
 	return r, nil
@@ -164,6 +166,7 @@ func (r *Result) happened() {
 			r.Missing = append(r.Missing, "completions, a second one each, or renewals")
 		}
 	}
+	r.Missing = append(r.Missing, r.Idle...)
 	faults, _ := find(r.Config.Fault) // it was found before
 	for _, f := range faults {
 		if !slices.ContainsFunc(r.Windows, func(w Window) bool { return w.Fault == f.Name && w.To > 0 }) {

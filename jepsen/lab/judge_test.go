@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,15 @@ func TestVerdicts(t *testing.T) {
 	l.cfg.Fault = "kill"
 	if r := verdict(t, l); r.Verdict != Invalid || !strings.Contains(r.Missing[0], "kill") {
 		t.Errorf("a fault that never came: %s, %v", r.Verdict, r.Missing)
+	}
+	l = run(enough, history.Cancelled)
+	proven(l, true, "it had an effect")
+	if r := verdict(t, l); r.Verdict != Passed {
+		t.Errorf("a fault that had an effect: %s, %v", r.Verdict, r.Missing)
+	}
+	proven(l, false, "it had none")
+	if r := verdict(t, l); r.Verdict != Invalid || !slices.Contains(r.Missing, "it had none") {
+		t.Errorf("a fault that had no effect: %s, %v", r.Verdict, r.Missing)
 	}
 }
 

@@ -56,6 +56,7 @@ type lab struct {
 	args   []string                   // more arguments of nodes
 	dress  []func(*lab, *process) error
 	token  string // that nodes ask for; "": none
+	pki    *pki   // who shows which certificate; nil: nobody does
 	strain strain
 	gauges gauges
 	nodes  []*process
@@ -67,6 +68,7 @@ type lab struct {
 	mu             sync.Mutex // guards what follows
 	clients        []*client.Client
 	findings       []finding
+	idle           []string // faults that had no effect, or of which nobody can tell
 	links          map[way]link
 	windows        []Window
 	calms          []Window              // times in which nothing was wrong

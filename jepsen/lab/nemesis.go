@@ -127,6 +127,18 @@ func (n *nemesis) does(format string, args ...any) {
 	n.note(format, args...)
 }
 
+// proven says that a fault did what it is for, or else notes what cannot be told: then
+// the run proves nothing.
+func proven(l *lab, is bool, format string, args ...any) {
+	if is {
+		return
+	}
+	l.mu.Lock()
+	l.idle = append(l.idle, fmt.Sprintf(format, args...))
+	l.mu.Unlock()
+	l.say("NO EFFECT: %s", fmt.Sprintf(format, args...))
+}
+
 // wait waits some time, and a little when the storm is over.
 func (n *nemesis) wait(least, most time.Duration) {
 	d := least + time.Duration(n.rnd.Int64N(int64(most-least)+1))

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -51,35 +50,9 @@ func newProxied() (network, error) {
 
 func (x *proxied) kind() string { return "loopback behind a proxy" }
 
-// ports draws a port that is free for both TCP and UDP, and two for TCP.
-func ports() (peer, client, http string, err error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", "", err
-		}
-		peer = l.Addr().String()
-		u, bad := net.ListenPacket("udp", peer)
-		c, worse := net.Listen("tcp", "127.0.0.1:0")
-		h, worst := net.Listen("tcp", "127.0.0.1:0")
-		if bad == nil && worse == nil && worst == nil {
-			client, http = c.Addr().String(), h.Addr().String()
-		}
-		for _, o := range []any{l, u, c, h} {
-			if o, ok := o.(closer); ok && o != nil {
-				_ = o.Close() // it was only there to find the port
-			}
-		}
-		if client != "" {
-			return peer, client, http, nil
-		}
-	}
-	return "", "", "", errors.New("no port is free")
-}
-
 // place opens the doors of one more node.
 func (x *proxied) place(node int) (*place, error) {
-	peer, client, http, err := ports()
+	peer, client, http, err := drawPorts()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,7 @@ type mood struct {
 	failed atomic.Int64 // calls that were failed
 	lies   atomic.Bool  // every sync is said to be done, and is not
 	lied   atomic.Int64 // syncs that were not done
+	tardy  atomic.Int64 // syncs that were late
 	astray atomic.Int64 // after so many writes one goes elsewhere; 0: none
 
 	mu    sync.Mutex // guards what follows
@@ -34,19 +36,30 @@ type mood struct {
 	every int        // how many calls there are to one that fails
 	calls int
 	late  time.Duration
+	dir   string // whose files are late; "": all
 }
 
 // set changes it: one of so many calls of a kind fails, fsync is late.
 func (m *mood) set(fails string, every int, late time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fails, m.every, m.late = fails, every, late
+	m.fails, m.every, m.late, m.dir = fails, every, late, ""
 }
 
-// of is what becomes of a call.
-func (m *mood) of(call string) syscall.Errno {
+// slow makes fsync of the files in one directory late; 0: in none.
+func (m *mood) slow(dir string, late time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.late, m.dir = late, dir
+}
+
+// of is what becomes of a call for a file in some directory.
+func (m *mood) of(call, dir string) syscall.Errno {
 	m.mu.Lock()
 	fails, late := m.fails == call, m.late
+	if m.dir != "" && m.dir != dir {
+		late = 0
+	}
 	if fails {
 		m.calls++
 		fails = m.calls%m.every == 0
@@ -57,9 +70,16 @@ func (m *mood) of(call string) syscall.Errno {
 		return syscall.EIO
 	}
 	if late > 0 && call == "fsync" {
+		m.tardy.Add(1)
 		<-time.After(late)
 	}
 	return 0
+}
+
+// top is the first directory of a path.
+func top(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
 }
 
 // lie tells whether a sync is only said to be done.

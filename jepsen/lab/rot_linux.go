@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -54,18 +55,18 @@ func (n *rotNode) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmb
 // Open opens a file.
 func (n *rotNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	f, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
-	return n.wrap(f), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno // no cache: every read is ours
+	return n.wrap(f, top(n.Path(n.Root()))), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno // no cache: every read is ours
 }
 
 // Create makes a file.
 func (n *rotNode) Create(ctx context.Context, name string, flags, mode uint32, out *fusewire.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	inode, f, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
-	return inode, n.wrap(f), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno
+	return inode, n.wrap(f, top(filepath.Join(n.Path(n.Root()), name))), fuseFlags | fusewire.FOPEN_DIRECT_IO, errno
 }
 
-func (n *rotNode) wrap(f fs.FileHandle) fs.FileHandle {
+func (n *rotNode) wrap(f fs.FileHandle, dir string) fs.FileHandle {
 	if file, ok := f.(*fs.LoopbackFile); ok {
-		return &rotFile{file, n.mood}
+		return &rotFile{file, n.mood, dir}
 	}
 	return f
 }
@@ -74,6 +75,7 @@ func (n *rotNode) wrap(f fs.FileHandle) fs.FileHandle {
 type rotFile struct {
 	*fs.LoopbackFile
 	mood *mood
+	dir  string // under the node's own
 }
 
 // PassthroughFd keeps the kernel from going past us.
@@ -81,7 +83,7 @@ func (f *rotFile) PassthroughFd() (int, bool) { return 0, false }
 
 // Read reads, unless the mood is against it.
 func (f *rotFile) Read(ctx context.Context, b []byte, at int64) (fusewire.ReadResult, syscall.Errno) {
-	if errno := f.mood.of("read"); errno != 0 {
+	if errno := f.mood.of("read", f.dir); errno != 0 {
 		return nil, errno
 	}
 	return f.LoopbackFile.Read(ctx, b, at)
@@ -89,7 +91,7 @@ func (f *rotFile) Read(ctx context.Context, b []byte, at int64) (fusewire.ReadRe
 
 // Write writes, unless the mood is against it, and where it says.
 func (f *rotFile) Write(ctx context.Context, b []byte, at int64) (uint32, syscall.Errno) {
-	if errno := f.mood.of("write"); errno != 0 {
+	if errno := f.mood.of("write", f.dir); errno != 0 {
 		return 0, errno
 	}
 	return f.LoopbackFile.Write(ctx, b, at+f.mood.shift())
@@ -97,7 +99,7 @@ func (f *rotFile) Write(ctx context.Context, b []byte, at int64) (uint32, syscal
 
 // Fsync syncs, unless the mood is against it.
 func (f *rotFile) Fsync(ctx context.Context, flags uint32) syscall.Errno {
-	if errno := f.mood.of("fsync"); errno != 0 {
+	if errno := f.mood.of("fsync", f.dir); errno != 0 {
 		return errno
 	}
 	if f.mood.lie() {

@@ -14,7 +14,7 @@ import (
 
 // Run does one run. The error is a [NotRun], or says why it could not be done;
 // what was found in a run that was done is in its result.
-func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
+func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Nodes == 0 {
 		cfg.Nodes = replicas
 	}
@@ -63,19 +63,26 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Duration+most)
 	defer cancel()
-	l, err := open(cfg, shaped)
-	if err != nil {
-		return nil, err
+	say := func(text string) {
+		if cfg.Progress != nil {
+			_, _ = fmt.Fprintln(cfg.Progress, text)
+		}
 	}
-	l.volume, l.args, l.dress, l.kept = volume, w.args, dress, w.kept
-	defer func() { err = errors.Join(err, l.close()) }()
-	return l.run(ctx, faults, w)
+	return begun(say, func() (_ *Result, err error) {
+		l, err := open(cfg, shaped)
+		if err != nil {
+			return nil, err
+		}
+		l.volume, l.args, l.dress, l.kept = volume, w.args, dress, w.kept
+		defer func() { err = errors.Join(err, l.close()) }()
+		return l.run(ctx, faults, w)
+	})
 }
 
 // run does it; whatever comes of it, everything is closed afterwards.
 func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, error) {
 	if err := l.start(ctx); err != nil {
-		return nil, err
+		return nil, portTaken(l, err)
 	}
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
 	defer enough()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -157,6 +158,10 @@ func (h *hand) norn(args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.cfg.Norn, append([]string{"--addr", h.node.dial}, args...)...)
 	cmd.Env = append(os.Environ(), "NORN_AUTH_TOKEN="+h.token)
+	if h.pki != nil {
+		own := filepath.Join(h.pki.dir, "client")
+		cmd.Env = append(cmd.Env, "NORN_TLS_CA="+filepath.Join(h.pki.dir, "servers.pem"), "NORN_TLS_CERT="+own+".pem", "NORN_TLS_KEY="+own+"-key.pem")
+	}
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -13,7 +13,12 @@ import (
 // something else happens (F12, F17).
 func groups() []Fault {
 	return []Fault{
-		{Name: "voters", About: "of five nodes most of those that keep the register are killed; the others take tasks meanwhile (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.withoutRegister() }},
+		{Name: "voters", About: "of five nodes most of those that keep the register are killed; the others take tasks meanwhile, and lead what they led (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.fewer(func(all int) int { return all/2 + 1 }) }},
+		{Name: "few-voters", About: "of five nodes fewer than half of those that keep the register are killed: it goes on, and so do the leaders (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.fewer(func(all int) int { return 1 + n.rnd.IntN((all-1)/2) }) }},
+		{Name: "wipe-voter", About: "of five nodes one that keeps the register is killed, and comes back empty; it votes again as another one (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.emptied() }},
+		{Name: "slow-voters", About: "of five nodes most of those that keep the register write it down late, and nothing else (F17)", nodes: 5, needs: fuse, volume: between, group: "rot", run: func(n *nemesis) error { return group{n}.slow(func(all int) int { return all/2 + 1 }) }},
+		{Name: "few-slow-voters", About: "the same with fewer than half of them (F17)", nodes: 5, needs: fuse, volume: between, group: "rot", run: func(n *nemesis) error { return group{n}.slow(func(all int) int { return 1 + n.rnd.IntN((all-1)/2) }) }},
+		{Name: "cut-data", About: "of eight nodes those that keep the register are cut off from those that do not (F17)", nodes: 8, run: func(n *nemesis) error { return group{n}.cutData() }},
 		{Name: "cut-voters", About: "of five nodes those that keep the register are cut off from each other and from the others (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.scatteredVoters() }},
 		{Name: "join-while-cut", About: "a node joins while another is cut off, and leaves again (F12, F22)", run: func(n *nemesis) error { return operator{n}.joinedWhileCut() }},
 		{Name: "race", About: "two nodes join at once, one dies meanwhile, and both leave at once (F12)", run: func(n *nemesis) error { return operator{n}.raced() }},
@@ -37,26 +42,6 @@ func (n group) voters() (all []*process) {
 			}
 		}
 		return all
-	}
-	return nil
-}
-
-func (n group) withoutRegister() error {
-	all := n.voters()
-	n.rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	all = all[:min(len(all), len(all)/2+1)]
-	n.does("kill -9 %s of the register", names(all))
-	for _, p := range all {
-		if err := p.kill(); err != nil {
-			return err
-		}
-	}
-	n.wait(4*time.Second, 12*time.Second)
-	n.does("start %s", names(all))
-	for _, p := range all {
-		if err := n.begin(p); err != nil {
-			return err
-		}
 	}
 	return nil
 }

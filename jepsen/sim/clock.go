@@ -16,10 +16,28 @@ type local struct {
 	first int64 // what it showed then
 	drift int64 // in millionths
 	off   int64 // of the wall clock, ns
+	until int64 // true time until which its machine is suspended: the monotonic one stands still
 }
 
+// suspend stops the monotonic clock for some time.
+func (c *local) suspend(now int64, d time.Duration) {
+	c.began += int64(d)
+	c.until = now + int64(d)
+}
+
+// resume has it go on, if it stands still.
+func (c *local) resume(now int64) {
+	if c.until > now {
+		c.began -= c.until - now
+		c.until = now
+	}
+}
+
+// awake tells whether the machine is not suspended.
+func (c *local) awake(now int64) bool { return c.until <= now }
+
 func (c *local) mono(now int64) int64 {
-	d := now - c.began
+	d := max(now, c.until) - c.began
 	return c.first + d + d/1e6*c.drift
 }
 

@@ -4,7 +4,7 @@
 //
 // A run is a storm and a calm. In the storm clients enqueue, claim, complete,
 // cancel and read, while the network delays, cuts and repeats, the disk is
-// slow or nearly full, clocks drift and step, and the node is killed at any
+// slow or nearly full, clocks drift and step, machines of clusters are suspended, and the node is killed at any
 // point between two steps of its contract (package node/core). Which faults
 // there are, and how many, is drawn per seed. Then everything heals: what can be
 // finished must be finished soon, and read back.

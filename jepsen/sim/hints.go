@@ -19,7 +19,7 @@ func (f *fleet) gossip() {
 
 func (f *fleet) watch(n *node) {
 	f.s.after(f.s.about(f.s.plan.cluster.hints), func() {
-		if n.up {
+		if n.up && n.clock.awake(n.s.now) {
 			f.sense(n)
 		}
 		f.watch(n)
@@ -31,7 +31,7 @@ func (f *fleet) sense(n *node) {
 	s := f.s
 	var up []register.Member
 	for _, o := range f.nodes {
-		is := o != n && o.up && !f.apart(n, o)
+		is := o != n && o.up && o.clock.awake(f.s.now) && !f.apart(n, o)
 		if s.chance(s.plan.cluster.mistakes) {
 			is = !is
 		}

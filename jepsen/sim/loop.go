@@ -12,6 +12,10 @@ import (
 // turn is one turn of the loop: steps 1 to 4 of the contract. While too many
 // rounds wait for the disk it does nothing; the syncer pokes it again.
 func (n *node) turn() {
+	if !n.clock.awake(n.s.now) {
+		n.later(0, n.loop) // once it is
+		return
+	}
 	n.turning = false
 	if n.disk.bad != "" {
 		defer ends(n)

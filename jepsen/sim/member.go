@@ -80,6 +80,10 @@ func (m *member) poke() {
 
 // turn steps what has come in and does what follows from it.
 func (m *member) turn() {
+	if !m.n.clock.awake(m.n.s.now) {
+		m.n.later(0, m.turn) // once it is
+		return
+	}
 	m.turning = false
 	if m.syncing || m.n.peers != m { // its process may have ended at what asked for the turn
 		return

@@ -87,6 +87,7 @@ func newNode(s *sim) *node {
 func (n *node) start() {
 	s := n.s
 	n.life++
+	n.clock.until = 0
 	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
 	n.clock.drift = s.drift()
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
@@ -256,7 +257,7 @@ func (n *node) receive(c *conn, r *core.Request, urgent bool) {
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
 		n.s.fleet.witness.received(r.Body)
 	}
-	n.asked[r.From] = &question{at: n.s.now, body: r, limit: n.s.now + int64(wait) + int64(n.patience())}
+	n.asked[r.From] = &question{at: n.s.now, body: r, limit: max(n.s.now, n.clock.until) + int64(wait) + int64(n.patience())}
 	n.put(r, urgent)
 }
 

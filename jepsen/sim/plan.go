@@ -73,6 +73,7 @@ type clockPlan struct {
 	drift   int64         // at most so many millionths
 	restart time.Duration // a restart sets the wall clock by at most this much, either way
 	set     time.Duration // mean time between settings while running; 0: never
+	nap     time.Duration // mean time between machines that are suspended; 0: never
 }
 
 // workPlan says what clients do.
@@ -187,6 +188,6 @@ func (p *plan) calm() {
 	p.net.delay = min(p.net.delay, 5*time.Millisecond)
 	p.disk.stall, p.disk.doubt, p.disk.full = 0, 0, 0
 	p.disk.sync, p.disk.read = min(p.disk.sync, 5*time.Millisecond), min(p.disk.read, 5*time.Millisecond)
-	p.crash, p.clock.set = crashPlan{}, 0
+	p.crash, p.clock.set, p.clock.nap = crashPlan{}, 0, 0
 	p.work.fails, p.work.dies, p.work.lazy = 0, 0, 0
 }

@@ -26,6 +26,7 @@ func (f nemesis) trouble() {
 	s.repeat(s.plan.cluster.flip, f.flip)
 	s.repeat(s.plan.cluster.members, f.change)
 	s.repeat(s.plan.clock.set, f.misset)
+	s.repeat(s.plan.clock.nap, f.suspend)
 	s.after(s.plan.storm/4, f.grow) // else nothing might move
 	s.after(s.plan.storm/4, f.provoke)
 	s.after(s.plan.storm/2, func() {
@@ -83,12 +84,36 @@ func (f nemesis) misset() {
 	})
 }
 
+// napFor is for how long a machine is suspended at most: leases end in less, and others
+// take over.
+const napFor = 15 * time.Second
+
+// suspend has a machine do nothing for a while; then its wall clock has gone on, and its
+// monotonic one has not.
+func (f nemesis) suspend() {
+	s := f.s
+	n := pick(&s.world, f.nodes)
+	if !n.up || n.away || n.draining || !n.clock.awake(n.s.now) {
+		return
+	}
+	d := s.between(200*time.Millisecond, napFor)
+	if s.chance(0.5) {
+		d /= 10
+	}
+	for _, q := range n.asked { // Any order: each may take so much longer.
+		q.limit += int64(d)
+	}
+	n.clock.suspend(s.now, d)
+	s.stats[Suspended]++
+	s.note("%sthe machine is suspended for %v", n, d)
+}
+
 // crash ends a process, at once or in the middle of something.
 func (f nemesis) crash() {
 	s, c := f.s, &f.s.plan.crash
 	n := pick(&s.world, f.nodes)
 	switch {
-	case !n.up || n.away:
+	case !n.up || n.away || !n.clock.awake(n.s.now):
 	case s.chance(c.drained):
 		n.drain()
 	case c.steps && s.chance(0.7):
@@ -177,6 +202,7 @@ func (f nemesis) heal() {
 	f.mend()
 	for _, n := range f.nodes {
 		n.steps, n.armed, n.clock.off = 0, false, 0
+		n.clock.resume(s.now)
 		n.disk.bad, n.cells.bad = "", "" // nobody has read it
 	}
 	s.calmDown()

@@ -87,6 +87,10 @@ func (w *world) after(d time.Duration, fn func()) { w.at(w.now+int64(d), fn) }
 // tooMuch is more than ever happens in a run, by far: somebody goes round in circles.
 const tooMuch = 10_000_000
 
+// lookAgain is between two looks, of ns, whether a machine is still suspended: all that waits
+// for it looks at the same times, so that it comes in the order in which it was asked for.
+const lookAgain = int64(100 * time.Millisecond)
+
 // run lets time pass until nothing is left to happen, the world has ended, or too
 // much has happened.
 func (w *world) run() {
@@ -96,7 +100,14 @@ func (w *world) run() {
 		}
 		t := w.next.pop()
 		w.now = t.at
-		if t.node == nil || t.node.life == t.life {
+		switch {
+		case t.node == nil:
+			t.fn()
+		case t.node.life != t.life:
+		case t.node.clock.until > w.now: // its machine is suspended, or is to go on before
+			t.at = min(t.node.clock.until, w.now-w.now%lookAgain+lookAgain)
+			w.next.push(t)
+		default:
 			t.fn()
 		}
 	}

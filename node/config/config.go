@@ -328,7 +328,9 @@ type Config struct {
 	// parts per million from -900000 to 900000. Default 0.
 	TestClockRate int
 	// TestClockFile is read every 10 ms. It holds an offset and, after a blank, a rate
-	// ("-1.5s 100000"), which count from then on. Replace it by renaming another one.
+	// ("-1.5s 100000"), which count from then on; and after another one for how long the
+	// program must stand still to count as a machine that was suspended ("0s 0 500ms"):
+	// its monotonic clock misses that time. Replace it by renaming another one.
 	// Default none.
 	TestClockFile string
 }

@@ -28,6 +28,7 @@ type material struct {
 	pair   *tls.Certificate
 	pool   *x509.CertPool // nil without ca
 	said   string         // the last complaint
+	ended  bool           // that pair has expired was said of pair
 }
 
 // open reads the files for the first time, when they have to be right.
@@ -35,7 +36,19 @@ func (m *material) open() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looked = time.Now()
-	return m.read()
+	err := m.read()
+	m.complain()
+	return err
+}
+
+// complain says once of each certificate that it has expired. Those who are shown it tell
+// this end no more than that it is bad.
+func (m *material) complain() {
+	if m.pair == nil || m.ended || m.looked.Before(m.pair.Leaf.NotAfter) {
+		return
+	}
+	m.ended = true
+	m.log.Error("tls.expired", "settings", m.name, "expires", m.pair.Leaf.NotAfter, "meaning", "whoever verifies this certificate refuses it; write another one to the files of "+m.name+"-cert and "+m.name+"-key, the server reads them by itself")
 }
 
 // read takes over what the files hold, or nothing of it.
@@ -74,7 +87,7 @@ func (m *material) read() error {
 	if m.pair != nil {
 		m.log.Info("tls.reloaded", "settings", m.name, "expires", pair.Leaf.NotAfter)
 	}
-	m.sum, m.pair, m.pool = sum, &pair, pool
+	m.sum, m.pair, m.pool, m.ended = sum, &pair, pool, false
 	return nil
 }
 
@@ -92,6 +105,7 @@ func (m *material) now() (*tls.Certificate, *x509.CertPool) {
 			m.log.Error("tls.not_reloaded", "error", text, "meaning", "the certificate of before stays in use")
 		}
 		m.said = text
+		m.complain()
 	}
 	return m.pair, m.pool
 }

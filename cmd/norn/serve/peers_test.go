@@ -69,9 +69,15 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 // issue writes a certificate with its key into a directory.
 func (a *authority) issue(dir, name string, serial int64) (cert, key string) {
 	a.t.Helper()
+	return a.until(dir, name, serial, time.Now().Add(time.Hour))
+}
+
+// until is the same for a certificate that is good until some time.
+func (a *authority) until(dir, name string, serial int64, end time.Time) (cert, key string) {
+	a.t.Helper()
 	secret := newKey(a.t)
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, about, a.cert, &secret.PublicKey, a.key)
@@ -235,6 +241,50 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	m.ca, m.name = "", "tls"
 	if serial, err = meet(t, m.clients(), stranger.peers()); err != nil || serial != 13 {
 		t.Errorf("for clients: serial %d, %v", serial, err)
+	}
+}
+
+// TestExpiredCertificates: the other end refuses one that has expired, and says so; so does
+// the one who shows it, once for each, at the start and while it runs.
+func TestExpiredCertificates(t *testing.T) {
+	ca, dir := newAuthority(t, "cluster"), t.TempDir()
+	cert, key := ca.until(dir, "late", 1, time.Now().Add(-time.Minute))
+	var said, heard lines
+	late := &material{name: "peer-tls", cert: cert, key: key, ca: ca.file, caName: "peer-tls-ca", log: said.log()}
+	if err := late.open(); err != nil {
+		t.Fatal(err)
+	}
+	good := &material{name: "peer-tls", ca: ca.file, caName: "peer-tls-ca", log: heard.log()}
+	good.cert, good.key = ca.issue(t.TempDir(), "good", 2)
+	if err := good.open(); err != nil {
+		t.Fatal(err)
+	}
+	times := func(want int) {
+		t.Helper()
+		said.mu.Lock()
+		defer said.mu.Unlock()
+		if n := strings.Count(said.all.String(), "msg=tls.expired settings=peer-tls"); n != want {
+			t.Errorf("it was said %d times, want %d: %s", n, want, said.all.String())
+		}
+	}
+	times(1)
+	for range 2 {
+		if _, err := meet(t, good.peers(), late.peers()); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("a node with an expired certificate connects: %v", err)
+		}
+	}
+	times(1)
+	ca.issue(dir, "late", 3)
+	if _, err := meet(t, good.peers(), late.peers()); err != nil {
+		t.Errorf("with another certificate: %v", err)
+	}
+	ca.until(dir, "late", 4, time.Now().Add(-time.Second))
+	if _, err := meet(t, good.peers(), late.peers()); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("a node whose certificate has expired while it runs connects: %v", err)
+	}
+	times(2)
+	if heard.has("tls.expired") {
+		t.Error("who has a good certificate says that it has expired")
 	}
 }
 

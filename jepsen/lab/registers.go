@@ -1,0 +1,271 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// What the register's voters are for is to say who leads what. So without a majority of
+// them nothing changes, and nothing ends: who leads goes on under its epoch, enqueues go
+// on, and whoever asks is told that the register does not answer. While a majority is
+// there, slow or not, nothing of that is seen.
+
+// Of the register, in faults of its voters.
+const (
+	probeQueue = "register-probe" // whose note is set to see whether the register takes a change
+	refuses    = 3 * time.Second  // a change may take so long before it counts as not taken
+	tells      = 10 * time.Second // after so long a node says that there is no majority
+
+	electionTimeout = time.Second // of the register, by default
+)
+
+// change has the register take a change, asked for through a node, and tells how long
+// that took.
+func (n group) change(p *process, limit time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	c, err := client.Dial(ctx, []string{p.dial}, n.options()...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.Close() }()
+	began := time.Now()
+	_, err = c.Queues().Set(ctx, probeQueue, client.QueueChange{Settings: &nornv1.QueueSettings{Note: fmt.Sprint(began.UnixNano())}, Fields: []string{"note"}})
+	return time.Since(began), err
+}
+
+// changes has the register take a change through each of some nodes: it has a majority.
+// It gives the shortest time that one took.
+func (n group) changes(through []*process) (best time.Duration) {
+	best = patience
+	for _, p := range through {
+		before := n.strain.patient(p)
+		took, err := n.change(p, patience)
+		if err != nil && !n.strain.starved(p, before) {
+			n.found("register", "a majority of it is there, and a change through %s is not taken in %v: %v", p.name, patience, err)
+		}
+		best = min(best, took)
+	}
+	return best
+}
+
+// silent has no node of some get a change of the register done, nor say that it has a
+// majority: it has none.
+func (n group) silent(through []*process) {
+	for _, p := range through {
+		if took, err := n.change(p, refuses); err == nil {
+			n.found("register", "no majority of it is there, and a change through %s is taken in %v", p.name, took)
+		} else {
+			n.does("%s: no change of the register (%.80v)", p.name, err)
+		}
+	}
+	for _, p := range through {
+		said := true
+		for end := time.Now().Add(tells); said && time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+			if s, err := n.status(context.Background(), p); err == nil {
+				said = s.GetRegister().GetMajority()
+			}
+		}
+		if said {
+			n.found("register", "no majority of it is there, and after %v %s does not say so", tells, p.name)
+		}
+	}
+}
+
+// rest are the members that are none of some.
+func (n group) rest(some []*process) []*process {
+	return slices.DeleteFunc(slices.Clone(n.members()), func(p *process) bool { return slices.Contains(some, p) })
+}
+
+// drawn are some of the voters, as many as a function says.
+func (n group) drawn(many func(all int) int) (some []*process, all int) {
+	voters := n.voters()
+	n.rnd.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
+	return voters[:min(len(voters), many(len(voters)))], len(voters)
+}
+
+// among tells of two nodes whether neither is one of some: they reach each other.
+func among(dead []*process) func(a, b *process) bool {
+	return func(a, b *process) bool { return !slices.Contains(dead, a) && !slices.Contains(dead, b) }
+}
+
+// fewer has some voters killed, looks at what the others do, and starts them again.
+func (n group) fewer(many func(all int) int) error {
+	all, err := n.seats()
+	if err != nil {
+		return err
+	}
+	dead, voters := n.drawn(many)
+	n.does("kill -9 %s of %d that keep the register", names(dead), voters)
+	for _, p := range dead {
+		if err := p.kill(); err != nil {
+			return err
+		}
+	}
+	others := n.rest(dead)
+	if 2*(voters-len(dead)) > voters {
+		n.does("the register takes a change after %v", n.changes(others).Round(time.Millisecond))
+	} else {
+		n.silent(others)
+	}
+	if err := n.hold(kept(all, among(dead))); err != nil {
+		return err
+	}
+	n.wait(time.Second, 6*time.Second)
+	n.does("start %s", names(dead))
+	for _, p := range dead {
+		if err := n.begin(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slow has the register's files of some voters written late. A node does so beside what
+// it does with tasks.
+func (n group) slow(many func(all int) int) error {
+	all, err := n.seats()
+	if err != nil {
+		return err
+	}
+	some, voters := n.drawn(many)
+	late := n.upTo(2 * time.Second)
+	n.does("every fsync of the register of %s, of %d that keep it, takes %v", names(some), voters, late.Round(time.Millisecond))
+	before := map[*process]int64{}
+	for _, p := range some {
+		before[p] = p.mood.tardy.Load()
+		p.mood.slow(registerDir, late)
+	}
+	n.wait(time.Second, 6*time.Second)
+	if err := n.hold(kept(all, among(nil))); err != nil {
+		return err
+	}
+	took, most := late, 2*len(some) > voters
+	if most && 2*late >= electionTimeout {
+		// A vote is written down too, so there may be no leader of the register for long.
+		took, err = n.change(n.one(), patience)
+		n.does("a change of it takes %v (%v)", took.Round(time.Millisecond), err)
+	} else {
+		took = n.changes(n.some(2))
+		n.does("it takes a change after %v", took.Round(time.Millisecond))
+	}
+	n.wait(time.Second, 6*time.Second)
+	for _, p := range some {
+		p.mood.slow("", 0)
+		proven(n.lab, p.mood.tardy.Load() > before[p], "slow voters: no fsync of the register of %s was late", p.name)
+	}
+	if most { // one of them must have written it down
+		proven(n.lab, took >= late, "slow voters: a change took %v, and most need %v to write it down", took, late)
+	}
+	return n.hold(kept(all, among(nil)))
+}
+
+// registerDir is where a node keeps its part of the register.
+const registerDir = "register"
+
+// emptied: a voter loses what it knew. Nobody counts on what it has promised: it is
+// another one when it comes back.
+func (n group) emptied() error {
+	all, err := n.seats()
+	if err != nil {
+		return err
+	}
+	dead, _ := n.drawn(func(int) int { return 1 })
+	if len(dead) == 0 {
+		proven(n.lab, false, "nobody says who keeps the register")
+		return nil
+	}
+	p, others := dead[0], n.rest(dead)
+	was, voted, err := n.incarnation(others[0], p)
+	if err != nil {
+		return err
+	}
+	proven(n.lab, voted, "%s kept no register before it was wiped", p.name)
+	n.does("kill -9 and wipe %s, which keeps the register as %.8s", p.name, was)
+	if err := p.kill(); err != nil {
+		return err
+	}
+	n.wiped(p)
+	if err := p.wipe(); err != nil {
+		return err
+	}
+	n.does("the register takes a change after %v", n.changes(others).Round(time.Millisecond))
+	if err := n.hold(kept(all, among(dead))); err != nil {
+		return err
+	}
+	n.does("start %s empty", p.name)
+	if err := n.begin(p); err != nil {
+		return err
+	}
+	if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+		n.found("stuck", "%s was wiped, which kept the register: %v", p.name, err)
+		return errStuck
+	}
+	now, votes, last := "", false, error(nil)
+	for end := time.Now().Add(rest); !votes && time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+		now, votes, last = n.incarnation(others[0], p)
+	}
+	if !votes {
+		n.found("stuck", "%s was wiped and has come back: it is %.8s, and keeps no register after %v: %v", p.name, now, rest, last)
+		return errStuck
+	}
+	if n.does("%s keeps the register as %.8s", p.name, now); now == was {
+		n.found("register", "%s was wiped and is still %s: what it had promised counts", p.name, now) // I7, K4
+	}
+	return nil
+}
+
+// incarnation is what tells a node that is up from others of its name, as another one
+// sees it, and whether it keeps the register.
+func (n group) incarnation(through, p *process) (is string, votes bool, err error) {
+	s, err := n.status(context.Background(), through)
+	if err != nil {
+		return "", false, err
+	}
+	for _, m := range s.GetNodes() {
+		if m.GetName() == p.name && m.GetState() == "up" {
+			return m.GetIncarnation(), slices.Contains(s.GetVoters(), p.name), nil
+		}
+	}
+	return "", false, fmt.Errorf("%s is not up", p.name)
+}
+
+// cutData: those that keep the register are cut off from those that do not. Who leads
+// there goes on, and nobody else is elected; on the other side everything goes on.
+func (n group) cutData() error {
+	all, err := n.seats()
+	if err != nil {
+		return err
+	}
+	voters, _ := n.drawn(func(all int) int { return all })
+	data := n.rest(voters)
+	proven(n.lab, len(data) > 0, "all nodes keep the register, there is nobody to cut off")
+	n.does("cut %s off from %s, which keep the register", names(data), names(voters))
+	same := func(a, b *process) bool { return slices.Contains(data, a) == slices.Contains(data, b) }
+	err = n.relink(func(links map[way]link) {
+		for _, from := range n.members() {
+			for _, to := range n.members() {
+				if !same(from, to) {
+					links[way{from.n, to.n}] = cut()
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	n.silent(data)
+	n.does("elsewhere the register takes a change after %v", n.changes(voters).Round(time.Millisecond))
+	still := kept(all, same)
+	n.does("%d of them are led from the side without it", len(slices.DeleteFunc(slices.Clone(still), func(s seat) bool { return !slices.Contains(data, s.leader) })))
+	if err := n.hold(still); err != nil {
+		return err
+	}
+	n.wait(time.Second, 6*time.Second)
+	return n.heal()
+}
