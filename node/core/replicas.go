@@ -22,13 +22,13 @@ func (c admin) setReplicas(d *decision, n uint32) *proto.Error {
 	}
 	now := int(n)
 	if now == was {
-		d.note("there are to be %s of each partition already", copiesOf(now))
+		d.note("each partition is to have %s already", copiesOf(now))
 		return nil
 	}
 	d.request.Replicas = &register.ReplicasChange{Old: was, New: now}
-	d.note("there are to be %s of each partition, not %d", copiesOf(now), was)
+	d.note("each partition is to have %s, not %d", copiesOf(now), was)
 	if holders := c.others(register.Member{}); holders < now {
-		d.note("%d can hold data now: each partition has %s until more nodes join", holders, copiesOf(holders))
+		d.note("%d can hold data now: it has %s until more nodes join", holders, copiesOf(holders))
 	}
 	if now < was {
 		d.note("what only the copies that go have is handed over before they are deleted; from then on a partition goes on while %d of its %s can be reached", quorum.Majority(now), copiesOf(now))

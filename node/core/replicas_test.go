@@ -24,7 +24,7 @@ func TestReplicasAreSet(t *testing.T) {
 	for _, n := range []uint32{0, 10, 1 << 31} {
 		r.refuses(0, isInvalid, "1 to 9 replicas", setReplicas(n))
 	}
-	if same, err := r.admin(1, setReplicas(3)); err != nil || same.Changed || !strings.Contains(same.Notes[0], "3 copies of each partition already") {
+	if same, err := r.admin(1, setReplicas(3)); err != nil || same.Changed || !strings.Contains(same.Notes[0], "is to have 3 copies already") {
 		t.Errorf("the same: %v, %v", same, err)
 	}
 	four := &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 4}
@@ -49,7 +49,7 @@ func TestReplicasAreSet(t *testing.T) {
 	if got, err := r.put4(0, four); got.GetDurableCopies() != 4 {
 		t.Errorf("4 copies of 4: %v, %v", got, err)
 	}
-	if more := r.does(2, setReplicas(9)); more.Copies != 0 || len(more.Notes) != 2 || !strings.Contains(more.Notes[1], "has 4 copies until more nodes join") {
+	if more := r.does(2, setReplicas(9)); more.Copies != 0 || len(more.Notes) != 2 || !strings.Contains(more.Notes[1], "it has 4 copies until more nodes join") {
 		t.Errorf("more than there are nodes: %v", more)
 	}
 	r.join()
