@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -77,6 +78,19 @@ func (k Cluster) Replace(ctx context.Context, old, fresh string, o ChangeOptions
 func (k Cluster) Rebalance(ctx context.Context, fresh bool, o ChangeOptions) (*nornv1.ClusterReply, error) {
 	return k.change(ctx, "rebalance", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_Rebalance{
 		Rebalance: &nornv1.Rebalance{Fresh: fresh},
+	}})
+}
+
+// SetReplicas sets how many copies of each partition there are to be, 1 to 9: they are
+// made, or handed over and deleted, while everything goes on. It returns when that is
+// decided; how far it is, a status shows. With fewer nodes there is one copy on each.
+// ErrInvalid: there may not be so many.
+func (k Cluster) SetReplicas(ctx context.Context, n int, o ChangeOptions) (*nornv1.ClusterReply, error) {
+	if n < 0 || n > math.MaxUint32 {
+		n = 0 // as wrong, and it fits
+	}
+	return k.change(ctx, "set replicas", &nornv1.ClusterRequest{DryRun: o.DryRun, Action: &nornv1.ClusterRequest_SetReplicas{
+		SetReplicas: &nornv1.SetReplicas{Replicas: uint32(n)},
 	}})
 }
 

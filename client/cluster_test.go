@@ -121,6 +121,8 @@ func TestClusterChanges(t *testing.T) {
 			{func() (*nornv1.ClusterReply, error) { return k.Remove(ctx, "a", force) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Remove{Remove: &nornv1.RemoveNode{Node: "a", Force: true}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Replace(ctx, "a", "b", dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Replace{Replace: &nornv1.ReplaceNode{Old: "a", New: "b"}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Rebalance(ctx, true, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_Rebalance{Rebalance: &nornv1.Rebalance{Fresh: true}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.SetReplicas(ctx, 5, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_SetReplicas{SetReplicas: &nornv1.SetReplicas{Replicas: 5}}}},
+			{func() (*nornv1.ClusterReply, error) { return k.SetReplicas(ctx, -1, ChangeOptions{}) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_SetReplicas{SetReplicas: &nornv1.SetReplicas{}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Repair(ctx, []uint32{4}, ChangeOptions{}) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{4}}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.Destroy(ctx, "id", force) }, &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Destroy{Destroy: &nornv1.DestroyCluster{ClusterId: "id", Force: true}}}},
 			{func() (*nornv1.ClusterReply, error) { return k.AcceptLoss(ctx, []string{"a"}, dry) }, &nornv1.ClusterRequest{DryRun: true, Action: &nornv1.ClusterRequest_AcceptLoss{AcceptLoss: &nornv1.AcceptLoss{Nodes: []string{"a"}}}}},

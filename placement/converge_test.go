@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -40,12 +41,79 @@ func TestThreeFiveThree(t *testing.T) {
 	}
 }
 
+// replicas has an operator set how many replicas there are to be. With fewer of
+// them the loss of fewer disks is survived, also by what is there.
+func (s *sim) replicas(n int) {
+	s.apply(&register.Request{Replicas: &register.ReplicasChange{Old: s.state.Cluster.Replicas, New: n}})
+	for _, facts := range s.facts {
+		for _, f := range facts {
+			f.safe = min(f.safe, quorum.Majority(n))
+		}
+	}
+}
+
+// TestReplicasChange: 1, 3, 5, 3, 1, with nodes for all of them and before each step is
+// done; then more than there are nodes, and a node more, which makes up for it. By the
+// plan each step moves what it has to: a copy for each replica more, none for one less.
+func TestReplicasChange(t *testing.T) {
+	s := newSim(t, 3, 32, 1, "")
+	for _, name := range []string{"b", "c", "d", "e"} {
+		s.join(name, "", 100)
+	}
+	s.settle()
+	write := func() {
+		for p := range s.facts {
+			s.write(ring.Partition(p))
+		}
+	}
+	want := func(n int) {
+		t.Helper()
+		s.converged()
+		s.kept()
+		for p := range s.state.Cells {
+			if got := len(s.state.Cells[p].Cohort); got != n {
+				t.Fatalf("partition %d has %d replicas, not %d", p, got, n)
+			}
+		}
+	}
+	want(1)
+	for _, n := range []int{3, 5, 3, 1} {
+		write()
+		before, is := See(s.state, nil), s.state.Cluster.Replicas
+		s.replicas(n)
+		plan, err := See(s.state, nil).Foresee(false)
+		added := 0
+		for _, m := range ring.Moves(before.Plan(), plan) {
+			added += len(m.Added)
+		}
+		if least := 32 * max(0, n-is); err != nil || added < least || added > least+8 {
+			t.Errorf("from %d to %d replicas: %d copies to make, %v", is, n, added, err)
+		}
+		s.run(2 * time.Second)
+		write()
+		s.settle()
+		want(n)
+	}
+	s.replicas(5)
+	s.run(3 * time.Second)
+	write()
+	s.replicas(2) // before that is done
+	s.settle()
+	want(2)
+	s.replicas(7)
+	s.settle()
+	want(5)
+	s.join("f", "", 100)
+	s.settle()
+	want(6)
+}
+
 // operator does something to a cluster, at random.
 func (s *sim) operator(t *rapid.T) {
 	in := s.in()
 	n := rapid.SampledFrom(in).Draw(t, "node")
 	status := s.status(n.member)
-	switch rapid.SampledFrom([]string{"join", "join", "leave", "back", "kill", "return", "replace", "remove", "write", "write", "write", "wait", "wait"}).Draw(t, "what") {
+	switch rapid.SampledFrom([]string{"join", "join", "leave", "back", "kill", "return", "replace", "remove", "replicas", "write", "write", "write", "wait", "wait"}).Draw(t, "what") {
 	case "join":
 		if len(in) < 7 {
 			zone := rapid.SampledFrom([]string{"", "", "x", "y", "z"}).Draw(t, "zone")
@@ -71,6 +139,8 @@ func (s *sim) operator(t *rapid.T) {
 		if !n.up && len(in) > 1 {
 			s.set(n.member, register.Removed)
 		}
+	case "replicas":
+		s.replicas(rapid.IntRange(1, 5).Draw(t, "replicas"))
 	case "write":
 		for p := range s.facts {
 			s.write(ring.Partition(p))

@@ -54,6 +54,9 @@ func (s State) Apply(r *Request) (next State, res Result, changed bool) {
 		next.Plan = Value{Version: c.Old + 1, Data: slices.Clone(c.Data)}
 		res.PlanWon, changed = true, true
 	}
+	if c := r.Replicas; c != nil && next.setReplicas(c) {
+		res.ReplicasWon, changed = true, true
+	}
 	changed = next.applySchedules(r, &res) || changed
 	if !changed {
 		res.State = s

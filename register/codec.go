@@ -185,7 +185,7 @@ func ReadState(r *wire.Reader) (s State) {
 	t := readTable(r)
 	r.Fixed(s.Cluster.ID[:])
 	s.Cluster.Partitions = int(min(r.Uint(), maxCells+1))
-	s.Cluster.Replicas = int(min(r.Uint(), MaxCohort+1))
+	s.Cluster.Replicas = readReplicas(r)
 	s.Revision, s.Generation = r.Uint(), r.Uint()
 	for range r.Count(MaxNodes + MaxRemoved) {
 		n := readNode(r)
@@ -241,7 +241,8 @@ func named(r *wire.Reader, last *string, before int) string {
 const (
 	requestVersion   = 1
 	requestSchedules = 1 // added for schedules
-	requestNames     = 2 // and for names
+	requestNames     = 2 // for names
+	requestReplicas  = 4 // and for the number of replicas
 )
 
 // AppendRequest writes a request but for its tag, which is the asker's own. Of
@@ -288,6 +289,10 @@ func AppendRequest(w *wire.Writer, q *Request) {
 		version += requestSchedules
 		appendScheduleChanges(&body, q)
 	}
+	if q.Replicas != nil {
+		version += requestReplicas
+		appendReplicasChange(&body, q.Replicas)
+	}
 	w.Byte(version)
 	t.put(w, body.B)
 }
@@ -299,7 +304,7 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	switch {
 	case version < requestVersion:
 		r.Fail()
-	case version > requestVersion+requestSchedules+requestNames:
+	case version > requestVersion+requestSchedules+requestNames+requestReplicas:
 		r.Newer()
 	}
 	t := readTable(r)
@@ -331,6 +336,9 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	}
 	if more&requestSchedules != 0 {
 		readScheduleChanges(r, &q)
+	}
+	if more&requestReplicas != 0 {
+		q.Replicas = readReplicasChange(r)
 	}
 	return q
 }

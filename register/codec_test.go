@@ -44,6 +44,9 @@ func drawRequest(t *rapid.T) (q Request) {
 		q.Values = []ValueChange{{Name: "gc-grace", Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte("1h")}}
 		q.Plan = &PlanChange{Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Data: []byte{1}}
 	}
+	if rapid.Bool().Draw(t, "replicas") {
+		q.Replicas = &ReplicasChange{Old: rapid.IntRange(0, 5).Draw(t, "old"), New: rapid.IntRange(0, ring.MaxReplicas+1).Draw(t, "new")}
+	}
 	drawSchedules(t, &q)
 	return q
 }
@@ -89,6 +92,13 @@ func TestApply(t *testing.T) {
 func lawful(t *rapid.T, s, next *State, q *Request, res *Result, changed bool) {
 	if changed != (next.Revision == s.Revision+1) || !changed && next.Revision != s.Revision {
 		t.Fatalf("changed is %v, the revision went from %d to %d", changed, s.Revision, next.Revision)
+	}
+	cluster := s.Cluster
+	if c := q.Replicas; c != nil && c.Old == cluster.Replicas && c.New != c.Old && c.New >= 1 && c.New <= ring.MaxReplicas {
+		cluster.Replicas = c.New
+	}
+	if next.Cluster != cluster || res.ReplicasWon != (cluster != s.Cluster) {
+		t.Fatalf("%+v of %+v: %+v, won %v", q.Replicas, s.Cluster, next.Cluster, res.ReplicasWon)
 	}
 	for p := range s.Cells {
 		old, now := s.Cells[p], next.Cells[p]
@@ -200,6 +210,9 @@ func FuzzReadState(f *testing.F) {
 func FuzzReadRequest(f *testing.F) {
 	var w wire.Writer
 	AppendRequest(&w, &Request{Changes: []Change{{Partition: 1, New: Cell{Epoch: 1, Leader: Member{"n", Incarnation{}}}}}, Plan: &PlanChange{}})
+	f.Add(w.B)
+	w.B = nil
+	AppendRequest(&w, &Request{Replicas: &ReplicasChange{Old: 3, New: 5}})
 	f.Add(w.B)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)

@@ -22,7 +22,7 @@ var stateKey = []byte("register/state")
 type Local struct {
 	store store.Store
 
-	mu     sync.Mutex // guards everything below; state.Cluster never changes
+	mu     sync.Mutex // guards everything below
 	state  State
 	watch  []func(State)
 	closed bool
@@ -114,8 +114,12 @@ func (l *Local) Subscribe(fn func(State)) {
 	l.watch = append(l.watch, fn)
 }
 
-// Cluster is what was fixed when the cluster was made.
-func (l *Local) Cluster() Cluster { return l.state.Cluster }
+// Cluster is which cluster it is of, and how many partitions and replicas that has.
+func (l *Local) Cluster() Cluster {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.Cluster
+}
 
 // Members gives the members.
 func (l *Local) Members() []Member {

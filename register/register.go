@@ -53,11 +53,13 @@ type Cell struct {
 // written value uniquely.
 func (c *Cell) Same(o *Cell) bool { return c.Epoch == o.Epoch && c.Nonce == o.Nonce }
 
-// Cluster is what is fixed when a cluster is made.
+// Cluster is what a cluster is made with. ID and Partitions stay for ever.
 type Cluster struct {
 	ID         UUID
 	Partitions int
-	Replicas   int
+	// Replicas is how many copies of each partition there are to be, as far as there
+	// are nodes: 1 to [ring.MaxReplicas]. A [ReplicasChange] sets it.
+	Replicas int
 }
 
 // State is a linearizable picture of the register.
@@ -128,6 +130,8 @@ type Request struct {
 	Names []NameChange
 	// Plan likewise; nil asks for nothing.
 	Plan *PlanChange
+	// Replicas likewise; nil asks for nothing.
+	Replicas *ReplicasChange
 	// Master likewise; nil asks for nothing. It is decided before Schedules.
 	Master *MasterChange
 	// Schedules likewise. With a Nonce they are decided only while the mastership
@@ -138,7 +142,7 @@ type Request struct {
 
 // Reads says that the request asks for no change.
 func (r *Request) Reads() bool {
-	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && len(r.Names) == 0 && r.Plan == nil && !r.schedules()
+	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && len(r.Names) == 0 && r.Plan == nil && r.Replicas == nil && !r.schedules()
 }
 
 // schedules says that the request is about schedules.
@@ -151,8 +155,8 @@ type Result struct {
 	Won []bool
 	// QueuesWon, NodesWon, ValuesWon and NamesWon likewise.
 	QueuesWon, NodesWon, ValuesWon, NamesWon []bool
-	// PlanWon and MasterWon likewise.
-	PlanWon, MasterWon bool
+	// PlanWon, MasterWon and ReplicasWon likewise.
+	PlanWon, MasterWon, ReplicasWon bool
 	// SchedulesWon likewise.
 	SchedulesWon []bool
 	// State is the register after the request, by a linearizable read. It may

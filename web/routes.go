@@ -100,7 +100,7 @@ func routes() []route {
 		{verb: get, path: "/api/v1/cluster", method: nornv1.Method_METHOD_STATUS, request: &nornv1.StatusRequest{}, reply: &nornv1.StatusReply{},
 			says: "nodes and partitions, as this node sees them"},
 		{verb: post, path: "/api/v1/cluster", method: nornv1.Method_METHOD_CLUSTER, request: &nornv1.ClusterRequest{}, reply: &nornv1.ClusterReply{},
-			says: "leave, remove, replace, rebalance, repair, accept_loss, destroy, export"},
+			says: "leave, remove, replace, rebalance, repair, accept_loss, destroy, export, set_replicas"},
 		{verb: get, path: "/api/v1/cluster/verify", method: nornv1.Method_METHOD_VERIFY, request: &nornv1.VerifyRequest{}, reply: &nornv1.VerifyReply{},
 			says: "what each replica of some partitions holds"},
 	}

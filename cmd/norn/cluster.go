@@ -32,7 +32,7 @@ A node joins with ` + "`norn server --join`" + `. It is named by its name, or by
 incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
-	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.rebalance(),
+	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.rebalance(), k.replicas(),
 		k.verify(), k.repair(), k.recover(), k.destroy())
 	return cmd
 }
@@ -125,7 +125,7 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"seen by", s.GetNode()},
 		[2]string{"voters", strings.Join(s.GetVoters(), ", ")},
 		[2]string{"register", register},
-		[2]string{"replicas", strconv.Itoa(int(s.GetReplicas()))},
+		[2]string{"replicas", replicasLine(s)},
 		[2]string{"partitions led", strconv.Itoa(min(led, len(s.GetPartitions()))) + of},
 		[2]string{"take enqueues", strconv.Itoa(enqueue) + of},
 		[2]string{"hand out claims", strconv.Itoa(claim) + of},

@@ -52,6 +52,47 @@ func TestNothingToRebalanceOrRecover(t *testing.T) {
 	refused(t, 5, "not removed", "cluster", "recover", "--accept-loss", "n1")
 }
 
+// TestReplicasOfAClusterOfOne: what there may not be is refused, fewer take a yes, and
+// the same number is no change.
+func TestReplicasOfAClusterOfOne(t *testing.T) {
+	for _, n := range []string{"0", "10", "x", "1.5", ""} {
+		refused(t, 2, "is not a number of copies: 1 to 9", "cluster", "replicas", n)
+	}
+	refused(t, 2, "accepts 1 arg", "cluster", "replicas")
+	refused(t, 2, "3 survive less", "cluster", "replicas", "1")
+	if r := decode[changeJSON](t, "cluster", "replicas", "3"); r.Changed || !strings.Contains(r.Notes[0], "is to have 3 copies already") {
+		t.Errorf("got %+v", r)
+	}
+	if r := decode[changeJSON](t, "cluster", "replicas", "1", "--dry-run"); !r.Changed || r.Copies != 0 || len(r.Notes) != 2 {
+		t.Errorf("got %+v", r)
+	}
+	if r := decode[changeJSON](t, "cluster", "replicas", "5", "--wait", "1m"); !r.Changed || !strings.Contains(r.Notes[1], "1 copy until more nodes join") {
+		t.Errorf("got %+v", r)
+	}
+	if out := ok(t, "cluster", "status"); !strings.Contains(single(out), "\nreplicas 5\n") {
+		t.Errorf("got %s", out)
+	}
+	ok(t, "cluster", "replicas", "3", "--yes", "--wait", "1m")
+	if s := decode[statusJSON](t, "cluster", "status"); s.Replicas != 3 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// TestCopiesThatAreUnmade: as many as there are to be, or as there are nodes that take any.
+func TestCopiesThatAreUnmade(t *testing.T) {
+	part := func(n int) *nornv1.PartitionStatus { return &nornv1.PartitionStatus{Cohort: make([]string, n)} }
+	s := &nornv1.StatusReply{Replicas: 3, Partitions: []*nornv1.PartitionStatus{part(2), part(3), part(2)}, Nodes: []*nornv1.NodeStatus{
+		{State: "up", Weight: 1}, {State: "down", Weight: 1}, {State: "up"}, {State: "leaving", Weight: 1}, {State: "joining", Weight: 1}, {State: "removed", Weight: 1},
+	}}
+	if got := replicasLine(s); got != "3, not yet of 1 of 3 partitions" {
+		t.Errorf("got %q", got)
+	}
+	s.Replicas = 2
+	if s.Partitions[1] = part(2); replicasLine(s) != "2" {
+		t.Errorf("got %q", replicasLine(s))
+	}
+}
+
 func TestClusterRepair(t *testing.T) {
 	r := decode[struct {
 		Comparisons                   int

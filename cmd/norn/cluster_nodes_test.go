@@ -100,3 +100,41 @@ func TestOperators(t *testing.T) {
 	_ = d.cmd.Process.Signal(os.Interrupt)
 	<-d.done
 }
+
+// TestTheNumberOfReplicasChanges of three nodes from 3 to 1, to 3 and to 2, and is what
+// it was when they start again; what was enqueued is on as many of them each time.
+func TestTheNumberOfReplicasChanges(t *testing.T) {
+	beside(t)
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	dir, base := t.TempDir(), basePort(t, 3)
+	start := func() (*dev, operator) {
+		d := startDev(t, "--nodes", "3", "--data", dir, "--base-port", fmt.Sprint(base), "--partitions", "8").ready(t)
+		return d, operator{t, to(d.rows[1][1])}
+	}
+	d, o := start()
+	eventually(t, "all are members", func() bool { return o.state("n2")+o.state("n3") == "upup" })
+	o.run(0, "rebalance", "--wait", "2m")
+	if r := nornWith(t, strings.Repeat("x\n", 100), o.env, "task", "enqueue", "-q", "q", "--lines", "-"); r.code != 0 {
+		t.Fatalf("got %+v", r)
+	}
+	o.whole(24)
+	if r := o.run(2, "replicas", "1"); !strings.Contains(r.err, "add --yes") {
+		t.Errorf("got %+v", r)
+	}
+	o.run(0, "replicas", "1", "--yes", "--wait", "3m")
+	o.whole(8)
+	o.run(0, "replicas", "3", "--wait", "3m")
+	o.whole(24)
+	o.run(0, "replicas", "2", "--yes", "--wait", "3m")
+	o.whole(16)
+	_ = d.cmd.Process.Signal(os.Interrupt)
+	<-d.done
+	_, o = start()
+	eventually(t, "all are there again", func() bool { return o.state("n1")+o.state("n2")+o.state("n3") == "upupup" })
+	if out := single(o.run(0, "status").out); !strings.Contains(out, "\nreplicas 2\n") {
+		t.Errorf("got %s", out)
+	}
+	o.whole(16)
+}

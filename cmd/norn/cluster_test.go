@@ -14,6 +14,7 @@ import (
 // statusJSON is what scripts may rely on.
 type statusJSON struct {
 	ClusterID string `json:"cluster_id"`
+	Replicas  int
 	Voters    []string
 	Nodes     []struct {
 		Name, Incarnation, State, Zone, Address string

@@ -207,6 +207,8 @@ func TestHTTPOperators(t *testing.T) {
 		t.Errorf("verified: %s", a.raw)
 	}
 	good(t, "POST", "/api/v1/cluster", `{"rebalance":{},"dry_run":true}`)
+	good(t, "POST", "/api/v1/cluster", `{"set_replicas":{"replicas":5},"dry_run":true}`)
+	bad(t, 400, "invalid_argument", "", "POST", "/api/v1/cluster", `{"set_replicas":{}}`)
 }
 
 // TestHTTPNotThere asks for what is not there.

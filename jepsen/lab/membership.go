@@ -15,6 +15,7 @@ func changes() []Fault {
 		{Name: "join-leave", About: "a node joins, gets its share, and leaves again (F12)", run: func(n *nemesis) error { return operator{n}.cameAndWent() }},
 		{Name: "remove", About: "a node dies and is removed; it comes back, with or without what it had (F12, F16)", run: func(n *nemesis) error { return operator{n}.removed() }},
 		{Name: "replace", About: "a node dies and a new one takes its place (F12)", run: func(n *nemesis) error { return operator{n}.replaced() }},
+		{Name: "replicas", About: "of five nodes each partition is to be on more, or fewer, and then on three again, now and then before that is done or while a node dies (F12)", nodes: 5, run: func(n *nemesis) error { return operator{n}.resized() }},
 	}
 }
 

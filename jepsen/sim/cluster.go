@@ -22,6 +22,8 @@ type fleet struct {
 	lossy bool     // disks get lost in this run
 	seen  uint64   // the newest revision of the register that any node has seen
 	cells []register.Cell
+	// replicas is how many there were to be by then; 0: nobody has heard.
+	replicas int
 
 	// standing are those who want to lead, by the nonces of the cells they ask for;
 	// nil: nobody notes that.
@@ -95,6 +97,7 @@ func runCluster(seed uint64, m Many) *Result {
 		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
 	s.after(2*time.Second, s.people)
+	nemesis{f}.early()
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
 		f.forming, f.whole = false, s.now

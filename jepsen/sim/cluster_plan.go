@@ -27,6 +27,8 @@ type clusterPlan struct {
 	restore time.Duration // between disks that are set back to an older state
 	flip    time.Duration // between bits that turn over on a disk
 	members time.Duration // between nodes that come and go
+	resize  time.Duration // between changes of the number of replicas
+	first   int           // replicas that the cluster is made with
 
 	split time.Duration // mean time between partitions; 0: never
 	slow  time.Duration // mean time between slow links
@@ -35,7 +37,16 @@ type clusterPlan struct {
 
 // fixed is what is fixed when the cluster is made.
 func (c *clusterPlan) fixed(p *plan) register.Cluster {
-	return register.Cluster{ID: cluster, Partitions: p.partitions, Replicas: 3}
+	return register.Cluster{ID: cluster, Partitions: p.partitions, Replicas: c.first}
+}
+
+// replicas are the numbers of replicas that there may be. What is lost with a disk has
+// to be on a majority of others: with two replicas, or one, it may be on none.
+func (c *clusterPlan) replicas() (least, most int) {
+	if c.wipe+c.restore+c.flip > 0 {
+		return 3, 5
+	}
+	return 1, 5
 }
 
 // lossy tells whether disks get lost.
@@ -106,7 +117,21 @@ func (w *world) drawCluster() plan {
 	c.split, c.slow, c.apart = sometimes(8*time.Second, 20*time.Second), sometimes(20*time.Second), pick(w, []time.Duration{2 * time.Second, 10 * time.Second})
 	c.wipe, c.restore, c.flip = sometimes(15*time.Second, 30*time.Second), sometimes(8*time.Second, 30*time.Second), sometimes(30*time.Second)
 	c.members = sometimes(10*time.Second, 25*time.Second)
+	c.resizes(p.tasks)
 	return p
+}
+
+// resizes has the number of replicas change in one seed of three, from another one than
+// three on: by a number that was drawn for something else, so that the other seeds stay
+// what they were.
+func (c *clusterPlan) resizes(drawn int) {
+	c.first = 3
+	if drawn%3 != 2 {
+		return
+	}
+	least, most := c.replicas()
+	c.first = least + drawn/3%(most-least+1)
+	c.resize = []time.Duration{5 * time.Second, 12 * time.Second}[drawn/16%2]
 }
 
 // forgetful makes the plan one in which little is remembered for long: but for
@@ -143,7 +168,7 @@ func (s *sim) fierce() {
 // calm takes all trouble away.
 func (c *clusterPlan) calm() {
 	c.loss, c.again, c.disorder, c.mistakes = 0, 0, false, 0
-	c.split, c.slow, c.wipe, c.restore, c.flip, c.members = 0, 0, 0, 0, 0, 0
+	c.split, c.slow, c.wipe, c.restore, c.flip, c.members, c.resize = 0, 0, 0, 0, 0, 0, 0
 }
 
 // durability draws the level of a write; nil is the default.

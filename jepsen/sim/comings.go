@@ -77,6 +77,30 @@ func (f nemesis) leave(n *node) {
 	}
 }
 
+// early changes the number of replicas while the cluster forms.
+func (f nemesis) early() {
+	if s := f.s; s.plan.cluster.resize > 0 {
+		s.after(s.between(2*time.Second, 6*time.Second), f.resize)
+	}
+}
+
+// resize has an operator set another number of replicas, if what a node has heard is
+// what the register says.
+func (f nemesis) resize() {
+	s := f.s
+	by := pick(&s.world, f.nodes)
+	if !by.up || s.healing {
+		return
+	}
+	least, most := s.plan.cluster.replicas()
+	was, to := by.peers.state().Cluster.Replicas, least+s.rnd.IntN(most-least+1)
+	if was == 0 || was == to {
+		return
+	}
+	s.note("%sis asked for %d replicas, and there are %d", by, to, was)
+	by.peers.do(register.Request{Replicas: &register.ReplicasChange{Old: was, New: to}}, func(register.Result) {})
+}
+
 // farewell stops a node that was removed and has nothing left.
 func (f nemesis) farewell(n *node) {
 	s := f.s

@@ -382,7 +382,12 @@ func (f *fleet) learned(n *node, state *register.State) {
 			}
 		}
 	}
-	f.cells = state.Cells
+	if f.replicas != 0 && f.replicas != state.Cluster.Replicas {
+		s := f.s
+		s.stats[Resizes]++
+		s.note("%d replicas, and before %d", state.Cluster.Replicas, f.replicas)
+	}
+	f.cells, f.replicas = state.Cells, state.Cluster.Replicas
 }
 
 // changed counts what a change of a cell was about.

@@ -71,6 +71,7 @@ const (
 	Lapses    // claims that clients were shown as run out
 	Old       // tasks below the horizon that members did not know
 	Suspended // machines whose monotonic clock stood still
+	Resizes   // of the number of replicas
 	numStats
 )
 
@@ -80,7 +81,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
-	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out", "below the horizon", "machines suspended",
+	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out", "below the horizon", "machines suspended", "numbers of replicas",
 }
 
 // Stats counts what happened.

@@ -25,6 +25,7 @@ func (f nemesis) trouble() {
 	s.repeat(s.plan.cluster.restore, f.restore)
 	s.repeat(s.plan.cluster.flip, f.flip)
 	s.repeat(s.plan.cluster.members, f.change)
+	s.repeat(s.plan.cluster.resize, f.resize)
 	s.repeat(s.plan.clock.set, f.misset)
 	s.repeat(s.plan.clock.nap, f.suspend)
 	s.after(s.plan.storm/4, f.grow) // else nothing might move

@@ -52,7 +52,8 @@ type Config struct {
 	Weight int
 
 	// Replicas of every partition, N. Cluster. Default 3: survives the loss of
-	// (N-1)/2 nodes. A smaller cluster runs with the members it has.
+	// (N-1)/2 nodes. A smaller cluster runs with the members it has. Counts at the
+	// first start: later an operator changes it in the register.
 	Replicas int
 	// Partitions of the ID space, P. Cluster, and fixed for ever. Default 64.
 	// Take about 10 times the nodes you will ever have: P bounds how evenly work

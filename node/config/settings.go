@@ -54,7 +54,7 @@ func (c *Config) Settings() []Setting {
 		{"join", "peer `ADDR`s of nodes of the cluster to join, with commas between", list(&c.Join)},
 		{"zone", "failure domain of this node", str(&c.Zone)},
 		{"weight", "share of the work relative to other nodes", integer(&c.Weight)},
-		{"replicas", "replicas of every partition; counts at the first start only", integer(&c.Replicas)},
+		{"replicas", "replicas of every partition; counts at the first start only, later see norn cluster replicas", integer(&c.Replicas)},
 		{"partitions", "partitions; counts at the first start only", integer(&c.Partitions)},
 		{"eta", "bound on clock difference plus delay", duration(&c.Eta)},
 		{"buffer", "added to a lease before its task is handed on (0: eta)", duration(&c.Buffer)},

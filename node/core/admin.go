@@ -39,7 +39,7 @@ func (d *decision) written(r *register.Result) bool {
 	if slices.Contains(r.NodesWon, false) || slices.Contains(r.ValuesWon, false) {
 		return false
 	}
-	return d.request.Plan == nil || r.PlanWon
+	return (d.request.Plan == nil || r.PlanWon) && (d.request.Replicas == nil || r.ReplicasWon)
 }
 
 func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
@@ -115,6 +115,8 @@ func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) 
 		bad = c.acceptLoss(d, a.AcceptLoss)
 	case *nornv1.ClusterRequest_Destroy:
 		bad = c.destroy(d, a.Destroy)
+	case *nornv1.ClusterRequest_SetReplicas:
+		bad = c.setReplicas(d, a.SetReplicas.GetReplicas())
 	default:
 		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 	}
@@ -213,7 +215,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 
 // fewer notes when there are not enough nodes left for all copies.
 func (c admin) fewer(d *decision, without register.Member) {
-	if left, want := c.others(without), c.moves.state.Cluster.Replicas; left < want {
+	if left, want := c.others(without), c.moves.replicas(); left < want {
 		d.note("%d can hold data then: each partition will have %s, not %d", left, copiesOf(left), want)
 	}
 }

@@ -100,8 +100,8 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 	case need < 1:
 		f.c.refuse(r.From, proto.Invalid("a read needs at least one replica"))
 		return true
-	case f.c.joined && need > max(1, len(cohort), f.c.moves.state.Cluster.Replicas): // no node that joins or comes back changes that
-		f.c.refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.state.Cluster.Replicas)))
+	case f.c.joined && need > max(1, len(cohort), f.c.moves.replicas()): // no node that joins or comes back changes that
+		f.c.refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.replicas())))
 		return true
 	case need > max(1, len(cohort)):
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))

@@ -136,7 +136,7 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 	view := c.moves.driver.View()
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
-		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.cfg.Cluster.Replicas),
+		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.moves.replicas()),
 		Register: &nornv1.RegisterStatus{Majority: c.sight.majority, Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
 	}

@@ -497,8 +497,8 @@ func (w *writes) check(d *nornv1.Durability) *proto.Error {
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
 		return unsureOf("durable copies")
-	case w.c.joined && need > max(cohort, w.c.moves.state.Cluster.Replicas): // no node that joins or comes back changes that
-		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.state.Cluster.Replicas))
+	case w.c.joined && need > max(cohort, w.c.moves.replicas()): // no node that joins or comes back changes that
+		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.replicas()))
 	case need > cohort:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
 		e.Guarantee, e.Lasting = "durable copies", true

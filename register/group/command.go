@@ -140,7 +140,11 @@ func (p *replica) evict() {
 
 // winsOf and resultOf turn a result into one list and back.
 func winsOf(r *register.Result) []bool {
-	return append(slices.Concat(r.Won, r.QueuesWon, r.NodesWon, r.ValuesWon, r.SchedulesWon, r.NamesWon), r.PlanWon, r.MasterWon)
+	wins := append(slices.Concat(r.Won, r.QueuesWon, r.NodesWon, r.ValuesWon, r.SchedulesWon, r.NamesWon), r.PlanWon, r.MasterWon)
+	if r.ReplicasWon { // else the snapshot is that of builds that did not know it
+		wins = append(wins, true)
+	}
+	return wins
 }
 
 func resultOf(q *register.Request, wins []bool, s register.State) register.Result {
@@ -153,6 +157,7 @@ func resultOf(q *register.Request, wins []bool, s register.State) register.Resul
 		wins = wins[copy(*part.to, wins):]
 	}
 	r.PlanWon, r.MasterWon = len(wins) > 0 && wins[0], len(wins) > 1 && wins[1]
+	r.ReplicasWon = len(wins) > 2 && wins[2]
 	return r
 }
 

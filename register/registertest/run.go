@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,7 @@ func Run(t *testing.T, open func(t testing.TB) Cluster) {
 		{"Batches", (*suite).batches},
 		{"Kinds", (*suite).kinds},
 		{"Names", (*suite).names},
+		{"Replicas", (*suite).replicas},
 		{"LinearizableReads", (*suite).linearizableReads},
 		{"Rivals", (*suite).rivals},
 		{"Subscribe", (*suite).subscribe},
@@ -192,6 +194,34 @@ func (s *suite) kinds() {
 	res = s.once(0, register.Request{Queues: r.Queues[:1], Values: r.Values, Plan: r.Plan})
 	if res.Err != nil || res.QueuesWon[0] || res.ValuesWon[0] || res.PlanWon {
 		s.Fatalf("the second time, from versions that are gone: %+v", res)
+	}
+}
+
+// replicas: the number is set from what it was, to one that there may be, and all
+// read it; the cells stay as they are.
+func (s *suite) replicas() {
+	was := s.do(0, register.Request{}).State
+	n := was.Cluster.Replicas
+	set := func(old, next int) register.Result {
+		return s.once(0, register.Request{Replicas: &register.ReplicasChange{Old: old, New: next}})
+	}
+	for _, bad := range []register.ReplicasChange{{Old: n, New: 0}, {Old: n, New: n}, {Old: n, New: ring.MaxReplicas + 1}, {Old: n + 1, New: n + 2}} {
+		if res := set(bad.Old, bad.New); res.Err != nil || res.ReplicasWon || res.State.Revision != was.Revision {
+			s.Fatalf("%+v: won %v, revision %d and before %d, %v", bad, res.ReplicasWon, res.State.Revision, was.Revision, res.Err)
+		}
+	}
+	want := was.Cluster
+	want.Replicas = n + 2
+	if res := set(n, n+2); res.Err != nil || !res.ReplicasWon || res.State.Cluster != want || res.State.Revision != was.Revision+1 {
+		s.Fatalf("from %d to %d: won %v, %+v, %v", n, n+2, res.ReplicasWon, res.State.Cluster, res.Err)
+	}
+	if late := set(n, n+1); late.Err != nil || late.ReplicasWon {
+		s.Fatalf("from %d, which it is no more: won %v, %v", n, late.ReplicasWon, late.Err)
+	}
+	for node := range s.c.Size() {
+		if st := s.do(node, register.Request{}).State; st.Cluster != want || !slices.EqualFunc(st.Cells, was.Cells, func(a, b register.Cell) bool { return a.Same(&b) }) {
+			s.Fatalf("node %d reads %+v", node, st)
+		}
 	}
 }
 

@@ -748,6 +748,7 @@ type ClusterRequest struct {
 	//	*ClusterRequest_AcceptLoss
 	//	*ClusterRequest_Destroy
 	//	*ClusterRequest_Export
+	//	*ClusterRequest_SetReplicas
 	Action isClusterRequest_Action `protobuf_oneof:"action"`
 	// Say what would be done, and do nothing.
 	DryRun        bool `protobuf:"varint,15,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -864,6 +865,15 @@ func (x *ClusterRequest) GetExport() *ExportRegister {
 	return nil
 }
 
+func (x *ClusterRequest) GetSetReplicas() *SetReplicas {
+	if x != nil {
+		if x, ok := x.Action.(*ClusterRequest_SetReplicas); ok {
+			return x.SetReplicas
+		}
+	}
+	return nil
+}
+
 func (x *ClusterRequest) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -907,6 +917,10 @@ type ClusterRequest_Export struct {
 	Export *ExportRegister `protobuf:"bytes,8,opt,name=export,proto3,oneof"`
 }
 
+type ClusterRequest_SetReplicas struct {
+	SetReplicas *SetReplicas `protobuf:"bytes,9,opt,name=set_replicas,json=setReplicas,proto3,oneof"`
+}
+
 func (*ClusterRequest_Leave) isClusterRequest_Action() {}
 
 func (*ClusterRequest_Remove) isClusterRequest_Action() {}
@@ -922,6 +936,8 @@ func (*ClusterRequest_AcceptLoss) isClusterRequest_Action() {}
 func (*ClusterRequest_Destroy) isClusterRequest_Action() {}
 
 func (*ClusterRequest_Export) isClusterRequest_Action() {}
+
+func (*ClusterRequest_SetReplicas) isClusterRequest_Action() {}
 
 // LeaveNode has a node hand over what it has, and then leave.
 type LeaveNode struct {
@@ -1277,6 +1293,53 @@ func (x *AcceptLoss) GetNodes() []string {
 	return nil
 }
 
+// SetReplicas sets how many copies of each partition there are to be. They are made, or
+// handed over and deleted, one after the other; with fewer nodes there is one on each.
+type SetReplicas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 9.
+	Replicas      uint32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReplicas) Reset() {
+	*x = SetReplicas{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReplicas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReplicas) ProtoMessage() {}
+
+func (x *SetReplicas) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReplicas.ProtoReflect.Descriptor instead.
+func (*SetReplicas) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetReplicas) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 // DestroyCluster has every node stop and delete all data of the cluster, for
 // ever. From then on nothing is taken any more. A node that is not in reach
 // keeps its data.
@@ -1292,7 +1355,7 @@ type DestroyCluster struct {
 
 func (x *DestroyCluster) Reset() {
 	*x = DestroyCluster{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1367,7 @@ func (x *DestroyCluster) String() string {
 func (*DestroyCluster) ProtoMessage() {}
 
 func (x *DestroyCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[15]
+	mi := &file_norn_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1380,7 @@ func (x *DestroyCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyCluster.ProtoReflect.Descriptor instead.
 func (*DestroyCluster) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DestroyCluster) GetClusterId() string {
@@ -1357,7 +1420,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1432,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[16]
+	mi := &file_norn_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1445,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClusterReply) GetChanged() bool {
@@ -1448,7 +1511,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1523,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[17]
+	mi := &file_norn_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1536,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VerifyRequest) GetPartitions() []uint32 {
@@ -1500,7 +1563,7 @@ type VerifyReply struct {
 
 func (x *VerifyReply) Reset() {
 	*x = VerifyReply{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1575,7 @@ func (x *VerifyReply) String() string {
 func (*VerifyReply) ProtoMessage() {}
 
 func (x *VerifyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[18]
+	mi := &file_norn_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1588,7 @@ func (x *VerifyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyReply.ProtoReflect.Descriptor instead.
 func (*VerifyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *VerifyReply) GetPartitions() []*VerifiedPartition {
@@ -1551,7 +1614,7 @@ type VerifiedPartition struct {
 
 func (x *VerifiedPartition) Reset() {
 	*x = VerifiedPartition{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1626,7 @@ func (x *VerifiedPartition) String() string {
 func (*VerifiedPartition) ProtoMessage() {}
 
 func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[19]
+	mi := &file_norn_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1639,7 @@ func (x *VerifiedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifiedPartition.ProtoReflect.Descriptor instead.
 func (*VerifiedPartition) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VerifiedPartition) GetId() uint32 {
@@ -1639,7 +1702,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[20]
+	mi := &file_norn_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1714,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[20]
+	mi := &file_norn_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1727,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplicaState) GetNode() string {
@@ -1772,7 +1835,7 @@ type QueueCounters struct {
 
 func (x *QueueCounters) Reset() {
 	*x = QueueCounters{}
-	mi := &file_norn_v1_cluster_proto_msgTypes[21]
+	mi := &file_norn_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1847,7 @@ func (x *QueueCounters) String() string {
 func (*QueueCounters) ProtoMessage() {}
 
 func (x *QueueCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_cluster_proto_msgTypes[21]
+	mi := &file_norn_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1860,7 @@ func (x *QueueCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCounters.ProtoReflect.Descriptor instead.
 func (*QueueCounters) Descriptor() ([]byte, []int) {
-	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QueueCounters) GetQueue() string {
@@ -1910,7 +1973,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x1f\n" +
 	"\vfacts_moved\x18\x04 \x01(\x04R\n" +
 	"factsMoved\x12\x18\n" +
-	"\aclashes\x18\x05 \x01(\x04R\aclashes\"\xbf\x03\n" +
+	"\aclashes\x18\x05 \x01(\x04R\aclashes\"\xfa\x03\n" +
 	"\x0eClusterRequest\x12*\n" +
 	"\x05leave\x18\x01 \x01(\v2\x12.norn.v1.LeaveNodeH\x00R\x05leave\x12-\n" +
 	"\x06remove\x18\x02 \x01(\v2\x13.norn.v1.RemoveNodeH\x00R\x06remove\x120\n" +
@@ -1920,7 +1983,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\vaccept_loss\x18\x06 \x01(\v2\x13.norn.v1.AcceptLossH\x00R\n" +
 	"acceptLoss\x123\n" +
 	"\adestroy\x18\a \x01(\v2\x17.norn.v1.DestroyClusterH\x00R\adestroy\x121\n" +
-	"\x06export\x18\b \x01(\v2\x17.norn.v1.ExportRegisterH\x00R\x06export\x12\x17\n" +
+	"\x06export\x18\b \x01(\v2\x17.norn.v1.ExportRegisterH\x00R\x06export\x129\n" +
+	"\fset_replicas\x18\t \x01(\v2\x14.norn.v1.SetReplicasH\x00R\vsetReplicas\x12\x17\n" +
 	"\adry_run\x18\x0f \x01(\bR\x06dryRunB\b\n" +
 	"\x06action\"3\n" +
 	"\tLeaveNode\x12\x12\n" +
@@ -1943,7 +2007,9 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x0eExportRegister\"\"\n" +
 	"\n" +
 	"AcceptLoss\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"E\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\")\n" +
+	"\vSetReplicas\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\rR\breplicas\"E\n" +
 	"\x0eDestroyCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
@@ -2010,7 +2076,7 @@ func file_norn_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_norn_v1_cluster_proto_rawDescData
 }
 
-var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_norn_v1_cluster_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: norn.v1.StatusRequest
 	(*StatusReply)(nil),       // 1: norn.v1.StatusReply
@@ -2027,13 +2093,14 @@ var file_norn_v1_cluster_proto_goTypes = []any{
 	(*Repair)(nil),            // 12: norn.v1.Repair
 	(*ExportRegister)(nil),    // 13: norn.v1.ExportRegister
 	(*AcceptLoss)(nil),        // 14: norn.v1.AcceptLoss
-	(*DestroyCluster)(nil),    // 15: norn.v1.DestroyCluster
-	(*ClusterReply)(nil),      // 16: norn.v1.ClusterReply
-	(*VerifyRequest)(nil),     // 17: norn.v1.VerifyRequest
-	(*VerifyReply)(nil),       // 18: norn.v1.VerifyReply
-	(*VerifiedPartition)(nil), // 19: norn.v1.VerifiedPartition
-	(*ReplicaState)(nil),      // 20: norn.v1.ReplicaState
-	(*QueueCounters)(nil),     // 21: norn.v1.QueueCounters
+	(*SetReplicas)(nil),       // 15: norn.v1.SetReplicas
+	(*DestroyCluster)(nil),    // 16: norn.v1.DestroyCluster
+	(*ClusterReply)(nil),      // 17: norn.v1.ClusterReply
+	(*VerifyRequest)(nil),     // 18: norn.v1.VerifyRequest
+	(*VerifyReply)(nil),       // 19: norn.v1.VerifyReply
+	(*VerifiedPartition)(nil), // 20: norn.v1.VerifiedPartition
+	(*ReplicaState)(nil),      // 21: norn.v1.ReplicaState
+	(*QueueCounters)(nil),     // 22: norn.v1.QueueCounters
 }
 var file_norn_v1_cluster_proto_depIdxs = []int32{
 	2,  // 0: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
@@ -2047,16 +2114,17 @@ var file_norn_v1_cluster_proto_depIdxs = []int32{
 	11, // 8: norn.v1.ClusterRequest.rebalance:type_name -> norn.v1.Rebalance
 	12, // 9: norn.v1.ClusterRequest.repair:type_name -> norn.v1.Repair
 	14, // 10: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
-	15, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
+	16, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
 	13, // 12: norn.v1.ClusterRequest.export:type_name -> norn.v1.ExportRegister
-	19, // 13: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
-	20, // 14: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
-	21, // 15: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	15, // 13: norn.v1.ClusterRequest.set_replicas:type_name -> norn.v1.SetReplicas
+	20, // 14: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
+	21, // 15: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
+	22, // 16: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_cluster_proto_init() }
@@ -2073,6 +2141,7 @@ func file_norn_v1_cluster_proto_init() {
 		(*ClusterRequest_AcceptLoss)(nil),
 		(*ClusterRequest_Destroy)(nil),
 		(*ClusterRequest_Export)(nil),
+		(*ClusterRequest_SetReplicas)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2080,7 +2149,7 @@ func file_norn_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_cluster_proto_rawDesc), len(file_norn_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
