@@ -52,7 +52,7 @@ func (n identity) refuses(c *tls.Config, whose, words string) {
 			last = err
 			continue
 		}
-		for what, do := range (intruder{n.nemesis}).attempts(d) { // Any order: none may succeed.
+		for what, do := range intruder(n).attempts(d) { // Any order: none may succeed.
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			err := do(ctx)
 			cancel()
