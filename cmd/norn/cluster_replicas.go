@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
 )
 
 // replicas changes the number of replicas.
@@ -32,8 +33,8 @@ stops when it hears of it. Fewer copies take --yes.`,
 	yes := cmd.Flags().Bool("yes", false, "yes, fewer copies")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, err := strconv.Atoi(args[0])
-		if err != nil || n < 1 || n > maxReplicas {
-			return usage("%q is not a number of copies: 1 to %d", args[0], maxReplicas)
+		if err != nil || n < 1 || n > ring.MaxReplicas {
+			return usage("%q is not a number of copies: 1 to %d", args[0], ring.MaxReplicas)
 		}
 		h.done = func(s *nornv1.StatusReply) bool { return int(s.GetReplicas()) == n && settled(s) && unmade(s) == 0 }
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
@@ -50,9 +51,6 @@ stops when it hears of it. Fewer copies take --yes.`,
 	}
 	return cmd
 }
-
-// maxReplicas is the most copies that there may be of a partition.
-const maxReplicas = 9
 
 // unmade counts the partitions that have not got as many copies as there are to be.
 func unmade(s *nornv1.StatusReply) (left int) {
