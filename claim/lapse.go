@@ -2,7 +2,6 @@ package claim
 
 import (
 	"container/heap"
-	"math"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -12,8 +11,8 @@ import (
 // order is what a heap of claims is sorted by.
 type order uint8
 
-// The orders: by the monotonic time at which claims lapse; by the wall clock's
-// end, of those that were recovered; and both again of those that are over, so
+// The orders: by the monotonic time at which claims lapse; by the one at which their
+// end comes, of those that were recovered; and both again of those that are over, so
 // that a follower, which ends no others, is not woken for the rest.
 const (
 	byLapse order = iota
@@ -52,12 +51,29 @@ func (t *Table) Spent(now clock.Time, confirmed bool) (task id.ID, token uint64,
 }
 
 func (t *Table) lapsed(o order, now clock.Time, slack time.Duration, confirmed bool) (id.ID, uint64, bool) {
+	buffer := t.buffer + slack
+	if confirmed {
+		t.anchor(&t.heaps[o+1], now, buffer)
+	}
 	for _, l := range []*lapses{&t.heaps[o], &t.heaps[o+1]} {
-		if len(l.all) > 0 && l.all[0].Lease.Lapsed(now, t.buffer+slack, confirmed) {
+		if len(l.all) > 0 && l.all[0].Lease.Lapsed(now, buffer, confirmed) {
 			return l.all[0].task, l.all[0].Token, true
 		}
 	}
 	return id.ID{}, 0, false
+}
+
+// anchor puts those whose end has come but not by the wall clock, which was set back
+// since they were learned, where it says now.
+func (t *Table) anchor(l *lapses, now clock.Time, buffer time.Duration) {
+	for len(l.all) > 0 {
+		h := l.all[0]
+		if now.Mono < h.Lease.EndAt(buffer) || h.Lease.Past(now, buffer) {
+			return
+		}
+		h.Lease = h.Lease.Anchor(now)
+		t.file(h)
+	}
 }
 
 // Overdue calls fn for up to limit claims that lapsed by elapsed time at least
@@ -76,27 +92,26 @@ func (t *Table) Overdue(now clock.Time, late time.Duration, limit int, fn func(*
 	}
 }
 
-// NextLapse is when [Table.Lapsed] should be called next: on the wall clock and
-// on the monotonic one, math.MaxInt64 for never.
-func (t *Table) NextLapse(slack time.Duration, confirmed bool) (wall, mono int64) {
+// NextLapse is when, in mono ns, [Table.Lapsed] should be called next, clock.Never
+// for never.
+func (t *Table) NextLapse(slack time.Duration, confirmed bool) (mono int64) {
 	return t.next(byLapse, slack, confirmed)
 }
 
 // NextSpent is when [Table.Spent] should be called next.
-func (t *Table) NextSpent(confirmed bool) (wall, mono int64) {
+func (t *Table) NextSpent(confirmed bool) (mono int64) {
 	return t.next(overByLapse, 0, confirmed)
 }
 
-func (t *Table) next(o order, slack time.Duration, confirmed bool) (wall, mono int64) {
-	wall, mono = math.MaxInt64, clock.Never
+func (t *Table) next(o order, slack time.Duration, confirmed bool) (mono int64) {
+	mono = clock.Never
 	if l := &t.heaps[o]; len(l.all) > 0 {
 		mono = clock.Time{Mono: l.all[0].at}.Add(slack).Mono
 	}
 	if l := &t.heaps[o+1]; len(l.all) > 0 && confirmed {
-		// The wall clock has to be past it.
-		wall = clock.Time{Wall: l.all[0].Lease.End}.Add(t.buffer + slack + 1).Wall
+		mono = min(mono, l.all[0].Lease.EndAt(t.buffer+slack))
 	}
-	return wall, mono
+	return mono
 }
 
 // Holds tells whether a claim has not lapsed by this process's own rule.
@@ -113,7 +128,8 @@ func (t *Table) Left(h *Held, now clock.Time, confirmed bool) time.Duration {
 	left := clock.Time{Mono: h.at}.SinceMono(now.Mono)
 	if h.Lease.Recovered && confirmed {
 		end := clock.Time{Mono: h.Lease.End}.Add(t.buffer + 1).Mono
-		left = min(left, clock.Time{Mono: end}.SinceMono(now.Wall))
+		byWall := clock.Time{Mono: end}.SinceMono(now.Wall)
+		left = min(left, max(byWall, clock.Time{Mono: h.Lease.EndAt(t.buffer)}.SinceMono(now.Mono)))
 	}
 	return max(left, 1)
 }
@@ -150,7 +166,7 @@ func (t *Table) renew(h *Held, r Record, now clock.Time) {
 func (t *Table) rebase(h *Held, end int64, now clock.Time) {
 	h.Lease.End = max(h.Lease.End, end)
 	h.Record.End = h.Lease.End
-	h.Lease.Learned, h.Lease.Recovered, h.own = now.Mono, true, false
+	h.Lease, h.own = h.Lease.Recover(now), false
 	t.file(h)
 }
 
@@ -183,6 +199,9 @@ func (t *Table) Hold(task id.ID, brief Brief, r Record, left time.Duration, now 
 	h.Lease.End = max(h.Lease.End, r.End)
 	if now.Add(left).Mono > h.at {
 		h.Lease.Duration, h.Lease.Learned, h.Lease.Recovered = r.Lease, learned, false
+	}
+	if h.Lease.Recovered {
+		h.Lease = h.Lease.Anchor(now)
 	}
 	h.Record.End, h.Record.Lease = h.Lease.End, max(h.Record.Lease, r.Lease)
 	t.file(h)
@@ -226,7 +245,7 @@ func (l *lapses) Less(i, j int) bool {
 	if l.order == byLapse || l.order == overByLapse {
 		return l.all[i].at < l.all[j].at
 	}
-	return l.all[i].Lease.End < l.all[j].Lease.End
+	return l.all[i].Lease.Until < l.all[j].Lease.Until
 }
 
 func (l *lapses) Swap(i, j int) {

@@ -13,8 +13,8 @@ import (
 
 // due is what a look at every claim says: when to look next, and whether
 // something is due now.
-func due(t *Table, now clock.Time, slack time.Duration, confirmed, over bool) (wall, mono int64, any bool) {
-	wall, mono = math.MaxInt64, clock.Never
+func due(t *Table, now clock.Time, slack time.Duration, confirmed, over bool) (mono int64, any bool) {
+	mono = clock.Never
 	for _, e := range t.entries { // Any order: it is a minimum.
 		for _, h := range e.Claims {
 			if over && !h.Over {
@@ -23,11 +23,11 @@ func due(t *Table, now clock.Time, slack time.Duration, confirmed, over bool) (w
 			any = any || h.Lease.Lapsed(now, t.buffer+slack, confirmed)
 			mono = min(mono, h.Lease.LapseAt(t.buffer+slack))
 			if h.Lease.Recovered && confirmed {
-				wall = min(wall, h.Lease.End+int64(t.buffer+slack)+1)
+				mono = min(mono, h.Lease.EndAt(t.buffer+slack))
 			}
 		}
 	}
-	return wall, mono, any
+	return mono, any
 }
 
 // TestTheTableKnowsWhatIsDue: whatever happens to claims, what the heaps say is
@@ -97,21 +97,27 @@ func TestTheTableKnowsWhatIsDue(t *testing.T) {
 
 // agrees compares the heaps with a look at every claim.
 func agrees(t *rapid.T, table *Table, now clock.Time, confirmed bool) {
-	wall, mono, any := due(table, now, time.Second, confirmed, false)
-	if w, m := table.NextLapse(time.Second, confirmed); w != wall || m != mono {
-		t.Fatalf("next lapse %d %d, want %d %d", w, m, wall, mono)
+	mono, any := due(table, now, time.Second, confirmed, false)
+	if m := table.NextLapse(time.Second, confirmed); m != mono {
+		t.Fatalf("next lapse %d, want %d", m, mono)
 	}
 	task, token, ok := table.Lapsed(now, time.Second, confirmed)
 	if ok != any || ok && table.Holds(table.Lookup(task).Of(token), now, confirmed) {
 		t.Fatalf("lapsed: %v, want %v", ok, any)
 	}
-	wall, mono, any = due(table, now, 0, confirmed, true)
-	if w, m := table.NextSpent(confirmed); w != wall || m != mono {
-		t.Fatalf("next one over %d %d, want %d %d", w, m, wall, mono)
+	if m := table.NextLapse(time.Second, confirmed); !ok && m <= now.Mono {
+		t.Fatalf("nothing has lapsed at %d, and the next look is to be at %d", now.Mono, m)
+	}
+	mono, any = due(table, now, 0, confirmed, true)
+	if m := table.NextSpent(confirmed); m != mono {
+		t.Fatalf("next one over %d, want %d", m, mono)
 	}
 	task, token, ok = table.Spent(now, confirmed)
 	if ok != any || ok && !table.Lookup(task).Of(token).Over {
 		t.Fatalf("over and lapsed: %v, want %v", ok, any)
+	}
+	if m := table.NextSpent(confirmed); !ok && m <= now.Mono {
+		t.Fatalf("none that is over has lapsed at %d, and the next look is to be at %d", now.Mono, m)
 	}
 	overdue := 0
 	table.Overdue(now, time.Second, 1, func(h *Held) {
@@ -119,7 +125,7 @@ func agrees(t *rapid.T, table *Table, now clock.Time, confirmed bool) {
 			t.Fatalf("%s is not overdue", h.Task())
 		}
 	})
-	if _, mono := table.NextLapse(time.Second, false); (mono <= now.Mono) != (overdue == 1) {
+	if mono := table.NextLapse(time.Second, false); (mono <= now.Mono) != (overdue == 1) {
 		t.Fatalf("%d overdue, the first at %d", overdue, mono)
 	}
 }
@@ -198,28 +204,56 @@ func TestClocksSetAheadAlikeEndNoLease(t *testing.T) {
 	}
 }
 
-// TestClocksSetAheadAfterAnElection is the limit of that (package clock): the election has
-// made the end a time of the day for all of them, so that it comes early where all wall
-// clocks, which confirm each other, are set ahead by more than the buffer after it; by no
-// more than the buffer it does not come before the worker has stopped.
+// TestClocksSetAheadAfterAnElection: the election has made every lease one that was
+// learned, and all wall clocks, which confirm each other, are set ahead after it. What
+// was left of the lease then has to pass on the monotonic clock, through the next
+// elections too, and no more than that.
 func TestClocksSetAheadAfterAnElection(t *testing.T) {
-	const lease = 2 * time.Second
-	for _, c := range []struct {
-		ahead time.Duration
-		holds bool // when the lease is just over
-	}{{0, true}, {buffer, true}, {buffer + time.Second, false}} {
-		table, task := NewTable(buffer), id.ID{1}
-		r := record(1, at(0))
-		r.Lease, r.End = lease, at(0).Wall+int64(lease)
-		table.Accept(task, Brief{}, r, at(0))
-		table.TakeOver(at(time.Second), false)
-		h, over := table.Lookup(task).Of(1), at(lease)
-		over.Wall += int64(c.ahead)
-		if got := table.Holds(h, over, true); got != c.holds {
-			t.Errorf("set ahead by %v after an election: it holds at its end: %t, want %t", c.ahead, got, c.holds)
+	for _, ahead := range []time.Duration{0, buffer, buffer + time.Second, time.Hour} {
+		for _, again := range []bool{false, true} {
+			table, task := NewTable(buffer), id.ID{1}
+			table.Accept(task, Brief{}, record(1, at(0)), at(0))
+			table.TakeOver(at(time.Second), false)
+			set := func(d time.Duration) clock.Time {
+				now := at(d)
+				now.Wall += int64(ahead)
+				return now
+			}
+			if again {
+				table.TakeOver(set(2*time.Second), false)
+			}
+			h := table.Lookup(task).Of(1)
+			if !table.Holds(h, set(lease+buffer), true) {
+				t.Errorf("set ahead by %v after an election (another one after that: %t): its time is over at its end", ahead, again)
+			}
+			if left := table.Left(h, set(lease), true); left != buffer+1 {
+				t.Errorf("set ahead by %v after an election (another one after that: %t): at its end it holds for %v more, want the buffer", ahead, again, left)
+			}
+			if _, _, ok := table.Lapsed(set(lease+buffer+1), 0, true); !ok {
+				t.Errorf("set ahead by %v after an election (another one after that: %t): it still holds past end and buffer", ahead, again)
+			}
 		}
-		if !table.Holds(h, over, false) {
-			t.Errorf("set ahead by %v, and nobody confirms it: the lease is over", c.ahead)
-		}
+	}
+}
+
+// TestAClockSetBackHoldsOneClaimOnly: of two recovered claims, one was learned while the
+// wall clock was ahead. It waits for its end by the wall clock as it stands now, and the
+// other one does not wait for it.
+func TestAClockSetBackHoldsOneClaimOnly(t *testing.T) {
+	table, one, other := NewTable(buffer), id.ID{1}, id.ID{2}
+	table.Recover(one, Brief{}, record(1, at(0)), ahead(lease/4, lease))
+	r := record(2, at(0))
+	r.End -= int64(lease / 2)
+	table.Recover(other, Brief{}, r, at(0))
+	now := at(lease/2 + buffer + 1)
+	if task, _, ok := table.Lapsed(now, 0, true); !ok || task != other {
+		t.Fatalf("lapsed: %v %t, want the other one", task, ok)
+	}
+	table.End(other, 2)
+	if _, _, ok := table.Lapsed(now, 0, true); ok {
+		t.Fatal("the one has lapsed half a lease before its end")
+	}
+	if next := table.NextLapse(0, true); next != at(lease+buffer+1).Mono {
+		t.Fatalf("it is looked at again at %d, want %d", next, at(lease+buffer+1).Mono)
 	}
 }

@@ -121,8 +121,8 @@ func (t *Table) Accept(task id.ID, brief Brief, r Record, now clock.Time) {
 // passed.
 func (t *Table) Recover(task id.ID, brief Brief, r Record, now clock.Time) {
 	t.add(brief, &Held{task: task, Record: r, Lease: clock.Lease{
-		Start: r.Start, End: r.End, Duration: r.Lease, Learned: now.Mono, Recovered: true,
-	}})
+		Start: r.Start, End: r.End, Duration: r.Lease,
+	}.Recover(now)})
 }
 
 func (t *Table) add(brief Brief, h *Held) {

@@ -13,12 +13,14 @@
 // delay drops out; the margin covers drift and the time a handler needs. A
 // simulation in the tests shows what each part of the rule is for.
 //
-// Limit: a lease that was learned by restart, vote or push ends early by wall
-// time, which other nodes confirm. Where all wall clocks are set ahead alike, they
-// confirm each other. Who has seen the grant says for how long the lease still
-// runs by its monotonic clock ([Lease.EndBy]), which moves the end with the
-// clocks. But an election makes the lease one that was learned for all of them: where
-// all clocks are set ahead by more than the buffer between an election and the
-// lease's end, or everybody who had seen it was restarted since, it may end while
-// its worker still believes in it. Tokens fence that.
+// A lease that was learned by restart, vote or push ends early by wall time, which other
+// nodes confirm. Where all wall clocks are set ahead alike, they confirm each other. So
+// what was left of it when it was learned has to pass on the monotonic clock as well
+// ([Lease.EndAt]), and whoever tells others of it says when it ends by the clocks as they
+// are then ([Lease.EndBy]).
+//
+// Limit: a process that restarts has no monotonic time from before. Where all wall clocks
+// are set ahead by more than the buffer, and most members of a cohort restart between
+// that and the lease's end, it may end while its worker still believes in it. Tokens
+// fence that.
 package clock

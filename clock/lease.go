@@ -3,6 +3,7 @@ package clock
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -21,24 +22,56 @@ type Lease struct {
 	End      int64         // wall ns on the leader, when it ends; never shrinks
 	Duration time.Duration // how long it runs from Learned
 	Learned  int64         // mono ns here, when this process learned of the grant or the last renewal
-	// Recovered says that it was learned by restart, vote or push: then Learned
-	// says nothing about the grant, and the wall clock may end it earlier.
+	// Recovered says that it was learned by restart, vote or push ([Lease.Recover]):
+	// then Learned says nothing about the grant, and the wall clock may end it earlier.
 	Recovered bool
+	// Until is the mono ns here at which the wall clock, as it stood when a recovered
+	// lease was learned, is past End.
+	Until int64
+}
+
+// Recover gives the lease as one that this process learns now by restart, vote or
+// push: it runs for its whole length from now, or until the wall clock is past its end.
+func (l Lease) Recover(now Time) Lease {
+	l.Learned, l.Recovered, l.Until = now.Mono, true, math.MinInt64
+	return l.Anchor(now)
+}
+
+// Anchor gives a recovered lease whose Until is not before its End by the wall clock as
+// it stands now.
+func (l Lease) Anchor(now Time) Lease {
+	l.Until = max(l.Until, add(now.Mono, add(sub(l.End, now.Wall), 1)))
+	return l
 }
 
 // Lapsed tells whether the lease is over by this process's own rule (design
 // 7.3): it has run, with the buffer, on the monotonic clock since it was
 // learned of; or it was recovered, the wall clock is past its end and buffer,
-// and confirmed says that another node agrees with our wall clock. A negative
-// buffer counts as none.
+// and confirmed says that another node agrees with our wall clock. What the wall
+// clock showed when it was learned has to have passed on the monotonic clock, too:
+// wall clocks that are set ahead all alike confirm each other. A negative buffer
+// counts as none.
 //
 // So a wall clock that is wrong can neither end a lease that this process saw
-// begin, nor block a recovered one for longer than its length.
+// begin, nor block a recovered one for longer than its length; and setting wall
+// clocks ends none.
 func (l Lease) Lapsed(now Time, buffer time.Duration, confirmed bool) bool {
 	if now.Mono >= l.LapseAt(buffer) {
 		return true
 	}
-	return l.Recovered && confirmed && now.Wall > add(l.End, int64(max(buffer, 0)))
+	return l.Recovered && confirmed && now.Mono >= l.EndAt(buffer) && l.Past(now, buffer)
+}
+
+// Past tells whether the wall clock is past the lease's end and the buffer. A
+// negative buffer counts as none.
+func (l Lease) Past(now Time, buffer time.Duration) bool {
+	return now.Wall > add(l.End, int64(max(buffer, 0)))
+}
+
+// EndAt is the mono ns of this process before which the wall clock does not end a
+// recovered lease. A negative buffer counts as none.
+func (l Lease) EndAt(buffer time.Duration) int64 {
+	return add(l.Until, int64(max(buffer, 0)))
 }
 
 // Renewable tells whether the leader may still renew the lease: it has not run
@@ -71,15 +104,14 @@ func (l Lease) Renew(now Time, d time.Duration) Lease {
 }
 
 // EndBy is the wall ns here at which the lease ends: not before what is left of it
-// has run, where this process knows by its monotonic clock how much that is. So
-// wall clocks that are set ahead, even all alike, do not end it for those who
-// learn of it from here.
+// has run, as far as this process knows by its monotonic clock. So wall clocks that
+// are set ahead, even all alike, do not end it for those who learn of it from here.
 func (l Lease) EndBy(now Time) int64 {
+	ends := l.LapseAt(0)
 	if l.Recovered {
-		return l.End
+		ends = min(ends, sub(l.Until, 1))
 	}
-	left := sub(int64(l.Duration), int64(max(now.SinceMono(l.Learned), 0)))
-	return max(l.End, add(now.Wall, left))
+	return max(l.End, add(now.Wall, sub(ends, now.Mono)))
 }
 
 // Margin is how much earlier than its lease a worker gives up: a thousandth of

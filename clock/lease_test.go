@@ -14,8 +14,8 @@ const second = int64(time.Second)
 
 func TestLapsed(t *testing.T) {
 	known := Lease{Start: 0, End: 10 * second, Duration: 10 * time.Second, Learned: 100 * second}
-	recovered := known
-	recovered.Recovered = true
+	recovered := known.Recover(Time{Mono: 100 * second})
+	late := known.Recover(Time{Wall: 7 * second, Mono: 100 * second})
 	at := func(wall, mono int64) Time { return Time{Wall: wall * second, Mono: mono * second} }
 	for _, c := range []struct {
 		name      string
@@ -30,9 +30,12 @@ func TestLapsed(t *testing.T) {
 		{"the wall clock a year ahead", known, at(86400*365, 101), true, false},
 		{"the wall clock a year behind", known, at(-86400*365, 112), true, true},
 		{"the monotonic clock behind", known, at(0, 0), true, false},
-		{"recovered, past its end, not its buffer", recovered, at(12, 101), true, false},
-		{"recovered, past end and buffer, confirmed", recovered, at(13, 101), true, true},
-		{"recovered, past end and buffer, not confirmed", recovered, at(13, 101), false, false},
+		{"recovered late, past its end, not its buffer", late, at(12, 105), true, false},
+		{"recovered late, past end and buffer, confirmed", late, at(13, 106), true, true},
+		{"recovered late, past end and buffer, not confirmed", late, at(13, 106), false, false},
+		{"recovered late, all wall clocks set ahead", late, at(3600, 104), true, false},
+		{"recovered late, set ahead, and its end has come", late, at(3600, 106), true, true},
+		{"recovered late, the wall clock set back, its end has come", late, at(-3600, 106), true, false},
 		{"recovered, elapsed", recovered, at(0, 112), false, true},
 	} {
 		if got := c.lease.Lapsed(c.now, 2*time.Second, c.confirmed); got != c.want {

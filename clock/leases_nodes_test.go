@@ -14,7 +14,7 @@ func (s *server) start(w *world) {
 	boot := s.boot
 	s.peers = offset.New(offset.Config{Self: s.id, Drift: 1000})
 	for _, r := range s.claims {
-		r.lease.Learned, r.lease.Recovered = s.at(w.now).Mono, true
+		r.lease = r.lease.Recover(s.at(w.now))
 	}
 	var beat func()
 	beat = func() {
@@ -76,7 +76,11 @@ func (s *server) lapsed(w *world, r *record) bool {
 	if w.wallOnly {
 		return now.Wall > r.lease.End+int64(buffer)
 	}
-	over := r.lease.Lapsed(now, buffer, s.peers.Confirmed(now, eta))
+	confirmed := s.peers.Confirmed(now, eta)
+	over := r.lease.Lapsed(now, buffer, confirmed)
+	if w.atOnce {
+		over = over || r.lease.Recovered && confirmed && r.lease.Past(now, buffer)
+	}
 	switch {
 	case over && now.Mono >= r.lease.LapseAt(buffer):
 		w.elapsed++
@@ -194,7 +198,7 @@ func (w *world) elect(c *server) {
 	push := func() {
 		for _, s := range w.servers {
 			if s != c {
-				union := c.snapshot()
+				union := c.snapshot(w)
 				w.to(s, func() {
 					if epoch < s.promised {
 						return
@@ -221,7 +225,7 @@ func (w *world) elect(c *server) {
 					return
 				}
 				s.promised, s.leads = epoch, 0
-				have := s.snapshot()
+				have := s.snapshot(w)
 				w.to(c, func() {
 					if c.promised != epoch || votes > 1 {
 						return
@@ -235,9 +239,13 @@ func (w *world) elect(c *server) {
 	}
 }
 
-func (s *server) snapshot() (out []record) {
+func (s *server) snapshot(w *world) (out []record) {
 	for _, r := range s.claims {
-		out = append(out, *r)
+		said := *r
+		if !w.oldEnds {
+			said.lease.End = r.lease.EndBy(s.at(w.now))
+		}
+		out = append(out, said)
 	}
 	return out
 }
@@ -253,8 +261,12 @@ func (s *server) learn(w *world, have []record) {
 		own.released = own.released || r.released
 		if r.renewals > own.renewals {
 			own.renewals = r.renewals
-			end := max(own.lease.End, r.lease.End)
-			own.lease = clock.Lease{Start: r.lease.Start, End: end, Duration: max(own.lease.Duration, r.lease.Duration), Learned: s.at(w.now).Mono, Recovered: true}
+			if own.lease.Start != 0 && !w.oldEnds {
+				own.lease.End = own.lease.EndBy(s.at(w.now))
+			}
+			own.lease = clock.Lease{
+				Start: r.lease.Start, End: max(own.lease.End, r.lease.End), Duration: max(own.lease.Duration, r.lease.Duration),
+			}.Recover(s.at(w.now))
 		}
 	}
 }

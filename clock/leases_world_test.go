@@ -41,9 +41,11 @@ type variant struct {
 	noRefresh   bool // a renewal moves the end and leaves the elapsed time
 	anyClock    bool // nodes lead, grant and accept whatever their clocks say
 	loose       bool // a majority is not asked, the leader grants by itself
+	atOnce      bool // what is recovered ends when the wall clock says so, however it came to
+	oldEnds     bool // votes give the ends as they were granted
 	// together lets all wall clocks jump alike, which nobody can notice, and
-	// handed lets leases go to a new leader after that.
-	together, handed bool
+	// forgotten lets nodes restart then.
+	together, forgotten bool
 }
 
 // record is a claim as a node keeps it.
@@ -207,11 +209,9 @@ func (w *world) faults() {
 	var tick func()
 	tick = func() {
 		switch {
-		case w.together && !w.handed:
-			// Only leases that were seen to begin are at stake.
 		case w.chance(40):
 			w.elect(w.servers[w.rand.IntN(3)])
-		case w.chance(40):
+		case w.chance(40) && (!w.together || w.forgotten):
 			w.servers[w.rand.IntN(3)].restart(w)
 		}
 		if w.chance(25) {
@@ -220,9 +220,7 @@ func (w *world) faults() {
 		w.after(w.between(200*ms, 4*sec), tick)
 	}
 	w.after(w.between(0, 4*sec), tick)
-	if !w.together || w.handed {
-		w.after(sec, w.campaign)
-	}
+	w.after(sec, w.campaign)
 }
 
 // campaign elects somebody when nobody leads.

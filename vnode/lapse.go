@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
@@ -76,9 +77,8 @@ func arrive(v *Vnode, now clock.Time) {
 // NextWake is when [Vnode.Tick] has something to do: on the wall clock (due
 // tasks) and on the monotonic one (lapses).
 func (v *Vnode) NextWake() (wall, mono int64) {
-	wall, mono = v.claims.NextSpent(v.term.confirmed)
-	w, m := v.suspended.NextLapse(0, v.term.confirmed)
-	wall, mono = min(wall, w), min(mono, m)
+	wall = math.MaxInt64
+	mono = min(v.claims.NextSpent(v.term.confirmed), v.suspended.NextLapse(0, v.term.confirmed))
 	if v.epoch == 0 {
 		return wall, mono
 	}
@@ -88,8 +88,7 @@ func (v *Vnode) NextWake() (wall, mono int64) {
 	if v.term.asked {
 		return min(wall, v.nextDue), mono
 	}
-	w, m = v.claims.NextLapse(v.cfg.Slack, v.term.confirmed)
-	return min(wall, w, v.nextDue), min(mono, m)
+	return min(wall, v.nextDue), min(mono, v.claims.NextLapse(v.cfg.Slack, v.term.confirmed))
 }
 
 // Tick ends claims that have lapsed here and of which a leader has written that

@@ -29,6 +29,7 @@ func clocks() []Fault {
 		fault("clock-rate", "one node's clocks run up to 2 % fast or slow (F5)", hands.drift),
 		fault("clock-jump", "one node's wall clock jumps by seconds to days, ahead or back, and is set right again (F5)", hands.jump),
 		fault("clock-strobe", "one node's wall clock jumps to and fro, several times a second (F5)", hands.strobe),
+		fault("clock-together", "all clocks are set ahead alike by up to a minute, and right again (F5)", hands.together),
 		fault("suspend", "one machine, most or all of them are suspended: their monotonic clocks stand still and their wall clocks do not (F5)", hands.suspended),
 		fault("leap-second", "all clocks come to be a second ahead; then they repeat one, or lose it slowly, or one does otherwise than the others (F5)", hands.leaps),
 		fault("clock-restart", "a node is killed and starts again with a clock that is an hour back, and is set right (F5)", hands.back),
@@ -110,6 +111,31 @@ func (n hands) within() error {
 		n.wait(200*time.Millisecond, 1500*time.Millisecond)
 	}
 	return n.right(n.members()...)
+}
+
+// together: nobody can notice, as all confirm each other. A lease ends when its time has
+// passed all the same.
+func (n hands) together() error {
+	n.wrong()
+	all := n.members()
+	for range 1 + n.rnd.IntN(3) {
+		off := 2*n.cfg.Eta + time.Duration(n.rnd.Int64N(int64([]time.Duration{shortLease, time.Minute}[n.rnd.IntN(2)])))
+		n.does("all are set ahead by %v", off.Round(time.Millisecond))
+		if err := n.step(off, all...); err != nil {
+			return err
+		}
+		n.wait(time.Second, shortLease)
+		if err := n.agree("all clocks are ahead alike"); err != nil {
+			return err
+		}
+		if err := n.right(all...); err != nil {
+			return err
+		}
+		if err := n.agree("all clocks are right again"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n hands) drift() error {

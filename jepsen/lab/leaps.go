@@ -135,16 +135,11 @@ func (n hands) missed(p *process, before int, asleep time.Duration) error {
 	return err
 }
 
-// Of a leap second: by how much a clock is slow that spreads it, and for how long; and in
-// how many steps it comes to be a second ahead before. Where all clocks step ahead together
-// by more than eta, or run fast, a lease may end before its worker knows (package clock,
-// Limit): each step is less than that, and no lease sees two.
+// Of a leap second: by how much a clock is slow that spreads it, and for how long.
 const (
-	leap       = time.Second
-	smearPPM   = -100_000
-	smear      = 10 * time.Second
-	ahead      = 10
-	aheadEvery = shortLease + 500*time.Millisecond
+	leap     = time.Second
+	smearPPM = -100_000
+	smear    = 10 * time.Second
 )
 
 // step has clocks show so much more than those of the world, one after the other as each
@@ -175,12 +170,9 @@ func (n hands) leaps() error {
 	if err != nil {
 		return err
 	}
-	n.does("all go ahead in %d steps", ahead)
-	for k := range ahead {
-		if err := n.step(leap*time.Duration(k+1)/ahead, all...); err != nil {
-			return err
-		}
-		n.wait(aheadEvery, aheadEvery)
+	n.does("all go ahead by %v", leap)
+	if err := n.step(leap, all...); err != nil {
+		return err
 	}
 	if err := n.agree("all clocks are a second ahead"); err != nil {
 		return err

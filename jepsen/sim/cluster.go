@@ -39,6 +39,7 @@ type fleet struct {
 
 	witness *witness // nil: disks get lost
 	drowsy  *drowsy  // from when it is whole
+	ahead   int64    // by how much all wall clocks are set ahead alike, ns
 
 	moved map[ring.Partition]int64 // true time since when its cell is as it is
 }

@@ -90,6 +90,9 @@ func (n *node) start() {
 	n.clock.until = 0
 	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
 	n.clock.drift = s.drift()
+	if s.fleet != nil && s.fleet.ahead != 0 {
+		n.clock.off = s.fleet.ahead
+	}
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
 	n.first, n.rest, n.before, n.waiting, n.flying = nil, nil, nil, nil, nil
 	n.loop = n.turn
@@ -151,6 +154,7 @@ func (n *node) down(keep int) {
 		s.mutant.Crash(n)
 	}
 	if n.peers != nil {
+		nemesis{s.fleet}.setRight()
 		n.cells.crash(s.rnd.IntN(n.cells.unsynced() + 1))
 	} else {
 		n.cells.crash(0)

@@ -64,11 +64,15 @@ func (f nemesis) missing(what Stat) bool { return f.s.stats[what] == f.before[wh
 
 // misset sets the wall clock of one node wrong for a while: by little, or by so
 // much that it may not grant anything until it is right again. The others keep
-// theirs, so a majority is always right.
+// theirs, so a majority is always right; or all are set ahead alike.
 func (f nemesis) misset() {
 	s := f.s
 	n := pick(&s.world, f.nodes)
 	if slices.ContainsFunc(f.nodes, func(o *node) bool { return o.clock.off != 0 }) {
+		return
+	}
+	if s.chance(0.25) {
+		f.setAhead()
 		return
 	}
 	by := s.between(-setBy, setBy)
@@ -83,6 +87,32 @@ func (f nemesis) misset() {
 		n.clock.off = 0
 		s.note("%sthe wall clock is right again", n)
 	})
+}
+
+// setAhead sets all wall clocks ahead alike for a while.
+func (f nemesis) setAhead() {
+	s := f.s
+	f.ahead = int64(s.between(s.plan.eta, setBy))
+	for _, n := range f.nodes {
+		n.clock.off = f.ahead
+	}
+	s.stats[ClockSteps]++
+	s.note("all wall clocks are set ahead by %v", time.Duration(f.ahead))
+	s.note("%s", check.ClockStepped)
+	s.after(s.about(s.plan.cluster.apart), f.setRight)
+}
+
+// setRight ends that. No node may restart before: what it has of leases then ends when
+// the wall clock says so (package clock, Limit).
+func (f nemesis) setRight() {
+	if f.ahead == 0 {
+		return
+	}
+	f.ahead = 0
+	for _, n := range f.nodes {
+		n.clock.off = 0
+	}
+	f.s.note("all wall clocks are right again")
 }
 
 // napFor is for how long a machine is suspended at most: leases end in less, and others
@@ -201,6 +231,7 @@ func (f nemesis) heal() {
 	s.note("%s", check.ClockStepped)
 	s.note("the storm is over")
 	f.mend()
+	f.setRight()
 	for _, n := range f.nodes {
 		n.steps, n.armed, n.clock.off = 0, false, 0
 		n.clock.resume(s.now)
