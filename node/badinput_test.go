@@ -346,7 +346,7 @@ func itemError(m nornv1.Method, b []byte) *nornv1.Error {
 // TestBadConnectionsHarmNobody sends what ends a connection, or may not begin
 // one.
 func TestBadConnectionsHarmNobody(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthToken: "secret"})
+	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
 	defer stop(t, n)
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "secret"})
 	if err != nil {

@@ -251,23 +251,24 @@ func (m *membership) open(ctx context.Context) error {
 	return nil
 }
 
-// gossipKeys are those of the file, or one that follows from the secret of the
-// nodes, which who can send a packet need not know.
+// gossipKeys are those of the file, or one that follows from each of the secrets of
+// the nodes, which who can send a packet need not know.
 func (m *membership) gossipKeys() ([][]byte, error) {
 	n := m.n
-	switch {
-	case n.cfg.GossipKeyFile != "":
+	if n.cfg.GossipKeyFile != "" {
 		b, err := os.ReadFile(n.cfg.GossipKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("gossip-key-file: %w", err)
 		}
 		return gossip.ParseKeys(string(b))
-	case n.opts.Peers.Secret != "":
-		h := hmac.New(sha256.New, []byte(n.opts.Peers.Secret))
-		h.Write([]byte("norn gossip " + n.cluster.ID.String()))
-		return [][]byte{h.Sum(nil)}, nil
 	}
-	return nil, nil
+	var keys [][]byte
+	for _, secret := range n.opts.Peers.Secrets {
+		h := hmac.New(sha256.New, []byte(secret))
+		h.Write([]byte("norn gossip " + n.cluster.ID.String()))
+		keys = append(keys, h.Sum(nil))
+	}
+	return keys, nil
 }
 
 // begin tells the core what the register says, from now on each time it changes.

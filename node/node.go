@@ -16,6 +16,7 @@ import (
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/peer"
@@ -38,8 +39,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is the build's version, shown in hello.
 	Version string
-	// AuthToken, when set, must come with every hello.
-	AuthToken string
+	// AuthTokens: one of them must come with every hello. Empty: none need.
+	AuthTokens secrets.Set
 	// TLS of the client port; nil: plain.
 	TLS *tls.Config
 	// Peers is how nodes prove to each other that they are of one cluster; zero:

@@ -170,7 +170,7 @@ func TestCancelsAreBounded(t *testing.T) {
 // keep megabytes.
 func TestStrangersGetSmallFrames(t *testing.T) {
 	c := testConfig(t)
-	n := start(t, c, Options{AuthToken: "secret"})
+	n := start(t, c, Options{AuthTokens: []string{"secret"}})
 	defer stop(t, n)
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: string(make([]byte, helloBytes))})
 	var e *proto.Error

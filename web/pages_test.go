@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 // page that came in plain.
 func TestPagesNeedNoTokenButTLS(t *testing.T) {
 	b := &backend{registry: prometheus.NewRegistry()}
-	h := NewServer(b, Options{Token: "secret"}).Handler
+	h := NewServer(b, Options{Tokens: []string{"secret"}}).Handler
 	if r := ask(t, h, "GET", "/"); r.StatusCode != 200 {
 		t.Errorf("the page wants a token: %d", r.StatusCode)
 	}

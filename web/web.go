@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -39,8 +40,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Pprof serves /debug/pprof.
 	Pprof bool
-	// Token, when set, must come with every request to the API.
-	Token string
+	// Tokens: one of them must come with every request to the API. Empty: none need.
+	Tokens secrets.Set
 	// TLS, when set, is offered on the same port, and the API is served over
 	// nothing else; nil: all is plain.
 	TLS *tls.Config

@@ -7,13 +7,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -58,11 +58,11 @@ func newDevChecks(a *app, cfg *config.Config, nodes []devNode) (*devChecks, erro
 // are given.
 func devCredentials(cfg *config.Config) (token string, secure *tls.Config, err error) {
 	if cfg.AuthTokenFile != "" {
-		b, err := os.ReadFile(cfg.AuthTokenFile)
+		all, err := secrets.Read(cfg.AuthTokenFile)
 		if err != nil {
 			return "", nil, fmt.Errorf("auth-token-file: %w", err)
 		}
-		token = strings.TrimSpace(string(b))
+		token = all.First()
 	}
 	if cfg.TLSCert == "" {
 		return token, nil, nil

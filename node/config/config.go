@@ -266,8 +266,10 @@ type Config struct {
 	// of the index, never a scan.
 	HeadSize int
 
-	// AuthTokenFile holds the token that clients must send; white space around
-	// it is cut off. Default none: everybody may do everything.
+	// AuthTokenFile holds the token that clients must send; where it has several lines,
+	// any of them will do, while one takes the place of another. White space around a
+	// line is cut off, empty lines and those that begin with # do not count. Default
+	// none: everybody may do everything.
 	AuthTokenFile string
 	// TLSCert is the certificate chain of the client port, PEM. Default none:
 	// plain. With TLSKey only.
@@ -292,9 +294,13 @@ type Config struct {
 	// Danger: whoever has such a certificate is a node, whatever name is in it; have
 	// an authority for nothing else.
 	PeerTLSCA string
-	// PeerSecretFile holds a secret that all nodes must know, the same on all; white
-	// space around it is cut off. Default none. It keeps nodes of different clusters
-	// apart, and is what gossip is encrypted with where there is no GossipKeyFile.
+	// PeerSecretFile holds a secret that all nodes must know, the same on all. Where it
+	// has several lines, this node says the first, and others may say any of them:
+	// to replace a secret, have the new one come second on all nodes, then first on
+	// all, then alone, starting them one after the other each time. White space around
+	// a line is cut off, empty lines and those that begin with # do not count. Default
+	// none. It keeps nodes of different clusters apart, and is what gossip is encrypted
+	// with where there is no GossipKeyFile.
 	// Danger: without PeerTLSCert it travels in plain.
 	PeerSecretFile string
 	// GossipKeyFile holds the keys that gossip is encrypted with, the same on all

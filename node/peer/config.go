@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
 )
@@ -103,8 +104,8 @@ type Security struct {
 	// TLS is used for dialling and for answering; mutual when it asks for
 	// certificates of clients. nil: plain.
 	TLS *tls.Config
-	// Secret must be equal on all nodes. Empty: none.
-	Secret string
+	// Secrets: others must say one of them, and this node says the first. Empty: none.
+	Secrets secrets.Set
 }
 
 // Limits bound what a [Network] holds. A zero field is its default.

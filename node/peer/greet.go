@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"crypto/subtle"
-
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -19,7 +17,7 @@ func (n *Network) hello(l *lane) *nornv1.PeerHello {
 	return &nornv1.PeerHello{
 		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(n.Cluster()), Generation: c.Generation(), Revision: c.Revision(),
 		From: node(c.Self), To: node(l.to), Boot: c.Boot, Life: n.life, Lane: nornv1.PeerLane(l.which),
-		Addresses: c.Advertise, Secret: []byte(c.Secret), Build: c.Build,
+		Addresses: c.Advertise, Secret: []byte(c.Secrets.First()), Build: c.Build,
 	}
 }
 
@@ -32,7 +30,7 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 	}
 	if refusal == nil { // who has proved to belong here hears more
 		reply.Cluster, reply.Generation = cluster(n.Cluster()), n.cfg.Generation()
-		reply.Secret = []byte(n.cfg.Secret)
+		reply.Secret = []byte(n.cfg.Secrets.First())
 		refusal = n.judge(h)
 	}
 	if refusal != nil {
@@ -44,14 +42,14 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 }
 
 func (n *Network) checkSecret(secret []byte) *Refusal {
-	if subtle.ConstantTimeCompare([]byte(n.cfg.Secret), secret) == 1 {
+	if n.cfg.Secrets.Accepts(secret) {
 		return nil
 	}
 	what := "wrong"
 	switch {
 	case len(secret) == 0:
 		what = "missing"
-	case n.cfg.Secret == "":
+	case len(n.cfg.Secrets) == 0:
 		what = "not set on the node that was dialled"
 	}
 	return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "the cluster's secret is %s: it must be the same on all nodes", what)
@@ -128,7 +126,7 @@ func (n *Network) agree(to register.Member, p *nornv1.PeerHelloReply) error {
 	}
 	own := n.Cluster()
 	switch {
-	case subtle.ConstantTimeCompare([]byte(n.cfg.Secret), p.GetSecret()) != 1:
+	case !n.cfg.Secrets.Accepts(p.GetSecret()):
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "node %q does not know the cluster's secret", from.Node)
 	case theirs != own:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_CLUSTER, "node %q belongs to cluster %s, this one to %s", from.Node, theirs, own)

@@ -29,9 +29,9 @@ func refusals() []refusalCase {
 	other := register.UUID{8}
 	return []refusalCase{
 		{name: "other cluster", a: func(c *Config) { c.Cluster = other }, is: ErrOtherCluster, says: "belongs to cluster"},
-		{name: "secret missing", b: func(c *Config) { c.Secret = "s" }, is: ErrSecret, says: "secret is missing"},
-		{name: "secret wrong", a: func(c *Config) { c.Secret = "t" }, b: func(c *Config) { c.Secret = "s" }, is: ErrSecret, says: "secret is wrong"},
-		{name: "secret not expected", a: func(c *Config) { c.Secret = "t" }, is: ErrSecret, says: "not set on the node that was dialled"},
+		{name: "secret missing", b: func(c *Config) { c.Secrets = []string{"s"} }, is: ErrSecret, says: "secret is missing"},
+		{name: "secret wrong", a: func(c *Config) { c.Secrets = []string{"t"} }, b: func(c *Config) { c.Secrets = []string{"s"} }, is: ErrSecret, says: "secret is wrong"},
+		{name: "secret not expected", a: func(c *Config) { c.Secrets = []string{"t"} }, is: ErrSecret, says: "not set on the node that was dialled"},
 		{name: "other incarnation", to: who(2, 5), is: ErrOtherNode, says: "it was formatted anew"},
 		{name: "other node", to: who(3, 0), is: ErrOtherNode, says: "was meant"},
 		{name: "copied directory", a: func(c *Config) { c.Self.Incarnation = who(2, 0).Incarnation }, is: ErrSelf, says: "have the same incarnation"},
@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 				b.stop()
 				b = w.add(c.to, c.a, c.b, func(cfg *Config) {
 					cfg.Self, cfg.Admit = c.to, nil
-					cfg.Cluster, cfg.Secret = a.Cluster(), a.cfg.Secret
+					cfg.Cluster, cfg.Secrets = a.Cluster(), a.cfg.Secrets
 				})
 				defer b.stop()
 				w.mu.Lock()
@@ -155,10 +155,38 @@ func (n *testNode) raw(h *nornv1.PeerHello) *nornv1.PeerHelloReply {
 	return &reply
 }
 
+// TestASecretIsReplaced: nodes that are one step apart talk, whoever dials; those that know
+// none of each other's do not.
+func TestASecretIsReplaced(t *testing.T) {
+	steps := [][]string{{"old"}, {"old", "new"}, {"new", "old"}, {"new"}}
+	for i, a := range steps {
+		for k, b := range steps {
+			apart := max(i-k, k-i)
+			if apart == 2 {
+				continue // one says what the other one accepts, and not the other way round
+			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				dialer := w.add(who(1, 0), func(c *Config) {
+					c.Secrets = a
+					c.Addresses = func(register.Member) []string { return []string{"n2"} }
+				})
+				defer w.add(who(2, 0), func(c *Config) { c.Secrets = b }).stop()
+				defer dialer.stop()
+				dialer.Send(who(2, 0), numbered(1))
+				settle(time.Minute)
+				if s := dialer.Status().Peers[0].Control; s.Up != (apart < 2) || errors.Is(s.Err, ErrSecret) != (apart > 1) {
+					t.Errorf("%q dials %q: connected %v, %v", a, b, s.Up, s.Err)
+				}
+			})
+		}
+	}
+}
+
 // TestTheSecretIsProvedBothWays: who dials does not trust a node that lets
 // anyone in.
 func TestTheSecretIsProvedBothWays(t *testing.T) {
-	n := New(Config{Self: who(1, 0), Cluster: testCluster, Security: Security{Secret: "s"}})
+	n := New(Config{Self: who(1, 0), Cluster: testCluster, Security: Security{Secrets: []string{"s"}}})
 	defer n.Close()
 	reply := &nornv1.PeerHelloReply{Version: 1, From: node(who(2, 0)), Cluster: testCluster[:]}
 	for _, c := range []struct {

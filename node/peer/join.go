@@ -151,7 +151,7 @@ func (n *Network) decide(ctx context.Context, r JoinRequest) *nornv1.PeerJoinRep
 func (d Dialer) Join(ctx context.Context, addresses []string, r JoinRequest) (JoinReply, error) {
 	ask := &nornv1.PeerJoin{
 		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(r.Cluster), Node: memberProto(r.Node),
-		Secret: []byte(d.Secret), Build: d.Build,
+		Secret: []byte(d.Secrets.First()), Build: d.Build,
 	}
 	all := []error{ErrNoAddress}
 	for i, addr := range addresses {
@@ -210,7 +210,7 @@ func joinReplyOf(p *nornv1.PeerJoinReply) (r JoinReply, err error) {
 
 // Probe asks who answers at an address.
 func (d Dialer) Probe(ctx context.Context, addr string) (Identity, error) {
-	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secret)}
+	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secrets.First())}
 	var p nornv1.PeerProbeReply
 	err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_PROBE, ask, &p)
 	if err == nil {

@@ -28,7 +28,7 @@ func recordOf(i int, addresses ...string) register.Node {
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		secret := func(c *Config) { c.Secret = "s" }
+		secret := func(c *Config) { c.Secrets = []string{"s"} }
 		a, b := w.add(who(1, 0), secret), w.add(who(2, 0), secret, stranger)
 		defer a.stop()
 		defer b.stop()
@@ -75,7 +75,7 @@ func TestJoin(t *testing.T) {
 func TestJoinsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		a, b := w.add(who(1, 0), func(c *Config) { c.Secret = "s" }), w.add(who(2, 0), stranger)
+		a, b := w.add(who(1, 0), func(c *Config) { c.Secrets = []string{"s"} }), w.add(who(2, 0), stranger)
 		defer a.stop()
 		defer b.stop()
 		a.join = func(_ context.Context, r JoinRequest) (JoinReply, error) {
@@ -84,7 +84,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 			}
 			return JoinReply{}, errors.New("no majority of the register")
 		}
-		member, plain := Dialer{Security: Security{Secret: "s"}, Dial: w.dial}, Dialer{Dial: w.dial}
+		member, plain := Dialer{Security: Security{Secrets: []string{"s"}}, Dial: w.dial}, Dialer{Dial: w.dial}
 		for _, c := range []struct {
 			name string
 			d    Dialer

@@ -2,43 +2,31 @@ package serve
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
 )
 
-// readToken gives the token that clients must send; "" when they need none.
-func readToken(cfg *config.Config) (string, error) {
-	return readSecret("auth-token-file", cfg.AuthTokenFile, "everybody would get in")
-}
-
-// readSecret gives what a file holds, without white space around it; "" without a
-// file.
-func readSecret(name, file, otherwise string) (string, error) {
+// readSecrets gives what a file holds; none without a file. otherwise is what would be if
+// the file were empty.
+func readSecrets(name, file, otherwise string) (secrets.Set, error) {
 	if file == "" {
-		return "", nil
+		return nil, nil
 	}
-	b, err := os.ReadFile(file)
+	all, err := secrets.Read(file)
+	if errors.Is(err, secrets.ErrFile) {
+		return nil, fmt.Errorf("%s: %w; %s", name, err, otherwise)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	secret := strings.TrimSpace(string(b))
-	if secret == "" {
-		return "", fmt.Errorf("%s: %s is empty; %s", name, file, otherwise)
-	}
-	if len(secret) > maxSecret {
-		return "", fmt.Errorf("%s: %s holds %d bytes, over %d", name, file, len(secret), maxSecret)
-	}
-	return secret, nil
+	return all, nil
 }
-
-// maxSecret bounds a secret in bytes: it travels in each hello.
-const maxSecret = 4 << 10
 
 // readTLS gives the TLS of the client port, nil when it is plain.
 func readTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
@@ -54,7 +42,7 @@ func readTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
 
 // readPeers gives what nodes must have in common.
 func readPeers(cfg *config.Config, log *slog.Logger) (s peer.Security, err error) {
-	if s.Secret, err = readSecret("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
+	if s.Secrets, err = readSecrets("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
 		return s, err
 	}
 	m := &material{name: "peer-tls", cert: cfg.PeerTLSCert, key: cfg.PeerTLSKey, ca: cfg.PeerTLSCA, caName: "peer-tls-ca", every: cfg.TLSReload, log: log}

@@ -149,8 +149,9 @@ func startNode(t *testing.T, c *config.Config, log *lines) *node.Node {
 // what is wrong, and the node that was asked says so too.
 func TestNodesProveThemselves(t *testing.T) {
 	ca, other := newAuthority(t, "cluster"), newAuthority(t, "strangers")
-	secret, wrong := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "wrong")
-	for file, text := range map[string]string{secret: "open sesame\n", wrong: "open barley"} {
+	dir := t.TempDir()
+	secret, wrong, next := filepath.Join(dir, "secret"), filepath.Join(dir, "wrong"), filepath.Join(dir, "next")
+	for file, text := range map[string]string{secret: "open sesame\n", wrong: "open barley", next: "open sesame\nopen wheat\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -168,6 +169,7 @@ func TestNodesProveThemselves(t *testing.T) {
 		says, told string // in the log of who asks, and of who is asked
 	}{
 		"a member":          {ca, secret, true, "join.accepted", "peer.join"},
+		"the next secret":   {ca, next, true, "join.accepted", "peer.join"},
 		"plain":             {nil, secret, false, "speaks TLS", "does not speak TLS"},
 		"another authority": {other, secret, false, "is not one of the cluster's, by peer-tls-ca", "TLS handshake"},
 		"no secret":         {ca, "", false, "secret is missing", "secret is missing"},

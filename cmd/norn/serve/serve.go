@@ -14,6 +14,7 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
@@ -72,7 +73,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
 	asked, cfg := cfg, node.Fit(cfg)
-	token, err := readToken(cfg)
+	tokens, err := readSecrets("auth-token-file", cfg.AuthTokenFile, "everybody would get in")
 	if err != nil {
 		return err
 	}
@@ -88,15 +89,15 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
-	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthToken: token, TLS: secure, Peers: peers, Starting: ctx})
+	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthTokens: tokens, TLS: secure, Peers: peers, Starting: ctx})
 	if err != nil {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
-	warnOpen(cfg, token, peers, o.Logger)
+	warnOpen(cfg, tokens, peers, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
-		Logger: o.Logger, Pprof: cfg.Pprof, Token: token, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
+		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: tokens, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
 	var running sync.WaitGroup
@@ -158,11 +159,11 @@ func erase(err error, data string, log *slog.Logger) error {
 }
 
 // warnOpen says which ports anybody may use who reaches them.
-func warnOpen(cfg *config.Config, token string, peers peer.Security, log *slog.Logger) {
-	if exposed(cfg.Listen) && token == "" && cfg.TLSClientCA == "" {
+func warnOpen(cfg *config.Config, tokens secrets.Set, peers peer.Security, log *slog.Logger) {
+	if exposed(cfg.Listen) && len(tokens) == 0 && cfg.TLSClientCA == "" {
 		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
-	if exposed(cfg.HTTPListen) && token == "" && cfg.TLSClientCA == "" {
+	if exposed(cfg.HTTPListen) && len(tokens) == 0 && cfg.TLSClientCA == "" {
 		log.Warn("server.http_open", "http_listen", cfg.HTTPListen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
 	if exposed(cfg.PeerListen) && peers.TLS == nil {
