@@ -74,6 +74,7 @@ func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) 
 			return b.errs, nil
 		}
 		b.rounds.made++
+		c.goesOn(b.op, &b.rounds, b.errs[later[0]].Err)
 		if !c.pause(ctx, max(pause, b.rounds.nextBackoff())) {
 			for _, item := range later {
 				b.errs[item].Ended = c.ended(ctx)

@@ -15,6 +15,8 @@ import (
 const (
 	firstBackoff = 25 * time.Millisecond
 	maxBackoff   = time.Second
+	// patience is after how long a call that is tried again and again says so, once.
+	patience = 2 * time.Second
 )
 
 // request is one call of the API, sent as often as needed.
@@ -49,6 +51,8 @@ type attempts struct {
 	backoff  time.Duration
 	addr     string
 	last     error
+	tell     time.Time // when to log that it is still tried; zero: nothing has failed yet
+	told     bool
 
 	// said is what a node has last answered to the request, refused what one has said
 	// to a hello; both with the number of the attempt.
@@ -112,10 +116,23 @@ func (c *caller) do(ctx context.Context, r *request) error {
 		if doubt && r.unanswered != nil {
 			r.unanswered()
 		}
+		c.goesOn(r.op, &a, a.last)
 		if pause > 0 && !c.pause(ctx, pause) {
 			return c.giveUp(r, &a, endOf(ctx))
 		}
 		at += r.step
+	}
+}
+
+// goesOn logs, once and not at once, that a call has failed with err and is tried again.
+func (c *caller) goesOn(op string, a *attempts, err error) {
+	now := time.Now()
+	if a.tell.IsZero() {
+		a.tell = now.Add(patience)
+	}
+	if err != nil && !a.told && now.After(a.tell) {
+		a.told = true
+		c.log().Warn("trying again", "op", op, "node", a.addr, "attempts", a.made, "error", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -352,6 +353,45 @@ func TestNobodyThere(t *testing.T) {
 			t.Errorf("gave up after %v", took)
 		}
 	})
+}
+
+// TestACallThatIsStillTriedSaysSo: once, after some seconds and long before it gives up.
+func TestACallThatIsStillTriedSaysSo(t *testing.T) {
+	cut := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "cut off")
+	byTask := func(r fakenode.Request) fakenode.Answer {
+		a := accept(r)
+		a.Message.(*nornv1.EnqueueReply).Results[0] = &nornv1.EnqueueResult{Error: cut.Proto()}
+		return a
+	}
+	for name, tt := range map[string]struct {
+		answer fakenode.Script // nil: nobody is there
+		says   string
+	}{"nobody there": {nil, fakenode.ErrRefused.Error()}, "as a whole": {refuse(cut), "cut off"}, "by task": {byTask, "cut off"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := map[string]*fakenode.Node{}
+				if tt.answer != nil {
+					nodes["a:1"] = fakenode.New(t, only(enqueueMethod, tt.answer))
+				}
+				var said bytes.Buffer
+				c := openAll(t, nodes, []string{"a:1"}, WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+				for _, timeout := range []time.Duration{patience, 2 * patience} {
+					said.Reset()
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
+					_, err := c.Enqueue(ctx, Task{Queue: "q"})
+					cancel()
+					wantIs(t, err, ErrDeadline)
+					want := 0
+					if timeout > patience {
+						want = 1
+					}
+					if got := said.String(); strings.Count(got, "trying again") != want || strings.Contains(got, tt.says) != (want == 1) {
+						t.Errorf("in %v it said %q", timeout, got)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestRefusedAtHello(t *testing.T) {

@@ -38,8 +38,8 @@ func WithAuthToken(token string) Option { return func(o *options) { o.authToken 
 // unless the configuration has one. nil means plain.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
 
-// WithLogger logs lost connections and fail-overs; by default nothing is
-// logged.
+// WithLogger logs lost connections, and calls that are still tried after some seconds
+// ("trying again", with op, node, attempts and error); by default nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) {
 		if l != nil {

@@ -393,6 +393,21 @@ func TestNobodyWaitsForATypo(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsIsTold: a command that still tries to reach somebody says so meanwhile, and
+// not where it is asked to be quiet.
+func TestWhoWaitsIsTold(t *testing.T) {
+	t.Parallel()
+	const told = "trying again, for 3s in all (--timeout)"
+	where := []string{"--addr", "127.0.0.1:1", "--timeout", "3s"}
+	for _, args := range [][]string{{"queue", "list"}, {"task", "enqueue", "-q", "q"}} {
+		r := norn(t, append(args, where...)...)
+		if lines := strings.SplitAfter(r.err, "\n"); r.code != 4 || len(lines) != 3 || !strings.Contains(lines[0], "connection refused; "+told) || !strings.Contains(lines[1], "a node that answers") {
+			t.Errorf("%s: ends with %d: %s", args, r.code, r.err)
+		}
+	}
+	refused(t, 4, "a node that answers", append([]string{"queue", "list", "--quiet"}, where...)...)
+}
+
 // TestANodeThatSaysNothing: who is connected and hears nothing is told what to do, as
 // where nobody answers.
 func TestANodeThatSaysNothing(t *testing.T) {

@@ -79,9 +79,22 @@ func TestInterruptedSaysSo(t *testing.T) {
 	if got := interrupted(begun, "bench", "--scenario", "latency", "--rate", "50", "--duration", "1h", "-q", "interrupted"); !strings.HasPrefix(got, "norn: bench: interrupted;") {
 		t.Errorf("bench says %q", got)
 	}
-	lost := &client.Error{Op: "claim", Unknown: true, Ended: context.Canceled}
-	if got := message(lost); !strings.HasSuffix(got, "; what it may have been given is ready again when the lease is over") || strings.Contains(got, "same IDs") {
-		t.Errorf("claim says %q", got)
+}
+
+// TestWhatIsSaidOfUnknownOutcomes: whether it may be asked for again, which is another
+// thing for each call.
+func TestWhatIsSaidOfUnknownOutcomes(t *testing.T) {
+	for op, want := range map[string]string{
+		"claim":            "; what it may have been given is ready again when the lease is over",
+		"enqueue":          "; repeating it with the same IDs is safe",
+		"set queue":        "; repeating it is safe",
+		"complete":         "; repeating it is safe",
+		"trigger schedule": ": repeating it launches again",
+		"retry":            ": repeating it runs what is dead by then",
+	} {
+		if got := message(&client.Error{Op: op, Unknown: true, Ended: context.Canceled}); !strings.HasSuffix(got, want) {
+			t.Errorf("%s says %q, want %q", op, got, want)
+		}
 	}
 }
 

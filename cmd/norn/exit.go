@@ -83,7 +83,7 @@ func advice(err error) string {
 	case errors.Is(err, client.ErrUnknown) && errors.As(err, &call) && call.Op == "claim":
 		return "; what it may have been given is ready again when the lease is over"
 	case errors.Is(err, client.ErrUnknown):
-		return "; repeating it with the same IDs is safe"
+		return repeating(call)
 	case errors.Is(err, client.ErrUnavailable) && !hasAnswer:
 		return " (missing guarantee: a node that answers); " + whomToAsk(err)
 	case errors.Is(err, client.ErrDeadline) && !hasAnswer:
@@ -94,6 +94,20 @@ func advice(err error) string {
 		return "; stop the process that listens there, or choose another address (--listen, --peer-listen, --http-listen)"
 	}
 	return ""
+}
+
+// repeating says whether a call whose outcome is unknown may be made again; nil: nothing
+// is known of it.
+func repeating(call *client.Error) string {
+	switch {
+	case call == nil, call.Op == "enqueue":
+		return "; repeating it with the same IDs is safe"
+	case call.Op == "trigger schedule", call.Op == "backfill schedule":
+		return "; it is in `norn schedule history` if it has happened: repeating it launches again"
+	case call.Op == "retry":
+		return "; `norn task get` shows whether it has happened: repeating it runs what is dead by then"
+	}
+	return "; repeating it is safe"
 }
 
 // whomToAsk says what to change where no node has answered.

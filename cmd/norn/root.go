@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -305,7 +307,7 @@ func (a *app) dialNodes(ctx context.Context, addrs []string) (*client.Client, er
 		return nil, err
 	}
 	c, err := client.Dial(ctx, addrs, client.WithAuthToken(a.authToken), client.WithTLS(secure),
-		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout))
+		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout), client.WithLogger(slog.New(retries{a, &sync.Once{}})))
 	if errors.Is(err, client.ErrInvalid) {
 		return nil, usage("--addr: %w", err)
 	}
