@@ -62,7 +62,7 @@ func TestQueueSettings(t *testing.T) {
 		}
 	}
 	ok(t, "queue", "set", "q-set", "max-tasks=1")
-	refused(t, 6, "max-tasks", "task", "enqueue", "-q", "q-set", "x", "--timeout", "5s")
+	refused(t, 6, "max-tasks", "task", "enqueue", "-q", "q-set", "x", "--quiet", "--timeout", "5s")
 }
 
 // single makes single spaces of several.
