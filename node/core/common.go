@@ -67,7 +67,12 @@ func (m *commons) learn(leads bool) {
 }
 
 // differs says what this node has been configured with that the register has otherwise.
+// A node that is alone is the one that wrote it, with what it went by before.
 func (m *commons) differs() string {
+	shared := func(c register.Cell) bool { return len(c.Cohort) > 1 }
+	if !m.c.moves.company() && !slices.ContainsFunc(m.c.moves.state.Cells, shared) {
+		return ""
+	}
 	var all []string
 	other := strings.Split(m.text, "\n")
 	for i, line := range strings.Split(m.own(), "\n") {

@@ -63,6 +63,23 @@ func TestTheRetentionOfWhoLeadsTheRegisterCounts(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsAloneDiffersFromNobody: the register has what it was configured with before
+// it was started again.
+func TestANodeThatIsAloneDiffersFromNobody(t *testing.T) {
+	r := common(t, time.Second, time.Hour, time.Hour)
+	r.lead(0)
+	r.done(0, r.stock(0, 1)...)
+	r.linger(10 * time.Minute)
+	m := &r.peers[0].core.commons
+	if m.differs() == "" {
+		t.Fatal("with others it does not differ")
+	}
+	m.c.moves.state.Cells = nil
+	if got := m.differs(); got != "" {
+		t.Errorf("alone it differs in %s", got)
+	}
+}
+
 // TestTheLongerAndTheShorterRetention: a task that is dead and stays until it is retried
 // stays for longer than any time, and keeping is more than archiving, and that than
 // deleting.
