@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/norn-dev/norn/bench"
@@ -110,7 +109,7 @@ func (b *breakable) close() error {
 	}
 	for _, c := range b.runs {
 		if c != nil && !c.over {
-			_ = c.cmd.Process.Signal(syscall.SIGCONT) // it may be frozen still
+			_ = thaw(c.cmd.Process) // it may be frozen still
 		}
 	}
 	close(b.todo)
@@ -137,9 +136,9 @@ func (b *breakable) Names() (all []string) {
 func (b *breakable) Break(fault string, node int) error {
 	switch fault {
 	case bench.Kill:
-		return b.runs[node].cmd.Process.Signal(syscall.SIGKILL)
+		return b.runs[node].cmd.Process.Kill()
 	case bench.Freeze:
-		return b.runs[node].cmd.Process.Signal(syscall.SIGSTOP)
+		return freeze(b.runs[node].cmd.Process)
 	}
 	return fmt.Errorf("these nodes share the loopback, no %s of one", fault)
 }
@@ -147,7 +146,7 @@ func (b *breakable) Break(fault string, node int) error {
 // Mend starts a killed node again, or has a frozen one go on.
 func (b *breakable) Mend(ctx context.Context, fault string, node int) error {
 	if fault == bench.Freeze {
-		if err := b.runs[node].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		if err := thaw(b.runs[node].cmd.Process); err != nil {
 			return err
 		}
 		return b.whole(ctx)

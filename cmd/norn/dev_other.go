@@ -1,12 +1,9 @@
-//go:build !linux
+//go:build !unix
 
 package main
 
-import (
-	"os/exec"
-	"syscall"
-)
+import "os/exec"
 
-// attach puts the process into a group of its own, so that a Ctrl-C at our
-// terminal is ours alone. Nodes outlive a parent that is killed here.
-func attach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// attach leaves a node with us: a Ctrl-C at the terminal stops it, too, which no signal
+// could.
+func attach(*exec.Cmd) {}
