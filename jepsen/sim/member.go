@@ -157,7 +157,7 @@ func (m *member) finish(ready *group.Ready) bool {
 			a.done(r)
 		}
 	}
-	if err := m.machine.Advance(); err != nil {
+	if err := m.machine.Advance(n.clock.time(n.s.now)); err != nil {
 		n.s.fleet.fatal(n, err)
 		return false
 	}

@@ -59,7 +59,7 @@ func TestTheOnlyVoterReadsWhatItAcknowledged(t *testing.T) {
 				t.Fatalf("read %+v, %v", r.State.Values, r.Err)
 			}
 		}
-		if err := m.Advance(); err != nil {
+		if err := m.Advance(clock.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if !m.HasReady() && !answered { // time passes
@@ -378,7 +378,7 @@ func TestForeignMessagesDoNothing(t *testing.T) {
 		if err != nil || back.kind != kindRefuse || Refusal(back.body[0]) != why || back.to != stranger.Incarnation {
 			t.Errorf("%v: answered with %+v", why, back)
 		}
-		if err := n.machine.Advance(); err != nil {
+		if err := n.machine.Advance(clock.Time{Mono: n.sim.now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -418,7 +418,7 @@ func FuzzReceive(f *testing.F) {
 				if rd.Persist != nil {
 					st.Commit(rd.Persist)()
 				}
-				if m.Advance() != nil {
+				if m.Advance(clock.Time{Mono: int64(i)}) != nil {
 					return
 				}
 			}

@@ -130,7 +130,7 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 	m.requests.init(m, m.rand.Uint64())
 	m.guard(func() error {
 		m.node, err = raft.NewRawNode(&raft.Config{
-			ID: m.id, ElectionTick: cfg.Election, HeartbeatTick: 1, Storage: d, Applied: m.applied,
+			ID: m.id, ElectionTick: ticksOfBeat * cfg.Election, HeartbeatTick: ticksOfBeat, Storage: d, Applied: m.applied,
 			MaxSizePerMsg: 256 << 10, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 16 << 20,
 			MaxInflightMsgs: 64, CheckQuorum: true, PreVote: true, StepDownOnRemoval: true, Logger: quiet{},
 		})
@@ -279,13 +279,14 @@ func (m *Machine) ready() error {
 	return nil
 }
 
-// Advance says that the last Ready was done.
-func (m *Machine) Advance() error {
+// Advance says that the last Ready was done now.
+func (m *Machine) Advance(now clock.Time) error {
 	if m.taken == nil {
 		return m.failed
 	}
 	rd := *m.taken
 	m.taken = nil
+	m.timers.deaf(m, now)
 	m.guard(func() error {
 		m.node.Advance(rd)
 		return nil

@@ -25,6 +25,7 @@ type proposal struct {
 	own     bool // asked by the machine itself: nobody waits for the result
 	data    []byte
 	retryAt int64
+	pause   int64 // before that, ns: twice as long each time
 	endAt   int64
 }
 
@@ -114,13 +115,26 @@ func (q *requests) floor() uint64 {
 // knows its number.
 func (q *requests) propose(p *proposal) {
 	m := q.m
-	p.retryAt = m.now + int64(m.cfg.Retry)
+	// Each time is one more entry for all of them to write: where that takes longer
+	// than the pause, nothing else would come of it.
+	p.pause = max(2*p.pause, int64(m.cfg.Retry))
+	p.retryAt = m.now + p.pause
 	m.guard(func() error {
 		if err := m.node.Propose(p.data); err != nil { // nobody leads, or the leader has enough
-			p.retryAt = m.now + int64(m.cfg.Heartbeat)
+			p.retryAt, p.pause = m.now+int64(m.cfg.Heartbeat), 0
 		}
 		return nil
 	})
+}
+
+// deaf has the time not count in which no answer could be heard.
+func (q *requests) deaf(d int64) {
+	for _, p := range q.open { // Any order: each by itself.
+		p.retryAt += d
+	}
+	for _, r := range q.asked {
+		r.retryAt += d
+	}
 }
 
 func (q *requests) answer(p *proposal, r register.Result) {

@@ -46,7 +46,8 @@ type simNode struct {
 	store   *memstore.Mem
 	machine *Machine
 	boot    int
-	busy    bool // the disk is at work
+	busy    bool          // the disk is at work
+	slow    time.Duration // what it takes for a sync, and up to a tenth more
 	inbox   []Event
 	wake    int64
 	asked   map[uint64]func(register.Result)
@@ -221,7 +222,7 @@ func (n *simNode) perform() {
 		if rd.Sync {
 			boot := n.boot
 			n.busy = true
-			n.sim.after(n.sim.rand.Int64N(int64(3*time.Millisecond)), func() {
+			n.sim.after(int64(n.slow)+n.sim.rand.Int64N(int64(3*time.Millisecond+n.slow/10)), func() {
 				if n.boot != boot || n.machine == nil {
 					return
 				}
@@ -277,7 +278,7 @@ func (n *simNode) finish(rd *Ready) {
 			fn(r)
 		}
 	}
-	if err := n.machine.Advance(); err != nil {
+	if err := n.machine.Advance(clock.Time{Mono: s.now}); err != nil {
 		n.broken(err)
 		return
 	}

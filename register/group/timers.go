@@ -18,12 +18,71 @@ type timers struct {
 	lead       uint64
 	vote       uint64
 	term       uint64
+	barren     int   // terms in a row without a leader that lasted, fewer after a while with one
+	ledAt      int64 // since when this leader is known
+	lasted     bool  // the one before did
+	calmAt     int64 // when there is one less of them
+}
+
+// Of terms in a row without a leader that lasted the first may be chance: two stood at
+// once, or one died. From the second on members are more patient, up to eight times as
+// much: where most disks take so long for a vote that the next one stands before, nobody
+// would ever lead, nor stay leader while the others write. Who leads then is as patient
+// with them, and speaks more rarely. With a leader it is less again, a half at a time.
+const (
+	chanceTerms = 1
+	mostDoubled = 3
+	lastsFor    = 3  // time-outs
+	calmFor     = 10 // time-outs
+
+	// ticksOfBeat is how often raft ticks between two heartbeats: each time that
+	// patience doubles the leader gives it half of them.
+	ticksOfBeat = 1 << mostDoubled
+)
+
+// doubled is how often patience is doubled.
+func (t *timers) doubled() int { return max(t.barren-chanceTerms, 0) }
+
+// patience is how long this member waits for a leader, or for votes, in ns.
+func (t *timers) patience(m *Machine) int64 { return m.cfg.patience() << t.doubled() }
+
+// counts sees what a term has come to.
+func (t *timers) counts(m *Machine, lead, term uint64) {
+	timeout := m.cfg.patience()
+	if t.lead != raft.None && (lead != t.lead || term > t.term) {
+		t.lasted = m.now-t.ledAt >= lastsFor*timeout
+	}
+	switch {
+	case term <= t.term:
+	case t.lasted && t.doubled() == 0:
+		t.barren, t.lasted = 0, false
+	default:
+		t.barren, t.lasted = min(t.barren+1, chanceTerms+mostDoubled), false
+	}
+	switch {
+	case lead == raft.None:
+	case lead != t.lead || term > t.term:
+		t.ledAt, t.calmAt = m.now, m.now+calmFor*timeout
+	case t.barren > 0 && m.now >= t.calmAt:
+		t.barren--
+		t.calmAt = m.now + calmFor*timeout
+	}
 }
 
 // draw waits for the leader for a time-out, then for a random part of another.
 func (t *timers) draw(m *Machine) {
-	t.forgetAt = m.now + m.cfg.patience()
-	t.campaignAt = t.forgetAt + m.rand.Int64N(m.cfg.patience())
+	d := t.patience(m)
+	t.forgetAt = m.now + d
+	t.campaignAt = t.forgetAt + m.rand.Int64N(d)
+}
+
+// deaf has the time not count that the last Ready took: what was sent to this member
+// while its disk was busy waits to be heard.
+func (t *timers) deaf(m *Machine, now clock.Time) {
+	d := max(now.Mono-m.now, 0)
+	m.now += d
+	t.forgetAt, t.campaignAt = t.forgetAt+d, t.campaignAt+d
+	m.requests.deaf(d)
 }
 
 // lost has another leader elected soon, if a member leads that has gone. The
@@ -62,6 +121,7 @@ func (t *timers) changed(m *Machine) {
 		return
 	}
 	st := m.node.BasicStatus()
+	t.counts(m, st.Lead, st.GetTerm())
 	if st.RaftState != t.role || st.GetVote() != t.vote || st.GetTerm() != t.term {
 		// A vote for another gives it time to begin; a lost one as well.
 		t.draw(m)
@@ -84,7 +144,7 @@ func (m *Machine) campaign() {
 	m.timers.changed(m)
 	m.timers.draw(m)
 	// Whoever stood is ready to stand again after the random part alone.
-	m.timers.campaignAt -= m.cfg.patience() / 2
+	m.timers.campaignAt -= m.timers.patience(m) / 2
 }
 
 // tick does what raft's ticks would.
@@ -97,7 +157,9 @@ func (m *Machine) tick() {
 		if m.now >= t.tickAt {
 			t.tickAt = m.now + int64(m.cfg.Heartbeat)
 			m.guard(func() error {
-				m.node.Tick()
+				for range ticksOfBeat >> t.doubled() {
+					m.node.Tick()
+				}
 				return nil
 			})
 			t.changed(m)

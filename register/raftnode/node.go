@@ -244,7 +244,7 @@ func (n *Node) turn(events []group.Event) error {
 			return err
 		}
 		n.perform(&ready)
-		if err := n.machine.Advance(); err != nil {
+		if err := n.machine.Advance(n.cfg.Now()); err != nil {
 			return err
 		}
 	}
