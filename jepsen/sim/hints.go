@@ -18,7 +18,9 @@ func (f *fleet) gossip() {
 }
 
 func (f *fleet) watch(n *node) {
-	f.s.after(f.s.about(f.s.plan.cluster.hints), func() {
+	// Gossip looks all the time: a node that is told nothing for long would be another fault.
+	often := f.s.plan.cluster.hints
+	f.s.after(min(f.s.about(often), 3*often), func() {
 		if n.up && n.clock.awake(n.s.now) {
 			f.sense(n)
 		}
