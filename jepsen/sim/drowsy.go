@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -117,7 +118,7 @@ func (d *drowsy) look() {
 	}
 	for p := range state.Cells {
 		n := d.find(state.Cells[p].Leader)
-		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) {
+		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) || !d.enough(state.Cells[p].Cohort) {
 			continue
 		}
 		n.walkPartition(ring.Partition(p), func(t *vnode.Detail) bool {
@@ -134,6 +135,18 @@ func (d *drowsy) look() {
 			return !s.ended
 		})
 	}
+}
+
+// enough tells whether most of a cohort are there: else nothing is handed out until
+// somebody recovers the partition.
+func (d *drowsy) enough(cohort []register.Member) bool {
+	there := 0
+	for _, m := range cohort {
+		if n := d.find(m); n != nil && n.up && n.self == m {
+			there++
+		}
+	}
+	return there >= quorum.Majority(len(cohort))
 }
 
 // skewed tells whether others refuse a node's claims.
