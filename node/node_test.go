@@ -231,7 +231,7 @@ func TestGrantsOfAClosedConnectionAreFreed(t *testing.T) {
 }
 
 func TestHelloIsJudged(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
+	n := start(t, testConfig(t), Options{AuthTokens: []string{"next", "secret"}})
 	defer stop(t, n)
 	for name, tc := range map[string]struct {
 		hello *nornv1.Hello

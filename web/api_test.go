@@ -180,7 +180,7 @@ func TestStatusOfErrors(t *testing.T) {
 // with it.
 func TestTokenIsAskedForByAllOfTheAPI(t *testing.T) {
 	var called atomic.Int64
-	h := NewServer(answering(&called), Options{Tokens: []string{"secret"}}).Handler
+	h := NewServer(answering(&called), Options{Tokens: []string{"next", "secret"}}).Handler
 	send := func(rt route, header string) int {
 		r := httptest.NewRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), nil)
 		if rt.verb != get {
