@@ -10,7 +10,8 @@
 //     Sync is set, wait until that is durable. Only then send Messages and hand
 //     out Results and Changes: a vote or an acknowledgement that leaves before
 //     it is on disk can be forgotten after it was counted. Then
-//     [Machine.Advance]. No Step comes between Ready and Advance.
+//     [Machine.Advance] with the time: what the disk took is no silence of
+//     others. No Step comes between Ready and Advance.
 //  3. An error of Ready or Step ends the member: it has lost what it had
 //     acknowledged, or read what nobody wrote. It neither votes nor answers
 //     after that; damaged is not absent.
@@ -26,7 +27,8 @@
 //     not lead asks the leader.
 //   - Time-outs of elections are drawn from the seed of the configuration; raft's
 //     own, which are drawn from the system, are never used. The same events at
-//     the same times give the same bytes.
+//     the same times give the same bytes. After terms without a leader that
+//     lasted they grow, up to eight times (type timers).
 //   - A member formatted with [Join] does nothing until a leader finds it. Only
 //     [Format] makes a group, once; nothing is ever made because nobody answered.
 //   - The leader adds whoever is in the register as a learner, makes it a member
