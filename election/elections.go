@@ -333,6 +333,14 @@ func (e *Elections[M]) Written(now clock.Time, p ring.Partition, cell Cell[M], k
 	}
 }
 
+// Refused tells that the register has refused the cell of a candidacy, which is
+// still what it was: one of the new cohort is no member any more.
+func (e *Elections[M]) Refused(p ring.Partition, epoch, nonce uint64) {
+	if c := e.of(p, epoch, nonce, writing); c != nil {
+		e.end(p, c, "one of the new cohort is no member any more")
+	}
+}
+
 // order are the partitions with candidacies, ascending.
 func (e *Elections[M]) order() []ring.Partition {
 	return slices.Sorted(maps.Keys(e.running))

@@ -71,6 +71,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.runs.Pushed(s.now, word(t, d, "from"), s.vote(t, d))
 	case "written":
 		s.runs.Written(s.now, scripted, Cell[string]{Epoch: number(t, d, "epoch", 0), Nonce: s.nonce(t, d), Cohort: s.last.To}, !d.HasArg("unknown"))
+	case "refused":
+		s.runs.Refused(scripted, number(t, d, "epoch", s.last.Epoch), s.nonce(t, d))
 	case "abort":
 		s.runs.Abort(scripted, "somebody else was promised more")
 	case "hopeless":

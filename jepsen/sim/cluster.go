@@ -16,12 +16,13 @@ import (
 // fleet is a cluster: the nodes that there are or were, and what lies between
 // them. Nodes have numbers here; to each other they are members.
 type fleet struct {
-	s     *sim
-	nodes []*node
-	links [][]link // from, to
-	lossy bool     // disks get lost in this run
-	seen  uint64   // the newest revision of the register that any node has seen
-	cells []register.Cell
+	s       *sim
+	nodes   []*node
+	links   [][]link // from, to
+	lossy   bool     // disks get lost in this run
+	seen    uint64   // the newest revision of the register that any node has seen
+	cells   []register.Cell
+	records []register.Node // at that revision
 	// replicas is how many there were to be by then; 0: nobody has heard.
 	replicas int
 

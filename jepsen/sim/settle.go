@@ -398,7 +398,7 @@ func (f *fleet) learned(n *node, state *register.State) {
 		s.stats[Resizes]++
 		s.note("%d replicas, and before %d", state.Cluster.Replicas, f.replicas)
 	}
-	f.cells, f.replicas = state.Cells, state.Cluster.Replicas
+	f.cells, f.records, f.replicas = state.Cells, state.Nodes, state.Cluster.Replicas
 }
 
 // changed counts what a change of a cell was about.
@@ -412,6 +412,7 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
 			s.stats[Moves]++
+			f.gets(p, now, m)
 		}
 	}
 	if old.Leader != now.Leader && old.Leader != (register.Member{}) {
@@ -419,6 +420,14 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 	}
 	if s.tracing {
 		s.note("partition %d: epoch %d led by %s, %s", p, now.Epoch, now.Leader.Node, names(now.Cohort))
+	}
+}
+
+// gets checks that no partition is given to a node that is no member any more.
+func (f *fleet) gets(p ring.Partition, now *register.Cell, who register.Member) {
+	before := register.State{Nodes: f.records}
+	if n, known := before.Find(who); known && n.Status == register.Removed {
+		f.s.violation(check.Register, "partition %d: epoch %d gives it to %s, which was removed before", p, now.Epoch, who.Node)
 	}
 }
 

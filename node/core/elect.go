@@ -467,9 +467,12 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 	e.c.pending[q.Tag] = errand{then: func(now clock.Time, r register.Result) {
 		for i := range changes {
 			p := changes[i].Partition
-			if r.Err != nil {
+			switch {
+			case r.Err != nil:
 				e.runs.Written(now, p, election.Cell[register.Member]{}, false)
-			} else {
+			case !r.Won[i] && r.State.Cells[p].Same(&changes[i].Old):
+				e.runs.Refused(p, changes[i].New.Epoch, changes[i].New.Nonce)
+			default:
 				e.runs.Written(now, p, cellOf(&r.State.Cells[p]), true)
 			}
 		}

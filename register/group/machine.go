@@ -96,6 +96,7 @@ type Machine struct {
 
 	timers   timers
 	requests requests
+	screen   screen
 	sending  map[uint64]*transfer
 	numbers  uint64 // of transfers
 	arriving *arrival

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/register"
-	"github.com/norn-dev/norn/register/wire"
 )
 
 // maxPeers is how many members are known that are not in the register: the
@@ -137,11 +135,9 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 			return
 		}
 	case pb.MsgProp:
-		// Members of this build stop at what they cannot read (see apply): nothing of
-		// the kind gets into the log while one of them leads.
-		if slices.ContainsFunc(msg.GetEntries(), newer) {
-			return
-		}
+		m.requests.offered(msg)
+		m.timers.changed(m)
+		return
 	case pb.MsgHeartbeat:
 		// The leader sends no more than what we have acknowledged to it.
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
@@ -156,12 +152,6 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	}
 	m.step(msg)
 	m.timers.followed(m, msg)
-}
-
-// newer tells whether an entry is the command of a newer build.
-func newer(e *pb.Entry) bool {
-	_, err := decodeCommand(e.GetData())
-	return errors.Is(err, wire.ErrNewer)
 }
 
 // outvoted ends the only voter of a group that hears of another leader, or of a log

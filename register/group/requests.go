@@ -27,6 +27,7 @@ type proposal struct {
 	retryAt int64
 	pause   int64 // before that, ns: twice as long each time
 	endAt   int64
+	early   bool // this member leads, and may not propose it yet
 }
 
 // reading is a batch of reads that one question to a majority answers.
@@ -53,11 +54,11 @@ type requests struct {
 	fresh   *reading             // collects reads, not asked yet
 	asked   []*reading           // oldest first
 	reads   int
-	early   []*pb.Message // questions of others that came before this leader may answer
-	waits   bool          // questions of this member did
+	early   []*pb.Message // of others: what came before this leader may answer, or take it
+	waits   bool          // something of this member did
 }
 
-// maxEarly bounds the questions of others that a new leader keeps: one or two of
+// maxEarly bounds the messages of others that a new leader keeps: one or two of
 // each member.
 const maxEarly = 64
 
@@ -119,12 +120,12 @@ func (q *requests) propose(p *proposal) {
 	// than the pause, nothing else would come of it.
 	p.pause = max(2*p.pause, int64(m.cfg.Retry))
 	p.retryAt = m.now + p.pause
-	m.guard(func() error {
-		if err := m.node.Propose(p.data); err != nil { // nobody leads, or the leader has enough
-			p.retryAt, p.pause = m.now+int64(m.cfg.Heartbeat), 0
-		}
-		return nil
-	})
+	msg := &pb.Message{Type: pb.MsgProp.Enum(), From: new(m.id), Entries: []*pb.Entry{{Data: p.data}}}
+	v := m.screen.propose(m, msg)
+	if p.early = v == early; v != accepted {
+		p.retryAt, p.pause = m.now+int64(m.cfg.Heartbeat), 0
+	}
+	q.waits = q.waits || p.early
 }
 
 // deaf has the time not count in which no answer could be heard.
@@ -154,6 +155,7 @@ func (q *requests) decided(index uint64, data []byte) error {
 	if d.changed {
 		m.out.Changes = append(m.out.Changes, m.rep.state)
 	}
+	m.screen.applied(&d.command)
 	p := q.open[d.seq]
 	if err != nil || d.session != q.session || p == nil || d.again && d.wins == nil {
 		return err
@@ -266,14 +268,21 @@ func (q *requests) question(r *reading) {
 	})
 }
 
-// keep holds a question of another member until this leader may answer it.
+// keep holds a message of another member until this leader may answer or take it.
 func (q *requests) keep(msg *pb.Message) {
 	if len(q.early) < maxEarly { // else it is asked again
 		q.early = append(q.early, msg)
 	}
 }
 
-// answerable puts the questions that came too early, once the leader has committed
+// offered takes a proposal of another member.
+func (q *requests) offered(msg *pb.Message) {
+	if q.m.screen.propose(q.m, msg) == early {
+		q.keep(msg)
+	}
+}
+
+// answerable puts what came too early, once the leader has committed
 // an entry of its term. That takes a sync or two; whoever waits for elections of
 // partitions would wait for ten times that otherwise.
 func (q *requests) answerable() {
@@ -284,8 +293,17 @@ func (q *requests) answerable() {
 	early := q.early
 	q.early, q.waits = nil, false
 	for _, msg := range early {
-		if m.timers.role == raft.StateLeader && msg.GetTerm() <= m.timers.term {
+		switch {
+		case m.timers.role != raft.StateLeader || msg.GetTerm() > m.timers.term:
+		case msg.GetType() == pb.MsgProp:
+			q.offered(msg)
+		default:
 			m.step(msg)
+		}
+	}
+	for _, seq := range q.numbers() {
+		if p := q.open[seq]; p.early {
+			q.propose(p)
 		}
 	}
 	for _, r := range q.asked {

@@ -35,6 +35,7 @@ type sim struct {
 
 	states map[[2]uint64]uint64 // (generation, revision) -> hash: all members agree
 	led    map[uint64]register.Member
+	saw    func(n *simNode, state *register.State) // what a test looks at
 	trace  strings.Builder
 	counts struct{ elections, crashes, snapshots, lost, doubled, conf int }
 }
@@ -318,6 +319,9 @@ func (s *sim) agree(n *simNode, state *register.State) {
 		s.fatalf("%s hears of revision %d after %d", n.self.Node, state.Revision, n.heard[k-1])
 	}
 	n.heard = append(n.heard, state.Revision)
+	if s.saw != nil {
+		s.saw(n, state)
+	}
 }
 
 func (s *sim) deliver(from *simNode, m *Message) {
