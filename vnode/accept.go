@@ -382,6 +382,19 @@ func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 	}
 }
 
+// EndedAs tells how a claim has ended here; active where it has not, or is not known.
+func EndedAs(v *Vnode, view store.View, task id.ID, token uint64) claim.Outcome {
+	b, ok := view.Get(appendClaim(nil, tableEnded, v.Partition, task, token))
+	if !ok {
+		return claim.Active
+	}
+	r, err := claim.DecodeRecord(token, b)
+	if err != nil { // what is damaged is for who reads it
+		return claim.Active
+	}
+	return r.Outcome
+}
+
 // EndOf gives what ends a claim here and a follower that still holds it has not
 // got: the task's facts but for its enqueue and updates, and for old ones where there are
 // very many ([Newest]), and whether the claim was released. It returns ErrDamaged when something stored cannot be read.

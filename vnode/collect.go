@@ -51,9 +51,10 @@ type DuesCursor struct {
 // Dues gives up to limit finished tasks of a partition that may go, by queue
 // and state, oldest first, and moves the cursor on; done says that the end was
 // reached. cutoff says for a state and queue up to which instant (wall ns) they
-// were finished; below 0: none. It costs a seek per queue with finished tasks,
+// were finished; below 0: none. Of those whose end came here in this process it gives
+// only those that were here at the mono ns before. It costs a seek per queue with finished tasks,
 // and reads nothing that stays but what the caller has not collected.
-func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, string) int64, limit int) (dues []Due, done bool) {
+func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, string) int64, before int64, limit int) (dues []Due, done bool) {
 	for _, name := range v.names() {
 		if name < c.queue {
 			continue
@@ -63,7 +64,7 @@ func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, stri
 			if v.queues[name].counts[state] == 0 || last < 0 {
 				continue
 			}
-			if duesOf(v, view, c, state, name, last, limit, &dues); len(dues) == limit {
+			if duesOf(v, view, c, state, name, last, before, limit, &dues); len(dues) == limit {
 				return dues, false
 			}
 		}
@@ -72,7 +73,7 @@ func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, stri
 	return dues, true
 }
 
-func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name string, last int64, limit int, dues *[]Due) {
+func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name string, last, before int64, limit int, dues *[]Due) {
 	run := appendFinishedRun(nil, v.Partition, state, name)
 	from, first := run, true
 	if low := v.lows.finished[string(run)]; low != nil {
@@ -81,7 +82,7 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 	if bytes.Compare(c.key, from) >= 0 && c.queue == name {
 		from, first = append(append([]byte(nil), c.key...), 0), false
 	}
-	for key := range view.Scan(from, after(run)) {
+	for key, came := range view.Scan(from, after(run)) {
 		if first {
 			v.lows.finished[string(run)], first = append([]byte(nil), key...), false
 		}
@@ -89,6 +90,9 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 		d := Due{Task: id.ID(key[at+8:]), State: state, Queue: name, At: int64(binary.BigEndian.Uint64(key[at:]))}
 		if d.At > last {
 			return // the rest is younger
+		}
+		if v.arrivedAfter(came, before) {
+			continue
 		}
 		*dues = append(*dues, d)
 		c.queue, c.key = name, append(c.key[:0], key...)

@@ -198,3 +198,33 @@ func TestASuspendedClaimCountsFromTheTakeover(t *testing.T) {
 		t.Error("the claim has ended by the time of before")
 	}
 }
+
+// TestDuesAreThoseThatWereHere: by when the end came here, not by when the task has ended. What
+// an earlier process has written was here.
+func TestDuesAreThoseThatWereHere(t *testing.T) {
+	r := newRig(t)
+	var tasks []id.ID
+	var came []int64
+	for range 2 {
+		tasks = append(tasks, r.enqueue(crdt.Enqueued{}))
+		r.now = r.now.Add(time.Minute)
+		if _, err := r.v.Add(r.tx, crdt.Completed{Token: 1 << 32, At: 7}.Fact(tasks[len(tasks)-1]), r.now); err != nil {
+			t.Fatal(err)
+		}
+		came = append(came, r.now.Mono)
+	}
+	want := func(before int64, n int) {
+		t.Helper()
+		var c DuesCursor
+		dues, done := Dues(r.v, r.tx, &c, func(crdt.State, string) int64 { return 7 }, before, 10)
+		if len(dues) != n || !done || n > 0 && dues[0].Task != tasks[0] {
+			t.Errorf("of what came up to %d: %+v", before, dues)
+		}
+	}
+	want(came[0]-1, 0)
+	want(came[0], 1)
+	want(came[1]-1, 1)
+	want(came[1], 2)
+	r.restart()
+	want(came[0]-1, 2)
+}

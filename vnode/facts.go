@@ -109,7 +109,7 @@ type Added struct {
 func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	key := appendFact(nil, v.Partition, f.Task, f.Key)
 	var added Added
-	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, f) {
+	if f.Key.Kind == crdt.KindCompleted && v.finishClaimed(tx, f, now) {
 		v.cfg.OnFact(f.Task)
 		return added, nil
 	}
@@ -187,7 +187,7 @@ func (v *Vnode) settle(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 
 // finishClaimed completes a task that is under a claim without reading it:
 // claimed means enqueued and not finished, so there is no completion yet.
-func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact) bool {
+func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact, now clock.Time) bool {
 	e := v.claims.Lookup(f.Task)
 	if e == nil || !e.Known() {
 		return false
@@ -200,7 +200,7 @@ func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact) bool {
 	v.leave(tx, f.Task, &p)
 	v.shelf.put(tx, f, nil)
 	v.endClaims(tx, f.Task, f.Key.A, false)
-	p.state, p.at = crdt.StateCompleted, c.At
+	p.state, p.at, p.came = crdt.StateCompleted, c.At, now.Mono
 	v.enter(tx, f.Task, &p)
 	return true
 }

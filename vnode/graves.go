@@ -14,18 +14,12 @@ import (
 
 // A grave is the index entry of a tombstone, by the time at which its task was
 // collected, which is the same on every replica. Beside it stands when the
-// tombstone came to be here: the wall clock at which the vnode was opened, and
-// the monotonic one. Whatever the wall clock does, what an earlier process wrote
-// is older than anything that this one did.
-
-// graveSize is the length of what stands beside a grave.
-const graveSize = 8 + 8
+// tombstone came to be here ([Vnode.arrival]).
 
 // dig enters a tombstone that has just been put here.
 func dig(v *Vnode, tx store.Tx, stone crdt.Tombstone, task id.ID, now clock.Time) {
 	grave := graveOf(v.Partition, stone, task)
-	came := binary.BigEndian.AppendUint64(nil, uint64(v.opened))
-	tx.Set(grave, binary.BigEndian.AppendUint64(came, uint64(now.Mono)))
+	tx.Set(grave, v.arrival(now.Mono))
 	if bytes.Compare(grave, v.lows.graves) < 0 {
 		v.lows.graves = nil
 	}
@@ -61,7 +55,7 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 			return tasks, true
 		}
 		c.key = append(c.key[:0], key...)
-		if len(came) == graveSize && int64(binary.BigEndian.Uint64(came)) == v.opened && int64(binary.BigEndian.Uint64(came[8:])) > before {
+		if v.arrivedAfter(came, before) {
 			continue
 		}
 		if tasks = append(tasks, id.ID(key[prefixSize+8:])); len(tasks) == limit {

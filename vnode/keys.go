@@ -24,7 +24,7 @@ const (
 	tableReleases   = 'x' // finished task whose own edges have not all been dropped -> nothing
 	tableGraves     = 'g' // wall ns at which it was collected, task -> when its tombstone came here
 	tableKeys       = 'k' // first ID of a unique key -> generation in use
-	tableFinished   = 't' // state, queue, 0, wall ns, task -> nothing
+	tableFinished   = 't' // state, queue, 0, wall ns, task -> when its end came here
 	tableQueues     = 'q' // queue -> counters and low-water rank
 	tablePartition  = 'p' // nothing -> partition record
 	tableLogs       = 'l' // task -> how much its log has; task, token -> how much of it a claim has

@@ -40,7 +40,7 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 	if len(facts) == 1 && facts[0].Key == (crdt.Key{Kind: crdt.KindEnqueued}) && bare(v, facts[0].Task) {
 		return merging{v, tx, now}.fresh(facts[0])
 	}
-	if len(facts) == 1 && facts[0].Key.Kind == crdt.KindCompleted && facts[0].Check() == nil && v.finishClaimed(tx, facts[0]) {
+	if len(facts) == 1 && facts[0].Key.Kind == crdt.KindCompleted && facts[0].Check() == nil && v.finishClaimed(tx, facts[0], now) {
 		v.cfg.OnFact(facts[0].Task) // as [Vnode.Add] does, and as cheap: most tasks end under a claim
 		return Merged{Stored: 1}, nil
 	}

@@ -179,7 +179,7 @@ func (c *cohort) requeue() {
 // collect deletes a finished task at the leader.
 func (c *cohort) collect() {
 	r := c.all[0]
-	dues, _ := Dues(r.v, r.tx, &DuesCursor{}, func(crdt.State, string) int64 { return c.now.Wall }, 1)
+	dues, _ := Dues(r.v, r.tx, &DuesCursor{}, func(crdt.State, string) int64 { return c.now.Wall }, c.now.Mono, 1)
 	for _, d := range dues {
 		_, err := r.v.Collect(r.tx, d, c.now, func(*crdt.Task) int64 { return c.now.Wall })
 		c.check(err)

@@ -22,6 +22,7 @@ type place struct {
 	queue  string
 	rank   claim.Rank
 	at     int64  // scheduled: due; finished: when
+	came   int64  // finished: when that came here, mono ns
 	body   []byte // with fresh: the enqueue fact
 	linked bool   // it has dependencies
 	fresh  bool   // surely never claimed and without other facts; false is always safe
@@ -64,7 +65,7 @@ func (v *Vnode) goes(t *crdt.Task, now clock.Time) place {
 	}
 	p := place{queue: t.Enqueued.Queue, rank: rankOf(t), linked: len(t.Enqueued.Dependencies) > 0}
 	if s := t.Outcome(); s != crdt.StateUnknown {
-		p.state, p.at = s, t.FinishedAt()
+		p.state, p.at, p.came = s, t.FinishedAt(), now.Mono
 		return p
 	}
 	if v.claims.Lookup(t.ID) != nil {
@@ -145,7 +146,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		}
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 		key := appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task)
-		tx.Set(key, nil)
+		tx.Set(key, v.arrival(p.came))
 		v.lows.entered(key)
 		v.cfg.OnFinish(v.Partition, task, p.linked)
 	}

@@ -120,8 +120,9 @@ type Vnode struct {
 	record    partitionRecord
 	lows      lows
 	aside     asides
-	opened    int64 // wall ns
-	nextDue   int64 // wall ns of the first scheduled task, or math.MaxInt64
+	opened    int64             // wall ns
+	came      [arrivalSize]byte // what [Vnode.arrival] gives
+	nextDue   int64             // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace  [256]byte
 	space     []byte // of a record that is being written
 }

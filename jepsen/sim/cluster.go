@@ -119,7 +119,7 @@ func runCluster(seed uint64, m Many) *Result {
 	})
 	s.run()
 	r := s.result(seed)
-	r.Calm = f.calm()
+	r.Calm, r.Flags = f.calm(), m.flags()
 	if v := r.Violation; v != nil && !v.Task.IsZero() {
 		r.Detail = f.facts(v.Task)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,6 +97,21 @@ func (m Many) One(seed uint64) *Result {
 		return runCluster(seed, m)
 	}
 	return runOne(seed, m)
+}
+
+// flags are those with which the program runs seeds of such clusters.
+func (m *Many) flags() string {
+	all := "-nodes=many"
+	if m.Size > 0 {
+		all += fmt.Sprintf(" -size=%d", m.Size)
+	}
+	if m.Fierce {
+		all += " -fierce"
+	}
+	if m.Forget {
+		all += " -forget"
+	}
+	return all
 }
 
 func (t *Total) add(r *Result) {

@@ -62,6 +62,8 @@ type Result struct {
 	Virtual time.Duration
 	// Nodes is how many nodes there were.
 	Nodes int
+	// Flags are those with which the program runs the seed again.
+	Flags string
 	// Calm says of a run of several nodes why it proves nothing; "": it counts.
 	Calm string
 	// Detail is what the nodes have of what the violation is about.

@@ -198,3 +198,36 @@ func TestAnOrphanOfAKeyStays(t *testing.T) {
 		t.Error("it is gone")
 	}
 }
+
+// TestAnEndThatCameLateStays (seed 180 of fierce clusters): the leader hears of it from the one
+// member that knows after it was compared with the other one, which has gone by then. That one
+// does not know that the task has ended, so it stays until that one is compared with again.
+func TestAnEndThatCameLateStays(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.elect()
+	i := r.leader(1)
+	knows, other := (i+1)%3, (i+2)%3
+	task := r.put(i, 1)
+	r.until(5*time.Second, func() bool { return false })
+	cut := func(l letter) bool { return l.from == knows || l.to == knows }
+	r.send(knows, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	r.settleBut(cut)
+	stands := func(at int) crdt.State {
+		end, err := vnode.Outcome(r.peers[at].store, 1, task)
+		r.check(err)
+		return end
+	}
+	if stands(knows) != crdt.StateCancelled || stands(i) != crdt.StateUnknown {
+		t.Fatalf("it is %v at the one that was asked, and %v at the leader", stands(knows), stands(i))
+	}
+	r.live(time.Minute, time.Second, cut) // its retention is over, and the other two are compared
+	r.kill(other)
+	if _, heard := r.until(30*time.Second, func() bool { return stands(i) == crdt.StateCancelled }); !heard {
+		t.Fatal("the leader does not hear of it")
+	}
+	if took, gone := r.until(time.Minute, func() bool { return r.peers[i].stones() > 0 }); gone {
+		t.Fatalf("it is collected %v after that, and node %d does not know that it has ended", took, other)
+	}
+	r.open(other)
+	r.wantCollected(1)
+}

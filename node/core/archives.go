@@ -46,7 +46,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 		return
 	}
 	from := a.from[v.Partition]
-	all, done := vnode.Dues(v, a.k.c.tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), archiveTasks)
+	all, done := vnode.Dues(v, a.k.c.tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.purges.agreedAt(v.Partition), archiveTasks)
 	if a.from[v.Partition] = from; done {
 		delete(a.from, v.Partition)
 	}

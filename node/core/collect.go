@@ -164,7 +164,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	more = k.purges.look(now, v)
 	more = k.sweepKeys(now, v.Partition) || more
 	more = k.purges.orphans(now, v) || more
-	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), collectBatch)
+	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
 	for _, d := range dues {
 		if !k.c.links.needed(now, v, d.Task) {
 			k.collect(now, d)

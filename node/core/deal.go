@@ -34,6 +34,16 @@ func (d deal) holds(g GrantRef) bool {
 	return len(vnode.Unheld(d.c.vnodes.see(g.Partition), heldAs([]GrantRef{g}))) == 0
 }
 
+// used tells whether a worker has ended a claim: it has heard of it from an answer to the
+// same request again, which waited for its own majority, and had one.
+func (d deal) used(g GrantRef) bool {
+	switch vnode.EndedAs(d.c.vnodes.see(g.Partition), d.c.tx, g.Task, g.Token) {
+	case claim.Completed, claim.Failed, claim.Ended:
+		return true
+	}
+	return false
+}
+
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d deal) done(now clock.Time) {
@@ -55,7 +65,9 @@ func (d deal) done(now clock.Time) {
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		for i, pl := range d.pledges {
-			d.c.grants.ails.heard(now, d.refs[i], pl)
+			if pl == nil || pl.state == committed || !d.used(d.refs[i]) {
+				d.c.grants.ails.heard(now, d.refs[i], pl)
+			}
 		}
 		d.c.grants.passed += uint64(len(lost))
 		for _, g := range lost {

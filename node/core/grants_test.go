@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -465,5 +466,38 @@ func TestALimitOfClaimsIsSaid(t *testing.T) {
 		if full := r.peers[i].core.Stats().Full; full != 0 || limited() {
 			t.Errorf("%s: full after one was released: %d", what, full)
 		}
+	}
+}
+
+// TestWhatAWorkerHasEndedIsNotReleased (seed 215 of fierce clusters): a grant reached no
+// majority, and the same request again got it, and its worker has completed the task before
+// the first round was given up. Whether the partition grants again is not asked with a
+// release of that claim: a member that has not heard of the completion would show it as
+// given back for ever.
+func TestWhatAWorkerHasEndedIsNotReleased(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	i := r.leader(1)
+	deaf := (i + 1) % 3
+	r.send(i, waiting60(7))
+	r.settleBut(everything) // nobody hears of the grant
+	r.live(grantTimeout/2, 50*time.Millisecond, everything)
+	again := Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	r.turn(i)
+	r.settle()
+	grants, _ := r.granted(i, again)
+	if len(grants) != 1 {
+		t.Fatalf("granted %v to the same request again", grants)
+	}
+	token := grants[0].Token
+	r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token}}})
+	completion := func(l letter) bool { return l.to == deaf && isFacts(l) }
+	r.settleBut(completion)
+	r.live(2*grantTimeout, 50*time.Millisecond, completion)
+	d, err := vnode.ReadTask(r.peers[deaf].store, 1, task, vnode.ReadOptions{})
+	r.check(err)
+	if d.State == crdt.StateCompleted || len(d.Claims) != 1 || d.Claims[0].Outcome != claim.Active {
+		t.Fatalf("whoever has not heard of the completion shows %v, %+v", d.State, d.Claims)
 	}
 }

@@ -243,11 +243,23 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 	return upTo, true
 }
 
-// agreedSince is the wall ns up to which whatever any member of the cohort was
-// told of a partition is here, and the other way round: tasks that were finished
-// before may be collected, because nobody knows anything else of them (design 6).
-// It is far in the past while a member has not been compared with.
+// agreedSince is [purges.agreedAt] in wall ns.
 func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
+	switch mono := p.agreedAt(at); mono {
+	case math.MinInt64, math.MaxInt64:
+		return mono
+	default:
+		return now.Wall - (now.Mono - mono)
+	}
+}
+
+// agreedAt is the mono ns up to which whatever any member of the cohort was told of a
+// partition is here, and what was here then is there: tasks that were finished, and
+// known here to be, before that may be collected, because nobody knows anything else of
+// them (design 6). Both matter: an end that one member told this node of after another
+// one had been compared with is not known to that one. It is far in the past while a
+// member has not been compared with.
+func (p *purges) agreedAt(at ring.Partition) int64 {
 	if p.c.writes.alone(at) || mutant.PurgeByTime.On() {
 		return math.MaxInt64
 	}
@@ -263,7 +275,7 @@ func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
 		}
 		oldest = min(oldest, m.latest)
 	}
-	return now.Wall - (now.Mono - oldest)
+	return oldest
 }
 
 // caughtUp tells whether since this node leads a partition it has been compared with so
