@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -63,8 +64,11 @@ func fits(f *nornv1.Filter, d *vnode.Detail) bool {
 	})
 }
 
+// within compares as times: one of the year 9999, which is how some say "for ever", is no
+// number of nanoseconds.
 func within(wall int64, after, before *timestamppb.Timestamp) bool {
-	return (after == nil || wall > after.AsTime().UnixNano()) && (before == nil || wall < before.AsTime().UnixNano())
+	at := time.Unix(0, wall)
+	return (after == nil || at.After(after.AsTime())) && (before == nil || at.Before(before.AsTime()))
 }
 
 // listed is a task of a list.

@@ -1,0 +1,29 @@
+package core
+
+import (
+	"testing"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// TestAFilterWithTimesFarAway: those before the year 1678 or after 2262 are compared as what
+// they are. Bulk actions go by filters: nothing may fit one that nothing should.
+func TestAFilterWithTimesFarAway(t *testing.T) {
+	r := newRig(t)
+	done := r.enqueue(spec("q"))[0]
+	r.complete(done, r.claim("q", 1)[0].Token)
+	for _, year := range []int64{-62135596800, -9300000000, 9300000000, 30000000000, 253402300799} {
+		at := &timestamppb.Timestamp{Seconds: year}
+		for name, f := range map[string]*nornv1.Filter{
+			"created before": {CreatedBefore: at}, "created after": {CreatedAfter: at},
+			"finished before": {FinishedBefore: at}, "finished after": {FinishedAfter: at},
+		} {
+			before := f.GetCreatedBefore() != nil || f.GetFinishedBefore() != nil
+			if n, want := len(must[*nornv1.ListReply](r, &nornv1.ListRequest{Filter: f}).Tasks), before == (year > 0); (n == 1) != want {
+				t.Errorf("%s %v: %d tasks", name, at.AsTime(), n)
+			}
+		}
+	}
+}
