@@ -27,3 +27,18 @@ func TestAFilterWithTimesFarAway(t *testing.T) {
 		}
 	}
 }
+
+// TestAQueueThatIsNamedTwice has no more tasks than one that is named once.
+func TestAQueueThatIsNamedTwice(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q"), spec("q"), spec("q"), spec("q"), spec("q")}})
+	all := ask[*nornv1.QueuesReply](r, 1, &nornv1.QueuesRequest{Names: []string{"q", "q", "q"}}).Queues
+	if len(all) != 3 {
+		t.Fatalf("%d queues", len(all))
+	}
+	for _, q := range all {
+		if n := q.GetCount().GetReady(); n != 5 {
+			t.Errorf("%d tasks of 5", n)
+		}
+	}
+}

@@ -155,7 +155,12 @@ func (l *queueLists) take(_ []int, m gproto.Message) {
 	if c := reply.GetNextCursor(); len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
 		l.end = c
 	}
+	twice := make(map[string]bool, len(reply.GetQueues())) // where the request names a queue twice, so does each part
 	for _, q := range reply.GetQueues() {
+		if twice[q.GetName()] {
+			continue
+		}
+		twice[q.GetName()] = true
 		sum := l.queues[q.GetName()]
 		if sum == nil {
 			l.queues[q.GetName()] = gproto.CloneOf(q)
