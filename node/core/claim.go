@@ -194,10 +194,10 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	if err := checkUnanswered(m); err != nil {
 		return nil, err
 	}
-	wait := proto.Seconds(m.GetWaitSeconds())
-	if wait < 0 || wait > proto.MaxWait {
-		return nil, proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
+	if err := checkWait(m); err != nil {
+		return nil, err
 	}
+	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.choosy, w.parks = m, r.routed, r.choosy, wait > 0
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList}

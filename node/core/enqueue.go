@@ -19,21 +19,8 @@ type enqueuing struct{ *Core }
 
 // enqueue judges every task of the request for itself.
 func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
-	if err := checkBatch(len(m.GetTasks())); err != nil {
+	if err := checkTasks(m.GetTasks()); err != nil {
 		c.refuse(from, err)
-		return
-	}
-	size, dependencies := 0, 0
-	for _, t := range m.GetTasks() {
-		size += proto.SpecBytes(t)
-		dependencies += len(t.GetDependencies())
-	}
-	if dependencies > proto.MaxBatchDependencies {
-		c.refuse(from, proto.Invalid("the batch has %d dependencies in all, over the limit of %d; send smaller batches", dependencies, proto.MaxBatchDependencies))
-		return
-	}
-	if size > proto.MaxBatchBytes {
-		c.refuse(from, proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes))
 		return
 	}
 	if c.shut(from) {
@@ -228,6 +215,25 @@ func checkID(wall int64, b []byte, eta time.Duration) (id.ID, *proto.Error) {
 			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, eta)
 	}
 	return task, nil
+}
+
+// checkTasks refuses more tasks than fit one request, or larger ones.
+func checkTasks(tasks []*nornv1.TaskSpec) *proto.Error {
+	if err := checkBatch(len(tasks)); err != nil {
+		return err
+	}
+	size, dependencies := 0, 0
+	for _, t := range tasks {
+		size += proto.SpecBytes(t)
+		dependencies += len(t.GetDependencies())
+	}
+	if dependencies > proto.MaxBatchDependencies {
+		return proto.Invalid("the batch has %d dependencies in all, over the limit of %d; send smaller batches", dependencies, proto.MaxBatchDependencies)
+	}
+	if size > proto.MaxBatchBytes {
+		return proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes)
+	}
+	return nil
 }
 
 func checkBatch(n int) *proto.Error {

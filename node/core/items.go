@@ -180,6 +180,7 @@ type results[M gproto.Message, R any] struct {
 	failed func(*nornv1.Error) R
 	reply  func([]R) M
 	whole  *proto.Error // of a request that was refused as a whole
+	broken int          // items of parts that break a rule of the whole request
 }
 
 func (r *results[M, R]) take(idx []int, m gproto.Message) {
@@ -197,7 +198,10 @@ func (r *results[M, R]) take(idx []int, m gproto.Message) {
 }
 
 func (r *results[M, R]) fail(idx []int, err *proto.Error) {
-	if len(idx) == len(r.all) {
+	if err.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		r.broken += len(idx)
+	}
+	if len(idx) == len(r.all) || r.broken == len(r.all) { // each part of it breaks the same rule
 		r.whole = err
 	}
 	for _, i := range idx {

@@ -1,10 +1,14 @@
 package core
 
 import (
+	"math"
+	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -40,5 +44,50 @@ func TestAQueueThatIsNamedTwice(t *testing.T) {
 		if n := q.GetCount().GetReady(); n != 5 {
 			t.Errorf("%d tasks of 5", n)
 		}
+	}
+}
+
+// TestARequestThatIsRefusedAsAWhole is answered by one error, whoever is asked and however
+// many nodes have a part in it, and nothing of it is done. So are limits of a request:
+// none of its parts may reach them, and all together must not.
+func TestARequestThatIsRefusedAsAWhole(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	var tasks, heavy, linked []*nornv1.TaskSpec
+	payload := make([]byte, proto.MaxPayload)
+	for range 20 {
+		tasks = append(tasks, spec("q"))
+		heavy = append(heavy, &nornv1.TaskSpec{Queue: "bad", Payload: payload})
+		s := spec("bad")
+		for range proto.MaxDependencies {
+			s.Dependencies = append(s.Dependencies, r.ids.Next(r.now.Wall).Bytes())
+		}
+		linked = append(linked, s)
+	}
+	renew, fail := &nornv1.RenewRequest{LeaseSeconds: math.NaN()}, [][]byte(nil)
+	for _, res := range ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: tasks}).Results {
+		task := parse(t, res.Receipt.GetId()).Bytes()
+		renew.Claims, fail = append(renew.Claims, &nornv1.ClaimRef{Id: task, Token: 1<<32 + 1}), append(fail, task)
+	}
+	none := &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT}
+	unknown := []nornv1.State{99}
+	for i := range r.peers {
+		for name, m := range map[string]gproto.Message{
+			"no copies": &nornv1.EnqueueRequest{Tasks: tasks, Durability: none},
+			"payloads":  &nornv1.EnqueueRequest{Tasks: heavy}, "dependencies": &nornv1.EnqueueRequest{Tasks: linked},
+			"lease": renew, "cancel in a state": &nornv1.CancelRequest{Ids: fail, OnlyStates: unknown},
+			"cancel without copies": &nornv1.CancelRequest{Ids: fail, Durability: none}, "retry in a state": &nornv1.RetryRequest{Ids: fail, OnlyStates: unknown},
+			"reason":   &nornv1.CancelRequest{Ids: fail, Reason: strings.Repeat("x", proto.MaxNoteBytes+1)},
+			"endless":  &nornv1.LogRequest{Id: fail[0], WaitSeconds: 1e300},
+			"Infinity": &nornv1.LogRequest{Id: fail[1], WaitSeconds: math.Inf(1)}, "ever before": &nornv1.LogRequest{Id: fail[2], WaitSeconds: math.Inf(-1)},
+		} {
+			from := r.send(i, m)
+			r.settle()
+			if reply, ok := r.peers[i].replies[from]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT || reply.Err.Effect != nornv1.Effect_EFFECT_NONE {
+				t.Errorf("%s through node %d: %v, %.300v", name, i+1, reply.Err, reply.Message)
+			}
+		}
+	}
+	if n := ask[*nornv1.CountReply](r, 2, &nornv1.CountRequest{}).Total; n.GetReady() != 20 || n.GetTotal() != 20 {
+		t.Errorf("there are %v", n)
 	}
 }

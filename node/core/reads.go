@@ -205,8 +205,8 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
 	case bad != nil:
-	case wait < 0 || wait > proto.MaxWait:
-		bad = proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
+	case checkWait(m) != nil:
+		bad = checkWait(m)
 	case wait > 0 && c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters:
 		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d log readers wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
 		bad.RetryAfter = time.Second
@@ -224,6 +224,14 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 		return
 	}
 	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
+}
+
+// checkWait refuses to wait for other than it may be.
+func checkWait(m interface{ GetWaitSeconds() float64 }) *proto.Error {
+	if wait := proto.Seconds(m.GetWaitSeconds()); wait < 0 || wait > proto.MaxWait {
+		return proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
+	}
+	return nil
 }
 
 // logPage reads a page of the log of a task, and nothing of the rest: who follows a task

@@ -202,8 +202,8 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	if r.alone || q.routed {
 		return false
 	}
-	if _, adds := q.Body.(*nornv1.EnqueueRequest); adds && (enqueuing{r.c}).shut(q.From) {
-		return false // refused as a whole, so that the client asks another node
+	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || checkTasks(m.GetTasks()) != nil) {
+		return false // refused as a whole: so that the client asks another node, or because of what its parts have together
 	}
 	if list, ok := itemsOf(r.c, now, q.Body); ok {
 		return r.split(now, q, list)
@@ -214,7 +214,8 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	case *nornv1.ExplainRequest:
 		return r.pass(now, q, m.GetId(), 0)
 	case *nornv1.LogRequest:
-		return r.pass(now, q, m.GetId(), proto.Seconds(m.GetWaitSeconds()))
+		wait := proto.Seconds(m.GetWaitSeconds())
+		return checkWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long
 	case *nornv1.KeyRequest:
 		return r.pass(now, q, keyHome(r.c, now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()), 0)
 	case *nornv1.ListRequest:
