@@ -180,3 +180,30 @@ func TestABackfillFitsAFrame(t *testing.T) {
 		t.Errorf("the largest one has %d bytes, a frame %d", largest, proto.MaxFrame)
 	}
 }
+
+// TestTheNameOfAScheduleIsInItsHeaders: a schedule whose launches would have more in their
+// headers than a task may have is refused. It was made, and never launched anything.
+func TestTheNameOfAScheduleIsInItsHeaders(t *testing.T) {
+	w := newWorld(t)
+	name := strings.Repeat("n", 128)
+	most := proto.MaxHeaderBytes - len("a"+HeaderSchedule+name+HeaderInstant+"1970-01-01T00:00:00Z")
+	edit := func(bytes int) (Edit, error) {
+		s := spec("* * * * * *")
+		s.Task.Headers = map[string]string{"a": strings.Repeat("x", bytes)}
+		return w.editor().Put(name, nil, 0, &nornv1.PutSchedule{Spec: s})
+	}
+	if _, err := edit(most + 1); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	made, err := edit(most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch, err := w.editor().Trigger(name, made.Record, 0, id.ID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bad := proto.CheckSpec(launch.Tasks[0], proto.MaxPayload); bad != nil {
+		t.Errorf("its launch: %v", bad)
+	}
+}

@@ -111,9 +111,9 @@ func seconds(name string, v float64, most time.Duration) error {
 	return nil
 }
 
-// check judges what a user wants, but for what compile finds. maxPayload is the
+// check judges what a user wants of a schedule, but for what compile finds. maxPayload is the
 // server's limit in bytes.
-func check(s *nornv1.ScheduleSpec, maxPayload int) error {
+func check(name string, s *nornv1.ScheduleSpec, maxPayload int) error {
 	t := s.GetTask()
 	switch {
 	case s == nil:
@@ -132,7 +132,7 @@ func check(s *nornv1.ScheduleSpec, maxPayload int) error {
 		return fmt.Errorf("catch_up has the unknown value %d", s.GetCatchUp())
 	}
 	full := gproto.CloneOf(t)
-	dress(full, "", 0)
+	dress(full, name, 0) // each launch has to be one that a queue takes
 	if err := proto.CheckSpec(full, min(maxPayload, MaxPayload)); err != nil {
 		return errors.New(err.Message)
 	}

@@ -71,7 +71,7 @@ func (e *Editor) current(rec *register.Schedule, version uint64) (l loaded, r re
 // Put makes a schedule, or gives it another definition.
 func (e *Editor) Put(name string, rec *register.Schedule, version uint64, p *nornv1.PutSchedule) (Edit, error) {
 	spec := gproto.CloneOf(p.GetSpec())
-	if err := check(spec, e.MaxPayload); err != nil {
+	if err := check(name, spec, e.MaxPayload); err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	l, r, err := e.current(rec, version)
