@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -89,5 +90,29 @@ func TestARequestThatIsRefusedAsAWhole(t *testing.T) {
 	}
 	if n := ask[*nornv1.CountReply](r, 2, &nornv1.CountRequest{}).Total; n.GetReady() != 20 || n.GetTotal() != 20 {
 		t.Errorf("there are %v", n)
+	}
+}
+
+// TestSettingsThatNobodyHasNamed are not kept: what a request has in the retry policy beyond
+// what this build knows went into the register, or filled its log, where it was more than
+// that takes and was asked for again and again.
+func TestSettingsThatNobodyHasNamed(t *testing.T) {
+	r := newRig(t)
+	policy := &nornv1.RetryPolicy{MaxAttempts: 3}
+	for _, bytes := range []int{1, 60_000, 80_000} {
+		policy.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 500, protowire.BytesType), make([]byte, bytes)))
+		m := &nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{Retry: policy}, Fields: []string{"retry"}}
+		if reply := r.ask(m); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			t.Errorf("%d bytes: %v, %.200v", bytes, reply.Err, reply.Message)
+		}
+		if n := len(r.core.moves.state.Queues["q"].Settings); n > 0 {
+			t.Errorf("%d bytes are kept", n)
+		}
+		m.Fields = []string{"retry.max_attempts"}
+		if set := must[*nornv1.QueuesReply](r, m).Queues[0].GetSettings().GetRetry(); set.GetMaxAttempts() != 3 || len(set.ProtoReflect().GetUnknown()) > 0 {
+			t.Errorf("by its name: %.200v", set)
+		}
+		m.Settings = &nornv1.QueueSettings{}
+		must[*nornv1.QueuesReply](r, m)
 	}
 }

@@ -266,7 +266,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 	}
 	for _, path := range m.GetFields() {
 		if !setField(set.ProtoReflect(), m.GetSettings().ProtoReflect(), strings.Split(path, ".")) {
-			q.c.refuse(from, proto.Invalid("%q is no setting of a queue", path))
+			q.c.refuse(from, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path))
 			return
 		}
 	}
@@ -397,7 +397,9 @@ func (c *changedQueue) answer() (gproto.Message, *proto.Error) {
 	return &nornv1.QueuesReply{Queues: []*nornv1.Queue{whole}}, nil
 }
 
-// setField copies one field, named by a path, from src to dst.
+// setField copies one field, named by a path, from src to dst. A message with fields that
+// this build does not know is not copied: nobody has named them, and they may be as large as
+// a request, where the register takes no more than [register.MaxData].
 func setField(dst, src protoreflect.Message, path []string) bool {
 	f := dst.Descriptor().Fields().ByName(protoreflect.Name(path[0]))
 	switch {
@@ -408,6 +410,8 @@ func setField(dst, src protoreflect.Message, path []string) bool {
 			return false
 		}
 		return setField(dst.Mutable(f).Message(), src.Get(f).Message(), path[1:])
+	case src.Has(f) && f.Message() != nil && len(src.Get(f).Message().GetUnknown()) > 0:
+		return false
 	case src.Has(f):
 		dst.Set(f, src.Get(f))
 	default:
