@@ -337,8 +337,11 @@ func errorBody(err error) transport.Body {
 		kind = nornv1.ErrorKind_ERROR_KIND_INTERNAL
 	}
 	e := proto.Refused(kind, "%v", err)
-	if kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+	switch kind {
+	case nornv1.ErrorKind_ERROR_KIND_OVERLOADED:
 		e.RetryAfter = time.Second
+	case nornv1.ErrorKind_ERROR_KIND_INTERNAL:
+		e.Effect = nornv1.Effect_EFFECT_UNKNOWN // it was carried out, and this was to be its answer
 	}
 	return &message{m: e.Proto()}
 }

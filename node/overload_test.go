@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -493,5 +494,17 @@ func TestCancelFollowsItsRequest(t *testing.T) {
 	}
 	if w := n.metrics.core.Load().Waiting; w != 0 {
 		t.Errorf("%d requests wait", w)
+	}
+}
+
+// TestAnAnswerThatFitsNoFrame says nothing of what was done: it came after that.
+func TestAnAnswerThatFitsNoFrame(t *testing.T) {
+	got, body := &nornv1.Error{}, errorBody(fmt.Errorf("%w: too large", transport.ErrEncode))
+	b, err := body.AppendTo(make([]byte, 0, body.Size()))
+	if err == nil {
+		err = gproto.Unmarshal(b, got)
+	}
+	if err != nil || got.GetKind() != nornv1.ErrorKind_ERROR_KIND_INTERNAL || got.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
+		t.Errorf("%v, %v", got, err)
 	}
 }

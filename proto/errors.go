@@ -2,6 +2,7 @@ package proto
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -42,9 +43,17 @@ func FromProto(p *nornv1.Error) *Error {
 	}
 }
 
+// maxMessage bounds the text of an error in bytes: it may quote what a client has sent, and
+// the answer to a batch, which has to fit a frame, may have one for each item.
+const maxMessage = 1 << 10
+
 // Refused builds an error of an operation that surely had no effect.
 func Refused(kind nornv1.ErrorKind, format string, args ...any) *Error {
-	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Effect: nornv1.Effect_EFFECT_NONE}
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return &Error{Kind: kind, Message: text, Effect: nornv1.Effect_EFFECT_NONE}
 }
 
 // Invalid builds the refusal of a request that breaks a rule.

@@ -85,7 +85,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 	}
 	h := k.look(now, e.Queue, e.Key, 0)
 	if h.task != t.ID && h.state != crdt.StateUnknown {
-		return conflict("unique key %q is taken by task %s, which is %s", e.Key, h.task, h.state)
+		return conflict("unique key %.100q is taken by task %s, which is %s", e.Key, h.task, h.state)
 	}
 	p := k.c.vnode(h.first).Partition
 	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
@@ -100,7 +100,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		}
 		generation--
 	}
-	return conflict("unique key %q has been used too often since; enqueue the task anew", e.Key)
+	return conflict("unique key %.100q has been used too often since; enqueue the task anew", e.Key)
 }
 
 // run is the generation that a retry of a task begins. That of a task with a key is of its
@@ -150,7 +150,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	h := holder{task: task}
 	switch {
 	case task.Kind() != id.KindKey:
-		return h, proto.Invalid("ID %s is not one of unique key %q; ask for it (KeyRequest), or send none", task, t.GetKey())
+		return h, proto.Invalid("ID %s is not one of unique key %.100q; ask for it (KeyRequest), or send none", task, t.GetKey())
 	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.cells)), task):
 		return h, k.legitimate(now, t, task) // whatever it is: the specs are compared
 	case window > 0:
@@ -158,7 +158,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	}
 	if h = k.look(now, t.GetQueue(), t.GetKey(), 0); h.task != task {
 		return h, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"ID %s is not the one that key %q has now (%s): its task was finished long ago, or the ID belongs to another key; ask for it again", task, t.GetKey(), h.task)
+			"ID %s is not the one that key %.100q has now (%s): its task was finished long ago, or the ID belongs to another key; ask for it again", task, t.GetKey(), h.task)
 	}
 	return h, nil
 }
@@ -178,7 +178,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 		return nil
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-		"ID %s is not the one that key %q has now (%s): an older task of the key was retried before this one was known; ask for it again", task, t.GetKey(), h.task)
+		"ID %s is not the one that key %.100q has now (%s): an older task of the key was retried before this one was known; ask for it again", task, t.GetKey(), h.task)
 }
 
 // sure refuses to give a key without a window to a new task while its leader may not
@@ -215,7 +215,7 @@ func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window
 	start := task.Nanos()
 	switch {
 	case start%window != 0 || id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), t.GetQueue(), t.GetKey(), start, 0) != task:
-		return proto.Invalid("ID %s is not one of key %q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
+		return proto.Invalid("ID %s is not one of key %.100q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
 	case start-now.Wall > int64(k.c.cfg.Eta):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s begins more than eta (%v) from now; set the clock of the client", task, k.c.cfg.Eta)
 	case now.Wall-start-window > int64(k.c.cfg.GCGrace):

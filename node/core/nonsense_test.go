@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -114,5 +115,32 @@ func TestSettingsThatNobodyHasNamed(t *testing.T) {
 		}
 		m.Settings = &nornv1.QueueSettings{}
 		must[*nornv1.QueuesReply](r, m)
+	}
+}
+
+// TestWhatAnErrorQuotesIsBounded: the answer fits a frame, whatever the names in the request
+// are. Where it did not its client heard nothing, or the node that was asked for it.
+func TestWhatAnErrorQuotesIsBounded(t *testing.T) {
+	r := newRig(t)
+	noise := strings.Repeat("\x01", 7<<20)
+	batch := &nornv1.EnqueueRequest{}
+	for range proto.MaxBatchTasks {
+		task, order := r.ids.Next(r.now.Wall), id.OrderOf(0, id.KindKey)
+		copy(task[:], order[:])
+		batch.Tasks = append(batch.Tasks, &nornv1.TaskSpec{Id: task.Bytes(), Queue: "q", Key: noise[:proto.MaxKeyBytes]})
+	}
+	for name, m := range map[string]gproto.Message{
+		"keys":    batch,
+		"setting": &nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{}, Fields: []string{noise}},
+		"cluster": &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Destroy{Destroy: &nornv1.DestroyCluster{ClusterId: noise}}},
+	} {
+		reply := r.ask(m)
+		size := gproto.Size(reply.Message)
+		if reply.Err != nil {
+			size = gproto.Size(reply.Err.Proto())
+		}
+		if size > proto.MaxFrame || size == 0 {
+			t.Errorf("%s: the answer has %d bytes", name, size)
+		}
 	}
 }
