@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
@@ -26,6 +27,9 @@ const (
 	maxHistories    = 100     // in an answer
 	maxUpcoming     = 10_000  // instants in an answer
 	maxSchedulePage = 4 << 20 // bytes of an answer, about
+	// maxScheduleAnswer bounds what is told of changes, bytes: with the largest schedule
+	// before and after its change on top it fits a frame.
+	maxScheduleAnswer = 16 << 20
 	// maxScheduleCommit bounds what one commit changes, bytes.
 	maxScheduleCommit = 512 << 10
 	// maxScheduleTries is how often a change is worked out anew because somebody
@@ -147,6 +151,7 @@ type editing struct {
 	m       *nornv1.ChangeSchedulesRequest
 	results []*nornv1.ScheduleResult
 	left    []int // changes that are not decided
+	size    int   // of the results, bytes
 	tries   int   // in vain
 }
 
@@ -192,6 +197,12 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 	}}, register.Request{})
 }
 
+// decide keeps what comes of a change.
+func (k *editing) decide(i int, r *nornv1.ScheduleResult) {
+	k.size += gproto.Size(r) - gproto.Size(k.results[i])
+	k.results[i] = r
+}
+
 // editor works out changes of a state.
 func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
 	return &cron.Editor{
@@ -216,15 +227,21 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 			later = append(later, i)
 			continue
 		}
-		edit, dry, err := c.edit(e, k.m.GetChanges()[i], s)
-		if err != nil {
-			k.results[i] = &nornv1.ScheduleResult{Error: c.scheduleError(k.m.GetChanges()[i].GetName(), err).Proto()}
+		x := k.m.GetChanges()[i]
+		if k.size > maxScheduleAnswer { // before anything is done that could not be told
+			k.decide(i, &nornv1.ScheduleResult{Error: tooMuchToTell(x.GetName()).Proto()})
 			continue
 		}
-		k.results[i] = &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
-		if edit.Record != nil {
-			k.results[i].Schedule = c.edited(now, k.m.GetChanges()[i], edit.Record)
+		edit, dry, err := c.edit(e, x, s)
+		if err != nil {
+			k.decide(i, &nornv1.ScheduleResult{Error: c.scheduleError(x.GetName(), err).Proto()})
+			continue
 		}
+		result := &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
+		if edit.Record != nil {
+			result.Schedule = c.edited(now, x, edit.Record)
+		}
+		k.decide(i, result)
 		if edit.Change == nil || dry {
 			continue
 		}
@@ -242,6 +259,13 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		c.decided(now, k, asked, &res)
 	}}, req)
+}
+
+// tooMuchToTell refuses a change whose answer would not fit with those before it.
+func tooMuchToTell(name string) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "schedule %s: the schedules before it in this request are too large for one answer; ask for it in another request", name)
+	e.RetryAfter = time.Millisecond
+	return e
 }
 
 // edited is a schedule as it is after a change.

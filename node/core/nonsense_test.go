@@ -144,3 +144,30 @@ func TestWhatAnErrorQuotesIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesOfLargeSchedulesAreTold: of as many as fit one answer; the others are not made.
+// All were made, and the answer fitted no frame.
+func TestChangesOfLargeSchedulesAreTold(t *testing.T) {
+	r := newRig(t)
+	r.change(put("large", &nornv1.ScheduleSpec{Cron: "@yearly", Task: &nornv1.TaskSpec{Queue: "q", Payload: make([]byte, 120<<10)}}))
+	r.change(put("last", everySecond("q")))
+	all := &nornv1.ChangeSchedulesRequest{}
+	for range 240 { // each is told with what it was before
+		dry := put("large", everySecond("q"))
+		dry.GetPut().DryRun = true
+		all.Changes = append(all.Changes, dry)
+	}
+	all.Changes = append(all.Changes, &nornv1.ScheduleChange{Name: "last", Action: &nornv1.ScheduleChange_Delete{Delete: &nornv1.DeleteSchedule{}}})
+	reply := must[*nornv1.ChangeSchedulesReply](r, all)
+	if n := gproto.Size(reply); n > proto.MaxFrame || n < maxScheduleAnswer {
+		t.Errorf("the answer has %d bytes", n)
+	}
+	last := reply.GetResults()[240]
+	if e := last.GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || e.GetEffect() != nornv1.Effect_EFFECT_NONE || r.schedule("last") == nil {
+		t.Errorf("the last one: %v", last)
+	}
+	all.Changes = all.Changes[240:]
+	if last = must[*nornv1.ChangeSchedulesReply](r, all).GetResults()[0]; last.GetError() != nil || !last.GetChanged() {
+		t.Errorf("in a request of its own: %v", last)
+	}
+}
