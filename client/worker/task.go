@@ -24,6 +24,7 @@ type Task struct {
 	log     chan struct{} // holds a token while the log is used; guards the fields below
 	next    uint64        // number of the next update
 	pending *update       // sent, and not known to have arrived
+	unsure  bool          // it may have arrived
 	result  atomic.Pointer[[]byte]
 }
 
@@ -124,12 +125,13 @@ func (t *Task) append(ctx context.Context, u update) error {
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	t.pending = &u
+	t.pending, t.unsure = &u, false
 	return t.flush(ctx)
 }
 
 // flush sends the pending update; the log's token is held. The number is used
-// up unless it is certain that the update is not there.
+// up unless it is certain that the update is not there: that an attempt had no effect
+// says nothing of those before it.
 func (t *Task) flush(ctx context.Context) error {
 	if t.pending == nil {
 		return nil
@@ -143,7 +145,9 @@ func (t *Task) flush(ctx context.Context) error {
 	case err == nil:
 		t.next++
 		t.pending = nil
-	case !errors.Is(err, client.ErrUnknown):
+	case errors.Is(err, client.ErrUnknown):
+		t.unsure = true
+	case !t.unsure, errors.Is(err, client.ErrInvalid): // no server has ever taken what it finds invalid
 		t.pending = nil
 	}
 	return err

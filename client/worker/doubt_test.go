@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// TestAnUpdateStaysInDoubt: that a later call surely sent nothing says nothing of the
+// earlier one, whose number must not go to other data.
+func TestAnUpdateStaysInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		sent := 0
+		override(q, func(*nornv1.UpdateRequest) *fakenode.Answer {
+			if sent++; sent == 1 {
+				return &fakenode.Answer{Lose: true}
+			}
+			return nil
+		})
+		r := start(t, q, Config{}, func(ctx context.Context, task *Task) error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			wantIs(t, task.Update(short, []byte("lost")), client.ErrUnknown)
+			for range 10 { // of two things that are ready select takes any
+				if err := task.Update(short, []byte("not sent")); err == nil {
+					t.Error("an update after the end of its context was sent")
+				}
+			}
+			return task.Update(ctx, []byte("next"))
+		})
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		want := []string{`update 0 "lost" 1@101`, `update 1 "next" 1@101`, "complete 1@101"}
+		if !slices.Equal(q.log(), want) {
+			t.Errorf("heard %v, want %v", q.log(), want)
+		}
+	})
+}
