@@ -11,30 +11,35 @@ import (
 )
 
 // renewals renews all claims in one go every third of a lease, a little earlier
-// at random so that workers do not march in step.
+// at random so that workers do not march in step. Where that is not known to have
+// worked for all of them it is done again soon: after as long again it would be too late.
 func (w *Worker) renewals(ctx context.Context) {
 	every := w.cfg.Lease / 3
-	for {
-		t := time.NewTimer(every - rand.N(every/10+1))
+	for pause := every; ; {
+		t := time.NewTimer(pause - rand.N(pause/10+1))
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
 			return
 		}
-		w.renew(ctx, every)
+		began := time.Now()
+		if pause = min(every/10, time.Second); w.renew(ctx, every/2) {
+			pause = max(0, every-time.Since(began))
+		}
 	}
 }
 
-// renew renews every claim that still counts. It takes no longer than every:
-// then it is time for the next one anyway.
-func (w *Worker) renew(ctx context.Context, every time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, every)
+// renew renews every claim that still counts, and tells whether it is known of each
+// what has become of it. It takes no longer than most: one claim that cannot be renewed
+// keeps back what there is to know of the others until then.
+func (w *Worker) renew(ctx context.Context, most time.Duration) (known bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	jobs := w.current()
 	source, ours := w.from().(renewer)
 	if len(jobs) == 0 || !ours {
-		return
+		return true
 	}
 	refs := make([]client.Ref, len(jobs))
 	for i, j := range jobs {
@@ -44,7 +49,7 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 	if err != nil {
 		w.tel.renewed("failed", len(refs))
 		w.cfg.Logger.Warn("claims could not be renewed", "claims", len(refs), "error", err)
-		return
+		return false
 	}
 	count := map[string]int{}
 	for i, r := range results {
@@ -67,6 +72,7 @@ func (w *Worker) renew(ctx context.Context, every time.Duration) {
 	for result, n := range count { // Any order: each has its own counter
 		w.tel.renewed(result, n)
 	}
+	return count["failed"] == 0
 }
 
 // current lists the jobs whose claims may still hold.

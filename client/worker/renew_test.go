@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// TestOneClaimThatCannotBeRenewedTakesNoOtherWithIt: a partition that has no leader for
+// minutes, and another that has one, whatever the Grace.
+func TestOneClaimThatCannotBeRenewedTakesNoOtherWithIt(t *testing.T) {
+	for _, grace := range []time.Duration{0, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			q.add(30, 2)
+			time.AfterFunc(8900*time.Millisecond, func() { q.add(30, 1) }) // right before a renewal
+			q.set(func(q *queue) {
+				q.refuse[id.ID{1}] = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no leader")
+			})
+			r := start(t, q, Config{Slots: 2, Grace: grace}, func(ctx context.Context, task *Task) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(5 * time.Minute):
+				}
+				return context.Cause(ctx)
+			})
+			for range 2 {
+				e := r.ended()
+				if want := map[id.ID]EventKind{{1}: Lost, {2}: Completed}[e.Task.ID()]; e.Kind != want {
+					t.Errorf("grace %v: task %v: %s (%v), want %s", grace, e.Task.ID(), e.Kind, e.Err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestARenewalIsTriedAgainAtOnce: an outage that ends in time for one more attempt costs
+// nothing, whenever it begins.
+func TestARenewalIsTriedAgainAtOnce(t *testing.T) {
+	for begins := 2 * time.Second; begins < 14*time.Second; begins += time.Second {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			q.add(30, 1)
+			r := start(t, q, Config{Grace: 10 * time.Second}, func(ctx context.Context, task *Task) error {
+				time.Sleep(begins)
+				q.node.Stop()
+				time.Sleep(8 * time.Second)
+				q.node.Start()
+				time.Sleep(time.Minute)
+				return context.Cause(ctx)
+			})
+			if e := r.ended(); e.Kind != Completed {
+				t.Errorf("an outage of 8 s that begins after %v: %s (%v)", begins, e.Kind, e.Err)
+			}
+		})
+	}
+}
