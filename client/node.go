@@ -94,6 +94,9 @@ func (c *caller) connection(ctx context.Context, n *node, turn uint64) (*conn, e
 		s.dialing = d
 		c.running.Go(func() {
 			cn, err := c.hello(n, s)
+			if err != nil {
+				c.leave(n)
+			}
 			s.mu.Lock()
 			d.conn, d.err = cn, err
 			s.dialing = nil
@@ -113,6 +116,15 @@ func (c *caller) connection(ctx context.Context, n *node, turn uint64) (*conn, e
 		return d.conn, d.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// leave has calls begin elsewhere than with a node that was found to be of no use. Those
+// that waited for it may all have run out of patience before.
+func (c *caller) leave(n *node) {
+	at := c.preferred.Load()
+	if c.nodes[at] == n {
+		c.preferred.CompareAndSwap(at, uint32((int(at)+c.stride())%len(c.nodes)))
 	}
 }
 
@@ -193,6 +205,7 @@ func (c *caller) keep(n *node, cn *conn) {
 		last = time.Now()
 		if err := c.ping(cn); err != nil {
 			c.log().Warn("node does not answer, closing the connection", "node", n.addr, "error", err)
+			c.leave(n)
 			return
 		}
 	}
