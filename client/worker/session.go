@@ -57,6 +57,7 @@ type pushed struct {
 	ending context.CancelFunc
 	ended  sync.WaitGroup
 	broke  chan struct{} // closed when failed is set
+	shut   chan struct{} // closed when the client is: nothing is acknowledged any more
 
 	mu      sync.Mutex // guards the fields below
 	machine *session.Worker
@@ -88,7 +89,7 @@ type keeper interface {
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
 	p := &pushed{
 		client: c, keeper: k, log: cfg.Logger, clock: read, grace: grace, stop: min(grace, maxStop), direct: direct,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), missed: make(map[client.Ref]error),
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), shut: make(chan struct{}), missed: make(map[client.Ref]error),
 	}
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
@@ -282,8 +283,11 @@ func (p *pushed) tell(ctx context.Context, c client.Ref, end session.End) (ack s
 		}
 		return ack, true, err
 	case <-ctx.Done():
-		return ack, true, fmt.Errorf("what came of task %s was not acknowledged: %w", c.ID, context.Cause(ctx))
+		err = context.Cause(ctx)
+	case <-p.shut:
+		err = client.ErrClosed
 	}
+	return ack, true, fmt.Errorf("what came of task %s was not acknowledged: %w", c.ID, err)
 }
 
 // over hears that a task has ended and nothing will be reported any more.

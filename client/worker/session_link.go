@@ -33,6 +33,7 @@ type link struct {
 	refused int   // of those: that keep no sessions with us
 	useless int   // of those: whose answer no retry changes
 	why     error // the newest of these answers
+	shut    bool  // the client is closed
 	retryAt time.Time
 	stream  *client.Stream
 	turned  int64 // mono ns at which the stream began
@@ -135,6 +136,10 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 		p.log.Warn("the node does not take this worker yet", "why", info.Text)
 	}
 	l.told = info.Text
+	if !l.shut && errors.Is(l.why, client.ErrClosed) {
+		l.shut = true
+		close(p.shut)
+	}
 	switch {
 	case info.State == session.MustDie && info.Final:
 		if p.failed == nil && !p.closed {
