@@ -71,7 +71,7 @@ type Worker struct {
 	killed   bool
 	ousted   bool        // by an operator, while something ran
 	ending   *time.Timer // from StopNow to the end of final
-	handlers map[string]Handler
+	handlers map[string]func() Handler // wrapped, at the first call
 	wrap     []func(Handler) Handler
 	source   source
 	jobs     map[*job]struct{}
@@ -85,7 +85,7 @@ func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
 		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), stamp: readClocks, finished: make(chan struct{}),
-		handlers: make(map[string]Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), byTask: make(map[id.ID]*job), retries: make(map[id.ID]struct{}),
+		handlers: make(map[string]func() Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), byTask: make(map[id.ID]*job), retries: make(map[id.ID]struct{}),
 	}
 	w.direct = &pull{
 		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger,
@@ -104,11 +104,15 @@ func (w *Worker) Handle(queue string, h Handler) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.handlers[queue] = h
+	if h == nil {
+		delete(w.handlers, queue)
+		return
+	}
+	w.handlers[queue] = sync.OnceValue(func() Handler { return wrapped(w, h) })
 }
 
-// Use wraps every handler, those set later too; the first one added is the
-// outermost. Call it before Run.
+// Use wraps every handler, those set later too, each once, before its first task; the
+// first one added is the outermost. Call it before Run.
 func (w *Worker) Use(middleware ...func(Handler) Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,15 +122,23 @@ func (w *Worker) Use(middleware ...func(Handler) Handler) {
 // handler finds the handler of a queue, nil when there is none.
 func (w *Worker) handler(queue string) Handler {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	h := w.handlers[queue]
 	if h == nil {
 		h = w.handlers["*"]
 	}
+	w.mu.Unlock()
 	if h == nil {
 		return nil
 	}
-	for _, wrap := range slices.Backward(w.wrap) {
+	return h()
+}
+
+// wrapped is a handler with its middleware, which is called without the lock.
+func wrapped(w *Worker, h Handler) Handler {
+	w.mu.Lock()
+	all := slices.Clone(w.wrap)
+	w.mu.Unlock()
+	for _, wrap := range slices.Backward(all) {
 		h = wrap(h)
 	}
 	return h

@@ -411,3 +411,38 @@ func TestHandleJSONAndMiddleware(t *testing.T) {
 		t.Error("a queue without a handler has one")
 	}
 }
+
+// TestMiddlewareWrapsAHandlerOnce: what it keeps, a limit for one, is for all tasks of the
+// handler; and it may use the worker.
+func TestMiddlewareWrapsAHandlerOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.backlog("q", 1, 10)
+		var running, most atomic.Int32
+		r := start(t, q, Config{Slots: 10}, func(context.Context, *Task) error {
+			n := running.Add(1)
+			defer running.Add(-1)
+			most.Store(max(most.Load(), n))
+			time.Sleep(time.Second)
+			return nil
+		}, func(w *Worker) {
+			w.Use(func(h Handler) Handler {
+				w.Handle("unused", h)
+				one := make(chan struct{}, 1)
+				return func(ctx context.Context, task *Task) error {
+					one <- struct{}{}
+					defer func() { <-one }()
+					return h(ctx, task)
+				}
+			})
+		})
+		for range 10 {
+			if e := r.ended(); e.Kind != Completed {
+				t.Errorf("%+v", e)
+			}
+		}
+		if most.Load() != 1 {
+			t.Errorf("%d handlers at once, though middleware lets only one run", most.Load())
+		}
+	})
+}
