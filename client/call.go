@@ -93,7 +93,7 @@ func (c *caller) do(ctx context.Context, r *request) error {
 	turn := c.turn.Add(1)
 	for {
 		if err := ctx.Err(); err != nil || c.base.Err() != nil {
-			return c.giveUp(r, &a, endOf(ctx))
+			return c.giveUp(r, &a, c.ended(ctx))
 		}
 		index := at % len(c.nodes)
 		n := c.nodes[index]
@@ -118,7 +118,7 @@ func (c *caller) do(ctx context.Context, r *request) error {
 		}
 		c.goesOn(r.op, &a, a.last)
 		if pause > 0 && !c.pause(ctx, pause) {
-			return c.giveUp(r, &a, endOf(ctx))
+			return c.giveUp(r, &a, c.ended(ctx))
 		}
 		at += r.step
 	}
