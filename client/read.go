@@ -146,16 +146,24 @@ func (c *Client) Follow(ctx context.Context, task id.ID) iter.Seq2[*nornv1.Updat
 
 // Wait waits until a task is finished and reads it.
 func (c *Client) Wait(ctx context.Context, task id.ID) (*nornv1.Task, error) {
-	for _, err := range c.Follow(ctx, task) {
-		if err != nil {
-			var e *Error
-			if errors.As(err, &e) {
-				e.Op = "wait"
+	for a := (attempts{}); ; {
+		for _, err := range c.Follow(ctx, task) {
+			if err != nil {
+				var e *Error
+				if errors.As(err, &e) {
+					e.Op = "wait"
+				}
+				return nil, err
 			}
-			return nil, err
 		}
+		// One replica has said that it is finished. Those that are read may be yet to hear
+		// of it, or have heard that it was retried since.
+		t, err := c.Get(ctx, task)
+		if err != nil || Finished(t.GetState()) {
+			return t, err
+		}
+		c.sleep(ctx, a.nextBackoff())
 	}
-	return c.Get(ctx, task)
 }
 
 // stampOf is an instant on the wire; the zero time is none.

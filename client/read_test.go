@@ -113,6 +113,35 @@ func TestFollowAndWait(t *testing.T) {
 	})
 }
 
+// TestWaitIsOverWhenTheTaskIsFinished: what one replica says of that others may be yet to
+// hear, and a task may be retried before it is read.
+func TestWaitIsOverWhenTheTaskIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := func(fakenode.Request) fakenode.Answer {
+			return fakenode.Answer{Message: &nornv1.LogReply{State: nornv1.State_STATE_COMPLETED}}
+		}
+		get := func(s nornv1.State) fakenode.Script {
+			return func(fakenode.Request) fakenode.Answer {
+				return fakenode.Answer{Message: &nornv1.GetReply{Task: &nornv1.Task{State: s}}}
+			}
+		}
+		gets := steps(get(nornv1.State_STATE_CLAIMED), get(nornv1.State_STATE_READY), get(nornv1.State_STATE_COMPLETED))
+		n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
+			switch r.Method {
+			case nornv1.Method_METHOD_LOG:
+				return logs(r)
+			case nornv1.Method_METHOD_GET:
+				return gets(r)
+			}
+			return fakenode.Answer{}
+		})
+		task, err := open(t, n).Wait(t.Context(), id.ID{1})
+		if err != nil || task.GetState() != nornv1.State_STATE_COMPLETED {
+			t.Errorf("%v, %v", task, err)
+		}
+	})
+}
+
 func TestNotFound(t *testing.T) {
 	missing := refuse(proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task is not known here"))
 	c := open(t, fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
