@@ -45,3 +45,32 @@ func TestAnUpdateStaysInDoubt(t *testing.T) {
 		}
 	})
 }
+
+// TestAnUpdateAfterTheEndIsRefused: whoever calls too late, from a goroutine that the handler
+// has left behind, must not wait for ever.
+func TestAnUpdateAfterTheEndIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		late := make(chan error, 1)
+		r := start(t, q, Config{}, func(_ context.Context, task *Task) error {
+			go func() {
+				time.Sleep(time.Minute)
+				late <- task.Update(context.Background(), []byte("late"))
+			}()
+			return nil
+		})
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		select {
+		case err := <-late:
+			wantIs(t, err, ErrClaimLost)
+			if !slices.Equal(q.log(), []string{"complete 1@101"}) {
+				t.Errorf("heard %v", q.log())
+			}
+		case <-time.After(time.Hour):
+			t.Error("an update after the end waits for ever")
+		}
+	})
+}

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -127,9 +129,14 @@ func (j *job) left() time.Duration {
 	return left
 }
 
+// errReturned is told to what a handler has left behind.
+var errReturned = fmt.Errorf("%w: the handler has returned", ErrClaimLost)
+
 // valid is why nothing may be written for the task any more, or nil.
 func (j *job) valid() error {
-	if cause := context.Cause(j.claim); cause != nil {
+	if cause := context.Cause(j.claim); errors.Is(cause, context.Canceled) {
+		return errReturned
+	} else if cause != nil {
 		return cause
 	}
 	if j.left() <= 0 {

@@ -113,6 +113,8 @@ func (t *Task) append(ctx context.Context, u update) error {
 		defer func() { <-t.log }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-t.job.claim.Done(): // nobody gives the token back that the end has
+		return t.job.valid()
 	}
 	// A process that was frozen must not write before it knows that its claim is
 	// gone, so the clocks are asked here, not the timers.
