@@ -152,6 +152,9 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s speaks version %d of the protocol, this client %d to %d",
 			n.addr, reply.GetVersion(), proto.MinVersion, proto.MaxVersion)
 	}
+	if err == nil {
+		err = c.introduced(n, &reply)
+	}
 	if err != nil {
 		_ = tc.Close()
 		<-tc.Done()
@@ -160,13 +163,27 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 	if m := reply.GetLimits().GetMaxInFlight(); m > 0 {
 		tc.SetMaxInFlight(int(m))
 	}
-	c.info.Store(&Info{
-		ClusterID: reply.GetClusterId(), Node: reply.GetNode(), ServerVersion: reply.GetServerVersion(), Limits: reply.GetLimits(),
-		Partitions: int(reply.GetPlacement().GetPartitions()), Eta: proto.Seconds(reply.GetEtaSeconds()),
-	})
 	c.heard(asked, reply.GetNow())
 	c.placed(reply.GetPlacement())
 	return &conn{Client: tc, slot: s}, nil
+}
+
+// introduced remembers what a node says of itself. The error is that it is of another
+// cluster: the node has looked itself, unless no other one had answered by then.
+func (c *caller) introduced(n *node, reply *nornv1.HelloReply) error {
+	info := &Info{
+		ClusterID: reply.GetClusterId(), Node: reply.GetNode(), ServerVersion: reply.GetServerVersion(), Limits: reply.GetLimits(),
+		Partitions: int(reply.GetPlacement().GetPartitions()), Eta: proto.Seconds(reply.GetEtaSeconds()),
+	}
+	for {
+		before := c.info.Load()
+		if before != nil && before.ClusterID != "" && before.ClusterID != info.ClusterID {
+			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s is of cluster %s, and this client of cluster %s", n.addr, info.ClusterID, before.ClusterID)
+		}
+		if c.info.CompareAndSwap(before, info) {
+			return nil
+		}
+	}
 }
 
 // clusterID is the cluster that was found first, "" before: a fail-over must not
