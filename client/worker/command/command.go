@@ -33,6 +33,8 @@ const (
 	// groupPoll is between two looks at whether the group of a command that has ended
 	// still is there.
 	groupPoll = 20 * time.Millisecond
+	// never is when an update is given up whose claim holds.
+	never = 30 * 24 * time.Hour
 )
 
 // Config configures [Handler].
@@ -145,7 +147,8 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 
 // lasting is a context for the updates of a command: it outlasts ctx by the
 // grace, so that what a command says in answer to SIGTERM can be kept. That a
-// claim is lost ends updates by itself.
+// claim is lost ends updates by itself, and nothing else does: without a deadline the
+// client would have one, and a line be left out for an outage.
 func lasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, func() {
@@ -157,9 +160,11 @@ func lasting(ctx context.Context, grace time.Duration) (context.Context, context
 		case <-long.Done():
 		}
 	})
-	return long, func() {
+	far, ended := context.WithTimeout(long, never)
+	return far, func() {
 		unlink()
 		cancel(nil)
+		ended()
 	}
 }
 

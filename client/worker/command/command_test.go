@@ -206,6 +206,15 @@ func TestLinesThatTakeLong(t *testing.T) {
 	}
 }
 
+// TestLinesOutlastAnOutage: each one waits for a node to take it, for as long as the claim
+// holds and whatever the patience of the client.
+func TestLinesOutlastAnOutage(t *testing.T) {
+	o, e := runOver(t, &outcomeOf{away: 5, patience: 100 * time.Millisecond}, Config{}, `echo one; echo two`, nil)
+	if e.Kind != worker.Completed || !slices.Equal(o.updates, []string{"one", "two"}) {
+		t.Errorf("got %+v, updates %q", e, o.updates)
+	}
+}
+
 // TestWhoWritesOnInTheBackground holds nobody up, however much it writes.
 func TestWhoWritesOnInTheBackground(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")

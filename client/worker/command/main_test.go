@@ -17,6 +17,7 @@ import (
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -24,12 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // outcomeOf is what a node heard of one task.
 type outcomeOf struct {
-	mu      sync.Mutex // guards the fields below
-	granted bool
-	updates []string
-	failure *nornv1.Failure
-	done    *nornv1.Completion
-	slow    time.Duration // the first update takes so long
+	mu       sync.Mutex // guards the fields below
+	granted  bool
+	updates  []string
+	failure  *nornv1.Failure
+	done     *nornv1.Completion
+	slow     time.Duration // the first update takes so long
+	patience time.Duration // of the client; 0: as always
+	away     int           // so many updates are refused, as nobody is in reach
 }
 
 func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
@@ -47,6 +50,11 @@ func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
 		o.granted = true
 		return fakenode.Answer{Message: reply}
 	case *nornv1.UpdateRequest:
+		if o.away > 0 {
+			o.away--
+			no := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "nobody is there")
+			return fakenode.Answer{Message: &nornv1.WriteReply{Results: []*nornv1.WriteResult{{Error: no.Proto()}}}}
+		}
 		if o.slow > 0 {
 			<-time.After(o.slow)
 			o.slow = 0
@@ -91,7 +99,7 @@ func runShell(t *testing.T, cfg Config, script string, stop func(*worker.Worker)
 func runOver(t *testing.T, o *outcomeOf, cfg Config, script string, stop func(*worker.Worker)) (*outcomeOf, worker.Event) {
 	t.Helper()
 	n := fakenode.New(t, o.answer)
-	c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(n.Dial))
+	c, err := client.Dial(context.Background(), []string{"x"}, client.WithDialer(n.Dial), client.WithTimeout(o.patience))
 	if err != nil {
 		t.Fatal(err)
 	}
