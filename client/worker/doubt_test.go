@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,43 @@ func TestAnUpdateStaysInDoubt(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 		want := []string{`update 0 "lost" 1@101`, `update 1 "next" 1@101`, "complete 1@101"}
+		if !slices.Equal(q.log(), want) {
+			t.Errorf("heard %v, want %v", q.log(), want)
+		}
+	})
+}
+
+// TestWhatWasNotSentIsNotUnknown: an update that waits for one in doubt is neither there nor
+// sent again, so whoever called has to.
+func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		sent := 0
+		override(q, func(*nornv1.UpdateRequest) *fakenode.Answer {
+			if sent++; sent <= 2 {
+				return &fakenode.Answer{Lose: true}
+			}
+			return nil
+		})
+		r := start(t, q, Config{}, func(ctx context.Context, task *Task) error {
+			update := func(data string) error {
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				return task.Update(short, []byte(data))
+			}
+			wantIs(t, update("first"), client.ErrUnknown)
+			err := update("second")
+			wantIs(t, err, client.ErrDeadline)
+			if errors.Is(err, client.ErrUnknown) {
+				t.Errorf("an update that was not sent: %v", err)
+			}
+			return update("second")
+		})
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
+		want := []string{`update 0 "first" 1@101`, `update 1 "second" 1@101`, "complete 1@101"}
 		if !slices.Equal(q.log(), want) {
 			t.Errorf("heard %v, want %v", q.log(), want)
 		}

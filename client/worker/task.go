@@ -85,9 +85,9 @@ func (t *Task) fits() error {
 // Update appends to the task's log and waits until it is durable: a checkpoint
 // that a later claim would start from. Updates are sent in order, one at a
 // time. After an error that is client.ErrUnknown the update may have arrived; it
-// is sent again before the next one. ErrClaimLost and ErrCancelled: stop; they
-// come without asking anybody once the claim is over by our own clocks, whatever
-// ctx is. After ErrShutdown and ErrTimeout a last checkpoint can be saved, with a
+// is sent again before the next one, or the end. After any other error it is not
+// there. ErrClaimLost and ErrCancelled: stop; they come without asking anybody once
+// the claim is over by our own clocks, whatever ctx is. After ErrShutdown and ErrTimeout a last checkpoint can be saved, with a
 // context of its own ([context.WithoutCancel]), as long as Grace allows. An error that
 // is client.ErrConflict: the log of the task is full; the claim goes on.
 func (t *Task) Update(ctx context.Context, data []byte) error {
@@ -125,11 +125,19 @@ func (t *Task) append(ctx context.Context, u update) error {
 	defer cancel(nil)
 	defer context.AfterFunc(t.job.claim, func() { cancel(context.Cause(t.job.claim)) })()
 	if err := t.flush(ctx); err != nil {
-		return err
+		return &unsent{err}
 	}
 	t.pending, t.unsure = &u, false
 	return t.flush(ctx)
 }
+
+// unsent is why an update was not sent: one before it is still in doubt, or was refused.
+type unsent struct{ err error }
+
+func (u *unsent) Error() string { return "not sent, for the update before it: " + u.err.Error() }
+
+// Is matches the reason, but not that the outcome is unknown: that is of the other one.
+func (u *unsent) Is(target error) bool { return target != client.ErrUnknown && errors.Is(u.err, target) }
 
 // flush sends the pending update; the log's token is held. The number is used
 // up unless it is certain that the update is not there: that an attempt had no effect
