@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -358,4 +359,44 @@ func TestWhatWasGrantedRunsThoughTheNextAnswerFails(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 	})
+}
+
+// TestAnAlarmMayStopTheWorker: whoever hears of a double start, by the log, may want that
+// nothing goes on. No lock is held then.
+func TestAnAlarmMayStopTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		grant := func(token uint64) {
+			q.set(func(q *queue) {
+				q.ready = append(q.ready, &nornv1.Grant{Task: &nornv1.Task{Id: id.ID{1}.String(), Queue: "q"}, Token: token, LeaseSeconds: 30})
+				q.change()
+			})
+		}
+		alarm := &hook{heard: make(chan struct{})}
+		r := start(t, q, Config{Slots: 2, Logger: slog.New(alarm)}, untilDone, func(w *Worker) { alarm.then = w.StopNow })
+		grant(201)
+		synctest.Wait()
+		grant(202)
+		<-alarm.heard
+		if err := <-r.ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// hook is a log that does something about an error.
+type hook struct {
+	slog.Handler
+	then  func()
+	heard chan struct{}
+}
+
+func (h *hook) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *hook) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelError {
+		h.then()
+		close(h.heard)
+	}
+	return nil
 }

@@ -48,15 +48,16 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 	}
 	j.extend(g.Deadline, g.before)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.jobs[j], w.byClaim[g.Ref()] = struct{}{}, j
-	w.tel.holds(j.task.Queue(), 1)
-	j.alone(w.byTask[g.ID], w.cfg.Logger, w.tel)
+	before := w.byTask[g.ID]
 	w.byTask[g.ID] = j
 	delete(w.retries, g.ID)
 	if w.killed {
 		j.end(ErrShutdown)
 	}
+	w.mu.Unlock()
+	w.tel.holds(j.task.Queue(), 1) // what the program hears it may answer by a call
+	j.alone(before, w.cfg.Logger, w.tel)
 	return j
 }
 
