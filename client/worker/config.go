@@ -135,6 +135,8 @@ func (c Config) check(queues []string) error {
 		return fmt.Errorf("%w: %d queues are over the limit of %d", ErrNotRunnable, len(queues), MaxQueues)
 	case c.Slots+c.Prefetch > MaxSlots:
 		return fmt.Errorf("%w: %d slots with prefetch are over the limit of %d", ErrNotRunnable, c.Slots+c.Prefetch, MaxSlots)
+	case c.Lease < 0: // the shortest one is the server's affair
+		return fmt.Errorf("%w: a lease of %v", ErrNotRunnable, c.Lease)
 	case !utf8.ValidString(c.Name): // no message could be sent with it
 		return fmt.Errorf("%w: the worker's name %q is not UTF-8", ErrNotRunnable, c.Name)
 	}

@@ -187,6 +187,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"other queue":  {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"r": {Slots: 1}}},
 		"few slots":    {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"q": {Slots: -1}}},
 		"low weight":   {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"q": {Weight: -1}}},
+		"no lease":     {Queues: []string{"q"}, Lease: -time.Second},
 		"heavy weight": {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"q": {Weight: MaxWeight + 1}}},
 	} {
 		w := New((*client.Client)(nil), cfg)
