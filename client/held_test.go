@@ -143,11 +143,11 @@ func TestAProtocolOfTheFutureIsRefused(t *testing.T) {
 	wantIs(t, err, ErrIncompatible)
 }
 
-// TestNoMoreIsInFlightThanTheServerTakes: what is beyond waits here.
+// TestNoMoreIsInFlightThanTheServerTakes: what is beyond waits here, with room for a ping.
 func TestNoMoreIsInFlightThanTheServerTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		n := fakenode.New(t, greeted(&nornv1.HelloReply{Version: proto.MaxVersion, Placement: fakenode.Placement(), Limits: &nornv1.Limits{MaxInFlight: 2}},
+		n := fakenode.New(t, greeted(&nornv1.HelloReply{Version: proto.MaxVersion, Placement: fakenode.Placement(), Limits: &nornv1.Limits{MaxInFlight: 3}},
 			only(enqueueMethod, func(r fakenode.Request) fakenode.Answer {
 				<-gate
 				return accept(r)

@@ -55,6 +55,7 @@ type conn struct {
 	*transport.Client
 	slot  *slot
 	calls atomic.Int32 // that wait for an answer
+	spare bool         // there is always room for a ping
 }
 
 // drop forgets a connection that has ended.
@@ -160,12 +161,13 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 		<-tc.Done()
 		return nil, fmt.Errorf("hello to %s: %w", n.addr, err)
 	}
-	if m := reply.GetLimits().GetMaxInFlight(); m > 0 {
-		tc.SetMaxInFlight(int(m))
+	most := int(reply.GetLimits().GetMaxInFlight())
+	if most > 0 {
+		tc.SetMaxInFlight(most - 1) // one is kept back for the ping of a full connection
 	}
 	c.heard(asked, reply.GetNow())
 	c.placed(reply.GetPlacement())
-	return &conn{Client: tc, slot: s}, nil
+	return &conn{Client: tc, slot: s, spare: most > 1}, nil
 }
 
 // introduced remembers what a node says of itself. The error is that it is of another
@@ -237,8 +239,12 @@ func (c *caller) ping(cn *conn) error {
 	ctx, cancel := context.WithTimeout(c.base, patience)
 	defer cancel()
 	var reply nornv1.PingReply
+	call := cn.Call
+	if cn.spare {
+		call = cn.CallNow
+	}
 	asked := time.Now()
-	err := cn.Call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
+	err := call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
 	var broken *transport.CallError

@@ -45,6 +45,17 @@ type waiter struct {
 // body is over the frame limit. ctx's deadline travels with the request.
 // body may be used again when Call has returned.
 func (c *Client) Call(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error) error {
+	return c.call(ctx, method, body, decode, c.admit)
+}
+
+// CallNow is Call for a request that must not wait for others: one that asks whether the
+// server lives, which as many silent calls as may be open would keep from being sent. It
+// needs no slot, so leave it one (see SetMaxInFlight), and make one such call at a time.
+func (c *Client) CallNow(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error) error {
+	return c.call(ctx, method, body, decode, c.admitNow)
+}
+
+func (c *Client) call(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error, admit func(context.Context, *call) error) error {
 	k, _ := c.calls.Get().(*call)
 	if k == nil {
 		k = &call{done: make(chan error, 1)}
@@ -55,7 +66,7 @@ func (c *Client) Call(ctx context.Context, method uint16, body Body, decode func
 	if body != nil {
 		k.size += body.Size()
 	}
-	if err := c.admit(ctx, k); err != nil {
+	if err := admit(ctx, k); err != nil {
 		return &CallError{Err: err}
 	}
 	if err := c.send(ctx, k, method, body); err != nil {
@@ -143,6 +154,17 @@ func (c *Client) admit(ctx context.Context, k *call) error {
 		c.forget(w)
 	}
 	return err
+}
+
+// admitNow opens the request whether there is a slot or not.
+func (c *Client) admitNow(ctx context.Context, k *call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.take(k.size)
+	return c.register(k)
 }
 
 // register gives a call its id; mu is held and a slot taken.

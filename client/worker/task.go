@@ -137,7 +137,9 @@ type unsent struct{ err error }
 func (u *unsent) Error() string { return "not sent, for the update before it: " + u.err.Error() }
 
 // Is matches the reason, but not that the outcome is unknown: that is of the other one.
-func (u *unsent) Is(target error) bool { return target != client.ErrUnknown && errors.Is(u.err, target) }
+func (u *unsent) Is(target error) bool {
+	return target != client.ErrUnknown && errors.Is(u.err, target)
+}
 
 // flush sends the pending update; the log's token is held. The number is used
 // up unless it is certain that the update is not there: that an attempt had no effect

@@ -69,8 +69,8 @@ type Worker struct {
 	mu       sync.Mutex // guards the fields below
 	started  bool
 	killed   bool
-	ousted   bool        // by an operator, while something ran
-	ending   *time.Timer // from StopNow to the end of final
+	ousted   bool                      // by an operator, while something ran
+	ending   *time.Timer               // from StopNow to the end of final
 	handlers map[string]func() Handler // wrapped, at the first call
 	wrap     []func(Handler) Handler
 	source   source
