@@ -91,7 +91,7 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 		if d.At > last {
 			return // the rest is younger
 		}
-		if v.arrivedAfter(came, before) {
+		if arrivedAfter(v, came, before) {
 			continue
 		}
 		*dues = append(*dues, d)

@@ -14,12 +14,12 @@ import (
 
 // A grave is the index entry of a tombstone, by the time at which its task was
 // collected, which is the same on every replica. Beside it stands when the
-// tombstone came to be here ([Vnode.arrival]).
+// tombstone came to be here ([arrival]).
 
 // dig enters a tombstone that has just been put here.
 func dig(v *Vnode, tx store.Tx, stone crdt.Tombstone, task id.ID, now clock.Time) {
 	grave := graveOf(v.Partition, stone, task)
-	tx.Set(grave, v.arrival(now.Mono))
+	tx.Set(grave, arrival(v, now.Mono))
 	if bytes.Compare(grave, v.lows.graves) < 0 {
 		v.lows.graves = nil
 	}
@@ -55,7 +55,7 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 			return tasks, true
 		}
 		c.key = append(c.key[:0], key...)
-		if v.arrivedAfter(came, before) {
+		if arrivedAfter(v, came, before) {
 			continue
 		}
 		if tasks = append(tasks, id.ID(key[prefixSize+8:])); len(tasks) == limit {

@@ -146,7 +146,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		}
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 		key := appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task)
-		tx.Set(key, v.arrival(p.came))
+		tx.Set(key, arrival(v, p.came))
 		v.lows.entered(key)
 		v.cfg.OnFinish(v.Partition, task, p.linked)
 	}

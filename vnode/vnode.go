@@ -121,7 +121,7 @@ type Vnode struct {
 	lows      lows
 	aside     asides
 	opened    int64             // wall ns
-	came      [arrivalSize]byte // what [Vnode.arrival] gives
+	came      [arrivalSize]byte // what [arrival] gives
 	nextDue   int64             // wall ns of the first scheduled task, or math.MaxInt64
 	keyspace  [256]byte
 	space     []byte // of a record that is being written
