@@ -25,6 +25,7 @@ type Report struct {
 	FirstError     string  // "" without any
 	Duplicates     int     // tasks claimed more than once
 	Lost           int     // tasks acknowledged that are neither claimed nor there
+	Gone           int     // of those: completed, and not there any more
 	Server         string  // version of the server
 	GoVersion      string  // of the load generator
 	Platform       string  // of the load generator: system/architecture
@@ -42,6 +43,9 @@ func (r *Report) Valid() error {
 		return nil
 	}
 	err := fmt.Errorf("%w: %d errors, %d tasks claimed twice, %d lost", ErrInvalid, r.Errors, r.Duplicates, r.Lost)
+	if r.Gone > 0 {
+		err = fmt.Errorf("%w; of the lost %d were completed and are gone: retention has to be longer than the run", err, r.Gone)
+	}
 	if r.FirstError != "" {
 		err = fmt.Errorf("%w; the first error: %s", err, r.FirstError)
 	}

@@ -172,8 +172,9 @@ func (r *run) judge(ctx context.Context, before *nornv1.Count) error {
 func (r *run) verify(before, after *nornv1.Count) {
 	waiting := func(n *nornv1.Count) int { return int(n.GetTotal()) - int(n.GetCompleted()) }
 	r.report.Duplicates = int(r.tally.twice.Load())
-	r.report.Lost = max(0, r.tally.lost()-(waiting(after)-waiting(before))) +
-		max(0, int(r.tally.completed.Load())-(int(after.GetCompleted())-int(before.GetCompleted())))
+	undone := max(0, int(r.tally.completed.Load())-(int(after.GetCompleted())-int(before.GetCompleted())))
+	r.report.Lost = max(0, r.tally.lost()-(waiting(after)-waiting(before))) + undone
+	r.report.Gone = max(0, min(undone, int(before.GetTotal())+r.tally.known()-int(after.GetTotal())))
 }
 
 func (r *run) count(ctx context.Context) (*nornv1.Count, error) {

@@ -68,6 +68,14 @@ func set(words []atomic.Uint64, n uint32) bool {
 	return words[n/64].Or(bit)&bit != 0
 }
 
+// known is how many tasks were acknowledged.
+func (t *tally) known() (n int) {
+	for i := range t.acknowledged {
+		n += bits.OnesCount64(t.acknowledged[i].Load())
+	}
+	return n
+}
+
 // lost is how many tasks were acknowledged and never claimed.
 func (t *tally) lost() int {
 	n := 0

@@ -60,13 +60,14 @@ func TestVerifyComparesWithTheCounters(t *testing.T) {
 	for name, c := range map[string]struct {
 		after                            *nornv1.Count
 		acknowledged, claimed, completed int
-		lost                             int
+		lost, gone                       int
 	}{
-		"all is done":            {&nornv1.Count{Total: 15, Completed: 9}, 5, 5, 5, 0},
-		"all is waiting":         {&nornv1.Count{Total: 15, Completed: 4}, 5, 0, 0, 0},
-		"some are waiting":       {&nornv1.Count{Total: 15, Completed: 7}, 5, 3, 3, 0},
-		"one is gone":            {&nornv1.Count{Total: 14, Completed: 7}, 5, 3, 3, 1},
-		"a completion came back": {&nornv1.Count{Total: 15, Completed: 8}, 5, 5, 5, 1},
+		"all is done":            {&nornv1.Count{Total: 15, Completed: 9}, 5, 5, 5, 0, 0},
+		"all is waiting":         {&nornv1.Count{Total: 15, Completed: 4}, 5, 0, 0, 0, 0},
+		"some are waiting":       {&nornv1.Count{Total: 15, Completed: 7}, 5, 3, 3, 0, 0},
+		"one is gone":            {&nornv1.Count{Total: 14, Completed: 7}, 5, 3, 3, 1, 0},
+		"a completion came back": {&nornv1.Count{Total: 15, Completed: 8}, 5, 5, 5, 1, 0},
+		"retention is over":      {&nornv1.Count{Total: 12, Completed: 6}, 5, 5, 5, 3, 3},
 	} {
 		r := &run{report: newReport(Default(), ""), tally: newTally(1, 5)}
 		for n := range uint32(c.acknowledged) {
@@ -79,6 +80,9 @@ func TestVerifyComparesWithTheCounters(t *testing.T) {
 		r.tally.completed.Store(int64(c.completed))
 		if r.verify(before, c.after); r.report.Lost != c.lost || (r.report.Valid() == nil) != (c.lost == 0) {
 			t.Errorf("%s: %d lost (%v), want %d", name, r.report.Lost, r.report.Valid(), c.lost)
+		}
+		if r.report.Gone != c.gone {
+			t.Errorf("%s: %d completed and gone, want %d", name, r.report.Gone, c.gone)
 		}
 	}
 }
