@@ -24,7 +24,7 @@ func (w *Worker) renewals(ctx context.Context) {
 			return
 		}
 		began := time.Now()
-		if pause = min(every/10, time.Second); w.renew(ctx, every/2) {
+		if pause = min(every/10, time.Second); w.renew(ctx, every*3/4) { // twice that, and the pause, is less than what a grace leaves
 			pause = max(0, every-time.Since(began))
 		}
 	}
