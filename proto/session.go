@@ -32,6 +32,9 @@ const (
 	// MaxSessionTimeout bounds each time-out: what a worker says it goes by, its node
 	// waits for, and the name with it.
 	MaxSessionTimeout = time.Hour
+	// MaxAssociation bounds the number of a stream. What is granted through it is known by
+	// that number and one of its own, 32 bits each.
+	MaxAssociation = 1<<32 - 1
 	// MaxReasonBytes bounds the reason of an operator.
 	MaxReasonBytes = 1 << 10
 )
@@ -44,6 +47,8 @@ func CheckSession(r *nornv1.SessionRequest) *Error {
 		return Invalid("instance has %d bytes, not %d", len(r.GetInstance()), SessionInstance)
 	case r.GetAssociation() == 0:
 		return Invalid("associations are numbered from 1")
+	case r.GetAssociation() > MaxAssociation:
+		return Invalid("association %d is over the limit of %d: count them", r.GetAssociation(), uint64(MaxAssociation))
 	case r.GetStamp() <= 0:
 		return Invalid("a stamp is above 0")
 	case len(r.GetMessages()) > MaxSessionMessages:

@@ -62,6 +62,7 @@ func TestCheckSession(t *testing.T) {
 		"empty":                   {frame(), ""},
 		"unknown message":         {frame(&nornv1.WorkerMessage{}), ""},
 		"short instance":          {with(func(r *nornv1.SessionRequest) { r.Instance = make([]byte, 15) }), "instance"},
+		"a time for association":  {with(func(r *nornv1.SessionRequest) { r.Association = 1 << 32 }), "over the limit"},
 		"no association":          {with(func(r *nornv1.SessionRequest) { r.Association = 0 }), "association"},
 		"no stamp":                {with(func(r *nornv1.SessionRequest) { r.Stamp = 0 }), "stamp"},
 		"longest wait":            {with(func(r *nornv1.SessionRequest) { r.WaitSeconds = 300 }), ""},

@@ -378,8 +378,8 @@ type SessionRequest struct {
 	// 16 random bytes, drawn when the worker begins: the instance.
 	Instance []byte `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Number of this stream, from 1: the worker counts the connections that it has
-	// opened for its session, to whichever node. Whatever belongs to an earlier one
-	// is dropped.
+	// opened for its session, to whichever node; 2^32 - 1 at most. Whatever belongs to an
+	// earlier one is dropped.
 	Association uint64 `protobuf:"varint,2,opt,name=association,proto3" json:"association,omitempty"`
 	// Stamp at which this request was sent.
 	Stamp int64 `protobuf:"varint,3,opt,name=stamp,proto3" json:"stamp,omitempty"`
