@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,11 @@ import (
 func TestShortCallsLeaveASilentNode(t *testing.T) {
 	for name, from := range map[string]int{"from the beginning": 0, "later": 3} { // calls that are answered before
 		synctest.Test(t, func(t *testing.T) {
-			frozen := from == 0
+			var frozen atomic.Bool
+			frozen.Store(from == 0)
 			a := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
 				switch {
-				case frozen:
+				case frozen.Load():
 					return fakenode.Answer{Lose: true}
 				case r.Method == nornv1.Method_METHOD_ENQUEUE:
 					return accept(r)
@@ -36,7 +38,7 @@ func TestShortCallsLeaveASilentNode(t *testing.T) {
 			failed := 0
 			for i := range 10 {
 				if i == from {
-					frozen = true
+					frozen.Store(true)
 				}
 				if err := call(); err != nil {
 					wantIs(t, err, ErrDeadline)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,9 @@ func TestAnUpdateStaysInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t)
 		q.add(30, 1)
-		sent := 0
+		var sent atomic.Int32
 		override(q, func(*nornv1.UpdateRequest) *fakenode.Answer {
-			if sent++; sent == 1 {
+			if sent.Add(1) == 1 {
 				return &fakenode.Answer{Lose: true}
 			}
 			return nil
@@ -53,9 +54,9 @@ func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t)
 		q.add(30, 1)
-		sent := 0
+		var sent atomic.Int32
 		override(q, func(*nornv1.UpdateRequest) *fakenode.Answer {
-			if sent++; sent <= 2 {
+			if sent.Add(1) <= 2 {
 				return &fakenode.Answer{Lose: true}
 			}
 			return nil
