@@ -153,7 +153,7 @@ func TestWireRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := gen{rt}
 		toWorker := g.flag("to worker")
-		m := Message{Instance: Instance{1, 2}, Association: g.num("association")}
+		m := Message{Instance: Instance{1, 2}, Association: max(1, g.num("association")&proto.MaxAssociation)}
 		if toWorker {
 			m.Body = g.fromDispatcher()
 		} else {
