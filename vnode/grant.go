@@ -184,11 +184,8 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (bool, error) {
 	arrive(v, now)
 	if _, _, err := v.claims.Current(task, token, now); err != nil {
-		key := appendClaim(nil, tableEnded, v.Partition, task, token)
-		if b, ok := tx.Get(key); ok {
-			if r, bad := claim.DecodeRecord(token, b); bad == nil && r.Outcome == claim.Released {
-				return true, nil
-			}
+		if EndedAs(v, tx, task, token) == claim.Released {
+			return true, nil
 		}
 		return false, err
 	}
