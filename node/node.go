@@ -56,6 +56,9 @@ type Options struct {
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
 	FreeBytes func(dir string) (uint64, error)
 
+	// Collectors are metrics of the process that the node's are shown with.
+	Collectors []prometheus.Collector
+
 	slowDisk func(what int) // tests hold a write up here; nil: nothing
 }
 
@@ -131,6 +134,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.metrics.registry.MustRegister(newQueueMetrics(n))
+	health(n)
 	n.calls = newCalls(n, newScale())
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
 	if n.clock.wrong.Load() != nil {

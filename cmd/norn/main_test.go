@@ -123,7 +123,7 @@ func launch(args ...string) (*server, error) {
 }
 
 func launchAs(cmd *exec.Cmd) (*server, error) {
-	cmd.Env = environment()
+	cmd.Env = environment(cmd.Env...)
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,10 @@ Every flag is also a key of the file of --config and an environment variable
 environment, which beats the file; norn.example.yaml explains every setting.
 
 SIGINT, SIGTERM or SIGHUP stops it: answers on their way are delivered. A second one
-cuts connections. What was acknowledged is on disk either way.`,
+cuts connections. What was acknowledged is on disk either way.
+
+Under systemd (Type=notify) it says when its ports are open, that it lives, and that it
+stops; examples/server has a unit.`,
 		Example: `  norn server
   norn server --data /var/lib/norn --listen 0.0.0.0:7711 --auth-token-file token
   norn server --config norn.yaml --print-config`,
@@ -61,7 +65,15 @@ cuts connections. What was acknowledged is on disk either way.`,
 		}
 		ctx, now, done := twoSignals(cmd.Context())
 		defer done()
-		return serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now})
+		manager := newNotifier(a.environ)
+		defer manager.close()
+		var signs sync.WaitGroup
+		living, ended := context.WithCancel(context.Background())
+		manager.live(living, &signs)
+		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell})
+		ended()
+		signs.Wait()
+		return err
 	}
 	return cmd
 }

@@ -1,29 +1,59 @@
 package core
 
-import "github.com/norn-dev/norn/ring"
+import (
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
 
-// Available is what this node can do for clients, as far as it knows.
+// Available is what this node can do for clients, as far as it knows, and what is
+// missing that a cluster should have.
 type Available struct {
-	// Seen goes up whenever the rest may have changed.
-	Seen uint64
+	// Seen is another one whenever the rest may have changed.
+	Seen Sight
 	// Enqueue and Claim tell whether tasks can be added, and handed out: through a
 	// node that is alone all of them, else some.
 	Enqueue, Claim bool
 	// Enqueueable has a bit for each partition that takes enqueues now, in the
 	// order of nornv1.Placement.
 	Enqueueable []byte
+
+	// Unled are the partitions without a leader in reach, Short those of which fewer
+	// copies are in reach than there are to be, as far as there are nodes for them.
+	Unled, Short int
+	// Nodes are the members of the cluster, Down those of them out of reach.
+	Nodes, Down int
+	// Majority tells whether a majority of those that keep the register is in reach.
+	Majority bool
+}
+
+// Sight stands for what a node knew at a moment.
+type Sight struct {
+	routes, revision uint64
+	leading          int
+	majority         bool
 }
 
 // Available gives what this node can do now, nil when that is what it was at
 // the given Seen.
-func (c *Core) Available(seen uint64) *Available {
-	now := c.routes.seen<<16 | uint64(c.Leading())
+func (c *Core) Available(seen Sight) *Available {
+	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority()}
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8)}
-	takes, led := 0, 0
+	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority}
+	for i := range c.moves.state.Nodes {
+		switch n := &c.moves.state.Nodes[i]; n.Status {
+		case register.Active, register.Leaving:
+			if a.Nodes++; !c.routes.up(n.Member) {
+				a.Down++
+			}
+		}
+	}
+	takes, led, whole := 0, 0, min(c.moves.replicas(), max(1, a.Nodes))
 	for p, v := range c.vnodes.each() {
+		if c.routes.copies(p) < whole {
+			a.Short++
+		}
 		m, ok := c.routes.leader(ring.Partition(p))
 		if ok = ok && c.joined && !c.moves.dismissed && (m != c.cfg.Self || v.Leading() != 0); ok {
 			led++
@@ -33,6 +63,7 @@ func (c *Core) Available(seen uint64) *Available {
 			}
 		}
 	}
+	a.Unled = len(c.cells) - led
 	if c.routes.alone {
 		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells)
 	} else {

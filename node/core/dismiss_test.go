@@ -127,7 +127,7 @@ func TestARemovedNodeHandsOverWhatNobodyKnows(t *testing.T) {
 		t.Error("it does not know that nothing is left")
 	}
 	r.wantApart(old, 2, 0, 1, 2)
-	if a := o.core.Available(0); a.Enqueue || a.Claim {
+	if a := o.core.Available(Sight{}); a.Enqueue || a.Claim {
 		t.Error("it seems to serve clients, now that it knows who does")
 	}
 	if s := o.core.Stats(); s.Quarantined == 0 {

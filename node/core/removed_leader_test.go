@@ -29,7 +29,7 @@ func TestNobodyIsSentToARemovedNode(t *testing.T) {
 		t.Fatalf("partition %d is led by %v", gone, m)
 	}
 	for i := range 2 {
-		if a := r.peers[i].core.Available(0); !a.Enqueue || a.Enqueueable[0] != 0b1011 {
+		if a := r.peers[i].core.Available(Sight{}); !a.Enqueue || a.Enqueueable[0] != 0b1011 {
 			t.Errorf("node %d says that these partitions take tasks: %b", i+1, a.Enqueueable[0])
 		}
 		for p, s := range ask[*nornv1.StatusReply](r, i, &nornv1.StatusRequest{}).Partitions {

@@ -314,6 +314,16 @@ func (r *routes) takes(p ring.Partition) bool {
 	return ok && placement.Takes(&r.c.cells[p], r.up)
 }
 
+// copies is how many members of a partition's cohort are in reach.
+func (r *routes) copies(p ring.Partition) (n int) {
+	for _, m := range r.c.cells[p].Cohort {
+		if r.up(m) {
+			n++
+		}
+	}
+	return n
+}
+
 // scatter asks one replica of each partition.
 func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
 	groups, lost := r.readers()

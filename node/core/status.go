@@ -116,6 +116,13 @@ func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
 	return part
 }
 
+// lone tells whether this node keeps the register by itself: nobody has told of voters
+// yet, and there is nobody else.
+func (c observer) lone() bool { return len(c.sight.voters) == 0 && !c.moves.company() }
+
+// majority tells whether a majority of those who keep the register is in reach.
+func (c observer) majority() bool { return c.sight.majority || c.lone() && c.joined }
+
 func (c observer) movement() *nornv1.MovementStatus {
 	return &nornv1.MovementStatus{Copied: c.moves.moved, HandedOver: c.moves.left}
 }
@@ -137,15 +144,15 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
 		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.moves.replicas()),
-		Register: &nornv1.RegisterStatus{Majority: c.sight.majority, Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
+		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
 	}
 	for _, v := range c.sight.voters {
 		reply.Voters = append(reply.Voters, v.Node)
 	}
 	slices.Sort(reply.Voters)
-	if len(reply.Voters) == 0 && !c.moves.company() { // nobody has told yet, and there is nobody else
-		reply.Voters, reply.Register.Majority = []string{c.cfg.Self.Node}, c.joined
+	if c.lone() {
+		reply.Voters = []string{c.cfg.Self.Node}
 	}
 	nodes := c.nodes(&progress, removed)
 	held := make(map[register.Member]*nornv1.NodeStatus, len(nodes))
@@ -180,13 +187,10 @@ func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Pa
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
 		EnqueueAvailable:   c.joined && c.disk >= c.cfg.DiskReserve && c.routes.takes(p),
 		ClaimAvailable:     led && (leader != c.cfg.Self || v.Leading() != 0),
-		OldestReadySeconds: oldest(v, now),
+		OldestReadySeconds: oldest(v, now), Copies: uint32(c.routes.copies(p)),
 	}
 	for _, m := range cell.Cohort {
 		s.Cohort = append(s.Cohort, m.Node)
-		if c.routes.up(m) {
-			s.Copies++
-		}
 	}
 	planned := view.Planned(p)
 	s.Moving = len(planned) > 0 && len(planned) != len(cell.Cohort)

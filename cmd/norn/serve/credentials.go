@@ -10,6 +10,8 @@ import (
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // readSecrets gives what a file holds; none without a file. otherwise is what would be if
@@ -28,29 +30,53 @@ func readSecrets(name, file, otherwise string) (secrets.Set, error) {
 	return all, nil
 }
 
-// readTLS gives the TLS of the client port, nil when it is plain.
-func readTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
-	if cfg.TLSCert == "" {
-		return nil, nil
-	}
-	m := &material{name: "tls", cert: cfg.TLSCert, key: cfg.TLSKey, ca: cfg.TLSClientCA, caName: "tls-client-ca", every: cfg.TLSReload, log: log}
-	if err := m.open(); err != nil {
-		return nil, err
-	}
-	return m.clients(), nil
+// credentials are what a server shows to others, and asks of them.
+type credentials struct {
+	tokens secrets.Set
+	tls    *tls.Config // of the client port; nil: it is plain
+	peers  peer.Security
+	certs  certificates
 }
 
-// readPeers gives what nodes must have in common.
-func readPeers(cfg *config.Config, log *slog.Logger) (s peer.Security, err error) {
-	if s.Secrets, err = readSecrets("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
-		return s, err
+// readCredentials reads the files that the configuration names.
+func readCredentials(cfg *config.Config, log *slog.Logger) (c credentials, err error) {
+	if c.tokens, err = readSecrets("auth-token-file", cfg.AuthTokenFile, "everybody would get in"); err != nil {
+		return c, err
+	}
+	if cfg.TLSCert != "" {
+		m := &material{name: "tls", cert: cfg.TLSCert, key: cfg.TLSKey, ca: cfg.TLSClientCA, caName: "tls-client-ca", every: cfg.TLSReload, log: log}
+		if err := m.open(); err != nil {
+			return c, err
+		}
+		c.tls, c.certs = m.clients(), append(c.certs, m)
+	}
+	if c.peers.Secrets, err = readSecrets("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
+		return c, err
 	}
 	m := &material{name: "peer-tls", cert: cfg.PeerTLSCert, key: cfg.PeerTLSKey, ca: cfg.PeerTLSCA, caName: "peer-tls-ca", every: cfg.TLSReload, log: log}
 	if err := m.open(); err != nil {
-		return s, err
+		return c, err
 	}
-	s.TLS = m.peers()
-	return s, nil
+	c.peers.TLS, c.certs = m.peers(), append(c.certs, m)
+	return c, nil
+}
+
+// certificates are those that a server shows.
+type certificates []*material
+
+var expires = prometheus.NewDesc("norn_tls_certificate_expires_timestamp_seconds",
+	"When the certificate of these settings expires that this node shows, Unix time.", []string{"settings"}, nil)
+
+// Describe gives the one metric.
+func (c certificates) Describe(to chan<- *prometheus.Desc) { to <- expires }
+
+// Collect looks at the files as a connection does: one that is replaced in time is no alarm,
+// even where nobody connects.
+func (c certificates) Collect(to chan<- prometheus.Metric) {
+	for _, m := range c {
+		pair, _ := m.now()
+		to <- prometheus.MustNewConstMetric(expires, prometheus.GaugeValue, float64(pair.Leaf.NotAfter.Unix()), m.name)
+	}
 }
 
 // NewLogger makes the log that a configuration asks for. Each line names the node

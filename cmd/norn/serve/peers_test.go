@@ -20,7 +20,8 @@ import (
 
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/peer"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // authority signs certificates for tests.
@@ -132,11 +133,11 @@ func startNode(t *testing.T, c *config.Config, log *lines) *node.Node {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	peers, err := readPeers(c, log.log())
+	known, err := readCredentials(c, log.log())
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Start(c, node.Options{Logger: log.log(), Peers: peers, Fatal: func(err error) { t.Error(err) }})
+	n, err := node.Start(c, node.Options{Logger: log.log(), Peers: known.peers, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,6 +247,38 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestWhenCertificatesExpireIsAMetric: also of one that nobody has been shown since it was
+// replaced.
+func TestWhenCertificatesExpireIsAMetric(t *testing.T) {
+	ca, dir := newAuthority(t, "cluster"), t.TempDir()
+	soon, later := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(100*time.Hour).Truncate(time.Second)
+	cert, key := ca.until(dir, "one", 1, soon)
+	c := testConfig(t)
+	c.TLSCert, c.TLSKey, c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA, c.TLSReload = cert, key, cert, key, ca.file, 0
+	known, err := readCredentials(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(known.certs)
+	check := func(want time.Time) {
+		t.Helper()
+		all, err := registry.Gather()
+		if err != nil || len(all) != 1 || len(all[0].GetMetric()) != 2 {
+			t.Fatalf("%v, %v", all, err)
+		}
+		for i, settings := range []string{"peer-tls", "tls"} {
+			m := all[0].GetMetric()[i]
+			if got := m.GetGauge().GetValue(); m.GetLabel()[0].GetValue() != settings || got != float64(want.Unix()) {
+				t.Errorf("%v, want %s and %d", m, settings, want.Unix())
+			}
+		}
+	}
+	check(soon)
+	ca.until(dir, "one", 2, later)
+	check(later)
+}
+
 // TestExpiredCertificates: the other end refuses one that has expired, and says so; so does
 // the one who shows it, once for each, at the start and while it runs.
 func TestExpiredCertificates(t *testing.T) {
@@ -353,10 +386,8 @@ func TestCredentialsThatCannotBe(t *testing.T) {
 		"peer-tls-key: ":                {PeerTLSCert: cert, PeerTLSKey: empty + "er", PeerTLSCA: ca.file},
 		"peer-secret-file: ":            {PeerSecretFile: empty},
 	} {
-		var s peer.Security
-		s, err := readPeers(&c, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v (%v), want %s", err, s, want)
+		if _, err := readCredentials(&c, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 
-	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/web"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // leftLook is between two looks at whether the node has left its cluster.
@@ -45,6 +45,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Now ends a stop at once when it is closed.
 	Now <-chan struct{}
+	// Notify hears what a service manager is to know, as assignments of sd_notify(3);
+	// nil: nobody does.
+	Notify func(assignments ...string)
 }
 
 // spareProcs is how many goroutines may run at once beyond the number of
@@ -56,6 +59,9 @@ const spareProcs = 2
 // Run runs a server until ctx ends, which stops it, or it fails. A node that has
 // to be started again, is.
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
+	if o.Notify == nil {
+		o.Notify = func(...string) {}
+	}
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {
@@ -73,15 +79,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
 	asked, cfg := cfg, node.Fit(cfg)
-	tokens, err := readSecrets("auth-token-file", cfg.AuthTokenFile, "everybody would get in")
-	if err != nil {
-		return err
-	}
-	secure, err := readTLS(cfg, o.Logger)
-	if err != nil {
-		return err
-	}
-	peers, err := readPeers(cfg, o.Logger)
+	known, err := readCredentials(cfg, o.Logger)
 	if err != nil {
 		return err
 	}
@@ -89,15 +87,18 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
-	n, err := node.Start(cfg, node.Options{Logger: o.Logger, Version: o.Version, AuthTokens: tokens, TLS: secure, Peers: peers, Starting: ctx})
+	n, err := node.Start(cfg, node.Options{
+		Logger: o.Logger, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
+		Collectors: []prometheus.Collector{known.certs},
+	})
 	if err != nil {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
-	warnOpen(cfg, tokens, peers, o.Logger)
+	warnOpen(cfg, &known, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
-		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: tokens, TLS: secure, MaxConnections: cfg.MaxHTTPConnections,
+		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
 	var running sync.WaitGroup
@@ -107,6 +108,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 			failed <- fmt.Errorf("http port: %w", err)
 		}
 	})
+	o.Notify("READY=1", "STATUS=taking requests at "+n.Addr().String())
 	watching, stopWatching := context.WithCancel(ctx)
 	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
 	destroyed, left := make(chan struct{}), make(chan struct{})
@@ -123,7 +125,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	stopWatching()
 	unpace()
-	o.Logger.Info("server.stopping")
+	o.stopping(err)
 	err = errors.Join(err, stop(n, pages, cfg.StopTimeout, o.Now))
 	running.Wait()
 	select {
@@ -133,6 +135,14 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	o.Logger.Info("server.stopped")
 	return err
+}
+
+// stopping says that a node stops, and a process that does not start it again.
+func (o *Options) stopping(why error) {
+	o.Logger.Info("server.stopping")
+	if !errors.Is(why, node.ErrStartAgain) {
+		o.Notify("STOPPING=1", "STATUS=delivering answers")
+	}
 }
 
 // notStarted is why a node did not start; nil: it was told to stop before it had.
@@ -159,14 +169,14 @@ func erase(err error, data string, log *slog.Logger) error {
 }
 
 // warnOpen says which ports anybody may use who reaches them.
-func warnOpen(cfg *config.Config, tokens secrets.Set, peers peer.Security, log *slog.Logger) {
-	if exposed(cfg.Listen) && len(tokens) == 0 && cfg.TLSClientCA == "" {
+func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
+	if exposed(cfg.Listen) && len(known.tokens) == 0 && cfg.TLSClientCA == "" {
 		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
-	if exposed(cfg.HTTPListen) && len(tokens) == 0 && cfg.TLSClientCA == "" {
+	if exposed(cfg.HTTPListen) && len(known.tokens) == 0 && cfg.TLSClientCA == "" {
 		log.Warn("server.http_open", "http_listen", cfg.HTTPListen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
-	if exposed(cfg.PeerListen) && peers.TLS == nil {
+	if exposed(cfg.PeerListen) && known.peers.TLS == nil {
 		log.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
 	}
 }

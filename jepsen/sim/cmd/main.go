@@ -45,7 +45,7 @@ func main() {
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of where the processor time goes")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster.
-	debug.SetGCPercent(1600)
+	debug.SetGCPercent(400)
 	os.Exit(o.profiled())
 }
 

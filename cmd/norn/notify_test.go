@@ -94,6 +94,34 @@ func TestWorkUnderAServiceManager(t *testing.T) {
 	}
 }
 
+// TestServerUnderAServiceManager: a node says when its ports are open, that it lives, and
+// that it stops.
+func TestServerUnderAServiceManager(t *testing.T) {
+	m := newManager(t)
+	cmd := exec.Command(the.norn, "server", "--data", t.TempDir(), "--name", "n1", "--eta", "100ms", "--log-format", "json",
+		"--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	cmd.Env = []string{"NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=200000"}
+	s, err := launchAs(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	m.hear(t, "READY=1")
+	if err := s.wait(); err != nil {
+		t.Fatal(err)
+	}
+	m.hear(t, "STATUS=taking requests at "+s.addr)
+	for range 3 {
+		m.hear(t, "WATCHDOG=1")
+	}
+	if code, err := s.end(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit %d, %v:\n%s", code, err, s.log.String())
+	}
+	if before := m.hear(t, "STOPPING=1"); slices.Contains(before, "READY=1") {
+		t.Errorf("said %q", before)
+	}
+}
+
 // Nobody to be told, or nonsense, harms nothing.
 func TestNotifierWithoutManager(t *testing.T) {
 	m := newManager(t)
