@@ -133,14 +133,21 @@ func (a *api) write(w http.ResponseWriter, status int, err *proto.Error, form js
 	}
 	text := form.Line()
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	deadline(w, a.o.WriteTimeout)
 	w.WriteHeader(status)
+	_ = a.pieces(w, text) // else the client is gone
+}
+
+// pieces writes a text of any length: a client has the time-out for each chunk of it, so
+// that a slow one gets a long text too.
+func (a *api) pieces(w http.ResponseWriter, text []byte) error {
 	for len(text) > 0 {
 		n := min(len(text), writeChunk)
+		deadline(w, a.o.WriteTimeout)
 		if _, err := w.Write(text[:n]); err != nil {
-			return // the client is gone
+			return err
 		}
 		text = text[n:]
-		deadline(w, a.o.WriteTimeout)
 	}
+	deadline(w, a.o.WriteTimeout) // what the server still holds of it
+	return nil
 }

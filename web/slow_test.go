@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -179,4 +180,33 @@ func TestNoAnswerIsNotWaitedForForEver(t *testing.T) {
 			t.Errorf("after %v: %v, %v", time.Since(began), r, err)
 		}
 	})
+}
+
+// TestASlowReaderGetsALargeUpdate: somebody reads 16 KiB a second, which is enough for an
+// answer in JSON. An update of a stream was one write with one time-out, so that a large
+// one was cut off again and again, wherever the reader went on.
+func TestASlowReaderGetsALargeUpdate(t *testing.T) {
+	page := &nornv1.LogReply{State: nornv1.State_STATE_COMPLETED, Updates: []*nornv1.Update{{Token: 7, Seq: 1, Data: make([]byte, 1<<20)}}}
+	for accept, last := range map[string]string{"application/json": "}", "text/event-stream": "event: end"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &backend{registry: prometheus.NewRegistry(), call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
+				return page, nil, func() {}
+			}}
+			dial, _ := inBubble(t, b, Options{})
+			c := dial()
+			if _, err := io.WriteString(c, "GET /api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log HTTP/1.0\r\nHost: localhost\r\nAccept: "+accept+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			var all strings.Builder
+			for {
+				if _, err := io.CopyN(&all, c, 16<<10); err != nil {
+					break // it has ended
+				}
+				<-time.After(time.Second)
+			}
+			if text := all.String(); len(text) < 1<<20 || !strings.Contains(text[len(text)-200:], last) {
+				t.Errorf("%s: %d bytes, which end in %q", accept, len(text), text[max(0, len(text)-40):])
+			}
+		})
+	}
 }

@@ -143,8 +143,7 @@ func (s *events) send(event, id string, data jsonform.Value) error {
 }
 
 func (s *events) write(text string) error {
-	deadline(s.w, s.a.o.WriteTimeout)
-	if _, err := s.w.Write([]byte(text)); err != nil {
+	if err := s.a.pieces(s.w, []byte(text)); err != nil {
 		return err
 	}
 	return s.c.Flush()
