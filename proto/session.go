@@ -53,7 +53,7 @@ func CheckSession(r *nornv1.SessionRequest) *Error {
 		return Invalid("a stamp is above 0")
 	case len(r.GetMessages()) > MaxSessionMessages:
 		return Invalid("%d messages are over the limit of %d", len(r.GetMessages()), MaxSessionMessages)
-	case !within(r.GetWaitSeconds(), MaxWait):
+	case !Within(r.GetWaitSeconds(), MaxWait):
 		return Invalid("wait of %v seconds is outside 0 to %v", r.GetWaitSeconds(), MaxWait)
 	}
 	for _, m := range r.GetMessages() {
@@ -64,8 +64,8 @@ func CheckSession(r *nornv1.SessionRequest) *Error {
 	return nil
 }
 
-// within tells whether seconds lie from 0 to most.
-func within(seconds float64, most time.Duration) bool {
+// Within tells whether seconds are a number from 0 to most.
+func Within(seconds float64, most time.Duration) bool {
 	return seconds >= 0 && seconds <= most.Seconds()
 }
 
@@ -131,14 +131,14 @@ func checkHeartbeat(h *nornv1.SessionHeartbeat) *Error {
 	}
 	t := h.GetTimeouts()
 	for _, s := range []float64{t.GetPeriodSeconds(), t.GetHeartbeatGapSeconds(), t.GetCheckGapSeconds(), t.GetLoseAfterSeconds()} {
-		if !within(s, MaxSessionTimeout) {
+		if !Within(s, MaxSessionTimeout) {
 			return Invalid("a time-out of %v seconds is outside 0 to %v", s, MaxSessionTimeout)
 		}
 	}
-	if !within(h.GetStopSeconds(), MaxSessionStop) {
+	if !Within(h.GetStopSeconds(), MaxSessionStop) {
 		return Invalid("stop of %v seconds is outside 0 to %v", h.GetStopSeconds(), MaxSessionStop)
 	}
-	if !within(h.GetGraceSeconds(), MaxSessionStop) {
+	if !Within(h.GetGraceSeconds(), MaxSessionStop) {
 		return Invalid("grace of %v seconds is outside 0 to %v", h.GetGraceSeconds(), MaxSessionStop)
 	}
 	if s := h.GetLeaseSeconds(); s != 0 && !(s >= clock.MinLease.Seconds() && s <= clock.MaxLease.Seconds()) {
@@ -158,7 +158,7 @@ func checkHeld(all []*nornv1.SessionHeld) *Error {
 		if err := CheckQueue(h.GetQueue()); err != nil {
 			return err
 		}
-		if !within(h.GetLeaseSeconds(), clock.MaxLease) {
+		if !Within(h.GetLeaseSeconds(), clock.MaxLease) {
 			return Invalid("lease of %v seconds is outside 0 to 24 h", h.GetLeaseSeconds())
 		}
 	}

@@ -171,3 +171,22 @@ func TestChangesOfLargeSchedulesAreTold(t *testing.T) {
 		t.Errorf("in a request of its own: %v", last)
 	}
 }
+
+// TestWhatIsNoNumberIsNoTime: NaN was taken for 0 where a claim or a reader of a log waits,
+// and where a failed task is not to be back before some time, so that it was back at once.
+func TestWhatIsNoNumberIsNoTime(t *testing.T) {
+	r := newRig(t)
+	task := r.enqueue(spec("q"))[0]
+	for name, m := range map[string]gproto.Message{
+		"claim": &nornv1.ClaimRequest{Queues: []string{"empty"}, WaitSeconds: math.NaN()},
+		"log":   &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: math.NaN()},
+	} {
+		if reply := r.ask(m); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			t.Errorf("%s: %v, %.200v", name, reply.Err, reply.Message)
+		}
+	}
+	bad := &nornv1.Failure{Id: task.Bytes(), Token: r.claim("q", 1)[0].Token, AtLeastSeconds: math.NaN()}
+	if res := must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{bad}}).Results[0]; res.GetError().GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("at least NaN: %v", res)
+	}
+}

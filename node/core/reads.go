@@ -228,7 +228,7 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 
 // checkWait refuses to wait for other than it may be.
 func checkWait(m interface{ GetWaitSeconds() float64 }) *proto.Error {
-	if wait := proto.Seconds(m.GetWaitSeconds()); wait < 0 || wait > proto.MaxWait {
+	if !proto.Within(m.GetWaitSeconds(), proto.MaxWait) {
 		return proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
 	}
 	return nil

@@ -361,9 +361,10 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	if in := proto.Seconds(f.GetRetryInSeconds()); in > 0 {
 		what.RetryAt = now.Wall + int64(in) // whatever the client's clock shows
 	}
-	if what.AtLeast = proto.Seconds(f.GetAtLeastSeconds()); what.AtLeast < 0 || what.AtLeast > proto.MaxRetryDelay {
+	if !proto.Within(f.GetAtLeastSeconds(), proto.MaxRetryDelay) {
 		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
 	}
+	what.AtLeast = proto.Seconds(f.GetAtLeastSeconds())
 	v := c.vnode(task)
 	state, existed, err := v.Fail(c.tx, task, what, now)
 	if err != nil {
