@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -133,10 +134,11 @@ func whomToAsk(err error) string {
 func message(err error) string { return clean(err.Error() + advice(err)) }
 
 // clean keeps text from outside from writing over the terminal, and on its
-// lines.
+// lines. Not only the control characters of ASCII do: U+009B begins a sequence as ESC [
+// does, and U+202E turns around what follows.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' || r == 0x7f {
+		if !unicode.IsPrint(r) && r != '\n' {
 			return ' '
 		}
 		return r

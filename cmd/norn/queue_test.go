@@ -207,3 +207,12 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNoteOfAnotherDoesNotWriteOnTheTerminal: the note of a queue is in the error of
+// who enqueues into it. ESC was taken out of it, and U+009B, which begins a sequence as
+// ESC [ does, and U+202E, which turns around what follows, were not.
+func TestTheNoteOfAnotherDoesNotWriteOnTheTerminal(t *testing.T) {
+	beside(t)
+	ok(t, "queue", "drain", "q-noted", "--note", "a\u009b2Jb\u202ec\x1bd\u200be\u00e9\U0001f600")
+	refused(t, 5, "(a 2Jb c d e\u00e9\U0001f600)", "task", "enqueue", "-q", "q-noted", "x")
+}
