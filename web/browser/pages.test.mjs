@@ -173,6 +173,24 @@ test("a task's life", async (t) => {
   await p.getByRole("dialog").waitFor({ state: "detached" });
 });
 
+test("updates go on after a retry", async (t) => {
+  const { cli } = cluster;
+  const id = await cli("task", "enqueue", "-q", "again", "x");
+  const claim = async () => JSON.parse(await cli("task", "claim", "-q", "again", "-o", "json"))[0].token;
+  const token = await claim();
+  await cli("task", "update", id, token, "0", "of the first run");
+  await cli("task", "fail", id, token, "--error", "no", "--discard");
+  const p = await page(t, "#/tasks/" + id);
+  await p.locator("p.acts .state.dead").waitFor();
+  await p.locator(".log li").getByText("of the first run").waitFor();
+  await p.getByRole("button", { name: "retry" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "retry" }).click();
+  await p.locator("p.acts .state.ready").waitFor();
+  await cli("task", "update", id, await claim(), "0", "of the second run");
+  await p.locator(".log li").getByText("of the second run").waitFor();
+  assert.equal(await p.locator(".log li").count(), 2);
+});
+
 test("what a task carries is only read", async (t) => {
   const evil = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
   const { cli } = cluster;

@@ -71,7 +71,8 @@ function Claims({ t }) {
 
 const most = 2000; // updates that are shown: the newest
 
-// Updates are read as they come, as long as the task is not finished.
+// Updates are read as they come, as long as the task is not finished, and from the begin
+// once it has a new run of attempts.
 function Updates({ t }) {
   const [s, set] = useState({ updates: [], dropped: 0, error: null });
   const end = useRef(null);
@@ -94,7 +95,7 @@ function Updates({ t }) {
       }
     }, stop.signal).catch((error) => { if (error.name !== "AbortError") set((old) => ({ ...old, error })); });
     return () => stop.abort();
-  }, [t.id]);
+  }, [t.id, t.retries]);
   useEffect(() => { if (!finished(t)) end.current?.scrollTo(0, end.current.scrollHeight); }, [s.updates.length]);
   if (!s.updates.length) return html`<${Wrong} error=${s.error} /><p class="quiet">none${finished(t) ? "" : " yet"}</p>`;
   return html`<${Wrong} error=${s.error} />${s.dropped > 0 && html`<p class="quiet">${s.dropped} older ones are not shown: <code>norn task log ${t.id}</code></p>`}
