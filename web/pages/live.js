@@ -24,7 +24,7 @@ export function useLive(ask, every, on) {
         if (typeof every === "function") pause = every(data);
         if (!stop.signal.aborted) set({ data, error: null, at: Date.now() });
       } catch (error) {
-        if (typeof every === "function") pause = 2000;
+        pause = pause || 2000; // also of what is asked for once: it has no answer yet
         if (!stop.signal.aborted) set((old) => ({ ...old, error }));
       }
       busy = false;
