@@ -65,3 +65,30 @@ func TestAnEditOfTimesDropsWhatWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestAResumptionShowsNoLocalTimeAgain: the tz database has moved the clock back, and a
+// local time comes again that had its launch. A pause that ends in between, and a restore,
+// are no reason to launch it once more.
+func TestAResumptionShowsNoLocalTimeAgain(t *testing.T) {
+	for what, do := range map[string]func(*master){
+		"a pause": func(m *master) {
+			m.edit(func(d *Definition) { d.Paused = true })
+			m.at(noon + 18*hour + 20*minute)
+			m.edit(func(d *Definition) { d.Paused = false })
+		},
+		"an edit of times": func(m *master) {
+			m.edit(func(d *Definition) { d.End = noon + 100*day })
+		},
+		"a restore": func(m *master) { m.s, _ = Restore(m.d, m.s, m.now) },
+	} {
+		d := each(t, "0 2 * * *")
+		d.Table = table(t, "0 2 * * *", "America/New_York")
+		m := start(t, d, noon).at(noon + 18*hour)
+		m.d.Table = table(t, "0 2 * * *", "America/Chicago") // as another tz database would have it
+		do(m.at(noon + 18*hour + 10*minute))
+		m.at(noon + 19*hour).at(noon + 43*hour)
+		if got := m.story(); got != "18h0m0s 43h0m0s " {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+}

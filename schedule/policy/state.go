@@ -121,9 +121,7 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 		last, _ := c.last(upTo)
 		skips = append(skips, Skipped{From: first, To: last, Reason: reason})
 	}
-	s = s.upTo(upTo)
-	s.Shown = after.Table.Shown(s.Watermark)
-	return s, skips
+	return s.upTo(upTo).showing(after.Table, before.Table), skips
 }
 
 // Restore is the state after a restore from a snapshot at now: launches made
@@ -144,9 +142,7 @@ func Restore(d *Definition, s State, now int64) (State, []Skipped) {
 		last, _ := c.last(now)
 		skips = append(skips, Skipped{From: first, To: last, Reason: InDoubt})
 	}
-	s = s.upTo(now)
-	s.Shown = d.Table.Shown(s.Watermark)
-	return s, skips
+	return s.upTo(now).showing(d.Table, d.Table), skips
 }
 
 // Reset is the state after an operator has said that the clock was ahead and
@@ -168,6 +164,17 @@ func (s State) upTo(instant int64) State {
 	if !s.Gap.empty() && instant < s.Gap.To {
 		s.Gap.From = max(s.Gap.From, instant)
 	}
+	return s
+}
+
+// showing is the state with what clocks have shown at its watermark. What they had shown
+// before in the same zone stays shown: another tz database may have set them back since.
+func (s State) showing(table, before *schedule.Timetable) State {
+	shown := table.Shown(s.Watermark)
+	if table.Zone().Name() == before.Zone().Name() {
+		shown = max(shown, s.Shown)
+	}
+	s.Shown = shown
 	return s
 }
 
