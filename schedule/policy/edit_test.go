@@ -92,3 +92,17 @@ func TestAResumptionShowsNoLocalTimeAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestResetLosesNothingThatIsHeldBack: what the jitter still holds back, and what is due and
+// not decided, is no instant that the clock was ahead of. A reset leaves it to the policies.
+func TestResetLosesNothingThatIsHeldBack(t *testing.T) {
+	d := each(t, "*/10 * * * *")
+	d.UUID, d.Jitter = [16]byte{1}, time.Hour
+	late := int64(d.Offset())
+	if late < 10*minute {
+		t.Fatalf("an offset of %s shows nothing", d.Offset())
+	}
+	m := start(t, d, noon).at(noon + 10*minute + late)
+	m.s = Reset(d.Table, m.s, m.now+minute)
+	m.at(noon + 20*minute + late).tells("10m0s 20m0s ")
+}

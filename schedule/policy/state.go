@@ -146,11 +146,15 @@ func Restore(d *Definition, s State, now int64) (State, []Skipped) {
 }
 
 // Reset is the state after an operator has said that the clock was ahead and
-// that instants from now on were not launched, or may be again: the watermark
-// is now, whatever it was. An instant that waits ahead of now is one of those: it
+// that instants from now on were not launched, or may be again: a watermark
+// ahead of now is now. One that is not stays: what is due since, or held back by the
+// jitter, has had no launch. An instant that waits ahead of now is one of those: it
 // would be launched when its time comes, and then decided again.
 func Reset(table *schedule.Timetable, s State, now int64) State {
-	s.Watermark, s.Shown, s.Gap, s.Barred = now, table.Shown(now), Span{}, Bars{}
+	s.Gap, s.Barred = Span{}, Bars{}
+	if s.Watermark > now {
+		s.Watermark, s.Shown = now, table.Shown(now)
+	}
 	if s.Queued > now {
 		s.Queued = 0
 	}
