@@ -20,7 +20,7 @@ function Acts({ s, done }) {
   const id = useRef(""); // kept until it is launched: a second try is no second launch
   return html`
   ${s.spec.paused
-    ? html`<${Act} key="resume" label="resume" ask=${html`Launch <b>${s.name}</b> again? What was missed meanwhile follows its catch-up policy (${s.spec.catch_up}).`} done=${done}
+    ? html`<${Act} key="resume" label="resume" ask=${html`Launch <b>${s.name}</b> again? What came due meanwhile is skipped; <code>norn schedule backfill</code> launches it.`} done=${done}
         run=${async () => { await change(s, { pause: { paused: false } }); return "resumed"; }} />`
     : html`<${Act} key="pause" label="pause" kind="warn" ask=${html`Launch <b>${s.name}</b> no more? What runs goes on.`} reason="note, shown to others" done=${done}
         run=${async (note) => { await change(s, { pause: { paused: true, note } }); return "paused"; }} />`}
