@@ -33,6 +33,19 @@ func TestALongHistoryIsCommitted(t *testing.T) {
 	}
 }
 
+// TestWhatTheHistoryHasForgottenRuns: the launch that keeps its schedule from the next one
+// is shown as running, also when a short history has no place for it any more.
+func TestWhatTheHistoryHasForgottenRuns(t *testing.T) {
+	w := newWorld(t)
+	s := spec("* * * * * *")
+	s.Overlap, s.History = nornv1.Overlap_OVERLAP_SKIP, 1
+	w.put("a", s)
+	w.pass(5 * time.Second)
+	if got := w.show("a"); got.GetLaunches() != 1 || got.GetRunning() != 1 || got.GetLast().GetStatus() != nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING {
+		t.Errorf("%d of %d launches run, the last one is %v", got.GetRunning(), got.GetLaunches(), got.GetLast())
+	}
+}
+
 // TestAFullRegisterGoesOnLaunching: once users have filled it, each launch is noted in
 // place of older ones.
 func TestAFullRegisterGoesOnLaunching(t *testing.T) {

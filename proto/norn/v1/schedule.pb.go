@@ -766,7 +766,7 @@ type Schedule struct {
 	Skipped uint64 `protobuf:"varint,13,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Launches whose task failed or could not be enqueued so far.
 	Failed uint64 `protobuf:"varint,14,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Launches in the history that are open or running.
+	// Launches that are open or running: the last one, and those in the history.
 	Running uint32 `protobuf:"varint,15,opt,name=running,proto3" json:"running,omitempty"`
 	// There will be no launch any more.
 	Ended bool `protobuf:"varint,16,opt,name=ended,proto3" json:"ended,omitempty"`
