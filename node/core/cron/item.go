@@ -34,6 +34,7 @@ type item struct {
 	busy  *busy               // nil: nothing
 	keep  uint16              // entries of the history
 	phase phase
+	there bool // it is not deleted
 }
 
 // busy is what is under way of a schedule.

@@ -132,6 +132,7 @@ type Machine struct {
 	ahead  int64    // wall less mono ns, as far as the clock has been ahead
 	watch  watch
 	full   int // bytes of schedules from which on histories do not grow
+	known  int // items of schedules that are not deleted
 
 	leads    bool
 	nonce    uint64 // of our mastership; 0: none
@@ -294,6 +295,7 @@ func (m *Machine) read(now clock.Time, name string) {
 // define takes over what the user wants.
 func (m *Machine) define(it *item, rec *register.Schedule) {
 	def, kept := policy.Definition{UUID: it.entry.UUID}, DefaultHistory
+	m.count(it, len(rec.Definition) > 0)
 	if len(rec.Definition) > 0 {
 		d, err := load(m.Zones(), rec.Definition)
 		if err != nil {
@@ -312,6 +314,17 @@ func (m *Machine) define(it *item, rec *register.Schedule) {
 	it.define(def, kept)
 }
 
+// count counts the schedules that there are: one that is deleted leaves its watermark.
+func (m *Machine) count(it *item, there bool) {
+	switch {
+	case there && !it.there:
+		m.known++
+	case !there && it.there:
+		m.known--
+	}
+	it.there = there
+}
+
 // nameless is a place in the agenda for what has no UUID.
 func nameless(name string) agenda.UUID {
 	k := id.UniqueKey([16]byte{}, "", name, 0, 0)
@@ -321,6 +334,7 @@ func nameless(name string) agenda.UUID {
 func (m *Machine) remove(it *item) {
 	delete(m.items, it.name)
 	m.agenda.Remove(it)
+	m.count(it, false)
 	m.watch.replace(it, nil, m.cfg.Cluster)
 	it.rec, it.phase, it.busy = nil, idle, nil
 }
@@ -382,7 +396,7 @@ func (m *Machine) Next(now clock.Time) (wallAt, monoAt int64) {
 // Stats gives what can be watched.
 func (m *Machine) Stats(now clock.Time) Stats {
 	s := m.stats
-	s.Master, s.Schedules, s.Running = m.nonce != 0, len(m.items), len(m.watch.of)
+	s.Master, s.Schedules, s.Running = m.nonce != 0, m.known, len(m.watch.of)
 	if _, first, ok := m.agenda.First(); ok && s.Master && first != math.MinInt64 {
 		s.Overdue = time.Duration(max(0, now.Wall-first))
 	}
