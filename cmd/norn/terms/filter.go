@@ -120,13 +120,13 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		d, err = Duration(value)
 		f.CreatedBefore = now.Add(-d)
 	case "created-before":
-		f.CreatedBefore, err = instant(value)
+		f.CreatedBefore, err = instant(value, utc)
 	case "created-after":
-		f.CreatedAfter, err = instant(value)
+		f.CreatedAfter, err = instant(value, utc)
 	case "finished-before":
-		f.FinishedBefore, err = instant(value)
+		f.FinishedBefore, err = instant(value, utc)
 	case "finished-after":
-		f.FinishedAfter, err = instant(value)
+		f.FinishedAfter, err = instant(value, utc)
 	case "attempts":
 		n, bad := strconv.ParseUint(value, 10, 31)
 		if bad != nil {
@@ -145,3 +145,6 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 	}
 	return nil
 }
+
+// utc is the zone of dates in a filter.
+func utc() *time.Location { return time.UTC }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/schedule"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -23,8 +24,10 @@ type ScheduleField struct {
 	Help string
 	// Bool says that it is yes or no.
 	Bool bool
-	set  func(s *nornv1.ScheduleSpec, text string) error
-	show func(s *nornv1.ScheduleSpec) string
+	// zoned says that a value may be one of the schedule's zone: it is set after that.
+	zoned bool
+	set   func(s *nornv1.ScheduleSpec, text string) error
+	show  func(s *nornv1.ScheduleSpec) string
 }
 
 // Set reads a value; "" is the default.
@@ -87,8 +90,8 @@ func ScheduleFields() []ScheduleField {
 		secondsField("catch-up-window", "how `late` an instant is launched at all, 10s to 31d (1h)", func(s *nornv1.ScheduleSpec) *float64 { return &s.CatchUpWindowSeconds }),
 		numberField("catch-up-count", "how `many` missed instants catch-up all launches (10)", func(s *nornv1.ScheduleSpec) *uint32 { return &s.CatchUpCount }),
 		secondsField("jitter", "launch later by one offset up to this `duration`, at most 24h", func(s *nornv1.ScheduleSpec) *float64 { return &s.JitterSeconds }),
-		timeField("start", "first `time` that counts", func(s *nornv1.ScheduleSpec) **timestamppb.Timestamp { return &s.Start }),
-		timeField("end", "first `time` that no longer does", func(s *nornv1.ScheduleSpec) **timestamppb.Timestamp { return &s.End }),
+		timeField("start", "first `time` that counts: RFC 3339, or a date of the zone", func(s *nornv1.ScheduleSpec) **timestamppb.Timestamp { return &s.Start }),
+		timeField("end", "first `time` that no longer does, likewise", func(s *nornv1.ScheduleSpec) **timestamppb.Timestamp { return &s.End }),
 		secondsField("deadline", "how `late` a launch may be, also one that waited (the window)", func(s *nornv1.ScheduleSpec) *float64 { return &s.DeadlineSeconds }),
 		{Name: "max-launches", Help: "end after so `many` launches", set: func(s *nornv1.ScheduleSpec, v string) error {
 			n, err := strconv.ParseUint(orZero(v), 10, 64)
@@ -136,12 +139,12 @@ func secondsField(name, help string, at func(*nornv1.ScheduleSpec) *float64) Sch
 }
 
 func timeField(name, help string, at func(*nornv1.ScheduleSpec) **timestamppb.Timestamp) ScheduleField {
-	return ScheduleField{Name: name, Help: help, set: func(s *nornv1.ScheduleSpec, v string) error {
+	return ScheduleField{Name: name, Help: help, zoned: true, set: func(s *nornv1.ScheduleSpec, v string) error {
 		if v == "" {
 			*at(s) = nil
 			return nil
 		}
-		t, err := instant(v)
+		t, err := instant(v, func() *time.Location { return zoneOf(s) })
 		*at(s) = timestamppb.New(t)
 		return err
 	}, show: func(s *nornv1.ScheduleSpec) string {
@@ -150,6 +153,20 @@ func timeField(name, help string, at func(*nornv1.ScheduleSpec) **timestamppb.Ti
 		}
 		return (*at(s)).AsTime().Format(time.RFC3339Nano)
 	}}
+}
+
+// zoneOf is where the clock of a schedule hangs; UTC while it names no zone that there is,
+// which is told where the whole of it is checked.
+func zoneOf(s *nornv1.ScheduleSpec) *time.Location {
+	spec, err := schedule.Parse(s.GetCron())
+	if err != nil {
+		return time.UTC
+	}
+	zone, err := spec.LoadZone(schedule.NewZones(), s.GetTimeZone())
+	if err != nil {
+		return time.UTC
+	}
+	return zone.Location()
 }
 
 func boolField(name, help string, at func(*nornv1.ScheduleSpec) *bool) ScheduleField {

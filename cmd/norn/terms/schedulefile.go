@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -83,6 +84,7 @@ func (r *fileReader) schedule(n *yaml.Node) {
 		names = append(names, fields[i].Name)
 	}
 	seen := make(map[string]bool)
+	var zoned []func() // wherever the zone is written
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
 		name := strings.ReplaceAll(key.Value, "_", "-")
@@ -109,7 +111,15 @@ func (r *fileReader) schedule(n *yaml.Node) {
 			continue
 		}
 		s.Paused = s.Paused || name == "paused"
-		r.field(s.Spec, fields, names, key, name, text)
+		set := func() { r.field(s.Spec, fields, names, key, name, text) }
+		if i := slices.IndexFunc(fields, func(f ScheduleField) bool { return f.Name == name }); i >= 0 && fields[i].zoned {
+			zoned = append(zoned, set)
+			continue
+		}
+		set()
+	}
+	for _, set := range zoned {
+		set()
 	}
 	r.add(n, s)
 }

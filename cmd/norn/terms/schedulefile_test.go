@@ -34,6 +34,26 @@ func TestScheduleFileTags(t *testing.T) {
 	}
 }
 
+// TestDatesAreOfTheScheduleZone: a schedule that starts on a date starts with that date where
+// its clock hangs, wherever in the file that is said.
+func TestDatesAreOfTheScheduleZone(t *testing.T) {
+	for in, want := range map[string]string{
+		"start: 2026-06-01\ntz: America/New_York\ncron: '@daily'\n":           "2026-06-01T04:00:00Z",
+		"cron: 'CRON_TZ=Asia/Kathmandu 0 22 * * *'\nstart: 2026-06-01\n":      "2026-05-31T18:15:00Z",
+		"cron: '@daily'\nstart: 2026-06-01\n":                                 "2026-06-01T00:00:00Z",
+		"tz: America/New_York\nstart: 2026-06-01T00:00:00Z\ncron: '@daily'\n": "2026-06-01T00:00:00Z",
+	} {
+		all, err := ScheduleFile("s.yaml", []byte("name: a\nqueue: q\n"+in))
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		if _, lines := ScheduleLines(all[0].Spec); lines["start"] != want {
+			t.Errorf("%q starts at %s, not %s", in, lines["start"], want)
+		}
+	}
+}
+
 // FuzzScheduleFile: whatever a file holds, what is taken from it has a name and a
 // line of the file, and what is not is told with the file's name.
 func FuzzScheduleFile(f *testing.F) {

@@ -68,12 +68,14 @@ func Duration(s string) (time.Duration, error) {
 	return whole + d, nil
 }
 
-// instant reads a time: RFC 3339, or the beginning of a date in UTC.
-func instant(s string) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t, nil
-		}
+// instant reads a time: RFC 3339, or the beginning of a date in a zone.
+func instant(s string, zone func() *time.Location) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		t, err = time.ParseInLocation(time.DateOnly, s, zone())
+	}
+	if err == nil {
+		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time such as 2030-01-31T15:04:05Z, or a date such as 2030-01-31", s)
 }
