@@ -238,3 +238,19 @@ func TestScheduleApply(t *testing.T) {
 	}
 	refused(t, 3, "there is no schedule", "schedule", "get", "kept-a")
 }
+
+// TestScheduleFlagsGoBack: whatever was said, nothing in its place is the default.
+func TestScheduleFlagsGoBack(t *testing.T) {
+	const name = "kept/back"
+	ok(t, "schedule", "set", name, "--cron", "@daily", "-q", "kept", "--paused", "--pause-on-failure=true", "--overlap", "skip", "--jitter", "5m")
+	if s := decode[scheduleJSON](t, "schedule", "get", name); !s.Spec.Paused || s.Spec.Overlap != "skip" {
+		t.Errorf("%+v", s)
+	}
+	ok(t, "schedule", "set", name, "--paused=", "--pause-on-failure=", "--overlap=", "--jitter=")
+	if s := decode[scheduleJSON](t, "schedule", "get", name); s.Spec.Paused || s.Spec.Overlap != "allow" || s.Version != "2" {
+		t.Errorf("%+v", s)
+	}
+	refused(t, 2, `invalid argument "maybe"`, "schedule", "set", name, "--paused=maybe")
+	refused(t, 2, "--paused=false", "schedule", "set", name, "--paused", "false")
+	ok(t, "schedule", "delete", name)
+}

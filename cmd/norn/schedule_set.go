@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +40,7 @@ nothing of the past, and nothing twice.`,
 		case x.Name == "queue":
 			f.StringP(x.Name, "q", "", x.Help)
 		case x.Bool:
-			f.Bool(x.Name, false, x.Help)
+			f.VarPF(new(yes), x.Name, "", x.Help).NoOptDefVal = "true"
 		default:
 			f.String(x.Name, "", x.Help)
 		}
@@ -71,6 +73,18 @@ nothing of the past, and nothing twice.`,
 	}
 	return cmd
 }
+
+// yes is a flag that says yes; =false and =” say no, which is the default.
+type yes bool
+
+func (y *yes) Set(text string) error {
+	b, err := strconv.ParseBool(cmp.Or(text, "false"))
+	*y = yes(b)
+	return err
+}
+
+func (y *yes) String() string { return strconv.FormatBool(bool(*y)) }
+func (y *yes) Type() string   { return "bool" }
 
 // payload takes the payload from the command line or a file.
 func (s scheduleCommands) payload(ctx context.Context, spec *nornv1.ScheduleSpec, args []string, file string) (err error) {
