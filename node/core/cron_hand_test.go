@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -120,4 +121,16 @@ func TestABackfillIsNotedOnce(t *testing.T) {
 func (r *rig) registered() (s register.State) {
 	r.register.Do(register.Request{}, func(res register.Result) { s = res.State })
 	return s
+}
+
+// TestAChangeOfNothingIsTold: a change that has no action, or one of a newer client, is not
+// said to be about an invalid schedule and no more.
+func TestAChangeOfNothingIsTold(t *testing.T) {
+	r := newRig(t)
+	r.lead(true)
+	r.change(put("tick", everySecond("q")))
+	bad := r.change(&nornv1.ScheduleChange{Name: "tick"}).GetError()
+	if bad.GetKind() != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT || !strings.Contains(bad.GetMessage(), "nothing to do") {
+		t.Errorf("%v", bad)
+	}
 }

@@ -317,7 +317,7 @@ func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.S
 		edit, err := e.Delete(name, rec, version, a.Delete.GetUuid())
 		return edit, false, err
 	}
-	return cron.Edit{}, false, cron.ErrInvalid
+	return cron.Edit{}, false, fmt.Errorf("%w: the change says nothing to do that is known here: put, pause, delete, trigger or backfill", cron.ErrInvalid)
 }
 
 func (c scheduling) scheduleError(name string, err error) *proto.Error {
