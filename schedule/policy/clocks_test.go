@@ -285,7 +285,7 @@ func live(t *testing.T, r *rapid.T) {
 			m.edit(func(d *Definition) { d.Paused = !d.Paused }).at(m.now)
 		case 8:
 			m.edit(func(d *Definition) {
-				d.Overlap = Overlap(rapid.IntRange(0, 3).Draw(r, "overlap"))
+				change(r, d)
 				if rapid.IntRange(0, 4).Draw(r, "times") == 0 {
 					whole = false
 					d.Table = table(t, rapid.SampledFrom([]string{"*/7 * * * *", "@every 45s", "0 * * * *"}).Draw(r, "spec"), "")
@@ -296,11 +296,37 @@ func live(t *testing.T, r *rapid.T) {
 			if jumps {
 				whole = false
 				m.at(m.now + rapid.Int64Range(-2*day, 2*day).Draw(r, "jump"))
+			} else {
+				m.s = Reset(m.d.Table, m.s, m.now)
+				m.at(m.now)
 			}
 		}
 	}
 	if whole {
 		m.complete(begin)
+	}
+}
+
+// change gives a schedule other policies, and the same times.
+func change(r *rapid.T, d *Definition) {
+	seconds := func(lo, hi int64) time.Duration {
+		return time.Duration(rapid.Int64Range(lo, hi).Draw(r, "seconds")) * time.Second
+	}
+	switch rapid.IntRange(0, 6).Draw(r, "change") {
+	case 0:
+		d.Overlap = Overlap(rapid.IntRange(0, 3).Draw(r, "overlap"))
+	case 1:
+		d.CatchUp = CatchUp(rapid.IntRange(0, 2).Draw(r, "catch-up"))
+	case 2:
+		d.Jitter = seconds(0, 6000)
+	case 3:
+		d.Window = seconds(10, 7200)
+	case 4:
+		d.Deadline = seconds(0, 7200)
+	case 5:
+		d.MaxLaunches = uint64(rapid.IntRange(0, 30).Draw(r, "launches"))
+	case 6:
+		d.PauseOnFailure = !d.PauseOnFailure
 	}
 }
 

@@ -106,3 +106,20 @@ func TestResetLosesNothingThatIsHeldBack(t *testing.T) {
 	m.s = Reset(d.Table, m.s, m.now+minute)
 	m.at(noon + 20*minute + late).tells("10m0s 20m0s ")
 }
+
+// TestMoreJitterLaunchesNothingThatWasSkipped: what may be launched goes back when a schedule
+// is given more jitter. That is no clock that has come back, and what an outage has cost stays
+// skipped.
+func TestMoreJitterLaunchesNothingThatWasSkipped(t *testing.T) {
+	d := each(t, "0 * * * *")
+	d.UUID, d.CatchUp = [16]byte{1}, None
+	m := start(t, d, noon).at(noon + 5*hour + 30*minute)
+	m.edit(func(d *Definition) { d.Jitter = MaxJitter })
+	if m.d.Offset() < 4*time.Hour {
+		t.Fatalf("an offset of %s shows nothing", m.d.Offset())
+	}
+	for at := m.now; at < noon+7*hour+int64(m.d.Offset()); at += minute / 2 {
+		m.at(at)
+	}
+	m.tells("6h0m0s [too late 1h0m0s..4h0m0s] [missed 5h0m0s..5h0m0s] ")
+}

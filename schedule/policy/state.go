@@ -95,6 +95,9 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 		skips = append(skips, Skipped{From: s.Queued, To: s.Queued, Reason: Edited})
 		s.Queued = 0
 	}
+	if after.Offset() > before.Offset() {
+		s.Gap = Span{} // what may be launched goes back by this, and not because the clock does
+	}
 	if before.Table == nil {
 		s = s.upTo(now)
 		s.Shown = after.Table.Shown(s.Watermark)
