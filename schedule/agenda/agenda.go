@@ -83,6 +83,26 @@ func (a *Agenda[T]) First() (x T, wake int64, ok bool) {
 	return a.heap[0], a.heap[0].Entry().wake, true
 }
 
+// Soonest is the earliest wake after a time, and false when none is found. Those that wake by
+// then are passed over, up to a number: beyond it there may be an earlier one.
+func (a *Agenda[T]) Soonest(after int64, most int) (wake int64, ok bool) {
+	above := []int{0} // none of these, nor of what is below it, has been looked at
+	for len(above) > 0 && most > 0 {
+		i := above[0]
+		above, most = above[1:], most-1
+		if i >= len(a.heap) {
+			continue
+		}
+		switch at := a.heap[i].Entry().wake; {
+		case at <= after:
+			above = append(above, 2*i+1, 2*i+2)
+		case !ok || at < wake:
+			wake, ok = at, true
+		}
+	}
+	return wake, ok
+}
+
 func (a *Agenda[T]) put(i int, x T) {
 	a.heap[i] = x
 	x.Entry().spot = int32(i + 1)

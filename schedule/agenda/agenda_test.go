@@ -56,6 +56,14 @@ func TestAgainstASortedList(t *testing.T) {
 		if a.Len() != len(want) {
 			t.Fatalf("%d schedules, want %d", a.Len(), len(want))
 		}
+		after := rapid.Int64Range(-1, 20).Draw(t, "after")
+		soonest, found := int64(0), slices.ContainsFunc(want, func(u UUID) bool { return model[u] > after })
+		if found {
+			soonest = model[want[slices.IndexFunc(want, func(u UUID) bool { return model[u] > after })]]
+		}
+		if got, ok := a.Soonest(after, 100); ok != found || got != soonest {
+			t.Fatalf("after %d comes %d, %t; want %d, %t", after, got, ok, soonest, found)
+		}
 		for _, w := range want {
 			x, wake, ok := a.First()
 			if !ok || x != things[w] || wake != model[w] {

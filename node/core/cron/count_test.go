@@ -3,6 +3,9 @@ package cron
 import (
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 )
 
 // TestDeletedSchedulesAreNotCounted: what is kept of a deleted schedule, for an hour, is none
@@ -32,4 +35,31 @@ func TestDeletedSchedulesAreNotCounted(t *testing.T) {
 		t.Errorf("%d are still kept", n)
 	}
 	count(0)
+}
+
+// TestAnEndHidesNoLateLaunch: the register is slow, so that a launch is late. That the end of
+// another task is to be noted before it does not make it on time.
+func TestAnEndHidesNoLateLaunch(t *testing.T) {
+	w := newWorld(t)
+	for name, cron := range map[string]string{"a": "0 * * * * *", "b": "1 * * * * *", "late": "3 * * * * *", "runs": "55 * * * * *"} {
+		w.put(name, spec(cron))
+	}
+	w.pass(119 * time.Second)
+	var runs id.ID
+	for task := range w.machine.watch.of {
+		if w.machine.watch.of[task].it.name == "runs" {
+			runs = task
+		}
+	}
+	for range 50 { // no commit is answered
+		w.now = w.now.Add(time.Second)
+		w.machine.Work(w.now)
+	}
+	if at := w.machine.Stats(w.now).Overdue; at < 40*time.Second {
+		t.Fatalf("%s late", at)
+	}
+	w.machine.Finished(w.now, runs, crdt.StateCompleted)
+	if at := w.machine.Stats(w.now).Overdue; at < 40*time.Second {
+		t.Errorf("%s late, once another task has ended", at)
+	}
 }

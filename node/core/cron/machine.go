@@ -30,6 +30,9 @@ const (
 	// maxRefresh is how many changed schedules are read in one turn: a node that
 	// has just heard of 100,000 has other things to do as well.
 	maxRefresh = 2000
+	// maxUrgent is how many schedules with something to note are passed over for the first
+	// one that is due.
+	maxUrgent = 1000
 	// look is the longest pause: wall time steps (package policy).
 	look = time.Second
 	// patience is for how long a master tries to enqueue the task of a launch.
@@ -397,7 +400,10 @@ func (m *Machine) Next(now clock.Time) (wallAt, monoAt int64) {
 func (m *Machine) Stats(now clock.Time) Stats {
 	s := m.stats
 	s.Master, s.Schedules, s.Running = m.nonce != 0, m.known, len(m.watch.of)
-	if _, first, ok := m.agenda.First(); ok && s.Master && first != math.MinInt64 {
+	if !s.Master {
+		return s
+	}
+	if first, ok := m.agenda.Soonest(math.MinInt64, maxUrgent); ok { // what is before anything else is not due
 		s.Overdue = time.Duration(max(0, now.Wall-first))
 	}
 	return s
