@@ -74,7 +74,7 @@ nothing of the past, and nothing twice.`,
 	return cmd
 }
 
-// yes is a flag that says yes; =false and =” say no, which is the default.
+// yes is a flag that says yes; =false and an empty value say no, which is the default.
 type yes bool
 
 func (y *yes) Set(text string) error {
