@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 
+	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/register/raftnode"
 )
@@ -15,7 +16,7 @@ func (n *Node) force() error {
 		return nil
 	}
 	if n.dir.joins() {
-		return fmt.Errorf("%w: force-new-register: %s has no register; start it where one is", ErrDirectory, n.cfg.Data)
+		return noRegister(n.cfg)
 	}
 	state, err := group.Export(n.dir.register)
 	if err != nil {
@@ -35,4 +36,9 @@ func (n *Node) force() error {
 	}
 	n.log.Warn("register.forced", "generation", state.Generation+1, "nodes", len(state.Nodes), "meaning", "this node is the only member now; the others count as removed")
 	return nil
+}
+
+// noRegister refuses to force a register where there is none.
+func noRegister(cfg *config.Config) error {
+	return fmt.Errorf("%w: force-new-register: %s has no register; start it where one is", ErrDirectory, cfg.Data)
 }

@@ -2,9 +2,11 @@ package node
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/node/config"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -42,5 +44,33 @@ func TestForceNewRegister(t *testing.T) {
 			t.Errorf("generation %d", g)
 		}
 		stop(t, n)
+	}
+}
+
+// TestForceNeedsARegister: in a directory that has none, as one with a mistake in its path,
+// forcing makes neither a new cluster nor a joiner, and names no words that would begin one.
+func TestForceNeedsARegister(t *testing.T) {
+	for name, change := range map[string]func(*config.Config){
+		"alone":   func(*config.Config) {},
+		"joins":   func(c *config.Config) { c.Join = []string{"127.0.0.1:1"} },
+		"restore": func(c *config.Config) { c.RestoreFrom = t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testConfig(t)
+			c.ForceNewRegister = "8b26c9fe-80e7-4e4e-949b-8f97f1eb7118:1"
+			change(c)
+			n, err := Start(c, Options{})
+			if err == nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "has no register") {
+				t.Errorf("%v", err)
+			}
+			for _, file := range []string{identityFile, joiningFile, formattingFile, factsDir} {
+				if exists(filepath.Join(c.Data, file)) {
+					t.Errorf("%s was made", file)
+				}
+			}
+		})
 	}
 }

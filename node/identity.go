@@ -144,6 +144,9 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 	case formatting != nil && exists(path(factsDir)):
 		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new: restore the file, or move the directory away to start empty", ErrDirectory, cfg.Data, identityFile)
 	}
+	if cfg.ForceNewRegister != "" { // a path that is wrong must not become a new cluster, or a joiner
+		return nil, noRegister(cfg)
+	}
 	if len(cfg.Join) > 0 {
 		return openJoining(cfg, path)
 	}
