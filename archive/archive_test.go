@@ -222,6 +222,39 @@ func TestManifestsAreOrderedByTime(t *testing.T) {
 	}
 }
 
+// TestADirectoryMayBeAURL: file:///DIR is the directory that it is for snapshots, and none of
+// that name below the one where the server runs.
+func TestADirectoryMayBeAURL(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "there")
+	url := "file://" + filepath.ToSlash(dir)
+	t.Chdir(t.TempDir())
+	w, err := Open(url, Options{Cluster: cluster, Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(t.Context(), time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC), finished(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{dir, url} {
+		all, err := Manifests(at)
+		if err != nil || len(all) != 1 {
+			t.Errorf("%s: %d archives, %v", at, len(all), err)
+			continue
+		}
+		for _, err := range Read(at, all[0]) {
+			if err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+		if r, err := Verify(t.Context(), at, nil); err != nil || r.Archives != 1 {
+			t.Errorf("%s: %+v, %v", at, r, err)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("beside it: %v, %v", left, err)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -233,6 +266,8 @@ func TestOpenRefuses(t *testing.T) {
 		change func(*Options)
 	}{
 		"no directory":     {"", func(*Options) {}},
+		"no address":       {"ftp://x/y", func(*Options) {}},
+		"on another host":  {"file://x/y", func(*Options) {}},
 		"a file":           {file, func(*Options) {}},
 		"no cluster":       {t.TempDir(), func(o *Options) { o.Cluster = "" }},
 		"cluster no UUID":  {t.TempDir(), func(o *Options) { o.Cluster = strings.Repeat("a", 36) }},

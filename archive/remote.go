@@ -21,11 +21,15 @@ const (
 	listTime   = 10 * time.Minute
 )
 
-// at gives the file system behind an address, a directory or s3://BUCKET/PREFIX,
+// at gives the file system behind an address of package objects,
 // and what the paths of its files begin with.
 func at(address string) (fileSystem, string, error) {
-	if !objects.Remote(address) {
-		return disk{}, address, nil
+	path, is, err := objects.Directory(address)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if is {
+		return disk{}, path, nil
 	}
 	s, err := objects.Open(address)
 	if err != nil {

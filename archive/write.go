@@ -47,22 +47,22 @@ type Writer struct {
 	left  string     // the name, without its extension, of a Write that is under way or has failed; "": none
 }
 
-// Open makes the directory when it is missing, and a Writer for it. dir may also
-// be s3://BUCKET/PREFIX (package objects); so may it be for all that reads. It
+// Open makes the directory when it is missing, and a Writer for it. dir may also be
+// an address of package objects; so may it be for all that reads. It
 // returns ErrInvalid for options that cannot be, or when dir is not a directory.
 func Open(dir string, o Options) (*Writer, error) {
-	if objects.Remote(dir) {
-		fs, _, err := at(dir)
-		if err != nil {
-			return nil, err
-		}
-		return newWriter(fs, "archive", o) // where it is, the store knows
-	}
-	w, err := newWriter(disk{}, dir, o)
+	fs, path, err := at(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(dir); err != nil {
+	if _, far := fs.(remote); far {
+		return newWriter(fs, "archive", o) // where it is, the store knows
+	}
+	w, err := newWriter(fs, path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDir(path); err != nil {
 		return nil, err
 	}
 	return w, nil

@@ -54,17 +54,21 @@ func directory(cmd *cobra.Command) *cobra.Command {
 // existing checks a place that is to be read: what is no directory is a mistake,
 // not an empty place; a directory that cannot be read is a failure.
 func existing(place string) error {
-	if objects.Remote(place) {
+	path, is, err := objects.Directory(place)
+	if err != nil {
+		return usageError{err}
+	}
+	if !is {
 		return nil
 	}
-	info, err := os.Stat(place)
+	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return usage("there is no directory %s", place)
+		return usage("there is no directory %s", path)
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return usage("%s is not a directory", place)
+		return usage("%s is not a directory", path)
 	}
 	return nil
 }

@@ -178,6 +178,8 @@ func TestArchiveMistakes(t *testing.T) {
 	for _, command := range []string{"list", "show", "verify"} {
 		refused(t, 2, "there is no directory", "archive", command, file+"-gone")
 		refused(t, 2, "is not a directory", "archive", command, file)
+		refused(t, 2, "there is no directory "+file+"-gone", "archive", command, "file://"+file+"-gone")
+		refused(t, 2, "not an address", "archive", command, "ftp://x")
 		refused(t, 2, "accepts 1 arg", "archive", command)
 	}
 }

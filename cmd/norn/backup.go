@@ -7,9 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,9 +55,6 @@ func (b backupCommands) place(address string) (objects.Store, string, error) {
 // there checks that what is to be read is there.
 func (b backupCommands) there(address string) error {
 	at, _ := snapshots.Split(address)
-	if u, err := url.Parse(at); err == nil && u.Scheme == "file" {
-		at = filepath.FromSlash(u.Path)
-	}
 	return existing(at)
 }
 

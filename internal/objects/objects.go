@@ -66,27 +66,41 @@ type Store interface {
 // and path-style=true (the bucket in the path, not in the host name; what an IP
 // address gets anyway). It returns ErrAddress when it is none of these.
 func Open(address string) (Store, error) {
-	scheme, _, found := strings.Cut(address, "://")
-	switch {
-	case address == "":
-		return nil, fmt.Errorf("%w: it is empty", ErrAddress)
-	case !found:
-		return newDirectory(address), nil
+	if path, is, err := Directory(address); is || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return newDirectory(path), nil
 	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
-	switch scheme {
-	case "s3":
-		return newBucket(u)
-	case "file":
-		if u.Host != "" || u.Path == "" || u.RawQuery != "" {
-			return nil, fmt.Errorf("%w: %q; a directory is file:///DIR, with three slashes", ErrAddress, address)
-		}
-		return newDirectory(filepath.FromSlash(u.Path)), nil
+	return newBucket(u)
+}
+
+// Directory gives the path of an address that is a directory of this machine. It returns
+// ErrAddress when it is none of those that [Open] takes.
+func Directory(address string) (path string, is bool, err error) {
+	scheme, _, found := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		return "", false, fmt.Errorf("%w: it is empty", ErrAddress)
+	case !found:
+		return address, true, nil
+	case scheme == "s3":
+		return "", false, nil
+	case scheme != "file":
+		return "", false, fmt.Errorf("%w: %q; it is a directory, or s3://BUCKET/PREFIX", ErrAddress, address)
 	}
-	return nil, fmt.Errorf("%w: %q; it is a directory, or s3://BUCKET/PREFIX", ErrAddress, address)
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", false, fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if u.Host != "" || u.Path == "" || u.RawQuery != "" {
+		return "", false, fmt.Errorf("%w: %q; a directory is file:///DIR, with three slashes", ErrAddress, address)
+	}
+	return filepath.FromSlash(u.Path), true, nil
 }
 
 // Remote tells whether an address is not a directory of this machine.
