@@ -177,12 +177,17 @@ func snapshotList(w *render.Writer) *render.List[snapshots.Listed] {
 	)
 }
 
+// missing says that a place does not have the snapshot that was named.
+func (b backupCommands) missing(name string) error {
+	b.complain("there is no snapshot " + name + " in that place; norn backup inspect lists those that there are")
+	return reported{exitNotFound}
+}
+
 // show reads one snapshot and shows what is in it.
 func (b backupCommands) show(ctx context.Context, from objects.Store, name string) error {
 	data, err := from.Get(ctx, name)
 	if errors.Is(err, objects.ErrNotFound) {
-		b.complain("there is no snapshot " + name + " in that place; name the place alone to list those that there are")
-		return reported{exitNotFound}
+		return b.missing(name)
 	}
 	if err != nil {
 		return err
@@ -253,6 +258,9 @@ docs/backup.md, also for what to do with disks that turn up again.`,
 			fmt.Fprintln(b.errOut, "norn:", err)
 			os.Exit(exitFailed)
 		})
+		if _, name := snapshots.Split(args[0]); name != "" && errors.Is(err, objects.ErrNotFound) {
+			return b.missing(name)
+		}
 		if err != nil {
 			return err
 		}

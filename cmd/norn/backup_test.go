@@ -67,6 +67,7 @@ func TestBackup(t *testing.T) {
 	}
 	refused(t, 1, "no snapshot of a register", "backup", "restore", empty, "--data", filepath.Join(empty, "data"))
 	refused(t, 3, "there is no snapshot", "backup", "inspect", filepath.Join(empty, made.Snapshot))
+	refused(t, 3, "there is no snapshot", "backup", "restore", filepath.Join(empty, made.Snapshot), "--data", filepath.Join(empty, "data"))
 	gone := filepath.Join(empty, "gone")
 	refused(t, 2, "there is no directory "+gone, "backup", "inspect", gone)
 	refused(t, 2, "there is no directory "+gone, "backup", "inspect", "file://"+filepath.Join(gone, made.Snapshot))
