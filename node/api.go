@@ -45,7 +45,9 @@ func (a api) Open(c *transport.Conn) {
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
-	a.n.inbox.follow(core.Gone{Conn: c.ID()})
+	if c.Attachment().(*client).ready { // else it has asked for nothing, and there may be no loop yet
+		a.n.inbox.follow(core.Gone{Conn: c.ID()})
+	}
 }
 
 func (a api) Cancel(c *transport.Conn, request uint64) {

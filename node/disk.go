@@ -63,7 +63,9 @@ func (n *Node) watchDisk(ctx context.Context) {
 			n.metrics.diskFree.Set(float64(b))
 			low := b < uint64(n.cfg.DiskReserve)
 			changed := n.crowded.Swap(low) != low
-			n.inbox.post(core.DiskSpace{Free: b})
+			if n.begun.Load() { // a joiner has nobody who takes it
+				n.inbox.post(core.DiskSpace{Free: b})
+			}
 			if changed {
 				n.log.Warn("disk.low", "low", low, "free_bytes", b, "reserve_bytes", int64(n.cfg.DiskReserve))
 			}
