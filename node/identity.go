@@ -156,6 +156,9 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 	if b, _ := os.ReadFile(path(formattingFile)); string(b) == restoring {
 		return nil, fmt.Errorf("%w: a restore into %s was cut short, and would start as a new cluster without anything in it: repeat it (norn backup restore, or restore-from), or remove the directory to start empty; nothing in it counts", ErrDirectory, cfg.Data)
 	}
+	if exists(path(joiningFile)) {
+		return nil, fmt.Errorf("%w: %s waits to be let into a cluster, and without --join it would begin one of its own; start it with --join, or delete %s if a new cluster is meant", ErrDirectory, cfg.Data, path(joiningFile))
+	}
 	var cluster register.Cluster
 	_, _ = rand.Read(cluster.ID[:])
 	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4

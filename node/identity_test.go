@@ -117,6 +117,28 @@ func TestInterruptedFormattingStartsOver(t *testing.T) {
 	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
 }
 
+// TestAJoinerBeginsNoClusterOfItsOwn when it is started once more without --join: what it
+// acknowledged there would be of another cluster than the one it is to be of.
+func TestAJoinerBeginsNoClusterOfItsOwn(t *testing.T) {
+	c := testConfig(t)
+	c.Join = []string{"127.0.0.1:1"}
+	stop(t, start(t, c, Options{}))
+	c.Join = nil
+	n, err := Start(c, Options{})
+	if err == nil {
+		stop(t, n)
+	}
+	if !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "start it with --join") {
+		t.Fatalf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(c.Data, joiningFile)); err != nil { // as it says
+		t.Fatal(err)
+	}
+	n = start(t, c, Options{})
+	defer stop(t, n)
+	ready(t, n)
+}
+
 // TestPartitionsCountOnlyAtTheFirstStart: later values of what is fixed with
 // the cluster are ignored.
 func TestPartitionsCountOnlyAtTheFirstStart(t *testing.T) {
