@@ -87,6 +87,9 @@ func TestOperators(t *testing.T) {
 	o.run(5, "replace", "n3", "n4")
 	o.run(0, "remove", "n3", "--wait", "2m")
 	o.whole(16)
+	if r := o.run(1, "recover", "n3"); !strings.Contains(r.err, "no partition is stuck") || strings.Contains(r.err, "add --accept-loss") {
+		t.Errorf("got %+v", r)
+	}
 
 	o.run(0, "destroy", "--yes")
 	eventually(t, "nothing is left of it", func() bool {

@@ -167,14 +167,18 @@ of the register's voters.`,
 	cmd.Flags().DurationVar(&h.wait, "wait", 0, "for how `long` to wait until nothing is left to move; 0: not at all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h.DryRun = !*accept
-		lost := false
+		lost, stuck := false, 0
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
 			reply, err := c.AcceptLoss(ctx, args, o)
-			lost = reply.GetChanged()
+			lost, stuck = reply.GetChanged(), len(reply.GetPartitions())
 			return reply, err
 		}
 		if err := h.run(cmd); err != nil {
 			return err
+		}
+		if lost && h.DryRun && stuck == 0 {
+			k.complain("no partition is stuck, so nothing has to be given up: the others go on without these nodes")
+			return reported{exitFailed}
 		}
 		if lost && h.DryRun {
 			k.complain("partitions are stuck (missing guarantee: enough holders); start the removed nodes again if that can be, so that they hand over what they have, and add --accept-loss")
