@@ -33,7 +33,8 @@ func Erase(data string) error {
 	for _, name := range []string{identityFile, joiningFile, registerDir, factsDir, snapshotsDir, oldLifeFile, beforeDir, superblockFiles[0], superblockFiles[1], lockFile} {
 		err = errors.Join(err, os.RemoveAll(path(name)))
 	}
-	if err == nil { // last, for without it half of a directory is damage
+	err = errors.Join(err, syncDir(data))
+	if err == nil { // last, for without it half of a directory is damage, also after a power failure
 		err = os.Remove(path(formattingFile))
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/norn-dev/norn/node/config"
@@ -141,7 +142,7 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 		return openFormatted(cfg, b, path, open)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("data directory: %w", err)
-	case formatting != nil && exists(path(factsDir)):
+	case formatting != nil && holds(path):
 		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new: restore the file, or move the directory away to start empty", ErrDirectory, cfg.Data, identityFile)
 	}
 	if cfg.ForceNewRegister != "" { // a path that is wrong must not become a new cluster, or a joiner
@@ -201,6 +202,12 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 		err = endOldLife(cfg.Data)
 	}
 	return err
+}
+
+// holds tells whether something of a formatted directory is there: what it promised may be
+// known to the register's store alone, or to a superblock.
+func holds(path func(string) string) bool {
+	return slices.ContainsFunc([]string{factsDir, registerDir, superblockFiles[0], superblockFiles[1]}, func(name string) bool { return exists(path(name)) })
 }
 
 func exists(path string) bool {

@@ -100,6 +100,34 @@ func TestForeignDirectoriesAreRefused(t *testing.T) {
 	}
 }
 
+// TestWhatIsLeftOfADirectoryIsDamage: a directory that has lost its identity is not formatted
+// anew over anything that may know what it had promised.
+func TestWhatIsLeftOfADirectoryIsDamage(t *testing.T) {
+	for name, gone := range map[string][]string{
+		"without facts":       {factsDir},
+		"without stores":      {factsDir, registerDir},
+		"a superblock alone":  {factsDir, registerDir, superblockFiles[0]},
+		"the register alone":  {factsDir, superblockFiles[0], superblockFiles[1]},
+		"without superblocks": {superblockFiles[0], superblockFiles[1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := formatted(t)
+			for _, what := range append(gone, identityFile) {
+				if err := os.RemoveAll(filepath.Join(c.Data, what)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n, err := Start(c, Options{})
+			if err == nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "damaged is not the same as new") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // TestInterruptedFormattingStartsOver: until the identity is there nothing was
 // acknowledged, so a first start that was killed is no obstacle.
 func TestInterruptedFormattingStartsOver(t *testing.T) {
