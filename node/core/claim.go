@@ -51,9 +51,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, e)
 		return
 	}
-	if n := c.vnodes.claimed(); n >= c.cfg.MaxClaims {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n)
-		e.RetryAfter = time.Second
+	if e := crammed(c); e != nil {
 		c.refuse(r.From, e)
 		return
 	}
@@ -139,6 +137,18 @@ func (c *Core) unled(w *waiter) *proto.Error {
 	return e
 }
 
+// crammed refuses a claim request while as many tasks are under a claim here as may be. It
+// gives nil when there is room.
+func crammed(c *Core) *proto.Error {
+	n := c.vnodes.claimed()
+	if n < c.cfg.MaxClaims {
+		return nil
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n)
+	e.RetryAfter = time.Second
+	return e
+}
+
 // giveUp answers a claim request whose wait is over without anything. That there is
 // nothing is said only when that is so.
 func (c *Core) giveUp(now clock.Time, w *waiter) {
@@ -149,7 +159,11 @@ func (c *Core) giveUp(now clock.Time, w *waiter) {
 	if doubt := c.seeks.doubt(w); doubt != nil {
 		e = doubt
 	}
-	if q, _ := c.desk.best(w); e == nil && (w.short && q != nil || c.grants.ails.has(w)) {
+	q, _ := c.desk.best(w)
+	if q != nil && e == nil {
+		e = crammed(c) // or it would have been granted that
+	}
+	if e == nil && (w.short && q != nil || c.grants.ails.has(w)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`")
 		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond

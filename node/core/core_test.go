@@ -530,6 +530,27 @@ func TestLimitsAreSaid(t *testing.T) {
 	}
 }
 
+// TestALimitEndsAWait: that there was nothing in time is not so where claims are at their
+// limit; who asks then is told so, and who has waited for it has to be.
+func TestALimitEndsAWait(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.MaxClaims = 1
+	first := r.send(2, &nornv1.ClaimRequest{Queues: []string{"a"}, WaitSeconds: 5})
+	second := r.send(3, &nornv1.ClaimRequest{Queues: []string{"a"}, WaitSeconds: 5})
+	other := r.send(4, &nornv1.ClaimRequest{Queues: []string{"b"}, WaitSeconds: 5})
+	r.enqueue(spec("a"), spec("a"))
+	if m, _ := r.replies[first].Message.(*nornv1.ClaimReply); len(m.GetGrants()) != 1 {
+		t.Fatalf("the first one: %v", r.replies[first])
+	}
+	r.pass(6 * time.Second)
+	if k := kindOf(r.replies[second]); k != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("the second one, for which there is a task: %v", r.replies[second])
+	}
+	if reply := r.replies[other]; reply.Err != nil || reply.Message == nil {
+		t.Errorf("of a queue with nothing: %v", reply)
+	}
+}
+
 // TestWaitingForNamesFillsNothing: a client that waits for ever new queue names
 // must not leave anything behind.
 // TestLongLogStillFitsAGrant: a task that was updated a lot must not become one
