@@ -35,6 +35,7 @@ type explainer struct {
 	paused     map[string]string // queue: note
 	waiters    map[string]int
 	leading    map[ring.Partition]bool
+	aside      bool                 // nothing is handed out from the partition, as its claims reach no majority
 	full       string               // why nothing more is granted; empty: there is room for claims
 	held       int                  // tasks under a claim then
 	elsewhere  map[id.ID]crdt.State // dependencies that other nodes keep: how they have failed, unknown: they have not
@@ -50,6 +51,9 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	e := &explainer{partitions: len(c.cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.cells))
 	e.leading[p] = c.vnodes.see(p).Leading() != 0
+	if l := c.grants.ails.all[p]; l != nil {
+		e.aside = l.aside
+	}
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return Read{From: from}, unknown(task, c.fetches.unsure)
@@ -223,6 +227,8 @@ func (e *explainer) ready(d *vnode.Detail) {
 	e.pause(queue)
 	if !e.leading[p] {
 		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "partition %d has no leader here yet, so nothing is handed out from it", p)
+	} else if e.aside {
+		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "no majority of the replicas of partition %d takes claims from its leader, so nothing is handed out from it until one does: look at `norn cluster status`", p)
 	}
 	if e.full != "" {
 		e.add(nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT, "%s", e.full).Count = uint64(e.held)

@@ -501,3 +501,33 @@ func TestWhatAWorkerHasEndedIsNotReleased(t *testing.T) {
 		t.Fatalf("whoever has not heard of the completion shows %v, %+v", d.State, d.Claims)
 	}
 }
+
+// TestExplainTellsThatNoMajorityTakesClaims: a task is ready and a worker asks, and nothing
+// held it back, by what each node explained. Once a majority takes claims that is so.
+func TestExplainTellsThatNoMajorityTakesClaims(t *testing.T) {
+	for via := range 3 {
+		r := newTrio(t)
+		task, i := r.put(0, 1), r.leader(1)
+		told := func(fails bool, want int) {
+			t.Helper()
+			r.live(2*time.Second, 100*time.Millisecond, func(l letter) bool { return fails && isClaims(l) })
+			from, reasons := r.send((i+via)%3, &nornv1.ExplainRequest{Id: task.Bytes()}), 0
+			r.live(10*time.Millisecond, 10*time.Millisecond, func(l letter) bool { return fails && isClaims(l) })
+			e, ok := r.peers[(i+via)%3].replies[from].Message.(*nornv1.ExplainReply)
+			for _, reason := range e.GetReasons() {
+				if reason.Kind == nornv1.ReasonKind_REASON_KIND_NO_LEADER && strings.Contains(reason.Text, "majority") {
+					reasons++
+				}
+			}
+			if !ok || e.State != nornv1.State_STATE_READY || reasons != want {
+				t.Errorf("via %d, failing %t: %v", via, fails, e)
+			}
+		}
+		told(false, 0)
+		from := r.postponed(i, waiting60(7))
+		told(true, 1)
+		r.check(r.peers[i].core.Step(r.clock(i), Cancel{From: from}))
+		r.turn(i)
+		told(false, 0)
+	}
+}

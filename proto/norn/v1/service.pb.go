@@ -290,7 +290,8 @@ const (
 	ReasonKind_REASON_KIND_NO_WORKER ReasonKind = 8
 	// A worker has it: worker, until.
 	ReasonKind_REASON_KIND_CLAIMED ReasonKind = 9
-	// The partition has no leader, so nothing can be claimed there.
+	// The partition has no leader, or none whose claims a majority of its replicas
+	// takes, so nothing can be claimed there.
 	ReasonKind_REASON_KIND_NO_LEADER ReasonKind = 10
 	// The task is completed, dead or cancelled.
 	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
