@@ -22,6 +22,8 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 		c.refuse(r.From, err)
 		return
 	}
+	c.desk.came++
+	w.number = c.desk.came
 	if !w.routed {
 		c.lost.name(now, w)
 		m.Unanswered = nil // whoever this is forwarded to is told

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -25,7 +26,7 @@ type desk struct {
 	byAsk  map[AskKey]*waiter
 	asked  map[AskKey]*asked
 	bytes  int                                                  // of the requests that wait
-	parked uint64                                               // requests that were made to wait so far
+	came   uint64                                               // requests so far
 	paused map[string]bool                                      // queues of which nothing is handed out
 	filled func(string)                                         // hears of a queue that may have work now
 	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
@@ -340,13 +341,10 @@ func (d *desk) park(w *waiter) {
 		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
-	d.parked++
 	d.bytes += w.bytes
-	w.number = d.parked
 	d.byTime.add(w)
 	for _, name := range w.names {
-		q := d.queue(name)
-		q.wait = append(q.wait, w)
+		d.queue(name).line(w)
 	}
 }
 
@@ -387,6 +385,13 @@ func (d *desk) of(conn uint64) (all []*waiter) {
 		all = append(all, w)
 	}
 	return all
+}
+
+// line puts a request where it belongs by its arrival: who was sent to another node in vain
+// is still before those who have come since.
+func (q *queue) line(w *waiter) {
+	at, _ := slices.BinarySearchFunc(q.wait, w.number+1, func(o *waiter, number uint64) int { return cmp.Compare(o.number, number) })
+	q.wait = slices.Insert(q.wait, at, w)
 }
 
 // first is the longest waiting request of the queue, or nil.

@@ -281,3 +281,23 @@ func TestTheTokensOfAnEpochRunOut(t *testing.T) {
 		t.Errorf("after epoch %d it is granted %v", epoch, got)
 	}
 }
+
+// TestWhoWaitsKeepsItsPlace: every now and then one of those who wait is sent to another node,
+// should news have been lost, and comes back with nothing. It was there first all the same.
+func TestWhoWaitsKeepsItsPlace(t *testing.T) {
+	for _, waited := range []time.Duration{0, 700 * time.Millisecond, 1200 * time.Millisecond, 1700 * time.Millisecond, 2200 * time.Millisecond} {
+		r := newTrio(t).spread()
+		var all []Origin
+		for number := range uint64(3) {
+			all = append(all, r.send(1, waiting60(7+number)))
+			r.settle()
+		}
+		r.live(waited, 50*time.Millisecond, nothing)
+		for n, from := range all {
+			r.put(1, 1) // led there
+			if grants, _ := r.granted(1, from); len(grants) != 1 {
+				t.Errorf("after %v: task %d is not for the request that came as number %d", waited, n+1, n+1)
+			}
+		}
+	}
+}
