@@ -387,6 +387,14 @@ func (d *desk) of(conn uint64) (all []*waiter) {
 	return all
 }
 
+// waiting is how many requests wait for a queue.
+func (d *desk) waiting(name string) uint32 {
+	if q := d.queues[name]; q != nil {
+		return uint32(len(q.wait) - q.stale)
+	}
+	return 0
+}
+
 // line puts a request where it belongs by its arrival: who was sent to another node in vain
 // is still before those who have come since.
 func (q *queue) line(w *waiter) {

@@ -139,6 +139,7 @@ func (f *fill) takes(m gproto.Message) bool {
 // not know may have its tasks elsewhere. Pages are joined as those of tasks are.
 type queueLists struct {
 	asked  *nornv1.QueuesRequest
+	waits  func(name string) uint32 // who waits here, where no part is this node's own; nil: one is
 	queues map[string]*nornv1.Queue
 	end    []byte // of the first of the parts that have more; nil: none has
 	err    *proto.Error
@@ -180,6 +181,11 @@ func (l *queueLists) fail(_ []int, err *proto.Error) { l.err = err }
 func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 	if l.err != nil {
 		return nil, l.err
+	}
+	for name, q := range l.queues { // Any order: each by itself.
+		if l.waits != nil {
+			q.WaitingClaims += l.waits(name)
+		}
 	}
 	names := l.asked.GetNames()
 	if len(names) == 0 {

@@ -219,10 +219,18 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 		}
 	}
 	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()
-	if d := q.c.desk.queues[name]; d != nil {
-		w.WaitingClaims = uint32(len(d.wait) - d.stale)
-	}
+	w.WaitingClaims = q.c.desk.waiting(name)
 	return w
+}
+
+// join makes one list of those of several nodes. Who waits at this one is told by it also
+// where it leads nothing, and so is not asked.
+func (q *queues) join(m *nornv1.QueuesRequest) *queueLists {
+	l := &queueLists{asked: m}
+	if groups, _ := q.c.routes.readers(); groups != nil && groups.of[q.c.cfg.Self] == nil {
+		l.waits = q.c.desk.waiting
+	}
+	return l
 }
 
 // effective fills what is not set with the node's configuration.
@@ -313,7 +321,7 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 		q.anew(from, m)
 		return
 	}
-	switch asked, err := q.ask(from, m.GetName(), &queueLists{asked: &nornv1.QueuesRequest{Names: []string{m.GetName()}}}); {
+	switch asked, err := q.ask(from, m.GetName(), q.join(&nornv1.QueuesRequest{Names: []string{m.GetName()}})); {
 	case err != nil:
 		q.c.refuse(from, err)
 	case !asked:
@@ -375,7 +383,7 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 // was made.
 func (q *queues) answer(now clock.Time, from Origin, name string) {
 	own := q.wire(now, name, q.c.about(&Request{}))
-	if asked, _ := q.ask(from, name, &changedQueue{own: own}); !asked {
+	if asked, _ := q.ask(from, name, &changedQueue{own, *q.join(nil)}); !asked {
 		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
 	}
 }
@@ -393,6 +401,9 @@ func (c *changedQueue) answer() (gproto.Message, *proto.Error) {
 		whole = c.own
 	case whole.GetVersion() <= c.own.GetVersion(): // the others may not have heard of it
 		whole.Settings, whole.Effective, whole.Version = c.own.GetSettings(), c.own.GetEffective(), c.own.GetVersion()
+	}
+	if whole != c.own && c.waits != nil {
+		whole.WaitingClaims += c.waits(whole.GetName())
 	}
 	return &nornv1.QueuesReply{Queues: []*nornv1.Queue{whole}}, nil
 }

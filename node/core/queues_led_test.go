@@ -6,6 +6,8 @@ import (
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // TestOldestReadyWhateverItsPriority: the oldest task that is ready is told, also
@@ -57,5 +59,34 @@ func TestLedQueues(t *testing.T) {
 	}
 	if sum != 90 || most == 90 {
 		t.Errorf("%d in all, %d of one node", sum, most)
+	}
+}
+
+// TestWhoWaitsWhereNothingIsLed counts: a worker is with a node that leads no partition, as
+// one that was just started again.
+func TestWhoWaitsWhereNothingIsLed(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	for p := range ring.Partition(partitions) {
+		if old := r.leader(p); old != 0 {
+			r.depose(p, old, 0)
+		}
+	}
+	ask[*nornv1.ClaimReply](r, 0, claimUpTo(5))
+	for i := range 2 {
+		r.send(i, waiting60(uint64(7+i)))
+		r.settle()
+	}
+	for i, want := range []uint32{1, 2, 1} {
+		for _, m := range []gproto.Message{
+			&nornv1.QueuesRequest{}, &nornv1.QueuesRequest{Names: []string{"q"}}, // listed, named, not changed, and changed
+			&nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{}, Fields: []string{"note"}},
+			&nornv1.SetQueueRequest{Name: "q", Settings: &nornv1.QueueSettings{MaxTasks: uint64(9 + i)}, Fields: []string{"max_tasks"}},
+		} {
+			q := ask[*nornv1.QueuesReply](r, i, m).Queues
+			if len(q) != 1 || q[0].WaitingClaims != want {
+				t.Errorf("through node %d, %T: %v", i+1, m, q)
+			}
+		}
 	}
 }

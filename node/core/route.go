@@ -223,7 +223,7 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	case *nornv1.CountRequest:
 		return r.scatter(now, q, &counts{})
 	case *nornv1.QueuesRequest:
-		return r.scatter(now, q, &queueLists{asked: m})
+		return r.scatter(now, q, r.c.queues.join(m))
 	case *nornv1.StatusRequest:
 		return r.statuses(now, q, m)
 	}

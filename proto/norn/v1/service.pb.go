@@ -3397,7 +3397,7 @@ type Queue struct {
 	Count     *Count         `protobuf:"bytes,4,opt,name=count,proto3" json:"count,omitempty"`
 	// Goes up with each change of the settings.
 	Version uint64 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
-	// Claim requests that wait for it on this node.
+	// Claim requests that wait for it on this node, and on those that lead something.
 	WaitingClaims uint32 `protobuf:"varint,6,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
 	// Age of the oldest task that is ready, whatever its priority; of each partition
 	// its leader looks at those that it has in memory, the best. The age counts from
