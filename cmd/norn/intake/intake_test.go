@@ -240,6 +240,44 @@ func TestRunSendsWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestALineThatHasBegunHoldsNobodyUp: whole lines are sent though the next one is there
+// in part only, as the output of most programs is while it goes through a pipe.
+func TestALineThatHasBegunHoldsNobodyUp(t *testing.T) {
+	lines := func(r io.Reader) Source { return Lines(r, client.Task{}) }
+	objects := func(r io.Reader) Source { return JSONLines(r, client.Task{Queue: "q"}) }
+	for name, c := range map[string]struct {
+		source func(io.Reader) Source
+		pieces []string
+	}{
+		"lines":         {lines, []string{"one\ntwo\nthr", "ee\n"}},
+		"no line feed":  {lines, []string{"one\ntwo\n", "three"}},
+		"objects":       {objects, []string{"{}\n{}\n{\"prio", "rity\": 1}\n"}},
+		"an empty line": {objects, []string{"{}\n{}\n \n\n", "{}\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, out := io.Pipe()
+			accepted := 0
+			var done sync.WaitGroup
+			done.Go(func() { _, _ = out.Write([]byte(c.pieces[0])) })
+			err := Run(t.Context(), c.source(in), Target{unnamed, func(_ context.Context, tasks []client.Task) ([]client.Result, error) {
+				return make([]client.Result, len(tasks)), nil
+			}}, func(b *Batch) bool {
+				if accepted += len(b.Tasks); accepted == 2 { // only now the rest comes
+					done.Go(func() {
+						_, _ = out.Write([]byte(c.pieces[1]))
+						_ = out.Close()
+					})
+				}
+				return true
+			})
+			done.Wait()
+			if err != nil || accepted != 3 {
+				t.Errorf("%d tasks, %v", accepted, err)
+			}
+		})
+	}
+}
+
 // TestRunEndsWithItsContext checks that input that never comes holds nobody up.
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ func (l *lines) Next() (client.Task, int, error) {
 	return t, l.r.n, err
 }
 
-func (l *lines) More() bool { return l.r.r.Buffered() > 0 }
+func (l *lines) More() bool { return l.r.whole(func([]byte) bool { return true }) }
 
 // JSONLines makes a task of every line of r that is not blank; each is a JSON
 // object as [Keys] describes. What a line leaves out comes from base.
@@ -103,7 +104,9 @@ func (l *jsonLines) Next() (client.Task, int, error) {
 	}
 }
 
-func (l *jsonLines) More() bool { return l.r.r.Buffered() > 0 }
+func (l *jsonLines) More() bool {
+	return l.r.whole(func(line []byte) bool { return len(trimmed(line)) > 0 })
+}
 
 // reader reads lines up to a length.
 type reader struct {
@@ -115,6 +118,22 @@ type reader struct {
 
 func newReader(r io.Reader, limit int) *reader {
 	return &reader{r: bufio.NewReaderSize(r, 1<<20), limit: limit}
+}
+
+// whole tells whether a line that counts is there to its end: the rest of one that has
+// only begun may be long in coming.
+func (r *reader) whole(counts func(line []byte) bool) bool {
+	there, _ := r.r.Peek(r.r.Buffered()) // what is there can be looked at
+	for {
+		line, after, ended := bytes.Cut(there, []byte{'\n'})
+		switch {
+		case !ended:
+			return false
+		case counts(line):
+			return true
+		}
+		there = after
+	}
 }
 
 var errTooLong = errors.New("line is too long")
