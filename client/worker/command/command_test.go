@@ -262,6 +262,22 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestALineOfFullLengthIsOne: where its line feed comes by itself, there is no empty line
+// after it, which would be the last checkpoint.
+func TestALineOfFullLengthIsOne(t *testing.T) {
+	var got []int
+	l := &lines{take: func(b []byte) { got = append(got, len(b)) }}
+	for _, s := range []string{long(maxLine), "\n", long(maxLine - 1), "x", "\n", long(2 * maxLine), "\nend", long(maxLine - 3), "\n\n", long(maxLine)} {
+		if n, err := l.Write([]byte(s)); n != len(s) || err != nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+	}
+	l.flush()
+	if want := []int{maxLine, maxLine, maxLine, maxLine, maxLine, 0, maxLine}; !slices.Equal(got, want) {
+		t.Errorf("got lines of %v, want %v", got, want)
+	}
+}
+
 func TestTail(t *testing.T) {
 	e := &tail{}
 	for _, s := range []string{"start ", long(3000), long(3000), "end\n"} {

@@ -8,7 +8,7 @@ import (
 // lines cuts what is written to it into lines.
 type lines struct {
 	take func(line []byte) // must not keep it; its blocking holds the command up
-	rest []byte            // begun and not ended, under maxLine bytes
+	rest []byte            // begun and not ended, maxLine bytes at most
 }
 
 // Write never fails.
@@ -21,7 +21,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		case end >= 0 && end <= room:
 			l.rest = append(l.rest, b[:end]...)
 			b = b[end+1:]
-		case len(b) < room:
+		case end < 0 && len(b) <= room: // a line feed may be all that is missing
 			l.rest = append(l.rest, b...)
 			return n, nil
 		default:
