@@ -86,6 +86,9 @@ func Rate(scenario string) int {
 // ErrConfig is returned when a run cannot be done as asked.
 var ErrConfig = errors.New("bench: wrong settings")
 
+// Check says what is wrong with the settings, as Run would.
+func (c Config) Check() error { return c.complete() }
+
 // complete checks a configuration and fills in defaults.
 func (c *Config) complete() error {
 	if _, ok := Scenarios()[c.Scenario]; !ok {

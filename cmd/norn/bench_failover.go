@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -45,26 +44,17 @@ const (
 // startBreakable starts a cluster and waits until any one of its nodes may die.
 func startBreakable(ctx context.Context, a *app, o failoverOptions) (b *breakable, err error) {
 	b = &breakable{
-		devCluster: &devCluster{app: a, ended: make(chan *devChild, failoverRuns), all: make(chan struct{})},
+		devCluster: &devCluster{app: a, grace: devGrace, ended: make(chan *devChild, failoverRuns), all: make(chan struct{})},
 		todo:       make(chan func()), over: make(chan struct{}),
 	}
 	if b.exe, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("where is this program? %w", err)
-	}
-	temporary := o.dev.data == ""
-	if temporary {
-		if o.dev.data, err = os.MkdirTemp("", "norn-bench-"); err != nil {
-			return nil, err
-		}
 	}
 	nodes, cfg, err := devCommand{a}.plan(o.dev, "", map[string]string{"partitions": strconv.Itoa(o.partitions)})
 	if err != nil {
 		return nil, err
 	}
 	if err := checkPorts(nodes); err != nil {
-		if temporary {
-			_ = os.Remove(o.dev.data) // it is empty
-		}
 		return nil, err
 	}
 	b.nodes, b.runs = nodes, make([]*devChild, len(nodes))
@@ -102,7 +92,7 @@ func (b *breakable) launch(i int) error {
 	return nil
 }
 
-// close ends all nodes.
+// close ends all nodes, at once: nobody needs them any more.
 func (b *breakable) close() error {
 	if b.checks != nil {
 		b.checks.close()
@@ -113,7 +103,9 @@ func (b *breakable) close() error {
 		}
 	}
 	close(b.todo)
-	return b.stop(nil)
+	now := make(chan struct{})
+	close(now)
+	return b.stop(now)
 }
 
 // addresses are those of the clients' ports.
@@ -167,8 +159,8 @@ func (b *breakable) Mend(ctx context.Context, fault string, node int) error {
 
 // whole waits until every node says that any one may die, and leads something, and
 // that has been so for a moment.
-func (b *breakable) whole(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, failoverReady)
+func (b *breakable) whole(parent context.Context) error {
+	ctx, cancel := context.WithTimeout(parent, failoverReady)
 	defer cancel()
 	tick := time.NewTicker(failoverPoll)
 	defer tick.Stop()
@@ -176,6 +168,9 @@ func (b *breakable) whole(ctx context.Context) error {
 	for time.Since(since) < failoverCalm || what != "" {
 		select {
 		case <-ctx.Done():
+			if err := parent.Err(); err != nil { // told to stop
+				return err
+			}
 			return fmt.Errorf("the cluster is not whole after %s: %s", failoverReady, what)
 		case c := <-b.ended:
 			c.over = true
@@ -209,21 +204,34 @@ func (b *breakable) idle(ctx context.Context) string {
 
 // failover runs the failover scenario on a cluster of its own.
 func (a benchCommand) failover(ctx context.Context, o failoverOptions, cfg bench.Config, progress bench.Progress) (report *bench.Report, err error) {
-	temporary := o.dev.data == ""
-	b, err := startBreakable(ctx, a.app, o)
-	if err != nil {
+	check := cfg
+	check.Nodes = &breakable{} // there will be some
+	if err := errors.Join(o.dev.check(), check.Check()); err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(b.nodes[0].data)
-	cfg.Nodes, cfg.Clients = b, len(b.nodes)
+	temporary := o.dev.data == ""
+	if temporary {
+		if o.dev.data, err = os.MkdirTemp("", "norn-bench-"); err != nil {
+			return nil, err
+		}
+	}
+	var b *breakable
 	defer func() {
-		err = errors.Join(err, b.close())
-		if err == nil && temporary {
+		if b != nil {
+			err = errors.Join(err, b.close())
+		}
+		switch dir := o.dev.data; {
+		case !temporary:
+		case err == nil:
 			err = os.RemoveAll(dir)
-		} else if temporary {
+		case os.Remove(dir) != nil: // it is not empty
 			a.note("data and logs are left in %s", dir)
 		}
 	}()
+	if b, err = startBreakable(ctx, a.app, o); err != nil {
+		return nil, err
+	}
+	cfg.Nodes, cfg.Clients = b, len(b.nodes)
 	return bench.Run(ctx, turning(b.addresses(), func(ctx context.Context, nodes []string) (*client.Client, error) {
 		return client.Dial(ctx, nodes, client.WithAgent("norn/"+version), client.WithTimeout(a.timeout))
 	}), cfg, progress)

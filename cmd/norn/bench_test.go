@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,6 +57,37 @@ func TestBench(t *testing.T) {
 	refused(t, 2, "no scenario", "bench", "--scenario", "magic")
 	refused(t, 2, "producers must be at least 1", "bench", "--producers", "0")
 	refused(t, 4, "--addr", "bench", "--addr", "127.0.0.1:1", "--timeout", "200ms")
+}
+
+// TestWrongNumbersBreakNothing: what is wrong with a failover run is said before
+// anything is started for it, and nothing is left of that.
+func TestWrongNumbersBreakNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for _, c := range [][]string{
+		{"--nodes: 0 is not", "--nodes", "0"},
+		{"--nodes: -1 is not", "--nodes", "-1"},
+		{"--base-port: 70000 is not", "--base-port", "70000"},
+		{"--base-port: 0 is not", "--base-port", "0"},
+		{"partitions: 0 is not", "--partitions", "0"},
+		{"kills must be at least 0", "--kills", "-1"},
+		{"batch must be at least 1", "--batch", "0"},
+	} {
+		r := refused(t, 2, c[0], append([]string{"bench", "--scenario", "failover"}, c[1:]...)...)
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%q leaves %v, %v: %s", c[1:], left, err, r.err)
+		}
+	}
+}
+
+// TestInterruptedWhileItStarts: who presses Ctrl-C hears of no time-out.
+func TestInterruptedWhileItStarts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := &breakable{devCluster: &devCluster{}, checks: &devChecks{}}
+	if err := b.whole(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestInterruptedSaysSo: what is said of Ctrl-C is for people.

@@ -25,6 +25,17 @@ type devOptions struct {
 	verbose         bool
 }
 
+// check finds numbers that no cluster can have.
+func (o devOptions) check() error {
+	if o.nodes < 1 || o.nodes > maxDevNodes {
+		return usage("--nodes: %d is not between 1 and %d", o.nodes, maxDevNodes)
+	}
+	if last := 65535 - devPorts*(o.nodes-1) - 2; o.basePort < 1 || o.basePort > last {
+		return usage("--base-port: %d is not between 1 and %d, which leaves room for %d nodes", o.basePort, last, o.nodes)
+	}
+	return nil
+}
+
 // devCommand is `norn dev`.
 type devCommand struct{ *app }
 
@@ -79,11 +90,8 @@ this command.`,
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.nodes < 1 || o.nodes > maxDevNodes {
-			return usage("--nodes: %d is not between 1 and %d", o.nodes, maxDevNodes)
-		}
-		if last := 65535 - devPorts*(o.nodes-1) - 2; o.basePort < 1 || o.basePort > last {
-			return usage("--base-port: %d is not between 1 and %d, which leaves room for %d nodes", o.basePort, last, o.nodes)
+		if err := o.check(); err != nil {
+			return err
 		}
 		given := make(map[string]string)
 		for _, s := range settings {
