@@ -212,6 +212,17 @@ func TestSettleLiesBetweenFillingAndClaiming(t *testing.T) {
 	}
 }
 
+// TestASchedulesTasksAreCounted: there is memory for each of them, and a number of 32 bits.
+func TestASchedulesTasksAreCounted(t *testing.T) {
+	cfg := Default()
+	cfg.Scenario, cfg.Duration = "latency", 20*time.Hour
+	for rate, refused := range map[int]bool{59_652: false, 59_653: true, 10_000_000: true} {
+		if cfg.Rate = rate; errors.Is(cfg.Check(), ErrConfig) != refused {
+			t.Errorf("%d a second: %v", rate, cfg.Check())
+		}
+	}
+}
+
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Scenario = "nothing" },
@@ -223,6 +234,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		func(c *Config) { c.Producers = -1 },
 		func(c *Config) { c.Workers = -1 },
 		func(c *Config) { c.Duration = 0 },
+		func(c *Config) { c.Duration = maxDuration + 1 },
 		func(c *Config) { c.Settle = -1 },
 		func(c *Config) { c.Scenario, c.Duration, c.Rate = "latency", time.Millisecond, 1 },
 	} {

@@ -140,15 +140,18 @@ func (c *Config) complete() error {
 			return fmt.Errorf("%w: %s must be at least %d and at most %d", ErrConfig, s.name, s.least, s.most)
 		}
 	}
-	if c.Duration <= 0 {
-		return fmt.Errorf("%w: duration must be over 0", ErrConfig)
+	if c.Duration <= 0 || c.Duration > maxDuration {
+		return fmt.Errorf("%w: duration must be over 0 and at most %v", ErrConfig, maxDuration)
 	}
 	if c.Settle < 0 {
 		return fmt.Errorf("%w: settle must not be negative", ErrConfig)
 	}
 	if c.Scenario == "latency" {
-		if c.Tasks = int(c.Duration.Seconds() * float64(c.Rate)); c.Tasks < 1 {
+		switch c.Tasks = int(c.Duration.Seconds() * float64(c.Rate)); {
+		case c.Tasks < 1:
 			return fmt.Errorf("%w: not one task in %v at %d a second", ErrConfig, c.Duration, c.Rate)
+		case c.Tasks > math.MaxUint32:
+			return fmt.Errorf("%w: over %d tasks in %v at %d a second", ErrConfig, uint32(math.MaxUint32), c.Duration, c.Rate)
 		}
 	}
 	if c.Queue == "" {

@@ -29,6 +29,9 @@ type stage struct {
 // maxStage ends a stage that nothing else has ended.
 const maxStage = 24 * time.Hour
 
+// maxDuration leaves a stage time for what is around its schedule.
+const maxDuration = maxStage - time.Hour
+
 // newStage begins a stage that ends with ctx.
 func newStage(ctx context.Context, name string, total int) *stage {
 	s := &stage{name: name, total: total, began: time.Now(), calls: make(map[string]*hdrhistogram.Histogram)}
