@@ -160,6 +160,36 @@ func TestAQueueOfOthersMakesTheRunInvalid(t *testing.T) {
 }
 
 // A node that goes away in the middle ends the run soon.
+// TestATaskThatIsClaimedTwiceIsCounted: not only as an error.
+func TestATaskThatIsClaimedTwiceIsCounted(t *testing.T) {
+	dial := cluster(t)
+	cfg := small("claim")
+	cfg.Queue, cfg.Settle = "twice", time.Millisecond
+	r, err := Run(t.Context(), dial, cfg, func(stage string, _, _ int) {
+		if !strings.HasPrefix(stage, "pause") { // the queue is full, and nobody claims
+			return
+		}
+		c, err := dial(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		claims, err := c.Claim(t.Context(), client.ClaimRequest{Queues: []string{cfg.Queue}, Max: 1, Wait: wait})
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("%v, %v", claims, err)
+		}
+		if _, err := c.Enqueue(t.Context(), client.Task{Queue: cfg.Queue, Priority: 1, Payload: claims[0].Grant.GetTask().GetPayload()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Release(t.Context(), claims[0].Ref()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil || r.Duplicates != 1 || r.Errors == 0 || !errors.Is(r.Valid(), ErrInvalid) {
+		t.Fatalf("%v: %+v, want one that was claimed twice", err, r)
+	}
+}
+
 func TestAnErrorEndsTheRun(t *testing.T) {
 	dial := cluster(t)
 	var clients []*client.Client

@@ -137,6 +137,7 @@ func (r *run) measure(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
+	r.report.Duplicates = int(r.tally.twice.Load()) // also where the rest is not judged
 	if r.report.Errors > 0 {
 		return nil // there may be nobody left to ask
 	}
@@ -171,7 +172,6 @@ func (r *run) judge(ctx context.Context, before *nornv1.Count) error {
 // verify compares what was acknowledged with what the queue's counters say.
 func (r *run) verify(before, after *nornv1.Count) {
 	waiting := func(n *nornv1.Count) int { return int(n.GetTotal()) - int(n.GetCompleted()) }
-	r.report.Duplicates = int(r.tally.twice.Load())
 	undone := max(0, int(r.tally.completed.Load())-(int(after.GetCompleted())-int(before.GetCompleted())))
 	r.report.Lost = max(0, r.tally.lost()-(waiting(after)-waiting(before))) + undone
 	r.report.Gone = max(0, min(undone, int(before.GetTotal())+r.tally.known()-int(after.GetTotal())))
