@@ -14,12 +14,15 @@ import (
 // printable, quoted when they are text, else in hexadecimal. Over most
 // characters, the rest is an ellipsis; 0 means no limit.
 func Text(b []byte, most int) string {
-	if most > 0 && len(b) > 4*most {
-		cut := b[:4*most]
-		for len(cut) > 0 && !utf8.RuneStart(b[len(cut)]) { // not in the middle of a character
-			cut = cut[:len(cut)-1]
+	if room := utf8.UTFMax * (most + 1); most > 0 && len(b) > room { // there is more than fits in what is left
+		cut := room
+		for back := range utf8.UTFMax { // not in the middle of a character
+			if utf8.RuneStart(b[room-back]) {
+				cut -= back
+				break
+			}
 		}
-		b = cut
+		b = b[:cut] // where none begins so near it is no text anyway
 	}
 	s := string(b)
 	switch {

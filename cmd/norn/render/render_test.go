@@ -114,6 +114,20 @@ func TestTextIsSafe(t *testing.T) {
 	}
 }
 
+// TestBytesThatBeginNoCharacterAreShown: a long payload of nothing else looked empty.
+func TestBytesThatBeginNoCharacterAreShown(t *testing.T) {
+	for in, want := range map[string]string{
+		strings.Repeat("\xaa", 1000):             "0xaaaaaaa…",
+		"text " + strings.Repeat("\x80", 1000):   "0x7465787…",
+		strings.Repeat("ü", 19) + "xx😀" + "rest": strings.Repeat("ü", 9) + "…",
+		"x" + strings.Repeat("😀", 100):           "x" + strings.Repeat("😀", 8) + "…",
+	} {
+		if got := Text([]byte(in), 10); got != want {
+			t.Errorf("%.50q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestDurations(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 1500 * time.Nanosecond: "2µs", 42 * time.Millisecond: "42ms", 4230 * time.Millisecond: "4.2s", 200 * time.Second: "3m20s",
