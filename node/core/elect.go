@@ -60,10 +60,12 @@ type elector struct {
 }
 
 // deference is whom this node has voted for, and until when it does not stand
-// itself, mono ns.
+// itself, mono ns: as long as the cell is that of the epoch from which the other one
+// stands. Once there is a later one, the other one cannot win any more.
 type deference struct {
 	to    register.Member
 	until int64
+	old   uint64
 }
 
 // pause holds a partition's next candidacy back.
@@ -138,7 +140,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
 	if b.Changes() {
 		wait += election.HandOverPatience
 	}
-	e.voted[b.Partition] = deference{from, now.Add(wait).Mono}
+	e.voted[b.Partition] = deference{from, now.Add(wait).Mono, b.Old}
 }
 
 // able tells whether this node is any good as the leader of a partition.
@@ -287,7 +289,7 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 // mono ns: never while its leader is in reach.
 func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := now.Mono
-	if v, ok := e.voted[p]; ok && e.c.routes.up(v.to) {
+	if v, ok := e.voted[p]; ok && cell.Epoch <= v.old && e.c.routes.up(v.to) {
 		at = max(at, v.until)
 	}
 	if leader != e.c.cfg.Self {

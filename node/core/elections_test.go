@@ -235,6 +235,35 @@ func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
 	r.audit()
 }
 
+// TestALeaderThatHasVotedForALoserStandsAgain: while its own candidacy was being written
+// to the register, it has promised a later epoch to another candidate from the same cell.
+// That one has lost by then; it was given sixteen seconds to win, in which nobody led.
+func TestALeaderThatHasVotedForALoserStandsAgain(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	i := r.leader(1)
+	old, other := r.state().Cells[1], (i+1)%3
+	b := Ballot{Partition: 1, Epoch: old.Epoch + 5, Nonce: 9, Old: old.Epoch, From: old.Cohort, To: old.Cohort, Transfer: true}
+	r.say(other, i, &Ballots{Ballots: []Ballot{b}})
+	r.settle()
+	won := old
+	won.Epoch, won.Nonce = old.Epoch+1, 7
+	r.register.Do(register.Request{Changes: []register.Change{{Partition: 1, Old: old, New: won}}}, func(res register.Result) {
+		if !res.State.Cells[1].Same(&won) {
+			t.Fatal("the cell is not changed")
+		}
+	})
+	r.tell()
+	r.settle()
+	if l := r.peers[i].core.vnodes.see(1).Leading(); l == old.Epoch || l == won.Epoch {
+		t.Fatalf("it leads in epoch %d, below what it has promised", l)
+	}
+	r.live(time.Second, 50*time.Millisecond, nothing)
+	if l := r.peers[i].core.vnodes.see(1).Leading(); l <= b.Epoch {
+		t.Errorf("after a second it leads in epoch %d", l)
+	}
+}
+
 func (r *trio) epochs() (all []uint64) {
 	for _, cell := range r.state().Cells {
 		all = append(all, cell.Epoch)
