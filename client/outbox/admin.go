@@ -44,7 +44,7 @@ func (o *Outbox) Backlog(ctx context.Context, db Queryer) (b Backlog, err error)
 // are in the order of time but for those of unique keys.
 func (t table) oldest(ctx context.Context, db Queryer) (time.Time, error) {
 	var text string
-	var created int64
+	var created milliseconds
 	err := t.one(ctx, db, "SELECT id, created FROM TABLE WHERE aside = 0 ORDER BY id LIMIT 1", nil, &text, &created)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -52,7 +52,7 @@ func (t table) oldest(ctx context.Context, db Queryer) (time.Time, error) {
 	case err != nil:
 		return time.Time{}, fmt.Errorf("outbox: looking for the oldest row: %w", err)
 	}
-	return written(text, created), nil
+	return written(text, int64(created)), nil
 }
 
 // written is when a row was written: the time of its ID, which is what the
@@ -93,12 +93,12 @@ func (o *Outbox) Aside(ctx context.Context, db Queryer, after string, limit int)
 	var out []Aside
 	for rows.Next() {
 		var a Aside
-		var created int64
+		var created milliseconds
 		var reason sql.NullString
 		if err := rows.Scan(&a.ID, &a.Queue, &created, &a.Attempts, &reason); err != nil {
 			return nil, errors.Join(fmt.Errorf("outbox: listing rows: %w", err), rows.Close())
 		}
-		a.Created, a.Reason = written(a.ID, created), reason.String
+		a.Created, a.Reason = written(a.ID, int64(created)), reason.String
 		out = append(out, a)
 	}
 	return out, errors.Join(rows.Err(), rows.Close())

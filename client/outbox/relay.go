@@ -81,7 +81,8 @@ type Config struct {
 
 // Aside is a row that the cluster has refused for good.
 type Aside struct {
-	// ID is what stands in the row, the text form of a task's ID as a rule.
+	// ID is what stands in the row, the text form of a task's ID as a rule. A row that
+	// had none is given one, by which it can be asked for.
 	ID string
 	// Queue is "" in a row that could not be read.
 	Queue string

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -29,11 +30,15 @@ type taken struct {
 
 // refusal is what becomes of a row that the cluster did not take.
 type refusal struct {
-	id    string
-	aside bool          // for good
-	delay time.Duration // otherwise: until it is due again
-	err   error
+	id      string
+	renamed string        // what it is called from now on: a row without an ID could not be asked for; "": id
+	aside   bool          // for good
+	delay   time.Duration // otherwise: until it is due again
+	err     error
 }
+
+// name is what the row is called when the refusal has been noted.
+func (r *refusal) name() string { return cmp.Or(r.renamed, r.id) }
 
 // database is the source that a relay works on.
 type database struct {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,8 +32,30 @@ func (t table) insert(rows []row) (string, []any) {
 // head is what is first known of a row that is due.
 type head struct {
 	id   string
-	due  int64
+	due  any // as it stands there: SQLite keeps fractions too
 	size int
+}
+
+// milliseconds are a column of a time, 0 where it says none that can be read: SQLite
+// keeps whatever it was given.
+type milliseconds int64
+
+// Scan never fails: a row is no worse for it, and others are read with it.
+func (m *milliseconds) Scan(column any) error {
+	*m = 0
+	switch v := column.(type) {
+	case int64:
+		*m = milliseconds(v)
+	case float64:
+		if v > 0 && v < math.MaxInt64 {
+			*m = milliseconds(v)
+		}
+	case []byte: // as some drivers give numbers
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			*m = milliseconds(n)
+		}
+	}
+	return nil
 }
 
 // heads reads the rows that are due, at most limit.
@@ -64,18 +88,24 @@ func (t table) bodies(ctx context.Context, q Queryer, ids []string) (out []row, 
 	}
 	for rows.Next() {
 		var r row
-		var text string
-		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &r.created, &r.attempts)
-		if bad == nil {
-			r.id, bad = id.ParseNew(text)
+		var text sql.NullString
+		var created milliseconds
+		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &created, &r.attempts)
+		if r.created = int64(created); bad == nil {
+			r.id, bad = id.ParseNew(text.String)
 		}
 		switch {
 		case bad == nil:
 			out = append(out, r)
-		case text == "":
+		case !text.Valid: // not even that was read
 			return nil, nil, errors.Join(bad, rows.Close())
 		default:
-			strange = append(strange, refusal{id: text, aside: true, err: fmt.Errorf("%w: %w", ErrTask, bad)})
+			one := refusal{id: text.String, aside: true, err: fmt.Errorf("%w: %w", ErrTask, bad)}
+			if text.String == "" {
+				one.err = fmt.Errorf("%w: the row had no ID; this one is new", ErrTask)
+				one.renamed = new(maker).next().String()
+			}
+			strange = append(strange, one)
 		}
 	}
 	return out, strange, errors.Join(rows.Err(), rows.Close())
@@ -94,6 +124,12 @@ func (t table) settle(ctx context.Context, tx *sql.Tx, done []string, refused []
 		if _, err := tx.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = attempts + 1, due = ?, aside = ?, error = ? WHERE id = ?"),
 			now.Add(r.delay).UnixMilli(), aside, short(r.err), r.id); err != nil {
 			return fmt.Errorf("putting off row %s: %w", r.id, err)
+		}
+		if r.renamed == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, t.sql("UPDATE TABLE SET id = ? WHERE id = ?"), r.renamed, r.id); err != nil {
+			return fmt.Errorf("naming row %q: %w", r.id, err)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (r *Relay) settled(t *taken, done int, refused []refusal) {
 		if !one.aside {
 			continue
 		}
-		a := Aside{ID: one.id, Attempts: 1, Reason: short(one.err)}
+		a := Aside{ID: one.name(), Attempts: 1, Reason: short(one.err)}
 		if read := byID[one.id]; read != nil {
 			a.Queue, a.Created, a.Attempts = read.queue, written(one.id, read.created), read.attempts+1
 		}

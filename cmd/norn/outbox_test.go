@@ -248,3 +248,34 @@ func TestParseDatabase(t *testing.T) {
 		}
 	}
 }
+
+// A row of which nothing can be made is set aside and shown, whatever it is: others are not behind it.
+func TestOutboxRowsThatMakeNoSense(t *testing.T) {
+	b := newBox(t)
+	for _, values := range []string{
+		"('', 'outbox-odd', 'x', 0, 0, 0)",                           // of a shell in which `norn outbox id` failed
+		"('no ID', 'outbox-odd', 'x', 0, 1764201599123.4, 0)",        // SQLite keeps what is no integer as it is
+		"('no priority', 'outbox-odd', 'x', 5000000000, 'today', 0)", // more than 32 bits, and no time
+		"('" + strings.TrimSpace(ok(t, "outbox", "id")) + "', 'outbox-odd', 'x', 0, 1764201599123.4, 1764201599123.4)",
+	} {
+		if _, err := b.db.Exec("INSERT INTO " + outbox.DefaultTable + " (id, queue, payload, priority, created, due) VALUES " + values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.put(t, client.Task{Queue: "outbox-odd", Payload: []byte("well")})
+	if got := decode[map[string]any](t, "outbox", "status", "--db", b.url); got["waiting"] != "5" {
+		t.Errorf("%v", got)
+	}
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "2 relayed, 3 set aside") {
+		t.Fatalf("%+v", r)
+	}
+	rows := decode[[]struct{ ID string }](t, "outbox", "list", "--db", b.url)
+	if len(rows) != 3 || len(rows[0].ID) != 27 || rows[1].ID != "no ID" || rows[2].ID != "no priority" {
+		t.Errorf("%+v", rows)
+	}
+	ok(t, "outbox", "retry", "--db", b.url, rows[0].ID)
+	ok(t, "outbox", "discard", "--db", b.url, "--yes", "no ID", "no priority")
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "1 relayed in") {
+		t.Errorf("%+v", r)
+	}
+}

@@ -178,6 +178,30 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// A row without an ID, of a shell in which `norn outbox id` failed, holds up nobody, and can be asked for.
+func TestRowWithoutAnID(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.exec(t, "INSERT INTO TABLE (id, queue, payload) VALUES ('', 'q', 'x')")
+		ids := w.put(t, 1)
+		c := newCluster()
+		run(t, w.relay(t, c, outbox.Config{}))
+		eventually(t, "the other one arrives", func() bool { b := w.backlog(t); return b.Aside == 1 && b.Waiting == 0 })
+		aside, err := w.box.Aside(t.Context(), w.db, "", 10)
+		if err != nil || len(aside) != 1 || aside[0].Queue != "q" || !strings.Contains(aside[0].Reason, "had no ID") {
+			t.Fatalf("%+v, %v", aside, err)
+		}
+		if err := w.box.Retry(t.Context(), w.db, aside[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "so does this one", func() bool { n, _ := c.count(); return n == 2 })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if named, err := id.Parse(aside[0].ID); err != nil || string(c.tasks[named].Payload) != "x" || c.tasks[ids[0]].Queue == "" {
+			t.Errorf("%v: %+v", err, c.tasks)
+		}
+	})
+}
+
 // decisions are what a person does about rows that are set aside.
 func decisions(t *testing.T, w *world, c *cluster, ids []id.ID) {
 	t.Helper()
