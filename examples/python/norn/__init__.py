@@ -278,10 +278,11 @@ class Client:
         return task
 
     def spec(self, queue, payload=b"", delay=None, **fields):
-        """A TaskSpec with an ID. delay is in seconds from now; the other fields are those of the .proto."""
+        """A TaskSpec with an ID. delay is in seconds from now, by the clocks of the servers; the other fields are those of
+        the .proto."""
         spec = tasks.TaskSpec(queue=queue, payload=payload, **fields)
         if delay:
-            spec.not_before.FromNanoseconds(time.time_ns() + int(delay * 1e9))
+            spec.not_before.FromNanoseconds(self._known().now_ns() + int(delay * 1e9))
         if not spec.id and spec.key:
             spec.id = self.key(queue, spec.key, spec.key_window_seconds).id
         spec.id = spec.id or self.new_id()

@@ -162,6 +162,7 @@ class Connection:
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()  # one frame at a time
         self.placement = None
+        self._ahead = time.time_ns() - int(clock() * 1e9)  # of the node's clock before clock()
         try:
             self._dial(address, tls, timeout)
         except (OSError, ValueError) as e:
@@ -266,10 +267,15 @@ class Connection:
             self._state.notify()
         if pending is None:
             return  # an answer nobody waits for any more
-        pending._finish(self._decode(pending.method, word, body))
+        pending._finish(self._decode(pending, word, body))
 
-    def _decode(self, method, word, body):
-        """The message, or the Error, in an answer to a method."""
+    def now_ns(self):
+        """What the node's clock shows, in ns since 1970: the one here may have been set wrongly."""
+        return int(clock() * 1e9) + self._ahead
+
+    def _decode(self, pending, word, body):
+        """The message, or the Error, in an answer to a request."""
+        method = pending.method
         try:
             if word & ERROR:
                 return Error.of(errors.Error.FromString(body))
@@ -282,6 +288,9 @@ class Connection:
                 effect=errors.EFFECT_UNKNOWN)
         if method == pb.METHOD_PING:
             self.placement = reply.placement
+        if method in (pb.METHOD_HELLO, pb.METHOD_PING) and reply.HasField("now"):
+            # It was the node's time in the middle, to within half the way there and back.
+            self._ahead = reply.now.ToNanoseconds() - int((pending.sent_at + clock()) / 2 * 1e9)
         return reply
 
     def _end(self, why):

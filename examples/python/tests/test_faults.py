@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import types
 import unittest.mock
 
@@ -151,6 +152,17 @@ class Batches(Case):
         self.is_error(second, "CONFLICT")
         self.assertIsInstance(third, tasks.Receipt)
         self.assertEqual([list(b) for b in self.batches(fake)], [specs, specs[:1]])
+
+
+class Clocks(Case):
+    def test_a_delay_is_of_the_servers_time(self):
+        """An hour behind, ten minutes would be none at all."""
+        hello = pb.HelloReply(version=1, cluster_id="c", limits=pb.Limits(max_in_flight=16))
+        for ahead in (3600, -3600):
+            hello.now.FromNanoseconds(time.time_ns() + ahead * 10**9)
+            client = self.make(Fake(self, hello=hello).addr)
+            not_before = client.spec("q", delay=600, id=bytes(20)).not_before.ToNanoseconds()
+            self.assertLess(abs(not_before / 1e9 - time.time() - ahead - 600), PATIENCE)
 
 
 class Claims(Case):
