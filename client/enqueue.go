@@ -14,14 +14,13 @@ import (
 // means and whether the task was there before. ErrAlreadyExists: the ID, or the
 // unique key, is taken by another spec. ErrConflict: the queue is draining.
 func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nornv1.Receipt, error) {
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
 	if err := c.placeKnown(ctx); err != nil {
 		return nil, err
 	}
 	t.ready(c.now)
 	if t.keyed() {
-		bounded, cancel := c.bounded(ctx, 0)
-		defer cancel()
-		ctx = bounded
 		one := []Task{t}
 		if errs := c.nameByKey(ctx, one); errs != nil {
 			return nil, errs[0]
@@ -54,11 +53,11 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOpt
 	if len(tasks) == 0 {
 		return nil, nil
 	}
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
 	if err := c.placeKnown(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.bounded(ctx, 0)
-	defer cancel()
 	tasks, unnamed := c.prepared(ctx, tasks)
 	if err := unanswered(unnamed); err != nil {
 		return nil, err

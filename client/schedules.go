@@ -161,6 +161,8 @@ func (s Schedules) PutMany(ctx context.Context, all []NamedSpec) (results []*nor
 // were launched stay. One that is made under the name later is left alone, however
 // late a node carries this out.
 func (s Schedules) Delete(ctx context.Context, name string) error {
+	ctx, cancel := s.c.bounded(ctx, 0)
+	defer cancel()
 	m, err := s.page(ctx, &nornv1.SchedulesRequest{Names: []string{name}})
 	if err != nil {
 		return err
@@ -199,6 +201,8 @@ func (s Schedules) pause(ctx context.Context, op, name string, p *nornv1.PauseSc
 // Trigger launches a task of the schedule now, whatever its policies say. The
 // ID of the task is in the result.
 func (s Schedules) Trigger(ctx context.Context, name string) (*nornv1.ScheduleResult, error) {
+	ctx, cancel := s.c.bounded(ctx, 0)
+	defer cancel()
 	if err := s.c.connect(ctx, "trigger schedule"); err != nil { // an ID in a partition that takes tasks
 		return nil, err
 	}

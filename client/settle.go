@@ -39,6 +39,8 @@ func (c *caller) settle(ctx context.Context, op string, method nornv1.Method, ta
 	if len(tasks) == 0 {
 		return nil, nil
 	}
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
 	if len(tasks) > 1 && c.info.Load() == nil {
 		// How many items a request may have is for the server to say.
 		if err := c.connect(ctx, op); err != nil {

@@ -74,6 +74,8 @@ func (w Workers) Kill(ctx context.Context, name, reason string) (*nornv1.Worker,
 // set does something with the worker that has the name now. Repeated, after a lost
 // answer, it must not go to the one that has come after that.
 func (w Workers) set(ctx context.Context, op string, m *nornv1.SetWorkerRequest) (*nornv1.Worker, error) {
+	ctx, cancel := w.c.bounded(ctx, 0)
+	defer cancel()
 	all, err := w.List(ctx, m.GetName())
 	if err != nil {
 		return nil, err
