@@ -155,6 +155,10 @@ class Client:
         self.cluster_id = found.hello.cluster_id
         return found
 
+    def _end(self, timeout):
+        """When a call with a timeout is given up, by clock()."""
+        return clock() + (self.timeout if timeout is None else timeout)
+
     def _known(self, timeout=None):
         """A connection that knows what its node said of limits and placement."""
         if self._newest is None:
@@ -169,7 +173,7 @@ class Client:
     def _call(self, method, message, take, timeout=None, skip=0, stoppable=False):
         """The same; gives also whether an attempt before the one that was answered may have had its effect. It begins so
         many addresses further. What is stoppable ends with stop_claiming."""
-        end = clock() + (self.timeout if timeout is None else timeout)
+        end = self._end(timeout)
         maybe, pause, refused, full = False, 0.025, 0, 0
         at, nodes = (self._first + skip) % len(self.addresses), len(self.addresses)
         while True:
@@ -214,7 +218,7 @@ class Client:
     def _each(self, method, items, request, timeout=None, size=lambda item: (0, 0), take=lambda result, item, sent_at: result):
         """Sends items in as few requests as the limits allow, and those again that could not be taken at the moment, until
         the timeout. Gives a result or an Error for each; raises Error only when no server has said anything of any."""
-        end = clock() + (self.timeout if timeout is None else timeout)
+        end = self._end(timeout)
         out, open_, judged, pause, rounds = [None] * len(items), list(range(len(items))), False, 0.025, 0
         limits = self._known(timeout).hello.limits if items else None
 
@@ -265,9 +269,9 @@ class Client:
 
     # Producers
 
-    def new_id(self):
+    def new_id(self, timeout=None):
         """An ID of kind 0, in a partition that takes enqueues now."""
-        placement = self._known().placement
+        placement = self._known(timeout).placement
         task = self._ids.next()
         if any(placement.enqueueable):
             for _ in range(100 * placement.partitions):
@@ -277,21 +281,22 @@ class Client:
                 task = task[:12] + os.urandom(8)
         return task
 
-    def spec(self, queue, payload=b"", delay=None, **fields):
+    def spec(self, queue, payload=b"", delay=None, timeout=None, **fields):
         """A TaskSpec with an ID. delay is in seconds from now, by the clocks of the servers; the other fields are those of
         the .proto."""
-        spec = tasks.TaskSpec(queue=queue, payload=payload, **fields)
+        spec, end = tasks.TaskSpec(queue=queue, payload=payload, **fields), self._end(timeout)
         if delay:
-            spec.not_before.FromNanoseconds(self._known().now_ns() + int(delay * 1e9))
+            spec.not_before.FromNanoseconds(self._known(end - clock()).now_ns() + int(delay * 1e9))
         if not spec.id and spec.key:
-            spec.id = self.key(queue, spec.key, spec.key_window_seconds).id
-        spec.id = spec.id or self.new_id()
+            spec.id = self.key(queue, spec.key, spec.key_window_seconds, end - clock()).id
+        spec.id = spec.id or self.new_id(end - clock())
         return spec
 
     def enqueue(self, queue, payload=b"", timeout=None, durability=None, **fields):
         """Adds one task, see spec for the fields. Gives its Receipt once it is durable."""
-        request = pb.EnqueueRequest(tasks=[self.spec(queue, payload, **fields)], durability=durability)
-        return self.call(pb.METHOD_ENQUEUE, request, lambda reply, _: _judged(reply.results[0]).receipt, timeout)
+        end = self._end(timeout)
+        request = pb.EnqueueRequest(tasks=[self.spec(queue, payload, timeout=timeout, **fields)], durability=durability)
+        return self.call(pb.METHOD_ENQUEUE, request, lambda reply, _: _judged(reply.results[0]).receipt, end - clock())
 
     def enqueue_many(self, specs, timeout=None, durability=None):
         """Adds tasks made by spec. Gives a Receipt or an Error for each."""
@@ -299,9 +304,9 @@ class Client:
             pb.METHOD_ENQUEUE, specs, lambda batch: pb.EnqueueRequest(tasks=batch, durability=durability), timeout,
             lambda spec: (spec.ByteSize() + 8, len(spec.dependencies)), lambda result, *_: result.receipt)
 
-    def key(self, queue, key, window=0):
+    def key(self, queue, key, window=0, timeout=None):
         """The ID that a unique key has now, as a KeyReply."""
-        return self.call(pb.METHOD_KEY, pb.KeyRequest(queue=queue, key=key, window_seconds=window))
+        return self.call(pb.METHOD_KEY, pb.KeyRequest(queue=queue, key=key, window_seconds=window), timeout=timeout)
 
     # Workers
 

@@ -60,6 +60,13 @@ class Addresses(Case):
         self.fails("DEADLINE_EXCEEDED", client.count)
         client.count()
 
+    def test_a_timeout_is_of_the_whole_call(self):
+        """Also of one that needs an ID first, and so a node."""
+        client, start = self.make(self.silent()), norn.clock()
+        self.fails(("DEADLINE_EXCEEDED", "UNAVAILABLE"), client.enqueue, "q", timeout=0.5)
+        self.fails(("DEADLINE_EXCEEDED", "UNAVAILABLE"), client.enqueue, "q", timeout=0.5, key="k", delay=1)
+        self.assertLess(norn.clock() - start, 15)  # by default it would be 30, each
+
     def test_many_wait_for_a_node_together(self):
         client, failed = self.make(self.silent(), Fake(self, lambda *_: COUNT).addr, timeout=12), []
 
