@@ -148,13 +148,43 @@ func (s Schedules) PutMany(ctx context.Context, all []NamedSpec) (results []*nor
 			ask.Changes, all = append(ask.Changes, c), all[1:]
 			size += protobuf.Size(c)
 		}
-		m, err := s.change(ctx, "put schedules", ask)
+		some, err := s.putAll(ctx, ask)
+		results = append(results, some...)
 		if err != nil {
 			return results, err
 		}
-		results = append(results, m.GetResults()...)
 	}
 	return results, nil
+}
+
+// putAll makes changes until each is decided. An answer tells of only so much: what an
+// OVERLOADED says that it has no room for was not made, and is asked for again.
+func (s Schedules) putAll(ctx context.Context, ask *nornv1.ChangeSchedulesRequest) ([]*nornv1.ScheduleResult, error) {
+	const op = "put schedules"
+	m, err := s.change(ctx, op, ask)
+	if err != nil {
+		return nil, err
+	}
+	results := m.GetResults()
+	for sent := len(results); ; {
+		var open []int
+		more := &nornv1.ChangeSchedulesRequest{}
+		for i, r := range results {
+			if r.GetError().GetKind() == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+				open, more.Changes = append(open, i), append(more.Changes, ask.GetChanges()[i])
+			}
+		}
+		if len(open) == 0 || len(open) == sent { // it is for something else
+			return results, nil
+		}
+		if m, err = s.change(ctx, op, more); err != nil {
+			return results[:open[0]], err
+		}
+		for k, i := range open {
+			results[i] = m.GetResults()[k]
+		}
+		sent = len(open)
+	}
 }
 
 // Delete forgets the schedule that has the name now, with its history. Tasks that

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,5 +108,58 @@ func TestNextOfASchedule(t *testing.T) {
 				t.Fatalf("%d of %d is %s", i, ask, o.GetAt().AsTime())
 			}
 		}
+	}
+}
+
+// TestPutManyAsksAgainForWhatAnAnswerHadNoRoomFor: it is told of each as it was, too, and how
+// large that is a client does not know.
+func TestPutManyAsksAgainForWhatAnAnswerHadNoRoomFor(t *testing.T) {
+	full := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too large for one answer").Proto()
+	refused := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "no").Proto()
+	answer := func(room int) fakenode.Script {
+		return func(r fakenode.Request) fakenode.Answer {
+			m := &nornv1.ChangeSchedulesReply{}
+			for i, x := range r.Message.(*nornv1.ChangeSchedulesRequest).GetChanges() {
+				result := &nornv1.ScheduleResult{Schedule: &nornv1.Schedule{Name: x.GetName()}}
+				switch {
+				case x.GetName() == "s3":
+					result.Error = refused
+				case i >= room:
+					result.Error = full
+				}
+				m.Results = append(m.Results, result)
+			}
+			return fakenode.Answer{Message: m}
+		}
+	}
+	var all []NamedSpec
+	for i := range 7 {
+		all = append(all, NamedSpec{Name: fmt.Sprint("s", i), Spec: &nornv1.ScheduleSpec{}})
+	}
+	n := fakenode.New(t, only(changeSchedules, answer(2)))
+	results, err := open(t, n).Schedules().PutMany(t.Context(), all)
+	if err != nil || len(results) != len(all) {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	for i, r := range results {
+		if r.GetSchedule().GetName() != all[i].Name || (r.GetError() != nil) != (i == 3) {
+			t.Errorf("%d: %v", i, r)
+		}
+	}
+	var sent []int
+	for _, r := range n.Seen(changeSchedules) {
+		sent = append(sent, len(r.Message.(*nornv1.ChangeSchedulesRequest).GetChanges()))
+	}
+	if !slices.Equal(sent, []int{7, 4, 2}) {
+		t.Errorf("requests of %v changes", sent)
+	}
+	n = fakenode.New(t, only(changeSchedules, steps(answer(2), hangUp)))
+	results, err = open(t, n, WithTimeout(time.Second)).Schedules().PutMany(t.Context(), all)
+	if wantIs(t, err, ErrUnknown); len(results) != 2 {
+		t.Errorf("of %d it is said what has become", len(results))
+	}
+	n = fakenode.New(t, only(changeSchedules, answer(0)))
+	if results, err = open(t, n).Schedules().PutMany(t.Context(), all[:2]); err != nil || results[1].GetError() == nil || len(n.Seen(changeSchedules)) != 1 {
+		t.Errorf("%v, %v", results, err)
 	}
 }
