@@ -5,7 +5,7 @@
 //
 //   - It is the machine that a real node runs (package node/core), over a store in
 //     memory and connections in memory: queues, priorities, retries, leases,
-//     dependencies and all errors are those of a cluster of one node.
+//     dependencies, schedules and all errors are those of a cluster of one node.
 //   - There is no network, no file and no port; it starts in milliseconds and
 //     works inside testing/synctest, where waiting takes no time.
 //   - Its clock is that of the process, and [Server.Advance] puts it ahead: tasks

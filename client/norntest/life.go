@@ -69,6 +69,12 @@ func (l *life) post(event any) {
 	}
 }
 
+// changed has the core know what the register says, and that this node leads it: who does
+// launches schedules.
+func (l *life) changed(s register.State) {
+	l.post(core.Changed{State: s, Leads: true, Majority: true, Voters: []register.Member{self}})
+}
+
 // settle waits until the core has done what there is to do now.
 func (l *life) settle() {
 	done := make(chan struct{})

@@ -221,6 +221,10 @@ func (s *Server) begin() (*life, error) {
 	if err != nil {
 		return nil, fmt.Errorf("norntest: %w", err)
 	}
+	known, err := register.ReadLocal(s.cells)
+	if err != nil {
+		return nil, fmt.Errorf("norntest: %w", err)
+	}
 	c, err := core.Open(s.config(), s.facts, s.time())
 	if err != nil {
 		return nil, fmt.Errorf("norntest: %w", err)
@@ -239,6 +243,8 @@ func (s *Server) begin() (*life, error) {
 		defer close(l.served)
 		_ = l.server.Serve(context.Background(), l.listener) // until end
 	}()
+	cells.Subscribe(l.changed)
+	l.changed(known)
 	l.loop.Go(l.run)
 	return l, nil
 }

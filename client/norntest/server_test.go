@@ -120,6 +120,25 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
+// TestSchedulesAreLaunched, and a purge takes what is: the IDs of launches are of the server's time.
+func TestSchedulesAreLaunched(t *testing.T) {
+	s := Start(t)
+	c := s.Client(t)
+	spec := &nornv1.ScheduleSpec{Cron: "@hourly", Task: &nornv1.TaskSpec{Queue: "q"}}
+	if _, err := c.Schedules().Put(t.Context(), "s", spec, client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, c, client.Task{Queue: "q"})
+	s.Advance(90 * time.Minute)
+	got, err := c.Queues().Purge(t.Context(), "q", client.BulkOptions{})
+	if err != nil || got.Done != 2 && got.Done != 3 { // one or two full hours
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n, err := c.Count(t.Context(), "q"); err != nil || n.GetTotal().GetReady() != 0 {
+		t.Errorf("counted %v, %v", n, err)
+	}
+}
+
 // In a bubble the clocks of everybody move together.
 func TestInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
