@@ -46,7 +46,7 @@ func (p port) Handle(c *transport.Conn, f transport.Frame) {
 		p.reply(c, f, p.l.hello())
 		return
 	case nornv1.Method_METHOD_PING:
-		p.reply(c, f, &nornv1.PingReply{Placement: p.l.placement(), Now: timestamppb.New(p.l.s.Now())})
+		p.reply(c, f, &nornv1.PingReply{Placement: p.l.placement(), Now: timestamppb.Now()})
 		return
 	}
 	body := request(method)
@@ -81,7 +81,8 @@ func request(m nornv1.Method) gproto.Message {
 }
 
 // translate reads times that clients say by the server's clock: they do not know
-// that it was put ahead.
+// that it was put ahead, and are not told, or what they work out from it would be
+// moved twice.
 func (s *Server) translate(m gproto.Message) {
 	ahead := time.Duration(s.ahead.Load())
 	move := func(t *timestamppb.Timestamp) *timestamppb.Timestamp {
@@ -101,6 +102,12 @@ func (s *Server) translate(m gproto.Message) {
 				u.RetryAt = move(u.GetRetryAt())
 			}
 		}
+	case *nornv1.ListRequest:
+		// IDs that clients make are of their time, and not of the future: what is looked for
+		// up to there may be of the server's, as launches are (see client.CancelWhere).
+		if f := m.GetFilter(); f.GetCreatedBefore().AsTime().After(time.Now()) {
+			f.CreatedBefore = move(f.GetCreatedBefore())
+		}
 	case *nornv1.FailRequest:
 		for _, f := range m.GetFailures() {
 			f.RetryAt = move(f.GetRetryAt())
@@ -116,7 +123,7 @@ func (l *life) hello() *nornv1.HelloReply {
 			MaxDependencies: proto.MaxDependencies, MaxInFlight: proto.MaxInFlight,
 			MinLeaseSeconds: 1, MaxLeaseSeconds: (24 * time.Hour).Seconds(), MaxWaitSeconds: proto.MaxWait.Seconds(),
 		},
-		Placement: l.placement(), EtaSeconds: eta.Seconds(), Now: timestamppb.New(l.s.Now()),
+		Placement: l.placement(), EtaSeconds: eta.Seconds(), Now: timestamppb.Now(), // see translate
 	}
 }
 

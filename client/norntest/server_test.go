@@ -120,6 +120,37 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
+// TestADelayIsOfTheServersTimeHoweverFarItIsAhead: a client has heard of it when it connected, or at
+// its last ping, or not yet.
+func TestADelayIsOfTheServersTimeHoweverFarItIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Start(t)
+		before := s.Client(t)
+		enqueue(t, before, client.Task{Queue: "other"})
+		s.Advance(24 * time.Hour)
+		for name, c := range map[string]*client.Client{"connected before": before, "connected after": s.Client(t)} {
+			for _, wait := range []time.Duration{0, time.Minute} { // with pings
+				time.Sleep(wait)
+				later := enqueue(t, c, client.Task{Queue: "q", Delay: time.Hour})
+				s.Advance(time.Hour - time.Second)
+				if got := claim(t, c, client.ClaimRequest{}); len(got) != 0 {
+					t.Errorf("%s, after %v: granted too early", name, wait)
+				}
+				s.Advance(time.Second)
+				got := claim(t, c, client.ClaimRequest{})
+				if len(got) != 1 || got[0].ID != later.ID {
+					t.Errorf("%s, after %v: granted %v", name, wait, got)
+				}
+				for _, one := range got {
+					if _, err := c.Complete(t.Context(), one.ID, one.Token, client.CompleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestSchedulesAreLaunched, and a purge takes what is: the IDs of launches are of the server's time.
 func TestSchedulesAreLaunched(t *testing.T) {
 	s := Start(t)
