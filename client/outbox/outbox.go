@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// rowsInStatement bounds one INSERT: 6 arguments per row stay far below what
-	// any of the databases takes (SQLite: 32,766).
-	rowsInStatement = 500
+	// rowsInStatement bounds one INSERT: 7 arguments per row stay below what any of
+	// the databases takes (SQLite before 3.32: 999).
+	rowsInStatement = 140
 	// bytesInStatement bounds it too: the smallest usual limit of a packet is
 	// MariaDB's, 16 MiB, and a largest payload (16 MiB) goes alone.
 	bytesInStatement = 4 << 20

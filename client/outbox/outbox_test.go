@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -318,5 +319,27 @@ func TestShort(t *testing.T) {
 	got := short(errors.New(strings.Repeat("ä\n\x00", 1000) + "\xff"))
 	if len(got) > 1010 || strings.ContainsAny(got, "\n\x00") || strings.ToValidUTF8(got, "") != got {
 		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
+
+// TestStatementsFitAnOldSQLite: before 3.32 a statement takes 999 arguments, and 3.24 will do, says
+// docs/outbox.md.
+func TestStatementsFitAnOldSQLite(t *testing.T) {
+	const most = 999
+	box := newOutbox(t, SQLite, Options{})
+	r := &recorder{}
+	ids, err := box.EnqueueMany(t.Context(), r, slices.Repeat([]client.Task{{Queue: "q"}}, DefaultBatch))
+	if err != nil || len(ids) != DefaultBatch {
+		t.Fatalf("%d IDs, %v", len(ids), err)
+	}
+	texts := make([]string, len(ids))
+	for i, one := range ids {
+		texts[i] = one.String()
+	}
+	_, looked := box.table.in("SELECT 1 FROM TABLE WHERE id IN", texts)
+	for _, args := range append(r.args, looked) {
+		if len(args) > most {
+			t.Errorf("a statement with %d arguments", len(args))
+		}
 	}
 }
