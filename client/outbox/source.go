@@ -129,13 +129,16 @@ func (d *database) takeLeases(ctx context.Context, now time.Time) (*taken, error
 			return err
 		}
 		for i, one := range ids {
-			result, err := lease.ExecContext(ctx, until, one, heads[i].due)
+			n, err := affected(lease.ExecContext(ctx, until, one, heads[i].due))
+			if err == nil && n == 0 && d.table.dialect == SQLite {
+				// Its text may be there as bytes, which are equal to no text.
+				n, err = affected(tx.ExecContext(ctx, d.table.sql("UPDATE OR IGNORE TABLE SET due = ?, id = CAST(id AS TEXT) WHERE id = CAST(? AS BLOB) AND due = ? AND aside = 0"),
+					until, one, heads[i].due))
+			}
 			if err != nil {
 				return errors.Join(err, lease.Close())
 			}
-			if n, err := result.RowsAffected(); err != nil {
-				return errors.Join(err, lease.Close())
-			} else if n == 1 {
+			if n == 1 {
 				mine = append(mine, one)
 			}
 		}
@@ -154,6 +157,14 @@ func (d *database) takeLeases(ctx context.Context, now time.Time) (*taken, error
 		return d.settleLeases(ctx, mine, until, done, refused, now)
 	}
 	return t, nil
+}
+
+// affected is how many rows a statement has changed.
+func affected(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // settleLeases also ends the leases of rows of which nothing became.

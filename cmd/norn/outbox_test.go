@@ -262,11 +262,15 @@ func TestOutboxRowsThatMakeNoSense(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	bytes := strings.TrimSpace(ok(t, "outbox", "id")) // as drivers write what is no string to them
+	if _, err := b.db.Exec("INSERT INTO "+outbox.DefaultTable+" (id, queue, payload) VALUES (?, 'outbox-odd', 'x')", []byte(bytes)); err != nil {
+		t.Fatal(err)
+	}
 	b.put(t, client.Task{Queue: "outbox-odd", Payload: []byte("well")})
-	if got := decode[map[string]any](t, "outbox", "status", "--db", b.url); got["waiting"] != "5" {
+	if got := decode[map[string]any](t, "outbox", "status", "--db", b.url); got["waiting"] != "6" {
 		t.Errorf("%v", got)
 	}
-	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "2 relayed, 3 set aside") {
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "3 relayed, 3 set aside") {
 		t.Fatalf("%+v", r)
 	}
 	rows := decode[[]struct{ ID string }](t, "outbox", "list", "--db", b.url)
