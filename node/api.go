@@ -45,8 +45,8 @@ func (a api) Open(c *transport.Conn) {
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
-	if c.Attachment().(*client).ready { // else it has asked for nothing, and there may be no loop yet
-		a.n.inbox.follow(core.Gone{Conn: c.ID()})
+	if c.Attachment().(*client).ready { // the core has heard of no other, and does not run before the first
+		a.n.inbox.gone(c.ID())
 	}
 }
 

@@ -176,7 +176,7 @@ func (c *calls) abandon(ctx context.Context, l *local, from core.Origin) Answer 
 	if a, came := l.leave(); came {
 		return a
 	}
-	c.n.inbox.follow(core.Gone{Conn: from.Conn})
+	c.n.inbox.gone(from.Conn)
 	e := proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, Message: "the node stopped before it answered; ask another node"}
 	switch ctx.Err() {
 	case context.DeadlineExceeded:

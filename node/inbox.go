@@ -106,11 +106,24 @@ func (in *inbox) put(d *delivery) {
 }
 
 // follow adds one event that must not be refused and that concerns requests of
-// its sender: it must not overtake them, or a cancel would find nothing to
-// cancel and the end of a connection nothing to forget.
+// its sender in the same line: it must not overtake them, or a cancel would find
+// nothing to cancel.
 func (in *inbox) follow(event any) {
 	in.mu.Lock()
 	in.rest.events = append(in.rest.events, waiting{event: event})
+	in.mu.Unlock()
+	in.signal()
+}
+
+// gone adds the end of a connection, behind its requests in both lines: the core may
+// hear of it twice, and never before them.
+func (in *inbox) gone(conn uint64) {
+	end := waiting{event: core.Gone{Conn: conn}}
+	in.mu.Lock()
+	if !in.first.empty() {
+		in.first.events = append(in.first.events, end)
+	}
+	in.rest.events = append(in.rest.events, end)
 	in.mu.Unlock()
 	in.signal()
 }
