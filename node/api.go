@@ -333,17 +333,17 @@ func (b *message) Dropped() {
 func errorBody(err error) transport.Body {
 	kind := nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
 	switch {
-	case errors.Is(err, transport.ErrTooManyConns), errors.Is(err, transport.ErrCrowded):
+	case errors.Is(err, transport.ErrTooManyConns), errors.Is(err, transport.ErrCrowded), errors.Is(err, transport.ErrBacklog):
 		kind = nornv1.ErrorKind_ERROR_KIND_OVERLOADED
 	case errors.Is(err, transport.ErrEncode):
 		kind = nornv1.ErrorKind_ERROR_KIND_INTERNAL
 	}
 	e := proto.Refused(kind, "%v", err)
-	switch kind {
-	case nornv1.ErrorKind_ERROR_KIND_OVERLOADED:
+	if kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		e.RetryAfter = time.Second
-	case nornv1.ErrorKind_ERROR_KIND_INTERNAL:
-		e.Effect = nornv1.Effect_EFFECT_UNKNOWN // it was carried out, and this was to be its answer
+	}
+	if errors.Is(err, transport.ErrEncode) || errors.Is(err, transport.ErrBacklog) {
+		e.Effect = nornv1.Effect_EFFECT_UNKNOWN // it was carried out, and this is in the place of its answer
 	}
 	return &message{m: e.Proto()}
 }

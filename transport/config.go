@@ -25,7 +25,7 @@ const (
 type Config struct {
 	MaxFrame        int           // bytes after the length field; DefaultMaxFrame
 	MaxInFlight     int           // requests of one connection without a written reply; past it reading pauses
-	MaxOutboxBytes  int           // bytes of queued replies; at half of it reading pauses, past it ErrSlowReader
+	MaxOutboxBytes  int           // bytes of queued replies; at half of it reading pauses, past it ErrBacklog in place of a reply, and a quarter past it ErrSlowReader
 	MaxOutboxFrames int           // queued replies; past it ErrSlowReader
 	MaxConns        int           // past it a connection gets an error frame and is closed
 	MaxReadBytes    int           // buffers of all large frames (over 64 KiB) that are being read; past it ErrCrowded
@@ -37,7 +37,7 @@ type Config struct {
 	Logger          *slog.Logger  // nil: nothing is logged
 
 	// ErrorBody encodes the errors the transport itself answers with (frame
-	// too large, malformed, too many connections, reply not encodable). It must
+	// too large, malformed, too many connections, reply not encodable or without room). It must
 	// not fail. nil: the text of the error.
 	ErrorBody func(error) Body
 }

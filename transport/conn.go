@@ -80,9 +80,10 @@ func (c *Conn) SetMaxFrame(n int) { c.in.maxFrame = n }
 // these comes to pass: Reply returns false; b is given to a write call; b's
 // Dropped method (see [Droppable]) is called.
 //
-// A reply that does not fit the outbox closes the connection with
-// [ErrSlowReader]. A body over the frame limit, or one that fails to encode,
-// is replaced by an error frame.
+// A body over the frame limit, one that fails to encode, or one for which the
+// outbox has no room, is replaced by an error frame; small ones have some room of
+// their own. Where that does not fit either, the connection is closed with
+// [ErrSlowReader].
 func (c *Conn) Reply(request uint64, method uint16, flags uint16, b Body) bool {
 	ok := c.HoldReply(request, method, flags, b)
 	c.out.later()
@@ -92,11 +93,18 @@ func (c *Conn) Reply(request uint64, method uint16, flags uint16, b Body) bool {
 // HoldReply is a Reply that may wait for a Flush or FlushLater, which must follow:
 // replies to one connection then leave in one write.
 func (c *Conn) HoldReply(request uint64, method uint16, flags uint16, b Body) bool {
-	err := c.out.hold(item{
-		request: request,
-		word:    method&MethodMask | flags&FlagError | FlagResponse,
-		body:    b,
-	})
+	it := item{request: request, word: method&MethodMask | flags&FlagError | FlagResponse, body: b}
+	err := c.out.hold(it)
+	if errors.Is(err, ErrSlowReader) {
+		// What a client has asked for within its credit may be more than fits: that
+		// costs this answer, and not whatever else it has open.
+		it.word, it.body = it.word|FlagError, c.srv.cfg.ErrorBody(ErrBacklog)
+		if err = c.out.squeeze(it); err == nil {
+			if d, ok := b.(Droppable); ok {
+				d.Dropped()
+			}
+		}
+	}
 	if errors.Is(err, ErrSlowReader) {
 		c.Close(fmt.Errorf("%w: its outbox is full", ErrSlowReader))
 	}

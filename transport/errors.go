@@ -12,6 +12,9 @@ var (
 	// ErrSlowReader is returned when the peer does not take what it asked for:
 	// its outbox is full or a write took longer than the time-out.
 	ErrSlowReader = errors.New("transport: peer reads too slowly")
+	// ErrBacklog is why an error goes in the place of a reply: too much waits for
+	// the peer to be taken already. What was asked for was done.
+	ErrBacklog = errors.New("transport: too many answers wait to be taken")
 	// ErrFrameTooLarge is returned when a frame is over the limit. Nothing of
 	// it was kept.
 	ErrFrameTooLarge = errors.New("transport: frame too large")

@@ -58,7 +58,7 @@ type Body interface {
 
 // Droppable is a Body that wants to know when it surely never reached a write
 // call, or that an error went in its place. Dropped is called at most once, on a
-// goroutine of the connection, before [Handler.Closed].
+// goroutine of the connection or that of the caller, before [Handler.Closed].
 type Droppable interface {
 	Dropped()
 }

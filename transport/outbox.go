@@ -23,6 +23,11 @@ const (
 	// maxNow is what [outbox.now] writes at most: it keeps its caller no longer
 	// than that takes to copy.
 	maxNow = 64 << 10
+	// smallReply is up to which size replies have room beyond the limit of an
+	// outbox, bytes, and 1/reserveShare of the limit is that room: it is for what says
+	// how a write has ended, and for the errors in the place of what does not fit.
+	smallReply   = 1 << 10
+	reserveShare = 4
 	// maxFlushes is to how many connections one goroutine writes in turn.
 	maxFlushes = 8
 )
@@ -73,23 +78,38 @@ func (o *outbox) init() {
 
 // push queues a frame and has it written. It never blocks. The error is
 // ErrConnClosed or ErrSlowReader; then the frame was not taken.
-func (o *outbox) push(it item) error { return o.enter(it, true) }
+func (o *outbox) push(it item) error { return o.enter(it.sized(), true, 0) }
 
 // hold queues a frame as push does, for an [outbox.now] that follows.
-func (o *outbox) hold(it item) error { return o.enter(it, false) }
+func (o *outbox) hold(it item) error {
+	it = it.sized()
+	if o.errorBody != nil && it.size <= smallReply {
+		return o.enter(it, false, o.maxBytes/reserveShare)
+	}
+	return o.enter(it, false, 0)
+}
 
-func (o *outbox) enter(it item, write bool) error {
+// squeeze queues as hold does what is to say that there is no room.
+func (o *outbox) squeeze(it item) error { return o.enter(it.sized(), false, o.maxBytes/reserveShare) }
+
+// sized is the item with its size.
+func (it item) sized() item {
 	it.size = prefixBytes + deadlineBytes
 	if it.body != nil {
 		it.size += it.body.Size()
 	}
+	return it
+}
+
+// enter queues a frame; reserve is room beyond maxBytes that it may have.
+func (o *outbox) enter(it item, write bool, reserve int) error {
 	o.mu.Lock()
 	if o.closed || o.sealed {
 		o.mu.Unlock()
 		return ErrConnClosed
 	}
 	// One frame always fits, however the limits are set.
-	if o.frames > 0 && (o.frames >= o.maxFrames || int(o.bytes.Load())+it.size > o.maxBytes) {
+	if o.frames > 0 && (o.frames >= o.maxFrames || int(o.bytes.Load())+it.size > o.maxBytes+reserve) {
 		o.mu.Unlock()
 		return ErrSlowReader
 	}

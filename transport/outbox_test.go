@@ -142,7 +142,7 @@ func TestSlowReaderFillsItsOutbox(t *testing.T) {
 				synctest.Wait()
 				accepted := 0
 				for conns[0].Reply(1, 1, 0, Bytes(make([]byte, 20_000))) {
-					if accepted++; accepted > 1000 {
+					if accepted++; accepted > 10_000 { // most of them are refused in a few bytes
 						t.Fatal("the outbox has no end")
 					}
 				}
@@ -156,6 +156,47 @@ func TestSlowReaderFillsItsOutbox(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAReplyWithoutRoomIsRefused: whoever has asked for more than may wait for it gets an error
+// for what has no room, and everything else, in order; also a small reply that comes
+// after it.
+func TestAReplyWithoutRoomIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conn *Conn
+		h := &handler{open: func(c *Conn) { conn = c }}
+		_, ln := serve(t, Config{MaxOutboxBytes: 1 << 20}, h)
+		nc := rawTo(t, ln)
+		synctest.Wait()
+		const large, rest = 15, 100
+		var encoded, dropped int
+		for i := range large {
+			conn.HoldReply(uint64(i)+1, 1, 0, tracked{&encoded, &dropped, 100_000})
+		}
+		for i := range rest {
+			conn.HoldReply(uint64(large+i)+1, 1, 0, tracked{&encoded, &dropped, smallReply - prefixBytes - deadlineBytes})
+		}
+		conn.FlushLater()
+		given, refused := 0, 0
+		for i := range large + rest {
+			f := receive(t, nc)
+			if f.Request != uint64(i)+1 {
+				t.Fatalf("answer %d is for %d", i, f.Request)
+			}
+			switch {
+			case f.Flags == FlagResponse:
+				given++
+			case i < large && f.Flags == FlagResponse|FlagError && strings.Contains(string(f.Body), ErrBacklog.Error()):
+				refused++
+			default:
+				t.Fatalf("request %d is answered with flags %x, %q", f.Request, f.Flags, f.Body)
+			}
+		}
+		if given != 10+rest || refused != large-10 || encoded != given || dropped != refused {
+			t.Errorf("%d answers, %d refused; %d encoded, %d dropped", given, refused, encoded, dropped)
+		}
+		nc.Close()
+	})
 }
 
 func TestSlowReaderTimesOut(t *testing.T) {
