@@ -346,7 +346,8 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 		return out
 	}
 	if d, ok := it.body.(Droppable); ok {
-		d.Dropped() // an error goes in its place
+		d.Dropped()   // an error goes in its place
+		it.body = nil // should that not leave either, it was told
 	}
 	if o.errorBody == nil {
 		return dst[:start]

@@ -294,3 +294,30 @@ func TestFullOutboxPausesReadingFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestARefusedReplyIsDroppedOnce: also when the connection ends before the error that went in
+// its place.
+func TestARefusedReplyIsDroppedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conn *Conn
+		h := &handler{open: func(c *Conn) { conn = c }}
+		_, ln := serve(t, Config{MaxFrame: 300_000}, h)
+		nc := rawTo(t, ln)
+		synctest.Wait()
+		var encoded, dropped, refused int
+		hold := func(to *int, size int) { conn.HoldReply(1, 1, 0, tracked{&encoded, to, size}) }
+		conn.Reply(1, 1, 0, Bytes(make([]byte, DefaultPipeBuffer-1000)))
+		synctest.Wait()         // the pipe is nearly full
+		hold(&dropped, 100_000) // a chunk holds two: the first one hangs
+		hold(&dropped, 100_000)
+		hold(&refused, 300_000) // over the limit, with its head
+		hold(&dropped, 100_000)
+		conn.FlushLater()
+		synctest.Wait()
+		nc.Close()
+		synctest.Wait()
+		if encoded != 4 || refused != 1 || dropped != 1 {
+			t.Errorf("%d encoded; %d times the refused one was dropped, %d times one of the others", encoded, refused, dropped)
+		}
+	})
+}
