@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -417,6 +419,23 @@ func TestLanes(t *testing.T) {
 		if err != nil || lane != c.lane || lane == Control && p.Size() > maxFrame(Control) {
 			t.Errorf("message %d goes on %v, not %v; %v", i, lane, c.lane, err)
 		}
+	}
+}
+
+// TestCountersOfAllQueuesTravel: with as many queues as can be configured a node still hears what
+// the others count. Else `norn task count` has no answer, and only in a cluster.
+func TestCountersOfAllQueuesTravel(t *testing.T) {
+	reply := &nornv1.CountReply{Total: &nornv1.Count{}}
+	for i := range config.MostQueues {
+		reply.Queues = append(reply.Queues, &nornv1.Count{Queue: strconv.Itoa(i), Ready: 1, Total: 1})
+	}
+	method, b := encoded(t, &core.Forwarded{Number: 1, Method: uint16(nornv1.Method_METHOD_COUNT), Message: reply})
+	m, err := Decode(method, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.(*core.Forwarded).Message.(*nornv1.CountReply); len(got.Queues) != config.MostQueues {
+		t.Errorf("%d queues came", len(got.Queues))
 	}
 }
 

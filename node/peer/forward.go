@@ -185,8 +185,9 @@ func decodeForward(b []byte) (*core.Forward, error) {
 
 // maxElements bounds the elements of lists in a forwarded message, so that few
 // bytes do not become many: no request may have more than a batch of tasks with
-// some fields each, no answer more than a page.
-const maxElements = 8 * proto.MaxBatchTasks
+// some fields each, no answer more than a page or the counters of all queues
+// (config.MostQueues).
+const maxElements = 16 * proto.MaxBatchTasks
 
 // unmarshal reads a message of the client port. Clients' requests are weighed
 // before they are decoded; what a member forwards was, so it is bounded by its
