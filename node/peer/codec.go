@@ -46,7 +46,8 @@ func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 		b := newFacts(m)
 		return nornv1.PeerMethod_PEER_METHOD_FACTS, b, laneOf(b.size), nil
 	case *core.FactsTaken:
-		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, newTaken(m), Control, nil
+		b := newTaken(m)
+		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, b, laneOf(b.Size()), nil
 	case *core.Repair:
 		if m.Message == nil {
 			break

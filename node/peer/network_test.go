@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
@@ -92,6 +94,33 @@ func TestMessagesBelongToTheHandler(t *testing.T) {
 		}
 		if len(got) != 200 {
 			t.Errorf("%d of 200 messages came", len(got))
+		}
+	})
+}
+
+// TestALargeAcknowledgementArrives: one that names the cohorts of as many partitions as there may
+// be is larger than what is read on a control connection. It was sent there all the same and
+// passed over, so that a write to all partitions during elections had no answer.
+func TestALargeAcknowledgementArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0)), w.add(who(2, 0))
+		defer a.stop()
+		defer b.stop()
+		var cohort []register.Member
+		for i := range 5 { // named by their addresses, as nodes are that nobody has named
+			cohort = append(cohort, register.Member{Node: fmt.Sprintf("ip-10-20-30-%d.eu-central-1.compute.internal:7712", i)})
+		}
+		m := &core.FactsTaken{Write: 7}
+		for p := range ring.MaxPartitions {
+			m.Fences = append(m.Fences, core.Fence{Partition: ring.Partition(p), Cohorts: [][]register.Member{cohort}})
+		}
+		if !a.Send(who(2, 0), m) {
+			t.Fatal("it was dropped")
+		}
+		settle(time.Second)
+		if got := b.taken(); len(got) != 1 || len(got[0].(*core.FactsTaken).Fences) != ring.MaxPartitions {
+			t.Errorf("%d messages came; %+v", len(got), b.Status())
 		}
 	})
 }
