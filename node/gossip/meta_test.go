@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -104,6 +105,28 @@ func TestParseKeys(t *testing.T) {
 	} {
 		if _, err := ParseKeys(text); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestTheAddressThatTheSocketHears: the name of a machine with both families leads to IPv6 first.
+// A peer port that is bound to an IPv4 address was advertised there: the others heard of the
+// node by TCP, found it dead, and heard of it again.
+func TestTheAddressThatTheSocketHears(t *testing.T) {
+	for _, c := range []struct{ bound, found, want string }{
+		{"127.0.0.1:1", "[::1]:7 127.0.0.1:7", "127.0.0.1:7"},
+		{"[::1]:1", "127.0.0.1:7 [::1]:7", "[::1]:7"},
+		{"10.0.0.5:1", "10.0.0.4:7 10.0.0.5:7", "10.0.0.5:7"},
+		{"10.0.0.5:1", "[2001:db8::1]:7 192.0.2.1:7 192.0.2.2:7", "192.0.2.1:7"}, // translated on the way
+		{"10.0.0.5:1", "[2001:db8::1]:7", "[2001:db8::1]:7"},
+		{"[::]:1", "192.0.2.1:7 [2001:db8::1]:7", "192.0.2.1:7"},
+	} {
+		var found []netip.AddrPort
+		for _, a := range strings.Fields(c.found) {
+			found = append(found, netip.MustParseAddrPort(a))
+		}
+		if got := nearest(found, netip.MustParseAddrPort(c.bound)); got.String() != c.want {
+			t.Errorf("of %s, bound to %s: %s, not %s", c.found, c.bound, got, c.want)
 		}
 	}
 }

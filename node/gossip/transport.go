@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -233,11 +234,25 @@ func reachable(ctx context.Context, advertise string, local net.Addr) (string, n
 	found, err := lookUp(ctx, advertise)
 	switch {
 	case err == nil:
-		return advertise, found[0], nil
+		return advertise, nearest(found, bound), nil
 	case fits: // the name may become known later; those who dial it look it up themselves
 		return advertise, bound, nil
 	}
 	return "", netip.AddrPort{}, errors.Join(ErrAddress, err)
+}
+
+// nearest picks of the addresses behind a name the one at which the socket is reached:
+// its own, else one of its family. A name has addresses of both families where the
+// machine does, and a socket that is bound to one address hears nothing of the other.
+func nearest(found []netip.AddrPort, bound netip.AddrPort) netip.AddrPort {
+	if bound.Addr().IsUnspecified() {
+		return found[0]
+	}
+	if at := slices.IndexFunc(found, func(a netip.AddrPort) bool { return a.Addr() == bound.Addr() }); at >= 0 {
+		return found[at]
+	}
+	at := slices.IndexFunc(found, func(a netip.AddrPort) bool { return a.Addr().Is4() == bound.Addr().Is4() })
+	return found[max(at, 0)]
 }
 
 // lookUp gives the addresses behind HOST:PORT, at least one.
