@@ -237,7 +237,13 @@ func (s *Server) begin() (*life, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.server = transport.NewServer(transport.Config{
 		MaxFrame: proto.MaxFrame, MaxInFlight: proto.MaxInFlight, Logger: s.opts.Logger,
-		ErrorBody: func(err error) transport.Body { return &answer{m: proto.Invalid("%v", err).Proto()} },
+		ErrorBody: func(err error) transport.Body {
+			e := proto.Invalid("%v", err)
+			if errors.Is(err, transport.ErrBacklog) { // as a node says it
+				e.Kind, e.Effect, e.RetryAfter = nornv1.ErrorKind_ERROR_KIND_OVERLOADED, nornv1.Effect_EFFECT_UNKNOWN, time.Second
+			}
+			return &answer{m: e.Proto()}
+		},
 	}, port{l})
 	go func() {
 		defer close(l.served)
