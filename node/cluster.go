@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,6 +101,22 @@ func newMembership(n *Node) *membership {
 // record is this node as the others are to know it.
 func (n *Node) record() register.Node {
 	return record(n.cfg, n.self, n.ports.tcp.Addr().String())
+}
+
+// clientAddress is where clients reach this node, as far as it can know.
+func clientAddress(n *Node) string {
+	host, _, _ := net.SplitHostPort(n.record().Addresses[0]) // "" is no host
+	return reachedAt(n.listener.Addr(), host)
+}
+
+// reachedAt is the address of a port that listens somewhere: where that is on every address
+// of the machine, it is reached where the port for nodes is.
+func reachedAt(listens net.Addr, host string) string {
+	at, tcp := listens.(*net.TCPAddr)
+	if !tcp || !at.IP.IsUnspecified() || host == "" || net.ParseIP(host) != nil && net.ParseIP(host).IsUnspecified() {
+		return listens.String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
 func (m *membership) generation() uint64 {
@@ -239,7 +256,7 @@ func (m *membership) open(ctx context.Context) error {
 		return errors.Join(err, g.Close())
 	}
 	talk, err := gossip.New(ctx, gossip.Config{
-		Self: n.self, Cluster: n.cluster.ID, Packets: n.ports.udp, Advertise: n.record().Addresses[0], Client: n.listener.Addr().String(),
+		Self: n.self, Cluster: n.cluster.ID, Packets: n.ports.udp, Advertise: n.record().Addresses[0], Client: clientAddress(n),
 		Zone: n.cfg.Zone, Keys: keys, Seeds: n.cfg.Join, Interval: n.cfg.GossipInterval, Logger: n.log, OnChange: m.hear,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -117,6 +118,23 @@ func TestThreeNodes(t *testing.T) {
 				}
 				seen[g.Task.Id] = true
 			}
+		}
+	}
+}
+
+// TestClientsAreToldAnAddressThatReaches: of a port on every address of its machine a node
+// told [::]:7711, which `norn cluster members` showed.
+func TestClientsAreToldAnAddressThatReaches(t *testing.T) {
+	for _, c := range []struct{ ip, host, want string }{
+		{"10.0.0.1", "10.0.0.9", "10.0.0.1:7711"},
+		{"::", "10.0.0.9", "10.0.0.9:7711"},
+		{"0.0.0.0", "a.lan", "a.lan:7711"},
+		{"::", "fd00::1", "[fd00::1]:7711"},
+		{"::", "::", "[::]:7711"},
+		{"::", "", "[::]:7711"},
+	} {
+		if got := reachedAt(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 7711}, c.host); got != c.want {
+			t.Errorf("on %s, with the port for nodes at %q: %s, want %s", c.ip, c.host, got, c.want)
 		}
 	}
 }

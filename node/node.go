@@ -208,7 +208,7 @@ func (n *Node) open() (err error) {
 	var seed [32]byte
 	_, _ = rand.Read(seed[:])
 	n.core, err = core.Open(core.Config{
-		Self: n.self, Address: n.listener.Addr().String(), Zone: n.cfg.Zone, Cluster: n.cluster,
+		Self: n.self, Address: clientAddress(n), Zone: n.cfg.Zone, Cluster: n.cluster,
 		Mark: n.dir.super.last.Mark, SetBack: n.dir.setBack,
 		Eta: n.cfg.Eta, Buffer: n.cfg.Buffer, Slack: vnode.SlackOf(n.cfg.Buffer), GCGrace: n.cfg.GCGrace, Lease: n.cfg.DefaultLease,
 		Retry: crdt.Retry{

@@ -94,7 +94,11 @@ func TestInboxLimit(t *testing.T) {
 	before := n.inbox.bytes.Load()
 	_, cancel = b.open(nornv1.Method_METHOD_RENEW, &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: make([]byte, 20<<10)}}})
 	defer cancel()
-	soon(t, "a renewal gets in", func() bool { return n.inbox.bytes.Load() > before+20<<10 })
+	soon(t, "a renewal gets in", func() bool { // its bytes are counted before it is in line
+		n.inbox.mu.Lock()
+		defer n.inbox.mu.Unlock()
+		return n.inbox.bytes.Load() > before+20<<10 && len(n.inbox.first.events) == 1 && len(n.inbox.rest.events) == 1
+	})
 	if first, rest := n.inbox.take(nil, nil); len(first) != 1 || len(rest) != 1 {
 		t.Fatalf("the loop gets %d and %d events", len(first), len(rest))
 	}
