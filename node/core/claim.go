@@ -60,6 +60,9 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	for _, name := range w.names {
 		c.summaries.want(now, name, true)
 	}
+	if c.inquiries.hold(now, r, m, w) {
+		return
+	}
 	c.pursue(now, w)
 	if w.routed {
 		c.seeks.served(c.routes.peers[w.from.Conn&^peerConns], w)

@@ -138,6 +138,7 @@ type Core struct {
 	routes    *routes
 	seeks     *seeks
 	summaries *summaries
+	inquiries *inquiries
 	fetches   *fetches
 	unsaid    *unsaid
 	trees     *trees
@@ -173,7 +174,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
-	c.seeks, c.summaries, c.fetches, c.unsaid = newSeeks(c), &summaries{c: c}, &fetches{c: c}, &unsaid{c: c}
+	c.seeks, c.summaries, c.inquiries, c.fetches, c.unsaid = newSeeks(c), &summaries{c: c}, &inquiries{c: c}, &fetches{c: c}, &unsaid{c: c}
 	c.desk.filled = c.seeks.filled
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
@@ -315,6 +316,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.sessions.work(now)
 	c.lost.work(now)
 	c.grants.ails.work(now)
+	c.inquiries.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.summaries.work(now)
@@ -401,7 +403,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.inquiries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

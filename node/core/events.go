@@ -35,6 +35,7 @@ type Request struct {
 	routed     bool             // it is answered here, by whatever is here
 	choosy     bool             // see [Forward]
 	heard      bool             // others have been asked about those of its tasks that are not known here, see [unheard]
+	inquired   bool             // a claim, and other leaders have been asked what they have, see [inquiries]
 	unsure     bool             // too few of them have answered
 	sole       soleSince        // a majority has been asked whether this node leads, see [soles.hear]
 	partitions []ring.Partition // that it is about; nil: all it names

@@ -93,6 +93,7 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 		c.links.watches.hear(b)
 	case *Heads:
 		c.seeks.learn(now, m.From, b)
+		c.inquiries.inquired(now, m.From, b)
 	case *Compared:
 		c.collect.purges.compared(now, m.From, b)
 	case *Purge:

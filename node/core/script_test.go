@@ -23,7 +23,7 @@ import (
 // delivered unless it is told, but for clocks and marks.
 //
 //	enqueue t1 [but=b]                      b gets no copy for now; through a
-//	claim r1 via=b [max=2] [request=7] [wait=2s] [unanswered=(5,6)] [none]
+//	claim r1 via=b [max=2] [request=7] [wait=2s] [unanswered=(5,6)] [none] [told]
 //	renew | release | complete | fail t1 via=b [as=r2]     with the token last answered
 //	deliver | drop | duplicate | delay KIND [from=a] [to=b] [all]
 //	settle [drop=(KIND,…)] [to=b]           delivers all that is not delayed
@@ -283,7 +283,9 @@ func (s *claimScript) request(d *datadriven.TestData, what string) {
 	}
 	ask := &scriptedAsk{name: name, node: s.node(s.arg(d, "via"))}
 	s.do(func() {
+		r.told = d.HasArg("told") // what others have is known
 		ask.from = r.send(ask.node, m)
+		r.told = false
 		s.asks, s.asked[name] = append(s.asks, ask), ask
 	})
 }

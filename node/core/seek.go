@@ -29,8 +29,10 @@ type Head struct {
 	// Full says that Marks tell of all there is. Wanted says that workers ask for
 	// the queue there, who are to hear of the others' tasks.
 	Full, Wanted bool
-	Marks        Marks
-	Few          int // ready tasks, up to maxFew; 0: more, or it is not said
+	// Asks says that the sender wants to be told what is here, if nothing, too.
+	Asks  bool
+	Marks Marks
+	Few   int // ready tasks, up to maxFew; 0: more, or it is not said
 }
 
 func (*Heads) peerMessage() {}
@@ -88,7 +90,10 @@ type remote struct {
 	credit int
 	few    int    // see [Head]
 	fills  uint64 // how often it was told that there is something
+	heard  int64  // mono ns of the last news
 	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
+
+	inquired int64 // mono ns of a question that is not answered, see [inquiries]; 0: there is none
 }
 
 // full tells whether as many requests as make sense are on their way to a queue
@@ -172,7 +177,7 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
 	if q, _ := s.c.desk.best(w); q != nil {
-		calm := now.Mono-q.looked >= int64(maxBehind) && len(w.tried) == 0
+		calm := (q.looked == 0 || now.Mono-q.looked >= int64(maxBehind)) && len(w.tried) == 0
 		q.looked = now.Mono
 		_, ours, _ := q.heads.Best()
 		here := theirs == nil || ours.Compare(theirs) <= 0
@@ -346,6 +351,7 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
 	for _, n := range m.Heads {
 		h := s.of(from, n.Queue)
 		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
+		h.heard, h.inquired = now.Mono, 0
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
 		}

@@ -210,11 +210,13 @@ func TestRareRequestsPassNothingOver(t *testing.T) {
 				r.settle()
 				r.pass(apart - 20*time.Millisecond)
 				r.settle()
-				if n == 0 {
-					continue // nothing was known of them
-				}
-				if len(grants) != 1 || grants[0].Task.Id != better[n-1] {
-					t.Errorf("request %d is granted %v, not %s", n, grants, better[n-1])
+				switch {
+				case n == len(better):
+					if len(grants) != 1 || slices.Contains(better, grants[0].Task.Id) {
+						t.Errorf("the last request is granted %v", grants)
+					}
+				case len(grants) != 1 || grants[0].Task.Id != better[n]:
+					t.Errorf("request %d is granted %v, not %s", n, grants, better[n])
 				}
 			}
 		})
@@ -307,9 +309,6 @@ func TestWhatIsFarBehindIsNotGrantedInPassing(t *testing.T) {
 				}
 			}
 			claim := &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300, WaitSeconds: c.wait}
-			if first := ask[*nornv1.ClaimReply](r, 0, claim).Grants; order[first[0].Task.Id] != 3*many {
-				t.Fatalf("the first request is granted task %d, and nothing is known yet", order[first[0].Task.Id])
-			}
 			for n := range many - 20 { // they go to node 2, which hears from node 3
 				r.pass(20 * time.Millisecond)
 				r.settle()

@@ -63,6 +63,7 @@ type trio struct {
 	grace    time.Duration         // of tombstones; 0: a week
 	retain   time.Duration         // of finished tasks; 0: an hour
 	collect  time.Duration         // interval; 0: nothing is collected
+	told     bool                  // claims come after the others were asked what they have
 	bump     bool                  // the name of an unhealthy worker may be taken
 	before   *register.State       // what it said before a node was lost
 }
@@ -339,7 +340,7 @@ func requestMethod(m gproto.Message) uint16 {
 func (r *trio) send(i int, m gproto.Message) Origin {
 	r.next++
 	from := Origin{Conn: 1, Request: r.next, Method: requestMethod(m)}
-	r.check(r.peers[i].core.Step(r.clock(i), &Request{From: from, Body: m, Received: r.now.Mono}))
+	r.check(r.peers[i].core.Step(r.clock(i), &Request{From: from, Body: m, Received: r.now.Mono, inquired: r.told}))
 	r.turn(i)
 	return from
 }

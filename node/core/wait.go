@@ -49,6 +49,9 @@ func (c *Core) cancel(from Origin) {
 	for _, o := range c.fetches.forsake(func(o Origin) bool { return numberOf(o) == numberOf(from) }) {
 		c.refuse(o, cancelled())
 	}
+	for _, h := range c.inquiries.take(func(h *inquirer) bool { return numberOf(h.r.From) == numberOf(from) }) {
+		c.refuse(h.r.From, cancelled())
+	}
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
@@ -71,6 +74,7 @@ func (c *Core) cancel(from Origin) {
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
 	c.fetches.forsake(func(o Origin) bool { return o.Conn == conn })
+	c.inquiries.take(func(h *inquirer) bool { return h.r.From.Conn == conn })
 	c.sessions.gone(c.now, conn)
 	for _, w := range c.desk.of(conn) {
 		c.desk.drop(w)
@@ -87,6 +91,7 @@ func (c *Core) gone(conn uint64) {
 // drain sends waiting requests away and refuses new ones, for a reason.
 func (c *Core) drain(why *proto.Error) {
 	c.closed = why
+	c.inquiries.drain()
 	for len(c.desk.byTime) > 0 {
 		w := c.desk.byTime[0]
 		c.desk.drop(w)

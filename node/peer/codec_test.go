@@ -61,6 +61,7 @@ func drawHead(t *rapid.T) core.Head {
 		h.Few = rapid.IntRange(0, 1<<31-1).Draw(t, "few")
 		h.Full, h.Wanted = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "wanted")
 	}
+	h.Asks = rapid.Bool().Draw(t, "asks")
 	return h
 }
 

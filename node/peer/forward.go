@@ -394,7 +394,7 @@ func headSize(h *core.Head) int {
 	if h.Few > 0 {
 		n += 1 + protowire.SizeVarint(uint64(h.Few))
 	}
-	return n + 2*(bit(h.Full)+bit(h.Wanted))
+	return n + 2*(bit(h.Full)+bit(h.Wanted)+bit(h.Asks))
 }
 
 func (p *headsPacket) Size() (n int) {
@@ -428,6 +428,9 @@ func (p *headsPacket) AppendTo(dst []byte) ([]byte, error) {
 		}
 		if h.Few > 0 {
 			dst = appendVarint(dst, 7, uint64(h.Few))
+		}
+		if h.Asks {
+			dst = appendVarint(dst, 8, 1)
 		}
 	}
 	return dst, nil
@@ -463,6 +466,8 @@ func decodeHeads(b []byte) (*core.Heads, error) {
 				h.Marks.Seen = int(min(f.value, math.MaxInt32))
 			case 7:
 				h.Few = int(min(f.value, math.MaxInt32))
+			case 8:
+				h.Asks = f.value != 0
 			}
 			return nil
 		})

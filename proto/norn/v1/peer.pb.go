@@ -2262,7 +2262,10 @@ type PeerHead struct {
 	// places, or all.
 	Seen uint32 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
 	// How many tasks are ready, if they are few; 0: more than that.
-	Few           uint32 `protobuf:"varint,7,opt,name=few,proto3" json:"few,omitempty"`
+	Few uint32 `protobuf:"varint,7,opt,name=few,proto3" json:"few,omitempty"`
+	// Set where the sender is to be told what is ready at the receiver, if nothing,
+	// too.
+	Asks          bool `protobuf:"varint,8,opt,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2344,6 +2347,13 @@ func (x *PeerHead) GetFew() uint32 {
 		return x.Few
 	}
 	return 0
+}
+
+func (x *PeerHead) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
 }
 
 // PeerWatch asks a replica how tasks have ended, or will.
@@ -4171,7 +4181,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\fR\x05facts\x12(\n" +
 	"\x05fence\x18\x04 \x01(\v2\x12.norn.v1.PeerFenceR\x05fence\"4\n" +
 	"\tPeerHeads\x12'\n" +
-	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x9c\x01\n" +
+	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\xb0\x01\n" +
 	"\bPeerHead\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\fR\x04rank\x12\x14\n" +
@@ -4179,7 +4189,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
 	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
 	"\x04seen\x18\x06 \x01(\rR\x04seen\x12\x10\n" +
-	"\x03few\x18\a \x01(\rR\x03few\"M\n" +
+	"\x03few\x18\a \x01(\rR\x03few\x12\x12\n" +
+	"\x04asks\x18\b \x01(\bR\x04asks\"M\n" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\fR\x04keep\x12\x16\n" +

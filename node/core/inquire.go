@@ -1,0 +1,197 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+const (
+	// inquiryFor is for how long a claim request waits at most until the other leaders have
+	// said what they have. News took over 100 ms where loops were busy with enqueues. A leader
+	// that is silent costs one request per queue so much in each [seekAgain].
+	inquiryFor = 200 * time.Millisecond
+	// oldNews is from what age on it is not relied on that something is ready elsewhere: while
+	// somebody asks it is told every [wantedFor]. That nothing is there stays true until there
+	// is something: who was told so hears of that.
+	oldNews = 2 * wantedFor
+	// maxInquiries bounds what one claim request inquires: a worker of very many queues, or in
+	// a very large cluster, is served in the order that is known.
+	maxInquiries = 64
+	// maxHeld bounds the requests that wait for answers; more are served as things are known.
+	maxHeld = 1024
+)
+
+// inquiries hold claim requests back until it is known what the other leaders have: where
+// nobody has asked for a queue for a while nothing is, and the first requests would be
+// granted the best task of this node, however many better ones are elsewhere (design 7.3:
+// best head first).
+type inquiries struct {
+	c    *Core
+	held []*inquirer
+}
+
+// inquirer is a claim request that waits for the answers of others.
+type inquirer struct {
+	r     *Request
+	m     *nornv1.ClaimRequest
+	until int64     // mono ns
+	open  []*remote // of which it is not known what they have
+}
+
+// answered tells whether a request need not wait any more.
+func (h *inquirer) answered(now clock.Time) bool {
+	h.open = slices.DeleteFunc(h.open, func(o *remote) bool { return o.inquired == 0 })
+	return len(h.open) == 0 || h.until <= now.Mono
+}
+
+// old tells whether it is not known what a queue has at another leader.
+func (h *remote) old(now clock.Time) bool {
+	return !h.known || h.ready && now.Mono-h.heard > int64(oldNews)
+}
+
+// hold asks the other leaders about the queues of a claim request, where it is not known what
+// they have, and keeps the request until they have answered. It tells whether it does: not
+// twice for the same request, and not for a leader that has just been asked in vain.
+func (q *inquiries) hold(now clock.Time, r *Request, m *nornv1.ClaimRequest, w *waiter) bool {
+	leaders := q.c.seeks.leaders()
+	if w.routed || r.inquired || q.c.routes.alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
+		return false
+	}
+	var open []*remote
+	until := now.Mono + int64(inquiryFor)
+	if r.Deadline != 0 {
+		until = min(until, now.Mono+(r.Deadline-now.Mono)/2)
+	}
+	for _, to := range leaders {
+		ask := &Heads{}
+		for _, name := range w.names {
+			h := q.c.seeks.of(to, name)
+			if q.c.desk.paused[name] || !h.old(now) {
+				continue
+			}
+			if h.inquired == 0 || now.Mono-h.inquired >= int64(seekAgain) {
+				h.inquired = now.Mono
+				ask.Heads = append(ask.Heads, q.c.summaries.inquiry(now, name))
+			}
+			if now.Mono-h.inquired < int64(inquiryFor) {
+				open = append(open, h)
+			}
+		}
+		if len(ask.Heads) > 0 {
+			q.c.ready.Early = append(q.c.ready.Early, Send{To: to, Message: ask})
+		}
+	}
+	if len(open) == 0 {
+		return false
+	}
+	for _, name := range w.names {
+		q.c.summaries.spare(now, name, leaders)
+	}
+	r.inquired = true
+	q.held = append(q.held, &inquirer{r: r, m: m, until: until, open: open})
+	return true
+}
+
+// choice tells whether a claim request may be served at more than one place: else there is
+// nothing to inquire.
+func (q *inquiries) choice(w *waiter, leaders []register.Member) bool {
+	n := 0
+	if best, _ := q.c.desk.best(w); best != nil {
+		n++
+	}
+	for _, m := range leaders {
+		if slices.ContainsFunc(w.names, func(name string) bool {
+			h := q.c.seeks.of(m, name)
+			return !q.c.desk.paused[name] && (!h.known || h.ready)
+		}) {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// inquiry is what is ready here, with the question what is there.
+func (s *summaries) inquiry(now clock.Time, name string) Head {
+	h := s.answer(now, name)
+	h.Asks, h.Wanted = true, true
+	return h
+}
+
+// spare leaves the news of a queue out that all others have just got with a question.
+func (s *summaries) spare(now clock.Time, name string, asked []register.Member) {
+	q := s.c.desk.queues[name]
+	if q == nil || len(asked) < len(s.c.routes.alive) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.seeks.of(m, name).inquired != now.Mono }) {
+		return
+	}
+	q.told = s.inquiry(now, name)
+	q.told.Asks = false
+}
+
+// answer is what is ready of a queue here.
+func (s *summaries) answer(now clock.Time, name string) Head {
+	if q := s.c.desk.queues[name]; q != nil {
+		return s.head(now, q)
+	}
+	return Head{Queue: name, Full: true}
+}
+
+// inquired answers those of the questions of another node that are any.
+func (q *inquiries) inquired(now clock.Time, from register.Member, m *Heads) {
+	reply := &Heads{}
+	for i := range m.Heads {
+		name := m.Heads[i].Queue
+		if !m.Heads[i].Asks || proto.CheckQueue(name) != nil {
+			continue
+		}
+		h := q.c.summaries.answer(now, name)
+		if reply.Heads = append(reply.Heads, h); !h.Ready {
+			q.c.seeks.starve(name, from, true)
+		}
+	}
+	if len(reply.Heads) > 0 {
+		q.c.ready.Early = append(q.c.ready.Early, Send{To: from, Message: reply})
+	}
+}
+
+// work serves those that know enough, in the order in which they came.
+func (q *inquiries) work(now clock.Time) {
+	if len(q.held) == 0 {
+		return
+	}
+	for _, h := range q.take(func(h *inquirer) bool { return h.answered(now) }) {
+		q.c.claim(now, h.r, h.m)
+	}
+}
+
+// take removes some of the requests.
+func (q *inquiries) take(is func(*inquirer) bool) (taken []*inquirer) {
+	q.held = slices.DeleteFunc(q.held, func(h *inquirer) bool {
+		if is(h) {
+			taken = append(taken, h)
+			return true
+		}
+		return false
+	})
+	return taken
+}
+
+// drain lets all go on, to be refused.
+func (q *inquiries) drain() {
+	for _, h := range q.held {
+		h.until = 0
+	}
+}
+
+// next is when the first has waited for long enough, mono ns.
+func (q *inquiries) next() int64 {
+	at := int64(clock.Never)
+	for _, h := range q.held {
+		at = min(at, h.until)
+	}
+	return at
+}
