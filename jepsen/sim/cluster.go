@@ -36,7 +36,7 @@ type fleet struct {
 	stormy  bool  // messages between nodes get lost
 	whole   int64 // when it was, true time
 	before  Stats // what had happened when the storm began
-	stable  bool  // no leader changed in the lull before it
+	stable  bool  // nothing was elected or moved in the lull before it
 
 	witness *witness // nil: disks get lost
 	drowsy  *drowsy  // from when it is whole
@@ -105,9 +105,8 @@ func runCluster(seed uint64, m Many) *Result {
 		f.forming, f.whole = false, s.now
 		f.drowsy = &drowsy{fleet: f, skews: map[*node]skew{}}
 		f.drowsy.watch()
-		leaders := s.stats[Leaders]
 		s.after(lull, func() {
-			f.stormy, f.before, f.stable = true, s.stats, s.stats[Leaders] == leaders
+			f.stormy, f.before, f.stable = true, s.stats, f.unmoved(f.whole)
 			s.note("the storm begins")
 			if m.Cuts {
 				nemesis{f}.cutOff()

@@ -401,6 +401,17 @@ func (f *fleet) learned(n *node, state *register.State) {
 	f.cells, f.records, f.replicas = state.Cells, state.Nodes, state.Cluster.Replicas
 }
 
+// unmoved tells whether all cells are as they were at a time. A leader that was elected once
+// more, for a cohort that grew, has handed out nothing meanwhile.
+func (f *fleet) unmoved(since int64) bool {
+	for _, at := range f.moved { // Any order: each is compared.
+		if at > since {
+			return false
+		}
+	}
+	return true
+}
+
 // changed counts what a change of a cell was about.
 func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 	s := f.s
