@@ -160,6 +160,15 @@ type Doubt struct {
 	Claims   []Question
 }
 
+// Order is what an operator wants of a worker that has turned to another dispatcher, and
+// that may not have heard of it. Whoever that is should be told, by [Dispatcher.Kill] or
+// [Dispatcher.Drain] there.
+type Order struct {
+	Identity Identity
+	Kill     bool   // else it is to drain
+	Reason   string // of a kill
+}
+
 // DispatcherReady is what a dispatcher has to do. Messages whose worker has no
 // stream any more are dropped; see [Dispatcher.Unsent] for a RunTask.
 type DispatcherReady struct {
@@ -169,6 +178,7 @@ type DispatcherReady struct {
 	Unwant []uint64 // wants that are not wanted any more; what is granted all the same is settled
 	Settle []Settle
 	Doubt  []Doubt
+	Orders []Order
 	Send   []Message
 	Lines  []LogLines // answers to [Dispatcher.AskLines]
 	WakeAt int64      // mono ns; clock.Never when nothing is due

@@ -124,7 +124,8 @@ func (s *session) free(why Why) {
 	}
 }
 
-// handOver lets every entry go to whoever serves the worker now.
+// handOver lets every entry go to whoever serves the worker now, and what an operator
+// wants of it.
 func (s *session) handOver() {
 	var all []Question
 	for _, c := range s.book.sorted() {
@@ -133,6 +134,9 @@ func (s *session) handOver() {
 	}
 	if len(all) > 0 {
 		s.d.out.Doubt = append(s.d.out.Doubt, Doubt{Instance: s.id.Instance, Claims: all})
+	}
+	if s.suicide != "" || s.drain {
+		s.d.out.Orders = append(s.d.out.Orders, Order{Identity: s.id, Kill: s.suicide != "", Reason: s.suicide})
 	}
 }
 

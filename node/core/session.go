@@ -391,7 +391,7 @@ func (s *sessions) pump(now clock.Time) {
 		s.asks.collect(now)
 		r := s.d.Ready()
 		s.wakeAt = r.WakeAt
-		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Send)+len(r.Lines) == 0 {
+		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Orders)+len(r.Send)+len(r.Lines) == 0 {
 			return
 		}
 		for _, r := range r.Renew {
@@ -412,6 +412,9 @@ func (s *sessions) pump(now clock.Time) {
 		}
 		s.names.ask(now, r.Names)
 		s.known.handOver(now, r.Doubt)
+		for _, o := range r.Orders {
+			s.asks.order(now, o, now.Mono, 0)
+		}
 		s.asked.answered(r.Lines)
 	}
 }

@@ -107,6 +107,22 @@ func (w workers) act(now clock.Time, r *Request, m *nornv1.SetWorkerRequest, ins
 	})
 }
 
+// order has a worker that is with another node by now hear there what an operator wants of
+// it: this node has said that it will. Whoever cannot be told for a minute is given up.
+func (a *workAsks) order(now clock.Time, o session.Order, since int64, pause time.Duration) {
+	m := &nornv1.SetWorkerRequest{Name: o.Identity.Name, Instance: o.Identity.Instance[:], Action: nornv1.WorkerAction_WORKER_ACTION_DRAIN, Reason: o.Reason}
+	if o.Kill {
+		m.Action = nornv1.WorkerAction_WORKER_ACTION_KILL
+	}
+	a.put(now, nornv1.Method_METHOD_SET_WORKER, m, func(now clock.Time, r *Reply) {
+		if r.Err == nil || now.Mono-since > int64(settleFor) {
+			return
+		}
+		pause := min(cmp.Or(2*pause, workPause), maxWorkPause)
+		a.after(now, pause, func(now clock.Time) { a.order(now, o, since, pause) })
+	})
+}
+
 // wire is a session as clients see it.
 func (w workers) wire(i *session.Info) *nornv1.Worker {
 	out := &nornv1.Worker{

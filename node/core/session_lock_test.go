@@ -115,3 +115,26 @@ func TestSessionHandedOver(t *testing.T) {
 		t.Errorf("started %v, stopped %v", h.starts, h.stops)
 	}
 }
+
+// TestAnOrderFollowsTheWorker: what an operator wants of a worker whose connection has just
+// ended it hears from the node that it turns to: the one that was told has answered that it
+// will be done.
+func TestAnOrderFollowsTheWorker(t *testing.T) {
+	for _, action := range []nornv1.WorkerAction{nornv1.WorkerAction_WORKER_ACTION_KILL, nornv1.WorkerAction_WORKER_ACTION_DRAIN} {
+		r := newTrio(t)
+		h := r.newHand("w", 0, 1)
+		r.stock(1, 1)
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+		r.tell()
+		r.check(r.peers[0].core.Step(r.now, Gone{Conn: h.conn}))
+		r.turn(0)
+		if got := ask[*nornv1.WorkersReply](r, 1, &nornv1.SetWorkerRequest{Name: "w", Action: action, Reason: "old"}).GetWorkers(); len(got) != 1 || got[0].GetNode() != r.peers[0].core.cfg.Self.Node {
+			t.Fatalf("%v: told %v", action, got)
+		}
+		h.turn(1)
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Final || h.m.Info().Draining }, h)
+		if i := h.m.Info(); i.Final != (action == nornv1.WorkerAction_WORKER_ACTION_KILL) || i.Final && i.Why != "told to: old" {
+			t.Errorf("%v: %+v", action, i)
+		}
+	}
+}
