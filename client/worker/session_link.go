@@ -17,7 +17,8 @@ const (
 	// much longer it may take before its stream is given up.
 	linkWait  = 20 * time.Second
 	linkSlack = 15 * time.Second
-	// linkPause is the pause after all nodes were tried in vain, on average.
+	// linkPause is the pause after all nodes were tried in vain, or one had all the workers
+	// it takes, on average.
 	linkPause = 500 * time.Millisecond
 	// silentPeriods is after how many periods without an answer to a heartbeat another
 	// node is tried.
@@ -167,6 +168,7 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 	}
 	if l.stream != nil && info.Refused == session.RefusedBacklog {
 		l.drop()
+		l.pause() // which all workers do whom nobody takes
 	}
 	if l.stream == nil && !l.dialing && !time.Now().Before(l.retryAt) {
 		l.dialing = true
@@ -228,9 +230,12 @@ func (l *link) miss(err error) {
 	}
 	if l.tried++; l.tried >= l.p.client.Workers().Addresses() {
 		l.tried = 0
-		l.retryAt = time.Now().Add(linkPause/2 + rand.N(linkPause))
+		l.pause()
 	}
 }
+
+// pause puts the next connection off.
+func (l *link) pause() { l.retryAt = time.Now().Add(linkPause/2 + rand.N(linkPause)) }
 
 // drop gives the stream up.
 func (l *link) drop() {

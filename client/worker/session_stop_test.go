@@ -119,3 +119,35 @@ func TestANewSessionIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A node that has all the workers it takes is left, and the next one is not tried at once:
+// where all are full each round would take no longer than the answers do.
+func TestNodesThatAreFullAreGivenTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.Dial(t.Context(), []string{"x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		w := New(c, Config{Name: "w", Queues: []string{"q"}})
+		p := newPushed(c, w.cfg, w.grace, keeping{w}, readClocks, w.direct)
+		p.config.Capacity.Queues = []session.QueueSlots{{Queue: "q"}}
+		p.began = readClocks()
+		if err := p.rebirth(); err != nil {
+			t.Fatal(err)
+		}
+		l := newLink(p)
+		l.stream, l.open, l.turned, l.hangUp = &client.Stream{}, 1, 1, func() {}
+		p.use(func(m *session.Worker, now clock.Time) {
+			m.Turn(now)
+			m.Step(now, session.Message{Instance: p.config.Identity.Instance, Association: 1, Body: &session.HeartbeatReply{Echo: 1, Refused: session.RefusedBacklog}})
+		})
+		l.keep(t.Context(), p.machine.Info())
+		if l.stream != nil || l.dialing {
+			t.Errorf("it has a stream: %v; it connects again at once: %v", l.stream != nil, l.dialing)
+		}
+		if _, wake, _ := l.step(t.Context()); wake <= 0 || wake > 2*linkPause {
+			t.Errorf("it tries again in %v", wake)
+		}
+	})
+}
