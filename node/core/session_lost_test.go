@@ -61,3 +61,27 @@ func TestSharesOfWorkersThatHaveLeft(t *testing.T) {
 		t.Errorf("shares of %d workers are kept, and there are %d sessions", n, open)
 	}
 }
+
+// TestSessionsWithoutTheRegister: a name is a lease in the register. Where that answers
+// nobody, what is led goes on, and so do workers, for as long as their names are surely
+// theirs: by the defaults for one to two minutes (docs/workers.md).
+func TestSessionsWithoutTheRegister(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	for _, p := range r.peers {
+		p.deaf, p.mute = true, true
+	}
+	took := r.days(3*time.Minute, 500*time.Millisecond, func() bool { return h.m.Info().State == session.MustDie }, h)
+	if took < time.Minute || took > 2*time.Minute {
+		t.Errorf("it is lost after %v", took)
+	}
+	led := 0
+	for _, p := range r.peers {
+		led += p.core.Leading()
+	}
+	if led != partitions {
+		t.Errorf("%d of %d partitions are led", led, partitions)
+	}
+}
