@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -221,6 +222,55 @@ func TestWhoTakesANameFreesNothingWithoutProof(t *testing.T) {
 		out := r.d.Ready()
 		if len(out.Settle) != c.free || len(told[*Suicide](out)) == 0 || s.state != MustDie {
 			t.Errorf("%s: free %+v, %v", name, out.Settle, s.state)
+		}
+	}
+}
+
+// TestAHeartbeatNamesNoMoreThanItMay: of a worker that runs as much as it may, and whose ends
+// are not all acknowledged. A node refuses a longer list, with all that comes with it.
+func TestAHeartbeatNamesNoMoreThanItMay(t *testing.T) {
+	w, err := NewWorker(WorkerConfig{Identity: Identity{Name: "w", Instance: Instance{1}}, Capacity: Capacity{Slots: MaxTakes, Queues: []QueueSlots{{"q", 0, 0}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, w, DispatcherConfig{})
+	give := func(from, to int) {
+		var all []Assignment
+		for n := from; n < to; n++ {
+			task := simTask(n)
+			task[18] = byte(n >> 8)
+			all = append(all, Assignment{Claim: Claim{task, 1}, Queue: "q", Lease: time.Hour})
+		}
+		r.d.Granted(r.now, r.out.Want[len(r.out.Want)-1].No, r.now.Mono, all)
+	}
+	give(0, MaxTakes)
+	r.flow()
+	for _, s := range r.up.Start[:2] {
+		w.Ended(r.now, s.Claim, End{Kind: EndCompleted})
+	}
+	r.hear()
+	r.out.Want = r.d.Ready().Want // the ends are being written
+	give(MaxTakes, MaxTakes+2)
+	for _, m := range r.d.Ready().Send {
+		w.Step(r.now, m)
+	}
+	_ = w.Ready()
+	r.now = r.now.Add(DefaultTimeouts.Period)
+	w.Tick(r.now)
+	all := w.Ready().Send
+	if _, err := Unbundle(Bundle(Instance{1}, 1, 1, all, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if b, ok := m.Body.(*Heartbeat); ok {
+			for _, s := range r.up.Start[:2] {
+				if _, found := slices.BinarySearchFunc(b.Claims, s.Claim, Claim.Compare); found {
+					t.Error("what has ended is named, and something that runs is not")
+				}
+			}
+			if len(b.Claims) != MaxTakes {
+				t.Errorf("%d claims are named", len(b.Claims))
+			}
 		}
 	}
 }

@@ -18,11 +18,17 @@ func (w *Worker) beat() {
 		next = w.cfg.FirstPeriod
 	}
 	var claims []Claim
+	spare := MaxTakes - len(w.has.byTask) // for what has ended: a longer list is refused, with all that comes with it
 	for _, c := range w.has.sorted() {
-		if h := w.has.all[c]; h.renewable(w.now.Mono) {
-			claims = append(claims, c)
-			next = min(next, third(h.lease))
+		h := w.has.all[c]
+		if !h.renewable(w.now.Mono) || h.phase == ended && spare <= 0 {
+			continue
 		}
+		if h.phase == ended {
+			spare--
+		}
+		claims = append(claims, c)
+		next = min(next, third(h.lease))
 	}
 	w.stamp++ // each heartbeat has a stamp of its own
 	w.send(&Heartbeat{
