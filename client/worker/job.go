@@ -26,6 +26,7 @@ type job struct {
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	span  trace.Span // of the handler; nil before it runs
+	lent  bool       // its room is given back; known once its report has ended
 
 	mu      sync.Mutex // guards the fields below
 	until   time.Time  // when claim ends: the deadline less the grace
@@ -172,5 +173,9 @@ func (w *Worker) drop(j *job) {
 	w.mu.Unlock()
 	w.from().over(j.task.claim.Ref())
 	w.tel.holds(j.task.Queue(), -1)
+	if j.lent {
+		w.room.repay()
+		return
+	}
 	w.room.give(j.task.Queue())
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -59,4 +60,42 @@ func TestARenewalIsTriedAgainAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAReportThatTakesLongKeepsNoTask: while the copies of one partition are away, so that
+// what came of a task is not acknowledged, tasks of others run. Of as many as there is room
+// for, and all are reported before Run ends.
+func TestAReportThatTakesLongKeepsNoTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1, 2, 3)
+		override(q, func(m *nornv1.CompleteRequest) *fakenode.Answer {
+			if m.GetCompletions()[0].GetId()[0] != 3 {
+				return refusing(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE)
+			}
+			return nil
+		})
+		began := time.Now()
+		r := start(t, q, Config{}, func(context.Context, *Task) error { return nil })
+		var ran []id.ID
+		for len(ran) < 2 {
+			if e := <-r.events; e.Kind == Started {
+				ran = append(ran, e.Task.ID())
+			}
+		}
+		if took := time.Since(began); took > 2*slowReport || ran[1] != (id.ID{2}) {
+			t.Errorf("%v began after %v", ran, took)
+		}
+		time.Sleep(time.Minute)
+		if all := q.log(); len(all) != 0 { // task 3 is for who has room
+			t.Errorf("heard %v", all)
+		}
+		go r.Stop(t.Context())
+		time.Sleep(time.Minute)
+		q.set(func(q *queue) { q.override = nil })
+		<-r.finished
+		if all := q.log(); len(all) != 2 {
+			t.Errorf("heard %v", all)
+		}
+	})
 }

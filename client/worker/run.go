@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -60,7 +61,8 @@ func (w *Worker) returnUnused(j *job, cause error) {
 // work runs the handler in a slot and reports.
 func (w *Worker) work(j *job) {
 	defer w.drop(j)
-	defer func() { <-w.slots }()
+	leave := sync.OnceFunc(func() { <-w.slots })
+	defer leave()
 	began := time.Now()
 	w.tell(Event{Kind: Started, Task: j.task})
 	ctx, span := w.tel.begin(j.ctx, j.task, began)
@@ -74,9 +76,33 @@ func (w *Worker) work(j *job) {
 		unlimit()
 		unwatch()
 		w.tel.returned(j.ctx, span, j.task, err, context.Cause(j.ctx))
+		defer lend(w, j, leave)()
 		w.conclude(j, err, took)
 	}()
 	err = call(ctx, handlerOf(w), j.task)
+}
+
+// slowReport is after what time a task whose handler has returned takes no slot any more
+// though what came of it is not acknowledged.
+const slowReport = time.Second
+
+// lend has the slot and the room of a task go to another one when its report takes long:
+// the copies of one partition may be away for minutes, and those of others be there. A task
+// that is handed to this worker would wait for that under its claim, and no other worker
+// could have it. The function it returns ends that; then it is known whether they did.
+func lend(w *Worker, j *job, leave func()) func() {
+	var once sync.Once
+	t := time.AfterFunc(slowReport, func() {
+		once.Do(func() {
+			if j.lent = w.room.lend(j.task.Queue()); j.lent {
+				leave()
+			}
+		})
+	})
+	return func() {
+		t.Stop()
+		once.Do(func() {})
+	}
 }
 
 // handlerOf runs the handler of a task's queue; middleware may panic too.

@@ -12,6 +12,7 @@ type ledger struct {
 
 	mu     sync.Mutex // guards the fields below
 	held   int
+	lent   int // of claims that are held beyond that: their room was given back before their end
 	queues map[string]*lane
 	freed  chan struct{} // closed when a claim ends
 	opened chan struct{} // closed when a queue that was full is not any more
@@ -70,6 +71,32 @@ func (l *ledger) take(queue string) bool {
 func (l *ledger) give(queue string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.free(queue)
+}
+
+// lend gives the room of a claim back before its end. It is false when as many were lent
+// already as there is room for.
+func (l *ledger) lend(queue string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lent >= l.size {
+		return false
+	}
+	l.lent++
+	l.free(queue)
+	return true
+}
+
+// repay counts the end of a claim whose room was lent.
+func (l *ledger) repay() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lent--
+	l.changed()
+}
+
+// free makes room for a claim. The lock is held.
+func (l *ledger) free(queue string) {
 	ln := l.queues[queue]
 	if ln.held == ln.limit {
 		close(l.opened)
@@ -77,6 +104,11 @@ func (l *ledger) give(queue string) {
 	}
 	l.held--
 	ln.held--
+	l.changed()
+}
+
+// changed tells who waits for the end of a claim. The lock is held.
+func (l *ledger) changed() {
 	close(l.freed)
 	l.freed = make(chan struct{})
 }
@@ -86,5 +118,5 @@ func (l *ledger) give(queue string) {
 func (l *ledger) left() (held int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held, l.freed
+	return l.held + l.lent, l.freed
 }
