@@ -143,7 +143,7 @@ func (w Why) String() string {
 }
 
 // Settle ends a claim at its leader: the worker does not run it. With WhyEnded its
-// End is written first. What is refused as over is done. Those with WhyEnded and
+// End is written first, and with WhyRefused, where it has one. What is refused as over is done. Those with WhyEnded and
 // WhyNotRunning are answered by [Dispatcher.Settled].
 type Settle struct {
 	Instance Instance

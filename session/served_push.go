@@ -11,6 +11,10 @@ import (
 // maxQuestions bounds the claims of one Notify.
 const maxQuestions = proto.MaxSessionQuestions
 
+// runningRest is for how long a task is put off that was handed to a worker whose handler
+// has not returned though its claim is over: it needs its grace, or never does.
+const runningRest = time.Second
+
 // credit of a session: how many tasks may be pushed now.
 func (s *session) room() int {
 	if s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
@@ -144,7 +148,11 @@ func (s *session) runReply(b *RunReply) {
 	}
 	s.d.counts.Refused++
 	s.book.remove(e)
-	s.d.settle(s.id.Instance, b.Claim, WhyRefused, End{})
+	end := End{}
+	if b.Refused == RefusedRunning { // else it would be the next one for this worker again, at once and before all others
+		end = End{Kind: EndFailed, Uncounted: true, RetryIn: runningRest, Error: "its worker still ran it under an earlier claim"}
+	}
+	s.d.settle(s.id.Instance, b.Claim, WhyRefused, end)
 }
 
 // Unsent is called when a RunTask of Ready was never written to the worker's

@@ -181,7 +181,7 @@ func methodOf(s *session.Settle) nornv1.Method {
 	switch {
 	case s.Why == session.WhyEnded && s.End.Kind == session.EndCompleted:
 		return nornv1.Method_METHOD_COMPLETE
-	case s.Why == session.WhyEnded && s.End.Kind == session.EndFailed, s.Why == session.WhyLost:
+	case (s.Why == session.WhyEnded || s.Why == session.WhyRefused) && s.End.Kind == session.EndFailed, s.Why == session.WhyLost:
 		return nornv1.Method_METHOD_FAIL
 	}
 	return nornv1.Method_METHOD_RELEASE // also what was reported otherwise: if it was not, nobody runs it

@@ -85,3 +85,32 @@ func TestSessionsWithoutTheRegister(t *testing.T) {
 		t.Errorf("%d of %d partitions are led", led, partitions)
 	}
 }
+
+// TestATaskThatItsWorkerStillRuns: a claim was ended by somebody else, and its handler takes
+// long to return, or never does. Its worker refuses the task under another token, and is not
+// given it again as fast as it can say so: each time stays in the history of the task.
+func TestATaskThatItsWorkerStillRuns(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 2)
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	c := h.starts[0]
+	ask[*nornv1.WriteReply](r, 0, &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: c.Task.Bytes(), Token: c.Token}}})
+	pushes := func() uint64 { return r.peers[0].core.Stats().SessionCounts.Pushes }
+	before, began := pushes(), r.now
+	r.days(time.Minute, 100*time.Millisecond, func() bool { return r.now.Mono-began.Mono >= int64(20*time.Second) }, h)
+	if n := pushes() - before; n < 10 || n > 25 {
+		t.Errorf("it was given the task %d times in 20 s", n)
+	}
+	before = pushes()
+	other := r.stock(1, 1)[0]
+	r.days(3*time.Second, 100*time.Millisecond, func() bool { return len(h.starts) == 2 }, h)
+	if h.starts[1].Task != other {
+		t.Errorf("it began %v", h.starts)
+	}
+	h.end(c, session.EndReported)
+	r.days(3*time.Second, 100*time.Millisecond, func() bool { return len(h.starts) == 3 }, h)
+	if last := h.starts[2]; last.Task != c.Task || last.Token == c.Token {
+		t.Errorf("it began %v", h.starts)
+	}
+}
