@@ -64,6 +64,9 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 			if t, err = LoadTask(tx, v.Partition, task); err != nil {
 				return err
 			}
+			if t.Finished() { // it was given up: without its enqueue nobody could tell
+				v.endClaims(tx, task, 0, t.Undoable())
+			}
 		}
 		v.claims.Describe(task, briefOf(t))
 		p := v.goes(t, now)

@@ -3,6 +3,7 @@ package vnode
 import (
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/store"
@@ -56,4 +57,34 @@ func TestACompletionFromAnotherReplicaReadsNothing(t *testing.T) {
 		t.Fatal("nobody heard of the completion")
 	}
 	r.audit()
+}
+
+// TestAnEnqueueThatComesLastEndsClaims: a member has accepted a claim, and then heard that
+// its task was given up, before it gets to know the task, from a client that sends it once
+// more. The claim ends as with any other way to know it: the task counted as claimed when
+// it was completed after that, and the counters were wrong for good.
+func TestAnEnqueueThatComesLastEndsClaims(t *testing.T) {
+	for _, want := range []crdt.State{crdt.StateDead, crdt.StateCompleted} {
+		r := follower(t)
+		task := r.ids.Next(r.now.Wall)
+		r.accept(task, token1, Lacking)
+		r.merge(crdt.Expired{Token: token1, At: r.now.Wall}.Fact(task), crdt.Dead{At: r.now.Wall}.Fact(task))
+		spec := crdt.Enqueued{Queue: "q", Retry: crdt.Retry{MaxAttempts: 1}}
+		if _, err := r.v.Enqueue(r.tx, task, &spec, r.now); err != nil {
+			t.Fatal(err)
+		}
+		if want == crdt.StateCompleted {
+			if _, err := r.v.Add(r.tx, crdt.Completed{Token: token1, At: r.now.Wall}.Fact(task), r.now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var counts Counts
+		if counts[want] = 1; *r.v.Count("q") != counts {
+			t.Errorf("the queue counts %v, its only task is %s", *r.v.Count("q"), want)
+		}
+		r.audit()
+		r.now = r.now.Add(time.Minute)
+		r.tick()
+		r.audit()
+	}
 }
