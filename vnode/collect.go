@@ -115,6 +115,9 @@ func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt
 	if t.Enqueued == nil || t.Outcome() != d.State || t.FinishedAt() != d.At || v.suspended.Lookup(d.Task) != nil || v.Edges.Any(tx, d.Task) {
 		return false, nil
 	}
+	if _, linked := tx.Get(appendTask(nil, tableReleases, v.Partition, d.Task)); linked { // nothing here says any more what it depended on
+		v.cfg.OnUnlink(d.Task, t.Enqueued.Dependencies)
+	}
 	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)

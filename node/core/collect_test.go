@@ -101,6 +101,42 @@ func TestWhatAnUnfinishedTaskDependsOnStays(t *testing.T) {
 	r.audit()
 }
 
+// TestWhatIsCollectedDependsOnNothing: the retention of tasks is over before all of the
+// many edges have gone that they had, as after a node was down for that long in the middle
+// of it. What they depended on goes as well.
+func TestWhatIsCollectedDependsOnNothing(t *testing.T) {
+	r := newCollecting(t)
+	var needed, tasks []id.ID
+	for range 300 {
+		needed = append(needed, r.enqueue(spec("a"))...)
+	}
+	for range 20 {
+		tasks = append(tasks, r.enqueue(after("b", onFailCancel, needed...))...)
+	}
+	var raw [][]byte
+	for _, task := range tasks {
+		raw = append(raw, task.Bytes())
+	}
+	r.send(1, &nornv1.CancelRequest{Ids: raw})
+	ready, err := r.core.Ready(r.now) // one round of the loop
+	if err != nil || ready.Persist == nil {
+		t.Fatal(err)
+	}
+	r.store.Apply(ready.Persist)
+	r.core.Recycle(ready.Persist)
+	r.now = r.now.Add(2 * time.Hour)
+	r.step(Tick{})
+	r.turn()
+	r.pass(time.Hour)
+	r.audit()
+	r.cancel(needed...)
+	r.pass(2 * time.Hour)
+	if n := r.total(); n != 0 {
+		t.Errorf("%d tasks are left", n)
+	}
+	r.audit()
+}
+
 func TestNothingIsDeletedBeforeItIsArchived(t *testing.T) {
 	r := newCollecting(t)
 	r.broken = true
