@@ -123,8 +123,12 @@ func (l *links) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 
 // waitedFor tells whether a task that is kept here waits, or may, for one of which the
 // tombstone is left, and for others: whoever comes to lead it has to find how this one
-// has ended.
+// has ended. Edges of tasks that are not kept here any more go, as in [links.awaited]: a
+// member with many of them would never let the tombstone go.
 func (l *links) waitedFor(v *vnode.Vnode, task id.ID) bool {
+	if !l.awaited(v, task) {
+		return false
+	}
 	dependents := v.Edges.Of(l.c.tx, task, id.ID{}, collectBatch)
 	return len(dependents) == collectBatch || slices.ContainsFunc(dependents, func(d id.ID) bool {
 		t, err := vnode.LoadTask(l.c.tx, l.c.vnode(d).Partition, d)

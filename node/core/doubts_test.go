@@ -109,17 +109,32 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	c := r.peers[0].core
 	v, task := c.vnodes.of(0), r.at(0)
-	for range collectBatch {
-		v.Edges.Add(c.tx, task, r.at(1)) // not kept on this node, and unknown
+	gone := func() {
+		for range collectBatch {
+			v.Edges.Add(c.tx, task, r.at(1)) // not kept on this node, and unknown
+		}
 	}
-	if !c.links.waitedFor(v, task) {
-		t.Error("its tombstone goes")
-	}
+	gone()
 	if !c.links.awaited(v, task) {
 		t.Error("it is collected")
 	}
 	if c.links.awaited(v, task) {
 		t.Error("it is kept for ever")
+	}
+	gone()
+	if c.links.waitedFor(v, task) {
+		t.Error("its tombstone stays for ever")
+	}
+	gone()
+	waits := r.at(0)
+	if _, err := v.Enqueue(c.tx, waits, &crdt.Enqueued{Queue: "q", Dependencies: []id.ID{task}}, r.now); err != nil {
+		t.Fatal(err)
+	}
+	v.Edges.Add(c.tx, task, waits)
+	for range 2 {
+		if !c.links.waitedFor(v, task) {
+			t.Error("its tombstone goes")
+		}
 	}
 }
 

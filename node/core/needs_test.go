@@ -175,3 +175,25 @@ func TestManyNeeds(t *testing.T) {
 		t.Errorf("when both are completed it is %v", s)
 	}
 }
+
+// TestATombstoneGoesThoughMuchHasMovedThatWaited: a member has left the cohort of many
+// tasks that depended on one, and its copies of them. What it had noted of them kept the
+// tombstone of that one there for good: it gave it back to the others again and again.
+func TestATombstoneGoesThoughMuchHasMovedThatWaited(t *testing.T) {
+	r := newCluster(t, 5, 0).collecting() // node 1 keeps partition 0, and no longer partition 3
+	r.elect()
+	ended := r.in(0)
+	r.add(0, ended, spec("a"))
+	c := r.peers[1].core
+	for range 2 * collectBatch {
+		c.vnodes.of(0).Edges.Add(c.tx, ended, r.in(3))
+	}
+	if r.leader(0) == 1 {
+		t.Fatal("it leads")
+	}
+	r.finish(0, "a")
+	r.wantGone(4 * shortGrace)
+	if c.vnodes.of(0).Edges.Any(c.tx, ended) {
+		t.Error("it still has notes of them")
+	}
+}
