@@ -90,7 +90,8 @@ func (a *acceptors) blind(p ring.Partition, epoch uint64) bool {
 }
 
 // fence gives the cohorts that a write or a read has to reach beside the one that it
-// was sent to, which is that of a cell of some epoch, if there are any.
+// was sent to, which is that of a cell of some epoch, if there are any. Where the cell
+// here is an earlier one it says nothing about whom that was sent to.
 func (a *acceptors) fence(p ring.Partition, epoch uint64) (f Fence, ok bool) {
 	f.Partition = p
 	cell := &a.c.cells[p]
@@ -98,7 +99,7 @@ func (a *acceptors) fence(p ring.Partition, epoch uint64) (f Fence, ok bool) {
 		f.Cohorts = append(f.Cohorts, cell.Cohort)
 	}
 	for _, o := range a.all[p].Open {
-		if o.Old >= epoch && !election.Same(o.To, cell.Cohort) {
+		if o.Old >= epoch && (cell.Epoch < epoch || !election.Same(o.To, cell.Cohort)) {
 			f.Cohorts = append(f.Cohorts, o.To)
 		}
 	}

@@ -132,6 +132,39 @@ func TestAnAckWaitsForTheCohortThatWasVotedFor(t *testing.T) {
 	}
 }
 
+// TestAnAckNamesTheWayBack: a member has not heard of the newest cell yet, and has voted for
+// a candidate who leads back from there to the cohort that it knows. To whoever writes by the
+// newest cell that cohort is another one, and is named: what is acknowledged without it may
+// be on one disk of it.
+func TestAnAckNamesTheWayBack(t *testing.T) {
+	r := newCluster(t, 5, time.Second)
+	old := r.state().Cells[0]
+	next := register.Cell{Epoch: old.Epoch + 1, Nonce: 7, Leader: old.Leader, Cohort: []register.Member{old.Cohort[0], old.Cohort[1], r.peers[3].self}}
+	r.peers[1].deaf = true
+	r.register.Do(register.Request{Changes: []register.Change{{Partition: 0, Old: old, New: next}}}, func(res register.Result) {
+		if !res.Won[0] {
+			t.Fatal("the cell is not changed")
+		}
+	})
+	r.tell()
+	r.say(0, 1, &Ballots{Ballots: []Ballot{{Epoch: 40, Nonce: 3, Old: next.Epoch, From: next.Cohort, To: old.Cohort, Transfer: true}}})
+	if a := r.peers[1].core.acceptors.all[0]; a.Promise != 40 || a.Seen != old.Epoch {
+		t.Fatalf("it has not voted, or has heard of the newest cell: %+v", a)
+	}
+	r.post = nil
+	away := func(l letter) bool { return l.from == 0 || l.to == 0 || l.from == 2 || l.to == 2 }
+	from := r.enqueue(3, r.at(0), nil)
+	r.settleBut(away)
+	if res := r.result(3, from); res != nil {
+		t.Fatalf("answered with one copy in the cohort that was voted for: %v", res)
+	}
+	r.peers[1].deaf = false
+	r.live(3*time.Second, 100*time.Millisecond, nothing)
+	if res := r.result(3, from); res.GetReceipt() == nil {
+		t.Fatalf("with everybody in reach: %v", res)
+	}
+}
+
 // TestAZombieKeepsWhatItPromised: a node outside the cohort does not delete below
 // its promise. It has the leader elected anew, above it, and may then.
 func TestAZombieKeepsWhatItPromised(t *testing.T) {
