@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/clock/offset"
+	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -258,11 +259,31 @@ func (k *clocks) goodFor(now clock.Time, key string, cohort []register.Member) j
 	return clockOff
 }
 
+// passTurn is for how long the same member is asked to lead by who cannot: as long as an
+// election may take. Then it is the turn of the next one, as that one may be no good either.
+const passTurn = 2 * election.Patience
+
+// passed is since when others are asked to lead after the cell of an epoch, mono ns.
+type passed struct {
+	epoch uint64
+	since int64
+}
+
+// turn counts whose turn it is to be asked.
+func (e *elector) turn(p ring.Partition) int {
+	o, now := e.passed[p], e.c.now.Mono
+	if epoch := e.c.cells[p].Epoch; o.since == 0 || o.epoch != epoch {
+		o = passed{epoch, now}
+		e.passed[p] = o
+	}
+	return int((now - o.since) / int64(passTurn))
+}
+
 // pass has another member lead a partition: this node is no good for it.
 func (e *elector) pass(p ring.Partition) {
 	e.unlead(p)
 	cell := &e.c.cells[p]
-	if heir, ok := e.heir(p, cell, 0); ok {
+	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
 		s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
 		e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{s}}})
 	}

@@ -136,6 +136,29 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 	}
 }
 
+// TestTwoWrongClocksOfFiveStopNoPartition: whose clock is off has another one lead, and that
+// one's may be off, too. Each of the others is asked in its turn.
+func TestTwoWrongClocksOfFiveStopNoPartition(t *testing.T) {
+	for i := range 5 {
+		for j := range i {
+			r := newCohorts(t, 5, 0, func(int) []int { return []int{0, 1, 2, 3, 4} })
+			r.wrong = map[int]time.Duration{}
+			r.live(3*time.Second, 500*time.Millisecond, nothing)
+			r.wrong[i], r.wrong[j] = time.Hour, -time.Hour
+			r.live(40*time.Second, 500*time.Millisecond, nothing)
+			for p, cell := range r.state().Cells {
+				led := false
+				for n, o := range r.peers {
+					led = led || n != i && n != j && o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch
+				}
+				if !led {
+					t.Errorf("the clocks of nodes %d and %d are off: partition %d, which %s is to lead, is not led", i+1, j+1, p, cell.Leader.Node)
+				}
+			}
+		}
+	}
+}
+
 // TestWhoGaveUpForItsClockStandsAgain: a node gives up what it leads because of its
 // clock, and nobody who is asked takes over, because the request is lost. When the
 // clock is right again it leads again, though nothing else happens: it looked only

@@ -48,6 +48,7 @@ type elector struct {
 	hands  map[ring.Partition]*handover
 	voted  map[ring.Partition]deference
 	nudged map[ring.Partition]int64 // until when nobody is asked again, mono ns
+	passed map[ring.Partition]passed
 	dirty  bool
 	at     int64 // mono ns of the next look
 	wake   int64 // of the candidacies and hand-overs
@@ -78,7 +79,7 @@ func newElector(c *Core) *elector {
 	return &elector{
 		c: c, runs: election.New(election.Config[register.Member]{Self: c.cfg.Self, Rand: c.cfg.Rand}),
 		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),
-		hands: make(map[ring.Partition]*handover), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]deference), at: clock.Never, wake: clock.Never,
+		hands: make(map[ring.Partition]*handover), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]deference), passed: make(map[ring.Partition]passed), at: clock.Never, wake: clock.Never,
 	}
 }
 
