@@ -224,6 +224,10 @@ func (c voter) stand(now clock.Time, m *Elect) {
 			continue
 		}
 		if cell := &c.cells[s.Partition]; cell.Epoch == s.Epoch && cell.Nonce == s.Nonce {
+			if c.elector.resign || !c.elector.able(s.Partition) {
+				c.elector.refer(now, s)
+				continue
+			}
 			c.elector.runs.Heard(s.Partition, s.Floor)
 			c.elector.start(now, s.Partition, s.To, true)
 		}

@@ -289,6 +289,23 @@ func (e *elector) pass(p ring.Partition) {
 	}
 }
 
+// refer has another one stand in the stead of this node, which is asked to and cannot. It
+// does only where the present leader is to leave the cohort, which cannot stay as it is then:
+// who asks is not told, and would ask this node again without end.
+func (e *elector) refer(now clock.Time, s *Stand) {
+	p := s.Partition
+	leader, _ := placement.Leading(&e.c.cells[p])
+	if slices.Contains(s.To, leader) || e.nudged[p] > now.Mono {
+		return
+	}
+	heir, ok := e.heir(p, &register.Cell{Cohort: s.To}, e.turn(p))
+	if !ok {
+		return
+	}
+	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
+	e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{*s}}})
+}
+
 // heir is the member in reach that is to lead a partition after this node: for
 // each partition another one, and the next one with each turn.
 func (e *elector) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -153,6 +154,33 @@ func TestTwoWrongClocksOfFiveStopNoPartition(t *testing.T) {
 				}
 				if !led {
 					t.Errorf("the clocks of nodes %d and %d are off: partition %d, which %s is to lead, is not led", i+1, j+1, p, cell.Leader.Node)
+				}
+			}
+		}
+	}
+}
+
+// TestANodeLeavesThoughAnotherClockIsOff: who is to lead a partition without it may be the one
+// whose clock is off, and has somebody else do so.
+func TestANodeLeavesThoughAnotherClockIsOff(t *testing.T) {
+	for i := range 4 {
+		for j := range 4 {
+			if i == j {
+				continue
+			}
+			r := newAdmins(t, 4)
+			r.wrong = map[int]time.Duration{}
+			r.live(3*time.Second, 500*time.Millisecond, nothing)
+			r.wrong[j] = time.Hour
+			r.live(10*time.Second, 500*time.Millisecond, nothing)
+			r.does((i+1)%4, leave(r.peers[i].self.Node))
+			for n := 0; n < 100 && r.status1(i) != register.Removed; n++ {
+				r.live(time.Second, 500*time.Millisecond, nothing)
+			}
+			if s := r.status1(i); s != register.Removed {
+				t.Errorf("the clock of node %d is off: node %d is %v", j+1, i+1, s)
+				for p, cell := range r.state().Cells {
+					t.Logf("partition %d: %v, led by %s, planned %v", p, cell.Cohort, cell.Leader.Node, r.peers[0].core.moves.driver.View().Planned(ring.Partition(p)))
 				}
 			}
 		}
