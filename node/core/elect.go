@@ -194,8 +194,8 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
 	cell := &e.c.cells[p]
 	leader, ok := placement.Leading(cell)
-	if !ok || e.nudged[p] > now.Mono {
-		return
+	if _, runs := e.runs.Running(p); !ok || runs || e.nudged[p] > now.Mono {
+		return // or this node stands itself: it would only have a rival
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain)
 	if leader == e.c.cfg.Self {
@@ -289,10 +289,7 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 // stands gives when this node is to stand for a partition that it does not lead,
 // mono ns: never while its leader is in reach.
 func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
-	at := now.Mono
-	if v, ok := e.voted[p]; ok && cell.Epoch <= v.old && e.c.routes.up(v.to) {
-		at = max(at, v.until)
-	}
+	at := max(now.Mono, e.defers(p))
 	if leader != e.c.cfg.Self {
 		if e.c.routes.up(leader) {
 			delete(e.vacant, p)

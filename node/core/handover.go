@@ -29,6 +29,22 @@ type handover struct {
 	failed int
 }
 
+// defers gives until when this node leaves a partition to whom it has voted for, mono ns;
+// 0: to nobody.
+func (e *elector) defers(p ring.Partition) int64 {
+	v, ok := e.voted[p]
+	if !ok || e.c.cells[p].Epoch > v.old || !e.c.routes.up(v.to) {
+		return 0
+	}
+	return v.until
+}
+
+// expects tells whether a cohort that was voted for here may come to be yet.
+func (e *elector) expects(now clock.Time, p ring.Partition) bool {
+	_, runs := e.runs.Running(p)
+	return runs || e.defers(p) > now.Mono
+}
+
 // maxHandFailures is how many comparisons may go wrong in one hand-over.
 const maxHandFailures = 3
 

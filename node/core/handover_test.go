@@ -165,6 +165,42 @@ func TestAnAckNamesTheWayBack(t *testing.T) {
 	}
 }
 
+// TestAWriteDoesNotUndoAMove: a leader that is to leave the cohort takes a task in, while a
+// member of the next cohort stands for that. The write reaches both cohorts. It had the leader
+// elected anew each time before, so that the other one could not win.
+func TestAWriteDoesNotUndoAMove(t *testing.T) {
+	for _, through := range []int{0, 1} { // the leader; who stands
+		r := newCluster(t, 5, time.Minute)
+		for _, o := range r.peers[1:] {
+			r.set(o.self, register.Joining) // known to all
+		}
+		r.lead(0)
+		cell := r.state().Cells[0]
+		to := []register.Member{r.peers[1].self, r.peers[2].self, r.peers[3].self}
+		r.say(0, 1, &Elect{Stand: []Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
+		hands := func() bool { return r.peers[1].core.elector.hands[0] != nil }
+		for len(r.post) > 0 && !hands() {
+			r.deliver(0)
+		}
+		if !hands() || r.peers[0].core.acceptors.all[0].Promise <= cell.Epoch {
+			t.Fatal("nothing is handed over, or the leader has not voted")
+		}
+		from := r.enqueue(through, r.at(0), nil)
+		r.settleBut(func(l letter) bool {
+			if _, asks := l.message.(*Ballots); asks && l.from == 0 {
+				t.Errorf("through node %d: the leader before stands for the cohort before", through+1)
+			}
+			return false
+		})
+		if res := r.result(through, from); res.GetReceipt() == nil {
+			t.Errorf("through node %d: the task is not acknowledged: %v", through+1, res)
+		}
+		if now := r.state().Cells[0]; !slices.Equal(now.Cohort, to) {
+			t.Errorf("through node %d: the cohort is %v", through+1, now.Cohort)
+		}
+	}
+}
+
 // TestAZombieKeepsWhatItPromised: a node outside the cohort does not delete below
 // its promise. It has the leader elected anew, above it, and may then.
 func TestAZombieKeepsWhatItPromised(t *testing.T) {

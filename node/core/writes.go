@@ -394,11 +394,13 @@ func (w *writes) forget(o *write) {
 }
 
 // fenced has partitions elected anew whose proposed cohort does not come to be:
-// else every write would have to reach it.
+// else every write would have to reach it. Who stands for it is given the time, unless an
+// answer waits for that cohort by now: to elect anew is to have it lose.
 func (w *writes) fenced(now clock.Time, o *write) {
+	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		if len(part.others) > 0 && part.epoch == w.c.cells[p].Epoch {
+		if len(part.others) > 0 && part.epoch == w.c.cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
 			w.c.elector.nudge(now, p, 0)
 		}
 	}
