@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -42,7 +43,7 @@ type elector struct {
 	c      *Core
 	runs   *election.Elections[register.Member]
 	pauses map[ring.Partition]pause
-	vacant map[ring.Partition]int64 // since when the leader is not in reach, mono ns
+	vacant map[ring.Partition]int64 // since when the leader is not in reach, or this node stands in its stead, mono ns
 	cut    map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
 	alone  map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
 	hands  map[ring.Partition]*handover
@@ -154,7 +155,10 @@ func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, 
 	if e.resign || !e.able(p) {
 		return
 	}
-	e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
+	started := e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
+	if leader, ok := placement.Leading(&e.c.cells[p]); started && ok && leader != e.c.cfg.Self {
+		e.vacant[p] = cmp.Or(e.vacant[p], now.Mono)
+	}
 }
 
 // want has a cell changed as placement wants it: by the member that is to lead,

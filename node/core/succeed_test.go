@@ -37,3 +37,36 @@ func TestASuccessorHearsOfWhatItMissed(t *testing.T) {
 		}
 	}
 }
+
+// TestALeaderThatReturnsHearsOfWhatItMissed: a node was away while tasks came in, and is to
+// lead again, as the plan wants it, from one that is well. It knows none of them.
+func TestALeaderThatReturnsHearsOfWhatItMissed(t *testing.T) {
+	r := newRepairingTrio(t, 10*time.Minute)
+	r.lead(0)
+	r.kill(1)
+	for p := range ring.Partition(partitions) {
+		r.put(0, p)
+	}
+	r.live(writeTimeout+time.Second, 100*time.Millisecond, nothing) // nobody sends it anything later
+	r.open(1)
+	r.live(5*time.Second, 100*time.Millisecond, nothing)
+	var all []Stand
+	for p, cell := range r.state().Cells {
+		all = append(all, Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+	}
+	r.say(2, 1, &Elect{Stand: all})
+	r.settle()
+	for p := range ring.Partition(partitions) {
+		if i := r.leader(p); i != 1 {
+			t.Fatalf("partition %d is led by node %d", p, i+1)
+		}
+	}
+	r.live(time.Second, 50*time.Millisecond, nothing)
+	granted := 0
+	for range partitions {
+		granted += len(ask[*nornv1.ClaimReply](r, 1, claimUpTo(partitions)).Grants)
+	}
+	if granted != partitions {
+		t.Errorf("%d of %d tasks are granted", granted, partitions)
+	}
+}
