@@ -247,6 +247,34 @@ test("tasks by filter, and all at once", async (t) => {
   assert.match(p.url(), /queue=few&states=ready/);
 });
 
+test("a filter that cannot be read finds nothing", async (t) => {
+  const { cli } = cluster;
+  await cli("task", "enqueue", "-q", "unread", "--header", "path=a,b", "found");
+  await cli("task", "enqueue", "-q", "unread", "--header", "tenant=7", "other");
+  const p = await page(t, "#/tasks?queue=unread");
+  const read = async (filter, says) => {
+    if (filter) await p.evaluate((to) => { location.hash = to; }, filter);
+    await p.getByText(says).waitFor();
+    assert.equal(await p.getByRole("button", { name: "cancel all found" }).count(), 0);
+    assert.equal(await p.locator("tbody tr").count(), 0);
+  };
+  await p.getByRole("row", { name: /other/ }).waitFor();
+  await p.getByText("more", { exact: true }).click();
+  await p.getByLabel("headers").fill("tenant");
+  await p.getByRole("button", { name: "show" }).click();
+  await read("", /header "tenant" is not name=value/);
+  await read("#/tasks?queue=unread&states=failed", /state "failed" is none of/);
+  await read("#/tasks?queue=unread&state=dead", /"state" is no condition/);
+  await read("#/tasks?error_contains=why?&queue=unread&queue=many", /queue is there twice/);
+  await p.evaluate(() => { location.hash = "#/tasks?queue=unread"; });
+  await p.getByRole("row", { name: /other/ }).waitFor();
+  await p.getByText("more", { exact: true }).click();
+  await p.getByLabel("headers").fill("path=a,b"); // a value may have commas
+  await p.getByRole("button", { name: "show" }).click();
+  await eventually("one is found", async () => (await p.locator("tbody tr").count()) === 1);
+  await p.getByRole("row", { name: /found/ }).waitFor();
+});
+
 test("queues", async (t) => {
   const { cli } = cluster;
   await cli("task", "enqueue", "-q", "a/b-c", "x");

@@ -24,13 +24,13 @@ const pages = {
 
 // place reads the address: #/page/name?parameters.
 function place() {
-  const [path, q] = location.hash.replace(/^#\/?/, "").split("?", 2);
+  const [path, ...q] = location.hash.replace(/^#\/?/, "").split("?");
   const [page, ...rest] = path.split("/");
   let name = rest.join("/");
   try {
     name = decodeURIComponent(name);
   } catch { /* a % by hand */ }
-  return { page, name, params: new URLSearchParams(q || "") };
+  return { page, name, params: new URLSearchParams(q.join("?")) };
 }
 
 function Page({ at }) {

@@ -10,18 +10,32 @@ import { Act, Ago, Live, Pager, QueueLink, State, Table, TaskLink, Until, html, 
 export const states = ["waiting", "scheduled", "ready", "claimed", "completed", "dead", "cancelled"];
 const fields = ["error_contains", "key", "worker", "min_attempts", "created_after", "created_before", "finished_after", "finished_before"];
 
-// filterOf makes a request's filter of the parameters of the page's address.
+// filterOf makes a request's filter of the parameters of the page's address. What it cannot
+// read is told in `wrong`, and never left out: with less in the filter an action for all
+// that is found would be for more than was meant.
 export function filterOf(params) {
-  const filter = {};
+  const filter = {}, headers = Object.create(null), wrong = [];
   for (const f of fields) if (params.get(f)) filter[f] = params.get(f);
-  const headers = {};
   for (const one of params.getAll("header")) {
     const i = one.indexOf("=");
-    if (i > 0) headers[one.slice(0, i)] = one.slice(i + 1);
+    if (i < 1) wrong.push(`header "${one}" is not name=value`);
+    else if (one.slice(0, i) in headers) wrong.push(`header "${one.slice(0, i)}" is there twice`);
+    else headers[one.slice(0, i)] = one.slice(i + 1);
   }
   if (Object.keys(headers).length) filter.headers = headers;
-  return { queue: params.get("queue") || "", states: params.getAll("states").filter((s) => states.includes(s)), filter };
+  const picked = params.getAll("states");
+  for (const s of picked) if (!states.includes(s)) wrong.push(`state "${s}" is none of ${states.join(", ")}`);
+  const known = ["queue", "states", "header", ...fields];
+  for (const name of new Set(params.keys())) {
+    if (!known.includes(name)) wrong.push(`"${name}" is no condition: there are ${known.join(", ")}`);
+    else if (name !== "states" && name !== "header" && params.getAll(name).length > 1) wrong.push(`${name} is there twice`);
+  }
+  return { queue: params.get("queue") || "", states: picked, filter, wrong: wrong.join("; ") };
 }
+
+// headersOf cuts what is typed at the commas behind which another header begins: a value
+// may have commas too.
+export const headersOf = (text) => text.split(/,(?=[^,=]+=)/).map((s) => s.trim()).filter(Boolean);
 
 // local writes a time of an address as a field of the browser has it, utc the other way.
 const local = (t) => {
@@ -37,7 +51,7 @@ function Form({ params }) {
     e.preventDefault();
     const f = new FormData(e.target), out = { queue: f.get("queue").trim(), states: f.getAll("states") };
     for (const name of fields) out[name] = /_(after|before)$/.test(name) ? utc(f.get(name)) : f.get(name).trim();
-    out.header = f.get("header").split(/[\n,]/).map((s) => s.trim()).filter(Boolean);
+    out.header = headersOf(f.get("header"));
     location.hash = link("tasks", "", out);
   };
   const more = fields.some((f) => params.get(f)) || params.get("header");
@@ -59,10 +73,14 @@ function Form({ params }) {
 
 export function Tasks({ params }) {
   const [cursors, setCursors] = useState([]), [picked, pick] = useState(new Set());
-  const filter = filterOf(params), at = params.toString();
+  const { wrong, ...filter } = filterOf(params), at = params.toString();
   useEffect(() => { setCursors([]); pick(new Set()); }, [at]);
   // A page that was turned to stays as it is: only the first one is asked for again.
-  const live = useLive((s) => get("/api/v1/tasks", { ...filter, limit: 50, cursor: cursors.at(-1) }, s), cursors.length ? 0 : 3000, [at, cursors.length]);
+  const ask = async (s) => {
+    if (wrong) throw new Error("This filter cannot be read: " + wrong);
+    return get("/api/v1/tasks", { ...filter, limit: 50, cursor: cursors.at(-1) }, s);
+  };
+  const live = useLive(ask, cursors.length ? 0 : 3000, [at, cursors.length]);
   const turn = (c) => { pick(new Set()); setCursors(c); };
   return html`<h1>Tasks</h1><${Form} params=${params} />
     <${Live} of=${live}>${(d) => html`
