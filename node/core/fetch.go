@@ -91,6 +91,10 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		f.c.refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
 		return true
 	}
+	if bad := halfSaid(l); bad != nil {
+		f.c.refuse(r.From, bad)
+		return true
+	}
 	many := nornv1.WriteLevel(l.GetLevel())
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
@@ -123,6 +127,17 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
+}
+
+// halfSaid refuses what would not count: with less than it asks for a read would be answered.
+func halfSaid(l *nornv1.Consistency) *proto.Error {
+	switch {
+	case l.GetReplicas() != 0 && l.GetLevel() != nornv1.ReadLevel_READ_LEVEL_COUNT:
+		return proto.Invalid("consistency has %d replicas, and not the level for them, count", l.GetReplicas())
+	case (l.GetAtLeastToken() != 0 || l.GetAtLeastSeq() != 0) && !l.GetAtLeast():
+		return proto.Invalid("consistency has at_least_token and at_least_seq, and not at_least, without which they do not count")
+	}
+	return nil
 }
 
 // sees tells whether what is here reaches what the client has seen before.

@@ -78,9 +78,14 @@ func TestARequestThatIsRefusedAsAWhole(t *testing.T) {
 			"payloads":  &nornv1.EnqueueRequest{Tasks: heavy}, "dependencies": &nornv1.EnqueueRequest{Tasks: linked},
 			"lease": renew, "cancel in a state": &nornv1.CancelRequest{Ids: fail, OnlyStates: unknown},
 			"cancel without copies": &nornv1.CancelRequest{Ids: fail, Durability: none}, "retry in a state": &nornv1.RetryRequest{Ids: fail, OnlyStates: unknown},
-			"reason":   &nornv1.CancelRequest{Ids: fail, Reason: strings.Repeat("x", proto.MaxNoteBytes+1)},
-			"endless":  &nornv1.LogRequest{Id: fail[0], WaitSeconds: 1e300},
-			"Infinity": &nornv1.LogRequest{Id: fail[1], WaitSeconds: math.Inf(1)}, "ever before": &nornv1.LogRequest{Id: fail[2], WaitSeconds: math.Inf(-1)},
+			"reason":                     &nornv1.CancelRequest{Ids: fail, Reason: strings.Repeat("x", proto.MaxNoteBytes+1)},
+			"endless":                    &nornv1.LogRequest{Id: fail[0], WaitSeconds: 1e300},
+			"copies without their level": &nornv1.EnqueueRequest{Tasks: tasks, Durability: &nornv1.Durability{Copies: 3}},
+			"copies with another one":    &nornv1.CancelRequest{Ids: fail, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE, Copies: 3}},
+			"replicas without a level":   &nornv1.GetRequest{Id: fail[0], Consistency: &nornv1.Consistency{Replicas: 3}},
+			"a token of no at_least":     &nornv1.GetRequest{Id: fail[0], Consistency: &nornv1.Consistency{AtLeastToken: 1<<32 + 1}},
+			"a number of no at_least":    &nornv1.GetRequest{Id: fail[0], Consistency: &nornv1.Consistency{AtLeastSeq: 1}},
+			"Infinity":                   &nornv1.LogRequest{Id: fail[1], WaitSeconds: math.Inf(1)}, "ever before": &nornv1.LogRequest{Id: fail[2], WaitSeconds: math.Inf(-1)},
 		} {
 			from := r.send(i, m)
 			r.settle()

@@ -491,8 +491,11 @@ func unsureOf(guarantee string) *proto.Error {
 // while too much waits for its copies.
 func (w *writes) check(d *nornv1.Durability) *proto.Error {
 	cohort := max(1, w.largest)
-	if l := d.GetLevel(); l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT {
+	switch l := d.GetLevel(); {
+	case l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT:
 		return proto.Invalid("durability has the unknown level %d", l)
+	case d.GetCopies() != 0 && l != nornv1.WriteLevel_WRITE_LEVEL_COUNT: // else fewer copies would do than were asked for
+		return proto.Invalid("durability has %d copies, and not the level for them, count", d.GetCopies())
 	}
 	switch need := level(d, cohort); {
 	case need < 1:
