@@ -239,6 +239,13 @@ func TestScheduleApply(t *testing.T) {
 	refused(t, 3, "there is no schedule", "schedule", "get", "kept-a")
 }
 
+// TestAScheduleWhosePayloadIsNotNamed: the variable of a script that was to name the file
+// is not set, and a schedule without a payload would launch tasks that have none.
+func TestAScheduleWhosePayloadIsNotNamed(t *testing.T) {
+	refused(t, 2, "--file: nothing is given with it", "schedule", "set", "kept/nameless", "--cron", "@daily", "-q", "kept", "--file", "")
+	refused(t, 3, "there is no schedule", "schedule", "get", "kept/nameless")
+}
+
 // TestScheduleFlagsGoBack: whatever was said, nothing in its place is the default.
 func TestScheduleFlagsGoBack(t *testing.T) {
 	const name = "kept/back"
@@ -249,6 +256,24 @@ func TestScheduleFlagsGoBack(t *testing.T) {
 	ok(t, "schedule", "set", name, "--paused=", "--pause-on-failure=", "--overlap=", "--jitter=")
 	if s := decode[scheduleJSON](t, "schedule", "get", name); s.Spec.Paused || s.Spec.Overlap != "allow" || s.Version != "2" {
 		t.Errorf("%+v", s)
+	}
+	headers := func(args ...string) map[string]string {
+		t.Helper()
+		ok(t, append([]string{"schedule", "set", name}, args...)...)
+		return decode[struct {
+			Spec struct {
+				Task struct{ Headers map[string]string }
+			}
+		}](t, "schedule", "get", name).Spec.Task.Headers
+	}
+	if h := headers("--header", "a=b", "--header", "c=d"); len(h) != 2 {
+		t.Errorf("headers are %v", h)
+	}
+	if h := headers("--header=", "--header", "e=f"); len(h) != 1 || h["e"] != "f" {
+		t.Errorf("headers are %v", h)
+	}
+	if h := headers("--header="); len(h) != 0 {
+		t.Errorf("headers are %v", h)
 	}
 	refused(t, 2, `invalid argument "maybe"`, "schedule", "set", name, "--paused=maybe")
 	refused(t, 2, "--paused=false", "schedule", "set", name, "--paused", "false")

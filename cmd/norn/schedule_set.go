@@ -46,12 +46,15 @@ nothing of the past, and nothing twice.`,
 		}
 	}
 	file := f.String("file", "", "payload from this `file` (-: standard input)")
-	headers := f.StringArray("header", nil, "a header of the tasks, `name=value`; repeat it for more")
+	headers := f.StringArray("header", nil, "a header of the tasks, `name=value`; repeat it for more; '' takes away those that there are")
 	create := f.Bool("create", false, "refuse if there is one of the name")
 	dryRun := f.Bool("dry-run", false, "say what would change, and change nothing")
 	_ = cmd.RegisterFlagCompletionFunc("overlap", completeWords("allow", "skip", "queue-one", "replace"))
 	_ = cmd.RegisterFlagCompletionFunc("catch-up", completeWords("latest", "none", "all"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := notEmpty(cmd, "file"); err != nil { // else the schedule would be made without a payload
+			return err
+		}
 		change := func(spec *nornv1.ScheduleSpec) error {
 			for i := range fields {
 				if flag := f.Lookup(fields[i].Name); flag != nil && flag.Changed {
@@ -61,7 +64,9 @@ nothing of the past, and nothing twice.`,
 				}
 			}
 			for _, h := range *headers {
-				if err := terms.SetHeader(spec, h); err != nil {
+				if h == "" && spec.Task != nil {
+					spec.Task.Headers = nil
+				} else if err := terms.SetHeader(spec, h); err != nil {
 					return usage("--%w", err)
 				}
 			}
