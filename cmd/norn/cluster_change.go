@@ -119,6 +119,9 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 	defer until.Stop()
 	for most, found := 0, 0; ; {
 		s, err := k.Status(ctx, client.StatusOptions{})
+		if ctx.Err() != nil {
+			return goesOn(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -139,7 +142,7 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 		progress.Stage("moved", most-left, most)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return goesOn(ctx)
 		case <-until.C:
 			progress.Clear()
 			h.complain(fmt.Sprintf("not done within %s: %s; it goes on, see `norn cluster status`", render.Duration(h.wait), movement(m)))
@@ -147,6 +150,12 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// goesOn is why a command ends that waits for what is decided, and that nothing of that
+// ends with it.
+func goesOn(ctx context.Context) error {
+	return fmt.Errorf("%w; what was begun goes on, see `norn cluster status`", context.Cause(ctx))
 }
 
 // settled says that nothing is left to move, and that no removed node is named.

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/norn-dev/norn/client"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -125,6 +129,30 @@ func TestChangeTables(t *testing.T) {
 	}
 	if line := string(r.form().Line()); line != `{"comparisons":6,"compared":"0","failed":"2","facts_moved":"1","notes":["node n3 is not in reach"]}`+"\n" {
 		t.Errorf("got %s", line)
+	}
+}
+
+// TestWhoNoLongerWaitsIsToldWhatGoesOn: Ctrl-C ends the command and nothing of what it has
+// begun.
+func TestWhoNoLongerWaitsIsToldWhatGoesOn(t *testing.T) {
+	c, err := client.Dial(t.Context(), []string{the.server.addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	interrupt(errors.New("interrupt signal received"))
+	k := clusterCommands{&app{quiet: true}}
+	never := func(*nornv1.StatusReply) bool { return false }
+	s := &nornv1.StatusReply{Nodes: []*nornv1.NodeStatus{{Name: "n1", State: "up", Alive: true, Address: the.server.addr}}}
+	for want, err := range map[string]error{
+		"what was begun goes on, see `norn cluster status`": (&change{clusterCommands: k, wait: time.Minute, done: never}).follow(ctx, c.Cluster()),
+		"what was begun goes on":                            k.ended(ctx, c.Cluster(), &repaired{begun: &nornv1.ClusterReply{Comparisons: 1}}, time.Minute),
+		"the nodes stop all the same":                       k.gone(ctx, s, time.Minute),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "interrupt signal received; ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func (k clusterCommands) gone(ctx context.Context, s *nornv1.StatusReply, wait t
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w; the data is given up and the nodes stop all the same, some seconds later", context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

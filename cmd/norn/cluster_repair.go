@@ -130,6 +130,9 @@ func (k clusterCommands) ended(ctx context.Context, c client.Cluster, r *repaire
 	defer tick.Stop()
 	for until := time.Now().Add(wait); time.Now().Before(until); {
 		s, err := c.Status(ctx, client.StatusOptions{})
+		if ctx.Err() != nil {
+			return goesOn(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -140,7 +143,7 @@ func (k clusterCommands) ended(ctx context.Context, c client.Cluster, r *repaire
 		progress.Stage("compared", int(r.begun.GetComparisons())-int(r.is.GetLeft()), int(r.begun.GetComparisons()))
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return goesOn(ctx)
 		case <-tick.C:
 		}
 	}
