@@ -53,7 +53,8 @@ func (k clusterCommands) status() *cobra.Command {
 		Use: "status", Short: "The cluster as one node sees it", Args: cobra.NoArgs,
 		Long: `Show the cluster as one node sees it: who is there, what works, what is still
 to move, and the workers that keep a session with a node in reach. members,
-partitions and norn worker list show more of each; -o json has what each worker runs.`,
+partitions and norn worker list show more of each; -o json has what each worker runs,
+and null for the workers where they are not known.`,
 		Example: "  norn cluster status\n  norn cluster status -o json | jq '.partitions[] | select(.claim_available | not)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return k.with(cmd.Context(), func(c *client.Client) error {
@@ -64,16 +65,20 @@ partitions and norn worker list show more of each; -o json has what each worker 
 				ctx, cancel := context.WithTimeout(cmd.Context(), workersTime)
 				defer cancel()
 				workers, err := c.Workers().List(ctx)
-				full, working := jsonform.Of(s), "not known: "
-				if err != nil { // the rest is worth knowing all the same
-					working += err.Error()
-				} else {
-					full, working = full.With("workers", jsonform.ListOf(workers)), workersLine(workers)
-				}
+				full, working := statusForms(s, workers, err)
 				return k.writer().Object(full, func(w io.Writer) { statusTable(w, s, working) })
 			})
 		},
 	}
+}
+
+// statusForms are a status with the workers, and what is said of these to people; err says
+// why they are not known, which leaves the rest worth knowing.
+func statusForms(s *nornv1.StatusReply, workers []*nornv1.Worker, err error) (full jsonform.Value, working string) {
+	if err != nil {
+		return jsonform.Of(s).With("workers", jsonform.Value{}), "not known: " + err.Error()
+	}
+	return jsonform.Of(s).With("workers", jsonform.ListOf(workers)), workersLine(workers)
 }
 
 // workersTime is how long the workers are waited for: a status is asked for when

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,16 @@ func TestClusterStatus(t *testing.T) {
 	for _, want := range []string{"seen by n1\n", "voters n1\n", "register a majority is in reach\n", "movement everything is in its place\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("without %q: %s", want, out)
+		}
+	}
+}
+
+// TestAStatusHasItsWorkersAlways: also where nobody could say who they are.
+func TestAStatusHasItsWorkersAlways(t *testing.T) {
+	for want, err := range map[string]error{`"workers":[{`: nil, `"workers":null`: errors.New("no answer")} {
+		full, told := statusForms(&nornv1.StatusReply{}, []*nornv1.Worker{{Name: "w"}}, err)
+		if line := string(full.Line()); !strings.Contains(line, want) || (err != nil) != strings.HasPrefix(told, "not known: ") {
+			t.Errorf("got %s, %q", line, told)
 		}
 	}
 }
