@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -209,7 +210,8 @@ func payloadText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
-	return fmt.Sprintf("%d bytes that are no text", len(b))
+	sum := sha256.Sum256(b) // so that another one of the same length looks different
+	return fmt.Sprintf("%d bytes that are no text (SHA-256 %x…)", len(b), sum[:6])
 }
 
 // word reads the value of an enum as users write it.

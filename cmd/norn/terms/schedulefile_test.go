@@ -3,6 +3,8 @@ package terms
 import (
 	"strings"
 	"testing"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // TestScheduleFileTags: bytes that YAML writes as base64 are the bytes, and what is not
@@ -77,4 +79,19 @@ func FuzzScheduleFile(f *testing.F) {
 			names[s.Name] = true
 		}
 	})
+}
+
+// TestPayloadsOfOneLengthDiffer: who looks at what a file would change sees that the payload
+// does, also where it is no text.
+func TestPayloadsOfOneLengthDiffer(t *testing.T) {
+	spec := func(payload string) *nornv1.ScheduleSpec {
+		return &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Payload: []byte(payload)}}
+	}
+	diff := ScheduleDiff(spec("\xff\x00"), spec("\xff\x01"))
+	if len(diff) != 2 || !strings.HasPrefix(diff[0], "- payload: 2 bytes that are no text") || !strings.HasPrefix(diff[1], "+ payload: 2 bytes that are no text") {
+		t.Errorf("got %q", diff)
+	}
+	if diff := ScheduleDiff(spec("\xff\x00"), spec("\xff\x00")); len(diff) != 0 {
+		t.Errorf("got %q of the same", diff)
+	}
 }
