@@ -67,7 +67,7 @@ holds the lock of --lock. Outages after the start are bridged.`,
 	lock := f.String("lock", "", "keep this `file` locked: with it and --name, who starts again after a crash takes over at once")
 	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
 	pull := f.Bool("pull", false, "ask for tasks instead of keeping a session with a node")
-	empty := f.Bool("exit-when-empty", false, "end once nothing is ready and nothing runs")
+	empty := f.Bool("exit-when-empty", false, "end once nothing is ready, nothing runs, and no retry of what ran here is due within a minute")
 	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
