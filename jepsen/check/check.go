@@ -60,6 +60,8 @@ type Options struct {
 	// failure, ns; 0: nothing is known, and nothing is said that needs it. Skew is how
 	// far wall clocks are from each other while none is set, ns.
 	Lease, Backoff, Skew int64
+	// Attempts is how many a task has whose spec does not say; 0: at least one.
+	Attempts uint32
 	// Unfenced says that the history is of several nodes whose claims are neither
 	// replicated nor fenced: until partitions have elections, those of a leader
 	// that dies are forgotten, and one that is cut off goes on granting. So

@@ -89,9 +89,9 @@ func (c ends) maybeDead(t *task) bool {
 	if t.discarded.possible() || t.dead != never || c.maybeLate(t) {
 		return true
 	}
-	most := uint32(1)
-	if t.spec != nil {
-		most = max(most, t.spec.MaxAttempts)
+	most := max(1, c.o.Attempts)
+	if t.spec != nil && t.spec.MaxAttempts != 0 {
+		most = t.spec.MaxAttempts
 	}
 	if !t.failed.possible() && !c.o.Sessions && c.now-int64(most)*c.o.Lease < t.enqueued.first {
 		return false // nothing but claims that run out can use up its attempts, one after the other

@@ -146,6 +146,17 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			}
 			s.grants(3, 2, token(1, 2), time.Second, waits)
 		}},
+		{"dependencies", "what is to run when another one fails runs before that", check.Dependency, func(s *tale, wrong bool) {
+			after := history.Spec{Queue: "q0", Deps: []id.ID{task(1)}, OnFailure: "run"}
+			s.enqueues(1, spec)
+			s.enqueues(2, after)
+			s.grants(2, 1, token(1, 1), time.Second, spec)
+			if !wrong {
+				s.says(2, history.Event{Func: history.FailTask, Items: []history.Item{{Task: task(1), Token: token(1, 1), Discard: true}}},
+					history.Event{Items: []history.Item{{Task: task(1), State: history.Dead}}})
+			}
+			s.grants(3, 2, token(1, 2), time.Second, after)
+		}},
 		{"again", "an enqueue that comes twice runs twice", check.Undone, func(s *tale, wrong bool) {
 			s.enqueues(1, spec)
 			s.grants(2, 1, token(1, 1), time.Second, spec)
@@ -154,6 +165,16 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			if wrong {
 				s.grants(3, 1, token(1, 2), time.Second, spec)
 			}
+		}},
+		{"again", "two tasks of a key are handed out", check.UniqueKey, func(s *tale, wrong bool) {
+			unique := history.Spec{Queue: "q0", Key: "k"}
+			s.enqueues(1, unique)
+			s.grants(2, 1, token(1, 1), time.Second, unique)
+			if !wrong {
+				s.completes(2, 1, token(1, 1))
+			}
+			s.enqueues(2, unique)
+			s.grants(3, 2, token(1, 2), time.Second, unique)
 		}},
 		{"collected", "a collected task comes back", check.Collected, func(s *tale, wrong bool) {
 			s.enqueues(1, spec)

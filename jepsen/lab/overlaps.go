@@ -143,10 +143,15 @@ func (c *crew) worked() {
 func (c *crew) skew() time.Duration {
 	c.rec.mu.Lock()
 	defer c.rec.mu.Unlock()
-	if slices.ContainsFunc(c.rec.events, func(e *history.Event) bool { return e.Phase == history.Note && e.Text == check.ClockStepped }) {
+	if stepped(c.rec.events) {
 		return cronWindow
 	}
 	return clockSkew
+}
+
+// stepped tells whether a clock was set in a history.
+func stepped(events []*history.Event) bool {
+	return slices.ContainsFunc(events, func(e *history.Event) bool { return e.Phase == history.Note && e.Text == check.ClockStepped })
 }
 
 // idle says when too few tasks of schedules were worked on for their policies of
