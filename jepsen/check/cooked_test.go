@@ -140,6 +140,11 @@ func cooked() map[string]struct {
 			f.write(3, 4, 1, history.Complete, a, 10, 0)
 			f.note(6, history.Event{Func: history.Lead, Known: ns(5), Began: ns(4.5), Cell: &history.Cell{Epoch: 2, Leader: "n2"}, From: &history.Cell{Cohort: []string{"n0"}}})
 		})},
+		"a leader that does not know a completion that was asked for twice": {[]string{"leaders"}, "does not know its complete, acknowledged at 4.500 s", one(func(f *forged, a id.ID) {
+			f.do(3, 3.5, 1, history.Event{Func: history.Complete, Weak: true, Items: []history.Item{{Task: a, Token: 10}}}, history.Info, history.Event{})
+			f.write(4, 4.5, 1, history.Complete, a, 10, 0)
+			lead(f, 5, 2, true, history.Item{Task: a, Token: 10})
+		})},
 		"a leader that does not know a completion": {[]string{"leaders"}, "does not know its complete", one(func(f *forged, a id.ID) {
 			f.write(3, 4, 1, history.Complete, a, 10, 0)
 			lead(f, 5, 2, true, history.Item{Task: a, Token: 10})

@@ -45,11 +45,15 @@ func (l *Ledger) leaders() Result {
 
 // knows holds one task against what a new leader knows.
 func (l *Ledger) knows(r *Result, e *history.Event, then int64, a *account, known []*history.Item) {
+	first := never // when somebody first asked for its end
 	for _, x := range a.ends {
 		if x.call <= then && (x.f == history.Complete || x.f == history.Cancel) {
-			l.knowsEnd(r, e, then, a, x, known)
-			return // a claim of a task that is being ended may be gone
+			first = min(first, x.call)
 		}
+	}
+	if first != never {
+		l.knowsEnd(r, e, then, a, first, known)
+		return // a claim of a task that is being ended may be gone
 	}
 	for _, g := range a.grants {
 		if g.token>>32 >= e.Cell.Epoch || !g.valid(then) {
@@ -68,15 +72,19 @@ func (g *grant) valid(now int64) bool {
 }
 
 // knowsEnd: where the cohort has changed, the new leader knows an
-// acknowledged end.
-func (l *Ledger) knowsEnd(r *Result, e *history.Event, then int64, a *account, x ending, known []*history.Item) {
+// acknowledged end, whichever of those that were asked for it was. From the first of
+// them on the task may have been finished, and be collected since.
+func (l *Ledger) knowsEnd(r *Result, e *history.Event, then int64, a *account, first int64, known []*history.Item) {
 	moved := e.From != nil && !slices.Equal(e.From.Cohort, e.Cell.Cohort)
-	old := l.o.Retention > 0 && then-x.call >= l.o.Retention
-	if !moved || old || !x.done || x.weak || x.back >= cmp.Or(e.Began, then) {
+	old := l.o.Retention > 0 && then-first >= l.o.Retention
+	if !moved || old || slices.ContainsFunc(known, func(i *history.Item) bool { return i.State.Finished() }) {
 		return
 	}
-	if !slices.ContainsFunc(known, func(i *history.Item) bool { return i.State.Finished() }) {
-		r.add(Leader, then, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
-			e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(then), x.f, at(x.back))
+	for _, x := range a.ends {
+		if x.done && !x.weak && (x.f == history.Complete || x.f == history.Cancel) && x.back < cmp.Or(e.Began, then) {
+			r.add(Leader, then, a.id, "%s became the leader of partition %d with another cohort in epoch %d at %s and does not know its %s, acknowledged at %s",
+				e.Cell.Leader, e.Cell.Partition, e.Cell.Epoch, at(then), x.f, at(x.back))
+			return
+		}
 	}
 }
