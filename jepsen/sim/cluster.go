@@ -118,7 +118,7 @@ func runCluster(seed uint64, m Many) *Result {
 	})
 	s.run()
 	r := s.result(seed)
-	r.Calm, r.Flags = f.calm(), m.flags()
+	r.Calm, r.Again = f.calm(), m.again(seed)
 	if v := r.Violation; v != nil && !v.Task.IsZero() {
 		r.Detail = f.facts(v.Task)
 	}

@@ -33,7 +33,9 @@ const (
 func Cron(seed uint64) *Result { return CronMutant(seed, Mutant{}) }
 
 // CronMutant runs one seed of a cluster of mutants that launches schedules.
-func CronMutant(seed uint64, m Mutant) *Result { return runCron(seed, Many{Mutant: m}) }
+func CronMutant(seed uint64, m Mutant) *Result {
+	return runCron(seed, Many{Mutant: m, Schedules: true})
+}
 
 func runCron(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
@@ -63,7 +65,7 @@ func runCron(seed uint64, m Many) *Result {
 	})
 	s.run()
 	r := s.result(seed)
-	r.Calm = k.calm()
+	r.Calm, r.Again = k.calm(), m.again(seed)
 	if r.Violation != nil {
 		r.Detail = f.roll()
 	}

@@ -99,8 +99,23 @@ func (m Many) One(seed uint64) *Result {
 	return runOne(seed, m)
 }
 
-// flags are those with which the program runs seeds of such clusters.
+// again is the command that runs a seed again. Some have no program, but a test.
+func (m *Many) again(seed uint64) string {
+	const test = "go test ./jepsen/sim -count=1 -timeout 60m -events 0"
+	switch {
+	case m.Schedules:
+		return fmt.Sprintf("%s -run '^TestCron$' -crons 1 -seed %d", test, seed)
+	case m.Cuts:
+		return fmt.Sprintf("%s -run '^TestCutsKeepNoTaskWaiting$' -cuts %d", test, seed) // after all before it
+	}
+	return fmt.Sprintf("make sim SEED=%d SEEDS=1 SIMARGS='%s -events=0'", seed, m.flags())
+}
+
+// flags are those with which the program runs such seeds.
 func (m *Many) flags() string {
+	if !m.Cluster {
+		return "-nodes=1"
+	}
 	all := "-nodes=many"
 	if m.Size > 0 {
 		all += fmt.Sprintf(" -size=%d", m.Size)

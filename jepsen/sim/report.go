@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 )
@@ -24,5 +23,5 @@ func (r *Result) Report(to io.Writer, events int) {
 		fmt.Fprintf(to, "plan: %s\n", plan.Text)
 	}
 	fmt.Fprintf(to, "what happened: %s\nhistory %016x, %d events\n", &r.Stats, r.Sum, len(r.Events))
-	fmt.Fprintf(to, "again, with the whole history: make sim SEED=%d SEEDS=1 SIMARGS='%s -events=0'\n", r.Seed, cmp.Or(r.Flags, "-nodes=1"))
+	fmt.Fprintf(to, "again, with the whole history: %s\n", r.Again)
 }

@@ -62,8 +62,8 @@ type Result struct {
 	Virtual time.Duration
 	// Nodes is how many nodes there were.
 	Nodes int
-	// Flags are those with which the program runs the seed again.
-	Flags string
+	// Again is the command that runs the seed again, with the whole history.
+	Again string
 	// Calm says of a run of several nodes why it proves nothing; "": it counts.
 	Calm string
 	// Detail is what the nodes have of what the violation is about.
@@ -96,7 +96,9 @@ func runOne(seed uint64, m Many) *Result {
 	s.trouble()
 	s.after(s.plan.storm, s.heal)
 	s.run()
-	return s.result(seed)
+	r := s.result(seed)
+	r.Again = m.again(seed)
+	return r
 }
 
 func newSim(seed uint64, m Mutant) *sim {
