@@ -27,6 +27,7 @@
 // the storm, and what each new leader knew when it asked to lead. Some workers claim, some have a session at a node that hands them
 // tasks: two of those share a name, which one of them has at a time, and all have
 // a session when the storm is over. A run without an election, an expiry, a
-// renewal, a repair, a movement, a crash and a session that changed its node with
-// tasks is invalid: it counts as neither passed nor failed.
+// renewal, a repair, a movement, a crash, a session that changed its node with
+// tasks and, where finished tasks are deleted, a collection is invalid: it counts as
+// neither passed nor failed.
 package sim

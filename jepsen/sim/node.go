@@ -154,6 +154,7 @@ func (n *node) down(keep int) {
 		s.mutant.Crash(n)
 	}
 	if n.peers != nil {
+		counted(n)
 		nemesis{s.fleet}.setRight()
 		n.cells.crash(s.rnd.IntN(n.cells.unsynced() + 1))
 	} else {
@@ -179,6 +180,13 @@ func (n *node) down(keep int) {
 			n.start()
 		}
 	})
+}
+
+// counted counts what the process has collected, at its end.
+func counted(n *node) {
+	if n.core != nil {
+		n.s.stats[Collected] += int(n.core.Stats().Collected)
+	}
 }
 
 // open opens what is on the disks.

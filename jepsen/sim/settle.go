@@ -278,6 +278,7 @@ func (f ending) inspect() {
 	for _, n := range f.alive() {
 		n.audit()
 		n.unanswered()
+		counted(n)
 	}
 	state := f.alive()[0].peers.state()
 	for _, task := range s.board.acknowledged() {

@@ -18,20 +18,23 @@ var musts = []struct {
 }{
 	{Enqueues, "an enqueue"}, {Completions, "a completion"}, {Crashes, "a crash"}, {Leaders, "an election"},
 	{Moves, "a movement"}, {Repaired, "a repair"}, {Renewals, "a renewal"}, {Lapses, "an expiry"},
-	{Pushed, "a task for a session"}, {HandOvers, "a session that was handed over"},
+	{Pushed, "a task for a session"}, {HandOvers, "a session that was handed over"}, {Collected, "a collection"},
 }
 
 // calm tells what did not happen in a run of a cluster; "": it counts.
 func (f *fleet) calm() string {
 	var missing []string
 	for _, must := range musts {
-		if hands := must.stat == Pushed || must.stat == HandOvers; hands && f.s.plan.hands == 0 {
-			continue
+		p, asked := &f.s.plan, true
+		switch must.stat {
+		case Pushed, HandOvers:
+			asked = p.hands > 0
+		case Moves:
+			asked = f.lossy // else nobody comes, goes or loses a disk: acknowledgements of one copy are held to
+		case Collected:
+			asked = p.collect > 0
 		}
-		if must.stat == Moves && !f.lossy {
-			continue // nobody comes, goes or loses a disk: acknowledgements of one copy are held to
-		}
-		if f.s.stats[must.stat] == f.before[must.stat] {
+		if asked && f.s.stats[must.stat] == f.before[must.stat] {
 			missing = append(missing, must.name)
 		}
 	}

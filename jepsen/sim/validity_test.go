@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// A run of a cluster shows something of what has happened in its storm, and of nothing
+// else; what its plan does not have is not asked for.
+func TestWhatARunMustHave(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		missing Stat
+		hands   int
+		collect time.Duration
+		lossy   bool
+		want    string
+	}{
+		{"everything has happened", Audits, 2, time.Second, true, ""},
+		{"nothing was collected", Collected, 2, time.Second, true, "without a collection"},
+		{"nothing was to be collected", Collected, 2, 0, true, ""},
+		{"no session was handed over", HandOvers, 2, time.Second, true, "without a session that was handed over"},
+		{"there were no sessions", HandOvers, 0, time.Second, true, ""},
+		{"nothing moved", Moves, 2, time.Second, true, "without a movement"},
+		{"nothing was to move", Moves, 2, time.Second, false, ""},
+		{"nobody crashed", Crashes, 2, time.Second, true, "without a crash"},
+	} {
+		s := newSim(1, Mutant{})
+		s.plan.hands, s.plan.collect = c.hands, c.collect
+		f := &fleet{s: s, lossy: c.lossy}
+		for i := range f.before {
+			f.before[i] = 3
+			s.stats[i] = 4
+		}
+		s.stats[c.missing] = f.before[c.missing]
+		if got := f.calm(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
