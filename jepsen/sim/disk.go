@@ -13,8 +13,9 @@ import (
 // any number of the batches after it, each whole.
 //
 // The store under it is never told to sync: its crash keeps as many batches as
-// it is asked to, and how many of them are durable is counted here. So a sync
-// can cover what was applied before it began, and nothing after that.
+// it is asked to, and how many of them are durable is counted here, and told to it
+// when somebody looks. So a sync can cover what was applied before it began, and
+// nothing after that.
 //
 // A record that has rotted ends the process that reads it, as the checksums of
 // the real store do.
@@ -22,6 +23,7 @@ type disk struct {
 	*memstore.Mem
 	applied uint64 // batches since the process began
 	durable uint64 // how many of those are durable
+	written uint64 // and how many of these the store knows to be
 	bad     string // the key of a record that has rotted; "": none has
 }
 
@@ -55,8 +57,15 @@ func (d *disk) unsynced() int { return int(d.applied - d.durable) }
 
 // crash loses all but the first keep batches of those that are not durable.
 func (d *disk) crash(keep int) {
-	d.Mem = d.Crash(int(d.durable) + keep)
-	d.applied, d.durable = 0, 0
+	d.Mem = d.Crash(int(d.durable-d.written) + keep)
+	d.applied, d.durable, d.written = 0, 0, 0
+}
+
+// kept reads what no crash takes away.
+func (d *disk) kept() store.View {
+	d.Mem.Harden(int(d.durable - d.written))
+	d.written = d.durable
+	return d.Mem.Synced()
 }
 
 // Get gives the value of a key.

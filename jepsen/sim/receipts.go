@@ -13,7 +13,7 @@ import (
 )
 
 // receipts holds what leaves a node to the disks: as many have a task, or its end, as
-// the receipt says (P1). Where disks get lost, and nodes come and go, they may have had
+// the receipt says (P1), so that no crash takes it away. Where disks get lost, and nodes come and go, they may have had
 // it; and while a cluster forms, or has just changed a cohort, partitions move on: who has
 // handed its copy over to a majority drops it.
 func (f *fleet) receipts(asked any, reply *core.Reply) {
@@ -53,7 +53,7 @@ func (f *fleet) copied(r *nornv1.Receipt, has func(store.View, ring.Partition, i
 		return
 	}
 	for _, o := range f.nodes {
-		if o.disk != nil && has(o.disk.Mem, ring.Of(task, f.s.plan.partitions), task) {
+		if o.disk != nil && has(o.disk.kept(), ring.Of(task, f.s.plan.partitions), task) {
 			n, who = n+1, who+" "+o.self.Node
 		}
 	}

@@ -254,12 +254,12 @@ func (w *witness) count(cell *register.Cell, has func(n *node) bool) (n int) {
 	return n
 }
 
-// held tells whether a majority of a cohort knows a claim, up to an end (0: any),
-// or that it is over.
+// held tells whether a majority of a cohort knows a claim for good, up to an end (0:
+// any), or that it is over.
 func (w *witness) held(cell *register.Cell, task id.ID, token uint64, end int64) bool {
 	p := ring.Of(task, w.f.s.plan.partitions)
 	n := w.count(cell, func(n *node) bool {
-		d, err := vnode.ReadTask(n.disk.Mem, p, task, vnode.ReadOptions{NoLog: true})
+		d, err := vnode.ReadTask(n.disk.kept(), p, task, vnode.ReadOptions{NoLog: true})
 		if err != nil {
 			return false
 		}
@@ -275,7 +275,7 @@ func (w *witness) held(cell *register.Cell, task id.ID, token uint64, end int64)
 
 // ended tells whether a fact on the disk says that a claim is over.
 func (w *witness) ended(n *node, p ring.Partition, task id.ID, token uint64) bool {
-	facts, err := vnode.Facts(n.disk.Mem, p, task)
+	facts, err := vnode.Facts(n.disk.kept(), p, task)
 	if err != nil {
 		return false
 	}

@@ -137,6 +137,18 @@ func (m *Mem) Sync() {
 	m.pending = nil
 }
 
+// Harden makes the first n of the batches durable that are not.
+func (m *Mem) Harden(n int) {
+	n = max(0, min(n, len(m.pending)))
+	for _, ops := range m.pending[:n] {
+		write(m.synced, ops)
+	}
+	m.pending = m.pending[n:]
+}
+
+// Synced reads what is durable.
+func (m *Mem) Synced() store.View { return view{m.synced} }
+
 // Unsynced is the number of batches that a crash may lose.
 func (m *Mem) Unsynced() int { return len(m.pending) }
 

@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/check"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+)
+
+// A copy counts once no crash takes it away, and not before: what a node has applied and
+// not synced is no copy. After a crash it is one if it has survived.
+func TestACopyIsWhatACrashLeaves(t *testing.T) {
+	s := newSim(1, Mutant{})
+	s.plan.partitions = 1
+	f := newFleet(s)
+	f.forming = false
+	n := f.add()
+	n.disk = newDisk()
+	written := func(view store.View, _ ring.Partition, _ id.ID) bool {
+		_, ok := view.Get([]byte("b"))
+		return ok
+	}
+	put := func(key string) {
+		var b store.Batch
+		b.Set([]byte(key), []byte("1"))
+		n.disk.apply(&b)
+	}
+	put("a")
+	n.disk.harden(n.disk.applied)
+	put("b")
+	for _, c := range []struct {
+		what string
+		do   func()
+		want bool // that it counts
+	}{
+		{"applied", func() {}, false},
+		{"lost with the power", func() { n.disk.crash(0) }, false},
+		{"applied again", func() { put("b") }, false},
+		{"synced", func() { n.disk.harden(n.disk.applied) }, true},
+		{"after the next crash", func() { put("c"); n.disk.crash(0) }, true},
+	} {
+		c.do()
+		s.found = nil
+		f.copied(&nornv1.Receipt{Id: id.ID{1}.String(), DurableCopies: 1}, written)
+		if counts := s.found == nil; counts != c.want || !counts && s.found.Invariant != check.Lost {
+			t.Errorf("%s: it counts as a copy: %t (%v)", c.what, counts, s.found)
+		}
+	}
+	if _, there := n.disk.Get([]byte("c")); there {
+		t.Error("what was not synced has survived")
+	}
+	if _, there := n.disk.Get([]byte("a")); !there {
+		t.Error("what was synced is gone")
+	}
+}
