@@ -104,7 +104,7 @@ func (k *timekeeper) make(i int) {
 	s := k.s
 	if i == len(k.names) {
 		s.note("the storm begins")
-		k.stormed = s.now
+		k.stormed, k.f.stormy = s.now, true
 		nemesis{k.f}.trouble()
 		s.after(s.about(2*time.Second), k.edit)
 		s.after(s.plan.storm, k.heal)

@@ -52,3 +52,21 @@ func TestCronMutantsAreFound(t *testing.T) {
 		})
 	}
 }
+
+// Messages get lost in the storm of schedules as in any other: for some days none did.
+func TestTheStormOfSchedulesLosesMessages(t *testing.T) {
+	s := newSim(1, Mutant{})
+	s.plan = s.drawCluster()
+	s.plan.cluster.loss = 1
+	f := newFleet(s)
+	s.fleet = f
+	a, b := f.add(), f.add()
+	(&timekeeper{f: f, caller: s.newCaller()}).make(0) // there is no schedule to be made
+	if !f.stormy {
+		t.Fatal("the storm has begun, and no message gets lost")
+	}
+	f.post(a, b.self, false, nil)
+	if s.stats[LostMessages] != 1 {
+		t.Error("of all messages that get lost this one does not")
+	}
+}
