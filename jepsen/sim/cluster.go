@@ -78,7 +78,7 @@ func runCluster(seed uint64, m Many) *Result {
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
-		Elected: true, Sessions: s.plan.hands > 0, Lossy: s.plan.cluster.lossy(), Lease: leastLease, Skew: int64(s.plan.eta / 8), Backoff: leastPause - int64(s.plan.eta/8),
+		Elected: true, Sessions: s.plan.hands > 0, Lossy: s.plan.cluster.lossy(), Lease: leastLease, Attempts: s.plan.work.attempts, Skew: int64(s.plan.eta / 8), Backoff: leastPause - int64(s.plan.eta/8),
 	}
 	if s.plan.collect > 0 {
 		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)

@@ -21,9 +21,19 @@ func ClusterMutants() []Mutant {
 		{Name: "votes without a word of the claims it has", Send: silent, Breaks: []string{check.Leader, check.Lost}},
 		{Name: "says that it has a copy more", Reply: boastful, Breaks: []string{check.Lost}},
 		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
+		{Name: "runs before what it is to run after", Event: each(eager), Reply: shown(dependent), Breaks: []string{check.Dependency}},
 		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
+	}
+}
+
+// eager forgets dependencies of tasks that are to run also when one of them fails.
+func eager(r *nornv1.EnqueueRequest) {
+	for _, t := range r.GetTasks() {
+		if t.GetOnDependencyFailure() == nornv1.DependencyFailure_DEPENDENCY_FAILURE_RUN {
+			t.Dependencies = nil
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ const provokeAgain = 100 * time.Millisecond
 // over that way: a run without one proves nothing.
 func (f nemesis) provoke() {
 	s := f.s
-	if s.healing || !f.missing(HandOvers) {
+	if s.healing || s.plan.hands == 0 || !f.missing(HandOvers) {
 		return
 	}
 	able := slices.DeleteFunc(slices.Clone(s.hands), func(h *hand) bool { return h.on == nil || len(h.runs) == 0 })
