@@ -8,6 +8,9 @@ import (
 
 // archive writes finished tasks elsewhere, or fails to.
 func (n *node) archive(view store.View, a *core.Archive) {
+	if n.disk.bad != "" {
+		defer ends(n)
+	}
 	tasks, err := a.Tasks(view)
 	if err != nil {
 		n.s.broken("an archive stops the node: %v", err)

@@ -22,9 +22,17 @@ func ClusterMutants() []Mutant {
 		{Name: "says that it has a copy more", Reply: boastful, Breaks: []string{check.Lost}},
 		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
 		{Name: "runs before what it is to run after", Event: each(eager), Reply: shown(dependent), Breaks: []string{check.Dependency}},
+		{Name: "deletes what it is to archive", Config: unkept, Breaks: []string{"archive"}},
 		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
+	}
+}
+
+// unkept deletes what is to be archived.
+func unkept(c *core.Config) {
+	if c.Retention.What == nornv1.Retention_RETENTION_ARCHIVE {
+		c.Retention.What = nornv1.Retention_RETENTION_DELETE
 	}
 }
 

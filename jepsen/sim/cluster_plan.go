@@ -80,6 +80,9 @@ func (w *world) drawCluster() plan {
 		p.collect = max(p.collect, time.Second)
 	}
 	p.what, p.grace = nornv1.Retention_RETENTION_DELETE, 24*time.Hour
+	if p.collect > 0 && p.tasks%3 == 0 { // of three that differ in nothing else
+		p.what = nornv1.Retention_RETENTION_ARCHIVE
+	}
 	// Somebody keeps the clocks: in the ten minutes of a run none gets so far from
 	// another one that its node has to give up what it leads.
 	kept := int64(p.eta) / 8 * 1_000_000 / 2 / int64(10*time.Minute)
@@ -158,7 +161,7 @@ func (s *sim) fierce() {
 	p.tasks, p.workers, p.readers, p.hands = 300, 5, 1, 0
 	p.net.delay = pick(&s.world, []time.Duration{time.Millisecond, 10 * time.Millisecond})
 	p.crash = crashPlan{every: 4 * time.Second, down: pick(&s.world, []time.Duration{500 * time.Millisecond, 4 * time.Second}), steps: s.chance(0.5), drained: 0.1}
-	p.work.keyed, p.work.dies, p.work.fails, p.clock.set = 0, 0.05, 0.1, 0
+	p.work.keyed, p.work.dies, p.work.fails, p.clock.set, p.what = 0, 0.05, 0.1, 0, nornv1.Retention_RETENTION_DELETE
 	if p.collect = 0; s.chance(0.5) {
 		p.collect, p.retention, p.deadRetention = 200*time.Millisecond, 3*time.Second, 3*time.Second
 	}

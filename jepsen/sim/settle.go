@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/node/core"
@@ -289,6 +290,22 @@ func (f ending) inspect() {
 				return
 			}
 		}
+		f.archived(f.find(state.Cells[p].Leader), p, task)
+	}
+}
+
+// archived looks whether a task that was acknowledged, and is collected, was written
+// elsewhere before, where that is asked for.
+func (f ending) archived(n *node, p ring.Partition, task id.ID) {
+	s := f.s
+	if s.plan.what != nornv1.Retention_RETENTION_ARCHIVE || s.archived[task] || n == nil {
+		return
+	}
+	switch t, err := vnode.LoadTask(n.disk.Mem, p, task); {
+	case err != nil:
+		s.violation("audit", "%spartition %d: %v", n, p, err)
+	case t.Collected():
+		s.violation("archive", "task %s was collected and is not in the archive", task)
 	}
 }
 
