@@ -106,7 +106,7 @@ func runCluster(seed uint64, m Many) *Result {
 		f.drowsy = &drowsy{fleet: f, skews: map[*node]skew{}}
 		f.drowsy.watch()
 		s.after(lull, func() {
-			f.stormy, f.before, f.stable = true, s.stats, f.unmoved(f.whole)
+			f.stormy, f.before, f.stable = true, s.stats, unmoved(f, f.whole)
 			s.note("the storm begins")
 			if m.Cuts {
 				nemesis{f}.cutOff()

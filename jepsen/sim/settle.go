@@ -421,7 +421,7 @@ func (f *fleet) learned(n *node, state *register.State) {
 
 // unmoved tells whether all cells are as they were at a time. A leader that was elected once
 // more, for a cohort that grew, has handed out nothing meanwhile.
-func (f *fleet) unmoved(since int64) bool {
+func unmoved(f *fleet, since int64) bool {
 	for _, at := range f.moved { // Any order: each is compared.
 		if at > since {
 			return false

@@ -48,13 +48,16 @@ func TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce(t *testing.T) {
 }
 
 // depose has another node lead a partition.
-func (r *trio) depose(p ring.Partition, old, heir int) {
+func (r *trio) depose(p ring.Partition, old, heir int) { r.deposeBut(p, old, heir, nothing) }
+
+// deposeBut is the same where some messages are lost.
+func (r *trio) deposeBut(p ring.Partition, old, heir int, lost func(letter) bool) {
 	r.t.Helper()
 	cell := r.state().Cells[p]
 	r.say(old, heir, &Elect{Stand: []Stand{{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
-	r.settle()
+	r.settleBut(lost)
 	r.tell()
-	r.settle()
+	r.settleBut(lost)
 }
 
 // TestAGrantThatMayHaveBeenHeardIsNotFreed: the same request came again, and its
