@@ -50,10 +50,16 @@ func TestClusterMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
+	const seeds = 12
+	first := map[string]uint64{ // that are known to find it, where that is not seed 0: so it takes less time
+		"votes without a word of the claims it has": 1, "says that it has a copy more": 3,
+		"runs before what it is to run after": 2, "deletes what it is to archive": 8,
+	}
 	for _, m := range ClusterMutants() {
 		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(12) {
+			for n := range uint64(seeds) {
+				seed := (first[m.Name] + n) % seeds
 				r := ClusterMutant(seed, m)
 				if r.Violation == nil {
 					continue
