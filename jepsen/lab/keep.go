@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/proto"
 )
 
 // Name is that of the files of a run, without directory and ending.
@@ -128,7 +129,7 @@ func (r *Result) judge() {
 		Retention: int64(w.kept), Slack: int64(min(w.kept, time.Second)),
 	}
 	if o.Elected && !stepped(r.Events) { // else a claim may end when a wrong clock says so
-		o.Lease, o.Attempts = int64(shortLease-shortLease/20), usualAttempts
+		o.Lease, o.Attempts = int64(shortLease-shortLease/20), proto.DefaultAttempts
 	}
 	c := check.New(o)
 	var v *check.Violation

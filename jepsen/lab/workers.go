@@ -21,8 +21,6 @@ const (
 	longPoll   = 500 * time.Millisecond
 	// again is how often a claim request of unknown outcome is repeated.
 	again = 3
-	// usualAttempts are those of a task that says nothing of them: the program's default.
-	usualAttempts = 25
 )
 
 // workers are the clients of workload claims: fewer producers than the AP
