@@ -20,7 +20,7 @@
 // are then ([Lease.EndBy]).
 //
 // Limit: a process that restarts has no monotonic time from before. Where all wall clocks
-// are set ahead by more than the buffer, and most members of a cohort restart between
-// that and the lease's end, it may end while its worker still believes in it. Tokens
-// fence that.
+// are set ahead by more than the buffer, and all who tell the next leader of a lease
+// restart between that and its end, it may end while its worker still believes in it.
+// Tokens fence that.
 package clock

@@ -56,13 +56,18 @@ func (f nemesis) intact() bool {
 // held tells whether every cohort has a majority of members without a node that
 // have never lost anything: of fewer nobody may copy, an operator must decide. Who is
 // away for longer than anything is remembered does not count. Where
-// one has lost something already, whoever is to take its place may be let in just now.
+// one has lost something already, whoever is to take its place may be let in just now,
+// by anybody, with what it knows of the register.
 func (f nemesis) held(n *node) bool {
-	if len(f.alive()) == 0 {
+	var views []*placement.View
+	for _, o := range f.alive() {
+		views = append(views, placement.See(o.peers.state(), nil))
+	}
+	if len(views) == 0 {
 		return false
 	}
-	view := placement.See(f.alive()[0].peers.state(), nil)
 	for p := range f.cells {
+		planned := func(v *placement.View) bool { return slices.Contains(v.Planned(ring.Partition(p)), n.self) }
 		cohort := f.cells[p].Cohort
 		left := 0
 		for _, m := range cohort {
@@ -75,7 +80,7 @@ func (f nemesis) held(n *node) bool {
 			if left < quorum.Majority(len(cohort)) {
 				return false
 			}
-		case left < len(cohort) && slices.Contains(view.Planned(ring.Partition(p)), n.self):
+		case left < len(cohort) && slices.ContainsFunc(views, planned):
 			return false
 		}
 	}

@@ -90,8 +90,8 @@ func (n *node) start() {
 	n.clock.until = 0
 	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
 	n.clock.drift = s.drift()
-	if s.fleet != nil && s.fleet.ahead != 0 {
-		n.clock.off = s.fleet.ahead
+	if s.fleet != nil {
+		nemesis{s.fleet}.setRight()
 	}
 	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
 	n.first, n.rest, n.before, n.waiting, n.flying = nil, nil, nil, nil, nil

@@ -102,8 +102,8 @@ func (f nemesis) setAhead() {
 	s.after(s.about(s.plan.cluster.apart), f.setRight)
 }
 
-// setRight ends that. No node may restart before: what it has of leases then ends when
-// the wall clock says so (package clock, Limit).
+// setRight ends that. No node may start before, also none that was down when they were
+// set: what it has of leases then ends when the wall clock says so (package clock, Limit).
 func (f nemesis) setRight() {
 	if f.ahead == 0 {
 		return
