@@ -214,7 +214,12 @@ func (h neighbours) connected(who register.Member, up bool) {
 	}
 	h.m.mu.Unlock()
 	h.m.count()
-	if g := h.m.group.Load(); !up && g != nil {
+	g := h.m.group.Load()
+	switch {
+	case g == nil:
+	case up:
+		g.Found(who)
+	default:
 		g.Unreachable(who)
 		g.Lost(who)
 	}

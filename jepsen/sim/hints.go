@@ -48,6 +48,12 @@ func (f *fleet) sense(n *node) {
 	for _, m := range n.peers.up {
 		if !slices.Contains(up, m) {
 			n.peers.put(group.Unreachable{Peer: m})
+			n.peers.put(group.Lost{Peer: m})
+		}
+	}
+	for _, m := range up {
+		if !slices.Contains(n.peers.up, m) {
+			n.peers.put(group.Found{Peer: m})
 		}
 	}
 	n.peers.up, n.peers.sensed = up, true

@@ -14,7 +14,7 @@ import (
 )
 
 // Event is what a machine is told. The kinds are [Received], [Asked], [Tick],
-// [Unreachable], [Lost] and [Campaign].
+// [Unreachable], [Lost], [Found] and [Campaign].
 type Event interface{ event() }
 
 type (
@@ -30,6 +30,9 @@ type (
 	// others need not wait until they miss it. Where that was wrong, those who
 	// still hear the leader see to it that nothing happens.
 	Lost struct{ Peer register.Member }
+	// Found says that there is a connection to a member again: with it, there may be a
+	// majority, and who waited longer and longer for one need not any more.
+	Found struct{ Peer register.Member }
 	// Campaign makes the member stand for election, if it may.
 	Campaign struct{}
 )
@@ -38,6 +41,7 @@ func (Received) event()    {}
 func (Asked) event()       {}
 func (Tick) event()        {}
 func (Lost) event()        {}
+func (Found) event()       {}
 func (Unreachable) event() {}
 func (Campaign) event()    {}
 
@@ -195,6 +199,8 @@ func (m *Machine) Step(now clock.Time, ev Event) error {
 		})
 	case Lost:
 		m.timers.lost(m, ev.Peer.Incarnation.ID())
+	case Found:
+		m.timers.found(m, ev.Peer.Incarnation.ID())
 	case Campaign:
 		m.campaign()
 	case Tick:

@@ -95,6 +95,18 @@ func (t *timers) lost(m *Machine, peer uint64) {
 	t.campaignAt = min(t.campaignAt, m.now+m.rand.Int64N(m.cfg.patience()/8))
 }
 
+// found has a member that has no leader be as patient as if its terms had never come to
+// nothing: that was for want of those who were out of reach, and not of their disks. If
+// it was the disks, some more such terms tell so again.
+func (t *timers) found(m *Machine, peer uint64) {
+	if t.role == raft.StateLeader || t.lead != raft.None || t.doubled() == 0 || !m.votes(peer) {
+		return
+	}
+	t.barren = chanceTerms
+	d := t.patience(m)
+	t.forgetAt, t.campaignAt = min(t.forgetAt, m.now+d), min(t.campaignAt, m.now+d+m.rand.Int64N(d))
+}
+
 func (t *timers) init(m *Machine) {
 	t.draw(m)
 	st := m.node.BasicStatus()

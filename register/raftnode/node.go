@@ -169,6 +169,9 @@ func (n *Node) Unreachable(peer register.Member) { n.post(group.Unreachable{Peer
 // no other.
 func (n *Node) Lost(peer register.Member) { n.post(group.Lost{Peer: peer}) }
 
+// Found tells the group that there is a connection to a peer again.
+func (n *Node) Found(peer register.Member) { n.post(group.Found{Peer: peer}) }
+
 // Close ends the member and waits for its goroutine. Requests under way get
 // ErrClosed: their outcome is not known.
 func (n *Node) Close() error {
