@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -26,6 +27,10 @@ const (
 	// drowsyFor is for how long a task may be ready while a request that would take it
 	// waits: the polls of the workers are longer.
 	drowsyFor = 3 * time.Second
+	// standsFor is for how long it may if its leader stands again, as for another cohort:
+	// that has to have all facts first, step by step, and a node that has slow disks and all
+	// work of a cluster that is being made takes seconds for that.
+	standsFor = 10 * time.Second
 	// feedings is how many tasks each producer makes in the end, feedEvery about how often.
 	feedings, feedEvery = 4, 500 * time.Millisecond
 )
@@ -121,6 +126,10 @@ func (d *drowsy) look() {
 		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) || !d.enough(state.Cells[p].Cohort) {
 			continue
 		}
+		limit := drowsyFor
+		if !core.Leads(n.core, ring.Partition(p)) {
+			limit = standsFor
+		}
 		n.walkPartition(ring.Partition(p), func(t *vnode.Detail) bool {
 			if t.State != crdt.StateReady || queues[t.Task.Enqueued.Queue] == "" {
 				return true
@@ -129,7 +138,7 @@ func (d *drowsy) look() {
 			if d.ready[i] = s.now; before[i] != 0 {
 				d.ready[i] = before[i]
 			}
-			if s.now-d.ready[i] > int64(drowsyFor) {
+			if s.now-d.ready[i] > int64(limit) {
 				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it: %s", i, n.self.Node, time.Duration(s.now-d.ready[i]), queues[t.Task.Enqueued.Queue])
 			}
 			return !s.ended

@@ -157,3 +157,7 @@ func (m *moves) waitsFor(p ring.Partition, move *move) string {
 	}
 	return fmt.Sprintf("partition %d is being compared with those who keep it", p)
 }
+
+// Leads tells whether a node hands out tasks of a partition. The leader that the register
+// names does not while it stands again, as for another cohort.
+func Leads(c *Core, p ring.Partition) bool { return c.vnodes.see(p).Leading() != 0 }
