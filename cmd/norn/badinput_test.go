@@ -164,6 +164,10 @@ func TestEmptyFlagsAreRefused(t *testing.T) {
 	for _, flag := range []string{"--id", "--key", "--after", "--file", "--lines", "--jsonl"} {
 		refused(t, 2, flag+": nothing is given", "task", "enqueue", "-q", "empty", flag, "")
 	}
+	const other27 = "3ZyfAz4TTlNLdMEJYWbpzCDKw1p"
+	refused(t, 2, "--max-attempts: 0 is no attempt", "task", "enqueue", "-q", "empty", "x", "--max-attempts", "0")
+	refused(t, 2, "--at-least: nothing is given", "task", "get", other27, "--at-least", "")
+	refused(t, 2, "--if-version: 0 is the version", "queue", "set", "empty", "lease=1m", "--if-version", "0")
 	if got := payloads(t, "empty"); len(got) != 0 {
 		t.Errorf("enqueued: %q", got)
 	}

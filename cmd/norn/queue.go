@@ -168,6 +168,9 @@ stay as they are. The queue need not have tasks yet.
 	}
 	version := cmd.Flags().Uint64("if-version", 0, "change nothing unless the settings are at this `version`, as shown by get -o json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("if-version") && *version == 0 {
+			return usage("--if-version: 0 is the version of a queue that has no settings yet, and cannot be asked for; leave it out to change whatever is there")
+		}
 		change, err := terms.Settings(args[1:])
 		if err != nil {
 			return usageError{err}

@@ -130,6 +130,8 @@ func (e *enqueueFlags) task(cmd *cobra.Command) (t client.Task, err error) {
 		return t, usage("--at and --delay: give one of them")
 	case e.delay < 0:
 		return t, usage("--delay: %s is negative", e.delay)
+	case cmd.Flags().Changed("max-attempts") && e.maxAttempts == 0:
+		return t, usage("--max-attempts: 0 is no attempt; leave it out for what the queue or the server says")
 	case e.keyWindow < 0 || e.keyWindow > 0 && e.key == "":
 		return t, usage("--key-window: it needs a --key, and must not be negative")
 	case e.onFailSet && len(e.after) == 0 && e.jsonl == "":

@@ -103,6 +103,12 @@ func (f nemesis) votes(n *node) bool {
 			up++
 		}
 	}
+	may := func(r register.Node) bool {
+		return r.Member == n.self && (r.Status == register.Active || r.Status == register.Joining)
+	}
+	if !slices.Contains(voters, n.self) && slices.ContainsFunc(f.records, may) {
+		up-- // it may become one just now, in the place of another one
+	}
 	return up >= 2 && up > len(voters)/2
 }
 

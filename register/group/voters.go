@@ -29,10 +29,21 @@ type Peer struct {
 // loses its place only to a member that is ready, and one that leaves or was
 // removed keeps it while a member is there to take it that is not ready yet. ok
 // is false when the change must wait, because those who would vote then are not
-// healthy by a majority, or when there would be none.
+// healthy by a majority, or when there would be none. A change that is made anyway
+// relies on nobody who is silent while another one is ready: one death more, and
+// there would be no majority.
 //
 // The rule is a fixed point: asked again after the change it says the same.
 func Voters(peers []Peer, limit int) (ids []uint64, ok bool) {
+	ids, ok = choose(peers, limit, func(Peer) bool { return false })
+	if slices.ContainsFunc(peers, func(p Peer) bool { return p.Voter != slices.Contains(ids, p.ID) }) {
+		return choose(peers, limit, func(p Peer) bool { return !p.Alive })
+	}
+	return ids, ok
+}
+
+// choose takes the dead last, and who is not to be relied on before them.
+func choose(peers []Peer, limit int, avoid func(Peer) bool) (ids []uint64, ok bool) {
 	var able, parting []Peer
 	members := 0
 	for _, p := range peers {
@@ -60,6 +71,7 @@ func Voters(peers []Peer, limit int) (ids []uint64, ok bool) {
 		best := slices.MinFunc(*from, func(a, b Peer) int {
 			return cmp.Or(
 				later(a.Dead, b.Dead),
+				later(avoid(a), avoid(b)),
 				cmp.Compare(zones[a.Zone], zones[b.Zone]),
 				later(b.Voter, a.Voter),
 				later(b.Leads, a.Leads),

@@ -74,6 +74,14 @@ func TestVoters(t *testing.T) {
 				}
 			}
 		}
+		changed := slices.ContainsFunc(peers, func(p Peer) bool { return p.Voter != slices.Contains(ids, p.ID) })
+		for _, id := range ids {
+			for _, other := range able {
+				if changed && leave == 0 && !able[id].Alive && other.Alive && !slices.Contains(ids, other.ID) {
+					t.Fatalf("a change to %v, with %d that is silent and without %d", ids, id, other.ID)
+				}
+			}
+		}
 		// Who leaves votes on only while nobody else can.
 		if leave > 0 && len(ids)-leave < len(able) {
 			t.Fatalf("%d vote on their way out, and %d of %d others do", leave, len(ids)-leave, len(able))
@@ -105,10 +113,10 @@ func spread(t *rapid.T, ids []uint64, able map[uint64]Peer) {
 	}
 	for _, p := range able {
 		for zone, n := range used {
-			if !p.Dead && !slices.Contains(ids, p.ID) && n > used[p.Zone]+1 {
-				crowd := 0 // of zone, that are dead and so do not count
+			if p.Alive && !slices.Contains(ids, p.ID) && n > used[p.Zone]+1 {
+				crowd := 0 // of zone, that are silent and so do not count
 				for _, id := range ids {
-					if able[id].Zone == zone && able[id].Dead {
+					if able[id].Zone == zone && !able[id].Alive {
 						crowd++
 					}
 				}
@@ -147,6 +155,12 @@ func TestVotersMoveOnlyWhenTheyMust(t *testing.T) {
 	}
 	if ids, ok := Voters(gone[:3], 5); !ok || !slices.Equal(ids, []uint64{1}) {
 		t.Errorf("a removed one of three: %v %v", ids, ok)
+	}
+	// One of three leaves, another one is silent, and two are ready: both take their places.
+	two := append(slices.Clone(five), peer(4, "", false), peer(5, "", false))
+	two[0].Status, two[1].Alive, two[1].Ready = register.Leaving, false, false
+	if ids, ok := Voters(two, 3); !ok || !slices.Equal(ids, []uint64{3, 4, 5}) {
+		t.Errorf("one leaves and one is silent: %v %v", ids, ok)
 	}
 	// Two of three silent: whatever is wanted must wait.
 	silent := slices.Clone(five)
