@@ -20,7 +20,13 @@ func (b message) Size() int { return protobuf.Size(b.m) }
 
 // AppendTo appends the encoding.
 func (b message) AppendTo(dst []byte) ([]byte, error) {
-	return protobuf.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, b.m)
+	dst, err := protobuf.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, b.m)
+	if err != nil {
+		if at := proto.BadText(b.m); at != "" {
+			return dst, fmt.Errorf("%s is not UTF-8 text", at)
+		}
+	}
+	return dst, err
 }
 
 // errBadAnswer is wrapped when an answer cannot be read.

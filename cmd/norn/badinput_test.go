@@ -168,6 +168,7 @@ func TestEmptyFlagsAreRefused(t *testing.T) {
 	refused(t, 2, "--max-attempts: 0 is no attempt", "task", "enqueue", "-q", "empty", "x", "--max-attempts", "0")
 	refused(t, 2, "--at-least: nothing is given", "task", "get", other27, "--at-least", "")
 	refused(t, 2, "--if-version: 0 is the version", "queue", "set", "empty", "lease=1m", "--if-version", "0")
+	refused(t, 2, `tasks[0].headers["a"] is not UTF-8 text`, "task", "enqueue", "-q", "empty", "x", "--header", "a=\xff")
 	if got := payloads(t, "empty"); len(got) != 0 {
 		t.Errorf("enqueued: %q", got)
 	}
