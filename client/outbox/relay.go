@@ -276,7 +276,7 @@ func (r *Relay) send(ctx context.Context, t *taken) (done []id.ID, refused []ref
 		return nil, refused, fmt.Errorf("the cluster: %w", err)
 	}
 	duplicates := uint64(0)
-	var first error // of those to be tried again
+	var first error // of those to be tried again for what the cluster lacks
 	for i, got := range results {
 		if got.Err == nil {
 			done = append(done, tasks[i].ID)
@@ -286,7 +286,7 @@ func (r *Relay) send(ctx context.Context, t *taken) (done []id.ID, refused []ref
 			continue
 		}
 		verdict := judge(&tasks[i], got.Err, attempts[i], time.Now())
-		if !verdict.aside && first == nil {
+		if !verdict.aside && !verdict.own && first == nil {
 			first = got.Err
 		}
 		refused = append(refused, verdict)

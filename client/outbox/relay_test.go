@@ -314,3 +314,35 @@ func TestRunsOnce(t *testing.T) {
 		stop()
 	})
 }
+
+// Rows of a queue that drains do not keep back those of other queues, however many they
+// are: a batch of nothing else says nothing about the next one.
+func TestADrainingQueueKeepsBackNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := someRows(t, 301)
+		rows[300].queue = "open"
+		m, c := newMemory(10, rows...), newCluster()
+		c.refuse = func(task client.Task) error {
+			if task.Queue == "open" {
+				return nil
+			}
+			return fmt.Errorf("%w: queue q is draining", client.ErrConflict)
+		}
+		r := relayOf(t, m, c, Config{})
+		stop := running(t, r)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.has() != 1 || r.Stats().Failures != 0 {
+			t.Errorf("%d tasks after a second, want the one of the open queue; stats %+v", c.has(), r.Stats())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if waiting, aside := m.left(); waiting != 300 || aside != 0 {
+			t.Errorf("%d rows wait, %d are set aside; want 300 and 0", waiting, aside)
+		}
+		if most := 300 * (9 + 3600/240 + 1); int(r.Stats().PutOff) > most {
+			t.Errorf("%d rows were refused in an hour, want at most %d", r.Stats().PutOff, most)
+		}
+	})
+}
