@@ -346,3 +346,58 @@ func TestADrainingQueueKeepsBackNobody(t *testing.T) {
 		}
 	})
 }
+
+// slow is a cluster that is far away.
+type slow struct {
+	*cluster
+	trip time.Duration
+}
+
+func (s slow) EnqueueMany(ctx context.Context, tasks []client.Task, o ...client.WriteOption) ([]client.Result, error) {
+	select {
+	case <-time.After(s.trip):
+		return s.cluster.EnqueueMany(ctx, tasks, o...)
+	case <-ctx.Done():
+		return nil, &client.Error{Op: "enqueue", Ended: ctx.Err(), Unknown: true}
+	}
+}
+
+// What is found out about some rows in the time that a batch has is kept: otherwise the same
+// batch would come again for ever, where there are more bad rows than can be asked for one by
+// one.
+func TestManyBadRowsFarAway(t *testing.T) {
+	bad := fmt.Errorf("%w: too large", client.ErrInvalid)
+	for name, refuse := range map[string]func(*cluster){
+		"each": func(c *cluster) {
+			c.refuse = func(task client.Task) error {
+				if task.Queue == "open" {
+					return nil
+				}
+				return bad
+			}
+		},
+		"whole": func(c *cluster) {
+			c.whole = func(tasks []client.Task) error {
+				if slices.ContainsFunc(tasks, func(one client.Task) bool { return one.Queue != "open" }) {
+					return bad
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rows := someRows(t, 400)
+				rows[399].queue = "open"
+				m, c := newMemory(500, rows...), newCluster()
+				refuse(c)
+				stop := running(t, relayOf(t, m, slow{c, 50 * time.Millisecond}, Config{}))
+				time.Sleep(10 * time.Minute)
+				stop()
+				if waiting, aside := m.left(); waiting != 0 || aside != 399 || c.has() != 1 {
+					t.Errorf("%d rows wait, %d are set aside, %d tasks; want 0, 399 and 1", waiting, aside, c.has())
+				}
+			})
+		})
+	}
+}
