@@ -276,7 +276,7 @@ func (r *Relay) send(ctx context.Context, t *taken) (done []id.ID, refused []ref
 		return nil, refused, fmt.Errorf("the cluster: %w", err)
 	}
 	duplicates := uint64(0)
-	var first error // of those to be tried again
+	var first error // of those to be tried again for what the cluster lacks
 	for i, got := range results {
 		if got.Err == nil {
 			done = append(done, tasks[i].ID)
@@ -286,7 +286,7 @@ func (r *Relay) send(ctx context.Context, t *taken) (done []id.ID, refused []ref
 			continue
 		}
 		verdict := judge(&tasks[i], got.Err, attempts[i], time.Now())
-		if !verdict.aside && first == nil {
+		if !verdict.aside && !verdict.own && first == nil {
 			first = got.Err
 		}
 		refused = append(refused, verdict)
@@ -316,7 +316,10 @@ func (r *Relay) ask(ctx context.Context, tasks []client.Task) ([]client.Result, 
 			return nil, err
 		}
 		right, err := r.ask(ctx, tasks[half:])
-		return append(left, right...), err
+		if err != nil {
+			right = unanswered(tasks[half:], err)
+		}
+		return append(left, right...), nil
 	case err != nil:
 		return nil, err
 	case len(results) != len(tasks):
@@ -329,10 +332,21 @@ func (r *Relay) ask(ctx context.Context, tasks []client.Task) ([]client.Result, 
 			}
 			alone, err := r.ask(ctx, tasks[i:i+1])
 			if err != nil {
-				return nil, err
+				alone = unanswered(tasks[i:i+1], err)
 			}
 			results[i] = alone[0]
 		}
 	}
 	return results, nil
+}
+
+// unanswered are the results of tasks that nothing was heard of, beside others that were
+// judged: what is known of those is kept, or a batch of which too much is to be asked for
+// again in the time that it has would never end.
+func unanswered(tasks []client.Task, err error) []client.Result {
+	results := make([]client.Result, len(tasks))
+	for i := range tasks {
+		results[i] = client.Result{ID: tasks[i].ID, Err: err}
+	}
+	return results
 }

@@ -314,3 +314,90 @@ func TestRunsOnce(t *testing.T) {
 		stop()
 	})
 }
+
+// Rows of a queue that drains do not keep back those of other queues, however many they
+// are: a batch of nothing else says nothing about the next one.
+func TestADrainingQueueKeepsBackNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows := someRows(t, 301)
+		rows[300].queue = "open"
+		m, c := newMemory(10, rows...), newCluster()
+		c.refuse = func(task client.Task) error {
+			if task.Queue == "open" {
+				return nil
+			}
+			return fmt.Errorf("%w: queue q is draining", client.ErrConflict)
+		}
+		r := relayOf(t, m, c, Config{})
+		stop := running(t, r)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.has() != 1 || r.Stats().Failures != 0 {
+			t.Errorf("%d tasks after a second, want the one of the open queue; stats %+v", c.has(), r.Stats())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if waiting, aside := m.left(); waiting != 300 || aside != 0 {
+			t.Errorf("%d rows wait, %d are set aside; want 300 and 0", waiting, aside)
+		}
+		if most := 300 * (9 + 3600/240 + 1); int(r.Stats().PutOff) > most {
+			t.Errorf("%d rows were refused in an hour, want at most %d", r.Stats().PutOff, most)
+		}
+	})
+}
+
+// slow is a cluster that is far away.
+type slow struct {
+	*cluster
+	trip time.Duration
+}
+
+func (s slow) EnqueueMany(ctx context.Context, tasks []client.Task, o ...client.WriteOption) ([]client.Result, error) {
+	select {
+	case <-time.After(s.trip):
+		return s.cluster.EnqueueMany(ctx, tasks, o...)
+	case <-ctx.Done():
+		return nil, &client.Error{Op: "enqueue", Ended: ctx.Err(), Unknown: true}
+	}
+}
+
+// What is found out about some rows in the time that a batch has is kept: otherwise the same
+// batch would come again for ever, where there are more bad rows than can be asked for one by
+// one.
+func TestManyBadRowsFarAway(t *testing.T) {
+	bad := fmt.Errorf("%w: too large", client.ErrInvalid)
+	for name, refuse := range map[string]func(*cluster){
+		"each": func(c *cluster) {
+			c.refuse = func(task client.Task) error {
+				if task.Queue == "open" {
+					return nil
+				}
+				return bad
+			}
+		},
+		"whole": func(c *cluster) {
+			c.whole = func(tasks []client.Task) error {
+				if slices.ContainsFunc(tasks, func(one client.Task) bool { return one.Queue != "open" }) {
+					return bad
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rows := someRows(t, 400)
+				rows[399].queue = "open"
+				m, c := newMemory(500, rows...), newCluster()
+				refuse(c)
+				stop := running(t, relayOf(t, m, slow{c, 50 * time.Millisecond}, Config{}))
+				time.Sleep(10 * time.Minute)
+				stop()
+				if waiting, aside := m.left(); waiting != 0 || aside != 399 || c.has() != 1 {
+					t.Errorf("%d rows wait, %d are set aside, %d tasks; want 0, 399 and 1", waiting, aside, c.has())
+				}
+			})
+		})
+	}
+}

@@ -33,6 +33,7 @@ type refusal struct {
 	id      string
 	renamed string        // what it is called from now on: a row without an ID could not be asked for; "": id
 	aside   bool          // for good
+	own     bool          // it says nothing about rows of other queues or other times
 	delay   time.Duration // otherwise: until it is due again
 	err     error
 }

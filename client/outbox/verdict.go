@@ -49,6 +49,7 @@ func judge(t *client.Task, err error, attempts int, now time.Time) refusal {
 		r.delay = backoff(attempts, firstWait, longestWait)
 	default:
 		r.delay = backoff(attempts, firstDelay, longestDelay)
+		r.own = is(client.ErrConflict, client.ErrOutOfWindow)
 	}
 	return r
 }

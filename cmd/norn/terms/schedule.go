@@ -245,6 +245,16 @@ func ScheduleLines(s *nornv1.ScheduleSpec) (names []string, values map[string]st
 			names, values[f.Name] = append(names, f.Name), v
 		}
 	}
+	// Flags and files do not say these, programs do: who puts a schedule back from a file has
+	// to see that they go.
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"retry-multiplier", s.GetTask().GetRetry().GetMultiplier()}, {"retry-jitter", s.GetTask().GetRetry().GetJitter()}} {
+		if f.value != 0 {
+			names, values[f.name] = append(names, f.name), strconv.FormatFloat(f.value, 'g', -1, 64)
+		}
+	}
 	for _, k := range slices.Sorted(maps.Keys(s.GetTask().GetHeaders())) {
 		names, values[headerPrefix+k] = append(names, headerPrefix+k), s.GetTask().GetHeaders()[k]
 	}

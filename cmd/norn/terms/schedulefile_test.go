@@ -95,3 +95,16 @@ func TestPayloadsOfOneLengthDiffer(t *testing.T) {
 		t.Errorf("got %q of the same", diff)
 	}
 }
+
+// TestRetriesOfProgramsDiffer: a file cannot say all of a retry policy; that it would take
+// away what a program has said is a difference, and is shown.
+func TestRetriesOfProgramsDiffer(t *testing.T) {
+	before := &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Queue: "q", Retry: &nornv1.RetryPolicy{Multiplier: 1.5, Jitter: 0.1}}}
+	after := &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Queue: "q"}}
+	if diff := strings.Join(ScheduleDiff(before, after), "; "); diff != "- retry-jitter: 0.1; - retry-multiplier: 1.5" {
+		t.Errorf("got %q", diff)
+	}
+	if diff := ScheduleDiff(after, after); len(diff) != 0 {
+		t.Errorf("got %q of the same", diff)
+	}
+}

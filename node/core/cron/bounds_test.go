@@ -220,3 +220,32 @@ func TestTheNameOfAScheduleIsInItsHeaders(t *testing.T) {
 		t.Errorf("its launch: %v", bad)
 	}
 }
+
+// TestABackfillOfNoTimeIsTold: the text says which end of it is no time that there may be.
+func TestABackfillOfNoTimeIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", spec("@daily"))
+	day := func(text string) *timestamppb.Timestamp {
+		at, err := time.Parse(time.DateOnly, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return timestamppb.New(at)
+	}
+	const later = "a backfill goes from one time up to a later one"
+	for _, c := range []struct {
+		from, to *timestamppb.Timestamp
+		want     string
+	}{
+		{day("1960-01-01"), day("2026-01-01"), "from is not a time between 1970 and 2262"},
+		{day("2026-01-01"), day("2300-01-01"), "to is not a time between 1970 and 2262"},
+		{day("2026-01-02"), day("2026-01-01"), later},
+		{nil, day("2026-01-01"), later},
+		{day("2026-01-01"), nil, later},
+	} {
+		_, err := w.editor().Backfill("a", w.state.Schedules.Get("a"), 0, &nornv1.BackfillSchedule{From: c.from, To: c.to, Seed: make([]byte, id.Size)})
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("from %v to %v: %v, want %s", c.from, c.to, err, c.want)
+		}
+	}
+}

@@ -230,7 +230,9 @@ func (e *Editor) Backfill(name string, rec *register.Schedule, version uint64, b
 	from, err := wall("from", b.GetFrom())
 	to, bad := wall("to", b.GetTo())
 	switch {
-	case err != nil || bad != nil || from == 0 || to == 0 || to <= from:
+	case err != nil || bad != nil:
+		return ByHand{}, fmt.Errorf("%w: %w", ErrInvalid, errors.Join(err, bad))
+	case from == 0 || to <= from:
 		return ByHand{}, fmt.Errorf("%w: a backfill goes from one time up to a later one", ErrInvalid)
 	case l.policy.Table == nil:
 		return ByHand{}, fmt.Errorf("%w: its specification cannot be read here", ErrInvalid)
