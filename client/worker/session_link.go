@@ -23,18 +23,22 @@ const (
 	// silentPeriods is after how many periods without an answer to a heartbeat another
 	// node is tried.
 	silentPeriods = 3
+	// linkPatience is after how long without a node it is told, once.
+	linkPatience = 2 * time.Second
 )
 
 // link is the way of a session to its dispatcher: one stream at a time, and the loop
 // that drives the machine. All of it belongs to one goroutine.
 type link struct {
 	p       *pushed
-	nth     int   // address to try next
-	tried   int   // in a row, in vain
-	refused int   // of those: that keep no sessions with us
-	useless int   // of those: whose answer no retry changes
-	why     error // the newest of these answers
-	shut    bool  // the client is closed
+	nth     int       // address to try next
+	tried   int       // in a row, in vain
+	refused int       // of those: that keep no sessions with us
+	useless int       // of those: whose answer no retry changes
+	why     error     // the newest of these answers
+	since   time.Time // of the first miss since an answer; zero: there was none
+	missed  bool      // it was told that there is no node
+	shut    bool      // the client is closed
 	retryAt time.Time
 	stream  *client.Stream
 	turned  int64 // mono ns at which the stream began
@@ -222,6 +226,7 @@ func (l *link) miss(err error) {
 	}
 	if useless := !errors.Is(err, client.ErrUnimplemented) && hopeless(err); !useless {
 		l.useless, l.why = 0, nil
+		l.goesOn(err)
 	} else {
 		if l.useless++; l.why == nil {
 			l.p.log.Warn("the session cannot be kept with this node", "error", err)
@@ -231,6 +236,19 @@ func (l *link) miss(err error) {
 	if l.tried++; l.tried >= l.p.client.Workers().Addresses() {
 		l.tried = 0
 		l.pause()
+	}
+}
+
+// goesOn tells, once and not at once, that no node keeps the session: it is tried again for
+// ever, also where the address is wrong.
+func (l *link) goesOn(err error) {
+	now := time.Now()
+	if l.since.IsZero() {
+		l.since = now
+	}
+	if !l.missed && now.Sub(l.since) >= linkPatience {
+		l.missed = true
+		l.p.log.Warn("no node keeps the session, trying again", "error", err)
 	}
 }
 
@@ -288,6 +306,7 @@ func (l *link) answered(r result) {
 		return
 	}
 	l.tried, l.refused, l.useless, l.why = 0, 0, 0, nil
+	l.since, l.missed = time.Time{}, false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, err := session.UnbundleReply(p.config.Identity.Instance, r.reply)
