@@ -38,6 +38,8 @@ type link struct {
 	why     error     // the newest of these answers
 	since   time.Time // of the first miss since an answer; zero: there was none
 	missed  bool      // it was told that there is no node
+	dying   time.Time // since when the session is lost and something still runs; zero: it is not so
+	waits   bool      // it was told that a new one waits for that
 	shut    bool      // the client is closed
 	retryAt time.Time
 	stream  *client.Stream
@@ -166,6 +168,7 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 
 // keep sees to it that there is a stream, with a request open on it.
 func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
+	l.outlived(info)
 	if l.stream != nil && l.silent(info) {
 		l.p.log.Warn("no heartbeat is answered, turning to another node", "node", l.stream.Addr())
 		l.drop()
@@ -188,8 +191,25 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 	}
 }
 
+// outlived tells, once, that a lost session is outlived by handlers that do not return: the
+// next one begins with the word that nothing runs of this one.
+func (l *link) outlived(info session.WorkerInfo) {
+	switch now := time.Now(); {
+	case info.State != session.MustDie || info.Final || len(info.Running) == 0:
+		l.dying, l.waits = time.Time{}, false
+	case l.dying.IsZero():
+		l.dying = now
+	case !l.waits && now.Sub(l.dying) > l.p.grace:
+		l.waits = true
+		l.p.log.Error("the session was lost, and handlers do not return: the worker takes nothing until they do", "why", info.Why, "handlers", len(info.Running))
+	}
+}
+
 // silent tells whether heartbeats stay unanswered on this stream.
 func (l *link) silent(info session.WorkerInfo) bool {
+	if info.State == session.MustDie {
+		return false // it sends none; a node that is gone is known by its pings
+	}
 	period := info.Period
 	if period == 0 {
 		period = time.Second
