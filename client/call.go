@@ -321,7 +321,7 @@ func (c *caller) bounded(ctx context.Context, wait time.Duration) (context.Conte
 		return ctx, func() {}
 	}
 	if ctx.Done() != nil || wait > 0 {
-		return context.WithTimeout(ctx, c.opts.timeout+wait)
+		return context.WithTimeout(ctx, c.opts.timeout+min(wait, maxTimeout))
 	}
 	now := time.Now()
 	s := c.shared.Load()

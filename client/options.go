@@ -12,6 +12,9 @@ import (
 // wait that the call asks for.
 const DefaultTimeout = 30 * time.Second
 
+// maxTimeout is what counts as for ever: with more the end would lie before the beginning.
+const maxTimeout = 100 * 365 * 24 * time.Hour
+
 // Option configures [Dial].
 type Option func(*options)
 
@@ -61,7 +64,7 @@ func WithDialer(dial func(ctx context.Context, addr string) (net.Conn, error)) O
 // zero means [DefaultTimeout]. It is kept to within a second.
 func WithTimeout(d time.Duration) Option {
 	return func(o *options) {
-		if o.timeout = d; d <= 0 {
+		if o.timeout = min(d, maxTimeout); d <= 0 {
 			o.timeout = DefaultTimeout
 		}
 	}

@@ -26,6 +26,9 @@ const (
 	MaxQueues = 1000
 	// MaxWeight bounds the weight of a queue, so that shares do not starve.
 	MaxWeight = 1000
+
+	// maxGrace is what counts as for ever: with more the end would lie before the beginning.
+	maxGrace = 100 * 365 * 24 * time.Hour
 )
 
 // Config configures a [Worker].
@@ -109,7 +112,7 @@ func (c Config) complete() Config {
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
-	if c.Grace <= 0 {
+	if c.Grace = min(c.Grace, maxGrace); c.Grace <= 0 {
 		c.Grace = c.Lease / 10
 	}
 	if c.MinLease <= 0 {
@@ -133,8 +136,8 @@ func (c Config) check(queues []string) error {
 		return fmt.Errorf("%w: no queue to take tasks from", ErrNotRunnable)
 	case len(queues) > MaxQueues:
 		return fmt.Errorf("%w: %d queues are over the limit of %d", ErrNotRunnable, len(queues), MaxQueues)
-	case c.Slots+c.Prefetch > MaxSlots:
-		return fmt.Errorf("%w: %d slots with prefetch are over the limit of %d", ErrNotRunnable, c.Slots+c.Prefetch, MaxSlots)
+	case c.Slots > MaxSlots || c.Prefetch > MaxSlots-c.Slots: // their sum may not fit an int
+		return fmt.Errorf("%w: %d slots and %d to prefetch are over the limit of %d together", ErrNotRunnable, c.Slots, c.Prefetch, MaxSlots)
 	case c.Lease < 0: // the shortest one is the server's affair
 		return fmt.Errorf("%w: a lease of %v", ErrNotRunnable, c.Lease)
 	case !utf8.ValidString(c.Name): // no message could be sent with it

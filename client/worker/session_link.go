@@ -23,18 +23,24 @@ const (
 	// silentPeriods is after how many periods without an answer to a heartbeat another
 	// node is tried.
 	silentPeriods = 3
+	// linkPatience is after how long without a node it is told, once.
+	linkPatience = 2 * time.Second
 )
 
 // link is the way of a session to its dispatcher: one stream at a time, and the loop
 // that drives the machine. All of it belongs to one goroutine.
 type link struct {
 	p       *pushed
-	nth     int   // address to try next
-	tried   int   // in a row, in vain
-	refused int   // of those: that keep no sessions with us
-	useless int   // of those: whose answer no retry changes
-	why     error // the newest of these answers
-	shut    bool  // the client is closed
+	nth     int       // address to try next
+	tried   int       // in a row, in vain
+	refused int       // of those: that keep no sessions with us
+	useless int       // of those: whose answer no retry changes
+	why     error     // the newest of these answers
+	since   time.Time // of the first miss since an answer; zero: there was none
+	missed  bool      // it was told that there is no node
+	dying   time.Time // since when the session is lost and something still runs; zero: it is not so
+	waits   bool      // it was told that a new one waits for that
+	shut    bool      // the client is closed
 	retryAt time.Time
 	stream  *client.Stream
 	turned  int64 // mono ns at which the stream began
@@ -162,6 +168,7 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 
 // keep sees to it that there is a stream, with a request open on it.
 func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
+	l.outlived(info)
 	if l.stream != nil && l.silent(info) {
 		l.p.log.Warn("no heartbeat is answered, turning to another node", "node", l.stream.Addr())
 		l.drop()
@@ -184,8 +191,25 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 	}
 }
 
+// outlived tells, once, that a lost session is outlived by handlers that do not return: the
+// next one begins with the word that nothing runs of this one.
+func (l *link) outlived(info session.WorkerInfo) {
+	switch now := time.Now(); {
+	case info.State != session.MustDie || info.Final || len(info.Running) == 0:
+		l.dying, l.waits = time.Time{}, false
+	case l.dying.IsZero():
+		l.dying = now
+	case !l.waits && now.Sub(l.dying) > l.p.grace:
+		l.waits = true
+		l.p.log.Error("the session was lost, and handlers do not return: the worker takes nothing until they do", "why", info.Why, "handlers", len(info.Running))
+	}
+}
+
 // silent tells whether heartbeats stay unanswered on this stream.
 func (l *link) silent(info session.WorkerInfo) bool {
+	if info.State == session.MustDie {
+		return false // it sends none; a node that is gone is known by its pings
+	}
 	period := info.Period
 	if period == 0 {
 		period = time.Second
@@ -222,6 +246,7 @@ func (l *link) miss(err error) {
 	}
 	if useless := !errors.Is(err, client.ErrUnimplemented) && hopeless(err); !useless {
 		l.useless, l.why = 0, nil
+		l.goesOn(err)
 	} else {
 		if l.useless++; l.why == nil {
 			l.p.log.Warn("the session cannot be kept with this node", "error", err)
@@ -231,6 +256,19 @@ func (l *link) miss(err error) {
 	if l.tried++; l.tried >= l.p.client.Workers().Addresses() {
 		l.tried = 0
 		l.pause()
+	}
+}
+
+// goesOn tells, once and not at once, that no node keeps the session: it is tried again for
+// ever, also where the address is wrong.
+func (l *link) goesOn(err error) {
+	now := time.Now()
+	if l.since.IsZero() {
+		l.since = now
+	}
+	if !l.missed && now.Sub(l.since) >= linkPatience {
+		l.missed = true
+		l.p.log.Warn("no node keeps the session, trying again", "error", err)
 	}
 }
 
@@ -288,6 +326,7 @@ func (l *link) answered(r result) {
 		return
 	}
 	l.tried, l.refused, l.useless, l.why = 0, 0, 0, nil
+	l.since, l.missed = time.Time{}, false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, err := session.UnbundleReply(p.config.Identity.Instance, r.reply)

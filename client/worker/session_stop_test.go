@@ -1,14 +1,19 @@
 package worker
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -150,4 +155,37 @@ func TestNodesThatAreFullAreGivenTime(t *testing.T) {
 			t.Errorf("it tries again in %v", wake)
 		}
 	})
+}
+
+// TestAWorkerWhomNoNodeHearsSaysSo: it tries again for ever, and nothing else would tell
+// that the address is wrong. Who is back soon is no news.
+func TestAWorkerWhomNoNodeHearsSaysSo(t *testing.T) {
+	for away, want := range map[time.Duration]int{time.Second: 0, time.Hour: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			q, began := newQueue(t), time.Now()
+			c, err := client.Dial(t.Context(), []string{"x", "y"}, client.WithDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				if time.Since(began) < away {
+					return nil, fakenode.ErrRefused
+				}
+				return q.node.Dial(ctx, addr)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			w := New(c, Config{Name: "w", Queues: []string{"q"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			w.Handle("q", untilDone)
+			ran := make(chan error)
+			go func() { ran <- w.Run(context.Background()) }()
+			time.Sleep(away / 2)
+			w.StopNow()
+			if err := <-ran; err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(log.String(), fakenode.ErrRefused.Error()); n != want {
+				t.Errorf("away for %v: told %d times: %s", away, n, log.String())
+			}
+			c.Close()
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -184,6 +185,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"queues":       {Queues: many},
 		"slots":        {Queues: []string{"q"}, Slots: MaxSlots, Prefetch: 1},
+		"all slots":    {Queues: []string{"q"}, Slots: math.MaxInt, Prefetch: 1},
 		"other queue":  {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"r": {Slots: 1}}},
 		"few slots":    {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"q": {Slots: -1}}},
 		"low weight":   {Queues: []string{"q"}, PerQueue: map[string]QueueConfig{"q": {Weight: -1}}},

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,27 @@ func TestHandlersThatDoNotReturnAreAbandoned(t *testing.T) {
 			t.Errorf("a task that still runs was given back: %v", q.log())
 		}
 		close(free)
+	})
+}
+
+// TestAGraceWithoutEnd: handlers that may take as long as can be said are waited for, and
+// what they have done is reported.
+func TestAGraceWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.add(30, 1)
+		r := start(t, q, Config{Grace: math.MaxInt64}, func(context.Context, *Task) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		<-r.events
+		r.StopNow()
+		if err := <-r.ran; err != nil {
+			t.Error(err)
+		}
+		if e := r.ended(); e.Kind != Completed {
+			t.Errorf("got %+v", e)
+		}
 	})
 }
 
