@@ -40,7 +40,7 @@ func (n *Node) join(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			if err := n.enter(ctx, reply); err != nil {
+			if err := n.enter(ctx, reply); err != nil && ctx.Err() == nil { // who is stopped in the middle goes on at the next start
 				n.fatal(err)
 			}
 			return
