@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -67,6 +68,29 @@ func TestWhoGoesOnWithALogThatIsNotHereAsksAgain(t *testing.T) {
 		r.settleBut(silent)
 	}
 	if reply := r.peers[behind].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.Guarantee != monotonicRead {
+		t.Errorf("answered %+v", reply)
+	}
+}
+
+// TestWhoWaitsForTheEndOnlyAsksNobody for what it has no need of: it reads on from behind all
+// that there can be.
+func TestWhoWaitsForTheEndOnlyAsksNobody(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	via := r.leader(1)
+	from := r.send(via, &nornv1.LogRequest{Id: task.Bytes(), After: true, AfterToken: math.MaxUint64, AfterSeq: math.MaxUint64, WaitSeconds: 20})
+	if len(r.post) != 0 {
+		t.Errorf("the others are asked: %v", r.post)
+	}
+	r.send(via, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Data: []byte("a line")})
+	r.settle()
+	if reply, answered := r.peers[via].replies[from]; answered {
+		t.Errorf("answered %+v", reply)
+	}
+	r.send(via, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1, Seq: 1}}})
+	r.settle()
+	reply := r.peers[via].replies[from]
+	if m, _ := reply.Message.(*nornv1.LogReply); len(m.GetUpdates()) != 0 || m.GetState() != nornv1.State_STATE_COMPLETED {
 		t.Errorf("answered %+v", reply)
 	}
 }

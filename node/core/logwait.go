@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -149,7 +150,7 @@ func (l *followers) read(w *logWait, waits bool) Read {
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
 				return nil, unknown(task, w.unsure), nil
 			}
-			if w.unsure && m.GetAfter() && !d.Task.Collected() && !vnode.Shows(view, p, task, m.GetAfterToken(), m.GetAfterSeq()) {
+			if w.unsure && m.GetAfter() && m.GetAfterSeq() < math.MaxUint64 && !d.Task.Collected() && !vnode.Shows(view, p, task, m.GetAfterToken(), m.GetAfterSeq()) {
 				return nil, unshown(task, m), nil
 			}
 			reply, err := logPage(view, p, d, m)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -83,8 +84,8 @@ func (f *fetches) misses(b []byte) bool {
 // claim, and never the rest of that.
 func (f *fetches) lags(m gproto.Message) bool {
 	log, is := m.(*nornv1.LogRequest)
-	if !is || !log.GetAfter() || len(log.GetId()) != id.Size {
-		return false
+	if !is || !log.GetAfter() || len(log.GetId()) != id.Size || log.GetAfterSeq() == math.MaxUint64 {
+		return false // no update has that number: who names it waits for the end
 	}
 	task := id.ID(log.GetId())
 	p := ring.Of(task, len(f.c.cells))
