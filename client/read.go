@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	protobuf "google.golang.org/protobuf/proto"
@@ -146,15 +147,19 @@ func (c *Client) Follow(ctx context.Context, task id.ID) iter.Seq2[*nornv1.Updat
 
 // Wait waits until a task is finished and reads it.
 func (c *Client) Wait(ctx context.Context, task id.ID) (*nornv1.Task, error) {
+	// Nothing of its log, which may be long, is behind this place.
+	end := LogOptions{After: true, AfterToken: math.MaxUint64, AfterSeq: math.MaxUint64, Wait: followWait}
 	for a := (attempts{}); ; {
-		for _, err := range c.Follow(ctx, task) {
-			if err != nil {
-				var e *Error
-				if errors.As(err, &e) {
-					e.Op = "wait"
-				}
-				return nil, err
+		m, err := c.Log(ctx, task, end)
+		if err != nil {
+			var e *Error
+			if errors.As(err, &e) {
+				e.Op = "wait"
 			}
+			return nil, err
+		}
+		if !Finished(m.GetState()) {
+			continue
 		}
 		// One replica has said that it is finished. Those that are read may be yet to hear
 		// of it, or have heard that it was retried since.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -140,6 +141,31 @@ func TestWaitIsOverWhenTheTaskIsFinished(t *testing.T) {
 			t.Errorf("%v, %v", task, err)
 		}
 	})
+}
+
+// TestWaitReadsNoLog: it was sent every line of it, of which there may be 256 MiB.
+func TestWaitReadsNoLog(t *testing.T) {
+	n := fakenode.New(t, func(r fakenode.Request) fakenode.Answer {
+		switch m := r.Message.(type) {
+		case *nornv1.LogRequest:
+			reply := &nornv1.LogReply{State: nornv1.State_STATE_COMPLETED}
+			if m.GetAfterToken() < math.MaxUint64 || m.GetAfterSeq() < math.MaxUint64 {
+				reply.Updates = []*nornv1.Update{{Data: []byte("a line")}}
+			}
+			return fakenode.Answer{Message: reply}
+		case *nornv1.GetRequest:
+			return fakenode.Answer{Message: &nornv1.GetReply{Task: &nornv1.Task{State: nornv1.State_STATE_COMPLETED}}}
+		}
+		return fakenode.Answer{}
+	})
+	if _, err := open(t, n).Wait(t.Context(), id.ID{1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range n.Seen(nornv1.Method_METHOD_LOG) {
+		if m := r.Message.(*nornv1.LogRequest); !m.GetAfter() || m.GetAfterToken() != math.MaxUint64 || m.GetAfterSeq() != math.MaxUint64 {
+			t.Errorf("asked for %v", m)
+		}
+	}
 }
 
 func TestNotFound(t *testing.T) {

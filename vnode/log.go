@@ -144,6 +144,34 @@ func (t *tail) read(view store.View, p ring.Partition, task id.ID) error {
 	}
 }
 
+// Saved gives the update where a claim with this token may go on, see
+// [crdt.Task.Checkpoint]; nil: there is none. It returns ErrDamaged when one cannot be read.
+func Saved(view store.View, p ring.Partition, task id.ID, token uint64) (*crdt.Update, error) {
+	if LogOf(view, p, task).Updates == 0 {
+		return nil, nil
+	}
+	log := tail{until: token}
+	err := log.read(view, p, task)
+	return log.checkpoint, err
+}
+
+// SavedBefore is the fact that [Saved] is about, for a claim that is not known here yet. Of
+// a task that was never claimed, as most are that are granted, it reads nothing.
+func SavedBefore(v *Vnode, view store.View, task id.ID, token uint64) (f crdt.Fact, ok bool, err error) {
+	if v.claims.Lookup(task).Of(token) != nil || !v.recent.maybe(task) {
+		return f, false, nil
+	}
+	if _, r := spot(v, task); r != nil && r.Fresh {
+		return f, false, nil
+	}
+	u, err := Saved(view, v.Partition, task, token)
+	if err != nil || u == nil {
+		return f, false, err
+	}
+	f, ok = FactOf(view, v.Partition, task, crdt.Key{Kind: crdt.KindUpdate, A: u.Token, B: u.Seq})
+	return f, ok, nil
+}
+
 // LogAfter is a place in the log of a task, behind an update; the zero value is its begin.
 type LogAfter struct {
 	Is         bool // there is such an update

@@ -125,8 +125,9 @@ func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
 		return false // before all of it is read
 	}
 	facts, err := vnode.Facts(a.c.tx, p, task)
-	if !a.c.check(err) || len(facts) == 0 {
-		return false
+	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
+	if !a.c.check(err) || len(facts) == 0 || slices.ContainsFunc(facts, stone) {
+		return false // or it was collected, as has come to be known since this was offered: the others take that
 	}
 	// By this clock it has to be old as well, but for what clocks may differ.
 	if admitted := admission(facts); now.Wall-admitted <= int64(a.c.cfg.GCGrace-2*a.c.cfg.Eta) || !a.room(vnode.AsideSize(facts)) {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -205,6 +206,8 @@ func (k *clocks) judge(now clock.Time) {
 		}
 	}
 	k.set = len(k.doubt) > 0
+	// Of a cohort that comes back nothing is known of before: it has its time as at first.
+	maps.DeleteFunc(k.since, func(key string, _ int64) bool { _, judged := verdicts[key]; return !judged })
 }
 
 // clear lets this node lead a partition again. Whether it is to stand has to be

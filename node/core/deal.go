@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -44,6 +45,30 @@ func (d deal) used(g GrantRef) bool {
 	return false
 }
 
+// resume has grants tell where their workers are to go on by what a majority knows, and
+// gives how many of them fit one answer with that.
+func (d deal) resume() (fit int) {
+	size := 0
+	for i, pl := range d.pledges {
+		if pl == nil || pl.saved == nil {
+			continue
+		}
+		g := d.refs[i]
+		own, err := vnode.Saved(d.c.tx, g.Partition, g.Task, g.Token)
+		if !d.c.check(err) {
+			return i
+		}
+		if beyond(pl.saved, own) {
+			own = pl.saved
+		}
+		if size += len(own.Data) - len(d.grants[i].Checkpoint); size > proto.MaxGrantBytes && i > 0 {
+			return i
+		}
+		d.grants[i].Checkpoint = own.Data
+	}
+	return len(d.pledges)
+}
+
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d deal) done(now clock.Time) {
@@ -52,8 +77,9 @@ func (d deal) done(now clock.Time) {
 	}
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []GrantRef
+	fit := d.resume()
 	for i, pl := range d.pledges {
-		if pl == nil || pl.state == committed && d.holds(d.refs[i]) {
+		if i < fit && (pl == nil || pl.state == committed && d.holds(d.refs[i])) {
 			grants, refs = append(grants, d.grants[i]), append(refs, d.refs[i])
 		} else {
 			lost = append(lost, d.refs[i])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
@@ -34,7 +35,7 @@ type PartClaims struct {
 type ClaimsTaken struct {
 	Round uint64
 	Parts []PartTaken
-	Facts []PartFacts // of refused tasks that are finished: the leader learns
+	Facts []PartFacts // the leader learns: of refused tasks that are finished, and where the work on others got to
 	Mark  uint64      // see [Marked]
 }
 
@@ -102,8 +103,9 @@ type pledge struct {
 	owner *owed // whose answer waits for it; nil: nobody's
 	state pledgeState
 	epoch uint64
-	ails  bool    // failed, as any other one of its partition would have: nobody has refused it for itself
-	twin  *pledge // an earlier one of the round about the same claim; decided with this one
+	ails  bool         // failed, as any other one of its partition would have: nobody has refused it for itself
+	saved *crdt.Update // where the task's worker is to go on, by those who hold it; nil: nobody has said
+	twin  *pledge      // an earlier one of the round about the same claim; decided with this one
 }
 
 type pledgeState uint8

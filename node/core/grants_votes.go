@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -25,8 +26,8 @@ func (g *grants) asked(now clock.Time, from register.Member, m *Claims) {
 	g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
 }
 
-// keep votes on the claims of one partition. room is how many bytes of facts of finished
-// tasks are still to be told: of those after that the leader learns the next time.
+// keep votes on the claims of one partition. room is how many bytes of facts are still to
+// be told: of finished tasks after that the leader learns the next time.
 func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *int64) PartTaken {
 	p := m.Partition
 	t := PartTaken{Partition: p}
@@ -47,11 +48,19 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *
 			g.frees.heard(p, h.Task, h.Record.Token)
 			continue
 		}
+		saved, known, err := vnode.SavedBefore(v, g.c.tx, h.Task, h.Record.Token)
+		if !g.c.check(err) {
+			break
+		}
 		verdict, blocker, err := vnode.Accept(v, g.c.tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
 		if !g.c.check(err) {
 			break
 		}
 		if verdict == vnode.Accepted {
+			if known && *room > 0 {
+				*room -= int64(len(saved.Body))
+				answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: []crdt.Fact{saved}})
+			}
 			continue
 		}
 		refusal := Refusal{Index: i, Verdict: verdict}
@@ -91,6 +100,9 @@ func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 		return // late, or of the process before this one
 	}
 	o := g.open[at]
+	for i := range m.Facts {
+		o.saved(&m.Facts[i])
+	}
 	left := false
 	for _, part := range o.parts {
 		for i := range m.Parts {
@@ -103,6 +115,28 @@ func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 	if !left {
 		g.open = slices.Delete(g.open, at, at+1)
 	}
+}
+
+// saved notes where the worker of a task is to go on, which a member has told who has taken
+// its claim: the leader may lack an update that the others have acknowledged, or one before
+// it, so that it does not show it.
+func (o *pledged) saved(f *PartFacts) {
+	for _, part := range o.parts {
+		if part.p != f.Partition || len(f.Facts) != 1 || f.Facts[0].Key.Kind != crdt.KindUpdate {
+			continue
+		}
+		u, err := crdt.DecodeUpdate(f.Facts[0].Body)
+		for _, pl := range part.pledges {
+			if err == nil && pl.held.Task == f.Facts[0].Task && u.Token < pl.held.Record.Token && beyond(&u, pl.saved) {
+				pl.saved = &u
+			}
+		}
+	}
+}
+
+// beyond tells whether an update comes after another one, or there is none.
+func beyond(u, than *crdt.Update) bool {
+	return than == nil || u.Token > than.Token || u.Token == than.Token && u.Seq > than.Seq
 }
 
 // count takes the answer of one member for one partition.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -26,7 +28,7 @@ type logWait struct {
 	from    Origin
 	task    id.ID
 	req     *nornv1.LogRequest
-	unsure  bool // the others did not tell whether they know the task
+	unsure  bool // the others did not tell whether they know the task, or the update to go on from
 	reading bool // a read is under way
 	again   bool // a fact came in during that read
 	at      int  // its place among those of its task
@@ -148,6 +150,9 @@ func (l *followers) read(w *logWait, waits bool) Read {
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
 				return nil, unknown(task, w.unsure), nil
 			}
+			if w.unsure && m.GetAfter() && m.GetAfterSeq() < math.MaxUint64 && !d.Task.Collected() && !vnode.Shows(view, p, task, m.GetAfterToken(), m.GetAfterSeq()) {
+				return nil, unshown(task, m), nil
+			}
 			reply, err := logPage(view, p, d, m)
 			if err != nil {
 				return nil, nil, err
@@ -157,6 +162,15 @@ func (l *followers) read(w *logWait, waits bool) Read {
 			}
 			return reply, nil, nil
 		}}
+}
+
+// unshown says that a log cannot be read on from where its reader is: too few of the others
+// have answered who may have what is missing here.
+func unshown(task id.ID, m *nornv1.LogRequest) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d of task %s is not here, and too few of the others who keep its partition have answered; try again",
+		m.GetAfterSeq(), m.GetAfterToken(), task)
+	e.Guarantee, e.RetryAfter = monotonicRead, 100*time.Millisecond
+	return e
 }
 
 // moved sends those away who follow tasks that others keep now: nothing new comes here

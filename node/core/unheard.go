@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -19,9 +20,10 @@ import (
 // may bring a large one.
 const maxUnheard = 64
 
-// unheard is a request about tasks that are not known here. One replica may have missed
-// what a majority has acknowledged, so that it cannot say by itself that there is no such
-// task: a majority is asked first, as by a read, and what they know is kept here.
+// unheard is a request about tasks that are not known here, or not as far as its sender has
+// seen them. One replica may have missed what a majority has acknowledged, so that it cannot
+// say by itself that there is no such task: a majority is asked first, as by a read, and what
+// they know is kept here.
 type unheard struct {
 	f      *fetches
 	r      *Request
@@ -40,7 +42,7 @@ func (f *fetches) hear(now clock.Time, r *Request) bool {
 	r.heard = true
 	u := &unheard{f: f, r: r}
 	for _, b := range tasksOf(r.Body) {
-		if f.misses(b) {
+		if f.misses(b) || f.lags(r.Body) {
 			u.left = append(u.left, id.ID(b))
 		}
 	}
@@ -48,7 +50,7 @@ func (f *fetches) hear(now clock.Time, r *Request) bool {
 	return u.open > 0
 }
 
-// tasksOf are the tasks whose absence would be the answer to a request.
+// tasksOf are the tasks whose absence would be the answer to a request, or hidden in it.
 func tasksOf(m gproto.Message) [][]byte {
 	switch m := m.(type) {
 	case *nornv1.CancelRequest:
@@ -75,6 +77,19 @@ func (f *fetches) misses(b []byte) bool {
 	}
 	heard, err := vnode.Heard(f.c.tx, p, task)
 	return f.c.check(err) && !heard
+}
+
+// lags tells whether a log is to be read on from an update that is not shown here, and that
+// others, who keep it too, may show. Who has seen it would be given what comes after its
+// claim, and never the rest of that.
+func (f *fetches) lags(m gproto.Message) bool {
+	log, is := m.(*nornv1.LogRequest)
+	if !is || !log.GetAfter() || len(log.GetId()) != id.Size || log.GetAfterSeq() == math.MaxUint64 {
+		return false // no update has that number: who names it waits for the end
+	}
+	task := id.ID(log.GetId())
+	p := ring.Of(task, len(f.c.cells))
+	return !f.c.writes.alone(p) && !f.c.moves.elsewhere(p) && !vnode.Shows(f.c.tx, p, task, log.GetAfterToken(), log.GetAfterSeq())
 }
 
 // ask asks about as many as may be.

@@ -3430,7 +3430,7 @@ type PeerClaimsTaken struct {
 	// As asked.
 	Round uint64              `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Parts []*PeerClaimsAnswer `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
-	// Of refused tasks that are finished.
+	// Of refused tasks that are finished; of others the checkpoint, where it is known there.
 	Facts []*PeerPart `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
 	// As in PeerVotes.
 	Mark          uint64 `protobuf:"varint,4,opt,name=mark,proto3" json:"mark,omitempty"`
