@@ -195,6 +195,12 @@ func TestEmptyFlagsWidenNothing(t *testing.T) {
 	}
 }
 
+// TestAWaitThatIsOverSaysSo: it said "context deadline exceeded".
+func TestAWaitThatIsOverSaysSo(t *testing.T) {
+	task := strings.TrimSpace(ok(t, "task", "enqueue", "-q", "waited-for", "x"))
+	refused(t, 1, "task "+task+" is not finished: --wait of 300ms is over", "task", "wait", task, "--wait", "300ms")
+}
+
 // TestATruthValueAfterAFlagIsRefused: `--paused false` would pause, and make false the
 // payload.
 func TestATruthValueAfterAFlagIsRefused(t *testing.T) {

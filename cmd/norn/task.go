@@ -218,7 +218,7 @@ is over before all are finished.`,
 		}
 		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
 		if *most > 0 {
-			ctx, cancel = context.WithTimeout(ctx, *most)
+			ctx, cancel = context.WithTimeoutCause(ctx, *most, fmt.Errorf("--wait of %s is over", *most))
 		}
 		defer cancel()
 		return a.with(ctx, func(c *client.Client) error { return a.waitAll(ctx, c, ids) })
