@@ -144,6 +144,9 @@ exits with 1.`,
 	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
 	task := cmd.Flags().String("id", "", "the task with this `ID` only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := notEmpty(cmd, "queue", "id"); err != nil {
+			return err
+		}
 		if *task != "" {
 			if _, err := parseID(*task); err != nil {
 				return err

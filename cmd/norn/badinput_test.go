@@ -174,6 +174,38 @@ func TestEmptyFlagsAreRefused(t *testing.T) {
 	}
 }
 
+// TestEmptyFlagsWidenNothing: nor must it show or count what is in all queues, take a
+// weaker promise than was meant, or begin a worker without its name.
+func TestEmptyFlagsWidenNothing(t *testing.T) {
+	const other27 = "3ZyfAz4TTlNLdMEJYWbpzCDKw1p"
+	for _, args := range [][]string{
+		{"task", "list", "--queue", ""},
+		{"task", "list", "--state", ""},
+		{"task", "count", "--queue", ""},
+		{"task", "get", other27, "--read", ""},
+		{"task", "get", other27, "--at-least", ""},
+		{"task", "enqueue", "-q", "wide", "x", "--write", ""},
+		{"task", "update", other27, "4294967297", "0", "x", "--write", ""},
+		{"task", "cancel", other27, "--write", ""},
+		{"archive", "show", t.TempDir(), "--queue", ""},
+		{"archive", "show", t.TempDir(), "--id", ""},
+		{"work", "-q", "wide", "--exit-when-empty", "--name", "", "--", "true"},
+		{"work", "-q", "wide", "--exit-when-empty", "--lock", "", "--", "true"},
+	} {
+		flag := args[slices.Index(args, "")-1]
+		refused(t, 2, flag+": nothing is given", args...)
+	}
+	if got := payloads(t, "wide"); len(got) != 0 {
+		t.Errorf("enqueued: %q", got)
+	}
+}
+
+// TestAWaitThatIsOverSaysSo: it said "context deadline exceeded".
+func TestAWaitThatIsOverSaysSo(t *testing.T) {
+	task := strings.TrimSpace(ok(t, "task", "enqueue", "-q", "waited-for", "x"))
+	refused(t, 1, "task "+task+" is not finished: --wait of 300ms is over", "task", "wait", task, "--wait", "300ms")
+}
+
 // TestATruthValueAfterAFlagIsRefused: `--paused false` would pause, and make false the
 // payload.
 func TestATruthValueAfterAFlagIsRefused(t *testing.T) {

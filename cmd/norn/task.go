@@ -68,6 +68,9 @@ func durability(cmd *cobra.Command) func() (client.WriteOption, error) {
 func durabilityLevel(cmd *cobra.Command) func() (client.Durability, error) {
 	w := cmd.Flags().StringP("write", "w", "quorum", "wait for so many durable `copies`: one, quorum, all or a number")
 	return func() (client.Durability, error) {
+		if err := notEmpty(cmd, "write"); err != nil {
+			return client.Quorum, err
+		}
 		d, err := client.ParseDurability(*w)
 		if err != nil {
 			return d, usage("--write: %q is not one, quorum, all or a number of copies", *w)
@@ -86,6 +89,9 @@ func (a *app) get() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i, err := parseID(args[0])
 		if err != nil {
+			return err
+		}
+		if err := notEmpty(cmd, "read", "at-least"); err != nil {
 			return err
 		}
 		consistency, err := client.ParseConsistency(*level)
@@ -215,7 +221,7 @@ is over before all are finished.`,
 		}
 		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
 		if *most > 0 {
-			ctx, cancel = context.WithTimeout(ctx, *most)
+			ctx, cancel = context.WithTimeoutCause(ctx, *most, fmt.Errorf("--wait of %s is over", *most))
 		}
 		defer cancel()
 		return a.with(ctx, func(c *client.Client) error { return a.waitAll(ctx, c, ids) })

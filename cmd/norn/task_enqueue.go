@@ -102,8 +102,8 @@ the flags:
 }
 
 // notEmpty refuses flags that are given without anything in them: a variable of a
-// script is not set, and without the ID, the key, the dependencies or the file that
-// it was to hold this would be another task, enqueued all the same.
+// script is not set, and without what it was to hold this would be another task,
+// enqueued all the same, the tasks of all queues, or a weaker promise.
 func notEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		flag := cmd.Flags().Lookup(name)

@@ -88,6 +88,9 @@ others. The terms of a filter:
 	limit := cmd.Flags().Int("limit", onePage, "show no more than this")
 	everything := cmd.Flags().Bool("all", false, "all pages, all states")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := notEmpty(cmd, "queue", "state"); err != nil {
+			return err
+		}
 		f, err := listFilter(*queue, *states, *filters)
 		if err != nil {
 			return err
@@ -139,6 +142,9 @@ array with those of every queue.`,
 	}
 	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := notEmpty(cmd, "queue"); err != nil {
+			return err
+		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
 			m, err := c.Count(cmd.Context(), *queue)
 			if err != nil {

@@ -71,6 +71,9 @@ holds the lock of --lock. Outages after the start are bridged.`,
 	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := notEmpty(cmd, "name", "lock"); err != nil {
+			return err
+		}
 		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit, Pull: *pull, LockFile: *lock}
 		if err := checkWork(cfg, *grace, args); err != nil {
 			return err

@@ -27,6 +27,8 @@ __path__ = extend_path(__path__, __name__)  # protoc puts the package norn.v1 el
 try:
     import norn.v1.service_pb2  # noqa: F401
 except ImportError as e:
+    if (e.name or "").partition(".")[0] == "google":  # what protoc made is there, and imports it
+        raise ImportError("the protobuf package is missing for this Python: Debian has python3-protobuf for its own one, others get it with pip install protobuf") from e
     raise ImportError("norn.v1 is missing: run protoc -I proto --python_out=DIR proto/norn/v1/*.proto, and put DIR into PYTHONPATH") from e
 
 from norn.errors import REFUSED, SETTLED, Error, late  # noqa: E402

@@ -274,6 +274,14 @@ class Programs(Case):
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(PATIENCE), 0)
 
+    def test_what_is_missing_is_named(self):
+        # It said to run protoc also where that had been done, and Python had no protobuf.
+        for missing, told in (("google", "the protobuf package is missing"), ("norn.v1", "norn.v1 is missing: run protoc")):
+            script = "import sys; sys.modules[%r] = None; import norn" % missing
+            done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)), capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("ImportError: " + told, done.stderr)
+
     def test_failures(self):
         bad = self.run_program("enqueue.py", "-q", "no good", "x")
         self.assertEqual(bad.returncode, 1)
