@@ -98,9 +98,6 @@ func (a *app) get() *cobra.Command {
 		if err != nil {
 			return usage("--read: %q is not one, quorum, all or a number of replicas", *level)
 		}
-		if err := notEmpty(cmd, "at-least"); err != nil {
-			return err
-		}
 		opts := []client.ReadOption{client.WithConsistency(consistency)}
 		if *atLeast != "" {
 			token, seq, ok := strings.Cut(*atLeast, ":")
