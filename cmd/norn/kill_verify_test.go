@@ -279,7 +279,9 @@ func (k *killCheck) finally(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		k.j.logged(task, log.GetUpdates())
+		if len(log.GetUpdates()) > 0 || !k.collectedSince(ctx, task) {
+			k.j.logged(task, log.GetUpdates())
+		}
 	}
 	r, err := archive.Verify(ctx, k.archives, nil)
 	if err == nil && len(r.Problems) > 0 {
@@ -289,6 +291,19 @@ func (k *killCheck) finally(ctx context.Context) error {
 		return err
 	}
 	return k.j.verdict()
+}
+
+// collectedSince says that a task, which was there when everything was compared, has
+// been collected since, as it may have been: its log has gone with it.
+func (k *killCheck) collectedSince(ctx context.Context, task id.ID) bool {
+	t, err := k.c.Get(ctx, task)
+	return err == nil && t.GetQueue() == "" && k.j.mayBeCollected(task)
+}
+
+func (j *judge) mayBeCollected(task id.ID) bool {
+	_, end := j.hear()
+	defer end()
+	return j.lane(j.tasks[task].spec.Queue).retention > 0
 }
 
 // withUpdates are the tasks with acknowledged updates that must be there.
