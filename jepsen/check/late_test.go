@@ -134,7 +134,9 @@ func TestALateTaskOfAKeyMayBeDead(t *testing.T) {
 			s.write(history.Retry, history.Item{Task: first})
 		}
 		s.settle()
-		s.read(late, history.Dead, nil)
+		s.read(late, history.Dead, func(got *history.Item) {
+			got.Attempts, got.Spec = 0, &history.Spec{Queue: "q", Key: c.key, MaxAttempts: 3}
+		})
 		if found := s.found != nil; found != c.found {
 			t.Errorf("%+v: found %v", c, s.found)
 		}

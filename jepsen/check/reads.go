@@ -253,7 +253,7 @@ func (c *Checker) observeClaims(asked *history.Event, t *task, got *history.Item
 		most = got.Spec.MaxAttempts
 	}
 	switch {
-	case got.State == history.Dead && !t.discarded.possible() && got.Attempts < most:
+	case got.State == history.Dead && !t.discarded.possible() && got.Attempts < most && !(ends{c}).maybeLate(t):
 		c.fail(StateRule, t, "it is dead after %d of %d attempts", got.Attempts, most)
 	case !got.State.Finished() && most > 0 && got.Attempts >= most:
 		c.fail(StateRule, t, "it is %s after %d of %d attempts", got.State, got.Attempts, most)
