@@ -100,9 +100,10 @@ func (c ends) maybeDead(t *task) bool {
 }
 
 // maybeLate tells whether a task of a key without a window may have come after an older one
-// of the key was retried: whoever gave it the key led no more, and it was not acknowledged.
+// of the key was retried: whoever gave it the key led no more, and it was not acknowledged,
+// or a side of a cluster without a leader did, which acknowledges what may lose.
 func (c ends) maybeLate(t *task) bool {
-	if t.spec == nil || t.spec.Key == "" || t.spec.Window != 0 || t.kept.before(c.now) {
+	if t.spec == nil || t.spec.Key == "" || t.spec.Window != 0 || !c.o.many() && t.kept.before(c.now) {
 		return false
 	}
 	return slices.ContainsFunc(c.keys[key{t.spec.Queue, t.spec.Key}], func(o *task) bool { return o != t && (o.retries > 0 || o.retried != 0) })

@@ -108,20 +108,26 @@ func TestWhatWasForgottenBeforeIsWaitedFor(t *testing.T) {
 }
 
 // TestALateTaskOfAKeyMayBeDead: nobody has tried it. It may be so where an older task of
-// its key was retried and nothing was acknowledged, and not else: before, the simulator
-// would have found that wrong of a server that does what it is to do.
+// its key was retried and nothing was acknowledged, or by a side of a cluster that has no
+// leader, and not else: before, the simulator would have found that wrong of a server that
+// does what it is to do.
 func TestALateTaskOfAKeyMayBeDead(t *testing.T) {
 	for _, c := range []struct {
 		acked, retried bool
 		key            string
+		many           bool
 		found          bool
 	}{
-		{false, true, "k", false},
-		{true, true, "k", true},
-		{false, false, "k", true},
-		{false, true, "another", true},
+		{false, true, "k", true, false},
+		{true, true, "k", true, false},
+		{true, true, "k", false, true},
+		{false, false, "k", true, true},
+		{true, false, "k", true, true},
+		{false, true, "another", true, true},
+		{true, true, "another", true, true},
 	} {
 		s := failing(t)
+		s.c.o.Elected = c.many
 		first := s.enqueue(history.Spec{Key: "k"})
 		s.claim(1, 1<<32|10, first)
 		s.write(history.FailTask, history.Item{Task: first, Token: 1<<32 | 10, Discard: true, State: history.Dead})

@@ -42,7 +42,8 @@ type fleet struct {
 	drowsy  *drowsy  // from when it is whole
 	ahead   int64    // by how much all wall clocks are set ahead alike, ns
 
-	moved map[ring.Partition]int64 // true time since when its cell is as it is
+	moved  map[ring.Partition]int64 // true time since when its cell is as it is
+	sought map[ring.Partition][]sought
 }
 
 // Cluster runs one seed of a cluster.

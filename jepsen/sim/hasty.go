@@ -5,6 +5,8 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -19,8 +21,24 @@ func (n *node) hasty(ready *core.Ready) {
 		}
 	}
 	for i := range ready.Register {
-		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self }) {
+		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self && n.elects(&c.Old) }) {
 			n.s.violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
 		}
 	}
+}
+
+// elects tells whether the members of a cell can elect anybody, as far as this node knows.
+// Once most of them are given up, the register names who is to stand: then it asks for a
+// cell to stand in, not to lead.
+func (n *node) elects(cell *register.Cell) bool {
+	if n.peers == nil {
+		return true
+	}
+	view, left := placement.See(n.peers.state(), nil), 0
+	for _, m := range cell.Cohort {
+		if !view.Standing(m).Gone() {
+			left++
+		}
+	}
+	return left >= quorum.Majority(len(cell.Cohort))
 }

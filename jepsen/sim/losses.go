@@ -57,7 +57,8 @@ func (f nemesis) intact() bool {
 // have never lost anything: of fewer nobody may copy, an operator must decide. Who is
 // away for longer than anything is remembered does not count. Where
 // one has lost something already, whoever is to take its place may be let in just now,
-// by anybody, with what it knows of the register.
+// by anybody, with what it knows of the register. A cohort that was asked for counts like
+// one that is: whatever is lost meanwhile, the register may grant it.
 func (f nemesis) held(n *node) bool {
 	var views []*placement.View
 	for _, o := range f.alive() {
@@ -69,12 +70,7 @@ func (f nemesis) held(n *node) bool {
 	for p := range f.cells {
 		planned := func(v *placement.View) bool { return slices.Contains(v.Planned(ring.Partition(p)), n.self) }
 		cohort := f.cells[p].Cohort
-		left := 0
-		for _, m := range cohort {
-			if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt && o.asleep == 0 {
-				left++
-			}
-		}
+		left := f.whole(cohort, n)
 		switch {
 		case slices.Contains(cohort, n.self):
 			if left < quorum.Majority(len(cohort)) {
@@ -83,8 +79,48 @@ func (f nemesis) held(n *node) bool {
 		case left < len(cohort) && slices.ContainsFunc(views, planned):
 			return false
 		}
+		if !f.granted(ring.Partition(p), n) {
+			return false
+		}
 	}
 	return true
+}
+
+// granted tells whether each cohort that may be granted to a partition keeps a majority
+// without a node.
+func (f nemesis) granted(p ring.Partition, n *node) bool {
+	return !slices.ContainsFunc(f.sought[p], func(c sought) bool {
+		return c.until > f.s.now && slices.Contains(c.cohort, n.self) && f.whole(c.cohort, n) < quorum.Majority(len(c.cohort))
+	})
+}
+
+// whole is how many of a cohort, without a node, have never lost anything.
+func (f nemesis) whole(cohort []register.Member, n *node) (left int) {
+	for _, m := range cohort {
+		if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt && o.asleep == 0 {
+			left++
+		}
+	}
+	return left
+}
+
+// sought is a cohort that a node has asked the register for, and the true time until when
+// it may still come to be, ns.
+type sought struct {
+	cohort []register.Member
+	until  int64
+}
+
+// soughtFor is how long a request to the register may be under way, ns.
+const soughtFor = int64(20 * time.Second)
+
+// seek notes a cohort that is asked for.
+func (f *fleet) seek(c *register.Change) {
+	if f.sought == nil {
+		f.sought = make(map[ring.Partition][]sought)
+	}
+	left := slices.DeleteFunc(f.sought[c.Partition], func(o sought) bool { return o.until <= f.s.now })
+	f.sought[c.Partition] = append(left, sought{c.New.Cohort, f.s.now + soughtFor})
 }
 
 // votes tells whether the register has a majority without a node. Who has left, or

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/register"
 )
@@ -24,6 +25,33 @@ func TestNothingRotsWhereSomethingIsLost(t *testing.T) {
 		f.nodes[1] = &o
 		if f.intact() {
 			t.Errorf("a member of the cohort %s, and another node's disk may rot", what)
+		}
+	}
+}
+
+// A cohort that was asked for is held like one that is: seed 501,845 wiped a node of each,
+// and the register granted a cohort of which only one member was left.
+func TestACohortThatWasAskedForIsHeld(t *testing.T) {
+	n := []*node{{}, {}, {}, {}}
+	for i := range n {
+		n[i].self = register.Member{Node: string(rune('a' + i))}
+	}
+	f := nemesis{&fleet{s: &sim{}, nodes: n}}
+	f.s.now = int64(time.Minute)
+	is, next := []register.Member{n[0].self, n[1].self, n[2].self}, []register.Member{n[0].self, n[2].self, n[3].self}
+	n[3].self.Incarnation = [16]byte{1} // another one by now
+	for _, c := range []struct {
+		cohort []register.Member
+		at     int64
+		want   bool
+	}{{is, f.s.now, true}, {next, f.s.now, false}, {next, f.s.now - soughtFor, true}} {
+		f.sought = nil
+		now := f.s.now
+		f.s.now = c.at
+		f.seek(&register.Change{New: register.Cell{Cohort: c.cohort}})
+		f.s.now = now
+		if got := f.granted(0, n[2]); got != c.want {
+			t.Errorf("asked for %v: held %t, want %t", c.cohort, got, c.want)
 		}
 	}
 }
