@@ -43,7 +43,7 @@ type fleet struct {
 	ahead   int64    // by how much all wall clocks are set ahead alike, ns
 
 	moved  map[ring.Partition]int64 // true time since when its cell is as it is
-	sought map[ring.Partition][]sought
+	sought sought
 }
 
 // Cluster runs one seed of a cluster.
@@ -130,7 +130,7 @@ func runCluster(seed uint64, m Many) *Result {
 }
 
 func newFleet(s *sim) *fleet {
-	return &fleet{s: s, forming: true, applied: map[uint64]uint64{}, moved: map[ring.Partition]int64{}}
+	return &fleet{s: s, forming: true, applied: map[uint64]uint64{}, moved: map[ring.Partition]int64{}, sought: sought{}}
 }
 
 // add makes room for one more node.

@@ -21,16 +21,16 @@ func (n *node) hasty(ready *core.Ready) {
 		}
 	}
 	for i := range ready.Register {
-		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self && n.elects(&c.Old) }) {
+		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self && elects(n, &c.Old) }) {
 			n.s.violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
 		}
 	}
 }
 
-// elects tells whether the members of a cell can elect anybody, as far as this node knows.
+// elects tells whether the members of a cell can elect anybody, as far as a node knows.
 // Once most of them are given up, the register names who is to stand: then it asks for a
 // cell to stand in, not to lead.
-func (n *node) elects(cell *register.Cell) bool {
+func elects(n *node, cell *register.Cell) bool {
 	if n.peers == nil {
 		return true
 	}

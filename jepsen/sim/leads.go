@@ -48,7 +48,7 @@ func (f *fleet) polls(m core.PeerMessage) {
 func (f *fleet) asks(n *node, q *register.Request) {
 	for i := range q.Changes {
 		c := &q.Changes[i]
-		f.seek(c)
+		f.sought.add(c, f.s.now)
 		if c.New.Leader != n.self || f.standing == nil {
 			continue
 		}

@@ -70,7 +70,7 @@ func (f nemesis) held(n *node) bool {
 	for p := range f.cells {
 		planned := func(v *placement.View) bool { return slices.Contains(v.Planned(ring.Partition(p)), n.self) }
 		cohort := f.cells[p].Cohort
-		left := f.whole(cohort, n)
+		left := whole(f, cohort, n)
 		switch {
 		case slices.Contains(cohort, n.self):
 			if left < quorum.Majority(len(cohort)) {
@@ -79,23 +79,17 @@ func (f nemesis) held(n *node) bool {
 		case left < len(cohort) && slices.ContainsFunc(views, planned):
 			return false
 		}
-		if !f.granted(ring.Partition(p), n) {
-			return false
+		for _, cohort := range f.sought.of(ring.Partition(p), f.s.now) {
+			if slices.Contains(cohort, n.self) && whole(f, cohort, n) < quorum.Majority(len(cohort)) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// granted tells whether each cohort that may be granted to a partition keeps a majority
-// without a node.
-func (f nemesis) granted(p ring.Partition, n *node) bool {
-	return !slices.ContainsFunc(f.sought[p], func(c sought) bool {
-		return c.until > f.s.now && slices.Contains(c.cohort, n.self) && f.whole(c.cohort, n) < quorum.Majority(len(c.cohort))
-	})
-}
-
 // whole is how many of a cohort, without a node, have never lost anything.
-func (f nemesis) whole(cohort []register.Member, n *node) (left int) {
+func whole(f nemesis, cohort []register.Member, n *node) (left int) {
 	for _, m := range cohort {
 		if o := f.find(m); o != nil && o != n && o.self == m && !o.away && !o.hurt && o.asleep == 0 {
 			left++
@@ -104,23 +98,31 @@ func (f nemesis) whole(cohort []register.Member, n *node) (left int) {
 	return left
 }
 
-// sought is a cohort that a node has asked the register for, and the true time until when
-// it may still come to be, ns.
-type sought struct {
-	cohort []register.Member
-	until  int64
+// sought are the cohorts that nodes have asked the register for of late.
+type sought map[ring.Partition][]soughtCohort
+
+type soughtCohort struct {
+	members []register.Member
+	until   int64 // true time at which the request is over in any case, ns
 }
 
 // soughtFor is how long a request to the register may be under way, ns.
 const soughtFor = int64(20 * time.Second)
 
-// seek notes a cohort that is asked for.
-func (f *fleet) seek(c *register.Change) {
-	if f.sought == nil {
-		f.sought = make(map[ring.Partition][]sought)
+// add notes a cohort that is asked for, and forgets older ones.
+func (w sought) add(c *register.Change, now int64) {
+	left := slices.DeleteFunc(w[c.Partition], func(o soughtCohort) bool { return o.until <= now })
+	w[c.Partition] = append(left, soughtCohort{c.New.Cohort, now + soughtFor})
+}
+
+// of gives the cohorts that may still be granted to a partition.
+func (w sought) of(p ring.Partition, now int64) (cohorts [][]register.Member) {
+	for _, c := range w[p] {
+		if c.until > now {
+			cohorts = append(cohorts, c.members)
+		}
 	}
-	left := slices.DeleteFunc(f.sought[c.Partition], func(o sought) bool { return o.until <= f.s.now })
-	f.sought[c.Partition] = append(left, sought{c.New.Cohort, f.s.now + soughtFor})
+	return cohorts
 }
 
 // votes tells whether the register has a majority without a node. Who has left, or

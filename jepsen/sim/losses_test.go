@@ -36,22 +36,23 @@ func TestACohortThatWasAskedForIsHeld(t *testing.T) {
 	for i := range n {
 		n[i].self = register.Member{Node: string(rune('a' + i))}
 	}
-	f := nemesis{&fleet{s: &sim{}, nodes: n}}
-	f.s.now = int64(time.Minute)
+	now := int64(time.Minute)
 	is, next := []register.Member{n[0].self, n[1].self, n[2].self}, []register.Member{n[0].self, n[2].self, n[3].self}
 	n[3].self.Incarnation = [16]byte{1} // another one by now
+	f := nemesis{&fleet{s: &sim{}, nodes: n}}
 	for _, c := range []struct {
 		cohort []register.Member
-		at     int64
-		want   bool
-	}{{is, f.s.now, true}, {next, f.s.now, false}, {next, f.s.now - soughtFor, true}} {
-		f.sought = nil
-		now := f.s.now
-		f.s.now = c.at
-		f.seek(&register.Change{New: register.Cell{Cohort: c.cohort}})
-		f.s.now = now
-		if got := f.granted(0, n[2]); got != c.want {
-			t.Errorf("asked for %v: held %t, want %t", c.cohort, got, c.want)
+		want   int // of the others
+	}{{is, 2}, {next, 1}} {
+		w := sought{}
+		w.add(&register.Change{New: register.Cell{Cohort: c.cohort}}, now)
+		for _, cohort := range w.of(0, now) {
+			if got := whole(f, cohort, n[2]); got != c.want {
+				t.Errorf("of %v are %d whole without one, want %d", cohort, got, c.want)
+			}
+		}
+		if at, later := len(w.of(0, now)), len(w.of(0, now+soughtFor)); at != 1 || later != 0 {
+			t.Errorf("%d cohorts may be granted now and %d later, want 1 and 0", at, later)
 		}
 	}
 }
