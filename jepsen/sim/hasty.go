@@ -21,20 +21,19 @@ func (n *node) hasty(ready *core.Ready) {
 		}
 	}
 	for i := range ready.Register {
-		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool { return c.New.Leader == n.self && elects(n, &c.Old) }) {
+		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool {
+			return c.New.Leader == n.self && (n.peers == nil || elects(n.peers.state(), &c.Old))
+		}) {
 			n.s.violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
 		}
 	}
 }
 
-// elects tells whether the members of a cell can elect anybody, as far as a node knows.
-// Once most of them are given up, the register names who is to stand: then it asks for a
-// cell to stand in, not to lead.
-func elects(n *node, cell *register.Cell) bool {
-	if n.peers == nil {
-		return true
-	}
-	view, left := placement.See(n.peers.state(), nil), 0
+// elects tells whether the members of a cell can elect anybody, as far as is known of the
+// register. Once most of them are given up, the register names who is to stand: then a node
+// asks for a cell to stand in, not to lead.
+func elects(known register.State, cell *register.Cell) bool {
+	view, left := placement.See(known, nil), 0
 	for _, m := range cell.Cohort {
 		if !view.Standing(m).Gone() {
 			left++

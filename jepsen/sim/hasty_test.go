@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/norn-dev/norn/jepsen/check"
@@ -29,6 +30,26 @@ func TestWhatLeavesBeforeTheSync(t *testing.T) {
 		n.hasty(&c.ready)
 		if v := n.s.found; v == nil && c.want != "" || v != nil && v.Invariant != c.want {
 			t.Errorf("%s: found %v, want %q", name, v, c.want)
+		}
+	}
+}
+
+// Who asks for a cell whose members can elect nobody any more does not ask to lead (seed 501,845).
+func TestWhoIsGivenUpElectsNobody(t *testing.T) {
+	var state register.State
+	cell := register.Cell{}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		m := register.Member{Node: name}
+		cell.Cohort = append(cell.Cohort, m)
+		state.Nodes = append(state.Nodes, register.Node{Member: m, Status: register.Active})
+	}
+	for gone, want := range []bool{true, true, false, false} {
+		known := register.State{Nodes: slices.Clone(state.Nodes)}
+		for i := range gone {
+			known.Nodes[i].Status = register.Removed
+		}
+		if got := elects(known, &cell); got != want {
+			t.Errorf("with %d of three given up: %t, want %t", gone, got, want)
 		}
 	}
 }

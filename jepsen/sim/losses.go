@@ -79,13 +79,19 @@ func (f nemesis) held(n *node) bool {
 		case left < len(cohort) && slices.ContainsFunc(views, planned):
 			return false
 		}
-		for _, cohort := range f.sought.of(ring.Partition(p), f.s.now) {
-			if slices.Contains(cohort, n.self) && whole(f, cohort, n) < quorum.Majority(len(cohort)) {
-				return false
-			}
+		if !granted(f, ring.Partition(p), n) {
+			return false
 		}
 	}
 	return true
+}
+
+// granted tells whether each cohort that a partition may yet be given keeps a majority
+// without a node.
+func granted(f nemesis, p ring.Partition, n *node) bool {
+	return !slices.ContainsFunc(f.sought.of(p, f.s.now), func(cohort []register.Member) bool {
+		return slices.Contains(cohort, n.self) && whole(f, cohort, n) < quorum.Majority(len(cohort))
+	})
 }
 
 // whole is how many of a cohort, without a node, have never lost anything.

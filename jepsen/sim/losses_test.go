@@ -39,20 +39,17 @@ func TestACohortThatWasAskedForIsHeld(t *testing.T) {
 	now := int64(time.Minute)
 	is, next := []register.Member{n[0].self, n[1].self, n[2].self}, []register.Member{n[0].self, n[2].self, n[3].self}
 	n[3].self.Incarnation = [16]byte{1} // another one by now
-	f := nemesis{&fleet{s: &sim{}, nodes: n}}
 	for _, c := range []struct {
 		cohort []register.Member
-		want   int // of the others
-	}{{is, 2}, {next, 1}} {
-		w := sought{}
-		w.add(&register.Change{New: register.Cell{Cohort: c.cohort}}, now)
-		for _, cohort := range w.of(0, now) {
-			if got := whole(f, cohort, n[2]); got != c.want {
-				t.Errorf("of %v are %d whole without one, want %d", cohort, got, c.want)
-			}
-		}
-		if at, later := len(w.of(0, now)), len(w.of(0, now+soughtFor)); at != 1 || later != 0 {
-			t.Errorf("%d cohorts may be granted now and %d later, want 1 and 0", at, later)
+		later  int64
+		want   bool
+	}{{is, 0, true}, {next, 0, false}, {next, soughtFor, true}} {
+		f := nemesis{&fleet{s: &sim{}, nodes: n, sought: sought{}}}
+		f.s.now = now
+		f.asks(n[0], &register.Request{Changes: []register.Change{{New: register.Cell{Cohort: c.cohort}}}})
+		f.s.now += c.later
+		if got := granted(f, 0, n[2]); got != c.want {
+			t.Errorf("asked for %v %v ago: a majority is left without one: %t, want %t", c.cohort, time.Duration(c.later), got, c.want)
 		}
 	}
 }
