@@ -52,8 +52,8 @@ type lab struct {
 	rec    *recorder
 	rnd    *rand.Rand // of the nemesis, one goroutine
 	net    network
-	volume func(*lab, *process) error // gives a node a file system; nil: none
-	args   []string                   // more arguments of nodes
+	layers layers   // between each node and the machine's disk
+	args   []string // more arguments of nodes
 	dress  []func(*lab, *process) error
 	token  string // that nodes ask for; "": none
 	pki    *pki   // who shows which certificate; nil: nobody does
@@ -188,10 +188,10 @@ func (l *lab) add() (*process, error) {
 	l.mu.Lock()
 	l.nodes = append(l.nodes, p) // by the nemesis, and by nobody else
 	l.mu.Unlock()
-	if err := os.Mkdir(p.data, 0o700); err != nil || l.volume == nil {
+	if err := os.Mkdir(p.data, 0o700); err != nil {
 		return p, err
 	}
-	return p, l.volume(l, p)
+	return p, l.layers.lay(p)
 }
 
 // begin starts a node that joins the others; it does not wait. That the program

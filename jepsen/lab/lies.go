@@ -23,7 +23,7 @@ import (
 // at a time.
 func lying() []Fault {
 	fault := func(name, about string, run func(rot) error) Fault {
-		return Fault{Name: name, About: about, needs: fuse, volume: between, group: "rot", run: func(n *nemesis) error { return run(rot{n}) }}
+		return Fault{Name: name, About: about, layers: moody, run: func(n *nemesis) error { return run(rot{n}) }}
 	}
 	return []Fault{
 		fault("lying-disk", "the disk of one node says that it has synced and has not, until the power fails: nothing, some files, or parts of them are there (F9)", rot.lied),
@@ -60,7 +60,7 @@ func (n rot) lied() error {
 	if p.mood.lied.Swap(0) == 0 {
 		n.found("internal", "%s has synced nothing in %v", p.name, leastLie)
 	}
-	if _, err := command("umount", p.data); err != nil {
+	if err := unmount(p.data); err != nil {
 		return err
 	}
 	what, keep := n.outcome()

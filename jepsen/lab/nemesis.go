@@ -18,11 +18,11 @@ type Fault struct {
 	nodes int
 	// needs says why this machine or build does not allow it; nil: nothing to ask.
 	needs func(*Config) error
-	// volume gives each node a file system of its own; nil: it takes none.
-	volume func(*lab, *process) error
+	// layers are what it takes between nodes and the disk of the machine.
+	layers layers
 	// dress gives each node more arguments, or another program; nil: it needs none.
 	dress func(*lab, *process) error
-	group string // of faults that dress nodes in the same way, or give them the same file systems; "": none
+	group string // of faults that dress nodes in the same way; "": none
 	// run hurts the cluster, waits, and takes it back; after it the cluster must
 	// become whole.
 	run func(*nemesis) error
@@ -55,10 +55,12 @@ func find(names string) (all []Fault, err error) {
 			all = append(all, known[i])
 		case name == "mix":
 			for _, f := range known {
-				if !f.shaped && f.needs == nil && f.nodes <= replicas {
+				if !f.shaped && f.needs == nil && f.layers == 0 && f.nodes <= replicas {
 					all = append(all, f)
 				}
 			}
+		case name == "all":
+			all = append(all, known...)
 		default:
 			return nil, fmt.Errorf("there is no fault %q", name)
 		}

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,7 @@ import (
 // between it and the disk (F7, F10).
 func rotten() []Fault {
 	fault := func(name, about string, run func(rot) error) Fault {
-		return Fault{Name: name, About: about, needs: fuse, volume: between, group: "rot", run: func(n *nemesis) error { return run(rot{n}) }}
+		return Fault{Name: name, About: about, layers: moody, run: func(n *nemesis) error { return run(rot{n}) }}
 	}
 	return []Fault{
 		fault("fsync-error", "fsync of one node fails; it must end and not try again (F7)", func(r rot) error { return r.fails("fsync", true) }),
@@ -100,16 +99,6 @@ func (m *mood) shift() int64 {
 		return page
 	}
 	return 0
-}
-
-// between mounts a file system over the directory of a node, which is kept
-// beside it.
-func between(_ *lab, p *process) error {
-	p.kept, p.mood = p.data+".kept", &mood{}
-	if err := os.Mkdir(p.kept, 0o700); err != nil {
-		return err
-	}
-	return mountRot(p.kept, p.data, p.mood)
 }
 
 // rot is the nemesis of disks in use.

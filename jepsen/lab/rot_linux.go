@@ -11,7 +11,7 @@ import (
 )
 
 // fuse says why this machine allows no file system of ours; nil when it does.
-func fuse(*Config) error {
+func fuse() error {
 	if err := privileged("umount"); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 package lab
 
 // fuse is of Linux.
-func fuse(*Config) error { return notRun("needs Linux") }
+func fuse() error { return notRun("needs Linux") }
 
 // mountRot is of Linux.
 func mountRot(string, string, *mood) error { return notRun("needs Linux") }

@@ -38,28 +38,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	shaped := false
-	var dress []func(*lab, *process) error
-	var volume func(*lab, *process) error
-	owner := "" // the group of the faults that it is for
-	for i, f := range faults {
-		shaped = shaped || f.shaped
-		if f.needs != nil {
-			if err := f.needs(&cfg); err != nil {
-				return nil, err
-			}
-		}
-		cfg.Nodes = max(cfg.Nodes, f.nodes)
-		if f.volume != nil && volume != nil && (f.group == "" || f.group != owner) {
-			return nil, fmt.Errorf("fault %s takes file systems of its own: not beside others than those of its kind, please", f.Name)
-		}
-		if f.volume != nil {
-			volume, owner = f.volume, f.group
-		}
-		same := func(g Fault) bool { return g.Name == f.Name || f.group != "" && g.group == f.group }
-		if f.dress != nil && slices.IndexFunc(faults, same) == i { // once
-			dress = append(dress, f.dress)
-		}
+	t, err := takes(&cfg, faults)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Duration+most)
 	defer cancel()
@@ -69,14 +50,44 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 	}
 	return begun(say, func() (_ *Result, err error) {
-		l, err := open(cfg, shaped)
+		l, err := open(cfg, t.shaped)
 		if err != nil {
 			return nil, err
 		}
-		l.volume, l.args, l.dress, l.kept = volume, w.args, dress, w.kept
+		l.layers, l.args, l.dress, l.kept = t.layers, w.args, t.dress, w.kept
 		defer func() { err = errors.Join(err, l.close()) }()
 		return l.run(ctx, faults, w)
 	})
+}
+
+// needed is what the faults of a run take, all together.
+type needed struct {
+	shaped bool // the proxy
+	layers layers
+	dress  []func(*lab, *process) error
+}
+
+// takes says what faults take, or why this machine has it not. It sees to it that there
+// are enough nodes.
+func takes(cfg *Config, faults []Fault) (t needed, err error) {
+	for i, f := range faults {
+		if f.needs != nil {
+			if err := f.needs(cfg); err != nil {
+				return t, err
+			}
+		}
+		if err := f.layers.needs(); err != nil {
+			return t, err
+		}
+		cfg.Nodes = max(cfg.Nodes, f.nodes)
+		t.shaped = t.shaped || f.shaped
+		t.layers |= f.layers
+		same := func(g Fault) bool { return g.Name == f.Name || f.group != "" && g.group == f.group }
+		if f.dress != nil && slices.IndexFunc(faults, same) == i { // once
+			t.dress = append(t.dress, f.dress)
+		}
+	}
+	return t, nil
 }
 
 // run does it; whatever comes of it, everything is closed afterwards.

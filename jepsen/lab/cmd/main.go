@@ -23,7 +23,7 @@ func run() int {
 	var again string
 	var list, each bool
 	flag.StringVar(&cfg.Norn, "norn", "bin/norn", "the program under test")
-	flag.StringVar(&cfg.Fault, "fault", "partition", "faults, with commas between; mix: all that need nothing special")
+	flag.StringVar(&cfg.Fault, "fault", "partition", "faults, with commas between; mix: all that need nothing special; all")
 	flag.StringVar(&cfg.Workload, "workload", "enqueue", "what clients do")
 	flag.IntVar(&seconds, "seconds", 30, "how long faults come")
 	flag.Uint64Var(&cfg.Seed, "seed", 1, "which faults, in which order and for how long")
