@@ -171,7 +171,8 @@ func (l *lab) add() (*process, error) {
 	p := &process{
 		place: at, name: name, n: n, norn: l.cfg.Norn, data: filepath.Join(l.dir, name), log: filepath.Join(l.dir, name+".log"),
 		args: []string{
-			"--gossip-interval", "200ms", "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
+			// On a machine so busy that messages take longer, probes do too.
+			"--gossip-interval", l.cfg.Eta.String(), "--repair-interval", "1s", "--partitions", fmt.Sprint(partitions), "--replicas", fmt.Sprint(replicas),
 			"--memtable-size", "4MiB", "--eta", l.cfg.Eta.String(), "--disk-reserve", "64MiB", "--disk-stop", "16MiB", "--disk-check-interval", "500ms",
 		},
 	}

@@ -1,13 +1,12 @@
 package lab
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // stranger is nobody among the ends of links.
@@ -46,16 +45,17 @@ func (x *proxied) who(c net.Conn) int {
 // inodeOf finds the socket that is bound to one address and connected to
 // another, in the form of proc(5).
 func inodeOf(local, remote *net.TCPAddr) string {
-	f, err := os.Open("/proc/net/tcp")
+	all, err := os.ReadFile("/proc/net/tcp") // thousands of lines, most of them of connections that are over
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }()
-	want, to := procForm(local), procForm(remote)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1] == want && fields[2] == to {
-			return fields[9]
-		}
+	_, line, found := bytes.Cut(all, []byte(": "+procForm(local)+" "+procForm(remote)+" "))
+	if !found {
+		return ""
+	}
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	if fields := bytes.Fields(line); len(fields) > 6 {
+		return string(fields[6])
 	}
 	return ""
 }

@@ -175,7 +175,7 @@ func (n group) emptied() error {
 	if err != nil {
 		return err
 	}
-	dead, _ := n.drawn(func(int) int { return 1 })
+	dead, voters := n.drawn(func(int) int { return 1 })
 	if len(dead) == 0 {
 		proven(n.lab, false, "nobody says who keeps the register")
 		return nil
@@ -206,18 +206,34 @@ func (n group) emptied() error {
 		n.found("stuck", "%s was wiped, which kept the register: %v", p.name, err)
 		return errStuck
 	}
-	now, votes, last := "", false, error(nil)
-	for end := time.Now().Add(rest); !votes && time.Now().Before(end); <-time.After(200 * time.Millisecond) {
-		now, votes, last = n.incarnation(others[0], p)
+	return n.seatedAgain(others[0], p, was, voters)
+}
+
+// seatedAgain waits until as many keep the register as before one of them was wiped: that
+// one, as another incarnation, or where there are more than five nodes another one in its place.
+func (n group) seatedAgain(through, p *process, was string, voters int) error {
+	now, last := "", error(nil)
+	for end := time.Now().Add(rest); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+		votes := false
+		if now, votes, last = n.incarnation(through, p); last != nil {
+			continue
+		}
+		if now == was {
+			n.found("register", "%s was wiped and is still %s: what it had promised counts", p.name, now) // I7, K4
+			return nil
+		}
+		switch {
+		case votes:
+			n.does("%s keeps the register as %.8s", p.name, now)
+			return nil
+		case len(n.voters()) >= voters:
+			n.does("%s is %.8s now, and another one keeps the register in its place", p.name, now)
+			return nil
+		}
+		last = fmt.Errorf("fewer than %d keep it", voters)
 	}
-	if !votes {
-		n.found("stuck", "%s was wiped and has come back: it is %.8s, and keeps no register after %v: %v", p.name, now, rest, last)
-		return errStuck
-	}
-	if n.does("%s keeps the register as %.8s", p.name, now); now == was {
-		n.found("register", "%s was wiped and is still %s: what it had promised counts", p.name, now) // I7, K4
-	}
-	return nil
+	n.found("stuck", "%s was wiped and has come back as %.8s, and the register is not kept by %d nodes after %v: %v", p.name, now, voters, rest, last)
+	return errStuck
 }
 
 // incarnation is what tells a node that is up from others of its name, as another one

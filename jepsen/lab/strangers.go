@@ -81,6 +81,9 @@ func annoy(port string, how int, rnd *rand.Rand) {
 	case 7: // a storm of connections that are gone at once
 		for range 50 {
 			if d, err := net.DialTimeout("tcp", port, time.Second); err == nil {
+				if tcp, ok := d.(*net.TCPConn); ok {
+					_ = tcp.SetLinger(0) // the system keeps nothing of it: it has to look through all that it keeps to find whose a connection is
+				}
 				_ = d.Close()
 			}
 		}
