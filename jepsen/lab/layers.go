@@ -92,7 +92,18 @@ func (y layers) unmount(p *process) error {
 			return err
 		}
 	}
+	if y&(limited|powered) == 0 {
+		return nil
+	}
 	return unmount(p.disk())
+}
+
+// remount takes them down and mounts them again, as when the power is back.
+func (y layers) remount(p *process) error {
+	if err := y.unmount(p); err != nil {
+		return err
+	}
+	return y.mount(p)
 }
 
 // unmount takes one file system down. What its last user had open may take a moment to be

@@ -82,7 +82,7 @@ func (n *nemesis) unplugged(k int) error {
 		if err := p.kill(); err != nil {
 			return err
 		}
-		if err := errors.Join(n.layers.unmount(p), n.layers.mount(p)); err != nil {
+		if err := n.layers.remount(p); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ func groups() []Fault {
 	return []Fault{
 		{Name: "voters", About: "of five nodes most of those that keep the register are killed; the others take tasks meanwhile, and lead what they led (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.fewer(func(all int) int { return all/2 + 1 }) }},
 		{Name: "few-voters", About: "of five nodes fewer than half of those that keep the register are killed: it goes on, and so do the leaders (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.fewer(func(all int) int { return 1 + n.rnd.IntN((all-1)/2) }) }},
-		{Name: "wipe-voter", About: "of five nodes one that keeps the register is killed, and comes back empty; it votes again as another one (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.emptied() }},
+		{Name: "wipe-voter", About: "of five nodes one that keeps the register is killed, and comes back empty; it votes again as another one, or another node does in its place (F17)", nodes: 5, run: func(n *nemesis) error { return group{n}.emptied() }},
 		{Name: "slow-voters", About: "of five nodes most of those that keep the register write it down late, and nothing else (F17)", nodes: 5, layers: moody, run: func(n *nemesis) error { return group{n}.slow(func(all int) int { return all/2 + 1 }) }},
 		{Name: "few-slow-voters", About: "the same with fewer than half of them (F17)", nodes: 5, layers: moody, run: func(n *nemesis) error { return group{n}.slow(func(all int) int { return 1 + n.rnd.IntN((all-1)/2) }) }},
 		{Name: "cut-data", About: "of eight nodes those that keep the register are cut off from those that do not (F17)", nodes: 8, run: func(n *nemesis) error { return group{n}.cutData() }},

@@ -33,7 +33,7 @@ func run() int {
 	flag.BoolVar(&cfg.Unfenced, "unfenced", false, "say nothing about claims: of a build of before there were elections")
 	flag.StringVar(&again, "judge", "", "judge a saved run again: one of its files")
 	flag.DurationVar(&cfg.Think, "think", 120*time.Millisecond, "pause of a client between two calls, on average")
-	flag.DurationVar(&cfg.Eta, "eta", 0, "how far nodes are told that clocks may differ, and messages be late (0: 200ms; more on a busy machine)")
+	flag.DurationVar(&cfg.Eta, "eta", 0, "how far nodes are told that clocks may differ, and messages be late; probes go by it, too (0: 200ms; more on a busy machine)")
 	flag.StringVar(&cfg.Old, "old", os.Getenv("NORN_LAB_OTHER"), "another build, for upgrades (NORN_LAB_OTHER)")
 	flag.StringVar(&cfg.Clocks, "clocks", "", "a build whose clock can be set wrong (make build-test)")
 	flag.BoolVar(&each, "all", false, "a run for each fault, and a table")
