@@ -242,6 +242,11 @@ func (w Workload) drained() []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.queues, queues))))
 }
 
+// finishers are the workers that finish everything in the end: after an hour of
+// faults hundreds of thousands of tasks are open, and each worker waits for one
+// answer at a time.
+const finishers = 32
+
 // standstill is for how long a cluster without faults may finish nothing.
 const standstill = time.Minute
 
@@ -252,7 +257,7 @@ func (l *lab) drain(ctx context.Context, w Workload) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &crew{lab: l, ctx: ctx, queues: w.drained()}
-	for range 8 {
+	for range finishers {
 		if err := c.join(nil, 10*time.Second, time.Millisecond, func(h *hand) {
 			for _, got := range h.claim(longPoll) {
 				(&job{hand: h, Claim: got}).complete()
