@@ -152,13 +152,8 @@ func (n disk) decayed() error {
 		if err := n.damagedThis(p, "flipped bits", flip); err != nil {
 			return err
 		}
-		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
-			n.found("stuck", "bits of %s were flipped: %v", p.name, err)
-			return errStuck
-		}
-		if err := n.equal(context.WithoutCancel(n.ctx), p, rest); err != nil {
-			n.found("convergence", "bits of %s were flipped: %v", p.name, err)
-			return errStuck
+		if err := n.standsUp(p); err != nil {
+			return err
 		}
 		if err := n.rebuilt(p); err != nil {
 			return err
@@ -169,6 +164,36 @@ func (n disk) decayed() error {
 		}
 	}
 	return nil
+}
+
+// standsUp waits until all replicas are equal beside a node that runs with what may be
+// damaged, or until that finds the damage, which may be where it reads last, and ends.
+func (n disk) standsUp(p *process) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(n.ctx))
+	defer cancel()
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	go func() {
+		defer cancel()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}()
+	kind, err := "stuck", n.whole(ctx, rest)
+	if err == nil {
+		kind, err = "convergence", n.equal(ctx, p, rest)
+	}
+	if err == nil {
+		return nil
+	}
+	if p.doubted && ended(done) {
+		n.does("%s ends later, with status %d (%s)", p.name, p.cmd.ProcessState.ExitCode(), p.lastWords())
+		return nil
+	}
+	n.found(kind, "bits of %s were flipped: %v", p.name, err)
+	return errStuck
 }
 
 func (n disk) damagedThis(p *process, how string, do func(n disk, file string) error) error {
