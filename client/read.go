@@ -120,13 +120,13 @@ func Finished(s nornv1.State) bool {
 	return false
 }
 
-// Follow reads the updates of a task, those to come too, until it is finished.
+// Follow reads the updates of a task, those to come too, until it is finished and a
+// majority of its replicas, if there is one in reach, has no more of them.
 // It ends after an error, or when ctx ends. Outages up to the client's timeout
 // are bridged.
 func (c *Client) Follow(ctx context.Context, task id.ID) iter.Seq2[*nornv1.Update, error] {
 	return func(yield func(*nornv1.Update, error) bool) {
-		o := LogOptions{Wait: followWait}
-		for {
+		for o := (LogOptions{}); ; {
 			m, err := c.Log(ctx, task, o)
 			if err != nil {
 				yield(nil, err)
@@ -138,9 +138,16 @@ func (c *Client) Follow(ctx context.Context, task id.ID) iter.Seq2[*nornv1.Updat
 				}
 				o.After, o.AfterToken, o.AfterSeq = true, u.GetToken(), u.GetSeq()
 			}
-			if Finished(m.GetState()) && !m.GetMore() {
+			if !Finished(m.GetState()) {
+				o.Wait = followWait
+				continue
+			}
+			// Who waits is told of the end by one replica, which may be yet to hear the last
+			// lines. Who asks for what comes after all that it has is told by a majority.
+			if o.Wait == 0 && len(m.GetUpdates()) == 0 && !m.GetMore() {
 				return
 			}
+			o.Wait = 0
 		}
 	}
 }

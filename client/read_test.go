@@ -80,7 +80,7 @@ func TestFollowAndWait(t *testing.T) {
 		script := func() fakenode.Script {
 			logs := steps(
 				log(claimed, false, &nornv1.Update{Token: 5, Seq: 0}), log(claimed, false), hangUp,
-				log(done, true, &nornv1.Update{Token: 5, Seq: 1}), log(done, false, &nornv1.Update{Token: 6, Seq: 0}))
+				log(done, true, &nornv1.Update{Token: 5, Seq: 1}), log(done, false), log(done, false, &nornv1.Update{Token: 6, Seq: 0}), log(done, false))
 			return func(r fakenode.Request) fakenode.Answer {
 				switch r.Method {
 				case nornv1.Method_METHOD_LOG:
@@ -102,8 +102,16 @@ func TestFollowAndWait(t *testing.T) {
 		if !slices.Equal(got, []uint64{50, 51, 60}) {
 			t.Errorf("got %v", got)
 		}
+		// The first one does not wait, nor do those after the end: then a majority is asked.
 		asked := n.Seen(nornv1.Method_METHOD_LOG)
-		want := &nornv1.LogRequest{Id: id.ID{1}.Bytes(), After: true, AfterToken: 5, AfterSeq: 1, WaitSeconds: 20}
+		var waits []float64
+		for _, r := range asked {
+			waits = append(waits, r.Message.(*nornv1.LogRequest).GetWaitSeconds())
+		}
+		if !slices.Equal(waits, []float64{0, 20, 20, 20, 0, 0, 0}) {
+			t.Errorf("the requests waited for %v", waits)
+		}
+		want := &nornv1.LogRequest{Id: id.ID{1}.Bytes(), After: true, AfterToken: 6, AfterSeq: 0}
 		if last := asked[len(asked)-1].Message; !protobuf.Equal(last, want) {
 			t.Errorf("asked %v", last)
 		}

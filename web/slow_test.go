@@ -189,7 +189,10 @@ func TestASlowReaderGetsALargeUpdate(t *testing.T) {
 	page := &nornv1.LogReply{State: nornv1.State_STATE_COMPLETED, Updates: []*nornv1.Update{{Token: 7, Seq: 1, Data: make([]byte, 1<<20)}}}
 	for accept, last := range map[string]string{"application/json": "}", "text/event-stream": "event: end"} {
 		synctest.Test(t, func(t *testing.T) {
-			b := &backend{registry: prometheus.NewRegistry(), call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
+			b := &backend{registry: prometheus.NewRegistry(), call: func(_ context.Context, _ nornv1.Method, m gproto.Message) (gproto.Message, *proto.Error, func()) {
+				if m.(*nornv1.LogRequest).GetAfter() {
+					return &nornv1.LogReply{State: page.State}, nil, func() {}
+				}
 				return page, nil, func() {}
 			}}
 			dial, _ := inBubble(t, b, Options{})

@@ -48,7 +48,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request, rt *route) {
 	s := &events{a: a, w: w, c: http.NewResponseController(w)}
 	for {
 		request.WaitSeconds = 0 // the first answer is quick: it decides between a status and a stream
-		if s.begun {
+		if s.begun && !s.over {
 			request.WaitSeconds = followWait
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), waitOf(request)+patience)
@@ -98,6 +98,7 @@ type events struct {
 	w     http.ResponseWriter
 	c     *http.ResponseController
 	begun bool
+	over  bool // the task has ended: what is left of its updates is there
 }
 
 // page writes one page of a log, and moves the request behind it. It gives false
@@ -116,9 +117,13 @@ func (s *events) page(request *nornv1.LogRequest, reply *nornv1.LogReply) bool {
 		}
 		request.After, request.AfterToken, request.AfterSeq = true, u.GetToken(), u.GetSeq()
 	}
+	s.over = false // it may have been retried
 	switch reply.GetState() {
 	case nornv1.State_STATE_COMPLETED, nornv1.State_STATE_DEAD, nornv1.State_STATE_CANCELLED:
-		if !reply.GetMore() {
+		// One replica tells who waits of the end, which may be yet to hear the last updates. A
+		// majority says that there are none after all that were sent.
+		s.over = true
+		if request.GetWaitSeconds() == 0 && len(reply.GetUpdates()) == 0 && !reply.GetMore() {
 			_ = s.send("end", "", jsonform.Object(jsonform.Field{Name: "state", Value: jsonform.String(jsonform.EnumName(reply.GetState()))}))
 			return false
 		}

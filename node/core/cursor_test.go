@@ -94,3 +94,43 @@ func TestWhoWaitsForTheEndOnlyAsksNobody(t *testing.T) {
 		t.Errorf("answered %+v", reply)
 	}
 }
+
+// TestTheLastLinesComeBeforeTheEnd: a replica has heard that a task has ended, and not its
+// last lines, which a majority has acknowledged. Who followed the task there was told of the
+// end after a part of its output, and asked for no more.
+func TestTheLastLinesComeBeforeTheEnd(t *testing.T) {
+	const token = 1<<32 + 1
+	for lines := range 3 { // that all have; the next one has not come to all
+		r := newTrio(t)
+		task := r.put(0, 1)
+		behind := r.leader(1)
+		a, b := (behind+1)%3, (behind+2)%3
+		for seq := range lines {
+			r.send(a, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: uint64(seq), Data: []byte("a line")})
+		}
+		r.settle()
+		r.note(a, b, task, token, uint64(lines))
+		r.send(a, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token, Seq: uint64(lines) + 1}}})
+		r.settle()
+		for _, o := range r.peers { // nothing is sent again
+			o.core.writes.open = nil
+		}
+		ask := func(m *nornv1.LogRequest) *nornv1.LogReply {
+			m.Id = task.Bytes()
+			from := r.send(behind, m)
+			r.settle()
+			reply, _ := r.peers[behind].replies[from].Message.(*nornv1.LogReply)
+			return reply
+		}
+		m := ask(&nornv1.LogRequest{})
+		if lines > 0 {
+			if len(m.GetUpdates()) != lines || m.GetState() != nornv1.State_STATE_COMPLETED {
+				t.Fatalf("%d lines are there first, and it is %v; of %d", len(m.GetUpdates()), m.GetState(), lines)
+			}
+			m = ask(&nornv1.LogRequest{After: true, AfterToken: token, AfterSeq: uint64(lines) - 1})
+		}
+		if u := m.GetUpdates(); len(u) != 1 || u[0].GetSeq() != uint64(lines) || m.GetState() != nornv1.State_STATE_COMPLETED {
+			t.Errorf("after %d lines: %v", lines, m)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -81,15 +82,29 @@ func (f *fetches) misses(b []byte) bool {
 
 // lags tells whether a log is to be read on from an update that is not shown here, and that
 // others, who keep it too, may show. Who has seen it would be given what comes after its
-// claim, and never the rest of that.
+// claim, and never the rest of that. Or the task has ended here, and nothing is shown after
+// what its reader has: the last lines may be with the others only, and nobody who is told of
+// the end asks for them again.
 func (f *fetches) lags(m gproto.Message) bool {
 	log, is := m.(*nornv1.LogRequest)
-	if !is || !log.GetAfter() || len(log.GetId()) != id.Size || log.GetAfterSeq() == math.MaxUint64 {
+	after := vnode.LogAfter{Is: log.GetAfter(), Token: log.GetAfterToken(), Seq: log.GetAfterSeq()}
+	if !is || after.Is && after.Seq == math.MaxUint64 || len(log.GetId()) != id.Size {
 		return false // no update has that number: who names it waits for the end
 	}
 	task := id.ID(log.GetId())
 	p := ring.Of(task, len(f.c.cells))
-	return !f.c.writes.alone(p) && !f.c.moves.elsewhere(p) && !vnode.Shows(f.c.tx, p, task, log.GetAfterToken(), log.GetAfterSeq())
+	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
+		return false
+	}
+	if after.Is && !vnode.Shows(f.c.tx, p, task, after.Token, after.Seq) {
+		return true
+	}
+	state, err := vnode.Outcome(f.c.tx, p, task)
+	if !f.c.check(err) || state == crdt.StateUnknown {
+		return false
+	}
+	shown, _, err := vnode.Log(f.c.tx, p, task, after, 1, proto.MaxPageBytes)
+	return f.c.check(err) && len(shown) == 0
 }
 
 // ask asks about as many as may be.
