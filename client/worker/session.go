@@ -220,7 +220,11 @@ func (p *pushed) pick(d demand) (got []granted, changed <-chan struct{}, err err
 			return false
 		}
 		room[s.Queue]--
-		deadline, before := p.deadline(s.Deadline, now)
+		until := s.Deadline
+		if newest, holds := p.machine.Holds(now, s.Claim); holds {
+			until = newest // it was renewed while it waited here
+		}
+		deadline, before := p.deadline(until, now)
 		got = append(got, granted{&client.Claim{Grant: s.Grant, ID: s.Claim.Task, Token: s.Claim.Token, Deadline: deadline}, before})
 		return true
 	})
