@@ -133,6 +133,9 @@ func (p *pushed) rebirth() error {
 	if err != nil {
 		return err
 	}
+	if p.machine != nil {
+		session.Inherit(m, p.machine)
+	}
 	p.machine = m
 	for c := range p.hung { // Any order: all of them have a slot
 		session.Stuck(m, p.now(), claimOfRef(c), true)
