@@ -55,7 +55,7 @@ type batch[R judged] struct {
 
 // run sends n items. The errors are by item, nil where take was called, and
 // nil altogether when there are none. The other error is set only when no item
-// was judged at all.
+// was judged at all: it is that of the first.
 func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
@@ -68,7 +68,7 @@ func (b *batch[R]) run(ctx context.Context, c *caller, n int) ([]*Error, error) 
 		later, pause, err := b.round(ctx, c, n, pending)
 		switch {
 		case err != nil && !b.judged:
-			return nil, err
+			return b.errs, err
 		case len(later) == 0:
 			c.stay(&b.rounds, b.index)
 			return b.errs, nil

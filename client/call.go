@@ -41,6 +41,17 @@ type request struct {
 	unanswered func()
 }
 
+// class is which of the places of a connection it may take.
+func (r *request) class() transport.Class {
+	switch {
+	case r.wait > 0:
+		return transport.Long
+	case r.method == uint16(nornv1.Method_METHOD_RENEW):
+		return transport.Urgent
+	}
+	return transport.Short
+}
+
 // attempts is what is known of a request so far.
 type attempts struct {
 	made     int
@@ -170,7 +181,7 @@ func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) 
 		return &transport.CallError{Err: err}
 	}
 	cn.calls.Add(1)
-	err = cn.Call(ctx, r.method, r.body, r.decode)
+	err = cn.CallAs(ctx, r.class(), r.method, r.body, r.decode)
 	cn.calls.Add(-1)
 	if errors.Is(err, transport.ErrConnClosed) {
 		cn.drop()

@@ -48,7 +48,8 @@ func (c *Client) Enqueue(ctx context.Context, t Task, opts ...WriteOption) (*nor
 
 // EnqueueMany adds tasks, in as many requests as the limits ask for, and
 // returns a result for each, in their order. The error is set only when no
-// server answered at all; the results are nil then.
+// server answered at all. The results say also then by which ID each of them may be
+// there, and whether it may; they are nil when there was nobody to send them to.
 func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOption) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -72,10 +73,7 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []Task, opts ...WriteOpt
 		}
 		named = append(named, i)
 	}
-	if err := c.enqueueNamed(ctx, tasks, named, results, written(opts)); err != nil {
-		return nil, err
-	}
-	return results, nil
+	return results, c.enqueueNamed(ctx, tasks, named, results, written(opts))
 }
 
 // enqueueNamed sends those of the tasks that have a name, and fills in their
@@ -96,15 +94,11 @@ func (c *Client) enqueueNamed(ctx context.Context, tasks []Task, named []int, re
 	b.body = func(items []int) transport.Body { return enqueueMany(tasks, pick(items), durability) }
 	b.first = func(items []int) int { return c.fitting(tasks, pick(items)) }
 	errs, err := b.run(ctx, &c.caller, len(named))
-	if err != nil && len(named) < len(tasks) {
-		// Others were judged: this is no error of the whole.
-		for _, i := range named {
-			results[i].Err = err
-		}
-		return nil
-	}
 	for k, e := range errs {
 		results[named[k]].Err = asError(e)
+	}
+	if len(named) < len(tasks) {
+		return nil // others were judged: an error is none of the whole
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,9 +166,20 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 	if most > 0 {
 		tc.SetMaxInFlight(most - 1) // one is kept back for the ping of a full connection
 	}
+	tc.Keep(kept(cmp.Or(most, transport.DefaultMaxInFlight) - 1))
 	c.heard(asked, reply.GetNow())
 	c.placed(reply.GetPlacement())
 	return &conn{Client: tc, slot: s, spare: most > 1}, nil
+}
+
+// kept is how many of the places of a connection are kept for calls that must not wait, and
+// how many more for those that do not last: as many waits as there are places, or a stream
+// of tasks that a node cannot take now, must not keep a worker from renewing its claims.
+func kept(places int) (urgent, short int) {
+	if places < 3 {
+		return 0, places - 1
+	}
+	return min(max(places/16, 1), 64), min(max(places/8, 1), 256)
 }
 
 // introduced remembers what a node says of itself. The error is that it is of another

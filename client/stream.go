@@ -41,7 +41,7 @@ func (s *Stream) Done() <-chan struct{} { return s.cn.Done() }
 // an error that is ErrUnknown they may have come.
 func (s *Stream) Session(ctx context.Context, m *nornv1.SessionRequest) (*nornv1.SessionReply, error) {
 	var reply nornv1.SessionReply
-	err := s.cn.Call(ctx, uint16(nornv1.Method_METHOD_SESSION), message{m: m}, func(flags uint16, b []byte) error {
+	err := s.cn.CallAs(ctx, transport.Urgent, uint16(nornv1.Method_METHOD_SESSION), message{m: m}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
 	if err != nil {

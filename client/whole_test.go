@@ -1,6 +1,9 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,4 +66,30 @@ func TestATimeoutIsOfTheWholeCall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTasksOfUnknownOutcomeHaveIDs: those that the client has made, so that they can be asked
+// for, or enqueued again under the same ones. What was never sent is no unknown outcome.
+func TestTasksOfUnknownOutcomeHaveIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := fakenode.New(t, only(enqueueMethod, lose))
+		c := open(t, n)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		results, err := c.EnqueueMany(ctx, slices.Repeat([]Task{{Queue: "q"}}, 150))
+		wantIs(t, err, ErrUnknown, ErrDeadline)
+		sent := n.Seen(enqueueMethod)[0].Message.(*nornv1.EnqueueRequest).GetTasks()
+		if len(results) != 150 || len(sent) != 100 {
+			t.Fatalf("%d results, %d tasks were sent", len(results), len(sent))
+		}
+		for i, r := range results {
+			if r.ID.IsZero() || i < len(sent) && r.ID != id.ID(sent[i].GetId()) {
+				t.Errorf("task %d has the ID %s", i, r.ID)
+			}
+			wantIs(t, r.Err, ErrDeadline)
+			if errors.Is(r.Err, ErrUnknown) != (i < len(sent)) {
+				t.Errorf("task %d: %v", i, r.Err)
+			}
+		}
+	})
 }

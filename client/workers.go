@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -43,6 +44,10 @@ type LineOptions struct {
 	// Limit is the most lines to give; 0: as many as fit 256 KiB.
 	Limit int
 }
+
+// Now is the time that the servers have, as far as is known: what a worker is to compare
+// times of tasks with. The clock here may be wrong.
+func (w Workers) Now() time.Time { return w.c.now() }
 
 // Lines asks a worker, by its name and through any node, for lines that a task has put
 // out under a claim (see Task.Log of package worker), while it runs and after: the

@@ -83,6 +83,16 @@ func (l *lines) forget(c Claim) {
 	}
 }
 
+// Inherit has a worker keep the lines of one that was lost, for whoever asks: it is the same
+// program, by the same name.
+func Inherit(w, lost *Worker) {
+	w.lines, lost.lines = lost.lines, lines{}
+	// Any order: each by itself.
+	for c := range w.lines.claims {
+		w.lines.forget(c)
+	}
+}
+
 // after gives the kept lines of a claim with numbers above n, as many as fit one
 // answer, and the number of the first.
 func (l *lines) after(c Claim, n uint64, limit int) (first uint64, texts []string) {

@@ -15,9 +15,10 @@ const maxQuestions = proto.MaxSessionQuestions
 // has not returned though its claim is over: it needs its grace, or never does.
 const runningRest = time.Second
 
-// credit of a session: how many tasks may be pushed now.
+// credit of a session: how many tasks may be pushed now. Who serves no queue now, because
+// its handlers hang, wants none.
 func (s *session) room() int {
-	if s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
+	if len(s.capacity.Queues) == 0 || s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
 	return max(0, s.capacity.Takes()-len(s.book.all))

@@ -141,6 +141,7 @@ type Worker struct {
 	bars   map[id.ID]bar
 	pushes window
 	lines  lines
+	stuck  map[Claim]struct{} // whose handlers hang: see Stuck
 
 	beatAt   int64 // of the next heartbeat
 	wake     int64 // nothing else is due before
@@ -165,7 +166,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, life: vitals{stop: cfg.Stop}, has: newHoldings(), beatAt: clock.Never, wake: clock.Never,
-		denied: make(map[Claim]*retry), bars: make(map[id.ID]bar),
+		denied: make(map[Claim]*retry), bars: make(map[id.ID]bar), stuck: make(map[Claim]struct{}),
 	}, nil
 }
 

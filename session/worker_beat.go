@@ -32,7 +32,7 @@ func (w *Worker) beat() {
 	}
 	w.stamp++ // each heartbeat has a stamp of its own
 	w.send(&Heartbeat{
-		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: w.cfg.Capacity,
+		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: takes(w),
 		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Grace: w.cfg.Grace, Settled: w.life.stamps.Settled, Draining: w.draining,
 		Checked: w.life.passed(), Set: w.set, Claims: claims,
 	})

@@ -119,10 +119,13 @@ type WorkerInfo struct {
 	Text    string
 	// Heard is the mono ns at which the newest heartbeat was sent that was answered
 	// at all. When it falls back by more than a few periods, turn to another node.
-	Heard    int64
-	Period   time.Duration // between heartbeats; 0: not told yet
-	Draining bool
-	Running  []Claim // that wait or run, sorted
+	Heard int64
+	// Confirmed is the same for those that were answered by a node which has the worker's
+	// name. When it alone falls back the node cannot keep the session, or not now.
+	Confirmed int64
+	Period    time.Duration // between heartbeats; 0: not told yet
+	Draining  bool
+	Running   []Claim // that wait or run, sorted
 	// Left: its dispatcher knows that it runs nothing and never will.
 	Left    bool
 	Unacked int // endings that wait to be acknowledged
@@ -132,7 +135,7 @@ type WorkerInfo struct {
 func (w *Worker) Info() WorkerInfo {
 	return WorkerInfo{
 		State: w.life.state, Why: w.why, Final: w.final, Association: w.association, Joined: w.joined, Version: w.version,
-		Refused: w.refused, Text: w.refusal, Heard: w.heard, Period: w.life.timeouts.Period, Draining: w.draining,
+		Refused: w.refused, Text: w.refusal, Heard: w.heard, Confirmed: w.life.stamps.Heartbeat, Period: w.life.timeouts.Period, Draining: w.draining,
 		Left: w.left, Running: w.has.live(), Unacked: len(w.has.all) - len(w.has.byTask) + len(w.denied),
 	}
 }

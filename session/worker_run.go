@@ -62,7 +62,8 @@ func (w *Worker) runTask(b *RunTask) {
 
 // refusalOf says why a claim is not taken.
 func (w *Worker) refusalOf(b *RunTask, deadline int64) Refusal {
-	q, serves := w.cfg.Capacity.queue(b.Queue)
+	now := takes(w)
+	q, serves := now.queue(b.Queue)
 	_, runs := w.has.byTask[b.Claim.Task]
 	barred := w.bars[b.Claim.Task]
 	switch {
@@ -74,13 +75,15 @@ func (w *Worker) refusalOf(b *RunTask, deadline int64) Refusal {
 		return RefusedBarred
 	case runs || w.has.all[b.Claim] != nil:
 		return RefusedRunning
+	case jammed(w):
+		return RefusedFull
 	case !serves:
 		return RefusedQueue
 	case b.Echo > w.stamp || b.Waited < 0 || w.now.Mono >= deadline:
 		return RefusedDeadline
-	case len(w.has.byTask) >= w.cfg.Capacity.Takes():
+	case len(w.has.byTask) >= now.Takes():
 		return RefusedFull
-	case q.Slots > 0 && w.has.taken(b.Queue) >= q.Slots+w.cfg.Capacity.Prefetch:
+	case q.Slots > 0 && w.has.taken(b.Queue) >= q.Slots+now.Prefetch:
 		return RefusedFull
 	case len(w.has.all)+len(w.denied) >= MaxTakes+maxUnacked:
 		return RefusedBacklog
@@ -102,10 +105,10 @@ func (w *Worker) runCheck(b *RunTask) {
 
 // startWaiting begins what waits, in the order of arrival, as slots allow.
 func (w *Worker) startWaiting() {
-	if w.life.state != Healthy {
+	if w.life.state != Healthy || jammed(w) {
 		return
 	}
-	for _, h := range w.has.begin(w.cfg.Capacity, w.now.Mono) {
+	for _, h := range w.has.begin(takes(w), w.now.Mono) {
 		w.out.Start = append(w.out.Start, Start{Claim: h.claim, Queue: h.queue, Deadline: h.deadline, Grant: h.grant})
 	}
 }

@@ -17,6 +17,7 @@ const (
 // call is one open request of a client.
 type call struct {
 	id     uint64
+	class  Class
 	decode func(flags uint16, body []byte) error
 	size   int // reserved in the outbox
 	state  atomic.Int32
@@ -29,14 +30,6 @@ func (k *call) begin() bool { return k.state.CompareAndSwap(callQueued, callSent
 
 func (k *call) finish(err error) { k.done <- err }
 
-// waiter is a caller without a slot. ready is closed when it got one or when
-// the connection ended.
-type waiter struct {
-	size    int
-	ready   chan struct{}
-	granted bool
-}
-
 // Call sends a request and blocks until its answer came. decode gets the
 // answer's flags (FlagError says that the body is an error) and its body, which
 // is only valid during the call; it runs on the reader goroutine, must be
@@ -45,22 +38,27 @@ type waiter struct {
 // body is over the frame limit. ctx's deadline travels with the request.
 // body may be used again when Call has returned.
 func (c *Client) Call(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error) error {
-	return c.call(ctx, method, body, decode, c.admit)
+	return c.call(ctx, Short, method, body, decode, c.admit)
+}
+
+// CallAs is Call for a request of another class than [Short].
+func (c *Client) CallAs(ctx context.Context, class Class, method uint16, body Body, decode func(flags uint16, body []byte) error) error {
+	return c.call(ctx, min(class, Urgent), method, body, decode, c.admit)
 }
 
 // CallNow is Call for a request that must not wait for others: one that asks whether the
 // server lives, which as many silent calls as may be open would keep from being sent. It
-// needs no slot, so leave it one (see SetMaxInFlight), and make one such call at a time.
+// needs no place, so leave it one (see SetMaxInFlight), and make one such call at a time.
 func (c *Client) CallNow(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error) error {
-	return c.call(ctx, method, body, decode, c.admitNow)
+	return c.call(ctx, Urgent, method, body, decode, c.admitNow)
 }
 
-func (c *Client) call(ctx context.Context, method uint16, body Body, decode func(flags uint16, body []byte) error, admit func(context.Context, *call) error) error {
+func (c *Client) call(ctx context.Context, class Class, method uint16, body Body, decode func(flags uint16, body []byte) error, admit func(context.Context, *call) error) error {
 	k, _ := c.calls.Get().(*call)
 	if k == nil {
 		k = &call{done: make(chan error, 1)}
 	}
-	k.decode = decode
+	k.class, k.decode = class, decode
 	k.state.Store(callQueued)
 	k.size = prefixBytes + deadlineBytes
 	if body != nil {
@@ -117,98 +115,15 @@ func (c *Client) send(ctx context.Context, k *call, method uint16, body Body) er
 	return nil
 }
 
-// admit waits for a slot and opens the request.
-func (c *Client) admit(ctx context.Context, k *call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if len(c.waiting) == 0 && c.room(k.size) {
-		defer c.mu.Unlock()
-		c.take(k.size)
-		return c.register(k)
-	}
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return c.err
-	}
-	w := &waiter{size: k.size, ready: make(chan struct{})}
-	c.waiting = append(c.waiting, w)
-	c.mu.Unlock()
-	var err error
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case err == nil:
-		return c.register(k)
-	case w.granted:
-		c.slots--
-		c.reserved -= w.size
-		c.grant()
-	default:
-		c.forget(w)
-	}
-	return err
-}
-
-// admitNow opens the request whether there is a slot or not.
-func (c *Client) admitNow(ctx context.Context, k *call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.take(k.size)
-	return c.register(k)
-}
-
-// register gives a call its id; mu is held and a slot taken.
+// register gives a call its id; mu is held and a place taken.
 func (c *Client) register(k *call) error {
 	if c.err != nil {
 		return c.err
 	}
 	c.lastID++
 	k.id = c.lastID
-	c.open[k.id] = k
+	c.open[k.id] = opened{k, k.class}
 	return nil
-}
-
-func (c *Client) forget(w *waiter) {
-	for i, other := range c.waiting {
-		if other == w {
-			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
-			return
-		}
-	}
-}
-
-// room says whether one more request of so many bytes may be opened; mu is
-// held. One always fits an empty outbox.
-func (c *Client) room(size int) bool {
-	return c.slots < c.limit && (c.reserved == 0 || c.reserved+size <= c.cfg.MaxOutboxBytes)
-}
-
-// take reserves a slot and bytes of the outbox; mu is held. The writer gives
-// the bytes back, the answer the slot.
-func (c *Client) take(size int) {
-	c.slots++
-	c.reserved += size
-}
-
-// grant gives free slots to those who wait longest; mu is held.
-func (c *Client) grant() {
-	for len(c.waiting) > 0 && c.room(c.waiting[0].size) {
-		w := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		c.take(w.size)
-		w.granted = true
-		close(w.ready)
-	}
 }
 
 // remove closes a request that was never queued.
@@ -217,30 +132,28 @@ func (c *Client) remove(k *call) {
 	defer c.mu.Unlock()
 	if _, ok := c.open[k.id]; ok {
 		delete(c.open, k.id)
-		c.slots--
 		c.reserved -= k.size
-		c.grant()
+		c.free(k.class)
 	}
 }
 
 // giveUp ends a call whose context ended. A request that may have been sent
-// keeps its slot until the server's answer comes: so the server's count of
+// keeps its place until the server's answer comes: so the server's count of
 // open requests never goes past the limit either.
 func (c *Client) giveUp(ctx context.Context, k *call) error {
 	c.mu.Lock()
-	if c.open[k.id] != k {
+	if c.open[k.id].call != k {
 		// The reader has the answer in its hands.
 		c.mu.Unlock()
 		return c.returned(k, <-k.done)
 	}
 	if k.state.CompareAndSwap(callQueued, callWithdrawn) {
 		delete(c.open, k.id)
-		c.slots--
-		c.grant()
+		c.free(k.class)
 		c.mu.Unlock()
 		return &CallError{Err: ctx.Err()}
 	}
-	c.open[k.id] = nil
+	c.open[k.id] = opened{nil, k.class}
 	c.mu.Unlock()
 	_ = c.out.push(item{request: k.id, word: FlagCancel}) // the connection may have ended; then no one needs it
 	return &CallError{Sent: true, Err: ctx.Err()}
@@ -253,16 +166,14 @@ func (c *Client) deliver(f Frame, refused error) error {
 		return c.refusal(f.Body)
 	}
 	c.mu.Lock()
-	k, ok := c.open[f.Request]
+	o, ok := c.open[f.Request]
+	k := o.call
 	if !ok || f.Flags&FlagResponse == 0 || (k != nil && k.state.Load() != callSent) {
 		c.mu.Unlock()
 		return fmt.Errorf("%w: an answer without a request (id %d)", ErrMalformed, f.Request)
 	}
 	delete(c.open, f.Request)
-	c.slots--
-	if len(c.waiting) > 0 {
-		c.grant()
-	}
+	c.free(o.class)
 	c.mu.Unlock()
 	if k == nil {
 		return nil

@@ -24,14 +24,24 @@ type Client struct {
 	cause atomic.Pointer[error]
 	done  chan struct{}
 
-	mu       sync.Mutex       // guards the fields below
-	open     map[uint64]*call // nil: given up, its reply is still to come
+	mu       sync.Mutex // guards the fields below
+	open     map[uint64]opened
 	lastID   uint64
-	slots    int // taken: open requests, and some about to be
+	slots    int // places taken: open requests, and some about to be
+	longs    int // of those, by long ones
 	reserved int // bytes of requests that are not written
-	limit    int
-	waiting  []*waiter
-	err      error // set once the connection ended
+	limit    int // of slots
+	urgent   int // places that only urgent ones take
+	short    int // places beside those that long ones do not take
+	waiting  [classes][]*waiter
+	turn     uint64 // of the newest who waited
+	err      error  // set once the connection ended
+}
+
+// opened is an open request.
+type opened struct {
+	call  *call // nil: given up, its reply is still to come
+	class Class // of the place it has until then
 }
 
 // Dial connects to addr. The first call should be the hello; until its answer
@@ -65,7 +75,7 @@ func NewClient(nc net.Conn, cfg ClientConfig) *Client {
 }
 
 func newClient(raw, nc net.Conn, cfg ClientConfig) *Client {
-	c := &Client{cfg: cfg, raw: raw, done: make(chan struct{}), open: make(map[uint64]*call), limit: cfg.MaxInFlight}
+	c := &Client{cfg: cfg, raw: raw, done: make(chan struct{}), open: make(map[uint64]opened), limit: cfg.MaxInFlight}
 	c.in = frameReader{
 		src: nc, pool: &c.pool, maxFrame: cfg.MaxFrame,
 		frameTimeout: cfg.FrameTimeout, idleTimeout: cfg.IdleTimeout,
@@ -94,15 +104,6 @@ func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
-}
-
-// SetMaxInFlight bounds the open requests, as the server's hello says. Past
-// it callers wait. n under 1 counts as 1.
-func (c *Client) SetMaxInFlight(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.limit = max(n, 1)
-	c.grant()
 }
 
 // InFlight is the number of open requests, given-up ones without a reply
@@ -150,16 +151,18 @@ func (c *Client) read() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
-	for _, k := range c.open {
-		if k != nil {
+	for _, o := range c.open {
+		if k := o.call; k != nil {
 			k.finish(&CallError{Sent: k.state.Load() == callSent, Err: err})
 		}
 	}
 	clear(c.open)
-	for _, w := range c.waiting {
-		close(w.ready)
+	for class, all := range c.waiting {
+		for _, w := range all {
+			close(w.ready)
+		}
+		c.waiting[class] = nil
 	}
-	c.waiting = nil
 }
 
 func (c *Client) readFrames() error {

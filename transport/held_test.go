@@ -107,9 +107,9 @@ func (l *late) Err() error {
 // TestASlotThatComesTooLateIsGivenBack: else a connection would have one less for good.
 func TestASlotThatComesTooLateIsGivenBack(t *testing.T) {
 	const size = 100
-	c := &Client{limit: 1, open: make(map[uint64]*call), cfg: ClientConfig{MaxOutboxBytes: size}}
+	c := &Client{limit: 1, open: make(map[uint64]opened), cfg: ClientConfig{MaxOutboxBytes: size}}
 	for range 50 { // select takes any case that is ready
-		c.take(size) // by another call
+		c.take(Short, size) // by another call
 		k := &call{size: size}
 		err := c.admit(&late{Context: t.Context(), granted: func() {
 			c.mu.Lock()
@@ -123,8 +123,8 @@ func TestASlotThatComesTooLateIsGivenBack(t *testing.T) {
 		} else if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if c.slots != 0 || c.reserved != 0 || len(c.waiting) != 0 {
-			t.Fatalf("%d slots and %d bytes are taken, %d wait", c.slots, c.reserved, len(c.waiting))
+		if c.slots != 0 || c.reserved != 0 || c.anyWaits() {
+			t.Fatalf("%d slots and %d bytes are taken, %v wait", c.slots, c.reserved, c.waiting)
 		}
 	}
 }

@@ -14,7 +14,8 @@
 //     is not done again if that can be helped. An error fails it, a panic too,
 //     with its stack. [RetryAfter], [Discard] and [Snooze] steer what happens then.
 //   - A handler that ignores the end of its context is told of ([Stuck]) and keeps
-//     its slot until it returns; nobody can end it.
+//     its slot until it returns; nobody can end it. While all slots are taken so the
+//     worker takes nothing, and what waits for a slot is given back.
 //   - No task is begun whose lease has too little left.
 //   - Reports are repeated until they are acknowledged, for up to a quarter of an
 //     hour, or until a stop runs out of patience.

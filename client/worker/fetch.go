@@ -207,7 +207,7 @@ func (w *Worker) retriesDue(ctx context.Context) bool {
 		t, err := w.client.Get(ctx, i)
 		unknown := err != nil && !errors.Is(err, client.ErrNotFound) && !hopeless(err)
 		soon := unknown || err == nil && (t.GetState() == nornv1.State_STATE_READY ||
-			t.GetState() == nornv1.State_STATE_SCHEDULED && time.Until(t.GetNotBefore().AsTime()) < retrySoon)
+			t.GetState() == nornv1.State_STATE_SCHEDULED && t.GetNotBefore().AsTime().Sub(w.client.Workers().Now()) < retrySoon)
 		if soon {
 			due = true
 			continue

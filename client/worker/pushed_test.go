@@ -304,3 +304,25 @@ func TestATaskThatIsKilledBeforeItIsTaken(t *testing.T) {
 		}
 	})
 }
+
+// TestATaskThatWaitedGoesByItsNewestLease: it was renewed all the time that there was no
+// room for it here.
+func TestATaskThatWaitedGoesByItsNewestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 30 * time.Second
+		p := newPushing(t, Config{Slots: 2, Lease: lease}, still)
+		c := p.push(1, lease)
+		for range 3 {
+			time.Sleep(lease / 3)
+			p.use(func(m *session.Worker, now clock.Time) { p.echo = m.Stamp(now) })
+			p.say(&session.Renewed{Echo: p.echo, Items: []session.Renewal{{Claim: claimOfRef(c), Lease: lease}}})
+		}
+		got := p.taken(1)
+		if len(got) != 1 || time.Until(got[0].Deadline) < lease-lease/100 || time.Until(got[0].Deadline) > lease {
+			t.Fatalf("took %v", got)
+		}
+		if j := p.w.adopt(t.Context(), got[0]); j.left() < p.w.cfg.MinLease {
+			t.Errorf("%v are left of it", j.left())
+		}
+	})
+}

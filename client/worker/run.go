@@ -28,10 +28,15 @@ func (w *Worker) dispatch() {
 // errTooLate is why a task is given back whose claim would end too soon.
 var errTooLate = errors.New("too little of the lease is left to begin")
 
+// errNoSlot is why a task is given back that waits for a slot: nobody can tell when there is one.
+var errNoSlot = errors.New("all slots are taken by handlers that do not return")
+
 // slotFor waits for a slot. The error is why the job shall not begin.
 func (w *Worker) slotFor(j *job) (cause error) {
 	select {
 	case w.slots <- struct{}{}:
+	case <-w.room.jam():
+		return errNoSlot
 	case <-w.stopped.Done():
 		return ErrShutdown
 	case <-j.ctx.Done():
@@ -168,6 +173,7 @@ func (w *Worker) watchReturn(j *job, began time.Time) func() {
 		case <-t.C:
 			w.abandon(j, time.Since(began))
 			<-returned
+			hang(w, j, false)
 			w.tel.unstuck(j.task.Queue())
 		case <-returned:
 		}
@@ -186,7 +192,20 @@ func (w *Worker) abandon(j *job, took time.Duration) {
 	w.cfg.Logger.Warn("a handler does not return although its context has ended; its slot is lost until it does",
 		"task", j.task.ID(), "queue", j.task.Queue(), "cause", cause)
 	w.tell(Event{Kind: Stuck, Task: j.task, Err: cause, Took: took})
+	hang(w, j, true)
 	if errors.Is(cause, ErrTimeout) && j.settle() {
 		w.failed(j, ErrTimeout, took)
+	}
+}
+
+// hang has the slot of a handler that does not return count as lost, or as there again.
+func hang(w *Worker, j *job, lost bool) {
+	n := 1
+	if !lost {
+		n = -1
+	}
+	w.room.hang(n)
+	if s, is := w.from().(counting); is {
+		s.stuck(j.task.claim.Ref(), lost)
 	}
 }

@@ -66,9 +66,10 @@ type pushed struct {
 	starts  []session.Start
 	changed chan struct{} // closed when there are starts, or no more will come
 	acks    map[client.Ref]chan session.StatusAck
-	missed  map[client.Ref]error // causes of stops that came between take and the beginning of the task
-	closed  bool                 // nothing is taken any more
-	failed  error                // why; nil: we wanted it
+	missed  map[client.Ref]error    // causes of stops that came between take and the beginning of the task
+	hung    map[client.Ref]struct{} // whose handlers do not return, of earlier sessions too
+	closed  bool                    // nothing is taken any more
+	failed  error                   // why; nil: we wanted it
 }
 
 // keeper is whoever runs the tasks.
@@ -89,7 +90,7 @@ type keeper interface {
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
 	p := &pushed{
 		client: c, keeper: k, log: cfg.Logger, clock: read, grace: grace, stop: min(grace, maxStop), direct: direct,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), shut: make(chan struct{}), missed: make(map[client.Ref]error),
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), shut: make(chan struct{}), missed: make(map[client.Ref]error), hung: make(map[client.Ref]struct{}),
 	}
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
@@ -129,10 +130,17 @@ func (p *pushed) rebirth() error {
 		p.config.Identity.Lock, p.config.Identity.Started = "file "+p.lock.name, began
 	}
 	m, err := session.NewWorker(p.config)
-	if err == nil {
-		p.machine = m
+	if err != nil {
+		return err
 	}
-	return err
+	if p.machine != nil {
+		session.Inherit(m, p.machine)
+	}
+	p.machine = m
+	for c := range p.hung { // Any order: all of them have a slot
+		session.Stuck(m, p.now(), claimOfRef(c), true)
+	}
+	return nil
 }
 
 // now is the time of the session: it goes by the clock that is ahead, as far as that
@@ -215,7 +223,11 @@ func (p *pushed) pick(d demand) (got []granted, changed <-chan struct{}, err err
 			return false
 		}
 		room[s.Queue]--
-		deadline, before := p.deadline(s.Deadline, now)
+		until := s.Deadline
+		if newest, holds := p.machine.Holds(now, s.Claim); holds {
+			until = newest // it was renewed while it waited here
+		}
+		deadline, before := p.deadline(until, now)
 		got = append(got, granted{&client.Claim{Grant: s.Grant, ID: s.Claim.Task, Token: s.Claim.Token, Deadline: deadline}, before})
 		return true
 	})
@@ -295,6 +307,21 @@ func (p *pushed) over(c client.Ref) {
 	p.use(func(m *session.Worker, now clock.Time) {
 		m.Ended(now, claimOfRef(c), session.End{Kind: session.EndReported})
 		delete(p.missed, c)
+	})
+}
+
+// stuck hears of a handler that does not return, or has after all.
+func (p *pushed) stuck(c client.Ref, stuck bool) {
+	p.use(func(m *session.Worker, now clock.Time) {
+		if stuck {
+			p.hung[c] = struct{}{}
+		} else {
+			delete(p.hung, c)
+		}
+		if len(p.hung) >= p.config.Capacity.Slots {
+			p.giveBack(now) // none would be begun
+		}
+		session.Stuck(m, now, claimOfRef(c), stuck)
 	})
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	// silentPeriods is after how many periods without an answer to a heartbeat another
 	// node is tried.
 	silentPeriods = 3
+	// declineWait is the shortest time after which another one is tried when a node answers
+	// and does not get as far as keeping the session.
+	declineWait = 10 * time.Second
 	// linkPatience is after how long without a node it is told, once.
 	linkPatience = 2 * time.Second
 )
@@ -157,8 +161,6 @@ func (l *link) judge(now clock.Time, info session.WorkerInfo) {
 	case info.Draining && !p.closed:
 		p.giveBack(now)
 		p.give(errDrained)
-	case (info.Refused == session.RefusedVersion || info.Refused == session.RefusedInvalid) && len(info.Running) == 0 && info.Unacked == 0:
-		p.give(errNoSessions)
 	case l.refused >= p.client.Workers().Addresses() && len(info.Running) == 0 && info.Unacked == 0:
 		p.give(errNoSessions)
 	case errors.Is(l.why, client.ErrClosed), l.useless >= p.client.Workers().Addresses() && len(info.Running) == 0 && info.Unacked == 0:
@@ -171,6 +173,10 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 	l.outlived(info)
 	if l.stream != nil && l.silent(info) {
 		l.p.log.Warn("no heartbeat is answered, turning to another node", "node", l.stream.Addr())
+		l.drop()
+	}
+	if l.stream != nil && l.declined(info) {
+		l.p.log.Warn("the node does not get as far as keeping the session, turning to another", "node", l.stream.Addr())
 		l.drop()
 	}
 	if l.stream != nil && info.Refused == session.RefusedBacklog {
@@ -218,6 +224,19 @@ func (l *link) silent(info session.WorkerInfo) bool {
 	defer l.p.mu.Unlock()
 	since := max(info.Heard, l.turned)
 	return l.p.now().Mono-since > int64(silentPeriods*period+time.Second)
+}
+
+// declined tells whether the node answers heartbeats and still does not have the worker's
+// name: it may be cut off from those who keep names, and others not. It is no reason to go
+// when it is known who has the name, which is the same everywhere.
+func (l *link) declined(info session.WorkerInfo) bool {
+	if info.State == session.MustDie || info.Refused != session.Accepted || l.p.client.Workers().Addresses() == 1 {
+		return false
+	}
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	since := max(info.Confirmed, l.turned)
+	return l.p.now().Mono-since > int64(max(silentPeriods*info.Period+time.Second, declineWait))
 }
 
 // connected begins a stream.
@@ -325,8 +344,6 @@ func (l *link) answered(r result) {
 		l.miss(r.err)
 		return
 	}
-	l.tried, l.refused, l.useless, l.why = 0, 0, 0, nil
-	l.since, l.missed = time.Time{}, false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, err := session.UnbundleReply(p.config.Identity.Instance, r.reply)
@@ -346,4 +363,11 @@ func (l *link) answered(r result) {
 	if renewed {
 		p.extendAll(now)
 	}
+	if info := p.machine.Info(); info.Refused == session.RefusedVersion || info.Refused == session.RefusedInvalid {
+		l.drop() // others may be of another version, or have other settings
+		l.miss(fmt.Errorf("%w: %s", client.ErrUnimplemented, info.Text))
+		return
+	}
+	l.tried, l.refused, l.useless, l.why = 0, 0, 0, nil
+	l.since, l.missed = time.Time{}, false
 }

@@ -9,13 +9,16 @@ import (
 type ledger struct {
 	order []string // queues, as configured
 	size  int      // claims at once
+	slots int      // handlers at once
 
 	mu     sync.Mutex // guards the fields below
 	held   int
 	lent   int // of claims that are held beyond that: their room was given back before their end
+	stuck  int // slots of handlers that do not return
 	queues map[string]*lane
 	freed  chan struct{} // closed when a claim ends
 	opened chan struct{} // closed when a queue that was full is not any more
+	jammed chan struct{} // closed while all slots are stuck
 }
 
 // lane is the part of a queue.
@@ -25,8 +28,8 @@ type lane struct {
 
 func newLedger(cfg Config, queues []string) *ledger {
 	l := &ledger{
-		order: queues, size: cfg.Slots + cfg.Prefetch, queues: make(map[string]*lane, len(queues)),
-		freed: make(chan struct{}), opened: make(chan struct{}),
+		order: queues, size: cfg.Slots + cfg.Prefetch, slots: max(cfg.Slots, 1), queues: make(map[string]*lane, len(queues)),
+		freed: make(chan struct{}), opened: make(chan struct{}), jammed: make(chan struct{}),
 	}
 	for _, q := range queues {
 		o := cfg.PerQueue[q]
@@ -45,6 +48,9 @@ func (l *ledger) demand(wait time.Duration) (d demand, freed, opened <-chan stru
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d = demand{room: l.size - l.held, wait: wait}
+	if l.stuck >= l.slots {
+		d.room = 0 // what is taken would wait for as long as nobody can tell
+	}
 	for _, q := range l.order {
 		ln := l.queues[q]
 		if room := min(ln.limit-ln.held, d.room); room > 0 {
@@ -93,6 +99,28 @@ func (l *ledger) repay() {
 	defer l.mu.Unlock()
 	l.lent--
 	l.changed()
+}
+
+// hang counts a slot whose handler does not return, or with -1 one whose handler has after all.
+func (l *ledger) hang(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.stuck >= l.slots
+	l.stuck += n
+	switch is := l.stuck >= l.slots; {
+	case is && !was:
+		close(l.jammed)
+	case was && !is:
+		l.jammed = make(chan struct{})
+	}
+	l.changed()
+}
+
+// jam is closed while no slot will get free, for all that is known.
+func (l *ledger) jam() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.jammed
 }
 
 // free makes room for a claim. The lock is held.

@@ -54,6 +54,13 @@ type stopping interface {
 	stopMissed(claim client.Ref)
 }
 
+// counting is a source that counts slots by itself.
+type counting interface {
+	// stuck hears that the handler of a claim does not return though its context has
+	// ended, and with false that it has after all.
+	stuck(claim client.Ref, stuck bool)
+}
+
 // remembering is a source that keeps lines of output for whoever asks.
 type remembering interface {
 	remember(claim client.Ref, line string)

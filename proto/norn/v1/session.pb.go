@@ -1102,7 +1102,7 @@ type SessionHeartbeat struct {
 	// Tasks beyond that which may wait in the worker under their claims. Together at
 	// most 10,000.
 	Prefetch uint32 `protobuf:"varint,9,opt,name=prefetch,proto3" json:"prefetch,omitempty"`
-	// 1 to 1,000.
+	// Up to 1,000; none while it takes nothing, because its handlers hang.
 	Queues []*SessionQueue `protobuf:"bytes,10,rep,name=queues,proto3" json:"queues,omitempty"`
 	// Time-outs that the worker goes by now; unset: it was told none.
 	Timeouts *SessionTimeouts `protobuf:"bytes,11,opt,name=timeouts,proto3" json:"timeouts,omitempty"`

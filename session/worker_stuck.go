@@ -1,0 +1,41 @@
+package session
+
+import "github.com/norn-dev/norn/clock"
+
+// Stuck tells a worker that the handler of a claim does not return though its context has
+// ended, and with false that it has after all. Until then it has its slot, also where its
+// claim is over. While all slots are taken so, nothing is taken, and what waits for one is
+// given back: it would be held, and renewed, for as long as nobody can tell.
+func Stuck(w *Worker, now clock.Time, c Claim, stuck bool) {
+	w.advance(now)
+	if stuck {
+		w.stuck[c] = struct{}{}
+	} else {
+		delete(w.stuck, c)
+	}
+	w.beat() // it says so, before what it gives back makes room there
+	if jammed(w) {
+		w.giveBack()
+	}
+	w.startWaiting()
+}
+
+// jammed tells whether every slot is taken by a handler that hangs.
+func jammed(w *Worker) bool { return len(w.stuck) >= w.cfg.Capacity.Slots }
+
+// takes is what the worker takes now: without the slots of handlers that hang and whose
+// claims are over here. Where none is left it serves no queue.
+func takes(w *Worker) Capacity {
+	c := w.cfg.Capacity
+	if jammed(w) {
+		c.Queues = nil
+		return c
+	}
+	// Any order: they are counted.
+	for k := range w.stuck {
+		if h := w.has.all[k]; h == nil || h.phase == ended {
+			c.Slots--
+		}
+	}
+	return c
+}
