@@ -170,7 +170,7 @@ func (s Schedules) putAll(ctx context.Context, ask *nornv1.ChangeSchedulesReques
 		var open []int
 		more := &nornv1.ChangeSchedulesRequest{}
 		for i, r := range results {
-			if r.GetError().GetKind() == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+			if e := r.GetError(); e.GetKind() == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && !e.GetLasting() {
 				open, more.Changes = append(open, i), append(more.Changes, ask.GetChanges()[i])
 			}
 		}
