@@ -206,7 +206,7 @@ func (s Schedules) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Pause keeps a schedule from launching; the note tells others why. What comes
+// Pause keeps a schedule from launching; a note, unless it is "", tells others why. What comes
 // due meanwhile is skipped.
 func (s Schedules) Pause(ctx context.Context, name, note string) (*nornv1.Schedule, error) {
 	return s.pause(ctx, "pause schedule", name, &nornv1.PauseSchedule{Paused: true, Note: note})
