@@ -170,7 +170,7 @@ func (s Schedules) putAll(ctx context.Context, ask *nornv1.ChangeSchedulesReques
 		var open []int
 		more := &nornv1.ChangeSchedulesRequest{}
 		for i, r := range results {
-			if r.GetError().GetKind() == nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+			if e := r.GetError(); e.GetKind() == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && !e.GetLasting() {
 				open, more.Changes = append(open, i), append(more.Changes, ask.GetChanges()[i])
 			}
 		}
@@ -206,7 +206,7 @@ func (s Schedules) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Pause keeps a schedule from launching; the note tells others why. What comes
+// Pause keeps a schedule from launching; a note, unless it is "", tells others why. What comes
 // due meanwhile is skipped.
 func (s Schedules) Pause(ctx context.Context, name, note string) (*nornv1.Schedule, error) {
 	return s.pause(ctx, "pause schedule", name, &nornv1.PauseSchedule{Paused: true, Note: note})

@@ -155,3 +155,32 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestFirst: a date begins with its first second, also where the clock leaves midnight out,
+// or shows it twice, on either side of Greenwich.
+func TestFirst(t *testing.T) {
+	for _, tc := range []struct{ zone, reading, want string }{
+		{"America/Havana", "2026-03-08T00:00:00Z", "2026-03-08T01:00:00-04:00"},
+		{"America/Santiago", "2026-09-06T00:00:00Z", "2026-09-06T01:00:00-03:00"},
+		{"Africa/Cairo", "2026-04-24T00:00:00Z", "2026-04-24T01:00:00+03:00"},
+		{"America/Havana", "2026-11-01T00:00:00Z", "2026-11-01T00:00:00-04:00"},
+		{"Pacific/Apia", "2011-12-30T00:00:00Z", "2011-12-31T00:00:00+14:00"},
+		{"America/New_York", "2026-03-08T02:30:00.5Z", "2026-03-08T03:00:00-04:00"},
+		{"America/New_York", "2026-11-01T01:30:00Z", "2026-11-01T01:30:00-04:00"},
+		{"Europe/Berlin", "2026-10-25T02:30:00Z", "2026-10-25T02:30:00+02:00"},
+		{"Europe/Berlin", "2026-06-01T12:00:00.5+09:00", "2026-06-01T12:00:00.5+02:00"},
+		{"UTC", "2026-06-01T12:00:00.5Z", "2026-06-01T12:00:00.5Z"},
+	} {
+		reading, err := time.Parse(time.RFC3339Nano, tc.reading)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, err := NewZones().Load(tc.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := First(reading, zone.Location()).Format(time.RFC3339Nano); got != tc.want {
+			t.Errorf("%s in %s: %s, want %s", tc.reading, tc.zone, got, tc.want)
+		}
+	}
+}

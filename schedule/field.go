@@ -189,6 +189,9 @@ func (r reader) span(from, to int) (item, error) {
 	}
 	if lo > hi {
 		a, b := r.text[from:from+cut], r.text[from+cut+1:to]
+		if lo > r.top() {
+			return item{}, r.fault(from, to, "the range ends before it begins; 7 is Sunday as 0 is, and first in a range: %d-%s", r.kind.lo, b)
+		}
 		return item{}, r.fault(from, to, "the range ends before it begins; over the end and on is two ranges: %s-%d,%d-%s", a, r.top(), r.kind.lo, b)
 	}
 	return item{lo: lo, hi: hi}, nil

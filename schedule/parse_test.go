@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -379,5 +380,27 @@ func checkInstants(t *testing.T, tt *Timetable, after int64) {
 	}
 	if o := tt.Describe(next); o.At != next || o.Wanted > o.Civil {
 		t.Fatalf("Describe(%d): %+v", next, o)
+	}
+}
+
+// TestAdviceIsTaken: a range over the end is refused with what to write, in every field and
+// with every value.
+func TestAdviceIsTaken(t *testing.T) {
+	for field, bounds := range [][2]int{{0, 59}, {0, 59}, {0, 23}, {1, 31}, {1, 12}, {0, 7}} {
+		for lo := bounds[0]; lo <= bounds[1]; lo++ {
+			for hi := bounds[0]; hi < lo; hi++ {
+				words := strings.Fields("0 0 0 1 1 *")
+				words[field] = fmt.Sprintf("%d-%d", lo, hi)
+				_, err := Parse(strings.Join(words, " "))
+				if err == nil { // FRI-SUN
+					continue
+				}
+				text := err.Error()
+				words[field] = text[strings.LastIndex(text, ": ")+2:]
+				if _, again := Parse(strings.Join(words, " ")); again != nil {
+					t.Fatalf("%v\n%s: %v", err, words[field], again)
+				}
+			}
+		}
 	}
 }

@@ -199,6 +199,19 @@ func (z *Zone) first(civil int64) int64 {
 	}
 }
 
+// First is the first instant at which clocks of a place show what a time reads, in whatever
+// zone it does, or more: for one that they leave out the jump, and for one that comes twice
+// the first. So a date begins with its first second, also where it has no midnight.
+func First(reading time.Time, loc *time.Location) time.Time {
+	_, off := reading.Zone()
+	z, civil := newZone(loc.String(), loc), reading.Unix()+int64(off)
+	at := z.first(civil)
+	if at+z.at(at).off != civil { // the jump is a full second
+		return time.Unix(at, 0).In(loc)
+	}
+	return time.Unix(at, int64(reading.Nanosecond())).In(loc)
+}
+
 // lacks tells whether the zone never had the date of a civil second, whose
 // first instant is at: the clock went past the whole day.
 func (z *Zone) lacks(civil, at int64) bool {

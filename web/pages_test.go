@@ -179,6 +179,13 @@ func TestPagesSayWhatAResumptionSkips(t *testing.T) {
 	}
 }
 
+// Times are shown of a schedule that has made all its launches, too, and none of them has one.
+func TestPagesSayThatAScheduleHasEnded(t *testing.T) {
+	if !strings.Contains(own(t)["schedules.js"], "${s.ended && html`<p class=\"quiet\">It has ended: nothing of this is launched.</p>`}") {
+		t.Error("the next times are shown as if they were launched")
+	}
+}
+
 // variable0 is a value that is put into a path of the pages.
 var variable0 = regexp.MustCompile(`\$\{[^}]*\}`)
 

@@ -204,6 +204,50 @@ func verificationTable(w io.Writer, v *client.Verification) {
 	}
 	render.Pairs(w, pairs...)
 	defer quarantineTable(w, aside, more)
+	differingTable(w, problems)
+	unreachedTable(w, problems)
+}
+
+// unreachedTable has a line for each replica that is out of reach and why: a node that is
+// down has one of nearly every partition.
+func unreachedTable(w io.Writer, problems []*nornv1.VerifiedPartition) {
+	type silent struct{ node, why string }
+	var order []silent
+	of := make(map[silent][]string)
+	for _, p := range problems {
+		for _, r := range p.GetReplicas() {
+			if r.GetProblem() == "" || p.GetDiffers() { // those that differ are shown whole
+				continue
+			}
+			k := silent{r.GetNode(), clean(r.GetProblem())}
+			if of[k] == nil {
+				order = append(order, k)
+			}
+			of[k] = append(of[k], fmt.Sprint(p.GetId()))
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	g := render.NewGrid(false, "replica", "partitions", "problem")
+	for _, k := range order {
+		ids := of[k]
+		which := strings.Join(ids[:min(len(ids), maxNamed)], " ")
+		if more := len(ids) - maxNamed; more > 0 {
+			which += fmt.Sprintf(" and %d more", more)
+		}
+		g.Row(k.node, which, k.why)
+	}
+	g.Write(w)
+}
+
+// maxNamed is how many partitions of a replica that is out of reach are named.
+const maxNamed = 8
+
+// differingTable shows what each replica holds of partitions that differ.
+func differingTable(w io.Writer, problems []*nornv1.VerifiedPartition) {
+	problems = slices.DeleteFunc(slices.Clone(problems), func(p *nornv1.VerifiedPartition) bool { return !p.GetDiffers() })
 	if len(problems) == 0 {
 		return
 	}
@@ -216,10 +260,7 @@ func verificationTable(w io.Writer, v *client.Verification) {
 				g.Row(id, r.GetNode(), "", "", "", "", "", "", "", clean(r.GetProblem()))
 				continue
 			}
-			what := ""
-			if p.GetDiffers() {
-				what = "differs"
-			}
+			const what = "differs"
 			g.Row(id, r.GetNode(), "", fmt.Sprint(r.GetFacts()), hex.EncodeToString(r.GetRoot()[:min(6, len(r.GetRoot()))]),
 				fmt.Sprint(r.GetUnfinished()), fmt.Sprint(r.GetCompleted()), fmt.Sprint(r.GetDead()), fmt.Sprint(r.GetCancelled()), what)
 			for _, q := range r.GetQueues() {

@@ -50,13 +50,13 @@ func TestVerificationTable(t *testing.T) {
 	for _, want := range []string{
 		"partitions 3, 1 equal\nreplicas 5\nfacts 19\ndiffering 1\nout of reach 1\nkept aside 3 tasks\n", "\n0 t1 a\n0 t2 a b\nand 1 more task\n",
 		"\n1 a 5 010203050506 0 0 0 0 differs\n",
-		"\n1 c mail 0 2 0 0 differs\n", "\n2 b it is not",
+		"\n1 c mail 0 2 0 0 differs\n", "\nb 2 it is not",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("without %q: %s", want, out)
 		}
 	}
-	if strings.Contains(out, "\n0 a") {
+	if strings.Contains(out, "\n0 a") || strings.Contains(out, "\n2 a") {
 		t.Errorf("an equal partition is shown: %s", out)
 	}
 	for code, v := range map[int]*client.Verification{0: {}, 1: v, 4: {Unreachable: 2}} {
@@ -65,5 +65,21 @@ func TestVerificationTable(t *testing.T) {
 		if got := exitCode((clusterCommands{a}).verdict(v)); got != code || (code != 0) != strings.Contains(told.String(), "missing guarantee") {
 			t.Errorf("%+v: exit code %d, %s", v, got, told.String())
 		}
+	}
+}
+
+// TestANodeThatIsDownTakesALine: it has a replica of nearly every partition, and the others
+// of those are equal.
+func TestANodeThatIsDownTakesALine(t *testing.T) {
+	v := &client.Verification{Unreachable: 64}
+	for id := range uint32(64) {
+		v.Partitions = append(v.Partitions, &nornv1.VerifiedPartition{Id: id, Unreachable: true, Replicas: []*nornv1.ReplicaState{
+			{Node: "a", Facts: 3}, {Node: "b", Facts: 3}, {Node: "c", Problem: "it does not answer"},
+		}})
+	}
+	var b bytes.Buffer
+	verificationTable(&b, v)
+	if out := single(b.String()); strings.Count(out, "\n") > 8 || !strings.HasSuffix(out, "\nc 0 1 2 3 4 5 6 7 and 56 more it does not answer\n") {
+		t.Errorf("got %s", out)
 	}
 }

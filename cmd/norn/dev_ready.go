@@ -40,7 +40,7 @@ type devChecks struct {
 func newDevChecks(a *app, cfg *config.Config, nodes []devNode) (*devChecks, error) {
 	token, secure, err := devCredentials(cfg)
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
 	k := &devChecks{app: a}
 	for _, n := range nodes {

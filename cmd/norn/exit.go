@@ -89,7 +89,7 @@ func advice(err error) string {
 		return " (missing guarantee: a node that answers); " + whomToAsk(err)
 	case errors.Is(err, client.ErrDeadline) && !hasAnswer:
 		return " (missing guarantee: a node that answers in time); name other nodes with --addr, or give it longer with --timeout"
-	case errors.Is(err, client.ErrOverloaded):
+	case errors.Is(err, client.ErrOverloaded) && (!hasAnswer || !answered.Lasting):
 		return "; try again later"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "; stop the process that listens there, or choose another address (--listen, --peer-listen, --http-listen)"

@@ -101,7 +101,7 @@ func (s scheduleCommands) pause() *cobra.Command {
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Schedule, error) {
 		return c.Schedules().Pause(ctx, name, note)
 	})
-	cmd.Flags().StringVar(&note, "note", "", "why, for other people")
+	cmd.Flags().StringVar(&note, "note", "", "why, for other people; without it the note stays that there is")
 	return cmd
 }
 

@@ -232,7 +232,7 @@ func TestScheduleApply(t *testing.T) {
 	ok(t, "schedule", "delete", "kept-a", "kept-b")
 	// What only the server knows to be wrong is found before anything is changed, too.
 	write("- {name: kept-a, cron: '@daily', queue: kept}\n- {name: kept-b, cron: '@daily', queue: kept, jitter: 48h}\n")
-	r := refused(t, 1, "1 of 2 schedules were refused; nothing was changed\n", "schedule", "apply", "-f", file, "-o", "json")
+	r := refused(t, 2, "1 of 2 schedules were refused; nothing was changed\n", "schedule", "apply", "-f", file, "-o", "json")
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got) != 2 || got[0].Result != "created (not done)" || got[1].Result != "refused" {
 		t.Errorf("%v: %+v", err, r)
 	}

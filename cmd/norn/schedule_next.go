@@ -179,7 +179,8 @@ func startOf(flag, text string, loc *time.Location) (int64, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	for _, layout := range []string{localTime, "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if err != nil {
-			t, err = time.ParseInLocation(layout, text, loc)
+			t, err = time.Parse(layout, text)
+			t = schedule.First(t, loc)
 		}
 	}
 	if err != nil {

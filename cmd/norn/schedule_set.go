@@ -193,7 +193,8 @@ func (s scheduleCommands) apply() *cobra.Command {
 JSON: schedules in a list, or one per document. What a schedule does not say is the
 default; one that is paused stays so unless the file says paused. Schedules that
 the file does not name are left alone. All of a file is checked before anything
-is changed.
+is changed. Where schedules are refused, the exit code is the highest that any of
+them asks for.
 
   schedules:
     - name: nightly
@@ -361,12 +362,13 @@ func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.Sc
 	list := render.NewList(s.writer(), applied.form, render.Column[applied]{Head: "schedule", Cell: func(l applied) string { return l.name }},
 		render.Column[applied]{Head: "result", Cell: func(l applied) string { return l.what }},
 		render.Column[applied]{Head: "difference", Cell: applied.changes})
-	bad := 0
+	bad, worst := 0, 0
 	var oneDay []string
 	for i, r := range results {
 		l := appliedOf(all[i].Name, r, undone)
-		if r.GetError() != nil {
+		if e := r.GetError(); e != nil {
 			bad++
+			worst = max(worst, exitCode(&client.Error{Op: "put schedules", Err: proto.FromProto(e)}))
 		}
 		if l.oneDay {
 			oneDay = append(oneDay, l.name)
@@ -389,7 +391,7 @@ func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.Sc
 			what += " of them"
 		}
 		s.note("%d of %d schedules were refused; %s", bad, len(results), what)
-		return reported{exitFailed}
+		return reported{worst}
 	}
 	return nil
 }

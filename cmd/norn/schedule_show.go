@@ -114,11 +114,17 @@ func enumWord(prefix, name string) string {
 
 // lateness is how late the launch is that is due, or else was the last one.
 func lateness(s *nornv1.Schedule) string {
-	late := max(s.GetOverdueSeconds(), s.GetLast().GetLateSeconds())
-	if s.GetLast() == nil && late == 0 {
-		return ""
+	switch {
+	case s.GetOverdueSeconds() > 0:
+		return rounded(s.GetOverdueSeconds())
+	case s.GetLast() != nil:
+		return rounded(s.GetLast().GetLateSeconds())
 	}
-	return render.Duration(proto.Seconds(late).Round(time.Millisecond))
+	return ""
+}
+
+func rounded(seconds float64) string {
+	return render.Duration(proto.Seconds(seconds).Round(time.Millisecond))
 }
 
 // scheduleSheet shows one schedule to people.
@@ -136,13 +142,13 @@ func scheduleSheet(w io.Writer, s *nornv1.Schedule) {
 	add("next", stamp(s.GetNext(), until(s.GetNextLaunch(), now)))
 	add("waits for the task before", stamp(s.GetQueued(), ""))
 	if s.GetOverdueSeconds() > 0 {
-		add("overdue", render.Duration(proto.Seconds(s.GetOverdueSeconds()).Round(time.Millisecond)))
+		add("overdue", rounded(s.GetOverdueSeconds()))
 	}
 	if s.GetAheadSeconds() > 0 {
 		add("waits for the clock", render.Duration(proto.Seconds(s.GetAheadSeconds()).Round(time.Second)))
 	}
 	if l := s.GetLast(); l != nil {
-		add("last", stamp(l.GetInstant(), outcomeOf(l)+", "+lateness(s)+" late"))
+		add("last", stamp(l.GetInstant(), outcomeOf(l)+", "+rounded(l.GetLateSeconds())+" late"))
 	}
 	add("launches", fmt.Sprintf("%s, %s of them failed; %s instants skipped", render.Number(s.GetLaunches()), render.Number(s.GetFailed()), render.Number(s.GetSkipped())))
 	names, values := terms.ScheduleLines(s.GetSpec())
@@ -182,7 +188,7 @@ func historyCells(l *nornv1.Launch) []string {
 	instant, late := stamp(l.GetInstant(), ""), ""
 	switch {
 	case l.GetKind() != nornv1.LaunchKind_LAUNCH_KIND_SKIP:
-		late = render.Duration(proto.Seconds(l.GetLateSeconds()).Round(time.Millisecond))
+		late = rounded(l.GetLateSeconds())
 	case l.GetCount() > 1:
 		what = fmt.Sprintf("%s of %s to %s", what, render.Number(uint64(l.GetCount())), stamp(l.GetTo(), ""))
 	}

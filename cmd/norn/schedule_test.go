@@ -47,6 +47,21 @@ func TestScheduleNextStartsNow(t *testing.T) {
 	}
 }
 
+// TestADateBeginsWithItsFirstSecond: where the clock leaves midnight out, a date begins at the
+// jump, and a local time that comes twice is the first, as in schedules.
+func TestADateBeginsWithItsFirstSecond(t *testing.T) {
+	for _, tc := range []struct{ zone, from, want string }{
+		{"America/Havana", "2026-03-08", "2026-03-08T01:00:00-04:00"},
+		{"America/Santiago", "2026-09-06", "2026-09-06T01:00:00-03:00"},
+		{"Europe/Berlin", "2026-10-25 02:30", "2026-10-25T02:30:00+02:00"},
+	} {
+		got := decode[[]occurrenceJSON](t, "schedule", "next", "--cron", "@every 30m", "--tz", tc.zone, "--from", tc.from, "-n", "1")
+		if len(got) != 1 || got[0].Local+got[0].Offset != tc.want {
+			t.Errorf("%s in %s: %v", tc.from, tc.zone, got)
+		}
+	}
+}
+
 func TestScheduleNextPicks(t *testing.T) {
 	one := norn(t, "schedule", "next", "--cron", "? ?(0-7) * * *", "--uuid", "0f9e8d7c-6b5a-4938-8776-655443322110", "--from", "2026-06-01", "-n", "2", "-o", "jsonl")
 	two := norn(t, "schedule", "next", "--cron", "? ?(0-7) * * *", "--uuid", "0f9e8d7c-6b5a-4938-8776-655443322111", "--from", "2026-06-01", "-n", "2", "-o", "jsonl")

@@ -73,6 +73,9 @@ stops; examples/server has a unit.`,
 		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell})
 		ended()
 		signs.Wait()
+		if errors.Is(err, serve.ErrFiles) {
+			return usageError{err}
+		}
 		return err
 	}
 	return cmd

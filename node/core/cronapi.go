@@ -257,7 +257,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
-		c.decided(now, k, asked, &res)
+		c.decided(now, k, asked, req.Schedules, &res)
 	}}, req)
 }
 
@@ -280,10 +280,18 @@ func (c scheduling) edited(now clock.Time, x *nornv1.ScheduleChange, rec *regist
 
 // decided hears which changes were made. Those that came too late are worked out
 // anew.
-func (c scheduling) decided(now clock.Time, k *editing, asked []int, res *register.Result) {
+func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []register.ScheduleChange, res *register.Result) {
 	lost := 0
 	for j, i := range asked {
 		if j < len(res.SchedulesWon) && res.SchedulesWon[j] {
+			continue
+		}
+		x, revision := res.State.Schedules.Get(changes[j].Name), uint64(0)
+		if x != nil {
+			revision = x.Revision
+		}
+		if revision == changes[j].Old && j < len(res.SchedulesWon) { // nobody was first, and it will not be made
+			k.decide(i, &nornv1.ScheduleResult{Error: noRoom(changes[j].Name, &res.State.Schedules).Proto()})
 			continue
 		}
 		lost++
@@ -295,12 +303,21 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, res *regist
 	if k.tries > maxScheduleTries {
 		for _, i := range k.left {
 			k.results[i] = &nornv1.ScheduleResult{Error: proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
-				"schedule %s keeps editing, or there is no room for it (%d schedules); ask again", k.m.GetChanges()[i].GetName(), res.State.Schedules.Len()).Proto()}
+				"schedule %s keeps changing; ask again", k.m.GetChanges()[i].GetName()).Proto()}
 		}
 		k.left = nil
 	}
 	slices.Sort(k.left)
 	c.attempt(now, k, &res.State)
+}
+
+// noRoom says that the register takes no more of schedules.
+func noRoom(name string, all *register.Schedules) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
+		"schedule %s: the register has no room for it: it has %d schedules of %d MiB, the limits are %d and %d MiB; delete some, or store large payloads elsewhere",
+		name, all.Len(), all.Bytes()>>20, register.MaxSchedules, (register.MaxScheduleBytes-register.ScheduleReserve)>>20)
+	e.Lasting = true
+	return e
 }
 
 // edit works out one change, and tells whether it is a dry run.

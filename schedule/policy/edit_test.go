@@ -123,3 +123,34 @@ func TestMoreJitterLaunchesNothingThatWasSkipped(t *testing.T) {
 	}
 	m.tells("6h0m0s [too late 1h0m0s..4h0m0s] [missed 5h0m0s..5h0m0s] ")
 }
+
+// TestAResumptionForgetsFailures: a task that failed while its schedule was paused does not
+// pause it again when somebody resumes it, whatever else the edit changes. One that fails
+// after that does.
+func TestAResumptionForgetsFailures(t *testing.T) {
+	for what, resume := range map[string]func(*Definition){
+		"resume":                  func(d *Definition) { d.Paused = false },
+		"resume with other times": func(d *Definition) { d.Paused, d.Table = false, table(t, "*/20 * * * *", "") },
+	} {
+		d := each(t, "*/10 * * * *")
+		d.PauseOnFailure = true
+		m := start(t, d, noon).at(noon + 10*minute)
+		m.edit(func(d *Definition) { d.Paused = true })
+		m.at(noon + 15*minute).end(Failed).at(noon + 16*minute)
+		m.edit(resume).at(noon + 20*minute)
+		if got := m.story(); m.paused != 0 || got != "10m0s 20m0s " {
+			t.Errorf("%s: paused %d times, %s", what, m.paused, got)
+		}
+		if m.end(Failed).at(noon + 21*minute); m.paused != 1 {
+			t.Errorf("%s: paused %d times for a failure after it", what, m.paused)
+		}
+	}
+	d := each(t, "*/10 * * * *")
+	d.PauseOnFailure = true
+	unread := *d
+	unread.Table, unread.Paused = nil, true
+	m := start(t, d, noon).at(noon + 10*minute).end(Failed)
+	if m.s, _ = Edit(&unread, d, m.s, noon+15*minute); m.at(noon+20*minute).paused != 0 {
+		t.Error("one that could not be read before is paused")
+	}
+}

@@ -29,7 +29,8 @@ type Run struct {
 	Instant int64 // wall ns; with the schedule's UUID it names the task
 	Begun   int64 // wall ns of the master that began it
 	Status  Status
-	// Handled says that a failure has paused the schedule already.
+	// Handled says that a failure has paused the schedule already, or does not: it was
+	// resumed since.
 	Handled bool
 }
 
@@ -98,12 +99,15 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 	if after.Offset() > before.Offset() {
 		s.Gap = Span{} // what may be launched goes back by this, and not because the clock does
 	}
+	resumed := before.Paused && !after.Paused
+	if resumed && s.Last.Status == Failed {
+		s.Last.Handled = true // who resumes it knows of that, or the pause would be back at once
+	}
 	if before.Table == nil {
 		s = s.upTo(now)
 		s.Shown = after.Table.Shown(s.Watermark)
 		return s, skips
 	}
-	resumed := before.Paused && !after.Paused
 	more := before.madeAll(&s) && !after.madeAll(&s)
 	if !resumed && !moved && !more {
 		return s, nil

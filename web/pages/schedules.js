@@ -80,6 +80,7 @@ function One({ s, done }) {
     ${spec.task && html`<h2>Payload</h2><${Data} of=${spec.task.payload} name=${s.name + ".payload"} />`}
     <h2>Its next times</h2>
     ${spec.paused && html`<p class="quiet">It is paused: nothing is launched until it is resumed.</p>`}
+    ${s.ended && html`<p class="quiet">It has ended: nothing of this is launched.</p>`}
     <${Table} label="next times" empty="none" head=${["at", "", "there", "note"]} rows=${s.upcoming.map((o) => html`<tr key=${o.at}>
       <td>${clock(o.at)}</td><td><${Until} at=${o.at} /></td><td>${o.local.replace("T", " ")} <small>${o.offset}</small></td><td>${o.note}</td></tr>`)} />
     <h2>What became of its launches</h2>

@@ -14,6 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// ErrFiles is returned when a file that the configuration names with a credential is not
+// there, or not what it has to be.
+var ErrFiles = errors.New("files of the configuration")
+
+// fileError is an ErrFiles that says what it is by itself.
+type fileError struct{ error }
+
+func (e fileError) Unwrap() error   { return e.error }
+func (fileError) Is(err error) bool { return err == ErrFiles }
+
 // readSecrets gives what a file holds; none without a file. otherwise is what would be if
 // the file were empty.
 func readSecrets(name, file, otherwise string) (secrets.Set, error) {

@@ -81,7 +81,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	asked, cfg := cfg, node.Fit(cfg)
 	known, err := readCredentials(cfg, o.Logger)
 	if err != nil {
-		return err
+		return fileError{err}
 	}
 	listener, err := net.Listen("tcp", cfg.HTTPListen)
 	if err != nil {

@@ -3,6 +3,7 @@ package terms
 import (
 	"strings"
 	"testing"
+	"time"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -106,5 +107,17 @@ func TestRetriesOfProgramsDiffer(t *testing.T) {
 	}
 	if diff := ScheduleDiff(after, after); len(diff) != 0 {
 		t.Errorf("got %q of the same", diff)
+	}
+}
+
+// TestADateWithoutMidnight begins where the clock goes on: an hour before, it is the day before.
+func TestADateWithoutMidnight(t *testing.T) {
+	all, err := ScheduleFile("s.yaml", []byte("name: a\ncron: '@hourly'\nqueue: q\nstart: 2026-03-08\nend: 2026-11-02\ntz: America/Havana\n"))
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	start, end := all[0].Spec.GetStart().AsTime().Format(time.RFC3339), all[0].Spec.GetEnd().AsTime().Format(time.RFC3339)
+	if start != "2026-03-08T05:00:00Z" || end != "2026-11-02T05:00:00Z" {
+		t.Errorf("from %s to %s", start, end)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/proto"
@@ -88,7 +89,9 @@ func settings() []setting {
 			return err
 		}, func(s *nornv1.QueueSettings) string { return showWhole(s.GetMaxTasks()) }},
 		{"note", "note", func(s *nornv1.QueueSettings, v string) error {
-			s.Note = strings.ToValidUTF8(v, "\uFFFD")
+			if s.Note = v; !utf8.ValidString(v) {
+				return errors.New("the text is not UTF-8")
+			}
 			return nil
 		}, (*nornv1.QueueSettings).GetNote},
 	}

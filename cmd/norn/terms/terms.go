@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/schedule"
 )
 
 // split cuts at commas; \, is a comma and \\ a backslash.
@@ -72,7 +73,8 @@ func Duration(s string) (time.Duration, error) {
 func instant(s string, zone func() *time.Location) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		t, err = time.ParseInLocation(time.DateOnly, s, zone())
+		t, err = time.Parse(time.DateOnly, s)
+		t = schedule.First(t, zone())
 	}
 	if err == nil {
 		return t, nil

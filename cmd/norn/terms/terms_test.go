@@ -221,3 +221,13 @@ func FuzzTerms(f *testing.F) {
 		}
 	})
 }
+
+// TestANoteIsText: what is not is refused, and not changed into something else.
+func TestANoteIsText(t *testing.T) {
+	if _, err := Settings([]string{"note=\xff"}); err == nil || err.Error() != "note: the text is not UTF-8" {
+		t.Errorf("got %v", err)
+	}
+	if change, err := Settings([]string{"note=\u00fc\uFFFD"}); err != nil || change.Settings.GetNote() != "\u00fc\uFFFD" {
+		t.Errorf("%v, %v", change, err)
+	}
+}

@@ -155,7 +155,9 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 		return Edit{}, err
 	}
 	spec := gproto.CloneOf(l.wire.GetSpec())
-	spec.Paused, spec.Note = p.GetPaused(), p.GetNote()
+	if spec.Paused = p.GetPaused(); !spec.Paused || p.GetNote() != "" { // else why it is paused stays, or what was noted before
+		spec.Note = p.GetNote()
+	}
 	if err := checkNote(spec); err != nil { // the rest is as it was, whatever limits are by now
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -52,7 +52,8 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 		}
 	}
 	if last := &r.policy.Last; s.Last == nil && last.Status != policy.NoLaunch { // the history has forgotten it
-		s.Last = v.launch(&entry{kind: launched, instant: last.Instant, begun: last.Begun, status: last.Status})
+		late := max(0, last.Begun-last.Instant-int64(l.policy.Offset()))
+		s.Last = v.launch(&entry{kind: launched, instant: last.Instant, begun: last.Begun, status: last.Status, late: late})
 		if last.Status.Live() {
 			s.Running++
 		}
