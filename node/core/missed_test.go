@@ -1,0 +1,105 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// missedBy2 has node 0 answer a request of whose facts the third node hears nothing.
+func (r *trio) missedBy2(m gproto.Message) *nornv1.WriteResult {
+	r.t.Helper()
+	from := r.send(0, m)
+	r.settleBut(func(l letter) bool { return l.to == 2 && isFacts(l) })
+	reply, ok := r.peers[0].replies[from]
+	if e := refusal(reply.Message, reply.Err); !ok || e != nil {
+		r.t.Fatalf("%T: %v %v", m, ok, e)
+	}
+	r.now = r.now.Add(10 * time.Second) // nothing is sent again
+	r.peers[0].core.writes.open = nil
+	return reply.Message.(*nornv1.WriteReply).Results[0]
+}
+
+// hold has node 0 grant a task, of which the third node hears nothing, and gives the token.
+func (r *trio) hold(task id.ID) uint64 {
+	r.t.Helper()
+	from := r.send(0, claimUpTo(1))
+	r.settleBut(func(l letter) bool { return l.to == 2 })
+	grants, _ := r.granted(0, from)
+	if len(grants) != 1 || grants[0].Task.Id != task.String() {
+		r.t.Fatalf("granted: %v", grants)
+	}
+	return grants[0].Token
+}
+
+// failedAs is the failure of a claim after which its task is dead.
+func failedAs(task id.ID, token uint64) *nornv1.FailRequest {
+	return &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: token, Error: "e", Discard: true}}}
+}
+
+func retryOf(task id.ID) *nornv1.RetryRequest {
+	return &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}}
+}
+
+// TestARetryByALeaderThatHasMissedTheEnd: it said that there was nothing to do, or began a run
+// that is dead already, and with the next comparison the task was dead.
+func TestARetryByALeaderThatHasMissedTheEnd(t *testing.T) {
+	for name, again := range map[string]bool{"of the first run": false, "of the second run": true} {
+		for _, keyed := range []bool{false, true} {
+			r := newTrio(t)
+			r.lead(0)
+			var task id.ID
+			if keyed {
+				r.agree()
+				task = parse(t, r.takeKey(0).Receipt.Id)
+				r.settle()
+			} else {
+				task = r.put(0, 1)
+			}
+			if again {
+				r.send(0, failedAs(task, r.hold(task)))
+				r.settle()
+				if s := r.stateOf(2, task); s != nornv1.State_STATE_DEAD {
+					t.Fatalf("by the third node it is %v", s)
+				}
+				r.missedBy2(retryOf(task))
+			}
+			r.missedBy2(failedAs(task, r.hold(task)))
+			r.leadOf(ring.Of(task, partitions), 2)
+			e := r.retry(2, task)
+			if r.agree(); keyed && e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+				e = r.retry(2, task) // it did not know who has the key
+				r.settle()
+			}
+			if e != nil {
+				t.Errorf("%s (key: %v): %v", name, keyed, e)
+			}
+			for n := range r.peers {
+				if s := r.stateOf(n, task); s != nornv1.State_STATE_READY {
+					t.Errorf("%s (key: %v): the retry was acknowledged, and by node %d it is %v", name, keyed, n, s)
+				}
+			}
+		}
+	}
+}
+
+// TestARetryThatNobodyElseIsAskedAbout: what its leader does not know of how a task ended the
+// others may, and too few of them answer.
+func TestARetryThatNobodyElseIsAskedAbout(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 0)
+	task := r.put(0, 1)
+	from := r.send(0, retryOf(task))
+	fetches := func(l letter) bool { _, is := l.message.(*Fetch); return is }
+	r.settleBut(fetches)
+	r.live(fetchTimeout+time.Second, 100*time.Millisecond, fetches)
+	reply, ok := r.peers[0].replies[from]
+	if e := refusal(reply.Message, reply.Err); !ok || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
+		t.Errorf("answered (%v) %v %v", ok, reply.Message, reply.Err)
+	}
+}
