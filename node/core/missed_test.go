@@ -103,3 +103,60 @@ func TestARetryThatNobodyElseIsAskedAbout(t *testing.T) {
 		t.Errorf("answered (%v) %v %v", ok, reply.Message, reply.Err)
 	}
 }
+
+// TestALeaderThatHasMissedARetryCancelsNothing: a task was enqueued after its dependency had
+// been retried, which a majority has acknowledged, and the leader of either was none of it.
+func TestALeaderThatHasMissedARetryCancelsNothing(t *testing.T) {
+	for name, hears := range map[string]func(r *trio, dep id.ID){
+		"": func(*trio, id.ID) {},
+		"the end comes later": func(r *trio, dep id.ID) {
+			r.peers[2].core.links.finished(1, dep, false)
+			r.turn(2)
+		},
+	} {
+		r := newTrio(t)
+		r.leadOf(1, 0)
+		dep := r.put(0, 1)
+		r.send(0, failedAs(dep, r.hold(dep)))
+		r.settle()
+		r.missedBy2(retryOf(dep))
+		r.leadOf(1, 2)
+		r.leadOf(2, 2)
+		s := after("q", onFailCancel, dep)
+		s.Id = r.at(2).Bytes()
+		r.send(2, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
+		hears(r, dep)
+		r.settle()
+		r.live(10*time.Second, 100*time.Millisecond, nothing)
+		for n := range r.peers {
+			if got := r.stateOf(n, id.ID(s.Id)); got != nornv1.State_STATE_WAITING {
+				t.Errorf("%q: what it depends on has been retried, and by node %d it is %v", name, n, got)
+			}
+		}
+	}
+}
+
+// TestWhoDoesNotLeadSaysOfNoTaskThatItHasFailed when that comes to be known there: others may
+// know of a retry.
+func TestWhoDoesNotLeadSaysOfNoTaskThatItHasFailed(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 0)
+	task := r.put(0, 1)
+	token := r.hold(task)
+	for at := range 2 {
+		r.say(2, at, &Watch{Number: 1, Tasks: []id.ID{task}})
+	}
+	r.send(0, failedAs(task, token))
+	said := 0
+	r.live(4*time.Second, 100*time.Millisecond, func(l letter) bool {
+		if m, is := l.message.(*Outcomes); is && l.from == 1 {
+			t.Errorf("who does not lead says %v", m)
+		} else if is {
+			said += len(m.Outcomes)
+		}
+		return false
+	})
+	if said == 0 {
+		t.Error("its leader never says it")
+	}
+}

@@ -118,7 +118,7 @@ func (u *unheard) ask(now clock.Time) {
 		cell := &u.f.c.cells[p]
 		u.f.begin(now, u.r, p, &fetch{
 			reach: newReach(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
-			enough: func() bool { return true }, about: u,
+			enough: func() bool { return true }, about: u, then: u.told,
 		})
 	}
 	u.asking = false
