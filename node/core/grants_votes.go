@@ -67,11 +67,13 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *
 		if blocker != nil {
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
-		if verdict == vnode.Finished && *room > 0 {
+		if tells := verdict == vnode.Finished || verdict == vnode.Stale && blocker == nil; tells && *room > 0 {
 			facts, _, err := vnode.EndOf(v, g.c.tx, h.Task, h.Record.Token)
 			g.c.check(err)
 			*room -= vnode.AsideSize(facts)
-			answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+			if len(facts) > 0 {
+				answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+			}
 		}
 		t.Refused = append(t.Refused, refusal)
 	}

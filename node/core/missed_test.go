@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -158,5 +159,44 @@ func TestWhoDoesNotLeadSaysOfNoTaskThatItHasFailed(t *testing.T) {
 	})
 	if said == 0 {
 		t.Error("its leader never says it")
+	}
+}
+
+// TestADelayThatALeaderHasMissedIsKept: a majority has acknowledged that a task is put off, and
+// the next leader was none of it. It handed the task out at once.
+func TestADelayThatALeaderHasMissedIsKept(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 0)
+	task := r.put(0, 1)
+	token := r.hold(task)
+	r.missedBy2(&nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: token, Error: "e", RetryInSeconds: 3600}}})
+	r.leadOf(1, 2)
+	m := claimUpTo(1)
+	m.WaitSeconds = 10
+	from := r.send(2, m)
+	r.live(5*time.Second, 100*time.Millisecond, nothing)
+	if grants, _ := r.granted(2, from); len(grants) != 0 {
+		t.Errorf("it is granted: %v", grants)
+	}
+	if s := r.stateOf(2, task); s != nornv1.State_STATE_SCHEDULED {
+		t.Errorf("by its leader it is %v", s)
+	}
+}
+
+// TestAMemberSaysWhatPutsATaskOff, with its refusal.
+func TestAMemberSaysWhatPutsATaskOff(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 0)
+	task := r.put(0, 1)
+	token := r.hold(task)
+	r.send(0, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: token, Error: "e", RetryInSeconds: 60}}})
+	r.settle()
+	epoch := r.state().Cells[1].Epoch
+	for n, want := range []int{1, 1, 0} { // a minute after the failure it may be granted
+		h := heldFrom(task, epoch<<32|uint64(900+n), r.now.Wall)
+		if got := r.claims(0, 1, 1, epoch, h); len(got.Refused) != want || want > 0 && got.Refused[0].Verdict != vnode.Stale {
+			t.Errorf("after %d times 30 s: %+v", n, got.Refused)
+		}
+		r.now = r.now.Add(30 * time.Second)
 	}
 }
