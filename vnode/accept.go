@@ -183,8 +183,8 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		v.endClaim(tx, task, token, claim.Released)
 		return nil
 	}
-	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended {
-		return nil
+	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && EndedAs(v, tx, task, token) != claim.Ended {
+		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.maybe(task)
 	if maybe && collected(tx, v.Partition, task) {

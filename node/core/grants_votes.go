@@ -186,7 +186,11 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	if r.Verdict == vnode.SkewedClock {
 		g.c.stats.Skewed++
 	}
-	if r.Claim == nil || g.c.vnodes.see(part.p).Leading() == 0 {
+	if g.c.vnodes.see(part.p).Leading() == 0 {
+		return
+	}
+	if r.Claim == nil {
+		g.correct(from, part, pl, r.Verdict)
 		return
 	}
 	held, err := vnode.DecodeHeld(r.Claim)
@@ -196,6 +200,19 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	g.inform(from, part, &held[0])
 	g.c.check(vnode.Learn(g.c.vnodes.of(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
 	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
+}
+
+// correct sends a member that refuses a claim because of how its task stands, and has said
+// so, what is known of that here, where the task goes on all the same: it has missed a retry.
+func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v Verdict) {
+	if v != vnode.Finished && v != vnode.Stale {
+		return
+	}
+	t, err := vnode.LoadTask(g.c.tx, part.p, pl.held.Task)
+	if !g.c.check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
+		return
+	}
+	g.inform(to, part, &pl.held)
 }
 
 // inform sends a member what has ended a claim here that it still holds.

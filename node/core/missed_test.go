@@ -183,6 +183,29 @@ func TestADelayThatALeaderHasMissedIsKept(t *testing.T) {
 	}
 }
 
+// TestAMemberThatHasMissedARetryIsToldOfIt by the leader whose claim it refuses. While the third
+// was away nothing was granted until the two were compared.
+func TestAMemberThatHasMissedARetryIsToldOfIt(t *testing.T) {
+	for name, fail := range map[string]*nornv1.Failure{"dead": {Discard: true}, "put off": {RetryInSeconds: 3600}} {
+		r := newTrio(t)
+		r.leadOf(1, 0)
+		task := r.put(0, 1)
+		fail.Id, fail.Token, fail.Error = task.Bytes(), r.hold(task), "e"
+		r.send(0, &nornv1.FailRequest{Failures: []*nornv1.Failure{fail}})
+		r.settle()
+		r.missedBy2(retryOf(task))
+		r.dies(1)
+		m := claimUpTo(1)
+		m.WaitSeconds = 10
+		from := r.send(0, m)
+		r.live(time.Second, 10*time.Millisecond, nothing)
+		if grants, _ := r.granted(0, from); len(grants) != 1 {
+			t.Errorf("%s: granted within a second: %v", name, grants)
+		}
+		r.audit()
+	}
+}
+
 // TestAMemberSaysWhatPutsATaskOff, with its refusal.
 func TestAMemberSaysWhatPutsATaskOff(t *testing.T) {
 	r := newTrio(t)
