@@ -146,7 +146,9 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
 			g.c.elector.runs.Heard(part.p, t.Promise)
-			g.c.elector.unlead(part.p) // another one has the votes
+			if t.Promise > g.c.vnodes.see(part.p).Leading() { // else it was to this node, which was elected again since
+				g.c.elector.unlead(part.p) // another one has the votes
+			}
 		}
 		if !slices.Contains(part.no, from) {
 			part.no = append(part.no, from)

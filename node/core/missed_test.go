@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -203,6 +204,35 @@ func TestAMemberThatHasMissedARetryIsToldOfIt(t *testing.T) {
 			t.Errorf("%s: granted within a second: %v", name, grants)
 		}
 		r.audit()
+	}
+}
+
+// TestALateRefusalOfAFormerEpochDeposesNobody: it came for the election of another leader, and
+// was what this one had been promised itself.
+func TestALateRefusalOfAFormerEpochDeposesNobody(t *testing.T) {
+	r := newTrio(t)
+	r.leadOf(1, 0)
+	r.put(0, 1)
+	r.send(0, claimUpTo(1))
+	var late []letter
+	claims := func(l letter) bool {
+		_, is := l.message.(*Claims)
+		if is {
+			late = append(late, l)
+		}
+		return is
+	}
+	r.settleBut(claims)
+	first := r.state().Cells[1].Epoch
+	r.depose(1, 1, 0)
+	if r.leader(1) != 0 || r.state().Cells[1].Epoch == first || len(late) == 0 {
+		t.Fatalf("in epoch %d node %d leads, %d messages", r.state().Cells[1].Epoch, r.leader(1), len(late))
+	}
+	r.post = slices.Concat(late, r.post)
+	for len(r.post) > 0 {
+		if r.deliver(0); r.peers[0].core.vnodes.see(1).Leading() == 0 {
+			t.Fatal("it leads no more")
+		}
 	}
 }
 
