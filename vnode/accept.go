@@ -22,7 +22,7 @@ const (
 	Lacking             // accepted, but the task's enqueue fact is not here: send it
 	Finished            // the task is finished
 	Busy                // an older claim on the task still holds by this acceptor's own rule
-	Stale               // a newer claim on the task is known, or this one has ended
+	Stale               // a newer claim on the task is known, this one has ended, or a failure puts the task off
 	SkewedClock         // granted, or renewed, by a clock too far from this node's
 )
 
@@ -91,7 +91,8 @@ type Blocker struct {
 // written through tx like a grant of our own; the vote may leave once that is
 // durable. The same proposal may come again, which counts its elapsed time anew.
 //
-// Stale without a blocker says that this very claim has ended here, or that the
+// Stale without a blocker says that this very claim has ended here, that it was granted
+// before the time up to which a failure has put the task off, or that the
 // proposal does not pass [Proposed.Check]. It returns
 // ErrDamaged when something stored cannot be read.
 func Accept(v *Vnode, tx store.Tx, p Proposed, j Judge, now clock.Time) (Verdict, *Blocker, error) {
@@ -128,6 +129,8 @@ func Accept(v *Vnode, tx store.Tx, p Proposed, j Judge, now clock.Time) (Verdict
 		return Stale, nil, nil
 	case s.newer.Token != 0:
 		return Stale, &Blocker{Record: s.newer}, nil
+	case p.grant() && p.Record.Start < s.putOff: // by the leader's own clock: it has missed the failure
+		return Stale, nil, nil
 	case j.skewed(&p, now), j.HalfEta > 0 && p.grant() && apart(p.Record.Start, now.Wall) > j.HalfEta:
 		return SkewedClock, nil, nil
 	}
@@ -180,8 +183,8 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		v.endClaim(tx, task, token, claim.Released)
 		return nil
 	}
-	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended {
-		return nil
+	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && EndedAs(v, tx, task, token) != claim.Ended {
+		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.maybe(task)
 	if maybe && collected(tx, v.Partition, task) {
@@ -218,6 +221,7 @@ type standing struct {
 	final     bool          // it was a fact that ended it, not that it lapsed
 	expired   bool          // a leader has written that this claim expired
 	newer     claim.Record  // a claim with a higher token that has ended, but was not released
+	putOff    int64         // wall ns up to which a failure puts the task off; 0: none does
 }
 
 // look finds out where a task stands, for a claim with this token. free says
@@ -262,6 +266,9 @@ func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err erro
 	s.finished, s.undoable, s.collected = t.Finished(), t.Undoable(), t.Collected()
 	if c := t.Completion(); c != nil {
 		s.finisher = c.Token
+	}
+	if t.BacksOff() {
+		s.putOff = t.NotBefore()
 	}
 	if t.Enqueued != nil {
 		s.place, s.brief = v.stands(tx, t), briefOf(t)

@@ -32,3 +32,31 @@ func TestAPollingTaskSlowsDown(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsPutOffIsNotClaimed before its time, by the clock of who grants it: that one would
+// know it, had it not missed the failure. Renewals are of a claim that was granted.
+func TestWhatIsPutOffIsNotClaimed(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{Retry: crdt.Retry{MaxAttempts: 9}})
+	r.merge(crdt.Failed{Token: token1, At: r.now.Wall, RetryAt: r.now.Add(time.Minute).Wall, Counted: true}.Fact(task))
+	if b := r.accept(task, token1+1, Stale); b != nil {
+		t.Errorf("claim %x is in the way", b.Record.Token)
+	}
+	renewed := r.record(token1 + 1)
+	renewed.End++
+	r.acceptRecord(task, renewed, Accepted)
+	r.release(task, token1+1)
+	r.now = r.now.Add(time.Minute - 1)
+	r.accept(task, token1+2, Stale)
+	r.now = r.now.Add(1)
+	r.accept(task, token1+2, Accepted)
+}
+
+// TestARetriedTaskIsNotPutOff: the retry is of after the failure.
+func TestARetriedTaskIsNotPutOff(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{Retry: crdt.Retry{MaxAttempts: 9}})
+	r.merge(crdt.Failed{Token: token1, At: r.now.Wall, RetryAt: r.now.Add(time.Minute).Wall, Counted: true}.Fact(task))
+	r.merge(crdt.Requeued{Generation: 1, At: r.now.Wall, AfterToken: token1}.Fact(task))
+	r.accept(task, token1+1, Accepted)
+}

@@ -230,3 +230,17 @@ func TestADeathThatIsKnownIsNotWrittenAgain(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestAReleaseOutlivesARetryThatComesLate: a member has refused a claim, because it has missed
+// a retry, and its leader has released it for that. The retry took it back, and it was in the
+// way of the next one.
+func TestAReleaseOutlivesARetryThatComesLate(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{})
+	r.merge(crdt.Dead{At: 1, Reason: "e"}.Fact(task))
+	r.accept(task, token1+1, Finished)
+	r.release(task, token1+1)
+	r.merge(crdt.Requeued{Generation: 1, At: 2, AfterToken: token1}.Fact(task))
+	r.is(task, crdt.StateReady, claim.Released)
+	r.accept(task, token1+2, Accepted)
+}

@@ -118,6 +118,9 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
 		return bad
 	}
+	if c.fetches.unsure && !c.writes.alone(v.Partition) {
+		return unasked("how task %s has ended may not be known here, and too few of the others who keep its partition have answered; try again", t.ID)
+	}
 	switch {
 	case t.Collected():
 		return conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)

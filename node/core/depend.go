@@ -235,10 +235,10 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 	return 1 + len(dependents)
 }
 
-// hasty tells whether a failure would be acted on here of which only another node knows
-// whether it has been retried since: facts come late, and in any order.
+// hasty tells whether a failure would be acted on here of which others may know that it was
+// retried since: facts come late, and in any order.
 func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
-	if n.sure || n.outcome != crdt.StateUnknown || l.doubts.leads(n.task) {
+	if n.sure || n.outcome != crdt.StateUnknown {
 		return false
 	}
 	decides := slices.ContainsFunc(dependents, func(d id.ID) bool { return l.c.vnode(d).Leading() != 0 })

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
 )
 
@@ -16,18 +17,27 @@ import (
 // task that came after that must not be cancelled for it, which stays. So the leader is
 // asked, each second, until it says the same or the retry is heard of here. Where that
 // seems to be this node a majority has to say so first: it may have stood still, and not
-// know yet that another one was elected ([soles]). A completion is final, whoever says it.
+// know yet that another one was elected ([soles]). And a majority has to say what it knows
+// of the task: the leader before this one may have retried it with them. A completion is
+// final, whoever says it.
 type doubts struct {
-	l   *links
-	all map[id.ID]doubt
-	at  int64 // mono ns of the next round of questions
+	l     *links
+	all   map[id.ID]doubt
+	at    int64   // mono ns of the next round of questions
+	reads int     // of tasks of which a majority is asked what it knows
+	later []id.ID // of which it is to be asked when some of those are done
 }
 
 // doubt is since when something is not certain, mono ns.
 type doubt struct {
 	first, since int64 // of the first and of the newest task, or question, that it is about
 	refused      int64 // since when what is said is too old for the newest; 0: it is not
+	heard        int64 // when a majority was asked that has said what it knows; 0: none was
+	asking       bool  // it is being asked, or is to be
 }
+
+// maxDoubtReads bounds those of which a majority is asked at once.
+const maxDoubtReads = 256
 
 // doubtFor is for how long at most others that come all the time put off what is known for
 // those that came first.
@@ -44,7 +54,7 @@ func (d *doubts) stands(dependency id.ID, outcome crdt.State) bool {
 		o.since = max(d.l.c.now.Mono, 1)
 		o.first = o.since
 	}
-	if d.sure(dependency, o.since) {
+	if d.sure(dependency, &o, o.since) {
 		return true
 	}
 	if !known {
@@ -77,9 +87,64 @@ func (d *doubts) askAnew(task id.ID) {
 func (d *doubts) ask(task id.ID) {
 	if d.leads(task) {
 		d.l.c.grants.soles.want(ring.Of(task, len(d.l.c.cells)))
+		d.read(task)
 		return
 	}
 	d.l.watches.ask(task)
+}
+
+// kept tells whether nobody else keeps a task.
+func (d *doubts) kept(task id.ID) bool {
+	return d.l.c.routes.alone || !d.l.c.grants.shared(ring.Of(task, len(d.l.c.cells)))
+}
+
+// read has a majority say what it knows of a task: it is merged with what is known here.
+func (d *doubts) read(task id.ID) {
+	o, known := d.all[task]
+	if !known || o.asking || o.heard >= o.since || d.kept(task) {
+		return
+	}
+	o.asking = true
+	d.all[task] = o
+	d.later = append(d.later, task)
+	d.readOn()
+}
+
+// readOn begins as many of the reads that are to be as may be at once.
+func (d *doubts) readOn() {
+	f := d.l.c.fetches
+	for len(d.later) > 0 && d.reads < maxDoubtReads && len(f.open) < maxFetches {
+		task := d.later[0]
+		if d.later = d.later[1:]; len(d.later) == 0 {
+			d.later = nil
+		}
+		if _, known := d.all[task]; !known {
+			continue
+		}
+		p, began := ring.Of(task, len(d.l.c.cells)), max(d.l.c.now.Mono, 1)
+		cell := &d.l.c.cells[p]
+		d.reads++
+		f.begin(d.l.c.now, &Request{}, p, &fetch{
+			reach: newReach(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
+			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
+		})
+	}
+}
+
+// told hears that enough have answered about a task, or that too few have: then they are
+// asked again with the next round.
+func (d *doubts) told(now clock.Time, task id.ID, began int64, enough bool) {
+	d.reads--
+	if o, known := d.all[task]; known {
+		if o.asking = false; enough {
+			o.heard = max(o.heard, began)
+		}
+		d.all[task] = o
+		if enough {
+			d.look(now, task)
+		}
+	}
+	d.readOn()
 }
 
 // leads tells whether nobody knows better how a task ended, unless this node leads it no
@@ -89,8 +154,8 @@ func (d *doubts) leads(task id.ID) bool {
 }
 
 // sure tells whether nobody did at some time, mono ns, or later.
-func (d *doubts) sure(task id.ID, since int64) bool {
-	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.cells)), since)
+func (d *doubts) sure(task id.ID, o *doubt, since int64) bool {
+	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.cells)), since) && (o.heard >= since || d.kept(task))
 }
 
 // certain tells whether nobody did since the newest task came, or question, or since the first
@@ -98,9 +163,9 @@ func (d *doubts) sure(task id.ID, since int64) bool {
 func (d *doubts) certain(now clock.Time, task id.ID) bool {
 	o := d.all[task]
 	switch {
-	case d.sure(task, o.since):
+	case d.sure(task, &o, o.since):
 		return true
-	case !d.sure(task, o.first):
+	case !d.sure(task, &o, o.first):
 		return false
 	case o.refused == 0:
 		o.refused = now.Mono
@@ -115,24 +180,30 @@ func (d *doubts) work(now clock.Time) {
 		return
 	}
 	d.at = now.Mono + int64(watchEvery)
+	d.readOn()
 	for _, task := range slices.SortedFunc(maps.Keys(d.all), id.ID.Compare) {
-		outcome := crdt.StateUnknown
-		if d.l.holds(task) {
-			var err error
-			if outcome, err = d.l.outcome(task); !d.l.c.check(err) {
-				return
-			}
+		d.look(now, task)
+	}
+}
+
+// look does so for one of them.
+func (d *doubts) look(now clock.Time, task id.ID) {
+	outcome := crdt.StateUnknown
+	if d.l.holds(task) {
+		var err error
+		if outcome, err = d.l.outcome(task); !d.l.c.check(err) {
+			return
 		}
-		switch {
-		case outcome == crdt.StateUnknown || outcome == crdt.StateCompleted:
-			delete(d.all, task) // its dependents hear of it as of any other
-		case d.certain(now, task):
-			delete(d.all, task)
-			d.l.confirmed(task)
-			d.l.watches.finished(task)
-		default:
-			d.ask(task)
-		}
+	}
+	switch {
+	case outcome == crdt.StateUnknown || outcome == crdt.StateCompleted:
+		delete(d.all, task) // its dependents hear of it as of any other
+	case d.certain(now, task):
+		delete(d.all, task)
+		d.l.confirmed(task)
+		d.l.watches.tell(task, outcome)
+	default:
+		d.ask(task)
 	}
 }
 

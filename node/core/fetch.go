@@ -60,8 +60,9 @@ type fetch struct {
 	need     int // replicas, this one counted
 	answered []*answeredFetch
 	read     Read
-	enough   func() bool // nothing more is to be seen; else all are asked
-	about    *unheard    // the request that goes on then, instead of the read; nil: none
+	enough   func() bool                       // nothing more is to be seen; else all are asked
+	about    *unheard                          // the request that waits for it; nil: none
+	then     func(now clock.Time, enough bool) // goes on instead of the read, when enough have answered or too few; nil: nothing does
 }
 
 type answeredFetch struct {
@@ -228,8 +229,8 @@ func (f *fetches) settle(q *fetch) {
 // longer: what is left of it, while it is deleted, says of no task that it is unknown.
 func (f *fetches) answer(q *fetch) {
 	f.drop(q)
-	if q.about != nil {
-		q.about.told(f.c.now, true)
+	if q.then != nil {
+		q.then(f.c.now, true)
 		return
 	}
 	if p := ring.Of(q.task, len(f.c.cells)); f.c.moves.elsewhere(p) {
@@ -279,8 +280,8 @@ func (f *fetches) work(now clock.Time) {
 			continue
 		}
 		f.drop(q)
-		if q.about != nil {
-			q.about.told(now, false)
+		if q.then != nil {
+			q.then(now, false)
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",

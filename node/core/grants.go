@@ -35,7 +35,7 @@ type PartClaims struct {
 type ClaimsTaken struct {
 	Round uint64
 	Parts []PartTaken
-	Facts []PartFacts // the leader learns: of refused tasks that are finished, and where the work on others got to
+	Facts []PartFacts // the leader learns: of refused tasks that are finished or put off, and where the work on others got to
 	Mark  uint64      // see [Marked]
 }
 

@@ -67,11 +67,13 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *
 		if blocker != nil {
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
-		if verdict == vnode.Finished && *room > 0 {
+		if tells := verdict == vnode.Finished || verdict == vnode.Stale && blocker == nil; tells && *room > 0 {
 			facts, _, err := vnode.EndOf(v, g.c.tx, h.Task, h.Record.Token)
 			g.c.check(err)
 			*room -= vnode.AsideSize(facts)
-			answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+			if len(facts) > 0 {
+				answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+			}
 		}
 		t.Refused = append(t.Refused, refusal)
 	}
@@ -144,7 +146,9 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
 			g.c.elector.runs.Heard(part.p, t.Promise)
-			g.c.elector.unlead(part.p) // another one has the votes
+			if t.Promise > g.c.vnodes.see(part.p).Leading() { // else it was to this node, which was elected again since
+				g.c.elector.unlead(part.p) // another one has the votes
+			}
 		}
 		if !slices.Contains(part.no, from) {
 			part.no = append(part.no, from)
@@ -184,7 +188,11 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	if r.Verdict == vnode.SkewedClock {
 		g.c.stats.Skewed++
 	}
-	if r.Claim == nil || g.c.vnodes.see(part.p).Leading() == 0 {
+	if g.c.vnodes.see(part.p).Leading() == 0 {
+		return
+	}
+	if r.Claim == nil {
+		g.correct(from, part, pl, r.Verdict)
 		return
 	}
 	held, err := vnode.DecodeHeld(r.Claim)
@@ -194,6 +202,19 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	g.inform(from, part, &held[0])
 	g.c.check(vnode.Learn(g.c.vnodes.of(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
 	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
+}
+
+// correct sends a member that refuses a claim because of how its task stands, and has said
+// so, what is known of that here, where the task goes on all the same: it has missed a retry.
+func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v Verdict) {
+	if v != vnode.Finished && v != vnode.Stale {
+		return
+	}
+	t, err := vnode.LoadTask(g.c.tx, part.p, pl.held.Task)
+	if !g.c.check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
+		return
+	}
+	g.inform(to, part, &pl.held)
 }
 
 // inform sends a member what has ended a claim here that it still holds.

@@ -185,7 +185,9 @@ func TestARetryOfWhatDiedAgainElsewhere(t *testing.T) {
 	if reply := r.peers[i].replies[from]; refusal(reply.Message, reply.Err) != nil {
 		t.Fatal(refusal(reply.Message, reply.Err))
 	}
-	die(ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token, "two")
+	from = r.send(i, claimUpTo(1))
+	r.settleBut(func(l letter) bool { return isFacts(l) && l.to == next }) // nor of what it refuses the claim for
+	die(r.got(i, from)[0].Token, "two")
 	r.settle()
 	r.deposeBut(1, i, next, func(l letter) bool { _, repair := l.message.(*Repair); return repair }) // it has not heard of what it missed yet
 	known, err := vnode.LoadTask(r.peers[next].store, 1, task)                                       // a read would ask the others

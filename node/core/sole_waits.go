@@ -32,8 +32,8 @@ const maxSoleWaits = 1 << 14
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
 func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
-	if s.hearing = r.sole; r.sole.at != 0 || s.g.c.routes.alone {
-		return false
+	if s.hearing = r.sole; r.sole.at != 0 || r.unsure || s.g.c.routes.alone {
+		return false // it was asked, or too few of the same members have just answered something else
 	}
 	var parts []ring.Partition
 	for _, task := range ledBy(s.g.c, r.Body) {

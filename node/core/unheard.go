@@ -43,7 +43,7 @@ func (f *fetches) hear(now clock.Time, r *Request) bool {
 	r.heard = true
 	u := &unheard{f: f, r: r}
 	for _, b := range tasksOf(r.Body) {
-		if f.misses(b) || f.lags(r.Body) {
+		if f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
 			u.left = append(u.left, id.ID(b))
 		}
 	}
@@ -107,6 +107,17 @@ func (f *fetches) lags(m gproto.Message) bool {
 	return f.c.check(err) && len(shown) == 0
 }
 
+// retries tells whether a task is to be retried that others keep, too, by this node, which
+// leads it. It may have come to lead without having heard how the task has ended: then there
+// would be nothing to do, or the run that the retry begins would be over already.
+func (f *fetches) retries(m gproto.Message, b []byte) bool {
+	if _, is := m.(*nornv1.RetryRequest); !is || len(b) != id.Size {
+		return false
+	}
+	p := ring.Of(id.ID(b), len(f.c.cells))
+	return f.c.vnodes.see(p).Leading() != 0 && !f.c.writes.alone(p)
+}
+
 // ask asks about as many as may be.
 func (u *unheard) ask(now clock.Time) {
 	u.asking = true
@@ -122,7 +133,7 @@ func (u *unheard) ask(now clock.Time) {
 		cell := &u.f.c.cells[p]
 		u.f.begin(now, u.r, p, &fetch{
 			reach: newReach(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
-			enough: func() bool { return true }, about: u,
+			enough: func() bool { return true }, about: u, then: u.told,
 		})
 	}
 	u.asking = false
@@ -160,7 +171,12 @@ func unknown(task id.ID, unsure bool) *proto.Error {
 	if !unsure {
 		return notFound(task)
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s is not known here, and too few of the others who keep its partition have answered; try again", task)
+	return unasked("task %s is not known here, and too few of the others who keep its partition have answered; try again", task)
+}
+
+// unasked refuses what only a majority knows, of which too few have answered.
+func unasked(format string, task id.ID) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, format, task)
 	e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
 	return e
 }

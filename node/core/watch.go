@@ -131,16 +131,23 @@ func (w *watches) say(to register.Member, number uint64, o Outcome) {
 	m.Outcomes = append(m.Outcomes, o)
 }
 
-// finished tells those who asked.
+// finished tells those who asked. That it has failed only its leader says, once that stands.
 func (w *watches) finished(task id.ID) {
-	who := w.asked[task]
-	if len(who) == 0 {
+	if len(w.asked[task]) == 0 {
 		return
 	}
 	outcome, err := w.l.outcome(task)
 	if !w.l.c.check(err) || outcome == crdt.StateUnknown {
 		return
 	}
+	if outcome == crdt.StateCompleted || w.l.doubts.leads(task) && w.l.doubts.stands(task, outcome) {
+		w.tell(task, outcome)
+	}
+}
+
+// tell tells them.
+func (w *watches) tell(task id.ID, outcome crdt.State) {
+	who := w.asked[task]
 	delete(w.asked, task)
 	for m, q := range who { // Any order: each has its own message.
 		w.say(m, q.number, Outcome{task, outcome})
