@@ -170,7 +170,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 			k.collect(now, d)
 		}
 	}
-	k.archives.look(now, v)
+	more = k.archives.look(now, v) || more
 	return more || !done
 }
 
