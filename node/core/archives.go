@@ -101,13 +101,12 @@ func (a *archives) work(now clock.Time) {
 	if len(a.safe) == 0 || now.Mono < a.at {
 		return
 	}
-	n := min(len(a.safe), collectBatch)
-	last := a.safe[n-1].Task
-	for _, d := range a.safe[:n] {
+	n := a.k.some(a.safe, func(d vnode.Due) {
 		if a.k.collect(now, d) {
 			a.k.c.stats.Archived++
 		}
-	}
+	})
+	last := a.safe[n-1].Task
 	if a.safe = a.safe[n:]; len(a.safe) > 0 {
 		a.at = now.Mono + int64(a.k.pause())
 		return
