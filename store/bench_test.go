@@ -61,6 +61,45 @@ func BenchmarkOverlayScan(b *testing.B) {
 	}
 }
 
+// BenchmarkOverlaySteps is many small steps in one batch, each a scan and the deletes of
+// what it gave, as those of a collector: what a delete costs must not grow with their number.
+func BenchmarkOverlaySteps(b *testing.B) {
+	for _, all := range []int{3_000, 30_000, 240_000} {
+		for _, step := range []int{8, 60} {
+			b.Run(fmt.Sprintf("deletes=%d/step=%d", all, step), func(b *testing.B) { overlaySteps(b, all, step) })
+		}
+	}
+}
+
+func overlaySteps(b *testing.B, all, step int) {
+	base := memstore.New()
+	tx := store.NewOverlay(base)
+	key := func(n int) []byte { return binary.BigEndian.AppendUint64([]byte{1}, uint64(n)) }
+	for i := range all {
+		tx.Set(key(i), nil)
+	}
+	base.Apply(tx.Take())
+	steps := all / step
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range steps {
+			at := i * 7919 % steps * step // not one after the other, but all of them
+			n := 0
+			for range tx.Scan(key(at), key(at+step)) {
+				n++
+			}
+			for i := range n {
+				tx.Delete(key(at + i))
+			}
+		}
+		if tx.Pending() != all {
+			b.Fatalf("%d deletes, not %d", tx.Pending(), all)
+		}
+		tx.Release(tx.Take()) // the base has all of it again
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(all), "ns/delete")
+}
+
 // BenchmarkPipeline is the way of a node: one goroutine applies batches while
 // another syncs, and a write is done when the sync that covers it is.
 func BenchmarkPipeline(b *testing.B) {

@@ -86,11 +86,11 @@ func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 		return o.base.Scan(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
-		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper)
+		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper, 1)
 		// A scan within this walk, after a write, must not sort under it.
 		o.order.walk(first, last, 1)
 		defer o.order.walk(first, last, -1)
-		o.merge(o.base.Scan(lower, upper), pending, 1, yield)
+		o.merge(o.base.Scan(lower, upper), pending, yield)
 	}
 }
 
@@ -100,27 +100,25 @@ func (o *Overlay) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 		return o.base.Back(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
-		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper)
+		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper, -1)
 		o.order.walk(first, last, 1)
 		defer o.order.walk(first, last, -1)
-		pending = slices.Clone(pending)
-		slices.Reverse(pending)
-		o.merge(o.base.Back(lower, upper), pending, -1, yield)
+		o.merge(o.base.Back(lower, upper), pending, yield)
 	}
 }
 
-// merge gives the pairs of the base and the pending ones, by key, ascending (way 1) or
-// descending (way -1); a pending write hides what the base has.
-func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, way int, yield func([]byte, []byte) bool) {
+// merge gives the pairs of the base and the pending ones, in the order of those; a pending
+// write hides what the base has.
+func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending keyWalk, yield func([]byte, []byte) bool) {
 	give := func() bool {
-		op := o.batch.op(int(o.keys.last[pending[0]]))
-		pending = pending[1:]
+		op := o.batch.op(int(o.keys.last[pending.key()]))
+		pending.step()
 		return op.Delete || yield(op.Key, op.Value)
 	}
 	for key, value := range base {
 		order := -1
-		for len(pending) > 0 && order < 0 {
-			if order = way * bytes.Compare(o.batch.keyOf(int(o.keys.last[pending[0]])), key); order <= 0 && !give() {
+		for pending.more() && order < 0 {
+			if order = pending.way * bytes.Compare(o.batch.keyOf(int(o.keys.last[pending.key()])), key); order <= 0 && !give() {
 				return
 			}
 		}
@@ -131,7 +129,7 @@ func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending []int32, way int
 			return
 		}
 	}
-	for len(pending) > 0 {
+	for pending.more() {
 		if !give() {
 			return
 		}
@@ -197,12 +195,12 @@ func (o *Overlay) arrange(b *Batch) {
 	for _, g := range o.order.used {
 		s := &o.order.groups[g]
 		s.update(b, &o.keys)
-		for _, at := range s.keys {
-			w := b.ops[o.keys.last[at]]
+		for w := s.walk(1); w.more(); w.step() {
+			span := b.ops[o.keys.last[w.key()]]
 			from := len(data)
-			data = append(data, b.data[w.begin():w.end()]...)
-			w.at += from - w.begin()
-			ops = append(ops, w)
+			data = append(data, b.data[span.begin():span.end()]...)
+			span.at += from - span.begin()
+			ops = append(ops, span)
 		}
 	}
 	o.space, b.data = b.data, data

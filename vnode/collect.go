@@ -3,6 +3,7 @@ package vnode
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -48,23 +49,41 @@ type DuesCursor struct {
 	key   []byte // the last one seen of that queue
 }
 
+// DuesAfter is where a search goes on after a task that it gave.
+func DuesAfter(v *Vnode, d Due) DuesCursor {
+	return DuesCursor{d.Queue, appendFinished(nil, v.Partition, d.State, d.Queue, d.At, d.Task)}
+}
+
+const (
+	// maxLook bounds one look for what may go: in queues, and in records that stay. A
+	// queue with finished tasks is a seek, which takes as long as seekCost of the others.
+	maxLook  = 4096
+	seekCost = 16
+)
+
 // Dues gives up to limit finished tasks of a partition that may go, by queue
 // and state, oldest first, and moves the cursor on; done says that the end was
 // reached. cutoff says for a state and queue up to which instant (wall ns) they
 // were finished; below 0: none. Of those whose end came here in this process it gives
 // only those that were here at the mono ns before. It costs a seek per queue with finished tasks,
-// and reads nothing that stays but what the caller has not collected.
+// and reads nothing that stays but what the caller has not collected. However many
+// queues there are, one call looks at a bounded number of them.
 func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, string) int64, before int64, limit int) (dues []Due, done bool) {
-	for _, name := range v.names() {
-		if name < c.queue {
-			continue
+	names, left := v.names(), maxLook
+	first, _ := slices.BinarySearch(names, c.queue)
+	for _, name := range names[first:] {
+		if left <= 0 {
+			c.queue, c.key = name, nil
+			return dues, false
 		}
+		left--
 		for _, state := range []crdt.State{crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled} {
 			last := cutoff(state, name)
 			if v.queues[name].counts[state] == 0 || last < 0 {
 				continue
 			}
-			if duesOf(v, view, c, state, name, last, before, limit, &dues); len(dues) == limit {
+			left -= seekCost
+			if duesOf(v, view, c, state, name, last, before, limit, &left, &dues) {
 				return dues, false
 			}
 		}
@@ -73,7 +92,8 @@ func Dues(v *Vnode, view store.View, c *DuesCursor, cutoff func(crdt.State, stri
 	return dues, true
 }
 
-func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name string, last, before int64, limit int, dues *[]Due) {
+// duesOf tells whether that is enough for one call.
+func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name string, last, before int64, limit int, left *int, dues *[]Due) (enough bool) {
 	run := appendFinishedRun(nil, v.Partition, state, name)
 	from, first := run, true
 	if low := v.lows.finished[string(run)]; low != nil {
@@ -89,17 +109,21 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 		at := len(run)
 		d := Due{Task: id.ID(key[at+8:]), State: state, Queue: name, At: int64(binary.BigEndian.Uint64(key[at:]))}
 		if d.At > last {
-			return // the rest is younger
+			return false // the rest is younger
 		}
+		c.queue, c.key = name, append(c.key[:0], key...)
 		if arrivedAfter(v, came, before) {
+			if *left--; *left <= 0 {
+				return true
+			}
 			continue
 		}
 		*dues = append(*dues, d)
-		c.queue, c.key = name, append(c.key[:0], key...)
 		if len(*dues) == limit {
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Collect deletes a finished task and leaves a tombstone, which says how it

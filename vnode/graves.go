@@ -37,7 +37,7 @@ type GravesCursor struct{ key []byte }
 // Graves gives up to limit tombstones whose tasks were collected up to an
 // instant (wall ns), oldest first, and moves the cursor on; done says that the
 // end was reached. Of those that came here in this process it gives only those
-// that were here at the mono ns before.
+// that were here at the mono ns before, and it passes a bounded number of others.
 func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limit int) (tasks []id.ID, done bool) {
 	prefix := appendPrefix(nil, tableGraves, v.Partition)
 	from, first := prefix, c.key == nil
@@ -47,6 +47,7 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 	case v.lows.graves != nil:
 		from = v.lows.graves
 	}
+	left := maxLook
 	for key, came := range view.Scan(from, after(prefix)) {
 		if first {
 			v.lows.graves, first = bytes.Clone(key), false
@@ -56,6 +57,9 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 		}
 		c.key = append(c.key[:0], key...)
 		if arrivedAfter(v, came, before) {
+			if left--; left == 0 {
+				return tasks, false
+			}
 			continue
 		}
 		if tasks = append(tasks, id.ID(key[prefixSize+8:])); len(tasks) == limit {

@@ -40,10 +40,11 @@ func archived(d *vnode.Detail) *nornv1.Task {
 	return w
 }
 
-// look begins an archive of what is due in a partition.
-func (a *archives) look(now clock.Time, v *vnode.Vnode) {
+// look begins an archive of what is due in a partition, or tells whether there is more to
+// look at.
+func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	if a.tag != 0 || len(a.safe) > 0 || now.Mono < a.again {
-		return
+		return false
 	}
 	from := a.from[v.Partition]
 	all, done := vnode.Dues(v, a.k.c.tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.purges.agreedAt(v.Partition), archiveTasks)
@@ -57,7 +58,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 		}
 	}
 	if len(dues) == 0 {
-		return
+		return !done
 	}
 	a.k.c.tag++
 	a.tag, a.dues = a.k.c.tag, dues
@@ -76,6 +77,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) {
 		}
 		return tasks, nil
 	}})
+	return false
 }
 
 // done hears that an archive is safe, or has failed: then its tasks stay and
@@ -99,13 +101,12 @@ func (a *archives) work(now clock.Time) {
 	if len(a.safe) == 0 || now.Mono < a.at {
 		return
 	}
-	n := min(len(a.safe), collectBatch)
-	last := a.safe[n-1].Task
-	for _, d := range a.safe[:n] {
+	n := a.k.some(a.safe, func(d vnode.Due) {
 		if a.k.collect(now, d) {
 			a.k.c.stats.Archived++
 		}
-	}
+	})
+	last := a.safe[n-1].Task
 	if a.safe = a.safe[n:]; len(a.safe) > 0 {
 		a.at = now.Mono + int64(a.k.pause())
 		return

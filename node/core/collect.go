@@ -38,8 +38,13 @@ type collector struct {
 	archives archives
 }
 
-// collectBatch bounds the tasks collected, archived or forgotten in one step.
-const collectBatch = 64
+// collectBatch bounds the tasks collected, archived or forgotten in one step, and
+// collectWrites what is written for it: a task may have 131,072 updates, which go with it.
+// The one that goes beyond that is the last one of the step.
+const (
+	collectBatch  = 64
+	collectWrites = 4096
+)
 
 // collectAlong is how many partitions are looked at in one step at most.
 const collectAlong = 16
@@ -165,13 +170,32 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	more = k.sweepKeys(now, v.Partition) || more
 	more = k.purges.orphans(now, v) || more
 	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
-	for _, d := range dues {
+	if n := k.some(dues, func(d vnode.Due) {
 		if !k.c.links.needed(now, v, d.Task) {
 			k.collect(now, d)
 		}
+	}); n < len(dues) {
+		k.from, done = vnode.DuesAfter(v, dues[n-1]), false
 	}
-	k.archives.look(now, v)
+	more = k.archives.look(now, v) || more
 	return more || !done
+}
+
+// some does as much as one step is to do, and gives of how many tasks that was: of one at
+// least.
+func (k *collector) some(dues []vnode.Due, each func(vnode.Due)) (n int) {
+	left := k.left()
+	for n < min(len(dues), collectBatch) && left() {
+		each(dues[n])
+		n++
+	}
+	return n
+}
+
+// left tells whether more may be written in this step.
+func (k *collector) left() func() bool {
+	before := k.c.tx.Pending()
+	return func() bool { return k.c.tx.Pending()-before < collectWrites }
 }
 
 // buried refuses to give a task a new run that another node may have collected: the

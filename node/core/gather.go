@@ -277,6 +277,7 @@ func (r *routes) hear(alive []register.Member) {
 	for _, m := range alive {
 		r.alive[m] = true
 	}
+	r.c.repairs.room(r.c.now)
 	var gone []*part
 	for _, p := range r.parts { // Any order: sorted below.
 		if !r.up(p.at) {

@@ -120,7 +120,7 @@ func (m *moves) learn(now clock.Time) {
 	}
 	for p := range m.c.cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !vnode.Empty(m.c.tx, p) {
+		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.empty(p, m.c.tx) {
 			out[p] = m.keep(m.out[p], p)
 			m.todo = append(m.todo, p)
 		}

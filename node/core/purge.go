@@ -350,11 +350,17 @@ func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 	due := vnode.Orphans(v, p.c.tx, horizon, func(task id.ID) bool {
 		return (alone || task.Kind() == id.KindTask) && !p.stays(now, v, task)
 	}, collectBatch)
-	for _, task := range due {
+	more = len(due) == collectBatch
+	left := p.c.collect.left()
+	for i, task := range due {
+		if !left() { // they may have updates, and many
+			due, more = due[:i], true
+			break
+		}
 		vnode.DropOrphan(v, p.c.tx, task)
 	}
 	p.tell(v, due)
-	if more = len(due) == collectBatch; !more && len(due) > 0 {
+	if !more && len(due) > 0 {
 		p.tidied[at] = now.Mono
 	}
 	return more

@@ -19,8 +19,10 @@ import (
 
 const (
 	// maxRounds is how many partitions this node compares at once: repair must not
-	// keep claims waiting.
-	maxRounds = 4
+	// keep claims waiting. With nodes that are out of reach it is maxVain beside
+	// those: what waits for an answer that most likely does not come must not keep
+	// the others from each other, and whoever answers all the same has its turn.
+	maxRounds, maxVain = 4, 1
 	// repairRate is how many bytes of facts a second travel for repair from and to
 	// this node, repairBurst what may go at once.
 	repairRate, repairBurst = 32 << 20, 4 << 20
@@ -171,7 +173,8 @@ func (r *repairs) begin(now clock.Time) {
 	if r.at = now.Mono + int64(r.pause(len(all))); r.c.cfg.Repair <= 0 {
 		r.at = clock.Never
 	}
-	if len(r.begun) >= maxRounds || r.c.cfg.Repair <= 0 {
+	up, vain := r.under()
+	if up >= maxRounds || r.c.cfg.Repair <= 0 {
 		return
 	}
 	from, found := slices.BinarySearchFunc(all, r.last, pair.compare)
@@ -180,6 +183,9 @@ func (r *repairs) begin(now clock.Time) {
 	}
 	for n := range all {
 		k := all[(from+n)%len(all)]
+		if vain >= maxVain && !r.c.routes.up(k.peer) {
+			continue
+		}
 		i := r.initiator(k, r.cfg)
 		if i.Busy() || i.NotBefore() > now.Mono {
 			continue
@@ -188,6 +194,27 @@ func (r *repairs) begin(now clock.Time) {
 		r.begun = append(r.begun, k)
 		r.ready(k, i.Start(now, r.c.collect.purges.begin(now, k)))
 		return
+	}
+}
+
+// under gives how many comparisons are under way with nodes in reach, and how many
+// with others.
+func (r *repairs) under() (up, vain int) {
+	for _, k := range r.begun {
+		if r.c.routes.up(k.peer) {
+			up++
+		} else {
+			vain++
+		}
+	}
+	return up, vain
+}
+
+// room is looked for by what waits to be hurried: some nodes may be out of reach now,
+// and hold no place any more.
+func (r *repairs) room(now clock.Time) {
+	if len(r.urgent.todo) > 0 {
+		r.at = min(r.at, now.Mono)
 	}
 }
 

@@ -66,7 +66,10 @@ func (r *repairs) demand(now clock.Time, p ring.Partition) {
 // hurry begins what somebody has asked for.
 func (r *repairs) hurry(now clock.Time) {
 	u := &r.urgent
-	for len(u.todo) > 0 && len(r.begun) < maxRounds {
+	for len(u.todo) > 0 {
+		if up, _ := r.under(); up >= maxRounds {
+			return
+		}
 		k := u.todo[0]
 		u.todo = u.todo[1:]
 		delete(u.waits, k)

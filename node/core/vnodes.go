@@ -22,12 +22,13 @@ type vnodes struct {
 	sum   share   // of all
 	stale touched // what is known of them above may have changed since they were asked
 	dirty touched // they may have something to flush
+	void  []bool  // nothing is stored of them: looked at, and nothing was done with them since
 	asked uint64  // how often one was looked at, to do something with or for its times
 }
 
 func newVnodes(all []*vnode.Vnode) *vnodes {
 	n := len(all)
-	v := &vnodes{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n)}
+	v := &vnodes{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
 	for p := range all {
 		v.of(ring.Partition(p))
 	}
@@ -39,7 +40,17 @@ func (v *vnodes) of(p ring.Partition) *vnode.Vnode {
 	v.asked++
 	v.stale.add(p)
 	v.dirty.add(p)
+	v.void[p] = false
 	return v.all[p]
+}
+
+// empty tells whether nothing is stored of a partition. A node of many keeps a few
+// partitions, and the others are looked at with each change of the register.
+func (v *vnodes) empty(p ring.Partition, view store.View) bool {
+	if !v.void[p] {
+		v.void[p] = vnode.Empty(view, p)
+	}
+	return v.void[p]
 }
 
 // see is a vnode that nothing is done with but to read it.

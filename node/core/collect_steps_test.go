@@ -1,0 +1,113 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// longLog is how many updates the tasks have that go here.
+const longLog = 3000
+
+// long gives a task of partition 0 a log of longLog updates.
+func (r *rig) long(task id.ID, token uint64) {
+	r.t.Helper()
+	all := make([]crdt.Fact, longLog)
+	for seq := range all {
+		all[seq] = crdt.Update{Token: token, Seq: uint64(seq), Output: true}.Fact(task)
+	}
+	if _, err := vnode.Merge(r.core.vnode(task), r.core.tx, all, r.now); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) inFirst() id.ID {
+	for {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == 0 {
+			return task
+		}
+	}
+}
+
+// inSteps does steps until one says that there are no more, and fails when one of them writes
+// more than a step and the last of its tasks need.
+func (r *rig) inSteps(step func() (more bool)) (steps int) {
+	r.t.Helper()
+	for more := true; more; steps++ {
+		before := r.core.tx.Pending()
+		more = step()
+		if n := r.core.tx.Pending() - before; n > collectWrites+2*longLog+100 {
+			r.t.Fatalf("step %d writes %d records", steps, n)
+		}
+		if steps > 1000 {
+			r.t.Fatal("it never ends")
+		}
+	}
+	return steps
+}
+
+// TestAStepOfTheCollectorIsBoundedInUpdates: however long the logs are of the tasks that go,
+// archived before or not, and with an enqueue or without.
+func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
+	const n = 12
+	finished := func(r *rig) {
+		for range n {
+			s := spec("a")
+			s.Id = r.inFirst().Bytes()
+			r.enqueue(s)
+			g := r.claim("a", 1)[0]
+			task, _ := id.Parse(g.Task.Id)
+			r.long(task, g.Token)
+			r.complete(task, g.Token)
+		}
+	}
+	later := func(r *rig, d time.Duration) *vnode.Vnode {
+		r.now = r.now.Add(d)
+		return r.core.vnodes.of(0)
+	}
+	t.Run("collected", func(t *testing.T) {
+		r := newCollecting(t)
+		finished(r)
+		v := later(r, 2*time.Hour)
+		r.inSteps(func() bool { return r.core.collect.look(r.now, v) })
+		r.turn()
+		r.audit()
+		if got := r.core.stats.Collected; got != n || r.total() != 0 {
+			t.Errorf("%d tasks of %d were collected, %d are left", got, n, r.total())
+		}
+	})
+	t.Run("archived", func(t *testing.T) {
+		r := newCollecting(t)
+		finished(r)
+		v, a := later(r, 2*time.Hour), &r.core.collect.archives
+		a.safe, _ = vnode.Dues(v, r.core.tx, &vnode.DuesCursor{}, r.core.collect.cutoff(r.now, 0, nornv1.Retention_RETENTION_DELETE), clock.Never, n)
+		r.inSteps(func() bool {
+			a.at = r.now.Mono
+			a.work(r.now)
+			return len(a.safe) > 0
+		})
+		if got := r.core.stats.Archived; got != n {
+			t.Errorf("%d tasks of %d have gone", got, n)
+		}
+	})
+	t.Run("orphans", func(t *testing.T) {
+		r := newCollecting(t)
+		for range n {
+			r.long(r.inFirst(), 1<<32)
+		}
+		v, gone := later(r, 8*24*time.Hour), 0
+		r.inSteps(func() bool { gone++; return r.core.collect.purges.orphans(r.now, v) })
+		r.turn()
+		r.audit()
+		for f := range vnode.FactsAfter(v, r.store, antientropy.Position{}, id.ID{}) {
+			t.Fatalf("after %d steps there is %v", gone, f)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/store/memstore"
+)
+
+// large is an overlay with thousands of pending keys, and what it should hold.
+type large struct {
+	t    *testing.T
+	rand *rand.Rand
+	tx   *store.Overlay
+	want map[string]string
+}
+
+func (l *large) key() []byte {
+	return binary.BigEndian.AppendUint16([]byte{byte(1 + l.rand.IntN(3))}, uint16(l.rand.IntN(4000)))
+}
+
+// writes some keys, most of them new ones.
+func (l *large) writes(n int) {
+	for range n {
+		key := l.key()
+		if l.rand.IntN(4) == 0 {
+			l.tx.Delete(key)
+			delete(l.want, string(key))
+			continue
+		}
+		value := key[:l.rand.IntN(4)]
+		l.tx.Set(key, value)
+		l.want[string(key)] = string(value)
+	}
+}
+
+// keys are those of a range, in order.
+func (l *large) keys(lower, upper []byte) (all []string) {
+	for _, key := range slices.Sorted(maps.Keys(l.want)) {
+		if key >= string(lower) && (upper == nil || key < string(upper)) {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// reads a range in both directions.
+func (l *large) reads(lower, upper []byte) {
+	l.t.Helper()
+	expected := l.keys(lower, upper)
+	for _, walk := range []iter.Seq2[[]byte, []byte]{l.tx.Scan(lower, upper), l.tx.Back(lower, upper)} {
+		var got []string
+		for key, value := range walk {
+			if got = append(got, string(key)); l.want[string(key)] != string(value) {
+				l.t.Fatalf("%x is %x, want %x", key, value, l.want[string(key)])
+			}
+		}
+		if !slices.Equal(got, expected) {
+			l.t.Fatalf("%x to %x: %d keys, want %d: %x, want %x", lower, upper, len(got), len(expected), got, expected)
+		}
+		slices.Reverse(expected)
+	}
+}
+
+// TestOverlayLargeBatch: however many keys are pending, in whatever steps they came and
+// wherever a range ends, it reads as a plain map does; a walk under way is not disturbed by what
+// is written and walked inside of it.
+func TestOverlayLargeBatch(t *testing.T) {
+	base := memstore.New()
+	l := &large{t: t, rand: rand.New(rand.NewPCG(1, 2)), tx: store.NewOverlay(base), want: map[string]string{}}
+	for range 3 { // its space is used again
+		for _, n := range []int{1, 8, 9, 3000, 1, 5, 40, 700, 2, 1500} {
+			l.writes(n)
+			for range 4 {
+				l.reads(l.key(), l.key())
+			}
+			l.reads(l.key(), nil)
+			l.reads(nil, l.key())
+			l.reads([]byte{2}, []byte{3})
+		}
+		before, at := l.keys([]byte{2}, []byte{3}), 0
+		for key := range l.tx.Scan([]byte{2}, []byte{3}) {
+			for at < len(before) && before[at] < string(key) { // deleted meanwhile
+				if _, is := l.want[before[at]]; is {
+					t.Fatalf("%x comes when %x is due", key, before[at])
+				}
+				at++
+			}
+			if at == len(before) || before[at] != string(key) {
+				if _, is := l.want[string(key)]; !is {
+					t.Fatalf("%x is not there", key)
+				}
+				continue // its delete was pending then, and it was set since
+			}
+			if at++; at%100 == 0 {
+				l.writes(l.rand.IntN(200))
+				l.reads([]byte{2}, []byte{3})
+				l.reads(l.key(), l.key())
+			}
+		}
+		b := l.tx.Take()
+		base.Apply(b)
+		l.tx.Release(b)
+	}
+}
