@@ -28,7 +28,7 @@ func TestARegisterWithoutRoomSaysSo(t *testing.T) {
 			n := len(req.Schedules)
 			if n > 0 {
 				asked++
-				req = register.Request{}
+				req = register.Request{Tag: req.Tag}
 			}
 			r.register.Do(req, func(res register.Result) {
 				if n > 0 {
