@@ -80,7 +80,7 @@ func TestFollowAndWait(t *testing.T) {
 		script := func() fakenode.Script {
 			logs := steps(
 				log(claimed, false, &nornv1.Update{Token: 5, Seq: 0}), log(claimed, false), hangUp,
-				log(done, true, &nornv1.Update{Token: 5, Seq: 1}), log(done, false), log(done, false, &nornv1.Update{Token: 6, Seq: 0}), log(done, false))
+				log(done, false), log(done, true, &nornv1.Update{Token: 5, Seq: 1}), log(done, false, &nornv1.Update{Token: 6, Seq: 0}), log(done, false))
 			return func(r fakenode.Request) fakenode.Answer {
 				switch r.Method {
 				case nornv1.Method_METHOD_LOG:
