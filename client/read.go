@@ -92,7 +92,27 @@ type LogOptions struct {
 	Limit int
 }
 
-// Log reads a page of the visible updates of a task, and the task's state.
+// Next has the options ask for what comes after a page that they have asked for, and wait for
+// so long when there is nothing yet. False: the task has ended, and there is no more of its log.
+//
+// Who waits is told of the end by one replica, which may be yet to hear the last updates. Who
+// asks, without waiting, for what comes after all that there was is told by a majority.
+func (o *LogOptions) Next(m *nornv1.LogReply, wait time.Duration) bool {
+	all, over := m.GetUpdates(), Finished(m.GetState())
+	if over && o.Wait == 0 && len(all) == 0 {
+		return false
+	}
+	if n := len(all); n > 0 {
+		o.After, o.AfterToken, o.AfterSeq = true, all[n-1].GetToken(), all[n-1].GetSeq()
+	}
+	if o.Wait = wait; over {
+		o.Wait = 0
+	}
+	return true
+}
+
+// Log reads a page of the visible updates of a task, and the task's state. Who reads a log to
+// its end goes on by [LogOptions.Next].
 func (c *Client) Log(ctx context.Context, task id.ID, o LogOptions) (*nornv1.LogReply, error) {
 	wait := max(o.Wait, 0)
 	ask := &nornv1.LogRequest{
@@ -136,18 +156,10 @@ func (c *Client) Follow(ctx context.Context, task id.ID) iter.Seq2[*nornv1.Updat
 				if !yield(u, nil) {
 					return
 				}
-				o.After, o.AfterToken, o.AfterSeq = true, u.GetToken(), u.GetSeq()
 			}
-			if !Finished(m.GetState()) {
-				o.Wait = followWait
-				continue
-			}
-			// Who waits is told of the end by one replica, which may be yet to hear the last
-			// lines. Who asks for what comes after all that it has is told by a majority.
-			if o.Wait == 0 && len(m.GetUpdates()) == 0 && !m.GetMore() {
+			if !o.Next(m, followWait) {
 				return
 			}
-			o.Wait = 0
 		}
 	}
 }

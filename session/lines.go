@@ -83,10 +83,11 @@ func (l *lines) forget(c Claim) {
 	}
 }
 
-// Inherit has a worker keep the lines of one that was lost, for whoever asks: it is the same
-// program, by the same name.
+// Inherit has a new worker take over what outlives a session that was lost, of the same program
+// and the same name: the lines, for whoever asks, and the slots of handlers that hang.
 func Inherit(w, lost *Worker) {
 	w.lines, lost.lines = lost.lines, lines{}
+	w.stuck, lost.stuck = lost.stuck, nil
 	// Any order: each by itself.
 	for c := range w.lines.claims {
 		w.lines.forget(c)

@@ -5,8 +5,9 @@ import "github.com/norn-dev/norn/clock"
 // Stuck tells a worker that the handler of a claim does not return though its context has
 // ended, and with false that it has after all. Until then it has its slot, also where its
 // claim is over. While all slots are taken so, nothing is taken, and what waits for one is
-// given back: it would be held, and renewed, for as long as nobody can tell.
-func Stuck(w *Worker, now clock.Time, c Claim, stuck bool) {
+// given back: it would be held, and renewed, for as long as nobody can tell. It tells
+// whether that is so.
+func Stuck(w *Worker, now clock.Time, c Claim, stuck bool) (all bool) {
 	w.advance(now)
 	if stuck {
 		w.stuck[c] = struct{}{}
@@ -18,6 +19,7 @@ func Stuck(w *Worker, now clock.Time, c Claim, stuck bool) {
 		w.giveBack()
 	}
 	w.startWaiting()
+	return jammed(w)
 }
 
 // jammed tells whether every slot is taken by a handler that hangs.

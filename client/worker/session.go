@@ -66,10 +66,9 @@ type pushed struct {
 	starts  []session.Start
 	changed chan struct{} // closed when there are starts, or no more will come
 	acks    map[client.Ref]chan session.StatusAck
-	missed  map[client.Ref]error    // causes of stops that came between take and the beginning of the task
-	hung    map[client.Ref]struct{} // whose handlers do not return, of earlier sessions too
-	closed  bool                    // nothing is taken any more
-	failed  error                   // why; nil: we wanted it
+	missed  map[client.Ref]error // causes of stops that came between take and the beginning of the task
+	closed  bool                 // nothing is taken any more
+	failed  error                // why; nil: we wanted it
 }
 
 // keeper is whoever runs the tasks.
@@ -90,7 +89,7 @@ type keeper interface {
 func newPushed(c *client.Client, cfg Config, grace time.Duration, k keeper, read func() stamp, direct *pull) *pushed {
 	p := &pushed{
 		client: c, keeper: k, log: cfg.Logger, clock: read, grace: grace, stop: min(grace, maxStop), direct: direct,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), shut: make(chan struct{}), missed: make(map[client.Ref]error), hung: make(map[client.Ref]struct{}),
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), acks: make(map[client.Ref]chan session.StatusAck), broke: make(chan struct{}), shut: make(chan struct{}), missed: make(map[client.Ref]error),
 	}
 	host, _ := os.Hostname() // for people, and to tell locks apart
 	p.config = session.WorkerConfig{
@@ -137,9 +136,6 @@ func (p *pushed) rebirth() error {
 		session.Inherit(m, p.machine)
 	}
 	p.machine = m
-	for c := range p.hung { // Any order: all of them have a slot
-		session.Stuck(m, p.now(), claimOfRef(c), true)
-	}
 	return nil
 }
 
@@ -313,15 +309,9 @@ func (p *pushed) over(c client.Ref) {
 // stuck hears of a handler that does not return, or has after all.
 func (p *pushed) stuck(c client.Ref, stuck bool) {
 	p.use(func(m *session.Worker, now clock.Time) {
-		if stuck {
-			p.hung[c] = struct{}{}
-		} else {
-			delete(p.hung, c)
-		}
-		if len(p.hung) >= p.config.Capacity.Slots {
+		if jammed := session.Stuck(m, now, claimOfRef(c), stuck); jammed {
 			p.giveBack(now) // none would be begun
 		}
-		session.Stuck(m, now, claimOfRef(c), stuck)
 	})
 }
 

@@ -34,8 +34,8 @@ func withLines(ctx context.Context, c *client.Client, task id.ID, follow bool) i
 				if !yield(entry{Update: u}, nil) {
 					return
 				}
-				o.After, o.AfterToken, o.AfterSeq = true, u.GetToken(), u.GetSeq()
 			}
+			left := o.Next(m, linesEvery)
 			if m.GetMore() {
 				continue
 			}
@@ -59,10 +59,9 @@ func withLines(ctx context.Context, c *client.Client, task id.ID, follow bool) i
 				}
 				l.done = claim.GetOutcome() != nornv1.ClaimOutcome_CLAIM_OUTCOME_ACTIVE
 			}
-			if !follow || client.Finished(m.GetState()) {
+			if !left || !follow && !client.Finished(m.GetState()) {
 				return
 			}
-			o.Wait = linesEvery
 		}
 	}
 }

@@ -86,9 +86,8 @@ func pages(ctx context.Context, c *client.Client, i id.ID) iter.Seq2[*nornv1.Upd
 				if !yield(u, nil) {
 					return
 				}
-				o.After, o.AfterToken, o.AfterSeq = true, u.GetToken(), u.GetSeq()
 			}
-			if !m.GetMore() || len(m.GetUpdates()) == 0 {
+			if !o.Next(m, 0) || !m.GetMore() && !client.Finished(m.GetState()) {
 				return
 			}
 		}

@@ -439,14 +439,16 @@ class Client:
 
     def follow(self, task):
         """Updates of a task as they come, until it is finished."""
-        after = None
+        after, wait = None, 0
         while True:
-            reply = self.log(task, after, wait=20)
+            reply = self.log(task, after, wait)
             for update in reply.updates:
                 after = update.token, update.seq
                 yield update
-            if not reply.more and not reply.updates and reply.state in (tasks.STATE_COMPLETED, tasks.STATE_DEAD, tasks.STATE_CANCELLED):
+            over = reply.state in (tasks.STATE_COMPLETED, tasks.STATE_DEAD, tasks.STATE_CANCELLED)
+            if over and not wait and not reply.updates:
                 return
+            wait = 0 if over else 20  # one replica tells who waits of the end; a majority says that nothing comes after
 
     def status(self):
         """The node and its partitions, a StatusReply."""
