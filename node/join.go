@@ -249,18 +249,44 @@ func (h neighbours) Join(ctx context.Context, r peer.JoinRequest) (peer.JoinRepl
 		case found:
 			return replyTo(&state), nil
 		}
+		if err := room(&state, r.Node.Member); err != nil {
+			return peer.JoinReply{}, err
+		}
 		change := register.NodeChange{New: r.Node}
 		change.New.Status = register.Joining
 		if _, err := h.ask(ctx, register.Request{Nodes: []register.NodeChange{change}}); err != nil {
 			return peer.JoinReply{}, fmt.Errorf("the register does not answer: %w", err)
 		}
-		if state = g.State(); ctx.Err() != nil {
-			return peer.JoinReply{}, ctx.Err()
+		state = g.State()
+		if _, found = state.Find(r.Node.Member); found {
+			continue
 		}
-		if _, found = state.Find(r.Node.Member); !found && len(state.Nodes) >= register.MaxNodes {
-			return peer.JoinReply{}, fmt.Errorf("the cluster has %d nodes, the limit", register.MaxNodes)
+		select { // what was in its way is told in the next turn
+		case <-ctx.Done():
+			return peer.JoinReply{}, ctx.Err()
+		case <-time.After(joinPause):
 		}
 	}
+}
+
+// room says why the register takes no new record of a node.
+func room(s *register.State, who register.Member) error {
+	living := 0
+	for i := range s.Nodes {
+		o := &s.Nodes[i]
+		if o.Status != register.Removed {
+			living++
+		}
+		// It was let in under another name and died before it knew that, or two directories
+		// are copies of one that asked to be let in: it asks again in another incarnation.
+		if o.Incarnation.ID() == who.Incarnation.ID() {
+			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "incarnation %s has come before, as node %s", who.Incarnation, o.Node)
+		}
+	}
+	if living >= register.MaxNodes {
+		return fmt.Errorf("the cluster has %d nodes, the limit", register.MaxNodes)
+	}
+	return nil
 }
 
 func replyTo(s *register.State) peer.JoinReply {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -70,9 +71,9 @@ func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStor
 	}
 	// Who restores by hand, or names the snapshot, means it. An empty directory alone may be
 	// that of one node that has lost its disk, with restore-from still in its configuration.
-	if ask != nil && name == "" && !exists(filepath.Join(cfg.Data, formattingFile)) {
+	if ask != nil && name == "" {
 		err := lives(ctx, &s.State, cfg, ask)
-		if err == nil {
+		if err == nil && !exists(filepath.Join(cfg.Data, formattingFile)) { // else the note may be of the start that was cut short
 			err = begun(ctx, in, &s.Header, cfg)
 		}
 		if err != nil {
@@ -122,11 +123,15 @@ func lives(ctx context.Context, s *register.State, cfg *config.Config, ask askPe
 	for _, addr := range at {
 		go func() {
 			who, err := ask(ctx, addr)
-			if err != nil || who.Cluster != s.Cluster.ID {
+			var refusal *peer.Refusal
+			switch {
+			case errors.As(err, &refusal) && refusal.By.Node != "": // of this cluster it may well be
+				met <- fmt.Errorf("at %s, where a node of the cluster was, one lives that turns this one away (%w): correct that, and have this one join it (--join %s, without restore-from)", addr, refusal, addr)
+			case err != nil || who.Cluster != s.Cluster.ID:
 				met <- nil
-				return
+			default:
+				met <- fmt.Errorf("node %s of the cluster lives at %s: have this one join it (--join %s, without restore-from)", who.Member.Node, addr, addr)
 			}
-			met <- fmt.Errorf("node %s of the cluster lives at %s: have this one join it (--join %s, without restore-from)", who.Member.Node, addr, addr)
 		}()
 	}
 	var found error

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/internal/objects/objectstest"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -196,6 +197,48 @@ func TestANodeThatLostItsDiskDoesNotRestoreAgain(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "node r1 of the cluster lives at "+n.PeerAddr().String()) {
 		t.Error(err)
+	}
+}
+
+// TestAHalfRestoreAsksAgainWhoLives: a start that was to begin the cluster anew was cut short,
+// and the nodes that had been out of reach came back before the next one, which did not ask any
+// more and went on.
+func TestAHalfRestoreAsksAgainWhoLives(t *testing.T) {
+	c := restoreConfig(t, "r1", "")
+	c.RestoreFrom, c.SnapshotEvery = "", 20*time.Millisecond
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	place := filepath.Join(c.Data, snapshotsDir)
+	backedUp(t, n, place)
+	half := restoreConfig(t, "r2", place)
+	if err := os.WriteFile(filepath.Join(half.Data, formattingFile), []byte(restoring), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Start(half, Options{})
+	if err == nil {
+		stop(t, other)
+	}
+	if err == nil || !strings.Contains(err.Error(), "node r1 of the cluster lives at "+n.PeerAddr().String()) {
+		t.Error(err)
+	}
+}
+
+// TestANodeThatRefusesToAnswerLives: one that turned the asking node away, as that has another
+// secret, was taken for one that is not there.
+func TestANodeThatRefusesToAnswerLives(t *testing.T) {
+	s := &register.State{Nodes: []register.Node{{Member: register.Member{Node: "n2"}, Addresses: []string{"127.0.0.1:1"}, Status: register.Active}}}
+	for name, c := range map[string]struct {
+		err   error
+		lives bool
+	}{
+		"another secret":  {&peer.Refusal{Reason: nornv1.PeerRefusal_PEER_REFUSAL_SECRET, Message: "no", By: register.Member{Node: "n2"}}, true},
+		"nobody is there": {errors.New("connection refused"), false},
+		"no node":         {&peer.Refusal{Reason: nornv1.PeerRefusal_PEER_REFUSAL_MALFORMED, Message: "what?"}, false},
+	} {
+		err := lives(t.Context(), s, testConfig(t), func(context.Context, string) (peer.Identity, error) { return peer.Identity{}, c.err })
+		if (err != nil) != c.lives {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
