@@ -176,6 +176,27 @@ func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
 	}
 }
 
+// TestARetryIsNotBuriedWithoutAnArchive: where this node has no directory to archive to, it keeps
+// what is to be archived; another one may have one, and have collected the task already.
+func TestARetryIsNotBuriedWithoutAnArchive(t *testing.T) {
+	r := newTrio(t)
+	i := r.leader(1)
+	task := r.put(0, 1)
+	ask[*nornv1.WriteReply](r, i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
+	r.settle()
+	c := r.peers[i].core
+	d, err := vnode.ReadTask(c.tx, 1, task, vnode.ReadOptions{NoLog: true})
+	r.check(err)
+	c.cfg.CollectInterval, c.cfg.Archive = time.Second, false
+	c.cfg.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
+	if e := c.collect.buried(r.now.Add(2*time.Hour), c.vnodes.of(1), d); e == nil {
+		t.Error("a retry of a task that another node may have archived is taken")
+	}
+	if got := c.collect.rule(d.Task.Enqueued.Queue).what; got != nornv1.Retention_RETENTION_KEEP {
+		t.Errorf("by itself it goes by %v", got)
+	}
+}
+
 // TestAnOrphanOfAKeyStays: its ID does not say how old it is, so that its task may come yet.
 func TestAnOrphanOfAKeyStays(t *testing.T) {
 	r := newTrio(t).collecting()

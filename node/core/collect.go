@@ -73,7 +73,7 @@ func (k *collector) ruleOf(queue string, longer bool) rule {
 	if s.GetRetention() != nornv1.Retention_RETENTION_UNSPECIFIED {
 		r.what = s.GetRetention()
 	}
-	if r.what == nornv1.Retention_RETENTION_ARCHIVE && !k.c.cfg.Archive {
+	if longer && r.what == nornv1.Retention_RETENTION_ARCHIVE && !k.c.cfg.Archive { // others may have one
 		r.what = nornv1.Retention_RETENTION_KEEP // started again without a place to archive to
 	}
 	if s.GetRetentionSeconds() > 0 {

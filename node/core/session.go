@@ -320,8 +320,8 @@ func (s *sessions) flush(now clock.Time) {
 		for len(st.open) > maxStreamOpen {
 			s.answer(st.open[0], nil)
 		}
-		if st.left && len(st.open)+len(st.out) == 0 && s.streams[st.instance] == st {
-			s.drop(now, st) // the connection may live on, with others on it
+		if len(st.open)+len(st.out) == 0 && s.streams[st.instance] == st && (st.left || !s.d.Knows(st.instance)) {
+			s.drop(now, st) // the connection may live on, with others on it; or whoever it was never became a worker
 			s.again = true
 		}
 	}

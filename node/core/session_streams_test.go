@@ -30,6 +30,34 @@ func TestStreamsOfWorkersThatHaveLeft(t *testing.T) {
 	}
 }
 
+// TestStreamsOfWhoeverGivesUp: whoever asked under ever new names and took each request
+// back, or was refused, left a stream each time, for as long as the connection lived.
+func TestStreamsOfWhoeverGivesUp(t *testing.T) {
+	r := newTrio(t)
+	c := r.peers[0].core
+	for i := range 100 {
+		r.next++
+		from := Origin{Conn: 7, Request: r.next}
+		instance := session.Instance{1, byte(i)}
+		var says []session.Message
+		if i%2 == 1 { // of no version that there is
+			says = []session.Message{{Instance: instance, Association: 1, Body: &session.Heartbeat{Identity: session.Identity{Name: "w"}}}}
+		}
+		r.check(c.Step(r.now, &Request{From: from, Body: session.Bundle(instance, 1, 1, says, time.Minute), Received: r.now.Mono}))
+		r.turn(0)
+		if i%2 == 0 {
+			r.check(c.Step(r.now, Cancel{From: from}))
+			r.turn(0)
+		}
+		if _, answered := r.peers[0].replies[from]; !answered {
+			t.Fatalf("request %d is not answered", i)
+		}
+	}
+	if s := c.sessions; len(s.streams) != 0 || len(s.conns) != 0 || len(s.open) != 0 {
+		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.streams), len(s.conns), len(s.open), s.d.Open())
+	}
+}
+
 // A request of a stream that the worker has left comes late. It is answered with nothing,
 // and the stream that the worker has now goes on.
 func TestALateRequestOfAnEarlierStream(t *testing.T) {
