@@ -52,8 +52,12 @@ func (a api) Closed(c *transport.Conn, _ error) {
 
 func (a api) Cancel(c *transport.Conn, request uint64) {
 	s := c.Attachment().(*client)
+	if !s.ready { // it would have no time to say hello in any more
+		c.Finish(errors.New("a cancel came first, not hello"))
+		return
+	}
 	// A client cancels what is open, once: more than it may have open is noise.
-	if !s.ready || int(s.cancels.Load()) >= a.n.cfg.MaxInFlight {
+	if int(s.cancels.Load()) >= a.n.cfg.MaxInFlight {
 		return
 	}
 	s.cancels.Add(1)

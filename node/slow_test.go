@@ -132,6 +132,25 @@ func TestSlowConnectionsAreCut(t *testing.T) {
 	}
 }
 
+// TestACancelIsNoHello: a connection on which one came first had no time any more in which a
+// hello had to come.
+func TestACancelIsNoHello(t *testing.T) {
+	c := testConfig(t)
+	c.HelloTimeout = time.Hour
+	n := start(t, c, Options{})
+	defer stop(t, n)
+	nc := socket(t, n)
+	if _, err := nc.Write(transport.AppendFrame(nil, transport.Frame{Request: 1, Flags: transport.FlagCancel})); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := until(nc); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection goes on, after %q", answer)
+	}
+}
+
 // until reads to the end of a connection, however it comes.
 func until(nc net.Conn) (all []byte, err error) {
 	b := make([]byte, 4096)

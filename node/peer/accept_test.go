@@ -157,6 +157,39 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+// TestSignsOfLifeAreNoHello: whoever said nothing but that it lives kept its place among
+// those that are to say who they are, for ever and without the secret.
+func TestSignsOfLifeAreNoHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.add(who(1, 0), func(c *Config) { c.Limits.Greeting = 3 }), w.add(who(2, 0))
+		defer a.stop()
+		defer b.stop()
+		alive := transport.AppendFrame(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ALIVE)})
+		var open []net.Conn
+		for range 3 {
+			nc, err := w.dial(t.Context(), "n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			open = append(open, nc)
+		}
+		settle(time.Second)
+		b.Keep([]register.Member{who(1, 0)})
+		for range 30 {
+			for _, nc := range open {
+				_ = nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
+				_, _ = nc.Write(alive) // it may have been cut off
+			}
+			settle(time.Second)
+		}
+		if p := b.Status().Peers[0]; !p.Control.Up {
+			t.Errorf("after half a minute the other node is kept out: %+v", p)
+		}
+	})
+}
+
 // TestConnectionsAreBounded: those that say nothing do not keep out the others
 // for longer than the time-out.
 func TestConnectionsAreBounded(t *testing.T) {

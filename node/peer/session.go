@@ -60,7 +60,7 @@ func (s *session) Frame(f transport.Frame) error {
 	switch {
 	case f.Flags&transport.FlagResponse != 0:
 		return s.malformed(f, proto.Invalid("an answer came where none was asked for"))
-	case method == nornv1.PeerMethod_PEER_METHOD_ALIVE:
+	case method == nornv1.PeerMethod_PEER_METHOD_ALIVE && s.named:
 	case !s.open && s.named:
 		return s.malformed(f, proto.Invalid("one request is all that may come on this connection"))
 	case !s.open:
