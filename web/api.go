@@ -124,11 +124,13 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 		if r.URL.RawQuery != "" {
 			return nil, leave, failed(http.StatusBadRequest, proto.Invalid("a request with a body has no parameters in its address; put them into the body"))
 		}
-		var body []byte
-		if body, leave, f = a.room.read(w, r); f != nil {
+		body, held, f := a.room.read(w, r)
+		leave = held.leave
+		if f != nil {
 			return nil, leave, f
 		}
 		err = jsonform.Unmarshal(body, m)
+		held.decoded()
 	}
 	if err == nil {
 		err = named(m, rt, r)

@@ -359,14 +359,35 @@ func TestWhoHasGoneGetsNothing(t *testing.T) {
 	_ = c.Close()
 }
 
+// TestWaitingClaimsLeaveRoom: each claim that waited held 64 KiB for a body of some 60
+// bytes, so that 4,000 of them kept out the completions and renewals of others.
+func TestWaitingClaimsLeaveRoom(t *testing.T) {
+	a := &api{guard: newGuard(Options{}), room: &room{limit: 1 << 20}}
+	var claim route
+	for _, rt := range routes() {
+		if rt.method == nornv1.Method_METHOD_CLAIM {
+			claim = rt
+		}
+	}
+	for i := range 200 {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"queues":["q"],"worker":"w","wait_seconds":300}`))
+		r.Header.Set("Content-Type", "application/json")
+		_, leave, f := a.read(httptest.NewRecorder(), r, &claim)
+		if f != nil {
+			t.Fatalf("claim %d, while those before it wait: %v", i, f.err)
+		}
+		defer leave()
+	}
+}
+
 // TestRoomIsLimited: requests that would take more memory than there is are
 // OVERLOADED, small ones pass all the same, and everything is given back.
 func TestRoomIsLimited(t *testing.T) {
 	m := &room{limit: 1 << 20}
 	send := func(n int) (*failure, func()) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"a":"`+strings.Repeat("x", n)+`"}`))
-		_, leave, f := m.read(httptest.NewRecorder(), r)
-		return f, leave
+		_, held, f := m.read(httptest.NewRecorder(), r)
+		return f, held.leave
 	}
 	f, first := send(700 << 10)
 	if f == nil || f.status != http.StatusTooManyRequests || f.err.RetryAfter == 0 {

@@ -51,28 +51,47 @@ func (m *room) take(n int) bool {
 
 func (m *room) give(n int) { m.taken.Add(-int64(n)) }
 
-// read reads a body and reserves what it takes, before it is looked at. leave
-// gives that back.
-func (m *room) read(w http.ResponseWriter, r *http.Request) (body []byte, leave func(), f *failure) {
-	held := 0
-	leave = func() { m.give(held) }
-	grow := func(n int) bool {
-		if !m.take(n) {
-			return false
-		}
-		held += n
-		return true
+// hold is the room of one request: of its body, and of the message that it becomes.
+type hold struct {
+	m             *room
+	body, message int
+}
+
+func (h *hold) take(part *int, n int) bool {
+	if !h.m.take(n) {
+		return false
 	}
+	*part += n
+	return true
+}
+
+// decoded gives back the room of the body, which is garbage once it is a message: many
+// requests wait for minutes as that.
+func (h *hold) decoded() {
+	h.m.give(h.body)
+	h.body = 0
+}
+
+// leave gives everything back.
+func (h *hold) leave() {
+	h.decoded()
+	h.m.give(h.message)
+	h.message = 0
+}
+
+// read reads a body and reserves what it takes, before it is looked at.
+func (m *room) read(w http.ResponseWriter, r *http.Request) (body []byte, h *hold, f *failure) {
+	h = &hold{m: m}
 	if r.ContentLength > maxBody {
 		w.Header().Set("Connection", "close") // it is not read
-		return nil, leave, tooLarge(r.ContentLength)
+		return nil, h, tooLarge(r.ContentLength)
 	}
 	from := http.MaxBytesReader(w, r.Body, maxBody)
 	for {
 		if cap(body)-len(body) < chunk {
 			more := max(len(body), chunk)
-			if !grow(more) {
-				return nil, leave, full(m)
+			if !h.take(&h.body, more) {
+				return nil, h, full(m)
 			}
 			body = append(make([]byte, 0, len(body)+more), body...)
 		}
@@ -82,16 +101,16 @@ func (m *room) read(w http.ResponseWriter, r *http.Request) (body []byte, leave 
 			break
 		}
 		if err != nil {
-			return nil, leave, unreadable(err)
+			return nil, h, unreadable(err)
 		}
 	}
 	switch n := weigh(body); {
 	case n > maxWeight:
-		return nil, leave, failed(http.StatusRequestEntityTooLarge, proto.Invalid("the request takes %d bytes of memory, over the limit of %d; send smaller batches", n, maxWeight))
-	case !grow(n):
-		return nil, leave, full(m)
+		return nil, h, failed(http.StatusRequestEntityTooLarge, proto.Invalid("the request takes %d bytes of memory, over the limit of %d; send smaller batches", n, maxWeight))
+	case !h.take(&h.message, n):
+		return nil, h, full(m)
 	}
-	return body, leave, nil
+	return body, h, nil
 }
 
 func full(m *room) *failure {
