@@ -42,7 +42,7 @@ func (s *screen) look(m *Machine, b []byte) (c command, data []byte, v verdict) 
 		// the kind gets into the log while one of them leads.
 		return c, nil, barred
 	case err != nil:
-		return c, b, accepted // it will decide nothing
+		return command{}, b, accepted // it will decide nothing, whatever could be read of it
 	}
 	term := m.node.BasicStatus().GetTerm()
 	if s.term != term {

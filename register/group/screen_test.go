@@ -203,3 +203,22 @@ func TestNoCohortGetsARemovedMember(t *testing.T) {
 	}
 	t.Logf("%d refused, %d written", refused, written)
 }
+
+// TestADamagedRemovalIsPassedOver: what could be read of a command that cannot be read to its
+// end was noted as a removal in the log, in a map that a new leader has not made yet.
+func TestADamagedRemovalIsPassedOver(t *testing.T) {
+	s := newSim(t, 32)
+	s.grow(3)
+	l, m := s.leader(), s.spare(1)[0]
+	now := l.machine.State()
+	c := command{request: removes(&now, m)}
+	l.machine.screen = screen{} // as that of a leader which has seen nothing yet
+	if _, data, v := l.machine.screen.look(l.machine, append(c.encode(), 0)); v != accepted || len(data) == 0 {
+		t.Fatalf("verdict %v", v)
+	}
+	got, _, _ := l.machine.screen.look(l.machine, append(c.encode(), 0))
+	l.machine.screen.logged(&got)
+	if len(l.machine.screen.leaving) > 0 {
+		t.Errorf("it counts as one that removes %v", l.machine.screen.leaving)
+	}
+}
