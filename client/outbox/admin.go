@@ -44,7 +44,7 @@ func (o *Outbox) Backlog(ctx context.Context, db Queryer) (b Backlog, err error)
 // are in the order of time but for those of unique keys.
 func (t table) oldest(ctx context.Context, db Queryer) (time.Time, error) {
 	var text string
-	var created milliseconds
+	var created whole
 	err := t.one(ctx, db, "SELECT id, created FROM TABLE WHERE aside = 0 ORDER BY id LIMIT 1", nil, &text, &created)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -93,12 +93,12 @@ func (o *Outbox) Aside(ctx context.Context, db Queryer, after string, limit int)
 	var out []Aside
 	for rows.Next() {
 		var a Aside
-		var created milliseconds
+		var created, attempts whole
 		var reason sql.NullString
-		if err := rows.Scan(&a.ID, &a.Queue, &created, &a.Attempts, &reason); err != nil {
+		if err := rows.Scan(&a.ID, &a.Queue, &created, &attempts, &reason); err != nil {
 			return nil, errors.Join(fmt.Errorf("outbox: listing rows: %w", err), rows.Close())
 		}
-		a.Created, a.Reason = written(a.ID, int64(created)), reason.String
+		a.Created, a.Attempts, a.Reason = written(a.ID, int64(created)), attempts.count(), reason.String
 		out = append(out, a)
 	}
 	return out, errors.Join(rows.Err(), rows.Close())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -218,6 +219,20 @@ func TestConfig(t *testing.T) {
 	}
 	if _, err := newOutbox(t, SQLite, Options{}).Relay(nil, nil, Config{}); !errors.Is(err, ErrConfig) {
 		t.Error(err)
+	}
+}
+
+// TestAttemptsThatMakeNoSense: one below zero ended the relay, and the program it runs in, when
+// the cluster refused its row.
+func TestAttemptsThatMakeNoSense(t *testing.T) {
+	for _, column := range []any{int64(-1), 0.5, -0.5, int64(math.MaxInt64), []byte("x"), "x", nil} {
+		var n whole
+		if err := n.Scan(column); err != nil || n.count() < 0 || n.count() > mostAttempts {
+			t.Errorf("%v: %d, %v", column, n.count(), err)
+		}
+		if d := backoff(n.count(), firstDelay, longestDelay); d <= 0 || d > longestDelay {
+			t.Errorf("%v: it waits for %v", column, d)
+		}
 	}
 }
 

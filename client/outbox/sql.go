@@ -36,26 +36,38 @@ type head struct {
 	size int
 }
 
-// milliseconds are a column of a time, 0 where it says none that can be read: SQLite
-// keeps whatever it was given.
-type milliseconds int64
+// whole is a column of a whole number, as a time in milliseconds, 0 where it says none
+// that can be read: SQLite keeps whatever it was given.
+type whole int64
 
 // Scan never fails: a row is no worse for it, and others are read with it.
-func (m *milliseconds) Scan(column any) error {
+func (m *whole) Scan(column any) error {
 	*m = 0
 	switch v := column.(type) {
 	case int64:
-		*m = milliseconds(v)
+		*m = whole(v)
 	case float64:
 		if v > 0 && v < math.MaxInt64 {
-			*m = milliseconds(v)
+			*m = whole(v)
 		}
 	case []byte: // as some drivers give numbers
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			*m = milliseconds(n)
+			*m = whole(n)
 		}
 	}
 	return nil
+}
+
+// mostAttempts is up to where attempts are counted: beyond what a relay comes to in years
+// of refusals, and within any integer of a database.
+const mostAttempts = 1_000_000
+
+// count is how often a row was refused before; what cannot be so counts from 0 again.
+func (m whole) count() int {
+	if m < 0 || m > mostAttempts {
+		return 0
+	}
+	return int(m)
 }
 
 // heads reads the rows that are due, at most limit.
@@ -89,9 +101,9 @@ func (t table) bodies(ctx context.Context, q Queryer, ids []string) (out []row, 
 	for rows.Next() {
 		var r row
 		var text sql.NullString
-		var created milliseconds
-		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &created, &r.attempts)
-		if r.created = int64(created); bad == nil {
+		var created, attempts whole
+		bad := rows.Scan(&text, &r.queue, &r.priority, &r.payload, &r.options, &created, &attempts)
+		if r.created, r.attempts = int64(created), attempts.count(); bad == nil {
 			r.id, bad = id.ParseNew(text.String)
 		}
 		switch {
@@ -121,7 +133,7 @@ func (t table) settle(ctx context.Context, tx *sql.Tx, done []string, refused []
 		if r.aside {
 			aside = 1
 		}
-		if _, err := tx.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = attempts + 1, due = ?, aside = ?, error = ? WHERE id = ?"),
+		if _, err := tx.ExecContext(ctx, t.sql("UPDATE TABLE SET attempts = CASE WHEN attempts BETWEEN 0 AND 1000000 THEN attempts + 1 ELSE 1 END, due = ?, aside = ?, error = ? WHERE id = ?"),
 			now.Add(r.delay).UnixMilli(), aside, short(r.err), r.id); err != nil {
 			return fmt.Errorf("putting off row %s: %w", r.id, err)
 		}

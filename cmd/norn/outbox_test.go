@@ -262,23 +262,32 @@ func TestOutboxRowsThatMakeNoSense(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for i, attempts := range []string{"-1", "0.5", "9223372036854775807"} { // of one that is to be refused, and of two that are not
+		values := fmt.Sprintf("('%s', 'outbox-odd', 'x', 0, %s)", strings.TrimSpace(ok(t, "outbox", "id")), attempts)
+		if i == 0 {
+			values = fmt.Sprintf("('no attempts', 'outbox-odd', 'x', 0, %s)", attempts)
+		}
+		if _, err := b.db.Exec("INSERT INTO " + outbox.DefaultTable + " (id, queue, payload, priority, attempts) VALUES " + values); err != nil {
+			t.Fatal(err)
+		}
+	}
 	bytes := strings.TrimSpace(ok(t, "outbox", "id")) // as drivers write what is no string to them
 	if _, err := b.db.Exec("INSERT INTO "+outbox.DefaultTable+" (id, queue, payload) VALUES (?, 'outbox-odd', 'x')", []byte(bytes)); err != nil {
 		t.Fatal(err)
 	}
 	b.put(t, client.Task{Queue: "outbox-odd", Payload: []byte("well")})
-	if got := decode[map[string]any](t, "outbox", "status", "--db", b.url); got["waiting"] != "6" {
+	if got := decode[map[string]any](t, "outbox", "status", "--db", b.url); got["waiting"] != "9" {
 		t.Errorf("%v", got)
 	}
-	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "3 relayed, 3 set aside") {
+	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "5 relayed, 4 set aside") {
 		t.Fatalf("%+v", r)
 	}
 	rows := decode[[]struct{ ID string }](t, "outbox", "list", "--db", b.url)
-	if len(rows) != 3 || len(rows[0].ID) != 27 || rows[1].ID != "no ID" || rows[2].ID != "no priority" {
+	if len(rows) != 4 || len(rows[0].ID) != 27 || rows[1].ID != "no ID" || rows[2].ID != "no attempts" || rows[3].ID != "no priority" {
 		t.Errorf("%+v", rows)
 	}
 	ok(t, "outbox", "retry", "--db", b.url, rows[0].ID)
-	ok(t, "outbox", "discard", "--db", b.url, "--yes", "no ID", "no priority")
+	ok(t, "outbox", "discard", "--db", b.url, "--yes", "no ID", "no attempts", "no priority")
 	if r := norn(t, "outbox", "--db", b.url, "--exit-when-empty"); r.code != 0 || !strings.Contains(r.err, "1 relayed in") {
 		t.Errorf("%+v", r)
 	}
