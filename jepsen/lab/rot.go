@@ -121,6 +121,7 @@ func (n rot) fails(call string, mustEnd bool) error {
 	p.mood.set("", 1, 0)
 	failed := p.mood.failed.Load() - before
 	n.does("%d have failed", failed)
+	proven(n.lab, !mustEnd || failed > 0, "%s of %s fails: it made none", call, p.name) // who never syncs does not see that it fails
 	if mustEnd && failed > 0 && !ended {
 		n.found("persistence", "%s goes on after %d failed calls of %s", p.name, failed, call) // I17
 	}
@@ -164,8 +165,10 @@ func (n rot) slow() error {
 	n.hurt(p, true)
 	defer n.hurt(p, false)
 	n.does("every fsync of %s takes %v", p.name, late.Round(time.Millisecond))
+	before := p.mood.tardy.Load()
 	p.mood.set("", 1, late)
 	n.wait(3*time.Second, 10*time.Second)
 	p.mood.set("", 1, 0)
+	proven(n.lab, p.mood.tardy.Load() > before, "a slow disk: %s has made no fsync", p.name)
 	return nil
 }

@@ -213,6 +213,9 @@ func (j *job) updateAt(seq uint64, level client.Durability) error {
 	data := fmt.Appendf(nil, "%s %d %d", j.ID, j.Token, seq)
 	asked := j.ask(history.Update, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(data)}, level == client.One)
 	receipt, err := j.client.Update(context.Background(), j.ID, j.Token, seq, data, client.WithDurability(level))
+	if err == nil && receipt.GetDurableCopies() < 2 {
+		j.thinly(asked.Op, 0)
+	}
 	j.answered(asked, receipt, 0, err)
 	return err
 }
