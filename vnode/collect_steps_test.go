@@ -87,3 +87,33 @@ func TestALookForWhatMayGoIsBounded(t *testing.T) {
 		t.Errorf("%d tasks were not found", len(left))
 	}
 }
+
+// TestALookForGravesIsBounded, however many tombstones came since what was compared.
+func TestALookForGravesIsBounded(t *testing.T) {
+	const late, at = 2*maxLook + 10, 7
+	r := newRig(t)
+	bury := func() id.ID {
+		task := r.ids.Next(r.now.Wall)
+		r.merge(crdt.Tombstone{Outcome: crdt.StateCompleted, At: at, Collected: at}.Fact(task))
+		return task
+	}
+	want := bury()
+	before := r.now.Mono
+	r.now = r.now.Add(time.Minute)
+	for range late {
+		bury()
+	}
+	var got []id.ID
+	c, view := GravesCursor{}, &walkedView{View: r.tx}
+	for calls, done := 0, false; !done; calls++ {
+		view.steps = 0
+		var some []id.ID
+		some, done = Graves(r.v, view, &c, at, before, 64)
+		if got = append(got, some...); view.steps > maxLook+64 || calls > 10 {
+			t.Fatalf("call %d reads %d records", calls, view.steps)
+		}
+	}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("found %v, not %v", got, want)
+	}
+}
