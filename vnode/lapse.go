@@ -142,6 +142,20 @@ func lapsed(v *Vnode, now clock.Time) (task id.ID, token uint64, ok bool) {
 	return id.ID{}, 0, false
 }
 
+// LapsedAt is when the lease of a claim that nobody has ended was over by elapsed time, mono
+// ns; ok: there is such a claim.
+func LapsedAt(v *Vnode, task id.ID, token uint64) (mono int64, ok bool) {
+	e := v.claims.Lookup(task)
+	if e == nil {
+		return 0, false
+	}
+	h := e.Of(token)
+	if h == nil || h.Over {
+		return 0, false
+	}
+	return h.Lease.LapseAt(0), true
+}
+
 // expire ends a lapsed claim. It counts as an attempt and the task is ready
 // again at once (design 8). The last of several claims decides whether the task
 // is given up.

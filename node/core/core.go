@@ -430,6 +430,11 @@ func (c *Core) refuse(to Origin, err *proto.Error) {
 // request handles one request, or sends it on its way to where it can be
 // handled, and holds its answer back while it waits for copies.
 func (c *Core) request(now clock.Time, r *Request) {
+	if r.Deadline != 0 && r.Deadline <= now.Mono { // before others are given what is left of it
+		c.taken++
+		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
+		return
+	}
 	if c.joined && c.closed == nil && c.routes.take(now, r) {
 		return
 	}
@@ -441,10 +446,6 @@ func (c *Core) request(now clock.Time, r *Request) {
 
 func (c *Core) handle(now clock.Time, r *Request) {
 	c.taken++
-	if r.Deadline != 0 && r.Deadline <= now.Mono {
-		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
-		return
-	}
 	if c.closed != nil && !(observer{c}).shows(r) {
 		c.refuse(r.From, c.closed)
 		return

@@ -553,3 +553,27 @@ func TestALeaderDoesNotJudgeClaimsOfLaterEpochs(t *testing.T) {
 		t.Errorf("of its own epoch: %v", e)
 	}
 }
+
+// TestWhatIsTooLateGoesNowhere: a request that came after its deadline was sent on to the node
+// that it is for, which carried it out.
+func TestWhatIsTooLateGoesNowhere(t *testing.T) {
+	r := newCluster(t, 5, 0)
+	r.elect()
+	p := slices.IndexFunc(r.state().Cells, func(c register.Cell) bool {
+		return !slices.Contains(c.Cohort, r.peers[0].self)
+	})
+	s := spec("q")
+	s.Id = r.at(ring.Partition(p)).Bytes()
+	r.next++
+	late := &Request{From: Origin{Conn: 1, Request: r.next}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono}
+	r.check(r.peers[0].core.Step(r.now, late))
+	r.turn(0)
+	r.settle()
+	reply, answered := r.peers[0].replies[late.From]
+	if e := reply.Err; !answered || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED || e.Effect != nornv1.Effect_EFFECT_NONE {
+		t.Errorf("answered %v: %v", answered, reply)
+	}
+	if r.known(id.ID(s.Id)) {
+		t.Error("it was carried out all the same")
+	}
+}

@@ -117,7 +117,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		return bad
 	}
 	keys{c.Core}.bar(now, h.past, task)
-	got, problem := v.Enqueue(c.tx, task, &spec, now)
+	got, problem := c.put(now, v, task, &spec, t)
 	switch {
 	case errors.Is(problem, vnode.ErrConflict):
 		res.StoredDigest = got.Digest[:]
@@ -141,6 +141,27 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.writes.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
 	}
 	return nil
+}
+
+// put stores a task, or finds it. What a client leaves open of a retry policy is filled in by
+// the settings of the moment, which may have changed since it was stored: of a repetition only
+// what was asked for is compared.
+func (c enqueuing) put(now clock.Time, v *vnode.Vnode, task id.ID, spec *crdt.Enqueued, t *nornv1.TaskSpec) (vnode.Enqueued, error) {
+	got, err := v.Enqueue(c.tx, task, spec, now)
+	if !errors.Is(err, vnode.ErrConflict) || t.GetRetry() == nil {
+		return got, err
+	}
+	f, stored := vnode.FactOf(c.tx, v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
+	if !stored {
+		return got, err
+	}
+	old, bad := crdt.DecodeEnqueued(f.Body)
+	if bad != nil || old.Retry.FromQueue {
+		return got, err
+	}
+	again := *spec
+	again.Retry = mergeRetry(old.Retry, t.GetRetry())
+	return v.Enqueue(c.tx, task, &again, now)
 }
 
 // name gives a task its ID: the client's, that of its unique key, or a new one.

@@ -49,6 +49,31 @@ func TestAPausedLeaderExpiresNoClaim(t *testing.T) {
 	}
 }
 
+// TestAPausedLeaderCallsNoClaimLost: as above, and the first one is asked when it goes on,
+// before it has heard that others have elected.
+func TestAPausedLeaderCallsNoClaimLost(t *testing.T) {
+	r := newTrio(t)
+	r.collecting().elect()
+	task, i := r.put(1, 1), r.leader(1)
+	ask := r.send(i, claimUpTo(1))
+	r.settle()
+	grants, _ := r.granted(i, ask)
+	token := grants[0].Token
+	r.peers[i].down = true
+	r.elect()
+	next := r.leader(1)
+	for range 20 {
+		if res := r.renew(next, task, token); res.Error != nil {
+			t.Fatalf("after %v: %v", time.Duration(r.now.Mono), res.Error)
+		}
+		r.live(lease/4, time.Second, nothing)
+	}
+	r.goesOn(i, 1)
+	if res := r.renew(i, task, token); res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("a renewal through it: %v", res.Error)
+	}
+}
+
 // TestAPausedLeaderCancelsNothing: a process stands still, while the others elect, the
 // next leader gives a dead task a new run, and a task comes that depends on it. When the
 // first one goes on it hears of that task before it hears of anything else (track record).

@@ -331,3 +331,23 @@ func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
 	}
 	r.set("q1", &nornv1.QueueSettings{Paused: true}, "paused")
 }
+
+// TestARepetitionOutlivesAChangeOfTheQueue: what a client left open of the retry policy was
+// filled in by other settings the second time, and counted as another task.
+func TestARepetitionOutlivesAChangeOfTheQueue(t *testing.T) {
+	r := newRig(t)
+	send := func(attempts uint32, task id.ID) *nornv1.EnqueueResult {
+		s := spec("q")
+		s.Id, s.Retry = task.Bytes(), &nornv1.RetryPolicy{MaxAttempts: attempts}
+		return must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}).Results[0]
+	}
+	task := r.ids.Next(r.now.Wall)
+	send(5, task)
+	r.set("q", &nornv1.QueueSettings{Retry: &nornv1.RetryPolicy{InitialSeconds: 7}}, "retry.initial_seconds")
+	if res := send(5, task); res.Error != nil || !res.Receipt.GetExisted() {
+		t.Errorf("the same again: %v", res)
+	}
+	if res := send(6, task); res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS {
+		t.Errorf("with more attempts: %v", res)
+	}
+}

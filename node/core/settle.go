@@ -61,6 +61,13 @@ func outdated(v *vnode.Vnode, token uint64) *proto.Error {
 	return e
 }
 
+// undecided says that a claim whose lease has run out here may have been renewed elsewhere.
+func undecided(v *vnode.Vnode, token uint64) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the lease of claim %d has run out here, and whether another node leads partition %d by now, and has renewed it, is being asked; try again", token, v.Partition)
+	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
+	return e
+}
+
 // unclocked says that a leader's clock was set, so that it may not renew for a
 // moment (see [clocks.stepped]).
 func unclocked(v *vnode.Vnode) *proto.Error {
@@ -81,6 +88,12 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	if damaged(err) {
 		c.check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
+	}
+	// Another node may lead by now and have renewed it under the same token: that it is over
+	// is certain once a majority has said since its end that nobody else leads.
+	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.now.Mono && !c.grants.soles.since(v.Partition, at) {
+		c.grants.soles.want(v.Partition)
+		return undecided(v, token)
 	}
 	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
 	if !c.check(err) {
