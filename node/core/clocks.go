@@ -25,6 +25,7 @@ type Beaten struct {
 	Boot               uint64     // names the process that answers
 	Received, Answered int64      // wall ns of who answers
 	Seen               uint64     // how far the disk of who asked was, as far as who answers has heard
+	Whole, Sound       bool       // what who answers says of its own disk: [said]
 }
 
 func (*Beat) peerMessage()   {}
@@ -104,7 +105,7 @@ func (k *clocks) work(now clock.Time) {
 	if k.asks = append(k.asks, now); len(k.asks) > maxAsks {
 		k.asks = k.asks[1:]
 	}
-	for _, m := range company {
+	for _, m := range k.c.marks.sound.asks(company) {
 		if k.c.routes.up(m) {
 			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
 		}
@@ -126,7 +127,10 @@ func (k *clocks) met() {
 
 // asked answers a beat.
 func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
-	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from]}})
+	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{
+		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from],
+		Whole: k.c.marks.lost == 0, Sound: k.c.marks.sound.towards(from),
+	}})
 }
 
 // beaten takes an answer. One to the process before this one says nothing: who gave
@@ -137,6 +141,7 @@ func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
 	}
 	first := !k.c.marks.told[from]
 	k.c.marks.heard(from, m.Seen)
+	k.c.marks.sound.hears(from, m)
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
 		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
 	})

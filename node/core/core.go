@@ -288,6 +288,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.changed(now, e)
 	case Alive:
 		c.routes.hear(e.Members)
+		c.marks.sound.reach()
 		c.moves.alive, c.sight.clients = e.Members, e.Clients
 		c.moves.learn(now)
 		c.clocks.met()

@@ -62,6 +62,7 @@ type marks struct {
 	at    int64                    // it is not written again before, mono ns
 	told  map[register.Member]bool // who has said what it has seen of this node
 	sure  []bool                   // by partition: enough of its cohort have
+	sound soundness                // who of the others has forgotten nothing
 	lost  uint64                   // a mark that others know and this disk does not; 0: none
 	by    register.Member          // who knows it
 	noted bool                     // that is on disk: by its own mark the disk will get there again
@@ -69,6 +70,7 @@ type marks struct {
 
 func openMarks(c *Core, view store.View) (*marks, error) {
 	m := &marks{c: c, seen: make(map[register.Member]uint64), told: make(map[register.Member]bool), sure: make([]bool, c.cfg.Cluster.Partitions)}
+	m.sound = soundness{m: m, of: make(map[register.Member]said), look: true}
 	if b, ok := view.Get(ownMarkKey); ok {
 		if len(b) != 16 || binary.BigEndian.Uint64(b) != xxhash.Sum64(b[8:]) {
 			return nil, fmt.Errorf("core: %w: the mark of this disk", vnode.ErrDamaged)
@@ -270,7 +272,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 		}
 	}
 	if !m.told[from] {
-		m.told[from] = true
+		m.told[from], m.sound.look = true, true
 		m.c.elector.look()
 		m.c.unsaid.look = true
 		if !m.c.routes.alone { // what it was acknowledged so far had no mark
@@ -293,7 +295,7 @@ func (m *marks) met(who register.Member) bool {
 // changed looks at the cohorts anew.
 func (m *marks) changed() {
 	clear(m.sure)
-	m.c.unsaid.look = true
+	m.c.unsaid.look, m.sound.look = true, true
 }
 
 // trusts tells whether this node may vote and take claims of a partition: a
@@ -372,12 +374,12 @@ func (m *marks) forgot() error {
 	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
 }
 
-// votesWithout tells whether a majority of these voters of the register is in reach
-// without this node. Who votes is not known before the register has said so.
+// votesWithout tells whether a majority of these voters of the register is in reach and
+// intact without this node. Who votes is not known before the register has said so.
 func (m *marks) votesWithout(voters []register.Member) bool {
 	others := 0
 	for _, o := range voters {
-		if o != m.c.cfg.Self && m.c.routes.up(o) {
+		if m.sound.counts(o) {
 			others++
 		}
 	}
@@ -385,7 +387,7 @@ func (m *marks) votesWithout(voters []register.Member) bool {
 }
 
 // spared tells whether a majority of each cohort is in reach and intact without
-// this node, as far as it tells, and one of the register's voters.
+// this node, as far as it tells ([soundness]), and one of the register's voters.
 func (m *marks) spared() bool {
 	if !m.c.current {
 		return false // whose majority it would be is not known yet
@@ -396,7 +398,7 @@ func (m *marks) spared() bool {
 	for p := range m.c.cells {
 		cohort, others := m.c.cells[p].Cohort, 0
 		for _, o := range cohort {
-			if o != m.c.cfg.Self && m.told[o] && m.c.routes.up(o) {
+			if m.sound.counts(o) {
 				others++
 			}
 		}

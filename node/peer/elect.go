@@ -75,6 +75,7 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 	case *core.Beaten:
 		return nornv1.PeerMethod_PEER_METHOD_BEATEN, newPlain(&nornv1.PeerBeaten{
 			SentWall: m.Sent.Wall, SentMono: m.Sent.Mono, Boot: m.Boot, Received: m.Received, Answered: m.Answered, Seen: m.Seen,
+			Whole: m.Whole, Sound: m.Sound,
 		}), true
 	case *core.Stuck:
 		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
@@ -119,6 +120,7 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 		m, err := parse(b, &nornv1.PeerBeaten{})
 		return &core.Beaten{
 			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(), Seen: m.GetSeen(),
+			Whole: m.GetWhole(), Sound: m.GetSound(),
 		}, err
 	case nornv1.PeerMethod_PEER_METHOD_UNANSWERED:
 		return decodeUnanswered(b)

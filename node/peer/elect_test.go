@@ -87,7 +87,7 @@ func drawElection(t *rapid.T) core.PeerMessage {
 	case 10:
 		return &core.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}}
 	case 11:
-		return &core.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Seen: number / 9, Answered: rapid.Int64().Draw(t, "answered")}
+		return &core.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Seen: number / 9, Answered: rapid.Int64().Draw(t, "answered"), Whole: number%2 == 1, Sound: number%3 == 1}
 	case 8:
 		return &core.Stuck{Parts: parts}
 	case 9:

@@ -3757,7 +3757,12 @@ type PeerBeaten struct {
 	// And when it answered, ns.
 	Answered int64 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
 	// The highest mark of who asked that the sender has seen.
-	Seen          uint64 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
+	Seen uint64 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
+	// The sender knows of nothing that its own disk has lost. A build without this
+	// field is never taken for one that has lost nothing.
+	Whole bool `protobuf:"varint,7,opt,name=whole,proto3" json:"whole,omitempty"`
+	// And neither does a majority of each cohort that it shares with who asked.
+	Sound         bool `protobuf:"varint,8,opt,name=sound,proto3" json:"sound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3832,6 +3837,20 @@ func (x *PeerBeaten) GetSeen() uint64 {
 		return x.Seen
 	}
 	return 0
+}
+
+func (x *PeerBeaten) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *PeerBeaten) GetSound() bool {
+	if x != nil {
+		return x.Sound
+	}
+	return false
 }
 
 // PeerWork is news of workers between leaders and dispatchers. All of it is a hint
@@ -4282,7 +4301,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\" \n" +
 	"\n" +
 	"PeerMarked\x12\x12\n" +
-	"\x04mark\x18\x01 \x01(\x04R\x04mark\"\xa6\x01\n" +
+	"\x04mark\x18\x01 \x01(\x04R\x04mark\"\xd2\x01\n" +
 	"\n" +
 	"PeerBeaten\x12\x1b\n" +
 	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
@@ -4290,7 +4309,9 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04boot\x18\x03 \x01(\x06R\x04boot\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\x03R\breceived\x12\x1a\n" +
 	"\banswered\x18\x05 \x01(\x03R\banswered\x12\x12\n" +
-	"\x04seen\x18\x06 \x01(\x04R\x04seen\"7\n" +
+	"\x04seen\x18\x06 \x01(\x04R\x04seen\x12\x14\n" +
+	"\x05whole\x18\a \x01(\bR\x05whole\x12\x14\n" +
+	"\x05sound\x18\b \x01(\bR\x05sound\"7\n" +
 	"\bPeerWork\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.norn.v1.PeerWorkItemR\x05items\"\xa7\x01\n" +
 	"\fPeerWorkItem\x12)\n" +
