@@ -53,6 +53,12 @@ func broken() map[string]struct {
 		"more than was asked for": {Content, func(s *script) {
 			s.do(history.Event{Func: history.Claim, Max: 1}, history.Event{Items: make([]history.Item, 2)})
 		}},
+		"another result":   {Content, claimed(func(s *script, a id.ID) { s.results(a, 7, 8) })},
+		"a result is gone": {Content, claimed(func(s *script, a id.ID) { s.results(a, 7, 0) })},
+		"the result of a completion that was refused": {Content, claimed(func(s *script, a id.ID) {
+			s.refused(history.Complete, history.Item{Task: a, Token: 9, Data: 8})
+			s.results(a, 7, 8)
+		})},
 		"a completion is undone": {Undone, claimed(func(s *script, a id.ID) {
 			s.write(history.Complete, history.Item{Task: a, Token: 10})
 			s.read(a, history.Ready, nil)
@@ -129,6 +135,12 @@ func broken() map[string]struct {
 		"cancelled against its policy":     {Dependency, againstPolicy},
 		"an operation without a beginning": {Phantom, func(s *script) { s.event(history.Event{At: 1, Op: 99, Phase: history.OK, Func: history.Get}) }},
 	}
+}
+
+// results is a completion with one result, and a reading of it with another.
+func (s *script) results(a id.ID, sent, shown uint64) {
+	s.write(history.Complete, history.Item{Task: a, Token: 10, Data: sent})
+	s.read(a, history.Completed, func(i *history.Item) { i.Data = shown })
 }
 
 // lost is a renewal that is told that the claim is over.
@@ -237,6 +249,31 @@ func TestUnknownOutcomesAreNotHeldAgainstAnybody(t *testing.T) {
 	s.read(a, history.Cancelled, nil)
 	if v := s.finish(); v != "" {
 		t.Fatalf("an honest history is found to break %s", v)
+	}
+}
+
+// TestOneOfSeveralResultsStays: of claims that all complete a task that of each may stay,
+// and of a collected task nothing is shown.
+func TestOneOfSeveralResultsStays(t *testing.T) {
+	s := newScript(t)
+	a := s.enqueue(history.Spec{})
+	s.claim(1, 10, a)
+	s.ends(history.Info, history.Event{Func: history.Complete, Items: []history.Item{{Task: a, Token: 10, Data: 8}}}, history.Event{})
+	s.refused(history.Complete, history.Item{Task: a, Token: 10, Data: 8})
+	s.results(a, 7, 8)
+	s.read(a, history.Completed, func(i *history.Item) { i.Data = 7 })
+	if v := s.finish(); v != "" {
+		t.Errorf("an honest history is found to break %s", v)
+	}
+	s = newScript(t)
+	s.c = New(Options{Partitions: 1, Slack: second, Retention: 10 * second})
+	a = s.enqueue(history.Spec{})
+	s.claim(1, 10, a)
+	s.write(history.Complete, history.Item{Task: a, Token: 10, Data: 7})
+	s.at += 20 * second
+	s.read(a, history.Completed, func(i *history.Item) { i.Spec, i.Claims = nil, nil })
+	if v := s.finish(); v != "" {
+		t.Errorf("a collected task: an honest history is found to break %s", v)
 	}
 }
 

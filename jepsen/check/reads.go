@@ -59,6 +59,7 @@ func (c *Checker) observe(asked *history.Event, got *history.Item) {
 		explaining{c}.explained(asked, t, got)
 	}
 	if got.Spec != nil {
+		sameResult(c, asked, t, got)
 		c.observeClaims(asked, t, got)
 		if asked.Func == history.Claim {
 			logs{c}.checkpoint(asked, t, got) // the rest of the log is cut
@@ -207,6 +208,18 @@ func (c *Checker) sameSpec(t *task, got *history.Spec) {
 	}
 	if !t.settle(got) {
 		c.fail(Content, t, "it was enqueued as %+v and is shown as %+v", *t.spec, *got)
+	}
+}
+
+// sameResult compares the result of a completed task with those that were sent: which of
+// several stays is not said, a list shows none, and with a task that may have been
+// collected its result may be gone.
+func sameResult(c *Checker, asked *history.Event, t *task, got *history.Item) {
+	if asked.Func != history.Get || got.State != history.Completed || !t.completed.possible() || t.resulted(got.Data) {
+		return
+	}
+	if got.Data != 0 || !c.forgettable(t, false) {
+		c.fail(Content, t, "it is shown with the result %x, with which nobody has completed it", got.Data)
 	}
 }
 

@@ -62,9 +62,9 @@ type task struct {
 	collected int64 // first seen as a tombstone
 	latest    int64 // when its last enqueue was sent
 
-	holds   []*hold          // ascending by token
-	updates []*update        // in no order; they are few
-	byClaim map[uint64]*fact // completions by token
+	holds   []*hold       // ascending by token
+	updates []*update     // in no order; they are few
+	results []*completion // in no order; there is one, most often
 
 	last   *history.Item // the last reading
 	lastAt int64         // when it was asked for
@@ -97,6 +97,12 @@ type update struct {
 	kept             fact // acknowledged by a majority
 	token, seq, data uint64
 	output           bool // a captured line: no checkpoint
+}
+
+// completion is what is known of a claim's completion with one result.
+type completion struct {
+	fact
+	token, result uint64
 }
 
 func newTask(i id.ID, p ring.Partition) *task {
@@ -147,17 +153,21 @@ func (t *task) update(token, seq uint64) *update {
 	return u
 }
 
-func (t *task) completion(token uint64) *fact {
-	if t.byClaim == nil {
-		t.byClaim = make(map[uint64]*fact)
+// completion gives what is known of a claim's completion with a result.
+func (t *task) completion(token, result uint64) *completion {
+	for _, d := range t.results {
+		if d.token == token && d.result == result {
+			return d
+		}
 	}
-	f := t.byClaim[token]
-	if f == nil {
-		n := newFact()
-		f = &n
-		t.byClaim[token] = f
-	}
-	return f
+	d := &completion{newFact(), token, result}
+	t.results = append(t.results, d)
+	return d
+}
+
+// resulted tells whether the task may have been completed with a result.
+func (t *task) resulted(result uint64) bool {
+	return slices.ContainsFunc(t.results, func(d *completion) bool { return d.result == result && d.possible() })
 }
 
 // ask notes a spec that may become the task's.
@@ -274,8 +284,11 @@ func (c *Checker) revived(asked *history.Event, t *task, state history.State) bo
 
 // reborn begins the task anew.
 func (c *Checker) reborn(t *task) {
-	spec, last := t.spec, t.last
+	spec, last, results := t.spec, t.last, t.results
+	for _, d := range results {
+		d.since = never // a copy that is behind may show it still, and need not
+	}
 	*t = *newTask(t.id, t.partition)
-	t.spec, t.last = spec, last
+	t.spec, t.last, t.results = spec, last, results
 	t.enqueued.ask(c.now)
 }

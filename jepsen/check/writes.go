@@ -23,7 +23,7 @@ func (c *Checker) asked(e *history.Event, t *task, i *history.Item) {
 		t.ask(i.Spec)
 	case history.Complete:
 		t.completed.ask(c.now)
-		t.completion(i.Token).ask(c.now)
+		t.completion(i.Token, i.Data).ask(c.now)
 		t.giveUp(i.Token)
 	case history.Cancel:
 		t.cancelled.ask(c.now)
@@ -68,7 +68,7 @@ func (c *Checker) refused(asked *history.Event, t *task, i *history.Item) {
 		t.enqueued.failed++
 	case history.Complete:
 		t.completed.failed++
-		t.completion(i.Token).failed++
+		t.completion(i.Token, i.Data).failed++
 	case history.Cancel:
 		t.cancelled.failed++
 	case history.Retry:
@@ -148,7 +148,7 @@ func (c *Checker) accepted(asked *history.Event, t *task, want, got *history.Ite
 		c.renewed(asked, t, want, got)
 	case history.Complete:
 		t.binds(asked, c.now)
-		c.known(asked, t, t.completion(want.Token), &t.completed, got, "completion")
+		c.known(asked, t, &t.completion(want.Token, want.Data).fact, &t.completed, got, "completion")
 	case history.Cancel:
 		t.binds(asked, c.now)
 		c.known(asked, t, &t.cancelled, &t.cancelled, got, "cancellation")

@@ -110,6 +110,16 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			s.says(2, history.Event{Func: history.Renew, Items: []history.Item{{Task: task(1), Token: token(1, 1)}}},
 				history.Event{Items: []history.Item{{Task: task(1), Token: token(1, 1), Until: s.now + int64(time.Hour)}}})
 		}},
+		{"claims", "a result is not what was sent", check.Content, func(s *tale, wrong bool) {
+			s.enqueues(1, spec)
+			s.grants(2, 1, token(1, 1), time.Hour, spec)
+			s.says(2, history.Event{Func: history.Complete, Items: []history.Item{{Task: task(1), Token: token(1, 1), Data: 7}}}, history.Event{Items: []history.Item{{Task: task(1)}}})
+			shown := history.Item{Task: task(1), State: history.Completed, Spec: &spec, Data: 7}
+			if wrong {
+				shown.Data = 8
+			}
+			s.says(1, history.Event{Func: history.Get, Items: items([]id.ID{task(1)})}, history.Event{Items: []history.Item{shown}})
+		}},
 		{"hot", "two hold it at once", check.Overlap, func(s *tale, wrong bool) {
 			s.enqueues(1, spec)
 			lease := time.Second

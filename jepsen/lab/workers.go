@@ -195,7 +195,7 @@ func (j *job) complete() {
 }
 
 func (j *job) completeAt(level client.Durability) error {
-	seq, result := j.seq, fmt.Appendf(nil, "done by %d", j.process)
+	seq, result := j.seq, fmt.Appendf(nil, "%s %d done by %d", j.ID, j.Token, j.process)
 	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, level == client.One)
 	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
 	j.answered(asked, receipt, 0, err)

@@ -372,7 +372,7 @@ func (h *hand) end(c session.Claim, kind session.EndKind) {
 	e := &history.Event{}
 	switch kind {
 	case session.EndCompleted:
-		end.AutoSeq, end.Result = true, []byte(h.self.Name)
+		end.AutoSeq, end.Result = true, doneBy(c.Task, c.Token, h.self.Name)
 		e.Func, item.Auto, item.Data = history.Complete, true, history.Digest(end.Result)
 	case session.EndFailed:
 		end.Error = "it went wrong"

@@ -63,6 +63,7 @@ func liars() []Mutant {
 	return []Mutant{
 		{Name: "changes payloads", Reply: grants(func(g *nornv1.Grant) { g.Task.Payload[0]++ }), Breaks: []string{check.Content}},
 		{Name: "leaves out what it does not know", Event: each(ignorant), Breaks: []string{check.Content}},
+		{Name: "keeps no results", Event: each(resultless), Breaks: []string{check.Content}},
 		{Name: "gives tokens out that fall", Reply: grants(func(g *nornv1.Grant) { g.Token = 1<<40 - g.Token }), Breaks: []string{check.Token, check.Lost}},
 		{Name: "hides an update", Reply: shown(gap), Breaks: []string{check.Contiguous, check.Lost}},
 		{Name: "hides a task from lists", Reply: shortList, Breaks: []string{check.Counting}},
@@ -293,5 +294,12 @@ func ignorant(r *nornv1.EnqueueRequest) {
 		if t.GetRetry() != nil {
 			t.GetRetry().ProtoReflect().SetUnknown(nil)
 		}
+	}
+}
+
+// resultless drops what came of tasks.
+func resultless(r *nornv1.CompleteRequest) {
+	for _, d := range r.GetCompletions() {
+		d.Result = nil
 	}
 }

@@ -296,10 +296,16 @@ func (w *worker) insist(tries int, send func(done func(*answer))) {
 	})
 }
 
+// doneBy is the result of a task: each claim has its own, so that one in the place of
+// another is seen.
+func doneBy(task id.ID, token uint64, worker string) []byte {
+	return fmt.Appendf(nil, "%s %d %s", task, token, worker)
+}
+
 func (w *worker) complete(j *work) {
 	auto := w.s.chance(0.3)
 	w.insist(4, func(done func(*answer)) {
-		m := &nornv1.Completion{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, AutoSeq: auto, Result: []byte(w.name)}
+		m := &nornv1.Completion{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, AutoSeq: auto, Result: doneBy(j.task, j.token, w.name)}
 		w.do(&nornv1.CompleteRequest{Completions: []*nornv1.Completion{m}, Durability: w.s.durability()}, 2*time.Second, func(a *answer) {
 			if a.fine() && a.end.Items[0].Error == "" {
 				w.s.stats[Completions]++
