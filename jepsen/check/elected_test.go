@@ -170,6 +170,38 @@ func TestElected(t *testing.T) {
 	}
 }
 
+// What a majority has acknowledged is kept for as long as finished tasks are, and a
+// majority shows it: also long before everything has settled.
+func TestACollectorThatDoesNotWait(t *testing.T) {
+	kept := func(s *script, _ id.ID) {}
+	late := func(s *script, _ id.ID) { s.at += 10 * second }
+	stepped := func(s *script, _ id.ID) { s.event(history.Event{At: s.at, Text: ClockStepped}) }
+	for name, c := range map[string]struct {
+		weak, read bool // the enqueue, the reading
+		between    func(*script, id.ID)
+		want       string
+	}{
+		"too early":                            {false, false, kept, Collected},
+		"when it may":                          {false, false, late, ""},
+		"a copy may have only the end":         {false, true, kept, ""},
+		"of what no majority has acknowledged": {true, false, kept, ""},
+		"clocks were set":                      {false, false, stepped, ""},
+	} {
+		s := newScript(t)
+		s.c = New(Options{Partitions: 1, Slack: second, Elected: true, Retention: 10 * second})
+		a, spec := s.task(), &history.Spec{Queue: "q"}
+		s.do(history.Event{Func: history.Enqueue, Weak: c.weak, Items: []history.Item{{Task: a, Spec: spec}}}, history.Event{Items: []history.Item{{Task: a}}})
+		s.claim(1, 10, a)
+		s.write(history.Complete, history.Item{Task: a, Token: 10})
+		c.between(s, a)
+		s.do(history.Event{Func: history.Get, Weak: c.read, Items: []history.Item{{Task: a}}},
+			history.Event{Items: []history.Item{{Task: a, State: history.Completed}}})
+		if s.found == nil && c.want != "" || s.found != nil && s.found.Invariant != c.want {
+			t.Errorf("%s: found %v, want %q", name, s.found, c.want)
+		}
+	}
+}
+
 // The claim of a worker that is lost fails before its lease is over.
 func TestALostWorkerFailsItsClaim(t *testing.T) {
 	for sessions, want := range map[bool]string{true: "", false: Phantom} {

@@ -197,6 +197,17 @@ func TestEachWorkloadCanFail(t *testing.T) {
 				s.reads(1, &spec, history.Completed)
 			}
 		}},
+		{"collected", "a task is collected too early", check.Collected, func(s *tale, wrong bool) {
+			s.enqueues(1, spec)
+			s.grants(2, 1, token(1, 1), time.Second, spec)
+			s.completes(2, 1, token(1, 1))
+			s.now -= int64(900 * time.Millisecond) // the reading begins and ends at once
+			if !wrong {
+				s.now += int64(keptFor)
+			}
+			s.reads(1, nil, history.Completed)
+			s.events[len(s.events)-1].At -= int64(900 * time.Millisecond)
+		}},
 		{"register", "two follow one value", check.Register, func(s *tale, wrong bool) {
 			s.swaps(1, cell(1, 1), cell(2, 2))
 			if wrong {

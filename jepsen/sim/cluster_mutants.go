@@ -23,6 +23,7 @@ func ClusterMutants() []Mutant {
 		{Name: "does not find, in the storm, what it is asked for", Reply: blind, Breaks: []string{check.Lost}},
 		{Name: "runs before what it is to run after", Event: each(eager), Reply: shown(dependent), Breaks: []string{check.Dependency}},
 		{Name: "deletes what it is to archive", Config: unkept, Breaks: []string{"archive"}},
+		{Name: "collects at once", Config: greedy, Breaks: []string{check.Collected}},
 		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
 		// The others may notice first that it has forgotten, and it ends.
 		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
@@ -35,6 +36,9 @@ func unkept(c *core.Config) {
 		c.Retention.What = nornv1.Retention_RETENTION_DELETE
 	}
 }
+
+// greedy keeps no finished task.
+func greedy(c *core.Config) { c.Retention.After, c.CollectInterval = time.Millisecond, time.Second }
 
 // eager forgets dependencies of tasks that are to run also when one of them fails.
 func eager(r *nornv1.EnqueueRequest) {
