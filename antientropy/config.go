@@ -18,10 +18,10 @@ type Replica interface {
 	// to is zero), in the order of [Position]. A fact is valid during one step.
 	Facts(after Position, to id.ID) iter.Seq[crdt.Fact]
 	// Apply stores what is new among facts of a peer, counts it with [Tree.Add]
-	// and [Tree.Remove], and gives the number of those that changed something.
-	// Facts that it refuses it keeps account of itself. It checks them: nothing
+	// and [Tree.Remove], and gives the number of those that changed something,
+	// and of those that it refused: neither stored nor had in these words or better. It checks them: nothing
 	// here has. The slices share their memory with the message.
-	Apply(facts []crdt.Fact) (changed int)
+	Apply(facts []crdt.Fact) (changed, refused int)
 }
 
 // Config bounds the work of an exchange. Zero fields get their defaults; both
@@ -97,9 +97,10 @@ type Result struct {
 	// Err is nil, ErrTimeout, ErrRefused, ErrVersion or ErrProtocol.
 	Err error
 	// Pulled and Pushed are the facts that were new here and there; Moved are
-	// all that travelled, Offered those that the peer seemed to lack. It has
-	// refused some, or had them after all, when that is more than Pushed.
-	Pulled, Pushed, Moved, Offered uint64
+	// all that travelled. Refused are facts that the peer seemed to lack and did
+	// not take: had it them after all, they do not count, unless its build does not
+	// tell them apart.
+	Pulled, Pushed, Moved, Refused uint64
 	// Sent and Received are bytes of messages, repeated ones included.
 	Sent, Received uint64
 	// Requests is the number of round trips.

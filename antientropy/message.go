@@ -49,6 +49,11 @@ type Message struct {
 	Wants []Want
 	// New is how many facts of Push changed something.
 	New uint64
+	// Refused is how many facts of Push were not taken: neither stored nor here
+	// already. It travels beside the bytes of the message; Told is false where the
+	// peer's build does not say.
+	Refused uint64
+	Told    bool
 	// Splits answer the asks in their order, perhaps not all of them.
 	Splits []Split
 	// Facts answer the wants in their order.

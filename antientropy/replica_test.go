@@ -67,15 +67,18 @@ func (r *replica) Facts(after Position, to id.ID) iter.Seq[crdt.Fact] {
 	}
 }
 
-func (r *replica) Apply(facts []crdt.Fact) (changed int) {
+func (r *replica) Apply(facts []crdt.Fact) (changed, refused int) {
 	for _, f := range facts {
 		r.applied++
-		if (r.refuse == nil || !r.refuse(f)) && r.put(f) {
+		switch {
+		case r.refuse != nil && r.refuse(f):
+			refused++
+		case r.put(f):
 			changed++
 		}
 	}
 	r.commit()
-	return changed
+	return changed, refused
 }
 
 // put stores a fact as a vnode does.

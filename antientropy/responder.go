@@ -17,6 +17,7 @@ type Responder struct {
 
 	session, seq uint64
 	applied      uint64   // facts of request seq that were new
+	refused      uint64   // and that were not taken
 	request      *Message // being worked on
 	answer       *Message
 	size         int // of the answer so far, about, bytes
@@ -43,12 +44,13 @@ func (r *Responder) Step(now clock.Time, m *Message) Ready {
 			return r.refuse(now, m)
 		}
 		if m.Session != r.session || m.Seq != r.seq {
-			r.session, r.seq, r.applied = m.Session, m.Seq, 0
+			r.session, r.seq, r.applied, r.refused = m.Session, m.Seq, 0, 0
 			if len(m.Push) > 0 {
-				r.applied = uint64(r.replica.Apply(m.Push))
+				changed, refused := r.replica.Apply(m.Push)
+				r.applied, r.refused = uint64(changed), uint64(refused)
 			}
 		}
-		r.request, r.answer = m, &Message{Kind: KindAnswer, Session: m.Session, Seq: m.Seq, New: r.applied}
+		r.request, r.answer = m, &Message{Kind: KindAnswer, Session: m.Session, Seq: m.Seq, New: r.applied, Refused: r.refused, Told: len(m.Push) > 0}
 		r.split, r.page, r.size = nil, nil, 0
 	}
 	return r.Advance(now)

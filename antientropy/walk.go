@@ -247,7 +247,7 @@ func (w *walk) request() *Message {
 // answered takes the answer to a request. It returns ErrProtocol when that does
 // not fit.
 func (w *walk) answered(now clock.Time, sent, m *Message) error {
-	if len(m.Splits) > len(sent.Asks) || m.Done > uint64(len(sent.Wants)) || m.New > uint64(len(sent.Push)) {
+	if len(m.Splits) > len(sent.Asks) || m.Done > uint64(len(sent.Wants)) || m.New > uint64(len(sent.Push)) || m.Refused > uint64(len(sent.Push))-m.New {
 		return fmt.Errorf("%w: more than was asked for", ErrProtocol)
 	}
 	further := len(m.Splits) > 0 || m.Done > 0 || len(sent.Wants) > 0 && m.Next.Compare(sent.Wants[0].After) > 0
@@ -256,7 +256,11 @@ func (w *walk) answered(now clock.Time, sent, m *Message) error {
 	}
 	res := &w.i.result
 	res.Pushed += m.New
-	res.Offered += uint64(len(sent.Push))
+	if m.Told {
+		res.Refused += m.Refused // what it got meanwhile from others is as good as taken
+	} else {
+		res.Refused += uint64(len(sent.Push)) - m.New
+	}
 	res.Moved += uint64(len(sent.Push) + len(m.Facts))
 	if m.New == 0 {
 		for _, p := range w.pushed {
@@ -292,7 +296,7 @@ func fits(a *Ask, s *Split) bool {
 func (w *walk) arrived(now clock.Time, m *Message) {
 	changed := 0
 	if len(m.Facts) > 0 {
-		changed = w.i.replica.Apply(m.Facts)
+		changed, _ = w.i.replica.Apply(m.Facts)
 		w.i.result.Pulled += uint64(changed)
 	}
 	n := 0 // facts come in the order of the wants

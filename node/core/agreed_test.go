@@ -22,9 +22,9 @@ func TestWhatIsNoAgreement(t *testing.T) {
 		"it failed":               func(r *antientropy.Result) { r.Err = antientropy.ErrTimeout },
 		"a part was left out":     func(r *antientropy.Result) { r.Skipped = 1 },
 		"a tree is wrong":         func(r *antientropy.Result) { r.Suspects = make([]antientropy.Path, 1) },
-		"not everything is taken": func(r *antientropy.Result) { r.Pushed-- },
+		"not everything is taken": func(r *antientropy.Result) { r.Refused = 1 },
 	} {
-		r := &antientropy.Result{Pulled: 3, Offered: 2, Pushed: 2, Young: 1}
+		r := &antientropy.Result{Pulled: 3, Pushed: 2, Young: 1}
 		if spoil(r); agreed(r) != (what == "") {
 			t.Errorf("%q: agreed %v", what, agreed(r))
 		}

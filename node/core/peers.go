@@ -213,14 +213,18 @@ func (c peers) collected(from register.Member, part *PartFacts, tasks []id.ID) {
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{answer}}})
 }
 
+// kept is how many of some facts were new here, and how many are here now, the new
+// ones among them.
+type kept struct{ changed, taken int }
+
 // keep merges facts task by task. It gives how many changed something and those
 // tasks that were collected, so that what is said of them is not kept, and tells
 // whether all the rest is. Those that were kept aside where they come from
 // are kept aside here, too, as long as their task is not known. Of a partition that
 // is being deleted nothing is kept, whoever sends it.
-func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (changed int, void []id.ID, all bool) {
+func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (n kept, void []id.ID, all bool) {
 	if c.moves.closed(part.Partition) {
-		return 0, nil, false
+		return n, nil, false
 	}
 	v := c.vnodes.of(part.Partition)
 	all = true
@@ -231,12 +235,12 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside
 	}
 	var old []id.ID // left with the sender
 	for len(facts) > 0 {
-		task, n := facts[0].Task, 1
-		for n < len(facts) && facts[n].Task == task {
-			n++
+		task, same := facts[0].Task, 1
+		for same < len(facts) && facts[same].Task == task {
+			same++
 		}
-		some := facts[:n]
-		facts = facts[n:]
+		some := facts[:same]
+		facts = facts[same:]
 		switch {
 		case ring.Of(task, len(c.cells)) != part.Partition:
 			all = false
@@ -251,16 +255,19 @@ func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside
 			continue
 		}
 		merged, ok := c.merge(now, v, some)
-		changed += merged.Stored
+		n.changed += merged.Stored
+		if ok {
+			n.taken += merged.Stored + merged.Known
+		}
 		if all = all && ok; c.fatal != nil {
-			return changed, nil, false
+			return n, nil, false
 		}
 		if merged.Void {
 			void = append(void, task)
 		}
 	}
 	c.asides.tell(from, part.Partition, old)
-	return changed, void, all
+	return n, void, all
 }
 
 // merge merges facts of one task. ok is false when they are not kept: what is wrong

@@ -133,7 +133,7 @@ func (p *purges) ended(now clock.Time, k pair, r *antientropy.Result) {
 // agreed tells whether both sides had the same after a comparison, as far as they
 // had it before.
 func agreed(r *antientropy.Result) bool {
-	return r.Err == nil && r.Skipped == 0 && len(r.Suspects) == 0 && r.Offered == r.Pushed
+	return r.Err == nil && r.Skipped == 0 && len(r.Suspects) == 0 && r.Refused == 0
 }
 
 // compared hears the same from the other side. That may have begun long before it was

@@ -373,7 +373,7 @@ func promisesNothing(m *antientropy.Message) bool {
 	case antientropy.KindRequest:
 		return len(m.Push) == 0
 	case antientropy.KindAnswer:
-		return m.New == 0 && len(m.Splits) == 0
+		return m.New == 0 && !m.Told && len(m.Splits) == 0 // what it had already may not be on the disk yet
 	}
 	return false
 }
@@ -406,8 +406,8 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 }
 
 // Apply merges facts of the peer.
-func (p *partition) Apply(facts []crdt.Fact) (changed int) {
+func (p *partition) Apply(facts []crdt.Fact) (changed, refused int) {
 	p.c.tx.Bulk() // where a replica is filled, most of it is new and lies in a row
-	changed, _, _ = peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
-	return changed
+	n, _, _ := peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
+	return n.changed, len(facts) - n.taken
 }

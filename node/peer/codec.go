@@ -152,23 +152,35 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 type repairPacket core.Repair
 
 func (p *repairPacket) Size() int {
-	return 1 + protowire.SizeVarint(uint64(p.Partition)) + 1 + protowire.SizeBytes(p.Message.Size())
+	n := 1 + protowire.SizeVarint(uint64(p.Partition)) + 1 + protowire.SizeBytes(p.Message.Size())
+	if p.Message.Told {
+		n += 1 + protowire.SizeVarint(p.Message.Refused)
+	}
+	return n
 }
 
 func (p *repairPacket) AppendTo(dst []byte) ([]byte, error) {
 	dst = appendVarint(dst, 1, uint64(p.Partition))
-	return p.Message.AppendTo(appendHead(dst, 2, p.Message.Size())), nil
+	dst = p.Message.AppendTo(appendHead(dst, 2, p.Message.Size()))
+	if p.Message.Told {
+		dst = appendVarint(dst, 3, p.Message.Refused)
+	}
+	return dst, nil
 }
 
 func decodeRepair(b []byte) (*core.Repair, error) {
 	m := &core.Repair{}
 	var message []byte
+	var refused uint64
+	told := false
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
 		case 1:
 			m.Partition, err = partitionOf(f.value)
 		case 2:
 			message = f.bytes
+		case 3:
+			refused, told = f.value, true
 		}
 		return err
 	})
@@ -180,6 +192,9 @@ func decodeRepair(b []byte) (*core.Repair, error) {
 	}
 	if m.Message, err = antientropy.Decode(message); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if m.Message.Kind == antientropy.KindAnswer {
+		m.Message.Refused, m.Message.Told = refused, told
 	}
 	return m, nil
 }

@@ -70,6 +70,9 @@ func drawRepair(t *rapid.T) core.PeerMessage {
 	if rapid.Bool().Draw(t, "request") {
 		m = &antientropy.Message{Kind: antientropy.KindRequest, Push: m.Facts, Wants: make([]antientropy.Want, rapid.IntRange(0, 4).Draw(t, "wants"))}
 	}
+	if m.Kind == antientropy.KindAnswer && rapid.Bool().Draw(t, "told") {
+		m.Told, m.Refused = true, rapid.Uint64().Draw(t, "refused")
+	}
 	return &core.Repair{Partition: drawPartition(t), Message: m}
 }
 
@@ -247,7 +250,8 @@ func alike(a, b core.PeerMessage) bool {
 	case *core.FactsTaken:
 		return a.Write == b.(*core.FactsTaken).Write && slices.Equal(a.Refused, b.(*core.FactsTaken).Refused) && reflect.DeepEqual(a.Fences, b.(*core.FactsTaken).Fences)
 	case *core.Repair:
-		return a.Partition == b.(*core.Repair).Partition && a.Message.String() == b.(*core.Repair).Message.String()
+		return a.Partition == b.(*core.Repair).Partition && a.Message.String() == b.(*core.Repair).Message.String() &&
+			a.Message.Told == b.(*core.Repair).Message.Told && a.Message.Refused == b.(*core.Repair).Message.Refused
 	case *core.Forward:
 		b := b.(*core.Forward)
 		return a.Number == b.Number && a.Method == b.Method && a.Wait == b.Wait && slices.Equal(a.Partitions, b.Partitions) && gproto.Equal(a.Body, b.Body)

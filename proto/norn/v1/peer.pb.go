@@ -1648,7 +1648,10 @@ type PeerRepair struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// In the encoding of anti-entropy, which has a version of its own.
-	Message       []byte `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message []byte `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Of an answer to facts that were pushed: how many of them were not taken, neither
+	// stored nor there already. Without it all count that were not new.
+	Refused       *uint64 `protobuf:"varint,3,opt,name=refused,proto3,oneof" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1695,6 +1698,13 @@ func (x *PeerRepair) GetMessage() []byte {
 		return x.Message
 	}
 	return nil
+}
+
+func (x *PeerRepair) GetRefused() uint64 {
+	if x != nil && x.Refused != nil {
+		return *x.Refused
+	}
+	return 0
 }
 
 // PeerForward asks another node for the part of a client's request that it can
@@ -4157,11 +4167,14 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
 	"\x06cohort\x18\x03 \x01(\v2\x13.norn.v1.PeerCohortR\x06cohort\x12)\n" +
 	"\x06leader\x18\x04 \x01(\v2\x11.norn.v1.PeerNodeR\x06leader\x12\x14\n" +
-	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\"D\n" +
+	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\"o\n" +
 	"\n" +
 	"PeerRepair\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\fR\amessage\"\xae\x01\n" +
+	"\amessage\x18\x02 \x01(\fR\amessage\x12\x1d\n" +
+	"\arefused\x18\x03 \x01(\x04H\x00R\arefused\x88\x01\x01B\n" +
+	"\n" +
+	"\b_refused\"\xae\x01\n" +
 	"\vPeerForward\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x1d\n" +
@@ -4516,6 +4529,7 @@ func file_norn_v1_peer_proto_init() {
 		return
 	}
 	file_norn_v1_error_proto_init()
+	file_norn_v1_peer_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
