@@ -252,3 +252,29 @@ func TestAnEndThatCameLateStays(t *testing.T) {
 	r.open(other)
 	r.wantCollected(1)
 }
+
+// TestWhatIsThereAlreadyCountsAsTaken: a comparison that pushed facts which their receiver had by
+// then from others counted as one in which they were refused, and hand-overs ended for it.
+func TestWhatIsThereAlreadyCountsAsTaken(t *testing.T) {
+	r := newTrio(t)
+	task := r.put(0, 1)
+	r.settle()
+	c := r.peers[1].core
+	f, ok := vnode.FactOf(c.tx, 1, task, crdt.Key{Kind: crdt.KindEnqueued})
+	if !ok {
+		t.Fatal("it does not have the task")
+	}
+	elsewhere := r.at(2)
+	for name, x := range map[string]struct {
+		facts []crdt.Fact
+		want  kept
+	}{
+		"known":             {[]crdt.Fact{f}, kept{0, 1}},
+		"another partition": {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(elsewhere)}, kept{0, 0}},
+		"new":               {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(r.at(1))}, kept{1, 1}},
+	} {
+		if got, _, _ := (peers{c}).keep(r.now, r.peers[0].self, &PartFacts{Partition: 1, Facts: x.facts}, false); got != x.want {
+			t.Errorf("%s: %+v, not %+v", name, got, x.want)
+		}
+	}
+}
