@@ -36,11 +36,13 @@ const (
 	Leader     = "leader"     // a new leader does not know what its predecessors committed (I7)
 )
 
-// Settled is the text of the note after which nothing goes wrong any more.
-// ClockStepped says that a node's wall clock was set, from which on nothing is
+// Settled is the text of the note after which nothing goes wrong any more. Equal is that of
+// the note that all replicas were equal, after the faults and after the last answer to a
+// client. ClockStepped says that a node's wall clock was set, from which on nothing is
 // said about times.
 const (
 	Settled      = "settled"
+	Equal        = "equal"
 	ClockStepped = "clock stepped"
 )
 

@@ -94,6 +94,7 @@ type Ledger struct {
 	leads    []*history.Event
 	looks    []look
 	settled  int64
+	equal    int64 // all replicas were, and nobody asked for anything
 }
 
 // account is what a ledger keeps of one task.
@@ -153,7 +154,7 @@ func NewLedger(o LedgerOptions) *Ledger {
 	}
 	return &Ledger{
 		o: o, ops: map[uint64]*history.Event{}, requests: map[request]int64{}, accounts: map[id.ID]*account{},
-		unclear: map[string]int64{}, settled: never,
+		unclear: map[string]int64{}, settled: never, equal: never,
 	}
 }
 
@@ -168,8 +169,11 @@ func (l *Ledger) Add(e *history.Event) {
 	case e.Phase == history.Note && e.Func == history.Died:
 		l.dies(e)
 	case e.Phase == history.Note:
-		if e.Text == Settled {
+		switch e.Text {
+		case Settled:
 			l.settled = e.At
+		case Equal:
+			l.equal = min(l.equal, e.At)
 		}
 	case e.Phase == history.Invoke:
 		l.ops[e.Op] = e

@@ -120,6 +120,15 @@ func TestEachWorkloadCanFail(t *testing.T) {
 			}
 			s.says(1, history.Event{Func: history.Get, Items: items([]id.ID{task(1)})}, history.Event{Items: []history.Item{shown}})
 		}},
+		{"claims", "what has ended by one copy is granted when all were equal", check.Undone, func(s *tale, wrong bool) {
+			s.enqueues(1, spec)
+			s.grants(2, 1, token(1, 1), time.Hour, spec)
+			s.says(2, history.Event{Func: history.Complete, Weak: true, Items: []history.Item{{Task: task(1), Token: token(1, 1)}}}, history.Event{Items: []history.Item{{Task: task(1)}}})
+			if wrong {
+				s.events = append(s.events, &history.Event{At: s.next(), Phase: history.Note, Text: check.Equal})
+			}
+			s.grants(3, 1, token(1, 2), time.Second, spec)
+		}},
 		{"hot", "two hold it at once", check.Overlap, func(s *tale, wrong bool) {
 			s.enqueues(1, spec)
 			lease := time.Second

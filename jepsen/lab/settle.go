@@ -47,6 +47,7 @@ func (l *lab) settle(ctx context.Context, c *crew, w Workload) error {
 		l.found("stuck", "the cluster is whole, and does not serve: %v", err)
 		return errStuck
 	}
+	l.alike(ctx)
 	if w.claims {
 		if w.finish != nil {
 			if err := w.finish(ctx, c); err != nil {
@@ -68,6 +69,18 @@ func (l *lab) settle(ctx context.Context, c *crew, w Workload) error {
 	l.note("whole")
 	l.rec.note(check.Settled)
 	return nil
+}
+
+// alike notes when all replicas are equal while no client asks for anything: from then on
+// what one copy was asked for holds as well (I3). Writes that the cluster makes itself may
+// keep it from that for longer than is waited for.
+func (l *lab) alike(ctx context.Context) {
+	if err := l.equal(ctx, l.members()[0], 20*time.Second); err != nil {
+		l.say("not equal before everything is done: %v", err)
+		return
+	}
+	l.rec.note(check.Equal)
+	l.say("all replicas are equal")
 }
 
 // rests waits until the cluster is whole and all replicas are equal, as each

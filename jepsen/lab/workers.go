@@ -198,6 +198,9 @@ func (j *job) completeAt(level client.Durability) error {
 	seq, result := j.seq, fmt.Appendf(nil, "%s %d done by %d", j.ID, j.Token, j.process)
 	asked := j.ask(history.Complete, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(result)}, level == client.One)
 	receipt, err := j.client.Complete(context.Background(), j.ID, j.Token, client.CompleteOptions{Seq: &seq, Result: result}, client.WithDurability(level))
+	if err == nil && level == client.One && receipt.GetDurableCopies() < 2 {
+		j.thinly(asked.Op, 0)
+	}
 	j.answered(asked, receipt, 0, err)
 	return err
 }
@@ -213,7 +216,7 @@ func (j *job) updateAt(seq uint64, level client.Durability) error {
 	data := fmt.Appendf(nil, "%s %d %d", j.ID, j.Token, seq)
 	asked := j.ask(history.Update, history.Item{Token: j.Token, Seq: seq, Data: history.Digest(data)}, level == client.One)
 	receipt, err := j.client.Update(context.Background(), j.ID, j.Token, seq, data, client.WithDurability(level))
-	if err == nil && receipt.GetDurableCopies() < 2 {
+	if err == nil && level == client.One && receipt.GetDurableCopies() < 2 {
 		j.thinly(asked.Op, 0)
 	}
 	j.answered(asked, receipt, 0, err)

@@ -25,8 +25,9 @@ func ClusterMutants() []Mutant {
 		{Name: "deletes what it is to archive", Config: unkept, Breaks: []string{"archive"}},
 		{Name: "collects at once", Config: greedy, Breaks: []string{check.Collected}},
 		{Name: "asks no other node for work when the storm is over", Send: selfish, Breaks: []string{drowsiness}},
-		// The others may notice first that it has forgotten, and it ends.
-		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal")},
+		// The others may notice first that it has forgotten, and it ends; or too many have, and
+		// they hand out nothing and wait for somebody who decides.
+		{Name: "asks its disk for nothing", NoSync: true, Breaks: append(slices.Clone(lost), "internal", drowsiness)},
 	}
 }
 
