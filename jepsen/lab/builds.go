@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"time"
 )
 
@@ -49,7 +48,7 @@ func (n *nemesis) upgraded(cut bool) error {
 					return err
 				}
 			}
-			if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+			if err := n.whole(n.caller.goesOn(), rest); err != nil {
 				n.found("stuck", "%s runs %s: %v", p.name, build, err)
 				return errStuck
 			}

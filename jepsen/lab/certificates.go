@@ -210,7 +210,7 @@ func (n identity) rotated() error {
 	if err := n.restarted(); err != nil { // it meets the others with what they show now
 		return err
 	}
-	if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+	if err := n.whole(n.caller.goesOn(), rest); err != nil {
 		n.found("stuck", "all certificates are replaced, and a node was restarted: %v", err)
 		return errStuck
 	}

@@ -158,7 +158,7 @@ func (n disk) decayed() error {
 		if err := n.rebuilt(p); err != nil {
 			return err
 		}
-		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+		if err := n.whole(n.caller.goesOn(), rest); err != nil {
 			n.found("stuck", "%s was rebuilt: %v", p.name, err)
 			return errStuck
 		}
@@ -169,7 +169,7 @@ func (n disk) decayed() error {
 // standsUp waits until all replicas are equal beside a node that runs with what may be
 // damaged, or until that finds the damage, which may be where it reads last, and ends.
 func (n disk) standsUp(p *process) error {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(n.ctx))
+	ctx, cancel := context.WithCancel(n.caller.goesOn())
 	defer cancel()
 	p.mu.Lock()
 	done := p.done

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -77,7 +76,7 @@ func (n *nemesis) rolling() error {
 		if err := n.begin(p); err != nil {
 			return err
 		}
-		if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+		if err := n.whole(n.caller.goesOn(), rest); err != nil {
 			n.found("stuck", "a rolling restart: after that of %s: %v", p.name, err)
 			return errStuck
 		}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ type Verdict string
 const (
 	Passed   Verdict = "passed"
 	Violated Verdict = "VIOLATED"
-	Invalid  Verdict = "INVALID" // too little happened to prove anything
+	Invalid  Verdict = "INVALID" // too little happened to prove anything, or somebody has ended the run
 )
 
 // Result is a run that was done.
@@ -28,6 +29,7 @@ type Result struct {
 	Seen     []string // what the run itself has seen
 	Missing  []string // what did not happen that would have had to
 	Idle     []string // faults that had no effect, of what is missing
+	Ended    bool     // by somebody before it was done: it is invalid, whatever was seen up to then
 	Took     time.Duration
 	Windows  []Window
 	Calm     []Window // when nothing was wrong, and the order of grants counts
@@ -88,6 +90,7 @@ func (l *lab) judge(w Workload, why error) (*Result, error) {
 	}
 	r.Idle = l.idle
 	l.mu.Unlock()
+	r.Ended = errors.Is(why, errEnded) || l.caller.ended() // by now: what was found after it does not count
 	r.judge()
 	return r, nil
 }

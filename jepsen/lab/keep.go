@@ -153,6 +153,8 @@ func (r *Result) judge() {
 	r.Tallies = count(r.Events)
 	r.happened()
 	switch {
+	case r.Ended:
+		r.Verdict = Invalid
 	case len(r.Findings) > 0:
 		r.Verdict = Violated
 	case len(r.Missing) > 0:

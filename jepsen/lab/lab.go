@@ -62,6 +62,7 @@ type lab struct {
 	nodes  []*process
 	onDisk []int         // tasks that each node had in the end
 	kept   time.Duration // finished tasks of a workload are kept; 0: for ever
+	caller caller
 	// servers have a node show that it serves, from one goroutine at a time.
 	servers map[*process]*hand
 
@@ -84,7 +85,13 @@ type lab struct {
 // finding is something wrong that the checker of histories cannot see.
 type finding struct{ invariant, text string }
 
+// After somebody has ended the run nothing is: whoever waits for something then waits in
+// vain.
 func (l *lab) found(invariant, format string, args ...any) {
+	if l.caller.ended() {
+		l.say("the run was ended by somebody, this does not count: %s: %s", invariant, fmt.Sprintf(format, args...))
+		return
+	}
 	l.mu.Lock()
 	l.findings = append(l.findings, finding{invariant, fmt.Sprintf(format, args...)})
 	l.mu.Unlock()

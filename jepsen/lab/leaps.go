@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -220,9 +219,9 @@ func (n hands) repeated(one *process, others []*process) (err error) {
 // agree waits until the cluster serves again with all clocks alike.
 func (n hands) agree(what string) error {
 	began := time.Now()
-	err := n.whole(context.WithoutCancel(n.ctx), rest)
+	err := n.whole(n.caller.goesOn(), rest)
 	if err == nil {
-		err = n.serves(context.WithoutCancel(n.ctx), rest)
+		err = n.serves(n.caller.goesOn(), rest)
 	}
 	if err != nil {
 		n.found("stuck", "%s, and all clocks agree: %v", what, err)

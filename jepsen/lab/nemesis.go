@@ -78,7 +78,7 @@ func (n *nemesis) storm(faults []Fault) error {
 	for first := true; first || n.ctx.Err() == nil; first = false {
 		for _, i := range n.rnd.Perm(len(faults)) {
 			n.wait(time.Second, 3*time.Second)
-			if n.ctx.Err() != nil && !first {
+			if n.ctx.Err() != nil && !first || n.caller.ended() {
 				return nil
 			}
 			if err := n.strike(&faults[i]); err != nil {
@@ -103,13 +103,13 @@ func (n *nemesis) strike(f *Fault) error {
 	w := &n.windows[len(n.windows)-1]
 	w.To = time.Since(n.rec.began)
 	n.note("%s is over", f.Name)
-	if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+	if err := n.whole(n.caller.goesOn(), rest); err != nil {
 		n.found("stuck", "%v after %s the cluster is not whole: %v", rest, f.Name, err)
 		return errStuck
 	}
 	w.Whole = time.Since(n.rec.began)
 	n.say("whole after %.1f s", (w.Whole - w.To).Seconds())
-	if err := n.serves(context.WithoutCancel(n.ctx), rest); err != nil {
+	if err := n.serves(n.caller.goesOn(), rest); err != nil {
 		n.found("stuck", "%v after %s the cluster is whole, and does not serve: %v", rest, f.Name, err)
 		return errStuck
 	}

@@ -174,7 +174,7 @@ b.ok{color:#2a7} b.fail{color:#c33} b.info{color:#e90}
 <h1>{{.Title}}: <span class="{{.R.Verdict}}">{{.R.Verdict}}</span></h1>
 <p>{{.R.Config.Nodes}} nodes ({{.R.Network}}), seed {{.R.Config.Seed}}, {{.R.Config.Duration}} of faults, {{printf "%.0f" .R.Took.Seconds}} s in all.
 {{.R.Acked}} tasks acknowledged of {{.R.Sent}} sent.</p>
-{{range .R.Findings}}<p class="VIOLATED">{{.}}</p>{{end}}{{range .R.Missing}}<p class="INVALID">missing, so that this proves nothing: {{.}}</p>{{end}}
+{{if .R.Ended}}<p class="INVALID">{{.Ended}}: what is here was judged up to then, and is no verdict</p>{{end}}{{range .R.Findings}}<p class="VIOLATED">{{.}}</p>{{end}}{{range .R.Missing}}<p class="INVALID">missing, so that this proves nothing: {{.}}</p>{{end}}
 {{range .Pictures}}<p><a href="{{.}}">porcupine's picture: {{.}}</a></p>{{end}}
 <h2>Latency</h2><p>Each call: <b class="ok">done</b>, <b class="fail">refused</b>, <b class="info">unknown</b>. Red is a fault, yellow until the cluster was whole again.</p>
 {{.Latency}}
@@ -193,7 +193,7 @@ func (r *Result) HTML(w io.Writer, pictures ...string) error {
 	all := dots(r.Events)
 	end := r.Took.Seconds()
 	return pageTemplate.Execute(w, map[string]any{
-		"Title": fmt.Sprintf("fault %s, workload %s", r.Config.Fault, r.Config.Workload), "R": r, "Pictures": pictures,
+		"Title": fmt.Sprintf("fault %s, workload %s", r.Config.Fault, r.Config.Workload), "R": r, "Pictures": pictures, "Ended": errEnded.Error(),
 		"Latency": latencies(all, end, r.Windows), "Rate": rates(all, end, storm(r.Events, end), r.Windows), "Text": text.String(),
 	})
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -120,7 +119,7 @@ func (l *lab) lostAfter(node int, at int64) bool {
 // acknowledged before it began is then on all of them.
 func (n *nemesis) converge(through *process) {
 	begun := int64(time.Since(n.rec.began))
-	if err := n.equal(context.WithoutCancel(n.ctx), through, 10*time.Second); err != nil {
+	if err := n.equal(n.caller.goesOn(), through, 10*time.Second); err != nil {
 		n.say("not equal under load: %v", err)
 		return
 	}

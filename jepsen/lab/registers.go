@@ -202,7 +202,7 @@ func (n group) emptied() error {
 	if err := n.begin(p); err != nil {
 		return err
 	}
-	if err := n.whole(context.WithoutCancel(n.ctx), rest); err != nil {
+	if err := n.whole(n.caller.goesOn(), rest); err != nil {
 		n.found("stuck", "%s was wiped, which kept the register: %v", p.name, err)
 		return errStuck
 	}

@@ -87,6 +87,9 @@ func (r *Result) Markdown(w io.Writer) error {
 	say("# Laboratory: fault %s, workload %s: %s\n", fault, r.Config.Workload, r.Verdict)
 	say("%d nodes (%s), seed %d, %v of faults, %.0f s in all. %d tasks acknowledged of %d sent.\n", r.Config.Nodes, r.Network, r.Config.Seed,
 		r.Config.Duration, r.Took.Seconds(), r.Acked, r.Sent)
+	if r.Ended {
+		say("- %v: what is here was judged up to then, and is no verdict", errEnded)
+	}
 	for _, f := range r.Findings {
 		say("- **wrong**: %s", f)
 	}

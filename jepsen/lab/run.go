@@ -42,7 +42,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Duration+most)
+	outside := ctx
+	ctx, cancel := context.WithTimeout(outside, 3*cfg.Duration+most)
 	defer cancel()
 	say := func(text string) {
 		if cfg.Progress != nil {
@@ -54,7 +55,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.layers, l.args, l.dress, l.kept = t.layers, w.args, t.dress, w.kept
+		l.layers, l.args, l.dress, l.kept, l.caller = t.layers, w.args, t.dress, w.kept, caller{outside}
 		defer func() { err = errors.Join(err, l.close()) }()
 		return l.run(ctx, faults, w)
 	})
@@ -93,6 +94,9 @@ func takes(cfg *Config, faults []Fault) (t needed, err error) {
 // run does it; whatever comes of it, everything is closed afterwards.
 func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, error) {
 	if err := l.start(ctx); err != nil {
+		if l.caller.ended() {
+			return nil, errEnded
+		}
 		return nil, portTaken(l, err)
 	}
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
@@ -128,13 +132,16 @@ func (l *lab) run(ctx context.Context, faults []Fault, w Workload) (*Result, err
 			l.found("overlap", "writings under a claim got lost%s", why) // I4
 		}
 	}
-	if err == nil {
+	if err == nil && !l.caller.ended() {
 		err = l.end(ctx, c, w)
+	}
+	if l.caller.ended() { // whatever else it says then
+		err = errEnded
 	}
 	if errors.Is(err, errStuck) {
 		err = errors.Join(err, portraits(l))
 	}
-	if err != nil && !errors.Is(err, errStuck) {
+	if err != nil && !errors.Is(err, errStuck) && !errors.Is(err, errEnded) {
 		return nil, errors.Join(err, l.saveLogs())
 	}
 	r, err := l.judge(w, err)

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +33,7 @@ const (
 // seats are those of all partitions, once every node serves and nobody has come to lead
 // anything for a while.
 func (n group) seats() ([]seat, error) {
-	ctx := context.WithoutCancel(n.ctx)
+	ctx := n.caller.goesOn()
 	if err := n.serves(ctx, rest); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +98,10 @@ func done(r *lab.Result) (n int) {
 
 // row is that of one run.
 func row(r *lab.Result) string {
+	remarks := slices.Concat(r.Findings, r.Missing)
+	if r.Ended {
+		remarks = slices.Insert(remarks, 0, "ended by somebody")
+	}
 	var whole []string
 	for _, w := range r.Windows {
 		if w.Whole > 0 {
@@ -104,7 +109,7 @@ func row(r *lab.Result) string {
 		}
 	}
 	return fmt.Sprintf("| %s | %s | %.0f | %d | %s | %d | %d | %s | %s |", r.Config.Fault, r.Verdict, r.Took.Seconds(), len(r.Windows), strings.Join(whole, " "),
-		r.Acked, done(r), r.Network, oneLine(strings.Join(append(r.Findings, r.Missing...), "; ")))
+		r.Acked, done(r), r.Network, oneLine(strings.Join(remarks, "; ")))
 }
 
 func oneLine(s string) string {

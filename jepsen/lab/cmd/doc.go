@@ -12,6 +12,7 @@
 //	-out DIR         where the report and the history go
 //	-list            the faults and workloads there are
 //
-// Exit status: 0 passed, 1 a promise was broken or too little happened, 2 it
-// could not be run, 3 this machine does not allow it.
+// Exit status: 0 passed, 1 a promise was broken, too little happened, or
+// somebody has ended the run, 2 it could not be run, 3 this machine does not
+// allow it.
 package main
