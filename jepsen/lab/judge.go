@@ -65,6 +65,11 @@ const leastPerSecond = 20
 // through a node that runs and that its clients reach (I15).
 const leastAvailable = 0.99
 
+// mostStarved is the largest share of those writes that may fail and not count, because the
+// machine had no time for the node or its client: of ten times as many as may fail nobody
+// can say that they are available.
+const mostStarved = 0.1
+
 // judge looks at what has happened. why is the error that ended the run early.
 func (l *lab) judge(w Workload, why error) (*Result, error) {
 	r := &Result{
@@ -131,6 +136,11 @@ func (p *Probe) fine() bool {
 	return float64(p.Failed) <= most
 }
 
+// told tells whether enough of the writes count to say how available the node was.
+func (p *Probe) told() bool {
+	return float64(p.Starved) <= max(2, float64(p.Calls+p.Starved)*mostStarved)
+}
+
 // available judges the probes.
 func (l *lab) available(r *Result) {
 	l.mu.Lock()
@@ -167,6 +177,11 @@ func (r *Result) happened() {
 		held := slices.ContainsFunc(r.Tallies, func(t Tally) bool { return t.Func == history.Renew && t.OK > 0 })
 		if !done || !held {
 			r.Missing = append(r.Missing, "completions, a second one each, or renewals")
+		}
+	}
+	for _, p := range r.Probes {
+		if !p.told() {
+			r.Missing = append(r.Missing, fmt.Sprintf("time of the machine: %d of %d writes that want one copy failed through %s and do not count", p.Starved, p.Calls+p.Starved, p.Node))
 		}
 	}
 	r.Missing = append(r.Missing, r.Idle...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/jepsen/history"
 )
 
 // TestAStarvedNodeIsNotBlamed: a write that fails counts against its node when the
@@ -109,6 +111,30 @@ func TestRowsOfAvailabilityNameTheirNodes(t *testing.T) {
 	for _, want := range []string{"| n2 | 10 |", "| n4 | 30 |", "| n5 | 40 |"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no row %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// TestTooFewProbesCount: a run in which too many writes through a node could not be held
+// against it proves nothing of its availability, also when it is judged again. A few do not
+// matter.
+func TestTooFewProbesCount(t *testing.T) {
+	for _, c := range []struct {
+		calls, starved int
+		want           Verdict
+	}{
+		{1000, 0, Passed}, {1000, 100, Passed}, {1000, 150, Invalid}, {0, 1000, Invalid},
+		{9, 2, Passed}, {9, 3, Invalid}, {0, 2, Passed}, {0, 0, Passed},
+	} {
+		l := forged(t, leastPerSecond)
+		for n := range leastPerSecond {
+			l.reads(n, history.Cancelled)
+		}
+		r := &Result{Config: l.cfg, Events: l.history(), Probes: []Probe{{Node: "n1", Calls: 100}, {Node: "n2", Calls: c.calls, Starved: c.starved}}}
+		r.judge()
+		said := slices.ContainsFunc(r.Missing, func(s string) bool { return strings.Contains(s, "n2") && strings.Contains(s, fmt.Sprint(c.starved)) })
+		if r.Verdict != c.want || said != (c.want == Invalid) {
+			t.Errorf("%d calls, and %d that do not count: %s, %v", c.calls, c.starved, r.Verdict, r.Missing)
 		}
 	}
 }
