@@ -3,6 +3,7 @@ package hunt
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,9 @@ func fallen(p any, v *check.Violation) *check.Violation {
 type Quarry struct {
 	Mistake mutant.ID
 	Ground  Ground
+	// Breaks are the invariants by which it must be found. What another one finds is no
+	// trophy: it would hide that the checker that is there for the mistake is blind.
+	Breaks []string
 }
 
 // Grounds are all there are.
@@ -66,7 +70,7 @@ func Grounds() []Ground { return []Ground{OneNode, Clusters, Schedules, FailingD
 // Quarries gives every mistake with the ground on which it shows.
 func Quarries() (all []Quarry) {
 	for _, m := range mutant.All() {
-		all = append(all, Quarry{m, groundOf(m)})
+		all = append(all, Quarry{m, groundOf(m), breaks(m)})
 	}
 	return all
 }
@@ -83,23 +87,75 @@ func groundOf(m mutant.ID) Ground {
 	return Clusters
 }
 
+// breaks are the invariants that a mistake breaks by itself, and not only in what follows
+// from it: those that the design names for it, or those of the protocol behind them, which
+// the witness sees sooner. A panic (check.Internal) finds nothing, because none of them is
+// a program that falls.
+func breaks(m mutant.ID) []string {
+	switch m {
+	case mutant.AckBeforeSync:
+		return []string{check.Lost, check.Undone} // an end that is gone as well
+	case mutant.PromiseInMemory, mutant.UnpromisedGrant:
+		return []string{sim.Promise}
+	case mutant.UnpromisedVotes, mutant.NoOldMajority:
+		return []string{sim.Vote}
+	case mutant.NoPush:
+		return []string{check.Leader}
+	case mutant.GrantBeforeCAS:
+		return []string{check.Token} // of two candidates for one epoch
+	case mutant.CASIfGreater:
+		return []string{check.Register}
+	case mutant.UngatedClaims, mutant.DeadlineReceipt:
+		return []string{check.Overlap}
+	case mutant.PlannedCohort, mutant.UnfencedRenewal, mutant.StaleLeader:
+		return []string{sim.Majority}
+	case mutant.EagerZombie, mutant.OutsiderCounts, mutant.FsyncRetried:
+		return []string{check.Lost}
+	case mutant.NoHandOver: // the facts of the old cohort are its ends, too
+		return []string{check.Lost, check.Undone, check.Leader}
+	case mutant.PurgeByTime:
+		return []string{check.Collected}
+	case mutant.LargerWins: // what is not taken over is gone, before anybody compares
+		return []string{check.Lost, check.Undone, sim.Convergence}
+	case mutant.LocalHash:
+		return []string{sim.Audit}
+	case mutant.LaunchAtNow:
+		return []string{check.CronDoubled}
+	case mutant.TimeoutFailed:
+		return []string{check.Honesty}
+	case mutant.AbsentIsDone:
+		return []string{check.Dependency}
+	case mutant.GapShown:
+		return []string{check.Contiguous}
+	}
+	return nil
+}
+
 // Trophy is what came of a hunt.
 type Trophy struct {
 	Quarry
 	// Found is nil when the mistake was not found.
 	Found *check.Violation
+	// Wrong says how often which other invariants were broken before.
+	Wrong map[string]uint64
 	Seed  uint64 // that found it
 	Seeds uint64 // that were walked
 	Took  time.Duration
 }
 
-// Hunt looks for a mistake until it is found, with seeds from 1 on, for as long
-// as it may take, with so many walks at once. Without a mistake it looks on the
-// same ground for what must not be there.
+// right tells whether a violation is one that finds the mistake. Where none is made all
+// that is found is too much.
+func (q *Quarry) right(v *check.Violation) bool {
+	return q.Mistake == mutant.None || slices.Contains(q.Breaks, v.Invariant)
+}
+
+// Hunt looks for a mistake until it is found by what is there for it, with seeds
+// from 1 on, for as long as it may take, with so many walks at once. Without a
+// mistake it looks on the same ground for what must not be there.
 func Hunt(q Quarry, workers int, limit time.Duration, seeds uint64) Trophy {
 	mutant.Choose(q.Mistake)
 	defer mutant.Choose(mutant.None)
-	t := Trophy{Quarry: q}
+	t := Trophy{Quarry: q, Wrong: map[string]uint64{}}
 	began := time.Now()
 	var mu sync.Mutex // guards t and next
 	next := uint64(1)
@@ -122,8 +178,12 @@ func Hunt(q Quarry, workers int, limit time.Duration, seeds uint64) Trophy {
 				v := q.Ground.Walk(seed, over)
 				mu.Lock()
 				t.Seeds++
-				if v != nil && t.Found == nil {
+				switch {
+				case v == nil || t.Found != nil:
+				case q.right(v):
 					t.Found, t.Seed, t.Took = v, seed, time.Since(began)
+				default:
+					t.Wrong[v.Invariant]++
 				}
 				mu.Unlock()
 			}

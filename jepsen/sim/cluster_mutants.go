@@ -13,7 +13,7 @@ import (
 
 // ClusterMutants are clusters whose nodes break one promise each, now and then.
 func ClusterMutants() []Mutant {
-	lost := []string{check.Lost, check.Undone, check.Stuck, check.Counting, convergence, check.StateRule}
+	lost := []string{check.Lost, check.Undone, check.Stuck, check.Counting, Convergence, check.StateRule}
 	return []Mutant{
 		{Name: "says it has facts that it has thrown away, and repairs nothing", Event: forgetful, Send: mute, Breaks: lost},
 		{Name: "never repairs", Send: mute, Breaks: append(slices.Clone(lost), "replies")},

@@ -28,7 +28,7 @@ func (n *node) audit() {
 		}
 		s.stats[Audits]++
 		if err := vnode.Audit(n.disk.Mem, p); err != nil {
-			s.violation("audit", "%spartition %d: %v", n, p, err)
+			s.violation(Audit, "%spartition %d: %v", n, p, err)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (n *node) walk(fn func(d *vnode.Detail) bool) {
 func (n *node) walkPartition(p ring.Partition, fn func(d *vnode.Detail) bool) bool {
 	for d, err := range vnode.Walk(n.disk, p, id.ID{}, nil) {
 		if err != nil {
-			n.s.violation("audit", "partition %d: %v", p, err)
+			n.s.violation(Audit, "partition %d: %v", p, err)
 			return false
 		}
 		if !fn(d) {
@@ -102,7 +102,7 @@ func (n looking) stopped(queue string) bool {
 	set := &nornv1.QueueSettings{}
 	n.register.Do(register.Request{}, func(r register.Result) {
 		if err := proto.Unmarshal(r.State.Queues[queue].Settings, set); err != nil {
-			n.s.violation("audit", "settings of queue %s: %v", queue, err)
+			n.s.violation(Audit, "settings of queue %s: %v", queue, err)
 		}
 	})
 	return set.GetPaused()
@@ -122,13 +122,13 @@ func (n looking) followers(r *round) {
 		task := idOf(m.GetId())
 		t, err := vnode.LoadTask(n.disk, ring.Of(task, s.plan.partitions), task)
 		if err != nil {
-			s.violation("audit", "%v", err)
+			s.violation(Audit, "%v", err)
 			return
 		}
 		after := vnode.LogAfter{Is: m.GetAfter(), Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
 		fresh, _, err := vnode.Log(n.disk, ring.Of(task, s.plan.partitions), task, after, 1, 1)
 		if err != nil {
-			s.violation("audit", "%v", err)
+			s.violation(Audit, "%v", err)
 			return
 		}
 		news := t.Finished() || len(fresh) > 0

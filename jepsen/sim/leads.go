@@ -54,7 +54,7 @@ func (f *fleet) asks(n *node, q *register.Request) {
 		}
 		items, err := f.takesOver(n, c)
 		if err != nil {
-			f.s.violation("audit", "%spartition %d: %v", n, c.Partition, err)
+			f.s.violation(Audit, "%spartition %d: %v", n, c.Partition, err)
 			return
 		}
 		s := f.stands(c.Partition, c.New.Nonce)

@@ -51,7 +51,7 @@ func (n *node) turn() {
 	}
 	if n.s.stats[Rounds]%auditRounds == 0 {
 		if err := n.core.Audit(); err != nil {
-			n.s.violation("audit", "%s%v", n, err)
+			n.s.violation(Audit, "%s%v", n, err)
 		}
 	}
 	if n.step() {

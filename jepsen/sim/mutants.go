@@ -24,7 +24,7 @@ func Mutants() []Mutant {
 func lossy() []Mutant {
 	return []Mutant{
 		{Name: "answers before the sync", NoSync: true, Breaks: []string{check.Lost, check.Undone, check.Phantom, check.Token, check.Overlap, check.Counting}},
-		{Name: "a key of the disk rots", Crash: rot, Breaks: []string{"audit", check.Internal, check.Lost, check.Undone, check.StateRule}},
+		{Name: "a key of the disk rots", Crash: rot, Breaks: []string{Audit, check.Internal, check.Lost, check.Undone, check.StateRule}},
 		{Name: "acknowledges completions and does nothing", Event: swallow[*nornv1.CompleteRequest](acknowledge), Breaks: []string{check.Undone, check.Lost, check.StateRule, check.Stuck}},
 		{Name: "acknowledges cancellations and does nothing", Event: swallow[*nornv1.CancelRequest](acknowledge), Breaks: []string{check.Undone, check.Lost, check.StateRule}},
 		{Name: "acknowledges updates and does nothing", Event: swallow[*nornv1.UpdateRequest](acknowledge), Breaks: []string{check.Lost}},

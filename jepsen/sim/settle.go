@@ -20,9 +20,6 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// convergence is the invariant of clusters that come to rest.
-const convergence = "convergence"
-
 // Times of a cluster that comes to rest.
 const (
 	lookEvery = 500 * time.Millisecond
@@ -88,7 +85,7 @@ func (f ending) whenWhole(until int64, complaint string, then func()) {
 	case why == "":
 		then()
 	case s.now >= until:
-		s.violation(convergence, "%s: %s", complaint, why)
+		s.violation(Convergence, "%s: %s", complaint, why)
 	default:
 		s.after(lookEvery, func() { f.whenWhole(until, complaint, then) })
 	}
@@ -112,11 +109,11 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 		same := slices.EqualFunc(before.Cells, after.Cells, func(a, b register.Cell) bool { return a.Same(&b) })
 		switch why := f.unsettled(); {
 		case why != "":
-			s.violation(convergence, "the cluster had come to rest, and now: %s", why)
+			s.violation(Convergence, "the cluster had come to rest, and now: %s", why)
 		case moved != "":
-			s.violation(convergence, "the register goes on changing though nothing happens: %s", moved)
+			s.violation(Convergence, "the register goes on changing though nothing happens: %s", moved)
 		case travelled && f.collected() == collected:
-			s.violation(convergence, "facts travel though all replicas are equal")
+			s.violation(Convergence, "facts travel though all replicas are equal")
 		case travelled: // two replicas were compared while the copies of a tombstone were on their way
 			f.rest(max(still, f.still()), s.stats[Repaired], s.stats[Copied])
 		case kept > 0: // and is collected in the middle of what follows
@@ -262,7 +259,7 @@ func (f ending) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 	}
 	v, err := vnode.Open(p, vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1}, n.disk.Mem, n.clock.time(f.s.now))
 	if err != nil {
-		f.s.violation("audit", "%spartition %d: %v", n, p, err)
+		f.s.violation(Audit, "%spartition %d: %v", n, p, err)
 		return antientropy.Node{}, false
 	}
 	tree := vnode.Tree(v)
@@ -303,7 +300,7 @@ func (f ending) archived(n *node, p ring.Partition, task id.ID) {
 	}
 	switch t, err := vnode.LoadTask(n.disk.Mem, p, task); {
 	case err != nil:
-		s.violation("audit", "%spartition %d: %v", n, p, err)
+		s.violation(Audit, "%spartition %d: %v", n, p, err)
 	case t.Collected():
 		s.violation("archive", "task %s was collected and is not in the archive", task)
 	}
@@ -324,7 +321,7 @@ func (f ending) readBack(i int, counts map[string]history.Tally) {
 		r.do(&nornv1.CountRequest{}, 10*time.Second, func(a *answer) {
 			if !a.fine() {
 				if tries == 0 {
-					s.violation(convergence, "%s does not count: %v", r.pin.self.Node, a.refused)
+					s.violation(Convergence, "%s does not count: %v", r.pin.self.Node, a.refused)
 					return
 				}
 				r.after(time.Second, func() { ask(tries - 1) })

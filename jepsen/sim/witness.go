@@ -16,11 +16,15 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// What the witness finds, beside what the checkers of package check find.
+// What the simulator finds, beside what the checkers of package check find.
 const (
-	promise  = "promise"  // an acceptor takes back what it has promised (E1, E2)
-	majority = "majority" // a claim was handed out or renewed that a majority does not hold (K3)
-	vote     = "vote"     // an election without both majorities, or a vote that does not say what its member knows
+	// Of the witness.
+	Promise  = "promise"  // an acceptor takes back what it has promised (E1, E2)
+	Majority = "majority" // a claim was handed out or renewed that a majority does not hold (K3)
+	Vote     = "vote"     // an election without both majorities, or a vote that does not say what its member knows
+	// Of looks into nodes and at all of them.
+	Audit       = "audit"       // an index, a counter or a hash is not what the facts say (I8)
+	Convergence = "convergence" // replicas differ though nothing goes wrong any more (I8)
 )
 
 // witness sees every message and every disk of a cluster, and holds them to the
@@ -95,7 +99,7 @@ func (w *witness) said(n *node, m *core.Send) {
 func (w *witness) spoke(n *node, p ring.Partition, promised uint64) {
 	k := acceptorOf{n.self, p}
 	if promised < w.promised[k] {
-		w.f.s.violation(promise, "%spartition %d: it says that it has promised %d, and has promised %d before", n, p, promised, w.promised[k])
+		w.f.s.violation(Promise, "%spartition %d: it says that it has promised %d, and has promised %d before", n, p, promised, w.promised[k])
 	}
 	w.promised[k] = max(w.promised[k], promised)
 }
@@ -156,14 +160,14 @@ func (w *witness) voted(n *node, v *core.CastVote) {
 	}
 	told, err := vnode.DecodeHeld(v.Claims)
 	if err != nil {
-		s.violation(vote, "%spartition %d: %v", n, v.Partition, err)
+		s.violation(Vote, "%spartition %d: %v", n, v.Partition, err)
 		return
 	}
 	for _, worker := range s.workers {
 		for _, j := range worker.jobs {
 			says := func(h vnode.Held) bool { return h.Task == j.task && h.Record.Token == j.token }
 			if ring.Of(j.task, s.plan.partitions) == v.Partition && j.token>>32 < v.Epoch && !slices.ContainsFunc(told, says) && w.active(n, j) {
-				s.violation(vote, "%spartition %d: its vote for epoch %d says nothing of claim %x on task %s, which it holds", n, v.Partition, v.Epoch, j.token, j.task)
+				s.violation(Vote, "%spartition %d: its vote for epoch %d says nothing of claim %x on task %s, which it holds", n, v.Partition, v.Epoch, j.token, j.task)
 			}
 		}
 	}
@@ -184,7 +188,7 @@ func (w *witness) elected(p ring.Partition, old, now *register.Cell) {
 		tally.Add(m)
 	}
 	if !tally.Reached() {
-		w.f.s.violation(vote, "%s leads partition %d in epoch %d, with the votes of %v only: of %v to %v", now.Leader.Node, p, now.Epoch,
+		w.f.s.violation(Vote, "%s leads partition %d in epoch %d, with the votes of %v only: of %v to %v", now.Leader.Node, p, now.Epoch,
 			names(w.votes[cellOf{p, now.Epoch}]), names(old.Cohort), names(now.Cohort))
 	}
 }
@@ -193,7 +197,7 @@ func (w *witness) elected(p ring.Partition, old, now *register.Cell) {
 func (w *witness) took(n *node, leader register.Member, round uint64, t *core.PartTaken) {
 	epoch, known := w.asked[roundOf{leader, round, t.Partition}]
 	if !t.No && known && w.promised[acceptorOf{n.self, t.Partition}] > epoch {
-		w.f.s.violation(promise, "%spartition %d: it takes claims of epoch %d, and has promised %d", n, t.Partition, epoch, w.promised[acceptorOf{n.self, t.Partition}])
+		w.f.s.violation(Promise, "%spartition %d: it takes claims of epoch %d, and has promised %d", n, t.Partition, epoch, w.promised[acceptorOf{n.self, t.Partition}])
 		return
 	}
 	if t.Promise > 0 {
@@ -402,6 +406,6 @@ func (w *witness) holds(task id.ID, token uint64, end int64) {
 		return
 	}
 	if !w.held(&w.f.cells[p], task, token, end) {
-		s.violation(majority, "claim %x on task %s leaves, and is not on a majority of %v", token, task, names(w.f.cells[p].Cohort))
+		s.violation(Majority, "claim %x on task %s leaves, and is not on a majority of %v", token, task, names(w.f.cells[p].Cohort))
 	}
 }

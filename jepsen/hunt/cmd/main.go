@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -31,8 +32,8 @@ func split(only string) []string {
 	return strings.Split(only, ",")
 }
 
-// all hunts, and gives the exit status: 1 when something was not found, or when
-// something was found that is not there.
+// all hunts, and gives the exit status: 1 when something was not found by the checkers that
+// are there for it, or when something was found that is not there.
 func all(only []string, limit time.Duration, sound uint64, workers int) int {
 	if !mutant.Built {
 		fmt.Fprintln(os.Stderr, "hunt: this program cannot make mistakes: build it with -tags mutants")
@@ -50,20 +51,23 @@ func all(only []string, limit time.Duration, sound uint64, workers int) int {
 			status = 1
 		}
 	}
-	fmt.Println("| | mistake | found by | where | seed | after |\n|---|---|---|---|---|---|")
+	fmt.Println("| | mistake | who must find it | found by | where | seed | after |\n|---|---|---|---|---|---|---|")
 	for _, q := range hunt.Quarries() {
 		if len(only) > 0 && !slices.Contains(only, q.Mistake.Number()) {
 			continue
 		}
 		looked++
 		t := hunt.Hunt(q, workers, limit, 0)
+		for _, what := range slices.Sorted(maps.Keys(t.Wrong)) {
+			fmt.Fprintf(os.Stderr, "%s: found by the wrong checker, which does not count: %s, in %d of %d seeds\n", q.Mistake.Number(), what, t.Wrong[what], t.Seeds)
+		}
 		if t.Found == nil {
-			fmt.Printf("| %s | %s | **not found** | %s | %d seeds | %.1f s |\n", q.Mistake.Number(), q.Mistake, q.Ground.Name, t.Seeds, t.Took.Seconds())
+			fmt.Printf("| %s | %s | %s | **not found** | %s | %d seeds | %.1f s |\n", q.Mistake.Number(), q.Mistake, strings.Join(q.Breaks, ", "), q.Ground.Name, t.Seeds, t.Took.Seconds())
 			status = 1
 			continue
 		}
 		found++
-		fmt.Printf("| %s | %s | %s | %s | %d | %.1f s |\n", q.Mistake.Number(), q.Mistake, t.Found.Invariant, q.Ground.Name, t.Seed, t.Took.Seconds())
+		fmt.Printf("| %s | %s | %s | %s | %s | %d | %.1f s |\n", q.Mistake.Number(), q.Mistake, strings.Join(q.Breaks, ", "), t.Found.Invariant, q.Ground.Name, t.Seed, t.Took.Seconds())
 		fmt.Fprintf(os.Stderr, "%s: %v\n", q.Mistake.Number(), t.Found)
 	}
 	fmt.Printf("%d of %d found\n", found, looked)
