@@ -9,17 +9,11 @@ import (
 // health adds to the metrics what an operator has to hear of: what is out of reach, as this node sees
 // it. Alarms on them are in examples/prometheus.
 func health(n *Node) {
+	n.metrics.registry.MustRegister(newOutlook(n))
 	gauge := func(name, help string, read func(*core.Available) float64) {
 		n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
 			func() float64 { return read(n.available.Load()) }))
 	}
-	gauge("norn_partitions_unled", "Partitions without a leader in reach of this node: nothing of them is handed out.",
-		func(a *core.Available) float64 { return float64(a.Unled) })
-	gauge("norn_partitions_short", "Partitions of which fewer copies are in reach of this node than there are to be, as far as there are nodes for them.",
-		func(a *core.Available) float64 { return float64(a.Short) })
-	gauge("norn_nodes", "Members of the cluster.", func(a *core.Available) float64 { return float64(a.Nodes) })
-	gauge("norn_nodes_down", "Members of the cluster that are out of reach of this node.",
-		func(a *core.Available) float64 { return float64(a.Down) })
 	gauge("norn_register_majority", "1: the register has a leader, so that members, partitions, queues and schedules can be changed; 0: as far as this node knows it has none.",
 		func(a *core.Available) float64 { return oneIf(a.Majority) })
 	gauge("norn_ready", "1: this node takes enqueues and hands out claims, as /readyz says.", func(*core.Available) float64 {
@@ -38,4 +32,45 @@ func health(n *Node) {
 		Name: "norn_build_info", Help: "1, with the build of this node.", ConstLabels: prometheus.Labels{"version": n.opts.Version},
 	}, func() float64 { return 1 }))
 	n.metrics.registry.MustRegister(n.opts.Collectors...)
+}
+
+// outlook tells what a member sees of its cluster. A node that waits to be let in sees
+// nothing of it, and one that was removed nothing new: of them there are no numbers, for
+// zeros would switch off the alarms of all others, which take the least of what is told.
+type outlook struct {
+	n                         *Node
+	unled, short, nodes, down *prometheus.Desc
+}
+
+func newOutlook(n *Node) *outlook {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	return &outlook{
+		n:     n,
+		unled: desc("norn_partitions_unled", "Partitions without a leader in reach of this node: nothing of them is handed out."),
+		short: desc("norn_partitions_short", "Partitions of which fewer copies are in reach of this node than there are to be, as far as there are nodes for them."),
+		nodes: desc("norn_nodes", "Members of the cluster."),
+		down:  desc("norn_nodes_down", "Members of the cluster that are out of reach of this node."),
+	}
+}
+
+// Describe gives what there is to collect.
+func (o *outlook) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{o.unled, o.short, o.nodes, o.down} {
+		to <- d
+	}
+}
+
+// Collect gives what the node knew last.
+func (o *outlook) Collect(to chan<- prometheus.Metric) {
+	a := o.n.available.Load()
+	if !o.n.begun.Load() || a.Removed || a.Nodes == 0 {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value int) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value))
+	}
+	gauge(o.unled, a.Unled)
+	gauge(o.short, a.Short)
+	gauge(o.nodes, a.Nodes)
+	gauge(o.down, a.Down)
 }

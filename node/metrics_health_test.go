@@ -26,3 +26,27 @@ func TestMetricsOfANodeThatIsWell(t *testing.T) {
 		t.Errorf("there are no %v", want)
 	}
 }
+
+// TestAJoinerThatWaitsTellsNothingOfTheCluster: alarms look at the least of what nodes tell.
+func TestAJoinerThatWaitsTellsNothingOfTheCluster(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Join = []string{"127.0.0.1:1"}
+	n := start(t, cfg, Options{})
+	defer stop(t, n)
+	all, err := n.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := -1.0
+	for _, f := range all {
+		switch name := f.GetName(); name {
+		case "norn_ready":
+			ready = f.GetMetric()[0].GetGauge().GetValue()
+		case "norn_partitions_unled", "norn_partitions_short", "norn_nodes", "norn_nodes_down":
+			t.Errorf("it says %s of a cluster that it is not in", name)
+		}
+	}
+	if ready != 0 {
+		t.Errorf("norn_ready is %v", ready)
+	}
+}

@@ -11,7 +11,7 @@ type Available struct {
 	// Seen is another one whenever the rest may have changed.
 	Seen Sight
 	// Enqueue and Claim tell whether tasks can be added, and handed out: through a
-	// node that is alone all of them, else some.
+	// node that is alone all of them, else some. Through one that stops none can.
 	Enqueue, Claim bool
 	// Enqueueable has a bit for each partition that takes enqueues now, in the
 	// order of nornv1.Placement.
@@ -24,6 +24,9 @@ type Available struct {
 	Nodes, Down int
 	// Majority tells whether a majority of those that keep the register is in reach.
 	Majority bool
+	// Removed tells that this node is no member any more: what it knows of the cluster
+	// grows old.
+	Removed bool
 }
 
 // Sight stands for what a node knew at a moment.
@@ -31,16 +34,17 @@ type Sight struct {
 	routes, revision uint64
 	leading          int
 	majority         bool
+	closed, removed  bool
 }
 
 // Available gives what this node can do now, nil when that is what it was at
 // the given Seen.
 func (c *Core) Available(seen Sight) *Available {
-	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority()}
+	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.moves.dismissed}
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority}
+	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority, Removed: now.removed}
 	for i := range c.moves.state.Nodes {
 		switch n := &c.moves.state.Nodes[i]; n.Status {
 		case register.Active, register.Leaving:
@@ -57,7 +61,7 @@ func (c *Core) Available(seen Sight) *Available {
 		m, ok := c.routes.leader(ring.Partition(p))
 		if ok = ok && c.joined && !c.moves.dismissed && (m != c.cfg.Self || v.Leading() != 0); ok {
 			led++
-			if c.routes.takes(ring.Partition(p)) {
+			if !now.closed && c.routes.takes(ring.Partition(p)) {
 				takes++
 				a.Enqueueable[p/8] |= 1 << (p % 8)
 			}
@@ -65,9 +69,9 @@ func (c *Core) Available(seen Sight) *Available {
 	}
 	a.Unled = len(c.cells) - led
 	if c.routes.alone {
-		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells)
+		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells) && !now.closed
 	} else {
-		a.Enqueue, a.Claim = takes > 0, led > 0
+		a.Enqueue, a.Claim = takes > 0, led > 0 && !now.closed
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -76,5 +77,23 @@ func TestTheRegisterIsLost(t *testing.T) {
 			t.Fatalf("told %v it says %+v", there, now)
 		}
 		was = now
+	}
+}
+
+// TestANodeThatStopsIsNotReady: whoever balances load sends it nothing from then on, as it
+// refuses all, whoever leads by then.
+func TestANodeThatStopsIsNotReady(t *testing.T) {
+	r := newGrowing(t)
+	r.join()
+	r.join()
+	c := r.peers[0].core
+	was := c.Available(Sight{})
+	if !was.Enqueue || !was.Claim {
+		t.Fatalf("before it stops: %+v", was)
+	}
+	r.check(c.Step(r.now, Drain{}))
+	now := c.Available(was.Seen)
+	if now == nil || now.Enqueue || now.Claim || slices.ContainsFunc(now.Enqueueable, func(b byte) bool { return b != 0 }) {
+		t.Fatalf("while it stops: %+v", now)
 	}
 }
