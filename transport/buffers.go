@@ -49,9 +49,9 @@ func room(n int) int {
 	return n
 }
 
-// budget bounds the memory that all readers of a server hold beyond their
-// ordinary buffers, so that frames that are each within the limit are not too
-// much together.
+// budget bounds the memory that all connections of a server hold together, beyond
+// what is ordinary for each: frames that are being read, or replies that wait to be
+// taken, may each be within the limit of their connection and too much together.
 type budget struct {
 	limit int64
 	taken atomic.Int64
@@ -69,6 +69,10 @@ func (b *budget) take(n int) bool {
 	}
 	return true
 }
+
+// move reserves n bytes whether there is room for them or not, or gives back -n. It
+// tells whether more is taken than there is.
+func (b *budget) move(n int) (over bool) { return b.taken.Add(int64(n)) > b.limit }
 
 // give takes back what was reserved.
 func (b *budget) give(n int) {

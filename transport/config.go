@@ -15,6 +15,7 @@ const (
 	DefaultMaxOutboxFrames = 65536
 	DefaultMaxConns        = 16384
 	DefaultMaxReadBytes    = 256 << 20
+	DefaultMaxUntakenBytes = 512 << 20
 	DefaultHelloTimeout    = 10 * time.Second
 	DefaultFrameTimeout    = 30 * time.Second
 	DefaultWriteTimeout    = 30 * time.Second
@@ -29,6 +30,7 @@ type Config struct {
 	MaxOutboxFrames int           // queued replies; past it ErrSlowReader
 	MaxConns        int           // past it a connection gets an error frame and is closed
 	MaxReadBytes    int           // buffers of all large frames (over 64 KiB) that are being read; past it ErrCrowded
+	MaxUntakenBytes int           // replies that wait for all connections, each beyond its first 16 KiB; at half of it those that have such are not read, past it ErrSlowReader for who takes nothing
 	HelloTimeout    time.Duration // accept (and TLS) to the end of the first frame
 	FrameTimeout    time.Duration // first to last byte of a frame
 	WriteTimeout    time.Duration // one write of at most 256 KiB
@@ -49,6 +51,7 @@ func (c Config) withDefaults() Config {
 	orInt(&c.MaxOutboxFrames, DefaultMaxOutboxFrames)
 	orInt(&c.MaxConns, DefaultMaxConns)
 	orInt(&c.MaxReadBytes, DefaultMaxReadBytes)
+	orInt(&c.MaxUntakenBytes, DefaultMaxUntakenBytes)
 	orDuration(&c.HelloTimeout, DefaultHelloTimeout)
 	orDuration(&c.FrameTimeout, DefaultFrameTimeout)
 	orDuration(&c.WriteTimeout, DefaultWriteTimeout)

@@ -268,7 +268,7 @@ func (c *Conn) ending() bool { return c.cause.Load() != nil }
 // crowded says whether the peer must take replies before more is read.
 func (c *Conn) crowded() bool {
 	return c.out.inflight.Load() >= int64(c.srv.cfg.MaxInFlight) ||
-		c.out.bytes.Load() >= int64(c.srv.cfg.MaxOutboxBytes)/2
+		c.out.bytes.Load() >= int64(c.srv.cfg.MaxOutboxBytes)/2 || c.pressed()
 }
 
 // refuse answers a frame that breaks the rules. One that is merely too large,

@@ -57,12 +57,17 @@ type outbox struct {
 	wrote     func(bytes int)  // client: bytes of calls that were written or withdrawn
 	start     func()           // run, bound once: starting it allocates nothing
 	direct    syscall.RawConn  // nil: what waits is written by the writer only
+	budget    *budget          // of all connections of a server; nil: there is none
+	over      func()           // it is used up; called without mu
 	timed     bool             // the connection has a deadline for writes; whoever runs alone
 
 	bytes    atomic.Int64 // queued or being written; shrinks under mu
 	inflight atomic.Int64 // server: requests handled, reply not written; shrinks under mu
 
+	shared atomic.Int64 // what is taken of the budget; changes under mu
+
 	mu      sync.Mutex // guards the fields below
+	took    time.Time  // when something was last taken, while there is something in shared
 	change  sync.Cond  // something shrank, or the writer stopped, or closed
 	queue   *batch     // nil: empty
 	frames  int        // queued or being written
@@ -119,6 +124,7 @@ func (o *outbox) enter(it item, write bool, reserve int) error {
 	o.queue.items = append(o.queue.items, it)
 	o.frames++
 	o.bytes.Add(int64(it.size))
+	over := o.recount()
 	starts := write && !o.running
 	if starts {
 		o.running = true
@@ -126,6 +132,9 @@ func (o *outbox) enter(it item, write bool, reserve int) error {
 	o.mu.Unlock()
 	if starts {
 		go o.start()
+	}
+	if over {
+		o.over()
 	}
 	return nil
 }
@@ -385,6 +394,7 @@ func (o *outbox) account(buf *buffer, c chunk) {
 	o.mu.Lock()
 	o.frames -= c.frames
 	o.bytes.Add(-int64(c.bytes))
+	o.recount()
 	o.inflight.Add(-int64(c.replies))
 	o.change.Broadcast()
 	o.mu.Unlock()
@@ -418,6 +428,7 @@ func (o *outbox) close() bool {
 	defer o.mu.Unlock()
 	was := !o.closed
 	o.closed = true
+	o.recount()
 	o.change.Broadcast()
 	return was
 }

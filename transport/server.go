@@ -50,7 +50,8 @@ type Server struct {
 	cfg      Config
 	handler  Handler
 	pool     buffers
-	budget   budget
+	budget   budget // of large frames that are being read
+	untaken  budget // of replies that wait for their connections
 	lastID   atomic.Uint64
 	refusing atomic.Int32
 	running  sync.WaitGroup // connection goroutines
@@ -69,6 +70,7 @@ func NewServer(cfg Config, h Handler) *Server {
 		cfg:       cfg,
 		handler:   h,
 		budget:    budget{limit: int64(cfg.MaxReadBytes)},
+		untaken:   budget{limit: int64(cfg.MaxUntakenBytes)},
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*Conn]struct{}),
 	}
@@ -228,7 +230,7 @@ func (s *Server) newConn(nc net.Conn) *Conn {
 	c.out = outbox{
 		nc: c.nc, pool: &s.pool, maxFrame: s.cfg.MaxFrame, maxFrames: s.cfg.MaxOutboxFrames,
 		maxBytes: s.cfg.MaxOutboxBytes, timeout: s.cfg.WriteTimeout,
-		errorBody: s.cfg.ErrorBody, fail: c.Close,
+		errorBody: s.cfg.ErrorBody, fail: c.Close, budget: &s.untaken, over: s.relieve,
 	}
 	c.out.init()
 	c.out.direct = socketOf(c.nc)
