@@ -72,6 +72,11 @@ func (a *api) run(w http.ResponseWriter, r *http.Request, rt *route) {
 		a.refuse(w, f)
 		return
 	}
+	place := placeOf(r)
+	defer place.rest()
+	if a.guard.knows(r) {
+		place.keep() // others once their request is whole
+	}
 	if rt.streams && wantsEvents(r) {
 		a.stream(w, r, rt)
 		return
@@ -138,6 +143,7 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 	if err != nil {
 		return nil, leave, failed(http.StatusBadRequest, proto.Invalid("the request is no %s: %v", rt.request.ProtoReflect().Descriptor().Name(), err))
 	}
+	placeOf(r).keep()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it may wait for longer than its body may take
 	return m, leave, nil
 }

@@ -292,11 +292,20 @@ func TestOtherProtocolsAreToldWhereTheyAre(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreLimited: those over the limit are sent away at once, and there
+// TestConnectionsAreLimited: those over the limit are sent away at once while all others are served, and there
 // is room again when others end.
 func TestConnectionsAreLimited(t *testing.T) {
 	var called atomic.Int64
-	addr, s := up(t, answering(&called), Options{MaxConnections: 2, HeaderTimeout: patient})
+	b := answering(&called)
+	reply := b.call
+	b.call = func(ctx context.Context, m nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
+		if m == nornv1.Method_METHOD_CLAIM {
+			called.Add(1)
+			<-ctx.Done()
+		}
+		return reply(ctx, m, request)
+	}
+	addr, s := up(t, b, Options{MaxConnections: 2, HeaderTimeout: patient})
 	var held []net.Conn
 	for range 2 {
 		c, err := net.Dial("tcp", addr)
@@ -304,8 +313,11 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, c)
+		if _, err := io.WriteString(c, "POST /api/v1/tasks/claim HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{\"wait_seconds\":300}"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	soon(t, "two are connected", func() bool { return s.metrics.open.Load() == 2 })
+	soon(t, "two are served", func() bool { return called.Load() == 2 })
 	third, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

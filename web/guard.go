@@ -41,6 +41,11 @@ func (g *guard) check(r *http.Request) *failure {
 	return nil
 }
 
+// knows tells whether who sends a request that passed the check has shown who it is.
+func (g *guard) knows(r *http.Request) bool {
+	return len(g.tokens) > 0 || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+}
+
 // checkHost refuses names that are not this machine's where the port is for this
 // machine alone and asks for no token: whoever owns a name can let it point here,
 // and then a page of theirs may ask for anything.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -38,24 +38,28 @@ func (s *Server) Serve(l net.Listener) error {
 	return errors.Join(err, served)
 }
 
-// limited counts connections and sends away those that are too many.
+// limited counts connections and sends away those for which no other gives way.
 type limited struct {
 	net.Listener
 	s *Server
 }
 
-// Accept gives the next connection that there is room for.
+// Accept gives the next connection that there is a place for.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		open := &l.s.metrics.open
-		if open.Add(1) <= int64(l.s.o.MaxConnections) {
-			return &counted{Conn: c, open: open, secure: l.s.o.TLS != nil}, nil
+		one := &counted{Conn: c, places: l.s.places, secure: l.s.o.TLS != nil}
+		victim, ok := l.s.places.enter(one)
+		if victim != nil {
+			l.s.metrics.refused.Inc()
+			_ = victim.Conn.Close() // it says nothing: TLS may be spoken on it, or half an answer
 		}
-		open.Add(-1)
+		if ok {
+			return one, nil
+		}
 		l.s.metrics.refused.Inc()
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write([]byte(sentAway)) // fits any socket's buffer
@@ -74,10 +78,13 @@ const frame = 0
 // counted is a connection that counts until it is closed.
 type counted struct {
 	net.Conn
-	open   *atomic.Int64
-	closed atomic.Bool
+	places *places
 	secure bool // TLS is spoken here too
 	begun  bool // something was read; whoever reads does it one at a time
+
+	gone bool          // it has no place any more; places.mu guards this and the rest
+	in   *list.List    // of places
+	at   *list.Element // in it; nil: it is in none, as it is served or gone
 }
 
 // Read answers whoever speaks the Norn protocol, or TLS where there is none, and ends
@@ -99,9 +106,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 func (c *counted) Close() error {
-	if !c.closed.Swap(true) {
-		c.open.Add(-1)
-	}
+	c.places.leave(c)
 	return c.Conn.Close()
 }
 
@@ -188,6 +193,9 @@ func (b *begun) Read(p []byte) (int, error) {
 	}
 	return b.Conn.Read(p)
 }
+
+// NetConn gives the connection itself.
+func (b *begun) NetConn() net.Conn { return b.Conn }
 
 // branch is one side of a fork as a listener.
 type branch struct {

@@ -45,7 +45,8 @@ type Options struct {
 	// TLS, when set, is offered on the same port, and the API is served over
 	// nothing else; nil: all is plain.
 	TLS *tls.Config
-	// MaxConnections are open at once; 0: 4096. Further ones are sent away.
+	// MaxConnections are open at once; 0: 4096. Then one that is not being served gives
+	// way to a new one, and where there is none the new one is sent away.
 	MaxConnections int
 	// HeaderTimeout is for the handshake and the head of a request, BodyTimeout
 	// from its first byte to its last, WriteTimeout for one write of an answer;
@@ -83,15 +84,17 @@ type Server struct {
 	o       Options
 	http    *http.Server
 	metrics *metrics
+	places  *places
 }
 
 // NewServer makes the server of the HTTP port; the caller listens.
 func NewServer(b Backend, o Options) *Server {
 	o.complete()
 	m := newMetrics()
-	s := &Server{o: o, metrics: m, Handler: handler(b, o, m)}
+	s := &Server{o: o, metrics: m, Handler: handler(b, o, m), places: &places{most: o.MaxConnections, open: &m.open}}
 	s.http = &http.Server{
-		Handler:           s.Handler,
+		Handler:           http.HandlerFunc(s.serve),
+		ConnContext:       withPlace,
 		ReadHeaderTimeout: o.HeaderTimeout,
 		ReadTimeout:       o.BodyTimeout,
 		IdleTimeout:       o.IdleTimeout,
@@ -101,6 +104,12 @@ func NewServer(b Backend, o Options) *Server {
 	}
 	s.http.Protocols.SetHTTP1(true) // no HTTP/2: its streams would escape the limit on connections
 	return s
+}
+
+// serve answers a request, the head of which is whole.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	placeOf(r).sign()
+	s.Handler.ServeHTTP(w, r)
 }
 
 // complaints takes what the library has to say of its clients, who can make it say

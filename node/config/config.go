@@ -122,8 +122,9 @@ type Config struct {
 	// process may not have enough of those (ulimit -n).
 	MaxConnections int
 	// MaxHTTPConnections is how many connections to the HTTP port are open at once.
-	// Default 4096: a claim that waits there has one of its own. Further ones are
-	// sent away with 503.
+	// Default 4096: a claim that waits there has one of its own. Then one that is
+	// not being served gives way to a new one; where there is none, that is sent
+	// away with 503.
 	MaxHTTPConnections int
 	// MaxInbox is how many bytes of requests may wait for the core. Default
 	// 64 MiB; at least one frame (24 MiB). Past it a request is answered
