@@ -179,7 +179,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.links = &links{c: c, told: make(map[id.ID]bool)}
 	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
 	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]doubt)}
-	c.queues = &queues{c: c, sets: make(map[string]*setting)}
+	c.queues = &queues{c: c, sets: make(map[string]*setting), tallies: newTallies(c)}
 	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
 	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
@@ -318,6 +318,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.lost.work(now)
 	c.grants.ails.work(now)
 	c.inquiries.work(now)
+	c.queues.tallies.work(now)
 	c.serve(now)
 	c.seeks.work(now)
 	c.summaries.work(now)
@@ -404,7 +405,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.links.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.inquiries.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.inquiries.next(), c.queues.tallies.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
 // check keeps an error that must stop the node.

@@ -21,8 +21,9 @@ import (
 // queues is what operators have set per queue. The truth is in the register;
 // this is what it said last.
 type queues struct {
-	c    *Core
-	sets map[string]*setting
+	c       *Core
+	sets    map[string]*setting
+	tallies *tallies
 }
 
 // setting is one queue's settings with what follows from them.
@@ -123,8 +124,12 @@ func (q *queues) admit(name string) *proto.Error {
 	case s.GetDraining():
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, noted(s), name)
 	case s.GetMaxTasks() > 0:
-		if n := q.unfinished(name); n >= s.GetMaxTasks() {
-			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "queue %s has %d tasks that are not finished, its limit (max-tasks)", name, n)
+		if n, others := q.tallies.unfinished(q.c.now, name); n >= s.GetMaxTasks() {
+			about := ""
+			if others > 0 {
+				about = "about "
+			}
+			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "queue %s has %s%d tasks that are not finished, and its limit (max-tasks) is %d", name, about, n, s.GetMaxTasks())
 			e.RetryAfter = time.Second
 			return e
 		}
@@ -149,11 +154,6 @@ func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 		}
 	}
 	return sum
-}
-
-func (q *queues) unfinished(name string) uint64 {
-	n := q.count(name, q.c.about(&Request{}))
-	return n.Total() - n[crdt.StateCompleted] - n[crdt.StateDead] - n[crdt.StateCancelled]
 }
 
 // list answers a request for queues.

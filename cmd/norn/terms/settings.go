@@ -23,8 +23,8 @@ const SettingsHelp = `  max-attempts=25           attempts before a task is dead
   retention=24h             how long completed and cancelled tasks are kept
   retention-policy=delete   what happens to them then: delete, archive or keep
   dead-retention=30d        dead tasks go after so long (0: they stay)
-  max-tasks=1000000         tasks that are not finished; beyond, enqueues are
-                            refused (0: no limit)
+  max-tasks=1000000         about how many tasks are not finished; beyond,
+                            enqueues are refused (0: no limit)
   note=TEXT                 for other operators
 
 Durations are 500ms, 90s, 2h, 7d. key= goes back to the server's configuration.

@@ -3286,8 +3286,8 @@ type QueueSettings struct {
 	// Dead tasks go after so long; 0: they stay until they are retried or
 	// cancelled.
 	DeadRetentionSeconds float64 `protobuf:"fixed64,8,opt,name=dead_retention_seconds,json=deadRetentionSeconds,proto3" json:"dead_retention_seconds,omitempty"`
-	// Tasks that are not finished; past it enqueues are OVERLOADED. 0: no limit
-	// but the disk.
+	// Tasks that are not finished; past it enqueues are OVERLOADED. It is
+	// approximate with more nodes than replicas. 0: no limit but the disk.
 	MaxTasks      uint64 `protobuf:"varint,9,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,142 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+const (
+	// tallyEvery is how often others are asked for each of them that is: a node of a large
+	// cluster asks more of them, and sends as much as ever. tallyLeast is for a small one,
+	// and what is up to tallyMost old is not much more than was said to be allowed.
+	tallyEvery            = 20 * time.Millisecond
+	tallyLeast, tallyMost = 100 * time.Millisecond, 2 * time.Second
+	// tallyTimeout is how long an answer is waited for.
+	tallyTimeout = time.Second
+	// oldTally is from what age on an answer counts no more: the tasks may be finished.
+	oldTally = 5 * time.Second
+)
+
+// tallies count the unfinished tasks of queues that have a limit. Where there are more nodes
+// than replicas this node keeps a part of them, and asks for the rest while enqueues come in.
+//
+// It does not reckon the rest from what is here: tasks of a client are in few partitions for a
+// while, and one that keeps those would refuse with a small part of what is allowed. What is
+// not known is not there: rather too many tasks get in than too few.
+type tallies struct {
+	c     *Core
+	judge map[string]bool // queues that enqueues were judged of since they were asked for
+	of    map[string]*tally
+	at    int64  // mono ns before which nobody is asked
+	asked Origin // under which that was done last
+}
+
+// tally is what others have said of one queue.
+type tally struct {
+	at   int64            // when they were asked, mono ns
+	n    uint64           // unfinished tasks in their partitions
+	here []ring.Partition // the others
+}
+
+func newTallies(c *Core) *tallies {
+	return &tallies{c: c, judge: make(map[string]bool), of: make(map[string]*tally)}
+}
+
+// unfinished is how many tasks of a queue are not finished, as far as that is known here:
+// all that others have said of it, and what is here now.
+func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
+	var here []ring.Partition
+	if !t.c.routes.holder {
+		t.judge[name] = true
+		if k := t.of[name]; k != nil && now.Mono-k.at < int64(oldTally) {
+			here, others = k.here, k.n
+		}
+	}
+	if here == nil {
+		here = t.c.about(&Request{})
+	}
+	n := t.c.queues.count(name, here)
+	return n.Total() - n[crdt.StateCompleted] - n[crdt.StateDead] - n[crdt.StateCancelled] + others, others
+}
+
+// work asks the others, if it is time and somebody wants to know.
+func (t *tallies) work(now clock.Time) {
+	if len(t.judge) == 0 || now.Mono < t.at || t.open() {
+		return
+	}
+	names := slices.Sorted(maps.Keys(t.judge))
+	names = names[:min(len(names), proto.MaxNames)]
+	for _, name := range names {
+		delete(t.judge, name)
+	}
+	for name, k := range t.of { // Any order: each is judged for itself.
+		if now.Mono-k.at >= int64(oldTally) {
+			delete(t.of, name)
+		}
+	}
+	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]uint64)}
+	here := make([]ring.Partition, 0, len(t.c.cells))
+	for p := range t.c.cells {
+		to, ok := r.keeper(ring.Partition(p))
+		if ok && t.c.moves.in[ring.Partition(p)] != nil {
+			to, ok = r.reader(ring.Partition(p)) // it is still being copied to here
+		}
+		if !ok || to == t.c.cfg.Self {
+			here = append(here, ring.Partition(p))
+			continue
+		}
+		who.add(to, p)
+	}
+	t.at = now.Mono + int64(min(max(tallyEvery*time.Duration(len(who.order)), tallyLeast), tallyMost))
+	if len(who.order) == 0 || len(r.byTime) >= maxGathers {
+		return
+	}
+	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)
+	g := r.gather(now, &Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
+	g.then = func(*gather) {
+		for _, name := range names {
+			t.of[name] = &tally{at: now.Mono, n: sum.of[name], here: here}
+		}
+	}
+	r.each(now, g, who, &nornv1.QueuesRequest{Names: names})
+}
+
+// open tells whether answers are still waited for.
+func (t *tallies) open() bool { return t.c.routes.of[numberOf(t.asked)] != nil }
+
+// next is when others are to be asked again, mono ns. Until they have answered there is no
+// need to wake up.
+func (t *tallies) next() int64 {
+	if len(t.judge) == 0 || t.open() {
+		return int64(clock.Never)
+	}
+	return t.at
+}
+
+// tallySum adds up what the parts of a question say of each queue. A part that fails adds
+// nothing.
+type tallySum struct{ of map[string]uint64 }
+
+func (s *tallySum) take(_ []int, m gproto.Message) {
+	part, ok := m.(*nornv1.QueuesReply)
+	if !ok {
+		return
+	}
+	for _, q := range part.GetQueues() {
+		n := q.GetCount()
+		s.of[q.GetName()] += n.GetTotal() - min(n.GetTotal(), n.GetCompleted()+n.GetDead()+n.GetCancelled())
+	}
+}
+
+func (s *tallySum) fail([]int, *proto.Error) {}
+
+func (s *tallySum) answer() (gproto.Message, *proto.Error) { return nil, nil }
