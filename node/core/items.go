@@ -127,14 +127,20 @@ func pick[T any](all []T, idx []int) []T {
 }
 
 // place names the partition of a task that is to be enqueued, by an ID in it.
-// What comes without an ID is given one that can be taken now.
+// What comes without an ID is given one that can be taken now. So is what comes with a key
+// that has a window: who judges it may have another clock, and the ID of another window may be
+// in another partition, which is not kept there.
 func (r *routes) place(now clock.Time, t *nornv1.TaskSpec) []byte {
 	c := r.c
 	switch {
 	case t.GetKey() != "" && t.GetKeyWindowSeconds() > 0 && len(t.GetId()) == id.Size:
 		return t.GetId() // its window may be over
 	case t.GetKey() != "":
-		return keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
+		home := keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
+		if proto.Seconds(t.GetKeyWindowSeconds()) > 0 && len(t.GetId()) == 0 {
+			t.Id = home
+		}
+		return home
 	case len(t.GetId()) == 0:
 		t.Id = r.draw(now).Bytes()
 	}
@@ -168,7 +174,7 @@ func (r *routes) draw(now clock.Time) id.ID {
 func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
 	window, start := int64(proto.Seconds(seconds)), int64(0)
 	if window > 0 {
-		start = windowStart(now.Wall, window)
+		start = windowStart(c.clocks.wall(now), window)
 	}
 	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
 }

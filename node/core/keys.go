@@ -34,7 +34,7 @@ type holder struct {
 func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 	cluster := [16]byte(k.c.cfg.Cluster.ID)
 	if window > 0 {
-		h := holder{task: id.UniqueKey(cluster, queue, key, windowStart(now.Wall, window), 0)}
+		h := holder{task: id.UniqueKey(cluster, queue, key, windowStart(k.c.clocks.wall(now), window), 0)}
 		h.state = k.state(h.task)
 		return h
 	}
@@ -212,13 +212,13 @@ func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
 
 // checkWindow judges an ID that is not known here by its window.
 func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window int64) *proto.Error {
-	start := task.Nanos()
+	start, wall := task.Nanos(), k.c.clocks.wall(now)
 	switch {
 	case start%window != 0 || id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), t.GetQueue(), t.GetKey(), start, 0) != task:
 		return proto.Invalid("ID %s is not one of key %.100q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
-	case start-now.Wall > int64(k.c.cfg.Eta):
+	case start-wall > int64(k.c.cfg.Eta):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s begins more than eta (%v) from now; set the clock of the client", task, k.c.cfg.Eta)
-	case now.Wall-start-window > int64(k.c.cfg.GCGrace):
+	case wall-start-window > int64(k.c.cfg.GCGrace):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten; ask for the ID of the present window (KeyRequest), or send none", task, k.c.cfg.GCGrace)
 	}
 	return nil
