@@ -102,6 +102,12 @@ func Block(tx store.Tx, p ring.Partition, task, dependency id.ID) {
 	tx.Set(appendEdge(nil, tableWaiting, p, task, dependency), nil)
 }
 
+// Blocks tells whether a dependency is noted to hold a task of partition p back.
+func Blocks(view store.View, p ring.Partition, task, dependency id.ID) bool {
+	_, ok := view.Get(appendEdge(nil, tableWaiting, p, task, dependency))
+	return ok
+}
+
 // Unblock takes the note back and tells whether it was there, and whether it
 // was the last one.
 func Unblock(tx store.Tx, p ring.Partition, task, dependency id.ID) (was, last bool) {

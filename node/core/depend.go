@@ -64,12 +64,15 @@ func (l *links) recover() {
 func (l *links) queue(task id.ID) { l.hear(task, crdt.StateUnknown) }
 
 // hear has the dependents of a task told; outcome is unknown for one that is
-// kept here.
+// kept here. A completion is final: what comes after it was said before it.
 func (l *links) hear(task id.ID, outcome crdt.State) {
 	if l.told[task] {
 		for i := range l.news { // it finished once more: begin again
-			if l.news[i].task == task {
-				l.news[i].last, l.news[i].outcome, l.news[i].sure = id.ID{}, outcome, false
+			if l.news[i].task != task {
+				continue
+			}
+			if l.news[i].last = (id.ID{}); l.news[i].outcome != crdt.StateCompleted {
+				l.news[i].outcome, l.news[i].sure = outcome, false
 			}
 		}
 		return
@@ -278,8 +281,8 @@ func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 	}
 	if outcome != crdt.StateCompleted {
 		t, err := vnode.LoadTask(l.c.tx, v.Partition, task)
-		if !l.c.check(err) || !t.Waiting() || t.Finished() {
-			return
+		if !l.c.check(err) || !t.Waiting() || t.Finished() || !vnode.Blocks(l.c.tx, v.Partition, task, dependency) {
+			return // or it was told before that the dependency is completed, and waits for another one
 		}
 		switch t.Enqueued.OnDepFailure {
 		case crdt.DepFailureCancel:

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -240,6 +241,43 @@ func TestARetriedDependencyIsNotDead(t *testing.T) {
 			r.finish(1, "a")
 			r.live(3*time.Second, 250*time.Millisecond, nothing)
 			r.finish(0, "b")
+		}
+	}
+}
+
+// TestAFailureComesAfterACompletion: a dependency that is kept elsewhere was dead, was retried
+// and completed, and that it was dead comes last: before its dependents were told, or after
+// that, where one of them waits for another one still.
+func TestAFailureComesAfterACompletion(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		r := newCluster(t, 5, 0)
+		leader := slices.IndexFunc(r.peers, func(p *peer) bool { return p.self == r.state().Cells[0].Leader })
+		c := r.peers[leader].core
+		away := ring.Partition(slices.IndexFunc(r.state().Cells, func(cell register.Cell) bool { return !slices.Contains(cell.Cohort, c.cfg.Self) }))
+		dependency, other := r.in(away), r.in(away)
+		one, two := r.in(0), r.in(0)
+		r.add(leader, one, after("b", onFailCancel, dependency))
+		r.add(leader, two, after("b", onFailCancel, dependency, other))
+		hear := func(s crdt.State) {
+			from := r.state().Cells[away].Cohort[0]
+			r.check(c.Step(r.clock(leader), &FromPeer{From: from, Message: &Outcomes{Number: c.links.watches.number, Outcomes: []Outcome{{dependency, s}}}}))
+		}
+		hear(crdt.StateCompleted)
+		if told {
+			r.turn(leader)
+		}
+		hear(crdt.StateDead)
+		r.turn(leader)
+		r.settle()
+		for task, want := range map[id.ID]nornv1.State{one: nornv1.State_STATE_READY, two: nornv1.State_STATE_WAITING} {
+			if s := r.stateOf(leader, task); s != want {
+				t.Errorf("told before the failure came: %v: a task is %v, want %v", told, s, want)
+			}
+		}
+		hear(crdt.StateCompleted)
+		r.turn(leader)
+		if n := len(c.links.news); n != 0 {
+			t.Errorf("%d news are left", n)
 		}
 	}
 }
