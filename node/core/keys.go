@@ -88,17 +88,11 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		return conflict("unique key %.100q is taken by task %s, which is %s", e.Key, h.task, h.state)
 	}
 	p := k.c.vnode(h.first).Partition
-	generation := max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first))
-	for range maxGenerations {
-		if k.nth(h.first, e.Queue, e.Key, generation) == t.ID {
-			k.bar(now, h.past, t.ID)
-			vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
-			return nil
-		}
-		if generation == 0 {
-			break
-		}
-		generation--
+	generation, ok := k.generation(t.ID, e, max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first)))
+	if ok {
+		k.bar(now, h.past, t.ID)
+		vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
+		return nil
 	}
 	return conflict("unique key %.100q has been used too often since; enqueue the task anew", e.Key)
 }
@@ -254,6 +248,20 @@ func (k keys) isNth(task id.ID, queue, key string, generation uint64) bool {
 	return bytes.Equal(name[:id.Size-4], task[:id.Size-4])
 }
 
+// generation finds out which generation of its key a task is, by the one that is on record.
+// It may be an older one, which is dead, and a younger one where the record was forgotten.
+func (k keys) generation(task id.ID, e *crdt.Enqueued, record uint64) (generation uint64, found bool) {
+	for n := range uint64(learnGenerations + 1) {
+		switch {
+		case k.isNth(task, e.Queue, e.Key, record+n):
+			return record + n, true
+		case n <= record && k.isNth(task, e.Queue, e.Key, record-n):
+			return record - n, true
+		}
+	}
+	return 0, false
+}
+
 // learn takes over from another replica that a task holds its key: the next one
 // who asks, whoever leads then, must not be given an older ID that is forgotten.
 func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
@@ -263,24 +271,17 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	first := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), e.Queue, e.Key, 0, 0)
 	p := k.c.vnode(first).Partition
 	from := vnode.KeyGeneration(k.c.tx, p, first)
-	if k.isNth(task, e.Queue, e.Key, from) {
+	switch generation, found := k.generation(task, e, from); {
+	case !found:
+	case generation == from:
 		k.renew(now, p, first, task)
-		return
-	}
-	for n := uint64(1); n <= learnGenerations; n++ {
-		switch {
-		case k.isNth(task, e.Queue, e.Key, from+n):
-			if k.late(now, first, task) {
-				return
-			}
-			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: from + n, Current: task, Changed: now.Wall})
-			return
-		case n <= from && k.isNth(task, e.Queue, e.Key, from-n):
-			// An older one: it was retried, or a node has begun anew that knew no later one.
-			if h := k.look(now, e.Queue, e.Key, 0); h.state == crdt.StateUnknown && !k.state(task).Finished() {
-				vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: from - n, Current: task, Changed: now.Wall})
-			}
-			return
+	case generation > from:
+		if !k.late(now, first, task) {
+			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
+		}
+	default: // An older one: it was retried, or a node has begun anew that knew no later one.
+		if h := k.look(now, e.Queue, e.Key, 0); h.state == crdt.StateUnknown && !k.state(task).Finished() {
+			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
 		}
 	}
 }

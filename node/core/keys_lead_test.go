@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // take enqueues a task with unique key k.
@@ -123,6 +124,53 @@ func TestADeadTaskWithAKeyIsRetriedLater(t *testing.T) {
 	r.pass(9 * 24 * time.Hour)
 	if res := r.retry(task)[0]; res.Error != nil {
 		t.Errorf("the newest task of the key, which is dead, is not retried: %v", res.Error)
+	}
+}
+
+// TestAnOlderDeadTaskIsRetriedWhenItsKeyIsForgotten: the tasks before it and after it are
+// forgotten, and the key with them. A dead task stays for as long as nobody retries it.
+func TestAnOlderDeadTaskIsRetriedWhenItsKeyIsForgotten(t *testing.T) {
+	r := newCollecting(t)
+	first := parse(t, r.tryEnqueue(keyed("q", "k", 0)).Receipt.Id)
+	r.finish("q")
+	r.tryEnqueue(keyed("q", "k", 0))
+	task := r.die("q")
+	r.tryEnqueue(keyed("q", "k", 0))
+	r.finish("q")
+	r.pass(9 * 24 * time.Hour)
+	if _, known := vnode.KeyTask(r.core.tx, ring.Of(first, partitions), first); known {
+		t.Fatal("the key is remembered")
+	}
+	if res := r.retry(task)[0]; res.Error != nil {
+		t.Fatalf("a dead task of the key is not retried: %v", res.Error)
+	}
+	r.want(task, "ready")
+	if res := r.tryEnqueue(keyed("q", "k", 0)); !res.GetReceipt().GetExisted() || parse(t, res.Receipt.Id) != task {
+		t.Errorf("the key is taken twice: %v", res)
+	}
+	r.audit()
+}
+
+// TestAnOlderDeadTaskHasItsKeyWithAnotherLeader when it is retried after that.
+func TestAnOlderDeadTaskHasItsKeyWithAnotherLeader(t *testing.T) {
+	r := newTrio(t).collecting()
+	r.settle()
+	r.lead(0)
+	r.takeKey(0)
+	r.finish(0, "q")
+	task := r.dieKeyed(0)
+	r.takeKey(0)
+	r.finish(0, "q")
+	r.linger(3 * shortGrace)
+	if e := r.retry(0, task); e != nil {
+		t.Fatal(e)
+	}
+	r.settle()
+	for _, i := range []int{0, 1} {
+		r.lead(i)
+		if res := r.takeKey(i); !res.Receipt.Existed || parse(t, res.Receipt.Id) != task {
+			t.Errorf("node %d leads, and the key is taken twice: by %s, which is %v, and by %v", i, task, r.stateOf(i, task), res.Receipt)
+		}
 	}
 }
 
