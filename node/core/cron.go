@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -8,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -23,10 +26,13 @@ type crons struct {
 	// wall and mono are when it wants to be looked at.
 	wall, mono int64
 	number     uint64 // of the last request it has made
+	// refused is the number of the last request when a node has last not enqueued what was
+	// sent to it because the disk of this one is nearly full.
+	refused map[register.Member]uint64
 }
 
 func newCrons(c *Core) *crons {
-	return &crons{c: c, wall: clock.Never, mono: clock.Never, m: cron.New(cron.Config{
+	return &crons{c: c, wall: clock.Never, mono: clock.Never, refused: make(map[register.Member]uint64), m: cron.New(cron.Config{
 		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID), Grace: c.cfg.GCGrace,
 		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) },
 	})}
@@ -72,12 +78,68 @@ func (k *crons) origin(m nornv1.Method) Origin {
 
 // launch has tasks enqueued where they belong.
 func (k *crons) launch(now clock.Time, l *cron.Launches) {
-	n := len(l.Request.GetTasks())
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_LAUNCH), launchItems(l.Request), l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
-		for _, task := range k.m.Launched(k.time(now), l.Tag, enqueueErrors(n, m, err)) {
+	n, list := len(l.Request.GetTasks()), launchItems(l.Request)
+	away := k.away(l.Request, &list)
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_LAUNCH), list, l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
+		errs := enqueueErrors(n, m, err)
+		for i, to := range away { // Any order: it is the same request.
+			if errs[i] != nil {
+				k.refused[to] = k.number
+			}
+		}
+		for _, task := range k.m.Launched(k.time(now), l.Tag, errs) {
 			k.ask(now, task)
 		}
 	})
+}
+
+// away has others enqueue what this node keeps, where its disk is nearly full: clients are
+// refused and go to another node then, and schedules are not to depend on the disk of whoever
+// is their master. It gives who gets which.
+func (k *crons) away(m *nornv1.LaunchRequest, list *items) map[int]register.Member {
+	r := k.c.routes
+	if k.c.disk >= k.c.cfg.DiskReserve {
+		return nil
+	}
+	away := make(map[int]register.Member)
+	of := make(map[ring.Partition]register.Member)
+	for i := range list.n {
+		p, ok := r.partition(list.task(i))
+		if to, found := r.keeper(p); !ok || !found || to != k.c.cfg.Self {
+			continue
+		}
+		if to, found := k.other(p); found {
+			away[i], of[p] = to, to
+		}
+	}
+	list.find = func(p ring.Partition) (register.Member, bool) {
+		if to, ok := of[p]; ok {
+			return to, true
+		}
+		return r.keeper(p)
+	}
+	m.SenderFull = len(away) > 0
+	some := list.some
+	list.some = func(idx []int) gproto.Message {
+		part := some(idx).(*nornv1.LaunchRequest)
+		part.SenderFull = slices.ContainsFunc(idx, func(i int) bool { return away[i] != register.Member{} })
+		return part
+	}
+	return away
+}
+
+// other is who enqueues in a partition instead of this node: whoever has refused longest
+// ago, if at all.
+func (k *crons) other(p ring.Partition) (to register.Member, found bool) {
+	for _, m := range k.c.cells[p].Cohort {
+		if m == k.c.cfg.Self || !k.c.routes.serves(m) {
+			continue
+		}
+		if !found || k.refused[m] < k.refused[to] {
+			to, found = m, true
+		}
+	}
+	return to, found
 }
 
 // enqueueErrors are the errors of an enqueue of n tasks, nil where there is none.
@@ -178,10 +240,13 @@ func (r *routes) do(now clock.Time, from Origin, list items, body gproto.Message
 		m, err := g.join.answer()
 		then(r.c.now, m, err)
 	}
-	groups := newGroups()
+	groups, find := newGroups(), r.keeper
+	if list.find != nil {
+		find = list.find
+	}
 	for i := range list.n {
 		p, ok := r.partition(list.task(i))
-		to, found := r.keeper(p)
+		to, found := find(p)
 		if !ok || !found {
 			list.join.fail([]int{i}, unreachable(p))
 			continue

@@ -42,7 +42,7 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
 		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
-	case c.shut(r.From):
+	case c.shut(r.From), m.GetSenderFull() && c.disk < c.cfg.DiskReserve:
 		c.refuse(r.From, c.full())
 	case err != nil:
 		c.refuse(r.From, err)
@@ -53,7 +53,8 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 
 // shut tells whether this node takes no new tasks from who asks, because its
 // disk is nearly full. The parts that other nodes send are taken: those have room,
-// and what they take is copied here anyway, as long as there is any.
+// and what they take is copied here anyway, as long as there is any. A cron master
+// without room says that it has none, see [crons.away].
 func (c enqueuing) shut(from Origin) bool { return c.disk < c.cfg.DiskReserve && from.Conn < peerConns }
 
 // full says that the disk has no room for new tasks.

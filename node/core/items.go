@@ -5,6 +5,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -19,6 +20,8 @@ type items struct {
 	task func(i int) []byte             // names what an item is about
 	some func(idx []int) gproto.Message // the same request for some of the items
 	join joiner                         // makes one answer of those to the parts
+
+	find func(ring.Partition) (register.Member, bool) // who is to write the items, of what this node asks for itself; nil: see [routes.keeper]
 }
 
 // itemsOf tells whether a request is a list. An enqueue that brings no ID is

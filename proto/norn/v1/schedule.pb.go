@@ -1916,8 +1916,11 @@ type LaunchRequest struct {
 	// With their IDs, of kind 1.
 	Tasks []*TaskSpec `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// When each launch was begun, wall ns: the admission time of its task.
-	Begun         []int64     `protobuf:"varint,2,rep,packed,name=begun,proto3" json:"begun,omitempty"`
-	Durability    *Durability `protobuf:"bytes,3,opt,name=durability,proto3" json:"durability,omitempty"`
+	Begun      []int64     `protobuf:"varint,2,rep,packed,name=begun,proto3" json:"begun,omitempty"`
+	Durability *Durability `protobuf:"bytes,3,opt,name=durability,proto3" json:"durability,omitempty"`
+	// The disk of the master is nearly full, and it keeps a copy itself: whoever gets this enqueues
+	// it if its own disk is not. A build that does not know this takes it as any part.
+	SenderFull    bool `protobuf:"varint,5,opt,name=sender_full,json=senderFull,proto3" json:"sender_full,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1971,6 +1974,13 @@ func (x *LaunchRequest) GetDurability() *Durability {
 		return x.Durability
 	}
 	return nil
+}
+
+func (x *LaunchRequest) GetSenderFull() bool {
+	if x != nil {
+		return x.SenderFull
+	}
+	return false
 }
 
 var File_norn_v1_schedule_proto protoreflect.FileDescriptor
@@ -2104,13 +2114,15 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\acreated\x18\x03 \x01(\bR\acreated\x12-\n" +
 	"\x06before\x18\x04 \x01(\v2\x15.norn.v1.ScheduleSpecR\x06before\x12\x19\n" +
 	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12$\n" +
-	"\x05error\x18\x06 \x01(\v2\x0e.norn.v1.ErrorR\x05error\"\x83\x01\n" +
+	"\x05error\x18\x06 \x01(\v2\x0e.norn.v1.ErrorR\x05error\"\xa4\x01\n" +
 	"\rLaunchRequest\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.norn.v1.TaskSpecR\x05tasks\x12\x14\n" +
 	"\x05begun\x18\x02 \x03(\x03R\x05begun\x123\n" +
 	"\n" +
 	"durability\x18\x03 \x01(\v2\x13.norn.v1.DurabilityR\n" +
-	"durability*Z\n" +
+	"durability\x12\x1f\n" +
+	"\vsender_full\x18\x05 \x01(\bR\n" +
+	"senderFull*Z\n" +
 	"\aOverlap\x12\x11\n" +
 	"\rOVERLAP_ALLOW\x10\x00\x12\x10\n" +
 	"\fOVERLAP_SKIP\x10\x01\x12\x15\n" +
