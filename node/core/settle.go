@@ -245,7 +245,7 @@ const maxSame = 64
 func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
 	err := checkBatch(len(m.GetCompletions()))
 	if err == nil {
-		err = c.writes.check(m.GetDurability())
+		err = c.writes.checkEnd(m.GetDurability())
 	}
 	if err != nil {
 		c.refuse(from, err)

@@ -30,9 +30,12 @@ const (
 	// lookEvery is how far apart looks at open writes are: those that are due between
 	// two of them are looked at together, so that the loop is not woken for each.
 	lookEvery = resendAfter / 4
-	// maxOpenBytes is how much may wait for copies: with a peer that is out of
-	// reach everything written waits for writeTimeout.
+	// maxOpenBytes is how much may wait for copies before no more is taken, and maxEndBytes
+	// before completions are not either: they make room in the queue. From shedBytes on
+	// what waits for nobody but those out of reach is let go, see [writes.shed].
 	maxOpenBytes = 64 << 20
+	maxEndBytes  = 2 * maxOpenBytes
+	shedBytes    = maxOpenBytes / 2
 )
 
 // writes sees to it that facts written here get to the other members of their
@@ -205,6 +208,7 @@ func (w *writes) work(now clock.Time) {
 		}
 		return over
 	})
+	w.shed()
 }
 
 // lookAt is the first of the times of looks that is no earlier than at.
@@ -489,7 +493,12 @@ func unsureOf(guarantee string) *proto.Error {
 
 // check refuses a write level that no cohort can give, and writes altogether
 // while too much waits for its copies.
-func (w *writes) check(d *nornv1.Durability) *proto.Error {
+func (w *writes) check(d *nornv1.Durability) *proto.Error { return w.within(d, maxOpenBytes) }
+
+// checkEnd does so for what ends tasks.
+func (w *writes) checkEnd(d *nornv1.Durability) *proto.Error { return w.within(d, maxEndBytes) }
+
+func (w *writes) within(d *nornv1.Durability, limit int) *proto.Error {
 	cohort := max(1, w.largest)
 	switch l := d.GetLevel(); {
 	case l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT:
@@ -508,7 +517,7 @@ func (w *writes) check(d *nornv1.Durability) *proto.Error {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
 		e.Guarantee, e.Lasting = "durable copies", true
 		return e
-	case w.bytes > maxOpenBytes:
+	case w.bytes > limit:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20)
 		e.RetryAfter = resendAfter
 		return e

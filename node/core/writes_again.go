@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -61,6 +62,38 @@ func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) bool {
 	for _, f := range facts {
 		w.resent += len(f.Body) + factBytes
 		w.add(p, f)
+	}
+	return true
+}
+
+// shed lets go of writes, the oldest first, while much waits for those who are out of reach
+// and for nobody else: else, for as long as one node is down, no more would be taken than
+// fits into writeTimeout. They get it by comparison once they are back, as all that has
+// waited for that long. With room it is kept: who is back soon is sent it sooner. Who is
+// in reach and does not keep up is waited for, and slows down who writes.
+func (w *writes) shed() {
+	if w.bytes <= shedBytes {
+		return
+	}
+	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
+		over := w.bytes > shedBytes && w.spare(o)
+		if over {
+			w.bytes -= o.bytes
+		}
+		return over
+	})
+}
+
+// spare tells whether no answer waits for a write, a majority of each cohort that is needed
+// has it on disk, and who has not answered is out of reach.
+func (w *writes) spare(o *write) bool {
+	if len(o.held) > 0 {
+		return false
+	}
+	for _, part := range o.parts { // Any order: all are looked at.
+		if slices.ContainsFunc(part.left, w.c.routes.up) || !part.reached(quorum.Majority(len(part.cohort))) {
+			return false
+		}
 	}
 	return true
 }
