@@ -65,6 +65,9 @@ type membership struct {
 	group   atomic.Pointer[raftnode.Node] // nil until this node is in a cluster
 	leaves  atomic.Bool                   // this node was told to leave
 	empty   atomic.Bool                   // it is no member any more, and has nothing left
+	asked   atomic.Int64                  // how often the others were asked whether they can spare this node
+	witness atomic.Pointer[core.Witness]  // what this node can say when others ask that
+	lost    error                         // what was found out of this disk before the node began; nil: nothing
 
 	mu       sync.Mutex // guards what follows
 	nodes    map[register.Member]register.Node
@@ -79,6 +82,7 @@ type membership struct {
 
 	forgetting sync.Mutex // held while the directory's incarnation ends
 	forgotten  bool       // it has; guarded by forgetting
+	awaits     bool       // the others are asked whether they can spare this node; guarded by forgetting
 
 	saidForgotten bool // that this node's disk was set back; the loop's alone
 	keeps         kept
@@ -92,7 +96,7 @@ func newMembership(n *Node) *membership {
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
-		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated,
+		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
 	return m
@@ -153,6 +157,10 @@ func outdatedAfter(c *config.Config) time.Duration { return max(10*time.Second, 
 
 // outdated hears that a peer takes another process for this node.
 func (m *membership) outdated(by register.Member, err error) {
+	if forgot(err) { // no process before this one is refused so
+		m.end(err)
+		return
+	}
 	m.mu.Lock()
 	first, told := m.told[by]
 	if !told {
@@ -163,11 +171,7 @@ func (m *membership) outdated(by register.Member, err error) {
 	if time.Since(first) < outdatedAfter(m.n.cfg) {
 		return
 	}
-	if forgot(err) {
-		m.end(err)
-	} else {
-		m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
-	}
+	m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
 }
 
 // admit lets in who is in the register, whatever became of it: a node that was
@@ -295,6 +299,9 @@ func (m *membership) begin() {
 	g := m.group.Load()
 	m.changed(g.State())
 	g.Subscribe(m.changed)
+	if m.lost != nil {
+		m.await(m.lost)
+	}
 }
 
 // changed takes over a state of the register. It runs on the group's goroutine.

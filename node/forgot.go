@@ -25,10 +25,16 @@ func forgot(err error) bool {
 
 // end stops the node for good, or until it starts again as another incarnation.
 func (m *membership) end(err error) {
-	if forgot(err) && m.forget(err) {
-		return
+	switch {
+	case errors.Is(err, core.ErrForgot): // which has asked whether it can be spared
+		if !m.forget(err) {
+			m.n.fatal(err)
+		}
+	case forgot(err):
+		m.await(err)
+	default:
+		m.n.fatal(err)
 	}
-	m.n.fatal(err)
 }
 
 // forget has the directory take a new incarnation at the next start, with the
@@ -185,5 +191,12 @@ func (m *membership) outgrown() (bool, error) {
 			cancel()
 		}
 	}
-	return found != nil && m.forget(found), nil
+	if found == nil {
+		return false, nil
+	}
+	if m.spared(n.ctx) && m.forget(found) {
+		return true, nil
+	}
+	m.lost = found // it begins, and stands for nothing
+	return false, nil
 }

@@ -211,9 +211,16 @@ func (n *Node) publish() {
 		n.log.Warn("config.differs", "settings", s.Differs,
 			"meaning", "these are to be the same on all nodes, and the node that leads the register has others; of the default retention the longer one counts")
 	}
+	if s.RegisterBack != "" && (was == nil || was.RegisterBack == "") {
+		n.log.Error("register.back", "error", s.RegisterBack,
+			"meaning", "the register has gone back to an earlier state: members, settings, schedules and leaders that were decided since then are lost, and may be decided otherwise. If disks of nodes that keep it were brought back from copies, stop all nodes and begin the register anew from the node that knows the most, with --force-new-register; then look through queues and schedules")
+	}
 	n.metrics.clock(n.log, &s)
 	n.members.empty.Store(core.Left(n.core))
 	n.members.keeps.say(n)
+	if w := core.Testify(n.core, n.members.witness.Load()); w != nil {
+		n.members.witness.Store(w)
+	}
 	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))
 	if a := n.core.Available(n.available.Load().Seen); a != nil {

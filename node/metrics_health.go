@@ -28,6 +28,10 @@ func health(n *Node) {
 		func(s *core.Stats) float64 { return oneIf(s.ClockBad > 0) })
 	stat("norn_clock_correction_seconds", "By how much this node's wall clock is to be put right, as far as the others have told.",
 		func(s *core.Stats) float64 { return float64(s.ClockRight) / 1e9 })
+	stat("norn_forgot", "1: this node's disk has lost what it had acknowledged: it neither votes nor leads, and stays for what it has until the others can spare it.",
+		func(s *core.Stats) float64 { return oneIf(s.Forgot) })
+	stat("norn_register_back", "1: the register was read in an earlier state than this node has known, since it was started: what was decided in between is lost.",
+		func(s *core.Stats) float64 { return oneIf(s.RegisterBack != "") })
 	n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "norn_build_info", Help: "1, with the build of this node.", ConstLabels: prometheus.Labels{"version": n.opts.Version},
 	}, func() float64 { return 1 }))

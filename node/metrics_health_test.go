@@ -10,6 +10,7 @@ func TestMetricsOfANodeThatIsWell(t *testing.T) {
 	want := map[string]float64{
 		"norn_ready": 1, "norn_partitions_unled": 0, "norn_partitions_short": 0, "norn_nodes": 1, "norn_nodes_down": 0,
 		"norn_register_majority": 1, "norn_clock_off": 0, "norn_clock_correction_seconds": 0, "norn_build_info": 1,
+		"norn_forgot": 0, "norn_register_back": 0,
 	}
 	all, err := n.Gatherer().Gather()
 	if err != nil {

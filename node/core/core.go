@@ -83,6 +83,8 @@ type Stats struct {
 	UnreadLast                                      Unread
 	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
 	Differs                                         string // what this node is configured with that the node that leads the register has otherwise; empty: nothing
+	RegisterBack                                    string // how it shows that the register has gone back; empty: it has not
+	Forgot                                          bool   // this disk has lost what it had acknowledged
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
 	ClockRight                                      int64  // by how much its wall clock is to be put right, as far as the others have told, ns
@@ -159,6 +161,7 @@ type Core struct {
 	disk      uint64     // free bytes
 	fatal     error
 	sight     sight
+	backward  backward
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -210,6 +213,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		return nil, fmt.Errorf("core: %w", err)
 	}
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
+		return nil, err
+	}
+	if err = c.backward.began(c.acceptors, view); err != nil {
 		return nil, err
 	}
 	if c.marks, err = openMarks(c, view); err != nil {
@@ -270,6 +276,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.marks.hurry()
 		c.elector.retreat(now)
 		c.drain(stopping())
+	case Forgot:
+		c.marks.found(e.Why)
 	case Dismissed:
 		c.dismissed(now)
 	case DiskStalled:
@@ -344,6 +352,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	}
 	c.vnodes.flush(c.tx)
 	c.marks.save(now)
+	c.backward.keep(c)
 	c.marks.stamp(c.ready.Send)
 	r := c.ready
 	c.ready = Ready{}
@@ -372,6 +381,7 @@ func (c *Core) Stats() Stats {
 	s.Differs = c.commons.diff
 	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
 	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
+	s.RegisterBack, s.Forgot = c.backward.why, c.marks.lost != 0
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
 	return s
 }

@@ -13,6 +13,8 @@ type errand struct {
 	changes []register.Change
 	set     *setQueue                         // nil: none
 	then    func(clock.Time, register.Result) // hears the answer; nil: nobody
+
+	generation, revision uint64 // of the register here when it was asked
 }
 
 // askAgain is the pause after the register has failed.
@@ -26,6 +28,10 @@ func (c *Core) ask(changes []register.Change) {
 func (c *Core) send(e errand, r register.Request) {
 	c.tag++
 	r.Tag = c.tag
+	e.generation, e.revision = c.moves.state.Generation, c.moves.state.Revision
+	if b := &c.backward; earlier(e.generation, e.revision, b.generation, b.revision) {
+		e.generation, e.revision = b.generation, b.revision // of before this start
+	}
 	c.pending[r.Tag] = e
 	c.ready.Register = append(c.ready.Register, r)
 }
@@ -47,6 +53,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 		return
 	}
+	c.backward.judge(&e, &r.State)
 	if !c.learn(now, &r.State) {
 		if !c.current {
 			c.askAt = now.Mono + int64(askAgain)

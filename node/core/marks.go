@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ const (
 	seenEvery = time.Second
 	// seenAfter is when they are written though nothing else is.
 	seenAfter = 3 * time.Second
+	// spareAfter is for how long others are asked what they know of their disks before it
+	// counts: those that were set back together find out at about the same time.
+	spareAfter = 2 * beatEvery
 	// maxMarks bounds the members whose marks are kept.
 	maxMarks = register.MaxNodes + register.MaxRemoved
 )
@@ -65,6 +69,8 @@ type marks struct {
 	sound soundness                // who of the others has forgotten nothing
 	lost  uint64                   // a mark that others know and this disk does not; 0: none
 	by    register.Member          // who knows it
+	since int64                    // when that was found out, mono ns; 0: at the start
+	why   string                   // it was found out otherwise than by a mark, in these words
 	noted bool                     // that is on disk: by its own mark the disk will get there again
 }
 
@@ -264,12 +270,8 @@ func (m *marks) heard(from register.Member, mark uint64) {
 	if !m.met(from) {
 		limit = m.base // it can know nothing newer
 	}
-	if mark > limit && m.lost == 0 {
-		m.lost, m.by = mark, from
-		for p := range m.c.cells {
-			m.c.elector.unlead(ring.Partition(p))
-			m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
-		}
+	if mark > limit {
+		m.lose(mark, from)
 	}
 	if !m.told[from] {
 		m.told[from], m.sound.look = true, true
@@ -279,6 +281,26 @@ func (m *marks) heard(from register.Member, mark uint64) {
 			m.c.ready.Send = append(m.c.ready.Send, Send{To: from, Message: &Marked{}})
 		}
 	}
+}
+
+// lose ends what this node stands for: others know of more than this disk has.
+func (m *marks) lose(mark uint64, by register.Member) {
+	if m.lost != 0 {
+		return
+	}
+	m.lost, m.by, m.since = mark, by, m.c.now.Mono
+	clear(m.sound.of)
+	for p := range m.c.cells {
+		m.c.elector.unlead(ring.Partition(p))
+		m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
+	}
+}
+
+// found takes that it was found out otherwise. There is another node then, whatever this
+// disk says, so that it is noted as known by somebody who has an incarnation.
+func (m *marks) found(why string) {
+	m.why = why
+	m.lose(1, m.c.cfg.Self)
 }
 
 // met tells whether a node has heard of this process: under this incarnation, or
@@ -361,50 +383,35 @@ func (m *marks) work() {
 // Forgotten says what the disk of a node has lost while the others cannot do
 // without what it still has; nil: nothing, or they can, and it ends.
 func Forgotten(c *Core) error {
-	if m := c.marks; m.lost != 0 && c.current && !m.spared() {
+	if m := c.marks; m.lost != 0 && (c.current || m.why != "") && !m.spared() {
 		return m.forgot()
 	}
 	return nil
 }
 
 func (m *marks) forgot() error {
+	if m.why != "" || m.by == m.c.cfg.Self {
+		return fmt.Errorf("%w: %s", ErrForgot, cmp.Or(m.why, "as was found out before it started again"))
+	}
 	if m.by.Incarnation == (register.Incarnation{}) {
 		return fmt.Errorf("%w: %s knows of more than its stores have", ErrForgot, m.by.Node)
 	}
 	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
 }
 
-// votesWithout tells whether a majority of these voters of the register is in reach and
-// intact without this node. Who votes is not known before the register has said so.
-func (m *marks) votesWithout(voters []register.Member) bool {
-	others := 0
-	for _, o := range voters {
-		if m.sound.counts(o) {
-			others++
-		}
-	}
-	return len(voters) > 0 && (others >= quorum.Majority(len(voters)) || !slices.Contains(voters, m.c.cfg.Self))
-}
-
 // spared tells whether a majority of each cohort is in reach and intact without
-// this node, as far as it tells ([soundness]), and one of the register's voters.
+// this node, as far as it tells ([soundness]), and one of the register's voters. Where that
+// is not known here, the others are asked ([Spared]).
 func (m *marks) spared() bool {
-	if !m.c.current {
+	if !m.c.current || len(m.c.sight.voters) == 0 {
 		return false // whose majority it would be is not known yet
 	}
-	if !m.votesWithout(m.c.sight.voters) || len(m.c.sight.outgoing) > 0 && !m.votesWithout(m.c.sight.outgoing) {
+	if m.since != 0 && m.c.now.Mono < m.since+int64(spareAfter) {
+		return false // nor may those know who have forgotten something, too
+	}
+	self, counts := m.c.cfg.Self, m.sound.counts
+	if !without(self, m.c.sight.voters, counts) || !without(self, m.c.sight.outgoing, counts) {
 		return false // the register would stand still, for good
 	}
-	for p := range m.c.cells {
-		cohort, others := m.c.cells[p].Cohort, 0
-		for _, o := range cohort {
-			if m.sound.counts(o) {
-				others++
-			}
-		}
-		if slices.Contains(cohort, m.c.cfg.Self) && others < quorum.Majority(len(cohort)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.c.cells, func(c register.Cell) bool { return !without(self, c.Cohort, counts) })
 }

@@ -30,7 +30,7 @@ type soundness struct {
 // never counted, and whoever has forgotten something waits.
 func (s *soundness) hears(from register.Member, m *Beaten) {
 	old, known := s.of[from]
-	if !s.m.c.routes.up(from) || known && m.Sent.Mono < old.asked {
+	if !s.m.c.routes.up(from) || known && m.Sent.Mono < old.asked || m.Sent.Mono < s.m.since {
 		return
 	}
 	s.of[from] = said{asked: m.Sent.Mono, whole: m.Whole, sound: m.Whole && m.Sound}
@@ -61,15 +61,21 @@ func (s *soundness) towards(o register.Member) bool {
 	if !s.m.c.current || s.m.lost != 0 {
 		return false
 	}
-	if s.look {
-		s.look, s.unproven = false, s.unproven[:0]
-		for p := range s.m.c.cells {
-			if cohort := s.m.c.cells[p].Cohort; slices.Contains(cohort, s.m.c.cfg.Self) && !s.proven(cohort) {
-				s.unproven = append(s.unproven, ring.Partition(p))
-			}
+	s.prove()
+	return !slices.ContainsFunc(s.unproven, func(p ring.Partition) bool { return slices.Contains(s.m.c.cells[p].Cohort, o) })
+}
+
+// prove finds the partitions for which too few others go by this disk.
+func (s *soundness) prove() {
+	if !s.look {
+		return
+	}
+	s.look, s.unproven = false, s.unproven[:0]
+	for p := range s.m.c.cells {
+		if cohort := s.m.c.cells[p].Cohort; slices.Contains(cohort, s.m.c.cfg.Self) && !s.proven(cohort) {
+			s.unproven = append(s.unproven, ring.Partition(p))
 		}
 	}
-	return !slices.ContainsFunc(s.unproven, func(p ring.Partition) bool { return slices.Contains(s.m.c.cells[p].Cohort, o) })
 }
 
 // proven tells whether a majority of a cohort, this node among them, goes by its disk: who

@@ -81,6 +81,9 @@ type Config struct {
 	// Admit decides about a peer that dials, after all else was found right: the
 	// error's text is the refusal. nil: everyone of the cluster.
 	Admit func(Hello) error
+	// Spare is what this node says to one that asks whether it can be spared, from any
+	// goroutine; nil: nothing.
+	Spare func(who register.Member) core.Spare
 	// Outdated hears that a peer refuses this process because another one runs, or
 	// ran later, in the same incarnation (ErrOldLife): with each attempt, from any
 	// goroutine. Right after a start it may be its own process before that, whose

@@ -57,11 +57,19 @@ func (s *session) probe(f transport.Frame) error {
 		s.refused(register.Member{}, s.link.RemoteAddr().String(), refusal)
 		return s.last(f, &nornv1.PeerProbeReply{Refusal: refusal.Reason, Error: refusal.proto(), From: node(n.cfg.Self)})
 	}
-	return s.last(f, &nornv1.PeerProbeReply{
+	reply := &nornv1.PeerProbeReply{
 		MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(n.cfg.Self),
 		Cluster: cluster(n.Cluster()), Generation: n.cfg.Generation(), Build: n.cfg.Build,
 		Rebuilt: n.cfg.Rebuilt(),
-	})
+	}
+	if p.GetSpare() != nil && n.cfg.Spare != nil {
+		who, err := member(p.GetSpare())
+		if err != nil {
+			return s.malformed(f, err)
+		}
+		reply.Spare = spareProto(n.cfg.Spare(who), n.cfg.Addresses)
+	}
+	return s.last(f, reply)
 }
 
 func (s *session) join(f transport.Frame) error {
@@ -210,9 +218,12 @@ func joinReplyOf(p *nornv1.PeerJoinReply) (r JoinReply, err error) {
 
 // Probe asks who answers at an address.
 func (d Dialer) Probe(ctx context.Context, addr string) (Identity, error) {
-	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secrets.First())}
-	var p nornv1.PeerProbeReply
-	err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_PROBE, ask, &p)
+	return d.probe(ctx, addr, nil, &nornv1.PeerProbeReply{})
+}
+
+func (d Dialer) probe(ctx context.Context, addr string, spare *nornv1.PeerNode, p *nornv1.PeerProbeReply) (Identity, error) {
+	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secrets.First()), Spare: spare}
+	err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_PROBE, ask, p)
 	if err == nil {
 		err = refusalOf(p.GetRefusal(), p.GetError(), p.GetFrom())
 	}

@@ -1,0 +1,114 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-dev/norn/quorum"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// Forgot says that this disk has lost what it had acknowledged, as the register's group has
+// found or another node has said. From then on the node neither votes nor takes claims.
+// As it may be in reach of nobody, whoever runs it asks whether it can be spared ([Spared]).
+type Forgot struct{ Why string }
+
+// Spare is what a node says to another one that has lost what it had acknowledged, does not
+// know any more how the cluster is, and is refused everything else.
+type Spare struct {
+	// Sound: this one has lost nothing, as [soundness] has it towards who asks. Else it does
+	// not count, and neither does what follows.
+	Sound bool
+	// Revision is of the register from which the rest is.
+	Revision uint64
+	// Needs are those of whom a majority is needed: the cohorts with the one who asks, and the
+	// register's voters.
+	Needs [][]register.Member
+}
+
+// without tells whether a majority of these is there and intact without a node.
+func without(self register.Member, needs []register.Member, counts func(register.Member) bool) bool {
+	if !slices.Contains(needs, self) {
+		return true // it is nothing to them
+	}
+	others := 0
+	for _, o := range needs {
+		if o != self && counts(o) {
+			others++
+		}
+	}
+	return others >= quorum.Majority(len(needs))
+}
+
+// Spared tells whether a node that has lost what it had acknowledged may end, by what the
+// others in reach have said: the same question as [marks.spared], by their register.
+func Spared(self register.Member, said map[register.Member]Spare) bool {
+	var newest Spare
+	for _, s := range said { // Any order: two of one revision say the same of who is needed, or the larger one counts.
+		if s.Sound && (!newest.Sound || cmp.Or(cmp.Compare(s.Revision, newest.Revision), cmp.Compare(len(s.Needs), len(newest.Needs))) > 0) {
+			newest = s
+		}
+	}
+	return newest.Sound && !slices.ContainsFunc(newest.Needs, func(needs []register.Member) bool {
+		return !without(self, needs, func(o register.Member) bool { return said[o].Sound })
+	})
+}
+
+// Witness is what a node can say of itself and the register when it is asked whether another
+// one can be spared. It does not change.
+type Witness struct {
+	sound    bool
+	self     register.Member
+	revision uint64
+	cells    []register.Cell
+	unproven []ring.Partition
+	voters   [2][]register.Member // and the outgoing ones
+}
+
+// Testify gives the witness as it is now; nil: as it was. It is asked for with each round.
+func Testify(c *Core, was *Witness) *Witness {
+	s, sight := &c.marks.sound, &c.sight
+	now := Witness{
+		sound: c.current && c.marks.lost == 0 && len(sight.voters) > 0 && len(c.moves.state.Cells) == len(c.cells),
+		self:  c.cfg.Self, revision: c.moves.state.Revision, cells: c.moves.state.Cells,
+		voters: [2][]register.Member{sight.voters, sight.outgoing},
+	}
+	if now.sound {
+		s.prove()
+	}
+	if was != nil && was.sound == now.sound && was.revision == now.revision && len(was.cells) == len(now.cells) && slices.Equal(was.unproven, s.unproven) &&
+		slices.Equal(was.voters[0], now.voters[0]) && slices.Equal(was.voters[1], now.voters[1]) {
+		return nil
+	}
+	next := now // only this one outlives the call
+	next.unproven = slices.Clone(s.unproven)
+	return &next
+}
+
+// For is what a witness says to one who asks; nil is none, and says that it does not count.
+func (w *Witness) For(who register.Member) (s Spare) {
+	if w == nil || !w.sound || who == w.self {
+		return s
+	}
+	for _, p := range w.unproven {
+		if slices.Contains(w.cells[p].Cohort, who) {
+			return s
+		}
+	}
+	s.Sound, s.Revision = true, w.revision
+	known := make(map[string]bool)
+	need := func(of []register.Member) {
+		if key := cohortKey(of); slices.Contains(of, who) && !known[key] {
+			known[key] = true
+			s.Needs = append(s.Needs, of)
+		}
+	}
+	for p := range w.cells {
+		need(w.cells[p].Cohort)
+	}
+	for _, voters := range w.voters {
+		need(voters)
+	}
+	return s
+}

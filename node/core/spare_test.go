@@ -1,0 +1,93 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// TestWhoIsSparedByWhatOthersSay: each cohort and the voters have a majority of those who say
+// that they have lost nothing, by the newest register that one of them knows.
+func TestWhoIsSparedByWhatOthersSay(t *testing.T) {
+	of := func(ids ...byte) (all []register.Member) {
+		for _, i := range ids {
+			all = append(all, register.Member{Node: string('a' + rune(i)), Incarnation: register.Incarnation{i}})
+		}
+		return all
+	}
+	sound := func(revision uint64, needs ...[]register.Member) Spare { return Spare{true, revision, needs} }
+	for name, c := range map[string]struct {
+		said map[byte]Spare
+		want bool
+	}{
+		"nobody":                     {nil, false},
+		"one of three":               {map[byte]Spare{2: sound(5, of(1, 2, 3))}, false},
+		"one says that it has lost":  {map[byte]Spare{2: sound(5, of(1, 2, 3)), 3: {Revision: 9}}, false},
+		"both":                       {map[byte]Spare{2: sound(5, of(1, 2, 3)), 3: sound(5, of(1, 2, 3))}, true},
+		"of two":                     {map[byte]Spare{2: sound(5, of(1, 2))}, false},
+		"another cohort lacks one":   {map[byte]Spare{2: sound(5, of(1, 2, 3), of(1, 3, 4)), 3: sound(5, of(1, 2, 3))}, false},
+		"an older register is other": {map[byte]Spare{2: sound(5, of(1, 3, 4)), 3: sound(6, of(1, 2, 3))}, true},
+		"a newer register is other":  {map[byte]Spare{2: sound(7, of(1, 3, 4)), 3: sound(6, of(1, 2, 3))}, false},
+		"nothing needs it":           {map[byte]Spare{2: sound(5, of(2, 3))}, true},
+	} {
+		said := make(map[register.Member]Spare)
+		for who, s := range c.said {
+			said[of(who)[0]] = s
+		}
+		if got := Spared(of(1)[0], said); got != c.want {
+			t.Errorf("%s: spared: %t", name, got)
+		}
+	}
+}
+
+// TestWhatANodeSaysOfAnother: a node testifies to whom it shares no unproven cohort with, while
+// it has lost nothing itself, and names each cohort and the voters once.
+func TestWhatANodeSaysOfAnother(t *testing.T) {
+	r := newCohorts(t, 5, 0, func(p int) []int { return [][]int{{0, 1, 2}, {0, 3, 4}}[p%2] })
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	c, who := r.peers[0].core, r.peers[1].self
+	if (*Witness)(nil).For(who).Sound {
+		t.Error("nobody says that a node has lost nothing")
+	}
+	w := Testify(c, nil)
+	if s := w.For(who); !s.Sound || len(s.Needs) == 0 || len(s.Needs) > 2 || Testify(c, w) != nil {
+		t.Fatalf("it says %+v; and is another one when nothing has changed: %t", s, Testify(c, w) != nil)
+	}
+	delete(c.marks.told, r.peers[2].self)
+	c.marks.sound.look = true
+	next := Testify(c, w)
+	if next == nil || next.For(who).Sound || !next.For(r.peers[3].self).Sound || !w.For(who).Sound {
+		t.Errorf("one of a cohort has not told what it knows: %+v", next)
+	}
+	r.check(c.Step(r.now, Forgot{Why: "told so"}))
+	if last := Testify(c, next); last == nil || last.For(r.peers[3].self).Sound {
+		t.Errorf("it has forgotten something: %+v", last)
+	}
+}
+
+// TestWhoIsToldThatItHasForgotten, by the register's group or a refusal: it leads and votes no
+// more at once, stays while that is not known to be enough without it, and goes with the
+// others intact. It waits for a while, because those that were set back with it may not know
+// yet.
+func TestWhoIsToldThatItHasForgotten(t *testing.T) {
+	r := newTrio(t)
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	p, q := r.peers[0], r.peers[1]
+	r.check(p.core.Step(r.now, Forgot{Why: "told so"}))
+	if m := p.core.marks; m.trusts(ring.Partition(1)) || m.spared() || Forgotten(p.core) == nil {
+		t.Errorf("told so: votes %t, spared %t, says %v", m.trusts(1), m.spared(), Forgotten(p.core))
+	}
+	r.check(q.core.Step(r.now, Forgot{Why: "told so, too"}))
+	r.live(10*time.Second, 100*time.Millisecond, nothing)
+	r.stays("two at once", 0, 1)
+
+	r = newTrio(t)
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	r.check(r.peers[0].core.Step(r.now, Forgot{Why: "told so"}))
+	r.live(10*time.Second, 100*time.Millisecond, nothing)
+	if r.peers[0].forgot == nil || r.peers[1].forgot != nil {
+		t.Errorf("one alone: %v, %v", r.peers[0].forgot, r.peers[1].forgot)
+	}
+}

@@ -1,0 +1,69 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// Spare asks who answers at an address whether a node that has lost what it had acknowledged
+// can be spared. It is no hello: that is refused to such a node. What comes with it is where
+// all those are that are needed then.
+func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Identity, core.Spare, []register.Node, error) {
+	var p nornv1.PeerProbeReply
+	i, err := d.probe(ctx, addr, node(who), &p)
+	if err != nil || p.GetSpare() == nil { // also of a build that does not know the question
+		return i, core.Spare{}, nil, err
+	}
+	s, nodes, err := spareOf(p.GetSpare())
+	return i, s, nodes, err
+}
+
+// spareProto is what travels; nil: the one who is asked does not count.
+func spareProto(s core.Spare, addresses func(register.Member) []string) *nornv1.PeerSpare {
+	if !s.Sound {
+		return nil
+	}
+	p := &nornv1.PeerSpare{Revision: s.Revision}
+	at := make(map[register.Member]uint32)
+	for _, of := range s.Needs {
+		need := &nornv1.PeerNeed{}
+		for _, m := range of {
+			if _, known := at[m]; !known {
+				at[m] = uint32(len(p.Members))
+				p.Members = append(p.Members, memberProto(register.Node{Member: m, Addresses: addresses(m)}))
+			}
+			need.Members = append(need.Members, at[m])
+		}
+		p.Needs = append(p.Needs, need)
+	}
+	return p
+}
+
+func spareOf(p *nornv1.PeerSpare) (s core.Spare, nodes []register.Node, err error) {
+	if len(p.GetMembers()) > register.MaxNodes+register.MaxRemoved {
+		return s, nil, fmt.Errorf("%w: %d members", ErrMalformed, len(p.GetMembers()))
+	}
+	for _, m := range p.GetMembers() {
+		n, err := memberOf(m)
+		if err != nil {
+			return s, nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	s.Sound, s.Revision = true, p.GetRevision()
+	for _, need := range p.GetNeeds() {
+		var of []register.Member
+		for _, i := range need.GetMembers() {
+			if int(i) >= len(nodes) {
+				return core.Spare{}, nil, fmt.Errorf("%w: member %d of %d", ErrMalformed, i, len(nodes))
+			}
+			of = append(of, nodes[i].Member)
+		}
+		s.Needs = append(s.Needs, of)
+	}
+	return s, nodes, nil
+}
