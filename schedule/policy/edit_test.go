@@ -125,8 +125,8 @@ func TestMoreJitterLaunchesNothingThatWasSkipped(t *testing.T) {
 }
 
 // TestAResumptionForgetsFailures: a task that failed while its schedule was paused does not
-// pause it again when somebody resumes it, whatever else the edit changes. One that fails
-// after that does.
+// pause it again when somebody resumes it, whatever else the edit changes; nor does one that
+// failed before failures were to pause it. One that fails after that does.
 func TestAResumptionForgetsFailures(t *testing.T) {
 	for what, resume := range map[string]func(*Definition){
 		"resume":                  func(d *Definition) { d.Paused = false },
@@ -146,10 +146,19 @@ func TestAResumptionForgetsFailures(t *testing.T) {
 		}
 	}
 	d := each(t, "*/10 * * * *")
+	m := start(t, d, noon).at(noon + 10*minute).end(Failed).at(noon + 15*minute)
+	m.edit(func(d *Definition) { d.PauseOnFailure = true }).at(noon + 16*minute).at(noon + 20*minute)
+	if got := m.story(); m.paused != 0 || got != "10m0s 20m0s " {
+		t.Errorf("a failure of before pauses what is to pause from now on: %d times, %s", m.paused, got)
+	}
+	if m.end(Failed).at(noon + 21*minute); m.paused != 1 {
+		t.Errorf("paused %d times for a failure after that", m.paused)
+	}
+	d = each(t, "*/10 * * * *")
 	d.PauseOnFailure = true
 	unread := *d
 	unread.Table, unread.Paused = nil, true
-	m := start(t, d, noon).at(noon + 10*minute).end(Failed)
+	m = start(t, d, noon).at(noon + 10*minute).end(Failed)
 	if m.s, _ = Edit(&unread, d, m.s, noon+15*minute); m.at(noon+20*minute).paused != 0 {
 		t.Error("one that could not be read before is paused")
 	}

@@ -30,7 +30,7 @@ type Run struct {
 	Begun   int64 // wall ns of the master that began it
 	Status  Status
 	// Handled says that a failure has paused the schedule already, or does not: it was
-	// resumed since.
+	// resumed since, or only then were failures to pause it.
 	Handled bool
 }
 
@@ -100,8 +100,9 @@ func Edit(before, after *Definition, s State, now int64) (State, []Skipped) {
 		s.Gap = Span{} // what may be launched goes back by this, and not because the clock does
 	}
 	resumed := before.Paused && !after.Paused
-	if resumed && s.Last.Status == Failed {
-		s.Last.Handled = true // who resumes it knows of that, or the pause would be back at once
+	asked := after.PauseOnFailure && !before.PauseOnFailure
+	if (resumed || asked) && s.Last.Status == Failed {
+		s.Last.Handled = true // who asks for either knows of that, or there would be a pause at once
 	}
 	if before.Table == nil {
 		s = s.upTo(now)
