@@ -18,7 +18,7 @@ const (
 	Failed             // the task is dead
 	Cancelled          // the task was cancelled
 	NotEnqueued        // the attempt was made and failed (G14, G20)
-	Unknown            // the task is finished and forgotten: how it ended is not known any more
+	Unknown            // the task is finished and forgotten, or lost: how it ended is not known any more
 )
 
 // Live tells whether the task may be there and unfinished.

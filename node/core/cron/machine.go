@@ -192,6 +192,7 @@ func (m *Machine) Observe(now clock.Time, s *register.State) {
 	anew := s.Generation != m.generation && m.revision != 0
 	m.revision, m.generation = s.Revision, s.Generation
 	m.master = s.Master
+	_, m.watch.rebuilt = s.LastRebuilt()
 	if m.nonce != 0 && m.nonce != s.Master.Nonce { // somebody else is master
 		m.depose(now)
 		m.leads, m.takeAt = false, now.Mono+int64(askAgain)

@@ -16,7 +16,7 @@ const (
 	askEvery = time.Second
 	maxAsk   = 1000
 	// maxSeek is how many tasks are looked for among all replicas in one look: it
-	// is about those that run for longer than gc-grace.
+	// is about those that run for longer than gc-grace, or since before all was lost.
 	maxSeek = 16
 	// missing is how often nobody may know a task before it counts as forgotten:
 	// one answer may be of a replica that is none any more.
@@ -39,6 +39,9 @@ type watch struct {
 	pos  int     // in ring
 	old  int     // in ring: the next that may be forgotten
 	at   int64   // mono ns of the next look
+	// rebuilt is when the cluster began anew from a backup, all its nodes being lost,
+	// wall ns; 0: never. Tasks of launches begun before may be lost with them.
+	rebuilt int64
 }
 
 // Watches tells whether the end of a task is waited for.
@@ -126,20 +129,23 @@ func (w *watch) ask(now clock.Time) (out []id.ID) {
 	return out
 }
 
-// seek gives tasks that run for so long that they may be forgotten: a task that
-// is finished leaves a tombstone for gc-grace, which knows how it ended, and
-// after that nothing. They come round in turn.
+// mayBeGone tells whether the task of a launch may be there no more, though it is
+// not known to have ended: one that is finished leaves a tombstone for gc-grace, which
+// knows how it ended, and after that nothing; and what there was when a cluster began
+// anew from a backup was lost.
+func (w *watch) mayBeGone(now clock.Time, r *running, grace time.Duration) bool {
+	return r.enqueued && (r.begun < w.rebuilt || grace > 0 && now.Wall-r.begun > int64(grace))
+}
+
+// seek gives tasks that may be gone. They come round in turn.
 func (w *watch) seek(now clock.Time, grace time.Duration) (out []id.ID) {
-	if grace <= 0 {
-		return nil
-	}
 	for range min(len(w.ring), 4*maxAsk) {
 		if w.old >= len(w.ring) {
 			w.old = 0
 		}
 		task := w.ring[w.old]
 		w.old++
-		if r, ok := w.of[task]; ok && r.enqueued && now.Wall-r.begun > int64(grace) {
+		if r, ok := w.of[task]; ok && w.mayBeGone(now, &r, grace) {
 			if out = append(out, task); len(out) >= min(maxSeek, len(w.of)) {
 				break
 			}
@@ -154,12 +160,16 @@ func (w *watch) seek(now clock.Time, grace time.Duration) (out []id.ID) {
 // overlap. How it ended is unknown, and is not made up.
 func (m *Machine) Forgotten(now clock.Time, task id.ID) {
 	r, ok := m.watch.of[task]
-	if !ok || m.nonce == 0 || !r.enqueued || now.Wall-r.begun <= int64(m.cfg.Grace) {
+	if !ok || m.nonce == 0 || !m.watch.mayBeGone(now, &r, m.cfg.Grace) {
 		return
 	}
 	if r.missing++; r.missing < missing {
 		m.watch.of[task] = r
 		return
 	}
-	m.conclude(now, task, policy.Unknown, "the task is finished and forgotten")
+	note := "the task is finished and forgotten"
+	if r.begun < m.watch.rebuilt {
+		note = "the cluster began anew from a backup, and the task is not there"
+	}
+	m.conclude(now, task, policy.Unknown, note)
 }

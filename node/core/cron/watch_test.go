@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 )
 
 // TestAForgottenLaunchIsConcluded: a task that ended while nobody was master, and
@@ -73,5 +74,42 @@ func TestLooksForForgottenTasksAreBounded(t *testing.T) {
 	}
 	if running != n || len(seen) != n {
 		t.Errorf("of %d that run %d were looked for", running, len(seen))
+	}
+}
+
+// TestAfterARebuildWhatRanIsSought: all nodes are lost, and the cluster begins anew from a
+// snapshot in which a task runs that nobody has any more. Its schedule goes on at once, not
+// after gc-grace. One that is there again keeps its schedule, and so does one that nobody
+// finds after a forced restart: the tasks are those of before.
+func TestAfterARebuildWhatRanIsSought(t *testing.T) {
+	self := register.Node{Member: register.Member{Node: "n1", Incarnation: register.Incarnation{1}}}
+	for _, tc := range []struct {
+		what         string
+		gone, forced bool
+		want         uint64
+		status       nornv1.LaunchStatus
+	}{
+		{"lost", true, false, 2, nornv1.LaunchStatus_LAUNCH_STATUS_UNKNOWN},
+		{"there again", false, false, 1, nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING},
+		{"forced", true, true, 1, nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING},
+	} {
+		w := newWorld(t)
+		s := spec("* * * * * *")
+		s.Overlap = nornv1.Overlap_OVERLAP_SKIP
+		w.put("a", s)
+		w.pass(time.Second)
+		if tc.gone {
+			clear(w.tasks)
+		}
+		if w.state = w.state.Rebuilt(self, w.state.Generation+1, w.now.Wall); tc.forced {
+			w.state.Values = nil
+		}
+		w.succeed()
+		w.pass(time.Minute)
+		got := w.show("a")
+		history := got.GetHistory()
+		if first := history[len(history)-1]; got.GetLaunches() != tc.want || first.GetStatus() != tc.status || got.GetRunning() != 1 {
+			t.Errorf("%s: %d launches, the first one is %v", tc.what, got.GetLaunches(), first)
+		}
 	}
 }
