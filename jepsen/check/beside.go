@@ -123,6 +123,7 @@ func (j *cronJudge) held(instant int64) bool {
 		})
 	case nornv1.Overlap_OVERLAP_QUEUE_ONE:
 		return slices.ContainsFunc(before, func(l CronLaunch) bool { return l.Begun == 0 || instant <= l.Begun+int64(j.o.Skew) }) ||
+			slices.ContainsFunc(s.doubts, func(d doubt) bool { return d.instant < instant && instant <= d.begun+int64(j.o.Skew) }) ||
 			slices.ContainsFunc(s.Skips, func(k CronSkip) bool { return k.From < instant && j.waits(k.From) })
 	}
 	return false
@@ -149,7 +150,9 @@ var overlapped = nornv1.SkipReason_SKIP_REASON_OVERLAP.String()
 func (k *CronSkip) has(instant int64) bool { return k.From <= instant && instant <= k.To }
 
 // doubtful tells whether the history says that a launch could not be enqueued.
-func (s *CronSchedule) doubtful(l *CronLaunch) bool { return slices.Contains(s.doubts, l.Instant) }
+func (s *CronSchedule) doubtful(l *CronLaunch) bool {
+	return slices.ContainsFunc(s.doubts, func(d doubt) bool { return d.instant == l.Instant })
+}
 
 // before gives how many launches there are of earlier instants.
 func (s *CronSchedule) before(instant int64) int {

@@ -22,6 +22,14 @@ func launched(instant, begun, done float64) CronLaunch {
 
 func over(from, to float64) CronSkip { return CronSkip{From: ns(from), To: ns(to), Reason: overlapped} }
 
+// notEnqueued is what the history says of a launch that was begun and came to nothing.
+func (s *CronSchedule) notEnqueued(instant, begun float64) {
+	s.Told(&nornv1.Launch{
+		Kind: nornv1.LaunchKind_LAUNCH_KIND_LAUNCH, Status: nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED,
+		Instant: timestamppb.New(time.Unix(0, ns(instant))), Begun: timestamppb.New(time.Unix(0, ns(begun))),
+	})
+}
+
 // TestOverlapsAreJudged: where tasks are not to run beside each other, one that
 // does is found; so is an instant that was left out for a task that did not run,
 // and one that waited and was not launched, or too late.
@@ -49,10 +57,7 @@ func TestOverlapsAreJudged(t *testing.T) {
 		}},
 		{"beside one that is said not to have been enqueued", "", skip, func(s *CronSchedule) {
 			s.Launches[0].Work = Work{Runs: []Window{{ns(1003), ns(1008)}}}
-			s.Told(&nornv1.Launch{
-				Kind: nornv1.LaunchKind_LAUNCH_KIND_LAUNCH, Status: nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED,
-				Instant: timestamppb.New(time.Unix(0, s.Launches[0].Instant)),
-			})
+			s.notEnqueued(1001, 1001)
 		}},
 		{"nothing is told of what was skipped", CronMissed, skip, func(s *CronSchedule) { s.Skips = s.Skips[:1] }},
 		{"skipped for one that had ended", CronMissed, skip, func(s *CronSchedule) { s.Launches[2] = launched(1005, 1005, 1005.3) }},
@@ -77,6 +82,16 @@ func TestOverlapsAreJudged(t *testing.T) {
 		{"waits in the end for nothing", CronMissed, wait, func(s *CronSchedule) {
 			s.Launches = s.Launches[:4]
 			s.Skips = append(s.Skips, CronSkip{From: ns(1007), To: ns(1007), Reason: CronQueued}, over(1008, 1010))
+		}},
+		{"its turn came as all was paused", "", wait, func(s *CronSchedule) {
+			s.Launches[3] = launched(1006, 1006, 1011.2)
+			s.Launches = s.Launches[:4]
+			s.notEnqueued(1007, 1011.3)
+			s.Skips = append(s.Skips, over(1008, 1010))
+		}},
+		{"its turn came, and it was not enqueued", CronMissed, wait, func(s *CronSchedule) {
+			s.Launches = slices.Delete(s.Launches, 4, 5)
+			s.notEnqueued(1007, 1007.1)
 		}},
 	} {
 		all, o := kept()

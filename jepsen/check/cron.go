@@ -44,8 +44,11 @@ type CronSchedule struct {
 	// judged by the work on the tasks.
 	Overlap nornv1.Overlap
 
-	doubts []int64 // instants whose launches are said not to have been enqueued
+	doubts []doubt // launches that are said not to have been enqueued
 }
+
+// doubt is a launch that is said not to have been enqueued, and when it was begun, wall ns.
+type doubt struct{ instant, begun int64 }
 
 // CronLaunch is a task of a schedule.
 type CronLaunch struct {
@@ -160,7 +163,13 @@ func (j *cronJudge) healthy(instant, begun int64) bool {
 
 // missing judges an instant without a task.
 func (j *cronJudge) missing(instant int64) {
-	if j.healthy(instant, 0) && !j.held(instant) {
+	begun := int64(0)
+	for _, d := range j.s.doubts { // one that waited may have come to its turn when all was paused
+		if d.instant == instant {
+			begun = d.begun
+		}
+	}
+	if j.healthy(instant, begun) && !j.held(instant) {
 		j.wrong(CronMissed, instant, "schedule %s: %s was not launched, and nothing was wrong", j.s.Name, clockText(instant))
 		return
 	}
@@ -271,6 +280,6 @@ func (s *CronSchedule) Told(l *nornv1.Launch) {
 		s.Skips = append(s.Skips, CronSkip{From: at, To: l.GetTo().AsTime().UnixNano(), Reason: l.GetReason().String()})
 	case l.GetKind() == nornv1.LaunchKind_LAUNCH_KIND_LAUNCH && l.GetStatus() == nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED:
 		s.Skips = append(s.Skips, CronSkip{From: at, To: at, Reason: l.GetNote()})
-		s.doubts = append(s.doubts, at)
+		s.doubts = append(s.doubts, doubt{at, l.GetBegun().AsTime().UnixNano()})
 	}
 }

@@ -280,7 +280,8 @@ func (k *timekeeper) judge() {
 		all = append(all, *k.specs[name])
 	}
 	found := check.Cron(all, check.CronOptions{
-		Healthy:  []check.CronSkip{{From: wall(k.healed + int64(recovered)), To: all[0].Ended - 1}},
+		// What is begun just before the pause of all of them may not be enqueued any more.
+		Healthy:  []check.CronSkip{{From: wall(k.healed + int64(recovered)), To: all[0].Ended - 2*int64(cronDeadline)}},
 		Deadline: cronDeadline, Limit: time.Hour,
 	})
 	for i := len(found) - 1; i >= 0; i-- {

@@ -59,6 +59,9 @@ func (k *crons) work(real clock.Time) {
 	for i := range out.Cancels {
 		k.cancel(real, &out.Cancels[i])
 	}
+	for _, f := range out.Finds {
+		k.find(real, f.Task, func(now clock.Time, err *proto.Error) { k.m.Found(k.time(now), f.Tag, err) })
+	}
 	for _, task := range out.Ask {
 		k.ask(real, task)
 	}
@@ -168,7 +171,11 @@ func launchItems(m *nornv1.LaunchRequest) items {
 	return items{
 		n: len(all), task: func(i int) []byte { return all[i].GetId() },
 		some: func(idx []int) gproto.Message {
-			return &nornv1.LaunchRequest{Tasks: pick(all, idx), Begun: pick(m.GetBegun(), idx), Durability: m.GetDurability()}
+			some := &nornv1.LaunchRequest{Tasks: pick(all, idx), Begun: pick(m.GetBegun(), idx), Durability: m.GetDurability()}
+			if len(m.GetUntil()) > 0 {
+				some.Until = pick(m.GetUntil(), idx)
+			}
+			return some
 		},
 		join: enqueueResults(len(all)),
 	}
@@ -206,16 +213,21 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 	}
 }
 
-// seek looks for a task among a majority of its replicas, where each enqueued
-// task is found that is not forgotten.
+// seek looks for a task that may be forgotten.
 func (k *crons) seek(now clock.Time, task id.ID) {
-	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
-	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
+	k.find(now, task, func(now clock.Time, err *proto.Error) {
 		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
 			k.m.Forgotten(k.time(now), task)
 		}
 	})
+}
+
+// find asks a majority of a task's replicas for it, where each enqueued task is found that
+// is not forgotten.
+func (k *crons) find(now clock.Time, task id.ID, then func(clock.Time, *proto.Error)) {
+	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
+	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
+	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
 }
 
 // ended hears from a vnode, or from another node, that a task is finished.

@@ -11,6 +11,8 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -250,5 +252,90 @@ func TestPagesOfSchedules(t *testing.T) {
 	}
 	if len(all) != 900 || !slices.IsSorted(all) || len(slices.Compact(all)) != 900 {
 		t.Errorf("%d names: %v", len(all), all)
+	}
+}
+
+// TestAPauseWhileALaunchIsOpen: its task is on a majority, and the successor has not heard of
+// it, or on the lost master only. In between the schedule is paused. The one is there, the
+// other is not made again, and said to be in doubt.
+func TestAPauseWhileALaunchIsOpen(t *testing.T) {
+	for on, want := range map[int]nornv1.LaunchStatus{
+		2: nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING, 1: nornv1.LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED,
+	} {
+		r := newTrio(t)
+		walk := func(d time.Duration) {
+			for range int(d / (100 * time.Millisecond)) {
+				r.tell()
+				r.pass(100 * time.Millisecond)
+				r.settle()
+			}
+		}
+		r.leads = 0
+		walk(2 * time.Second)
+		s := everySecond("q")
+		s.Cron = "0 * * * * *"
+		r.send(0, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{put("a", s)}})
+		walk(50 * time.Second)
+		for to := range 3 { // nobody hears the others but for the second node, which may hear the first
+			for from := range 3 {
+				r.cut[[2]int{from, to}] = from != to && (from != 0 || to != 1 || on == 1)
+			}
+		}
+		walk(10 * time.Second)
+		r.leads = -1
+		walk(time.Second)
+		r.cut[[2]int{1, 2}], r.cut[[2]int{2, 1}] = false, false
+		walk(time.Second)
+		r.send(2, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{{Name: "a", Action: &nornv1.ScheduleChange_Pause{Pause: &nornv1.PauseSchedule{Paused: true}}}}})
+		r.settle()
+		r.leads = 2
+		walk(10 * time.Second)
+		from := r.send(2, &nornv1.SchedulesRequest{Names: []string{"a"}, History: true})
+		r.settle()
+		got := r.peers[2].replies[from].Message.(*nornv1.SchedulesReply).Schedules[0]
+		if last := got.GetLast(); !got.GetSpec().GetPaused() || got.GetLaunches() != 1 || last.GetStatus() != want {
+			t.Errorf("the task is on %d: %v", on, got)
+		}
+		task, err := id.Parse(got.GetLast().GetTaskId())
+		r.check(err)
+		there := 0
+		for _, p := range r.peers {
+			if vnode.Known(p.core.tx, ring.Of(task, partitions), task) {
+				there++
+			}
+		}
+		if (want == nornv1.LaunchStatus_LAUNCH_STATUS_RUNNING) != (there > 1) {
+			t.Errorf("the task was on %d nodes, and is on %d", on, there)
+		}
+	}
+}
+
+// TestALaunchAfterItsTime is refused where it is not known, and the same task where it is.
+func TestALaunchAfterItsTime(t *testing.T) {
+	r := newRig(t)
+	launch := func(n byte, until int64) *nornv1.EnqueueResult {
+		t.Helper()
+		s := spec("q")
+		s.Id = id.Launch([16]byte{9}, [16]byte{n}, 1e9).Bytes()
+		var got *nornv1.EnqueueResult
+		m := &nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{s}, Begun: []int64{r.now.Wall}, Until: []int64{until}}
+		r.core.routes.do(r.now, r.core.crons.origin(nornv1.Method_METHOD_LAUNCH), launchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
+		r.turn()
+		return got
+	}
+	early, late := r.now.Wall-int64(time.Second), r.now.Wall+int64(time.Minute)
+	for _, tc := range []struct {
+		n     byte
+		until int64
+		want  string
+	}{{1, late, "false"}, {1, early, "true"}, {2, early, "ERROR_KIND_OUT_OF_WINDOW"}, {3, 0, "false"}} {
+		got := launch(tc.n, tc.until)
+		text := fmt.Sprint(got.GetReceipt().GetExisted())
+		if e := got.GetError(); e != nil {
+			text = e.GetKind().String()
+		}
+		if text != tc.want {
+			t.Errorf("%d until %d: %v", tc.n, tc.until, got)
+		}
 	}
 }

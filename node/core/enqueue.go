@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,12 +43,14 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
 		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
+	case len(m.GetUntil()) != 0 && len(m.GetUntil()) != n:
+		c.refuse(r.From, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil())))
 	case c.shut(r.From), m.GetSenderFull() && c.disk < c.cfg.DiskReserve:
 		c.refuse(r.From, c.full())
 	case err != nil:
 		c.refuse(r.From, err)
 	default:
-		c.all(now, r.From, m.GetTasks(), m.GetBegun())
+		c.all(now, r.From, m.GetTasks(), m)
 	}
 }
 
@@ -64,8 +67,8 @@ func (c enqueuing) full() *proto.Error {
 	return e
 }
 
-// all enqueues tasks; begun is when each launch was, nil for others.
-func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, begun []int64) {
+// all enqueues tasks; launches is the request of a cron master, nil of others.
+func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) {
 	n := len(tasks)
 	results := make([]nornv1.EnqueueResult, n)
 	receipts := make([]nornv1.Receipt, n)
@@ -73,8 +76,14 @@ func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, be
 	for i, t := range tasks {
 		reply.Results[i] = &results[i]
 		name := c.name
-		if begun != nil {
-			name = func(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) { return c.launched(now, t, begun[i]) }
+		if launches != nil {
+			until := int64(0)
+			if all := launches.GetUntil(); len(all) > 0 {
+				until = all[i]
+			}
+			name = func(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error) {
+				return c.launched(now, t, launches.GetBegun()[i], until)
+			}
 		}
 		if err := c.enqueueOne(now, t, name, &results[i], &receipts[i]); err != nil {
 			c.stats.Refused++
@@ -186,15 +195,22 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 	return holder{task: task}, err
 }
 
-// launched is the ID of a launch, which was begun at a wall ns.
-func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun int64) (holder, *proto.Error) {
+// launched is the ID of a launch, which was begun at a wall ns. What is known is so for ever;
+// what is not is not made after a wall ns, until (0: none), or when it may have been forgotten.
+func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int64) (holder, *proto.Error) {
 	if len(t.GetId()) != id.Size || id.ID(t.GetId()).Kind() != id.KindLaunch || begun <= 0 {
 		return holder{}, proto.Invalid("this is no launch")
 	}
 	task := id.ID(t.GetId())
-	if c.clocks.wall(now)-begun > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
-		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)
+	wall, bad := c.clocks.wall(now), ""
+	switch {
+	case wall-begun > int64(c.cfg.GCGrace):
+		bad = fmt.Sprintf("launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)
+	case until != 0 && wall > until:
+		bad = fmt.Sprintf("launch %s was not enqueued within its window or deadline, up to %s", task, time.Unix(0, until).UTC().Format(time.RFC3339))
+	}
+	if bad != "" && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
+		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "%s", bad)
 	}
 	return holder{task: task, begun: begun}, nil
 }

@@ -133,6 +133,13 @@ func (d *Definition) limit() time.Duration {
 	return d.Window
 }
 
+// Until is up to when the task of a launch may be enqueued, wall ns: as late as a launch
+// may be, but at least for Grace after it was begun. Who has it open later, or after a pause,
+// finds out whether it was enqueued, and makes none.
+func (d *Definition) Until(r Run) int64 {
+	return max(plus(plus(r.Instant, d.Offset()), d.limit()), plus(r.Begun, Grace))
+}
+
 // madeAll tells whether all launches that there are to be were made.
 func (d *Definition) madeAll(s *State) bool { return d.MaxLaunches > 0 && s.Launches >= d.MaxLaunches }
 

@@ -13,7 +13,8 @@
 //
 // A state with an open launch gives no other until that is concluded. A master
 // that takes over enqueues it again under the same ID, which is nothing when it
-// was there, and concludes it.
+// was there, and concludes it. Of a paused
+// schedule, and after [Definition.Until], none is made: it concludes what is there.
 //
 // Contract.
 //

@@ -18,6 +18,7 @@ const (
 	idle       phase = iota
 	committing       // a change waits for its commit
 	cancelling       // the task before is being cancelled
+	finding          // the task is looked for
 	launching        // the task is being enqueued
 )
 
@@ -54,6 +55,7 @@ type tries struct {
 	freed   bool          // the task that it replaces is cancelled, or cannot be
 	ours    int64         // instant that this master has begun: nobody else has tried to launch that
 	doubt   bool          // an attempt may have made the task: one without an answer, or of another master
+	refused string        // why one was refused for good after such an attempt: the task is to be looked for
 }
 
 // Entry is the place in the agenda.
@@ -88,6 +90,13 @@ func (it *item) work() *busy {
 		it.busy = &busy{}
 	}
 	return it.busy
+}
+
+// end notes what became of an open launch, to be committed.
+func (it *item) end(f fact) {
+	b := it.work()
+	b.tries = tries{}
+	b.facts = append(b.facts, f)
 }
 
 // run takes over which tasks run.

@@ -27,6 +27,8 @@ const (
 	// one is prepared meanwhile, and what comes due waits in the list.
 	maxCommits  = 2
 	maxLaunches = 4
+	// maxFinds is how many tasks of launches are looked for at once.
+	maxFinds = 64
 	// maxRefresh is how many changed schedules are read in one turn: a node that
 	// has just heard of 100,000 has other things to do as well.
 	maxRefresh = 2000
@@ -80,11 +82,19 @@ type Cancels struct {
 	Tasks []id.ID
 }
 
+// Find is a request to ask a majority of a task's cohort for it; what came of it is told
+// to [Machine.Found].
+type Find struct {
+	Tag  uint64
+	Task id.ID
+}
+
 // Ready is what the machine wants done. The order does not matter.
 type Ready struct {
 	Commits  []Commit
 	Launches []Launches
 	Cancels  []Cancels
+	Finds    []Find
 	// Ask are tasks of which the end is to be told to [Machine.Finished], now or
 	// later; it asks again.
 	Ask []id.ID
@@ -147,6 +157,7 @@ type Machine struct {
 	commits  map[uint64]*work // by tag
 	launches map[uint64]*work
 	cancels  map[uint64]*work
+	finds    map[uint64]*work
 	stats    Stats
 }
 
@@ -234,7 +245,8 @@ func (m *Machine) depose(now clock.Time) {
 
 func (m *Machine) drop() {
 	m.nonce, m.taking, m.changes, m.toLaunch = 0, 0, nil, nil
-	m.commits, m.launches, m.cancels = make(map[uint64]*work), make(map[uint64]*work), make(map[uint64]*work)
+	m.commits, m.launches = make(map[uint64]*work), make(map[uint64]*work)
+	m.cancels, m.finds = make(map[uint64]*work), make(map[uint64]*work)
 }
 
 // refresh reads some of the schedules that have changed.

@@ -47,8 +47,11 @@ type world struct {
 	asked    map[id.ID]int
 	refuse   *proto.Error // what enqueues are answered with
 	noCancel *proto.Error // what cancels are answered with
-	lost     bool         // commits have no answer
-	reset    bool         // somebody has asked for launches that may have been
+	unheard  *proto.Error // what looks for a task are answered with
+	finds    int
+	lost     bool // commits have no answer
+	made     bool // what is refused is made all the same
+	reset    bool // somebody has asked for launches that may have been
 	commits  int
 	sought   int // looks for tasks that may be forgotten
 }
@@ -113,7 +116,7 @@ func (w *world) turn() {
 	w.t.Helper()
 	for range 10_000 {
 		out := w.machine.Work(w.now)
-		if len(out.Commits)+len(out.Launches)+len(out.Cancels)+len(out.Ask) == 0 {
+		if len(out.Commits)+len(out.Launches)+len(out.Cancels)+len(out.Finds)+len(out.Ask) == 0 {
 			if _, mono := w.machine.Next(w.now); mono > w.now.Mono {
 				return
 			}
@@ -134,6 +137,9 @@ func (w *world) turn() {
 		for i := range out.Launches {
 			w.launch(&out.Launches[i])
 		}
+		for _, f := range out.Finds {
+			w.find(f)
+		}
 		for i := range out.Commits {
 			w.commits++
 			res := w.apply(&out.Commits[i].Request)
@@ -153,7 +159,13 @@ func (w *world) launch(l *Launches) {
 		if !w.open[task] {
 			w.t.Fatalf("%s is enqueued, and not committed as begun", task)
 		}
+		if all := l.Request.Until; len(all) > 0 && (len(all) != len(errs) || all[i] < w.now.Wall) {
+			w.t.Fatalf("%s is to be enqueued until %d of %d", task, i, all)
+		}
 		if errs[i] = w.refuse; w.refuse != nil {
+			if w.made {
+				w.tasks[task], w.begun[task] = t, l.Request.Begun[i]
+			}
 			continue
 		}
 		if old, ok := w.begun[task]; ok && old != l.Request.Begun[i] && !w.reset {
@@ -163,6 +175,18 @@ func (w *world) launch(l *Launches) {
 	}
 	for _, task := range w.machine.Launched(w.now, l.Tag, errs) {
 		w.asked[task]++
+	}
+}
+
+func (w *world) find(f Find) {
+	w.finds++
+	switch _, there := w.tasks[f.Task]; {
+	case w.unheard != nil:
+		w.machine.Found(w.now, f.Tag, w.unheard)
+	case !there:
+		w.machine.Found(w.now, f.Tag, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "it is not there"))
+	default:
+		w.machine.Found(w.now, f.Tag, nil)
 	}
 }
 

@@ -286,12 +286,31 @@ func (m *Machine) Committed(now clock.Time, c *Commit, r register.Result) {
 }
 
 // launch enqueues the task of an open launch, or first has the task before
-// cancelled.
+// cancelled; or it has the task looked for, where no more is to be tried.
 func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
 	b := it.work()
 	if b.since == 0 || b.instant != r.policy.Last.Instant { // the schedule may be another one of its name
 		at := r.policy.Last.Instant
 		b.tries = tries{instant: at, since: now.Mono, doubt: b.ours != at}
+	}
+	if why := over(now, it, &r.policy.Last); why != "" && b.refused == "" {
+		if !b.doubt {
+			it.end(fact{instant: b.instant, at: now.Wall, status: policy.NotEnqueued, note: why})
+			m.agenda.Set(it, math.MinInt64)
+			return
+		}
+		b.refused, b.since, b.pause = why, now.Mono, 0
+	}
+	if b.refused != "" {
+		if len(m.finds) >= maxFinds {
+			m.agenda.Set(it, now.Wall+int64(retryFirst))
+			return
+		}
+		it.phase = finding
+		m.tag++
+		m.finds[m.tag] = &work{items: []*item{it}, instants: []int64{b.instant}}
+		out.Finds = append(out.Finds, Find{m.tag, id.Launch(m.cfg.Cluster, it.entry.UUID, b.instant)})
+		return
 	}
 	if r.replaced != 0 && !b.freed {
 		it.phase = cancelling
@@ -302,6 +321,18 @@ func (m *Machine) launch(now clock.Time, it *item, r *record, out *Ready) {
 	}
 	it.phase = launching
 	m.toLaunch = append(m.toLaunch, it)
+}
+
+// over says why the task of an open launch is not enqueued any more, "" where it is.
+func over(now clock.Time, it *item, last *policy.Run) string {
+	def := it.def()
+	switch {
+	case def.Paused:
+		return "the schedule was paused before the task was enqueued"
+	case now.Wall > def.Until(*last):
+		return "the task was not enqueued within the window or the deadline"
+	}
+	return ""
 }
 
 // Cancelled tells what came of a request to cancel a task; nil is cancelled. Where
@@ -354,12 +385,14 @@ func (m *Machine) enqueue(now clock.Time, out *Ready) {
 		}
 		r, err := decode(it.rec.State)
 		t, bad := m.task(now, it, r.policy.Last.Instant)
-		if err != nil || bad != nil || r.policy.Last.Status != policy.Open {
-			it.phase = idle // it was edited meanwhile
+		if err != nil || bad != nil || r.policy.Last.Status != policy.Open || over(now, it, &r.policy.Last) != "" {
+			it.phase = idle // it was edited meanwhile, or has waited for too long
 			m.place(now, it)
 			continue
 		}
+		def := it.def()
 		req.Tasks, req.Begun = append(req.Tasks, t), append(req.Begun, r.policy.Last.Begun)
+		req.Until = append(req.Until, def.Until(r.policy.Last))
 		w.items, w.instants = append(w.items, it), append(w.instants, r.policy.Last.Instant)
 		size += proto.SpecBytes(t) + 256
 	}
@@ -408,6 +441,10 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
+		case final && b.doubt: // the node that refuses may not have heard of the task
+			b.refused, b.since, b.pause = bad.Message, now.Mono, 0
+			m.agenda.Set(it, math.MinInt64)
+			continue
 		case final || now.Mono-b.since >= int64(patience):
 			f.status, f.note = policy.NotEnqueued, bad.Message
 			if b.doubt {
@@ -417,11 +454,38 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 			m.later(now, it)
 			continue
 		}
-		b.tries = tries{}
-		b.facts = append(b.facts, f)
+		it.end(f)
 		m.agenda.Set(it, math.MinInt64)
 	}
 	return ask
+}
+
+// Found tells what came of a look for a task among a majority of its cohort: nil is
+// there. One that nobody knows may still come, of an attempt that is on its way: its
+// launch ends in doubt, as one of which nobody could be asked for a while.
+func (m *Machine) Found(now clock.Time, tag uint64, bad *proto.Error) {
+	w := m.finds[tag]
+	if w == nil {
+		return
+	}
+	delete(m.finds, tag)
+	for i, it := range w.items {
+		if it.phase != finding || it.rec == nil {
+			continue
+		}
+		it.phase = idle
+		b := it.work()
+		f := fact{instant: w.instants[i], at: now.Wall, status: policy.Running}
+		if bad != nil {
+			if bad.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND && now.Mono-b.since < int64(patience) {
+				m.later(now, it)
+				continue
+			}
+			f.status, f.note = policy.NotEnqueued, "in doubt: "+b.refused
+		}
+		it.end(f)
+		m.agenda.Set(it, math.MinInt64)
+	}
 }
 
 // finalOf tells whether trying again is no use.

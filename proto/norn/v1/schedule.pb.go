@@ -211,8 +211,9 @@ const (
 	LaunchStatus_LAUNCH_STATUS_CANCELLED LaunchStatus = 5
 	// It could not be enqueued, or a restore does not know: `note` says more.
 	LaunchStatus_LAUNCH_STATUS_NOT_ENQUEUED LaunchStatus = 6
-	// The task is forgotten: it was begun more than gc-grace ago and no majority
-	// knows of it. It is finished; how it ended is not known any more.
+	// The task is forgotten: it was begun more than gc-grace ago, or before the
+	// cluster began anew from a backup, and no majority knows of it. It is finished,
+	// or lost; how it ended is not known any more.
 	LaunchStatus_LAUNCH_STATUS_UNKNOWN LaunchStatus = 7
 )
 
@@ -1918,6 +1919,11 @@ type LaunchRequest struct {
 	// When each launch was begun, wall ns: the admission time of its task.
 	Begun      []int64     `protobuf:"varint,2,rep,packed,name=begun,proto3" json:"begun,omitempty"`
 	Durability *Durability `protobuf:"bytes,3,opt,name=durability,proto3" json:"durability,omitempty"`
+	// Up to when each may be enqueued, wall ns, by window and deadline of its
+	// schedule: a request may be on its way for long. What the node does not know
+	// already is OUT_OF_WINDOW then. 0: no bound; empty, as a master of a build
+	// leaves it that does not know the field: no bounds.
+	Until []int64 `protobuf:"varint,4,rep,packed,name=until,proto3" json:"until,omitempty"`
 	// The disk of the master is nearly full, and it keeps a copy itself: whoever gets this enqueues
 	// it if its own disk is not. A build that does not know this takes it as any part.
 	SenderFull    bool `protobuf:"varint,5,opt,name=sender_full,json=senderFull,proto3" json:"sender_full,omitempty"`
@@ -1972,6 +1978,13 @@ func (x *LaunchRequest) GetBegun() []int64 {
 func (x *LaunchRequest) GetDurability() *Durability {
 	if x != nil {
 		return x.Durability
+	}
+	return nil
+}
+
+func (x *LaunchRequest) GetUntil() []int64 {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -2114,13 +2127,14 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\acreated\x18\x03 \x01(\bR\acreated\x12-\n" +
 	"\x06before\x18\x04 \x01(\v2\x15.norn.v1.ScheduleSpecR\x06before\x12\x19\n" +
 	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12$\n" +
-	"\x05error\x18\x06 \x01(\v2\x0e.norn.v1.ErrorR\x05error\"\xa4\x01\n" +
+	"\x05error\x18\x06 \x01(\v2\x0e.norn.v1.ErrorR\x05error\"\xba\x01\n" +
 	"\rLaunchRequest\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.norn.v1.TaskSpecR\x05tasks\x12\x14\n" +
 	"\x05begun\x18\x02 \x03(\x03R\x05begun\x123\n" +
 	"\n" +
 	"durability\x18\x03 \x01(\v2\x13.norn.v1.DurabilityR\n" +
-	"durability\x12\x1f\n" +
+	"durability\x12\x14\n" +
+	"\x05until\x18\x04 \x03(\x03R\x05until\x12\x1f\n" +
 	"\vsender_full\x18\x05 \x01(\bR\n" +
 	"senderFull*Z\n" +
 	"\aOverlap\x12\x11\n" +
