@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
 )
 
 // TestAnUpdateStaysInDoubt: that a later call surely sent nothing says nothing of the
@@ -111,5 +112,38 @@ func TestAnUpdateAfterTheEndIsRefused(t *testing.T) {
 		case <-time.After(time.Hour):
 			t.Error("an update after the end waits for ever")
 		}
+	})
+}
+
+// TestAnUpdateInDoubtKeepsNoSlot of a session's worker: while it is not known whether it is
+// there, the end goes on its way without its number.
+func TestAnUpdateInDoubtKeepsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPushing(t, Config{Slots: 1}, still)
+		var sent atomic.Int32
+		override(p.q, func(*nornv1.UpdateRequest) *fakenode.Answer {
+			if sent.Add(1) == 1 {
+				return &fakenode.Answer{Lose: true}
+			}
+			return refusing(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE)
+		})
+		c := p.push(1, 30*time.Second)
+		p.w.room.take("q")
+		j := p.w.adopt(t.Context(), p.taken(1)[0])
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantIs(t, j.task.Update(short, []byte("in doubt")), client.ErrUnknown)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.w.complete(j, 0)
+		}()
+		time.Sleep(2 * slowReport)
+		if e := p.end(c); e == nil || e.Kind != session.EndCompleted || !e.AutoSeq {
+			t.Errorf("after %v its node was told %+v", 2*slowReport, e)
+		}
+		p.say(&session.StatusAck{Claim: claimOfRef(c)})
+		<-done
+		p.w.drop(j)
 	})
 }

@@ -83,7 +83,12 @@ func (w *Worker) complete(j *job, took time.Duration) {
 	ctx, cancel := w.reporting(j)
 	defer cancel()
 	var o outcome
-	if seq, ok := j.task.seal(ctx); ok {
+	// A session holds the task in a slot until it has the report, so an update that is in
+	// doubt is not tried for longer than a slot waits for one.
+	short, stop := context.WithTimeout(ctx, slowReport)
+	seq, certain := j.task.seal(short)
+	stop()
+	if certain {
 		o.done.Seq = &seq
 	}
 	if r := j.task.result.Load(); r != nil {

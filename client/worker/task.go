@@ -85,7 +85,7 @@ func (t *Task) fits() error {
 // Update appends to the task's log and waits until it is durable: a checkpoint
 // that a later claim would start from. Updates are sent in order, one at a
 // time. After an error that is client.ErrUnknown the update may have arrived; it
-// is sent again before the next one, or the end. After any other error it is not
+// is sent again before the next one, or, for a second, before the end. After any other error it is not
 // there. ErrClaimLost and ErrCancelled: stop; they come without asking anybody once
 // the claim is over by our own clocks, whatever ctx is. After ErrShutdown and ErrTimeout a last checkpoint can be saved, with a
 // context of its own ([context.WithoutCancel]), as long as Grace allows. An error that
