@@ -166,6 +166,21 @@ func TestTheSessionGoesByTheClockThatIsAhead(t *testing.T) {
 			}
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		var boot, wall time.Duration
+		began := time.Now()
+		p := newPushing(t, Config{}, func(s stamp) stamp {
+			return stamp{at: s.at, wall: s.wall.Add(wall), boot: time.Since(began) + boot}
+		})
+		wall = time.Minute
+		p.now()
+		wall = 0 // it is put right
+		before := p.now().Mono
+		boot, wall = 30*time.Second, 30*time.Second // a suspend
+		if after := p.now().Mono; time.Duration(after-before) != 30*time.Second {
+			t.Errorf("over a suspend of 30 s after a step of the wall clock: by %v", time.Duration(after-before))
+		}
+	})
 }
 
 // TestNoMoreIsTakenThanThereIsRoomFor of what was pushed.

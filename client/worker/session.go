@@ -61,8 +61,9 @@ type pushed struct {
 
 	mu      sync.Mutex // guards the fields below
 	machine *session.Worker
-	skew    time.Duration
-	seen    stamp // what the newest now was read from
+	slept   time.Duration // by how much the boot clock was ahead at most
+	ahead   time.Duration // and the wall clock, of the others
+	seen    stamp         // what the newest now was read from
 	starts  []session.Start
 	changed chan struct{} // closed when there are starts, or no more will come
 	acks    map[client.Ref]chan session.StatusAck
@@ -141,14 +142,16 @@ func (p *pushed) rebirth() error {
 
 // now is the time of the session: it goes by the clock that is ahead, as far as that
 // is ahead of the others since the beginning, and never back. So a suspend, or a step
-// of the wall clock, counts once. What jitter there is between clocks does not add
-// up. The lock is held.
+// of the wall clock, counts once, and each by itself: a suspend counts also after a step
+// that was put right. What jitter there is between clocks does not add up. The lock is held.
 func (p *pushed) now() clock.Time {
 	s := p.clock()
 	p.seen = s
 	at := s.at.Sub(p.began.at)
-	p.skew = max(p.skew, s.boot-p.began.boot-at, s.wall.Sub(p.began.wall)-at)
-	return clock.Time{Wall: s.wall.UnixNano(), Mono: 1 + int64(at+p.skew)}
+	boot := s.boot - p.began.boot
+	p.slept = max(p.slept, boot-at)
+	p.ahead = max(p.ahead, s.wall.Sub(p.began.wall)-max(boot, at)) // where there is no boot clock, a suspend too
+	return clock.Time{Wall: s.wall.UnixNano(), Mono: 1 + int64(at+p.slept+p.ahead)}
 }
 
 // deadline is when the claim of a handler ends, told in the time of the process: the
