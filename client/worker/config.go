@@ -155,6 +155,9 @@ func (c Config) check(queues []string) error {
 	return nil
 }
 
+// asks tells whether tasks are asked for, without a session.
+func (c Config) asks() bool { return c.Pull || c.ExitWhenEmpty }
+
 // shared tells whether queues have slots or weights of their own.
 func (c Config) shared() bool {
 	for _, o := range c.PerQueue { // Any order: it is a question about all

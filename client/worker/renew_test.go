@@ -2,14 +2,17 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
 )
 
 // TestOneClaimThatCannotBeRenewedTakesNoOtherWithIt: a partition that has no leader for
@@ -97,5 +100,37 @@ func TestAReportThatTakesLongKeepsNoTask(t *testing.T) {
 		if all := q.log(); len(all) != 2 {
 			t.Errorf("heard %v", all)
 		}
+	})
+}
+
+// TestAReportThatTakesLongKeepsNoTaskOfASession: its machine has room for a task while ends
+// are not acknowledged, so the worker has too, however many there are.
+func TestAReportThatTakesLongKeepsNoTaskOfASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPushing(t, Config{Slots: 1}, still)
+		p.w.Handle("q", func(context.Context, *Task) error { return nil })
+		var running sync.WaitGroup
+		running.Go(p.w.dispatch)
+		running.Go(func() {
+			_ = p.w.fetch(t.Context())
+			close(p.w.queue)
+		})
+		var all []client.Ref
+		for n := byte(1); n <= 4; n++ {
+			c := p.push(n, 30*time.Second)
+			all = append(all, c)
+			if e := p.end(c); e == nil || e.Kind != session.EndCompleted {
+				t.Errorf("task %d: its node was told %+v", n, e)
+			}
+			time.Sleep(2 * slowReport)
+		}
+		p.w.soft()
+		for _, c := range all {
+			p.say(&session.StatusAck{Claim: claimOfRef(c)})
+		}
+		if left := p.w.drain(); left != 0 {
+			t.Errorf("%d are left", left)
+		}
+		running.Wait()
 	})
 }

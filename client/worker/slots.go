@@ -12,6 +12,7 @@ type ledger struct {
 	slots int      // handlers at once
 
 	mu     sync.Mutex // guards the fields below
+	most   int        // claims at once whose room is lent
 	held   int
 	lent   int // of claims that are held beyond that: their room was given back before their end
 	stuck  int // slots of handlers that do not return
@@ -30,6 +31,9 @@ func newLedger(cfg Config, queues []string) *ledger {
 	l := &ledger{
 		order: queues, size: cfg.Slots + cfg.Prefetch, slots: max(cfg.Slots, 1), queues: make(map[string]*lane, len(queues)),
 		freed: make(chan struct{}), opened: make(chan struct{}), jammed: make(chan struct{}),
+	}
+	if l.most = l.size; !cfg.asks() {
+		l.most = MaxSlots
 	}
 	for _, q := range queues {
 		o := cfg.PerQueue[q]
@@ -81,16 +85,25 @@ func (l *ledger) give(queue string) {
 }
 
 // lend gives the room of a claim back before its end. It is false when as many were lent
-// already as there is room for.
+// already as may be. Who asks for tasks asks for none then. To a session they are handed
+// all the same, and would wait here under their claims: its machine counts no claim that
+// has ended, and has a bound of its own, at which it refuses them.
 func (l *ledger) lend(queue string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lent >= l.size {
+	if l.lent >= l.most {
 		return false
 	}
 	l.lent++
 	l.free(queue)
 	return true
+}
+
+// asks has the ledger be that of a worker that asks for tasks.
+func (l *ledger) asks() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = l.size
 }
 
 // repay counts the end of a claim whose room was lent.

@@ -234,7 +234,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // open begins a session, unless tasks are to be asked for.
 func (w *Worker) open(ctx context.Context, lock *lockFile) error {
-	if w.cfg.Pull || w.cfg.ExitWhenEmpty {
+	if w.cfg.asks() {
 		return nil
 	}
 	p := newPushed(w.client, w.cfg, w.grace, keeping{w}, func() stamp { return w.stamp() }, w.direct)
@@ -259,6 +259,7 @@ func (w *Worker) from() source {
 func (w *Worker) ask() {
 	w.cfg.Logger.Warn("no node keeps a session with this worker, asking for tasks instead")
 	w.from().end(w.final)
+	w.room.asks()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.source = w.direct
