@@ -2,11 +2,15 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/clock"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
 
@@ -49,6 +53,44 @@ func TestWhatWaitsBehindHungHandlersIsGivenBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAHandlerThatCameBackIsNotHung, also while its failure is not acknowledged; that is
+// reported before Run ends.
+func TestAHandlerThatCameBackIsNotHung(t *testing.T) {
+	for name, after := range map[string]error{"has done it": nil, "has failed": errors.New("at last")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				q.add(30, 1)
+				override(q, func(*nornv1.FailRequest) *fakenode.Answer { return refusing(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE) })
+				free := make(chan struct{})
+				r := start(t, q, Config{Pull: true, Timeout: time.Minute}, func(_ context.Context, task *Task) error {
+					if task.Token() == 101 {
+						<-free
+						return after
+					}
+					return nil
+				})
+				time.Sleep(2 * time.Minute)
+				close(free)
+				q.add(30, 2)
+				back := time.Now()
+				for e := r.ended(); e.Kind != Completed || e.Task.Token() != 102; e = r.ended() {
+				}
+				if took := time.Since(back); took > 5*time.Second {
+					t.Errorf("the next task is done %v after its return", took)
+				}
+				go r.Stop(t.Context())
+				time.Sleep(time.Minute)
+				q.set(func(q *queue) { q.override = nil })
+				<-r.finished
+				if all := q.log(); !slices.Contains(all, "fail 1@101") {
+					t.Errorf("heard %v", all)
+				}
+			})
+		})
+	}
 }
 
 // TestASlotThatHangsIsNotOneForOthers: what its session takes has to fit in the others.

@@ -32,8 +32,9 @@ type job struct {
 	until   time.Time  // when claim ends: the deadline less the grace
 	wall    time.Time  // the same on the other clocks
 	boot    time.Duration
-	timer   *time.Timer // ends claim then, whatever the network does
-	settled bool        // what came of the task was told
+	timer   *time.Timer   // ends claim then, whatever the network does
+	settled bool          // what came of the task was told
+	failing chan struct{} // closed when the failure is reported of a handler that hung; nil: it did not
 }
 
 // adopt makes a job of a claim.
@@ -154,6 +155,28 @@ func (j *job) settle() bool {
 	first := !j.settled
 	j.settled = true
 	return first
+}
+
+// giveUp is settle for a handler that hangs. It gives what is to be closed when its failure
+// is reported, nil when something was told already.
+func (j *job) giveUp() chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.settled {
+		return nil
+	}
+	j.settled, j.failing = true, make(chan struct{})
+	return j.failing
+}
+
+// failed waits until the failure is reported of a handler that hung, if it did.
+func (j *job) failed() {
+	j.mu.Lock()
+	failing := j.failing
+	j.mu.Unlock()
+	if failing != nil {
+		<-failing
+	}
 }
 
 // drop forgets a job. Its contexts end.

@@ -13,6 +13,7 @@ import (
 
 // conclude says what came of a task whose handler has returned.
 func (w *Worker) conclude(j *job, err error, took time.Duration) {
+	defer j.failed() // Run shall not end before that report
 	cause := context.Cause(j.ctx)
 	first := j.settle()
 	if err == nil {

@@ -193,8 +193,14 @@ func (w *Worker) abandon(j *job, took time.Duration) {
 		"task", j.task.ID(), "queue", j.task.Queue(), "cause", cause)
 	w.tell(Event{Kind: Stuck, Task: j.task, Err: cause, Took: took})
 	hang(w, j, true)
-	if errors.Is(cause, ErrTimeout) && j.settle() {
-		w.failed(j, ErrTimeout, took)
+	if !errors.Is(cause, ErrTimeout) {
+		return
+	}
+	if failing := j.giveUp(); failing != nil {
+		go func() { // it may take minutes, and the handler be back by then
+			defer close(failing)
+			w.failed(j, ErrTimeout, took)
+		}()
 	}
 }
 
