@@ -147,6 +147,7 @@ type Worker struct {
 	wake     int64 // nothing else is due before
 	draining bool
 	leave    retry
+	waits    int64 // mono ns since which only acknowledgements keep it from leaving: see Forsake; 0: they do not
 	left     bool
 	why      string // it must die
 	final    bool   // an operator wants that
@@ -175,7 +176,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 func (w *Worker) Turn(now clock.Time) {
 	w.advance(now)
 	w.association++
-	w.joined, w.echoed, w.refused, w.refusal = false, 0, Accepted, ""
+	w.joined, w.echoed, w.refused, w.refusal, w.waits = false, 0, Accepted, "", 0
 	w.life.checks, w.life.checked, w.pushes = nil, 0, window{}
 	w.beat()
 	w.repeatSoon()

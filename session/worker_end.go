@@ -1,6 +1,8 @@
 package session
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -49,6 +51,39 @@ func (w *Worker) statusAck(b *StatusAck) {
 		w.lines.forget(b.Claim)
 	}
 	delete(w.denied, b.Claim)
+}
+
+// Forsake gives up the ends that keep a worker which must die from leaving though nothing of
+// it runs any more: the copies of one partition may be away for long, and until it has left
+// its program takes nothing of any. It does so once each was repeated for a while, and gives
+// the claims, whose ends the program may report by itself. Not where an operator has ended
+// the worker: then nothing is to follow.
+//
+// The dispatcher has heard of these ends, and frees none of them when the worker leaves. One
+// that it has not heard of it frees: nothing of it runs.
+func Forsake(w *Worker, now clock.Time) (over []Claim) {
+	w.advance(now)
+	if w.life.state != MustDie || w.final || w.left || len(w.has.byTask) > 0 || len(w.has.all)+len(w.denied) == 0 {
+		w.waits = 0
+		return nil
+	}
+	if w.waits == 0 {
+		w.waits = w.now.Mono
+	}
+	if w.now.Mono < addNs(w.waits, 2*w.cfg.RetryMax) {
+		return nil // a repetition is due before
+	}
+	for _, c := range w.has.sorted() {
+		over = append(over, c)
+		delete(w.has.all, c)
+		w.lines.forget(c)
+	}
+	over = slices.AppendSeq(over, maps.Keys(w.denied))
+	clear(w.denied)
+	slices.SortFunc(over, Claim.Compare)
+	over = slices.Compact(over)
+	w.leaveIfDone()
+	return over
 }
 
 // CheckPassed is called when a health check has run to its end. One that fails is

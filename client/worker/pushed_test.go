@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,40 @@ func TestWhatTheSessionDoesNotHoldIsReportedWithoutIt(t *testing.T) {
 		}
 		if got := p.q.log(); len(got) != 2 || got[0] != "complete 1@7" || got[1] != "release 2@8" {
 			t.Errorf("heard %v", got)
+		}
+	})
+}
+
+// TestALostSessionEndsThoughAnEndIsNotAcknowledged: what was to be reported by it goes on
+// without it, and what nobody reports is given back.
+func TestALostSessionEndsThoughAnEndIsNotAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPushing(t, Config{Slots: 2}, still)
+		c, d := p.push(1, time.Minute), p.push(2, time.Minute)
+		p.taken(2)
+		p.say(&session.Suicide{})
+		told := make(chan error, 1)
+		go func() {
+			_, err := p.report(t.Context(), c, outcome{})
+			told <- err
+		}()
+		p.over(d)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer p.ended.Wait()
+		defer cancel()
+		for range 30 {
+			time.Sleep(time.Second)
+			p.use(func(_ *session.Worker, now clock.Time) { p.forsake(ctx, now) })
+			p.look()
+		}
+		if all := p.q.log(); len(all) != 2 || !slices.Contains(all, "complete 1@101") || !slices.Contains(all, "release 2@102") {
+			t.Fatalf("heard %v", all)
+		}
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+		if !slices.ContainsFunc(p.sent, func(b session.Body) bool { _, is := b.(*session.Leave); return is }) {
+			t.Error("it does not leave")
 		}
 	})
 }

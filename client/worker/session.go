@@ -288,7 +288,10 @@ func (p *pushed) tell(ctx context.Context, c client.Ref, end session.End) (ack s
 		delete(p.acks, c)
 	}()
 	select {
-	case ack = <-acked:
+	case ack, ours = <-acked:
+		if !ours { // the session ends before
+			return ack, false, nil
+		}
 		if ack.Lost {
 			err = ErrClaimLost
 		}
@@ -299,6 +302,31 @@ func (p *pushed) tell(ctx context.Context, c client.Ref, end session.End) (ack s
 		err = client.ErrClosed
 	}
 	return ack, true, fmt.Errorf("what came of task %s was not acknowledged: %w", c.ID, err)
+}
+
+// forsake lets a lost session end though not all ends are acknowledged: what is to be
+// reported goes on without it, and what nobody reports is given back. The lock is held.
+func (p *pushed) forsake(ctx context.Context, now clock.Time) {
+	var rest []client.Ref
+	for _, c := range session.Forsake(p.machine, now) {
+		ref := client.Ref{ID: c.Task, Token: c.Token}
+		if acked := p.acks[ref]; acked != nil {
+			close(acked)
+			delete(p.acks, ref)
+		} else {
+			rest = append(rest, ref)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	p.ended.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, reportFor)
+		defer cancel()
+		if err := p.direct.release(ctx, rest...); err != nil {
+			p.log.Debug("not all claims of a lost session could be given back", "error", err) // or are over
+		}
+	})
 }
 
 // over hears that a task has ended and nothing will be reported any more.

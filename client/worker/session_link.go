@@ -111,6 +111,9 @@ func (l *link) step(ctx context.Context) (info session.WorkerInfo, wake time.Dur
 	wake = linkWait
 	p.mu.Lock()
 	now := p.now()
+	if l.stream != nil { // or they were not repeated to anybody
+		p.forsake(ctx, now)
+	}
 	p.machine.Tick(now)
 	send, wakeAt := p.carry(now)
 	info = p.machine.Info()
