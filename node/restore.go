@@ -87,7 +87,7 @@ func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStor
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster, making: restoring}
 	_, _ = rand.Read(d.self.Incarnation[:])
 	now := newSystemClock(cfg).wall()
-	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, now)
+	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, ask == nil, now)
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)
 	}

@@ -395,3 +395,40 @@ func TestAHalfRestoreIsNoFirstStart(t *testing.T) {
 	}
 	stop(t, again)
 }
+
+// TestADrillLeavesTheRestoreFree: a restore by hand that was only tried out left a note, for
+// which the node, with its disk lost for good months later, did not begin the cluster anew by
+// itself. One whose directory was started counts.
+func TestADrillLeavesTheRestoreFree(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "snapshots")
+	lost := start(t, backupConfig(t, "n1", place), Options{})
+	backedUp(t, lost, place)
+	stop(t, lost)
+	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), nil); err != nil || g != 1 {
+		t.Fatalf("the drill: generation %d, %v", g, err)
+	}
+	n, err := Start(restoreConfig(t, "r1", place), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := n.members.generation(); g != 2 {
+		t.Errorf("generation %d", g)
+	}
+	stop(t, n)
+
+	c := restoreConfig(t, "r2", place)
+	if _, _, err := Restore(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.RestoreFrom, c.SnapshotTo, c.SnapshotEvery = "", place, 20*time.Millisecond
+	n = start(t, c, Options{})
+	backedUp(t, n, place)
+	stop(t, n)
+	n, err = Start(restoreConfig(t, "r2", place), Options{})
+	if err == nil {
+		stop(t, n)
+	}
+	if err == nil || !strings.Contains(err.Error(), "node r2 has begun the cluster anew from here before") {
+		t.Error(err)
+	}
+}

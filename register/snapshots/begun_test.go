@@ -20,7 +20,7 @@ func TestBegun(t *testing.T) {
 	h := save(t, to, state(5), 5)
 	other := register.Member{Node: "n2"}
 	for i, who := range []register.Member{other, self, self, other} {
-		if g, err := snapshots.Begin(t.Context(), to, &h, who, at); err != nil || g != uint64(i+1) {
+		if g, err := snapshots.Begin(t.Context(), to, &h, who, false, at); err != nil || g != uint64(i+1) {
 			t.Fatal(g, err)
 		}
 	}
@@ -66,7 +66,7 @@ func (f failing) List(ctx context.Context, prefix string) ([]objects.Info, error
 func TestAGenerationThatCannotBeNoted(t *testing.T) {
 	to, _ := place(t)
 	h := save(t, to, state(5), 5)
-	if g, err := snapshots.Begin(t.Context(), failing{Store: to}, &h, self, at); !errors.Is(err, errPlace) {
+	if g, err := snapshots.Begin(t.Context(), failing{Store: to}, &h, self, false, at); !errors.Is(err, errPlace) {
 		t.Errorf("generation %d, %v", g, err)
 	}
 }

@@ -146,14 +146,23 @@ type claim struct {
 	Incarnation string    `json:"incarnation"`
 	From        string    `json:"from"`
 	At          time.Time `json:"at"`
+	// ByHand: a directory was made and nothing started, perhaps only to see that it can be done.
+	ByHand bool `json:"by_hand,omitempty"`
 }
 
 // Begun gives the last generation of a cluster that a node of this name has begun here, and
-// when; 0: none. A note that cannot be read counts as nobody's.
+// when; 0: none. A note that cannot be read counts as nobody's, and one of a restore by hand
+// once there is a snapshot of its generation: its directory was started then.
 func Begun(ctx context.Context, in objects.Store, cluster, node string) (generation uint64, at time.Time, err error) {
 	all, err := in.List(ctx, "norn-"+cluster+"-g")
 	if err != nil {
 		return 0, at, err
+	}
+	lived := make(map[uint64]bool)
+	for _, o := range all {
+		if r, ok := ParseName(o.Name); ok {
+			lived[r.Generation] = true
+		}
 	}
 	for _, o := range all {
 		r, ok := parse(o.Name)
@@ -165,7 +174,7 @@ func Begun(ctx context.Context, in objects.Store, cluster, node string) (generat
 			return 0, at, err
 		}
 		var c claim
-		if err == nil && json.Unmarshal(b, &c) == nil && c.Node == node {
+		if err == nil && json.Unmarshal(b, &c) == nil && c.Node == node && (!c.ByHand || lived[r.Generation]) {
 			generation, at = r.Generation, c.At
 		}
 	}
@@ -174,8 +183,9 @@ func Begun(ctx context.Context, in objects.Store, cluster, node string) (generat
 
 // Begin takes the generation in which a cluster begins anew from a snapshot: the
 // first above all that the place knows of and that nobody has taken. self is for
-// people who look into it, and for [Begun]. The place must be one that can be written to.
-func Begin(ctx context.Context, in objects.Store, s *Header, self register.Member, now time.Time) (uint64, error) {
+// people who look into it, and for [Begun]; so is byHand, for a restore after which nothing
+// is started. The place must be one that can be written to.
+func Begin(ctx context.Context, in objects.Store, s *Header, self register.Member, byHand bool, now time.Time) (uint64, error) {
 	all, err := in.List(ctx, "norn-"+s.Cluster+"-g")
 	if err != nil {
 		return 0, err
@@ -186,7 +196,7 @@ func Begin(ctx context.Context, in objects.Store, s *Header, self register.Membe
 			generation = max(generation, r.Generation)
 		}
 	}
-	b, err := json.Marshal(claim{self.Node, self.Incarnation.String(), s.Name(), now.UTC()})
+	b, err := json.Marshal(claim{self.Node, self.Incarnation.String(), s.Name(), now.UTC(), byHand})
 	if err != nil {
 		return 0, fmt.Errorf("snapshot: %w", err)
 	}

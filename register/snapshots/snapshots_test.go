@@ -166,7 +166,7 @@ func TestOldSnapshotsGo(t *testing.T) {
 	other := state(1)
 	other.Cluster.ID[0] = 1
 	save(t, to, other, 3)
-	if _, err := snapshots.Begin(t.Context(), to, &snapshots.Header{Cluster: state(1).Cluster.ID.String()}, self, at); err != nil {
+	if _, err := snapshots.Begin(t.Context(), to, &snapshots.Header{Cluster: state(1).Cluster.ID.String()}, self, false, at); err != nil {
 		t.Fatal(err)
 	}
 	for r := range uint64(10) {
@@ -223,7 +223,7 @@ func TestGenerationsAreTakenOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range cap(taken) {
 		all.Go(func() {
-			g, err := snapshots.Begin(t.Context(), to, &older, self, at)
+			g, err := snapshots.Begin(t.Context(), to, &older, self, false, at)
 			if err != nil {
 				t.Error(err)
 			}
@@ -243,7 +243,7 @@ func TestGenerationsAreTakenOnce(t *testing.T) {
 		t.Errorf("generations %v", got)
 	}
 	older.Generation = register.MaxGeneration
-	if g, err := snapshots.Begin(t.Context(), to, &older, self, at); err == nil {
+	if g, err := snapshots.Begin(t.Context(), to, &older, self, false, at); err == nil {
 		t.Errorf("generation %d is over the limit", g)
 	}
 }
