@@ -119,7 +119,7 @@ func TestChangeTables(t *testing.T) {
 	changeTable(&b, &nornv1.ClusterReply{}, false)
 	r := repaired{
 		begun: &nornv1.ClusterReply{Comparisons: 6, Notes: []string{"node n3 is not in reach"}}, ended: true,
-		was: &nornv1.RepairStatus{FactsMoved: 5, Compared: 9}, is: &nornv1.RepairStatus{FactsMoved: 6, Failed: 2, Compared: 3},
+		first: map[string]*nornv1.RepairStatus{"01": {FactsMoved: 5, Compared: 9}}, last: map[string]*nornv1.RepairStatus{"01": {FactsMoved: 6, Failed: 2, Compared: 3}},
 	}
 	r.table(&b)
 	want := "Nothing is done yet. This would be:\nnode n4 goes [2J\n1 copy of partitions to move\nthere is nothing to do\n" +

@@ -45,9 +45,61 @@ comparisons have failed, 4: a node is out of reach.`,
 // repaired is what came of a repair.
 type repaired struct {
 	begun *nornv1.ClusterReply
-	was   *nornv1.RepairStatus
-	is    *nornv1.RepairStatus
-	ended bool
+	// first and last are what each node, by its incarnation, said at the first and the last
+	// look at which it said anything. The sums of a status lack those that are silent.
+	first, last map[string]*nornv1.RepairStatus
+	names       map[string]string // of those that take part
+	gone        string            // one that went away, or started again, before the end
+	ended       bool
+}
+
+// look takes a status in, and tells whether nothing is left as far as it shows.
+func (r *repaired) look(s *nornv1.StatusReply) (nothing bool) {
+	nothing = true
+	here := make(map[string]bool)
+	for _, n := range s.GetNodes() {
+		who, is := n.GetIncarnation(), n.GetRepair()
+		if !n.GetAlive() || n.GetState() == "removed" {
+			continue
+		}
+		r.names[who], here[who] = n.GetName(), true
+		if is == nil { // silent: it may have a lot left
+			nothing = false
+			continue
+		}
+		if was := r.last[who]; was == nil {
+			r.first[who] = is
+		} else if again(was, is) {
+			r.gone = n.GetName()
+		}
+		r.last[who], nothing = is, nothing && is.GetLeft() == 0
+	}
+	for who, name := range r.names {
+		if !here[who] {
+			r.gone = name
+		}
+	}
+	return nothing
+}
+
+// again tells that a node has started again between two looks: it counts from 0 then, and
+// what it was asked for is forgotten.
+func again(was, is *nornv1.RepairStatus) bool {
+	return is.GetCompared() < was.GetCompared() || is.GetFailed() < was.GetFailed() || is.GetFactsMoved() < was.GetFactsMoved() ||
+		is.GetLeft() < was.GetLeft() && is.GetCompared()+is.GetFailed() == 0
+}
+
+// sum is what the nodes have done since the first look.
+func (r *repaired) sum() *nornv1.RepairStatus {
+	all := &nornv1.RepairStatus{}
+	for who, is := range r.last {
+		was := r.first[who]
+		all.Left += is.GetLeft()
+		all.Compared += since(was.GetCompared(), is.GetCompared())
+		all.Failed += since(was.GetFailed(), is.GetFailed())
+		all.FactsMoved += since(was.GetFactsMoved(), is.GetFactsMoved())
+	}
+	return all
 }
 
 // since is how much a counter has risen; a node that has started again counts
@@ -59,13 +111,13 @@ func (r *repaired) form() jsonform.Value {
 		return jsonform.Field{Name: name, Value: jsonform.String(strconv.FormatUint(n, 10))}
 	}
 	var notes []jsonform.Value
+	done := r.sum()
 	for _, n := range r.begun.GetNotes() {
 		notes = append(notes, jsonform.String(n))
 	}
 	return jsonform.Object(
 		jsonform.Field{Name: "comparisons", Value: jsonform.Number(float64(r.begun.GetComparisons()))},
-		number("compared", since(r.was.GetCompared(), r.is.GetCompared())), number("failed", since(r.was.GetFailed(), r.is.GetFailed())),
-		number("facts_moved", since(r.was.GetFactsMoved(), r.is.GetFactsMoved())),
+		number("compared", done.GetCompared()), number("failed", done.GetFailed()), number("facts_moved", done.GetFactsMoved()),
 		jsonform.Field{Name: "notes", Value: jsonform.List(notes...)},
 	)
 }
@@ -75,13 +127,13 @@ func (r *repaired) table(w io.Writer) {
 		fmt.Fprintln(w, "there is one replica of each partition: nothing to compare")
 		return
 	}
-	text := "begun"
+	text, did := "begun", r.sum()
 	if r.ended {
 		text = "done"
 	}
 	fmt.Fprintf(w, "%s %s, %s moved", count(r.begun.GetComparisons(), "comparison", "comparisons"), text,
-		count(int(since(r.was.GetFactsMoved(), r.is.GetFactsMoved())), "fact", "facts"))
-	if n := since(r.was.GetFailed(), r.is.GetFailed()); n > 0 {
+		count(int(did.GetFactsMoved()), "fact", "facts"))
+	if n := did.GetFailed(); n > 0 {
 		fmt.Fprintf(w, ", %s failed", render.Number(n))
 	}
 	fmt.Fprintln(w)
@@ -90,17 +142,25 @@ func (r *repaired) table(w io.Writer) {
 	}
 }
 
-func (k clusterCommands) repairs(ctx context.Context, c client.Cluster, ids []uint32, wait time.Duration) error {
+// repairer is a cluster that is repaired.
+type repairer interface {
+	Status(ctx context.Context, o client.StatusOptions) (*nornv1.StatusReply, error)
+	Repair(ctx context.Context, partitions []uint32, o client.ChangeOptions) (*nornv1.ClusterReply, error)
+}
+
+func (k clusterCommands) repairs(ctx context.Context, c repairer, ids []uint32, wait time.Duration) error {
 	before, err := c.Status(ctx, client.StatusOptions{})
 	if err != nil {
 		return err
 	}
-	r := &repaired{was: before.GetRepair(), is: before.GetRepair()}
+	r := &repaired{first: make(map[string]*nornv1.RepairStatus), last: make(map[string]*nornv1.RepairStatus), names: make(map[string]string)}
+	r.look(before)
 	if r.begun, err = c.Repair(ctx, ids, client.ChangeOptions{}); err != nil {
 		return err
 	}
 	r.ended = r.begun.GetComparisons() == 0
-	if !r.ended && wait > 0 {
+	blind := len(r.last) == 0 // the node that answers is of a build that does not tell them apart
+	if !r.ended && wait > 0 && !blind {
 		if err = k.ended(ctx, c, r, wait); err != nil {
 			return err
 		}
@@ -109,26 +169,32 @@ func (k clusterCommands) repairs(ctx context.Context, c client.Cluster, ids []ui
 		return err
 	}
 	switch {
+	case r.gone != "":
+		k.complain(fmt.Sprintf("node %s went away, or started again, before all was compared (missing guarantee: all nodes in reach); repeat it", clean(r.gone)))
+		return reported{exitUnavailable}
 	case len(r.begun.GetNotes()) > 0:
 		k.complain("not every replica was compared (missing guarantee: all nodes in reach): " + strings.Join(r.begun.GetNotes(), "; "))
 		return reported{exitUnavailable}
+	case !r.ended && wait > 0 && blind:
+		k.complain("the end cannot be seen, for the server is of an older build; it goes on, see `norn cluster status`")
+		return reported{exitFailed}
 	case !r.ended && wait > 0:
 		k.complain(fmt.Sprintf("not done within %s; it goes on, see `norn cluster status`", render.Duration(wait)))
 		return reported{exitFailed}
-	case since(r.was.GetFailed(), r.is.GetFailed()) > 0:
+	case r.sum().GetFailed() > 0:
 		k.complain("comparisons have failed; see the nodes' logs, and repeat it")
 		return reported{exitFailed}
 	}
 	return nil
 }
 
-// ended waits until no node has a comparison left.
-func (k clusterCommands) ended(ctx context.Context, c client.Cluster, r *repaired, wait time.Duration) error {
+// ended waits until no node has a comparison left, or one is gone.
+func (k clusterCommands) ended(ctx context.Context, c repairer, r *repaired, wait time.Duration) error {
 	progress := k.progress("compared")
 	defer progress.Clear()
 	tick := time.NewTicker(followPause)
 	defer tick.Stop()
-	for until := time.Now().Add(wait); time.Now().Before(until); {
+	for until, found := time.Now().Add(wait), 0; time.Now().Before(until); {
 		s, err := c.Status(ctx, client.StatusOptions{})
 		if ctx.Err() != nil {
 			return goesOn(ctx)
@@ -136,11 +202,13 @@ func (k clusterCommands) ended(ctx context.Context, c client.Cluster, r *repaire
 		if err != nil {
 			return err
 		}
-		if r.is = s.GetRepair(); r.is.GetLeft() == 0 {
-			r.ended = true
+		if found++; !r.look(s) {
+			found = 0
+		}
+		if r.ended = r.gone == "" && found == followLooks; r.ended || r.gone != "" {
 			return nil
 		}
-		progress.Stage("compared", int(r.begun.GetComparisons())-int(r.is.GetLeft()), int(r.begun.GetComparisons()))
+		progress.Stage("compared", int(r.begun.GetComparisons())-int(r.sum().GetLeft()), int(r.begun.GetComparisons()))
 		select {
 		case <-ctx.Done():
 			return goesOn(ctx)

@@ -70,6 +70,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
 			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
 			n.ClockFault = self.GetClockFault()
+			n.Repair = part.GetRepair()
 			n.QuarantinedTasks, n.QuarantinedBytes, n.QuarantineRefused = self.GetQuarantinedTasks(), self.GetQuarantinedBytes(), self.GetQuarantineRefused()
 		}
 	}
@@ -133,7 +134,7 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 	return &nornv1.NodeStatus{
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.asides.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
-		Zone: c.cfg.Zone, Address: c.cfg.Address, Led: uint32(c.Leading()),
+		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
 		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)), ClockFault: c.clocks.why,
 	}
 }

@@ -147,8 +147,18 @@ func TestStatusDoesNotWaitForTheSilent(t *testing.T) {
 		t.Fatal("nobody was asked")
 	}
 	r.pass(1100 * time.Millisecond)
-	if s := r.peers[0].replies[from].Message.(*nornv1.StatusReply); len(s.Partitions) != partitions {
+	s := r.peers[0].replies[from].Message.(*nornv1.StatusReply)
+	if len(s.Partitions) != partitions {
 		t.Errorf("got %v", s)
+	}
+	// Else what the sums lack would count as done.
+	if nodeOf(s, "n1").Repair == nil || nodeOf(s, "n2").Repair != nil || !nodeOf(s, "n2").Alive {
+		t.Errorf("who has said what it did of repair: %v", s.Nodes)
+	}
+	r.cut[[2]int{0, 1}] = false
+	r.run(2)
+	if s := r.status(0); nodeOf(s, "n1").Repair == nil || nodeOf(s, "n2").Repair == nil {
+		t.Errorf("when all answer: %v", s.Nodes)
 	}
 }
 

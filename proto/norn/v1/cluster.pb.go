@@ -223,8 +223,11 @@ type NodeStatus struct {
 	QuarantinedBytes uint64 `protobuf:"varint,17,opt,name=quarantined_bytes,json=quarantinedBytes,proto3" json:"quarantined_bytes,omitempty"`
 	// Times since it started that there was no room for more of them.
 	QuarantineRefused uint64 `protobuf:"varint,18,opt,name=quarantine_refused,json=quarantineRefused,proto3" json:"quarantine_refused,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What it has done of repair since it started, itself. Absent: it did not answer in
+	// time, so that the sums lack it, or the node that answers is of an older build.
+	Repair        *RepairStatus `protobuf:"bytes,19,opt,name=repair,proto3" json:"repair,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -381,6 +384,13 @@ func (x *NodeStatus) GetQuarantineRefused() uint64 {
 		return x.QuarantineRefused
 	}
 	return 0
+}
+
+func (x *NodeStatus) GetRepair() *RepairStatus {
+	if x != nil {
+		return x.Repair
+	}
+	return nil
 }
 
 // PartitionStatus is one partition.
@@ -1917,7 +1927,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xc5\x04\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xf4\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1940,7 +1950,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"clockFault\x12+\n" +
 	"\x11quarantined_tasks\x18\x10 \x01(\rR\x10quarantinedTasks\x12+\n" +
 	"\x11quarantined_bytes\x18\x11 \x01(\x04R\x10quarantinedBytes\x12-\n" +
-	"\x12quarantine_refused\x18\x12 \x01(\x04R\x11quarantineRefused\"\xb9\x02\n" +
+	"\x12quarantine_refused\x18\x12 \x01(\x04R\x11quarantineRefused\x12-\n" +
+	"\x06repair\x18\x13 \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -2108,23 +2119,24 @@ var file_norn_v1_cluster_proto_depIdxs = []int32{
 	4,  // 2: norn.v1.StatusReply.register:type_name -> norn.v1.RegisterStatus
 	5,  // 3: norn.v1.StatusReply.movement:type_name -> norn.v1.MovementStatus
 	6,  // 4: norn.v1.StatusReply.repair:type_name -> norn.v1.RepairStatus
-	8,  // 5: norn.v1.ClusterRequest.leave:type_name -> norn.v1.LeaveNode
-	9,  // 6: norn.v1.ClusterRequest.remove:type_name -> norn.v1.RemoveNode
-	10, // 7: norn.v1.ClusterRequest.replace:type_name -> norn.v1.ReplaceNode
-	11, // 8: norn.v1.ClusterRequest.rebalance:type_name -> norn.v1.Rebalance
-	12, // 9: norn.v1.ClusterRequest.repair:type_name -> norn.v1.Repair
-	14, // 10: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
-	16, // 11: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
-	13, // 12: norn.v1.ClusterRequest.export:type_name -> norn.v1.ExportRegister
-	15, // 13: norn.v1.ClusterRequest.set_replicas:type_name -> norn.v1.SetReplicas
-	20, // 14: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
-	21, // 15: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
-	22, // 16: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	6,  // 5: norn.v1.NodeStatus.repair:type_name -> norn.v1.RepairStatus
+	8,  // 6: norn.v1.ClusterRequest.leave:type_name -> norn.v1.LeaveNode
+	9,  // 7: norn.v1.ClusterRequest.remove:type_name -> norn.v1.RemoveNode
+	10, // 8: norn.v1.ClusterRequest.replace:type_name -> norn.v1.ReplaceNode
+	11, // 9: norn.v1.ClusterRequest.rebalance:type_name -> norn.v1.Rebalance
+	12, // 10: norn.v1.ClusterRequest.repair:type_name -> norn.v1.Repair
+	14, // 11: norn.v1.ClusterRequest.accept_loss:type_name -> norn.v1.AcceptLoss
+	16, // 12: norn.v1.ClusterRequest.destroy:type_name -> norn.v1.DestroyCluster
+	13, // 13: norn.v1.ClusterRequest.export:type_name -> norn.v1.ExportRegister
+	15, // 14: norn.v1.ClusterRequest.set_replicas:type_name -> norn.v1.SetReplicas
+	20, // 15: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
+	21, // 16: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
+	22, // 17: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_cluster_proto_init() }
