@@ -148,7 +148,7 @@ func TestWhoNoLongerWaitsIsToldWhatGoesOn(t *testing.T) {
 	for want, err := range map[string]error{
 		"what was begun goes on, see `norn cluster status`": (&change{clusterCommands: k, wait: time.Minute, done: never}).follow(ctx, c.Cluster()),
 		"what was begun goes on":                            k.ended(ctx, c.Cluster(), &repaired{begun: &nornv1.ClusterReply{Comparisons: 1}}, time.Minute),
-		"the nodes stop all the same":                       k.gone(ctx, s, time.Minute),
+		"the nodes stop all the same":                       k.gone(ctx, reach(t.Context(), s), time.Minute),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "interrupt signal received; ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

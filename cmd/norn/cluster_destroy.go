@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +50,17 @@ cluster.`,
 }
 
 func (k clusterCommands) destroys(ctx context.Context, s *nornv1.StatusReply, o client.ChangeOptions, wait time.Duration) error {
+	var ports []*clientPort
+	if !o.DryRun && wait > 0 {
+		ports = reach(ctx, s)
+		defer func() {
+			for _, p := range ports {
+				if p.conn != nil {
+					_ = p.conn.Close()
+				}
+			}
+		}()
+	}
 	var reply *nornv1.ClusterReply
 	err := k.with(ctx, func(c *client.Client) (err error) {
 		reply, err = c.Cluster().Destroy(ctx, s.GetClusterId(), o)
@@ -63,43 +76,109 @@ func (k clusterCommands) destroys(ctx context.Context, s *nornv1.StatusReply, o 
 	if err != nil || o.DryRun || wait == 0 {
 		return err
 	}
-	return k.gone(ctx, s, wait)
+	return k.gone(ctx, ports, wait)
+}
+
+// clientPort is that of a node which is to stop.
+type clientPort struct {
+	node, addr string
+	conn       net.Conn // nil: it was not reached
+}
+
+// portTime is how long a node may take to accept a connection. One that has gone with its
+// machine is refused by the network within that.
+const portTime = 4 * time.Second
+
+// reach connects to the nodes while they live: what cannot be reached then says nothing later.
+func reach(ctx context.Context, s *nornv1.StatusReply) (all []*clientPort) {
+	var wg sync.WaitGroup
+	for _, n := range s.GetNodes() {
+		if !n.GetAlive() || n.GetState() == "removed" {
+			continue
+		}
+		p := &clientPort{node: n.GetName(), addr: n.GetAddress()}
+		all = append(all, p)
+		if p.addr != "" {
+			wg.Go(func() { _ = p.dial(ctx) })
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+func (p *clientPort) dial(ctx context.Context) error {
+	c, err := (&net.Dialer{Timeout: portTime}).DialContext(ctx, "tcp", p.addr)
+	if err == nil {
+		p.conn = c
+	}
+	return err
+}
+
+// stops returns when the node has: its connection has ended, and no other one can be made. A
+// dial that times out may be the network's fault, and is repeated.
+func (p *clientPort) stops(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		unwatch := context.AfterFunc(ctx, func() { _ = p.conn.Close() })
+		_, _ = io.Copy(io.Discard, p.conn)
+		unwatch()
+		_ = p.conn.Close()
+		var late net.Error
+		if err := p.dial(ctx); err != nil && ctx.Err() == nil && (!errors.As(err, &late) || !late.Timeout()) {
+			return true
+		}
+		select { // a node ends connections on which nobody says anything
+		case <-ctx.Done():
+		case <-time.After(followPause):
+		}
+	}
+	_ = p.conn.Close()
+	return false
 }
 
 // gone waits until the client ports of the nodes that were there are closed.
-func (k clusterCommands) gone(ctx context.Context, s *nornv1.StatusReply, wait time.Duration) error {
-	var addrs []string
-	for _, n := range s.GetNodes() {
-		if n.GetAlive() && n.GetAddress() != "" && n.GetState() != "removed" {
-			addrs = append(addrs, n.GetAddress())
+func (k clusterCommands) gone(ctx context.Context, ports []*clientPort, wait time.Duration) error {
+	watch, end := context.WithCancel(ctx)
+	stopped := make(chan bool, len(ports))
+	var unseen []string
+	all := 0
+	for _, p := range ports {
+		if p.conn == nil {
+			unseen = append(unseen, clean(p.node))
+			continue
 		}
+		all++
+		go func() { stopped <- p.stops(watch) }()
 	}
-	progress, all := k.progress("stopped"), len(addrs)
-	defer progress.Clear()
-	tick := time.NewTicker(followPause)
-	defer tick.Stop()
-	dialer := net.Dialer{Timeout: time.Second}
-	for until := time.Now().Add(wait); ; {
-		addrs = slices.DeleteFunc(addrs, func(addr string) bool {
-			c, err := dialer.DialContext(ctx, "tcp", addr)
-			if err == nil {
-				_ = c.Close()
-			}
-			return err != nil && ctx.Err() == nil
-		})
-		progress.Stage("stopped", all-len(addrs), all)
-		switch {
-		case len(addrs) == 0:
-			return nil
-		case time.Now().After(until):
-			progress.Clear()
-			k.complain(fmt.Sprintf("%s did not stop within %s; look at their logs", count(len(addrs), "node", "nodes"), render.Duration(wait)))
-			return reported{exitFailed}
+	left := all
+	defer func() {
+		end()
+		for ; left > 0; left-- {
+			<-stopped
 		}
+	}()
+	progress, until := k.progress("stopped"), time.NewTimer(wait)
+	defer progress.Clear()
+	defer until.Stop()
+	for left > 0 {
+		progress.Stage("stopped", all-left, all)
 		select {
+		case <-stopped:
+			left--
+		case <-until.C:
+			progress.Clear()
+			k.complain(fmt.Sprintf("%s did not stop within %s; look at their logs", count(left, "node", "nodes"), render.Duration(wait)))
+			return reported{exitFailed}
 		case <-ctx.Done():
 			return fmt.Errorf("%w; the data is given up and the nodes stop all the same, some seconds later", context.Cause(ctx))
-		case <-tick.C:
 		}
 	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w; the data is given up and the nodes stop all the same, some seconds later", context.Cause(ctx))
+	case len(unseen) > 0:
+		progress.Clear()
+		k.complain(fmt.Sprintf("it cannot be seen from here whether %s stops; look at the log", strings.Join(unseen, ", ")))
+		return reported{exitFailed}
+	}
+	return nil
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // TestADestroyedNodeThatCannotBeErased: it does not say that its data is deleted.
@@ -70,5 +74,25 @@ func TestClusterDestroy(t *testing.T) {
 	again := ownServer(t, data)
 	if r := nornWith(t, "", []string{"NORN_ADDR=" + again.addr}, "task", "count", "-o", "jsonl"); r.code != 0 || strings.Contains(r.out, `"total":"1"`) {
 		t.Errorf("after a new start: %+v", r)
+	}
+}
+
+// TestDestroyTellsOnlyWhatItSees: a node whose address does not lead anywhere from here was
+// said to have stopped.
+func TestDestroyTellsOnlyWhatItSees(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut := l.Addr().String()
+	_ = l.Close()
+	for _, addr := range []string{"nosuch.invalid:7711", shut} {
+		var told bytes.Buffer
+		k := clusterCommands{&app{quiet: true, errOut: &told}}
+		s := &nornv1.StatusReply{Nodes: []*nornv1.NodeStatus{{Name: "n1", State: "up", Alive: true, Address: addr}}}
+		err := k.gone(t.Context(), reach(t.Context(), s), time.Second)
+		if exitCode(err) != exitFailed || !strings.Contains(told.String(), "it cannot be seen from here whether n1 stops") {
+			t.Errorf("%s: %v, %q", addr, err, told.String())
+		}
 	}
 }
