@@ -138,7 +138,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{2, "SEQ", []string{"task", "update", other27, "1", "-", "x"}},
 		{2, "--error", []string{"task", "fail", other27, "1"}},
 		{2, "unknown flag", []string{"task", "get", other27, "--colour"}},
-		{2, "unknown command", []string{"task", "explode"}},
+		{2, `unknown command "norn enqueue"; did you mean "norn task enqueue"?`, []string{"enqueue", "-q", "a", "x"}},
 		{2, `unknown command "norn completion tcsh"`, []string{"completion", "tcsh"}},
 		{2, "days are written in hours: 48h", []string{"task", "enqueue", "-q", "bad", "x", "--delay", "2d"}},
 		{2, `did you mean "norn task"?`, []string{"help", "taks"}},

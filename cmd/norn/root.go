@@ -149,7 +149,12 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
 	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), a.work(), workerCommands{a}.commands(), clusterCommands{a}.commands(), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command
+		}
+		return flagError(err)
+	})
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	addExamples(root)
@@ -167,13 +172,28 @@ func group(cmd *cobra.Command) *cobra.Command {
 		}
 		text := fmt.Sprintf("unknown command %q", cmd.CommandPath()+" "+args[0])
 		cmd.SuggestionsMinimumDistance = 2
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		if below := below(cmd, args[0]); below != "" {
+			text += "; did you mean " + below + "?"
+		} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			text += fmt.Sprintf("; did you mean %q?", cmd.CommandPath()+" "+config.Nearest(args[0], near))
 		}
 		return errors.New(text)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
+}
+
+// below names the commands of that name that the commands of a group have.
+func below(cmd *cobra.Command, name string) string {
+	var found []string
+	for _, c := range cmd.Commands() {
+		for _, sub := range c.Commands() {
+			if sub.Name() == name && !sub.Hidden {
+				found = append(found, strconv.Quote(sub.CommandPath()))
+			}
+		}
+	}
+	return strings.Join(found, " or ")
 }
 
 // unitless is what package time says of a duration without a unit.
