@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/norn-dev/norn/proto"
@@ -57,6 +58,7 @@ type attempts struct {
 	made     int
 	maybe    bool // one of them may have had its effect
 	hopeless int  // addresses in a row that will never do
+	refusing int  // connections in a row that were refused; the first one at refusedFrom
 	full     int  // number of the first attempt that met a full disk; 0: none
 	lonely   bool // a node had too few others in reach
 	backoff  time.Duration
@@ -67,6 +69,7 @@ type attempts struct {
 
 	// said is what a node has last answered to the request, refused what one has said
 	// to a hello; both with the number of the attempt.
+	refusedFrom       time.Time
 	said, refused     error
 	saidAt, refusedAt int
 }
@@ -217,6 +220,9 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		return false, 0
 	}
 	a.last = broken.Err
+	if c.nobodyThere(a, broken.Err) {
+		return true, 0
+	}
 	switch {
 	case errors.Is(err, transport.ErrEncode), errors.Is(err, transport.ErrFrameTooLarge) && !broken.Sent:
 		a.last = proto.Invalid("the request cannot be sent: %v", broken.Err)
@@ -243,6 +249,20 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		}
 	}
 	return false, pause
+}
+
+// nobodyThere counts connections that were refused, and tells whether that is the end of
+// the call: see [WithRefusedTimeout].
+func (c *caller) nobodyThere(a *attempts, err error) bool {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		a.refusing = 0
+		return false
+	}
+	if a.refusing == 0 {
+		a.refusedFrom = time.Now()
+	}
+	a.refusing++
+	return c.opts.refused > 0 && a.refusing >= len(c.nodes) && c.info.Load() == nil && time.Since(a.refusedFrom) >= c.opts.refused
 }
 
 // wrongPeer tells whether whoever answers at an address will never do, as far as one

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,7 +58,7 @@ type Info struct {
 }
 
 // Dial makes a client of the nodes at addrs (host:port; the port defaults to
-// 7711; commas separate several in one string). It does not connect: the first
+// 7711, a number alone is a port of this machine; commas separate several in one string). It does not connect: the first
 // call does, or [Client.Connect]. The error is an ErrInvalid for addresses that
 // make no sense, or ctx's error when it has ended.
 func Dial(ctx context.Context, addrs []string, opts ...Option) (*Client, error) {
@@ -91,6 +93,15 @@ func Dial(ctx context.Context, addrs []string, opts ...Option) (*Client, error) 
 func address(addr string) (string, error) {
 	if addr == "" {
 		return "", fmt.Errorf("%w: an address is empty", ErrInvalid)
+	}
+	if n, err := strconv.ParseUint(addr, 10, 16); err == nil && n > 0 {
+		return net.JoinHostPort("127.0.0.1", addr), nil
+	}
+	if _, rest, ok := strings.Cut(addr, "://"); ok {
+		return "", fmt.Errorf("%w: %q is an address with a scheme; write %s", ErrInvalid, addr, strings.TrimRight(rest, "/"))
+	}
+	if ip, err := netip.ParseAddr(addr); err == nil && ip.Is6() {
+		return "", fmt.Errorf("%w: %q is IPv6 without brackets; write [%s] or [%s]:%s", ErrInvalid, addr, addr, addr, DefaultPort)
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -25,6 +25,7 @@ type options struct {
 	agent       string
 	dialer      func(ctx context.Context, addr string) (net.Conn, error)
 	timeout     time.Duration
+	refused     time.Duration // 0: as long as the call
 	connections int
 }
 
@@ -69,6 +70,12 @@ func WithTimeout(d time.Duration) Option {
 		}
 	}
 }
+
+// WithRefusedTimeout ends calls once all addresses have refused every connection for d,
+// and there has been none yet: for programs at whose terminal somebody waits, and who has
+// started no server. Under or equal to zero, as by default, calls go on until they end
+// otherwise. An address that does not answer, or a name that is not found, does not count.
+func WithRefusedTimeout(d time.Duration) Option { return func(o *options) { o.refused = max(d, 0) } }
 
 // WithConnections spreads calls over n connections per node; one is enough for
 // some 100,000 small calls a second.

@@ -38,6 +38,14 @@ func CheckQueue(name string) *Error {
 	return nil
 }
 
+// CheckSchedule is [CheckQueue] for the name of a schedule: the rule is the same.
+func CheckSchedule(name string) *Error {
+	if !ValidQueue(name) {
+		return Invalid("schedule name %.140q is not [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", name)
+	}
+	return nil
+}
+
 // CheckSpec checks a task against everything that needs no state. maxPayload
 // is the server's payload limit in bytes.
 func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {

@@ -123,7 +123,11 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 		}
 		err = parameters(m, r)
 	} else {
-		if t, _, bad := mime.ParseMediaType(r.Header.Get("Content-Type")); bad != nil || t != "application/json" || r.Header.Get("Content-Encoding") != "" {
+		t, params, bad := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+			return nil, leave, failed(http.StatusUnsupportedMediaType, proto.Invalid("the body is to be UTF-8: send Content-Type: application/json, not with charset=%.40q", charset))
+		}
+		if bad != nil || t != "application/json" || r.Header.Get("Content-Encoding") != "" {
 			return nil, leave, failed(http.StatusUnsupportedMediaType, proto.Invalid("the body is to be JSON, plain: send Content-Type: application/json and no Content-Encoding"))
 		}
 		if r.URL.RawQuery != "" {

@@ -82,7 +82,7 @@ norn archive verify.`,
 		Example: "  norn archive list /srv/norn/archive\n  norn archive list /srv/norn/archive -o json | jq 'map(.tasks) | add'",
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := archive.Manifests(args[0])
-			list := archiveList(a.writer())
+			list := archiveList(a.writer()).None("no files in this archive")
 			for _, m := range all {
 				list.Add(m)
 			}
@@ -152,7 +152,7 @@ exits with 1.`,
 				return err
 			}
 		}
-		list := taskList(a.writer())
+		list := taskList(a.writer()).None("no task in the archive is like that")
 		err := a.search(cmd.Context(), args[0], *task, func(t *nornv1.Task) {
 			if (*queue == "" || t.GetQueue() == *queue) && (*task == "" || t.GetId() == *task) {
 				list.Add(t)

@@ -146,7 +146,7 @@ compare it with its checksum, and show what is in it.`,
 					return b.show(ctx, from, name)
 				}
 				all, err := snapshots.List(ctx, from)
-				list := snapshotList(b.writer())
+				list := snapshotList(b.writer()).None("no snapshots there")
 				for _, l := range all {
 					list.Add(l)
 				}

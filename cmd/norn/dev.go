@@ -58,7 +58,8 @@ end. With it, each node's data is in DIR/n1, DIR/n2, …, and the next start goe
 from there; more nodes than before join the others. Logs are in DIR/n1/log and so
 on; --verbose shows them too.
 
-Every flag of norn server that is no address, name or directory goes to all nodes.
+Every flag of norn server that is no address, name or directory goes to all nodes:
+norn server --help lists them. Those that one tries first are listed below.
 
 Ctrl-C or SIGTERM stops all nodes cleanly; a second one kills them. A node that
 dies once the cluster is ready stays dead, and the others go on: try kill -9 PID.
@@ -88,6 +89,7 @@ this command.`,
 		if s.IsBool() {
 			flag.NoOptDefVal = "true"
 		}
+		flag.Hidden = !slices.Contains(devShown(), s.Name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
@@ -109,6 +111,12 @@ this command.`,
 // devOwn are the settings that differ from node to node.
 func devOwn() []string {
 	return []string{"data", "name", "listen", "peer-listen", "peer-advertise", "http-listen", "join"}
+}
+
+// devShown are the settings of servers that --help of `norn dev` lists: those that
+// somebody who develops against a cluster tries.
+func devShown() []string {
+	return []string{"partitions", "replicas", "eta", "default-lease", "log-level", "auth-token-file"}
 }
 
 // devNode is one node of the plan.

@@ -262,7 +262,7 @@ func TestHTTPRefusesEveryOtherForm(t *testing.T) {
 			if verb = strings.ToUpper(verb); verb == "GET" {
 				continue
 			}
-			for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonp", ";", "application/json; charset"} {
+			for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonp", ";", "application/json; charset", "application/json; charset=utf-16", "application/json; charset=iso-8859-1"} {
 				bad(t, 415, "invalid_argument", "application/json", verb, path, enqueue, "Content-Type", kind)
 			}
 			bad(t, 415, "invalid_argument", "no Content-Encoding", verb, path, enqueue, "Content-Encoding", "gzip")

@@ -131,7 +131,7 @@ func (a outboxCommands) list() *cobra.Command {
 			return usage("--limit: %d is not over zero", *limit)
 		}
 		return a.opened(cmd.Context(), f, func(ctx context.Context, db *sql.DB, box *outbox.Outbox) error {
-			list := asideList(a.writer())
+			list := asideList(a.writer()).None("no rows are set aside")
 			for after, left := "", *limit; left > 0; {
 				page, err := box.Aside(ctx, db, after, min(left, asidePage))
 				if err != nil || len(page) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -38,7 +39,7 @@ func (q queueCommands) list() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.with(cmd.Context(), func(c *client.Client) error {
 				queues, err := c.Queues().List(cmd.Context())
-				list := queueList(q.writer())
+				list := queueList(q.writer()).None("no queues yet: one is there as soon as it has a task or a setting")
 				for _, found := range queues {
 					list.Add(found)
 				}
@@ -194,10 +195,35 @@ func (q queueCommands) pause() *cobra.Command {
 		Long:    "Hand out no more tasks of a queue. Enqueues go on, and what runs goes on too.",
 		Example: "  norn queue pause mail --note 'provider is down, see incident 12'",
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
-		return c.Queues().Pause(ctx, name, note)
+		found, err := c.Queues().Pause(ctx, name, note)
+		if err == nil {
+			q.noteNew(ctx, c, found)
+		}
+		return found, err
 	})
 	cmd.Flags().StringVar(&note, "note", "", "why, for other operators")
 	return cmd
+}
+
+// noteNew says that a queue that was just set up had neither tasks nor settings before, and
+// which known one is most like it: its name may be a slip.
+func (q queueCommands) noteNew(ctx context.Context, c *client.Client, found *nornv1.Queue) {
+	if n := found.GetCount(); found.GetVersion() > 1 || n.GetTotal() > 0 {
+		return
+	}
+	text := "new queue: it has no tasks"
+	if all, err := c.Queues().List(ctx); err == nil { // it is a help, nothing depends on it
+		var known []string
+		for _, other := range all {
+			if other.GetName() != found.GetName() {
+				known = append(known, other.GetName())
+			}
+		}
+		if near := config.Nearest(found.GetName(), known); near != "" && config.Alike(found.GetName(), near) {
+			text += "; did you mean " + near + "?"
+		}
+	}
+	q.note("%s", text)
 }
 
 func (q queueCommands) drain() *cobra.Command {

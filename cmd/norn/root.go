@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
@@ -31,16 +32,18 @@ type app struct {
 	outTerminal bool
 	errTerminal bool
 
-	addrs      []string
-	output     string
-	timeout    time.Duration
-	authToken  string
-	tlsCA      string
-	tlsCert    string
-	tlsKey     string
-	serverName string
-	noColor    bool
-	quiet      bool
+	addrs   []string
+	output  string
+	timeout time.Duration
+	// timeoutGiven: by flag or environment
+	timeoutGiven bool
+	authToken    string
+	tlsCA        string
+	tlsCert      string
+	tlsKey       string
+	serverName   string
+	noColor      bool
+	quiet        bool
 
 	format  render.Format
 	started bool // the command line made sense; errors are no longer about it
@@ -138,9 +141,9 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	}
 	group(root)
 	f := root.PersistentFlags()
-	f.StringSliceVar(&a.addrs, "addr", []string{"127.0.0.1:7711"}, "client `address`es of nodes, host:port[,host:port…]")
+	f.StringSliceVar(&a.addrs, "addr", []string{"127.0.0.1:7711"}, "client `address`es of nodes, host:port[,host:port…]; a number is a port of this machine")
 	f.StringVarP(&a.output, "output", "o", "table", "output `format`: table, json, jsonl or yaml")
-	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "for one call, in addition to any wait it asks for")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "for one call, in addition to any wait it asks for; at a terminal 2s, unless given, where all addresses refuse the connection")
 	f.StringVar(&a.authToken, "auth-token", "", "`token` for the server (better in NORN_AUTH_TOKEN)")
 	f.StringVar(&a.tlsCA, "tls-ca", "", "speak TLS, and trust the certificates in this PEM `file`")
 	f.StringVar(&a.tlsCert, "tls-cert", "", "speak TLS, and show the certificate in this PEM `file`")
@@ -153,7 +156,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command
 		}
-		return flagError(err)
+		return flagError(nearestFlag(cmd, err))
 	})
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -212,6 +215,26 @@ func flagError(err error) error {
 		return fmt.Errorf("%sit has no unit; write %ss for seconds", strings.TrimSuffix(err.Error(), m[0]), m[1])
 	}
 	return err
+}
+
+// nearestFlag names the known flag that is most like an unknown one.
+func nearestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err // of one letter, all are as near
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	name := unknown.GetSpecifiedName()
+	near := config.Nearest(name, known)
+	if near == "" || !config.Alike(name, near) {
+		return err
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, near)
 }
 
 // addUsage has every command that is given too few or too many words say which
@@ -283,6 +306,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 			}
 		}
 	}
+	a.timeoutGiven = cmd.Root().PersistentFlags().Changed("timeout") || env["NORN_TIMEOUT"] != ""
 	if env["NO_COLOR"] != "" || env["TERM"] == "dumb" || !a.outTerminal {
 		a.noColor = true
 	}
@@ -297,8 +321,14 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	return nil
 }
 
+// impatience is how long a person at a terminal, who has given no --timeout, waits where
+// all addresses refuse the connection: no server was started there.
+const impatience = 2 * time.Second
+
 // writer is where results go.
-func (a *app) writer() *render.Writer { return render.New(a.out, a.format, !a.noColor) }
+func (a *app) writer() *render.Writer {
+	return render.New(a.out, a.format, !a.noColor).ForPerson(a.outTerminal && !a.quiet)
+}
 
 // progress is nil when there is no terminal to show it on.
 func (a *app) progress(what string) *render.Progress {
@@ -326,7 +356,11 @@ func (a *app) dialNodes(ctx context.Context, addrs []string) (*client.Client, er
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Dial(ctx, addrs, client.WithAuthToken(a.authToken), client.WithTLS(secure),
+	refused := time.Duration(0)
+	if a.errTerminal && !a.timeoutGiven {
+		refused = impatience
+	}
+	c, err := client.Dial(ctx, addrs, client.WithRefusedTimeout(refused), client.WithAuthToken(a.authToken), client.WithTLS(secure),
 		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout), client.WithLogger(slog.New(retries{a, &sync.Once{}})))
 	if errors.Is(err, client.ErrInvalid) {
 		return nil, usage("--addr: %w", err)

@@ -106,7 +106,7 @@ func (s scheduleCommands) printNext(ask upcoming) error {
 	case spec.Picks():
 		s.note("? is here: %s", resolved)
 	}
-	list := occurrenceList(s.writer())
+	list := occurrenceList(s.writer()).None("no launches in that time")
 	at := from - 1
 	if t := ask.spec.GetStart(); t != nil {
 		at = max(at, t.AsTime().UnixNano()-1)

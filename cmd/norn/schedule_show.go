@@ -24,7 +24,7 @@ func (s scheduleCommands) list() *cobra.Command {
 		Example: "  norn schedule list\n  norn schedule list -o json | jq -r '.[] | select(.overdue_seconds > 60) | .name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd.Context(), func(c *client.Client) error {
-				list, now := scheduleList(s.writer()), time.Now()
+				list, now := scheduleList(s.writer()).None("no schedules yet: norn schedule set makes one"), time.Now()
 				var failed error
 				for found, err := range c.Schedules().List(cmd.Context()) {
 					if err != nil {
@@ -219,7 +219,7 @@ The newest 20 entries are kept, unless the schedule says how many (history).`,
 				for i, head := range historyHeads() {
 					columns = append(columns, render.Column[*nornv1.Launch]{Head: head, Cell: func(l *nornv1.Launch) string { return historyCells(l)[i] }})
 				}
-				list := render.NewList(s.writer(), func(l *nornv1.Launch) jsonform.Value { return jsonform.Of(l) }, columns...)
+				list := render.NewList(s.writer(), func(l *nornv1.Launch) jsonform.Value { return jsonform.Of(l) }, columns...).None("no launches yet")
 				for _, l := range found.GetHistory() {
 					list.Add(l)
 				}

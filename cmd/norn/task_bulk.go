@@ -260,7 +260,7 @@ func tasks(n uint64) string {
 // first shows the first few tasks of a filter.
 func (b bulkCommands) first(ctx context.Context, c *client.Client, f client.Filter) error {
 	f.Limit = fewFirst
-	list := taskList(b.writer())
+	list := taskList(b.writer()).None("no tasks")
 	for t, err := range c.List(ctx, f) {
 		if err != nil {
 			return errors.Join(list.Close(), err)

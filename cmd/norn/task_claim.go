@@ -54,7 +54,7 @@ failed or released with its ID and token.`,
 			if err != nil {
 				return free(cmd.Context(), c, err)
 			}
-			list := grantList(a.writer())
+			list := grantList(a.writer()).None("no task is ready there")
 			for _, claim := range claims {
 				list.Add(claim.Grant)
 			}

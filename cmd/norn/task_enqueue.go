@@ -38,7 +38,8 @@ func (a *app) enqueue() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		Long: `Enqueue one task with a payload from the command line, a file or standard input
 (-), or many: one per line of a file (--lines), or one per JSON object of a file
-of lines (--jsonl).
+of lines (--jsonl). Without any of them the payload is empty; that is refused where
+bytes wait on standard input, so that none are lost: - reads them, '' means empty.
 
 IDs are printed one per line as the tasks are accepted; -o json gives the
 receipts. A task that is refused is told on standard error with the number of its
@@ -145,8 +146,8 @@ func (e *enqueueFlags) task(cmd *cobra.Command) (t client.Task, err error) {
 		}
 	}
 	if e.atSet {
-		if t.NotBefore, err = time.Parse(time.RFC3339Nano, e.at); err != nil {
-			return t, usage("--at: %q is not a time such as 2030-01-31T15:04:05Z", e.at)
+		if t.NotBefore, err = intake.Instant(e.at); err != nil {
+			return t, usage("--at: %w", err)
 		}
 	}
 	if t.Dependencies, err = intake.IDs(e.after); err != nil {
@@ -215,11 +216,14 @@ func (a *app) source(ctx context.Context, e *enqueueFlags, base client.Task, arg
 	}
 	switch {
 	case e.jsonl != "":
-		return intake.JSONLines(in, base), done, nil
+		note := func(line int, text string) { a.note("line %d: %s", line, text) }
+		return intake.JSONLines(in, base, note), done, nil
 	case e.lines != "":
 		return intake.Lines(in, base), done, nil
 	case len(args) > 0 && !stdin:
 		base.Payload = []byte(args[0])
+	case len(args) == 0 && !fileSet && inputWaits(in):
+		return nil, nil, usage("no PAYLOAD, and standard input has bytes that would be left out: give - to read them, or '' for an empty payload")
 	case fileSet || stdin:
 		if base.Payload, err = readAll(ctx, in, proto.MaxPayloadCeiling); err != nil {
 			done()

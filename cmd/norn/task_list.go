@@ -111,7 +111,10 @@ others. The terms of a filter:
 			}
 		}
 		return a.with(cmd.Context(), func(c *client.Client) error {
-			list := taskList(a.writer())
+			list := taskList(a.writer()).None("no tasks")
+			if !*everything && len(*states)+len(*filters) == 0 {
+				list.None("no tasks that are unfinished or dead; --all shows the others too")
+			}
 			var failed error
 			for t, err := range c.List(cmd.Context(), f) {
 				if err != nil {

@@ -44,7 +44,7 @@ forgotten is missing in its numbers.`,
 			case *follow:
 				all = entries(c.Follow(cmd.Context(), i))
 			}
-			list := entryList(a.writer())
+			list := entryList(a.writer()).None("no updates yet")
 			if *follow { // nobody wants to wait for a typo
 				if err := c.Connect(cmd.Context()); err != nil {
 					return errors.Join(err, list.Close())

@@ -142,6 +142,7 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 	if err := c.Connect(ctx); err != nil {
 		return err
 	}
+	a.note("connected to node %s, waiting for tasks from %s", c.Info().Node, strings.Join(cfg.Queues, ", "))
 	manager := newNotifier(a.environ)
 	defer manager.close()
 	var sum tally

@@ -43,7 +43,7 @@ its tasks run elsewhere, or are about to).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.with(cmd.Context(), func(c *client.Client) error {
 				all, err := c.Workers().List(cmd.Context(), args...)
-				list := workerList(w.writer())
+				list := workerList(w.writer()).None("no workers with a session")
 				for _, one := range all {
 					list.Add(one)
 				}

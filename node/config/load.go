@@ -104,6 +104,12 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// Alike tells whether one name may be a slip of the other: one begins like the other, or
+// at most a third of the letters differ.
+func Alike(a, b string) bool {
+	return strings.HasPrefix(b, a) || strings.HasPrefix(a, b) || 3*distance(a, b) <= max(len(a), len(b))
+}
+
 // distance is the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

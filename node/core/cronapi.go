@@ -45,8 +45,8 @@ type scheduling struct{ *Core }
 // list answers with schedules, by a linearizable read.
 func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
 	for _, name := range m.GetNames() {
-		if err := proto.CheckQueue(name); err != nil {
-			c.refuse(r.From, proto.Invalid("schedule: %s", err.Message))
+		if err := proto.CheckSchedule(name); err != nil {
+			c.refuse(r.From, err)
 			return
 		}
 	}
@@ -179,8 +179,8 @@ func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
 	}
 	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
 	for i, x := range m.GetChanges() {
-		if err := proto.CheckQueue(x.GetName()); err != nil {
-			k.results[i] = &nornv1.ScheduleResult{Error: proto.Invalid("schedule: %s", err.Message).Proto()}
+		if err := proto.CheckSchedule(x.GetName()); err != nil {
+			k.results[i] = &nornv1.ScheduleResult{Error: err.Proto()}
 			continue
 		}
 		k.left = append(k.left, i)

@@ -87,7 +87,7 @@ func TestJSONLine(t *testing.T) {
 {"payload":"aGVsbG8=","priority":-2147483648,"id":"`+text+`","at":"2030-01-31T15:04:05.5Z"}
    {"payload_text":"héllo","queue":"other","delay":"90s","headers":{"a":"b"},"key":"k","key_window":"1h","max_attempts":3}
 
-{"after":["`+text+`"],"on_dep_failure":"run"}`), base))
+{"after":["`+text+`"],"on_dep_failure":"run"}`), base, nil))
 	want := []client.Task{
 		{ID: name, Queue: "q", Payload: []byte("hello"), Priority: -1 << 31, NotBefore: time.Date(2030, 1, 31, 15, 4, 5, 5e8, time.UTC), Headers: base.Headers},
 		{Queue: "other", Payload: []byte("héllo"), Delay: 90 * time.Second, Headers: map[string]string{"a": "b"}, Key: "k", KeyWindow: time.Hour, Retry: &nornv1.RetryPolicy{MaxAttempts: 3}},
@@ -116,7 +116,7 @@ func TestBadJSONLines(t *testing.T) {
 		`{"payload":7}`:                           `line 2, column 12: payload: number is not a base64 string`,
 		`{"payload":"***"}`:                       `line 2, column 2: payload: it is not base64 (payload_text takes text)`,
 		`{"headers":{"a":1}}`:                     `line 2, column 17: headers: number is not an object of strings`,
-		`{"payload":"","payload_text":""}`:        `line 2: payload and payload_text are both there`,
+		`{"payload":"","payload_text":""}`:        `line 2: give one of payload, payload_text and payload_json`,
 		`{"id":"short"}`:                          `line 2: id: id: malformed ID: 5 characters, not 27`,
 		`{"id":"000000000000000000000000000"}`:    `line 2: id: id: malformed ID: it is zero, which names nothing`,
 		`{"delay":"soon"}`:                        `line 2: delay: "soon" is not a duration such as 500ms, 90s or 2h`,
@@ -131,7 +131,7 @@ func TestBadJSONLines(t *testing.T) {
 		`{"payload_text":"😀 \ud83d"}`:             `line 2, column 23: malformed JSON: half a character (payload takes any bytes, in base64)`,
 		"{\"payload_text\":\"caf\xe9\"}":          `line 2, column 21: malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)`,
 	} {
-		tasks, lines, bad := all(t, JSONLines(strings.NewReader("{}\n"+line+"\n{}\n"), client.Task{Queue: "q"}))
+		tasks, lines, bad := all(t, JSONLines(strings.NewReader("{}\n"+line+"\n{}\n"), client.Task{Queue: "q"}, nil))
 		if len(bad) != 1 || bad[0] != want {
 			t.Errorf("%s\n got %q\nwant %q", line, bad, want)
 		}
@@ -139,7 +139,7 @@ func TestBadJSONLines(t *testing.T) {
 			t.Errorf("%s: the lines around it gave %d tasks in lines %v", line, len(tasks), lines)
 		}
 	}
-	if _, _, bad := all(t, JSONLines(strings.NewReader("{}"), client.Task{})); len(bad) != 1 || !strings.Contains(bad[0], "no queue") {
+	if _, _, bad := all(t, JSONLines(strings.NewReader("{}"), client.Task{}, nil)); len(bad) != 1 || !strings.Contains(bad[0], "no queue") {
 		t.Errorf("without a queue: %q", bad)
 	}
 }
@@ -244,7 +244,7 @@ func TestRunSendsWhatIsThere(t *testing.T) {
 // in part only, as the output of most programs is while it goes through a pipe.
 func TestALineThatHasBegunHoldsNobodyUp(t *testing.T) {
 	lines := func(r io.Reader) Source { return Lines(r, client.Task{}) }
-	objects := func(r io.Reader) Source { return JSONLines(r, client.Task{Queue: "q"}) }
+	objects := func(r io.Reader) Source { return JSONLines(r, client.Task{Queue: "q"}, nil) }
 	for name, c := range map[string]struct {
 		source func(io.Reader) Source
 		pieces []string
@@ -321,9 +321,73 @@ func FuzzJSONLine(f *testing.F) {
 		if len(trimmed(b)) == 0 {
 			return
 		}
-		task, column, err := parse(b, client.Task{Queue: "q"})
+		task, _, column, err := parse(b, client.Task{Queue: "q"})
 		if err == nil && task.Queue == "" || column < 0 || column > len(b)+1 {
 			t.Errorf("queue %q, column %d of %d", task.Queue, column, len(b))
 		}
 	})
+}
+
+// TestBOMIsNoInput: some editors begin a file with a byte order mark, which is no part of
+// the first line.
+func TestBOMIsNoInput(t *testing.T) {
+	tasks, _, bad := all(t, Lines(strings.NewReader("\ufeffa\n\ufeffb\n"), client.Task{Queue: "q"}))
+	if bad != nil || len(tasks) != 2 || string(tasks[0].Payload) != "a" || string(tasks[1].Payload) != "\ufeffb" {
+		t.Errorf("lines: %q, bad %q", tasks, bad)
+	}
+	tasks, _, bad = all(t, JSONLines(strings.NewReader("\ufeff{}\n"), client.Task{Queue: "q"}, nil))
+	if bad != nil || len(tasks) != 1 {
+		t.Errorf("JSON lines: %q, bad %q", tasks, bad)
+	}
+}
+
+// TestPayloadJSON: a payload of JSON is its text, without the white space between its parts.
+func TestPayloadJSON(t *testing.T) {
+	tasks, _, bad := all(t, JSONLines(strings.NewReader(`{"payload_json": {"b": [1, 2.50], "a": "x y"} }
+{"payload_json":null}
+{"payload_json":7,"payload_text":"x"}
+{"payload_json":1,"payload":""}`), client.Task{Queue: "q"}, nil))
+	if len(tasks) != 2 || string(tasks[0].Payload) != `{"b":[1,2.50],"a":"x y"}` || string(tasks[1].Payload) != "null" {
+		t.Errorf("got %q", tasks)
+	}
+	if len(bad) != 2 || !strings.Contains(bad[0], "give one of payload, payload_text and payload_json") {
+		t.Errorf("bad %q", bad)
+	}
+}
+
+// TestTextTakenForBase64 checks whom the note about a payload such as "test" reaches, once.
+func TestTextTakenForBase64(t *testing.T) {
+	for _, c := range []struct {
+		payload string
+		noted   bool
+	}{
+		{"test", true}, {"hello123", true}, {"ABCDEFGHIJKL", true}, {"12345678", true}, {"customerid42", true},
+		{"", false}, {"aGVsbG8=", false}, {"aGVsbG8h", false}, {"AAECAwQFBgcICQoL", false}, {"//8A", false},
+	} {
+		line := `{"payload":"` + c.payload + `"}`
+		var notes []string
+		note := func(n int, text string) { notes = append(notes, text) }
+		if _, _, bad := all(t, JSONLines(strings.NewReader(line+"\n"+line), client.Task{Queue: "q"}, note)); bad != nil {
+			t.Fatal(bad)
+		}
+		if got := len(notes); got != map[bool]int{true: 1}[c.noted] {
+			t.Errorf("%q: notes %q", c.payload, notes)
+		}
+	}
+}
+
+// TestInstants: the time of a start is one that the servers take.
+func TestInstants(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"0001-01-01T00:00:00Z": false, "1969-12-31T23:59:59Z": false, "2263-01-01T00:00:00Z": false, "0000-01-01T00:00:00Z": false, "tomorrow": false, "": false,
+		"1970-01-01T00:00:00Z": true, "2030-01-31T15:04:05.5+02:00": true,
+	} {
+		if _, err := Instant(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+		_, _, bad := all(t, JSONLines(strings.NewReader(`{"at":"`+text+`"}`), client.Task{Queue: "q"}, nil))
+		if (bad == nil) != ok {
+			t.Errorf("at %q: %q", text, bad)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/norn-dev/norn/client"
@@ -21,6 +22,7 @@ import (
 // Keys explains the objects that [JSONLines] reads, for --help.
 const Keys = `  payload             base64
   payload_text        text, instead of payload
+  payload_json        any JSON, instead of payload; white space between its parts goes
   queue               instead of -q
   id                  27 characters
   priority            a number, high first
@@ -36,6 +38,7 @@ const Keys = `  payload             base64
 type object struct {
 	Payload     *[]byte           `json:"payload"`
 	PayloadText *string           `json:"payload_text"`
+	PayloadJSON json.RawMessage   `json:"payload_json"`
 	Queue       *string           `json:"queue"`
 	ID          *string           `json:"id"`
 	Priority    *int32            `json:"priority"`
@@ -53,31 +56,32 @@ func trimmed(b []byte) []byte { return bytes.TrimSpace(b) }
 
 // parse reads one object. The column is that of the mistake, 0 when it is in
 // no one place.
-func parse(b []byte, base client.Task) (t client.Task, column int, err error) {
+// doubtful tells that the payload may not be what was meant.
+func parse(b []byte, base client.Task) (t client.Task, doubtful bool, column int, err error) {
 	if at := notText(b); at >= 0 {
-		return client.Task{}, at + 1, errors.New("malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)")
+		return client.Task{}, false, at + 1, errors.New("malformed JSON: it is not UTF-8 (payload takes any bytes, in base64)")
 	}
 	if at := jsonform.HalfCharacter(b); at >= 0 {
-		return client.Task{}, at + 1, errors.New("malformed JSON: half a character (payload takes any bytes, in base64)")
+		return client.Task{}, false, at + 1, errors.New("malformed JSON: half a character (payload takes any bytes, in base64)")
 	}
 	var o object
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
 		column, err := locate(b, d, err)
-		return client.Task{}, column, err
+		return client.Task{}, false, column, err
 	}
 	if rest := trimmed(b[d.InputOffset():]); len(rest) > 0 {
-		return client.Task{}, bytes.Index(b[d.InputOffset():], rest) + int(d.InputOffset()) + 1, errors.New("something follows the JSON object")
+		return client.Task{}, false, bytes.Index(b[d.InputOffset():], rest) + int(d.InputOffset()) + 1, errors.New("something follows the JSON object")
 	}
 	if trimmed(b)[0] != '{' { // null
-		return client.Task{}, 1, errors.New("expected a JSON object")
+		return client.Task{}, false, 1, errors.New("expected a JSON object")
 	}
 	if column, err := checkKeys(b); err != nil {
-		return client.Task{}, column, err
+		return client.Task{}, false, column, err
 	}
 	t, err = o.task(base)
-	return t, 0, err
+	return t, o.Payload != nil && looksLikeText(*o.Payload), 0, err
 }
 
 // notText is where the first byte is that is no UTF-8, -1 without one. Package json
@@ -177,13 +181,8 @@ func wanted(key string) string {
 }
 
 func (o *object) task(t client.Task) (client.Task, error) {
-	switch {
-	case o.Payload != nil && o.PayloadText != nil:
-		return t, errors.New("payload and payload_text are both there")
-	case o.Payload != nil:
-		t.Payload = *o.Payload
-	case o.PayloadText != nil:
-		t.Payload = []byte(*o.PayloadText)
+	if err := o.payload(&t); err != nil {
+		return t, err
 	}
 	if o.Queue != nil {
 		t.Queue = *o.Queue
@@ -204,6 +203,47 @@ func (o *object) task(t client.Task) (client.Task, error) {
 		t.Retry = &nornv1.RetryPolicy{MaxAttempts: *o.MaxAttempts}
 	}
 	return t, errors.Join(o.names(&t), o.times(&t))
+}
+
+// payload reads the one key that says what the payload is.
+func (o *object) payload(t *client.Task) error {
+	given := 0
+	for _, is := range []bool{o.Payload != nil, o.PayloadText != nil, o.PayloadJSON != nil} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return errors.New("give one of payload, payload_text and payload_json")
+	case o.Payload != nil:
+		t.Payload = *o.Payload
+	case o.PayloadText != nil:
+		t.Payload = []byte(*o.PayloadText)
+	case o.PayloadJSON != nil:
+		var b bytes.Buffer
+		if err := json.Compact(&b, o.PayloadJSON); err != nil {
+			return fmt.Errorf("payload_json: %w", err) // it was read as JSON before
+		}
+		t.Payload = b.Bytes()
+	}
+	return nil
+}
+
+// looksLikeText tells whether base64 that was read into payload is rather a word that
+// happens to be base64, such as "test": only letters of one case and digits, or no more than
+// eight of them, and what comes out is no text.
+func looksLikeText(payload []byte) bool {
+	word := base64.StdEncoding.EncodeToString(payload)
+	if len(payload) == 0 || strings.ContainsAny(word, "=+/") || text(payload) {
+		return false
+	}
+	return len(word) <= 8 || strings.ToLower(word) == word || strings.ToUpper(word) == word
+}
+
+// text tells whether people could read it.
+func text(b []byte) bool {
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
 // names reads IDs and words.
@@ -239,8 +279,8 @@ func (o *object) times(t *client.Task) (err error) {
 	}
 	if o.At != nil {
 		t.Delay = 0
-		if t.NotBefore, err = time.Parse(time.RFC3339Nano, *o.At); err != nil {
-			return fmt.Errorf("at: %q is not a time such as 2030-01-31T15:04:05Z", *o.At)
+		if t.NotBefore, err = Instant(*o.At); err != nil {
+			return fmt.Errorf("at: %w", err)
 		}
 	}
 	if o.KeyWindow != nil {

@@ -76,15 +76,17 @@ func (l *lines) Next() (client.Task, int, error) {
 func (l *lines) More() bool { return l.r.whole(func([]byte) bool { return true }) }
 
 // JSONLines makes a task of every line of r that is not blank; each is a JSON
-// object as [Keys] describes. What a line leaves out comes from base.
-func JSONLines(r io.Reader, base client.Task) Source {
+// object as [Keys] describes. What a line leaves out comes from base. note hears, once, of a
+// payload that looks like text where base64 is read; nil: nobody does.
+func JSONLines(r io.Reader, base client.Task, note func(line int, text string)) Source {
 	// Base64 needs 4/3 of the payload; the rest is room for everything else.
-	return &jsonLines{r: newReader(r, 2*proto.MaxPayloadCeiling), base: base}
+	return &jsonLines{r: newReader(r, 2*proto.MaxPayloadCeiling), base: base, note: note}
 }
 
 type jsonLines struct {
 	r    *reader
 	base client.Task
+	note func(line int, text string)
 }
 
 func (l *jsonLines) Next() (client.Task, int, error) {
@@ -96,9 +98,13 @@ func (l *jsonLines) Next() (client.Task, int, error) {
 		if len(trimmed(b)) == 0 {
 			continue
 		}
-		t, column, err := parse(b, l.base)
+		t, doubtful, column, err := parse(b, l.base)
 		if err != nil {
 			return client.Task{}, l.r.n, &Error{Line: l.r.n, Column: column, Err: err}
+		}
+		if doubtful && l.note != nil {
+			l.note(l.r.n, "payload was read as base64, and looks like text: payload_text takes text")
+			l.note = nil
 		}
 		return t, l.r.n, nil
 	}
@@ -157,6 +163,9 @@ func (r *reader) line() ([]byte, error) {
 		}
 		r.n++
 		b := r.buf
+		if r.n == 1 { // some editors begin a file with it
+			b = bytes.TrimPrefix(b, []byte("\ufeff"))
+		}
 		if n := len(b); n > 0 && b[n-1] == '\n' {
 			b = b[:n-1]
 			if n > 1 && b[n-2] == '\r' {

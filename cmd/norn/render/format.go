@@ -33,11 +33,19 @@ type Writer struct {
 	out    *bufio.Writer
 	format Format
 	color  bool
+	person bool
 }
 
 // New makes a writer. color is for tables only.
 func New(w io.Writer, f Format, color bool) *Writer {
 	return &Writer{out: bufio.NewWriterSize(w, 64<<10), format: f, color: color}
+}
+
+// ForPerson has a list without items say so (see [List.None]): a person who sees nothing
+// does not know whether the command has done anything. Programs read nothing as nothing.
+func (w *Writer) ForPerson(yes bool) *Writer {
+	w.person = yes
+	return w
 }
 
 // People tells whether output is for people, not programs.

@@ -20,6 +20,7 @@ type List[T any] struct {
 	form    func(T) jsonform.Value
 	columns []Column[T]
 	table   *Grid
+	none    string
 	n       int
 	err     error
 }
@@ -35,6 +36,12 @@ func NewList[T any](w *Writer, form func(T) jsonform.Value, columns ...Column[T]
 		}
 		l.table = NewGrid(w.color, heads...)
 	}
+	return l
+}
+
+// None is what a table without rows says to a person, such as "no tasks".
+func (l *List[T]) None(text string) *List[T] {
+	l.none = text
 	return l
 }
 
@@ -98,6 +105,8 @@ func (l *List[T]) Close() error {
 		_, _ = l.w.out.WriteString("\n]\n")
 	case l.n == 0 && (l.w.format == JSON || l.w.format == YAML):
 		_, _ = l.w.out.WriteString("[]\n")
+	case l.n == 0 && l.w.person && l.w.format == Table && l.none != "":
+		_, _ = l.w.out.WriteString(l.none + "\n")
 	}
 	return l.Flush()
 }

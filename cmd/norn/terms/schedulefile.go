@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type FileSchedule struct {
 // schedule, a list of them, or `schedules:` with a list. Problems name file and
 // line, all of them.
 func ScheduleFile(file string, b []byte) (all []FileSchedule, err error) {
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin a file with it
 	r := &fileReader{file: file, lines: make(map[string]int)}
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	for {
@@ -34,7 +36,7 @@ func ScheduleFile(file string, b []byte) (all []FileSchedule, err error) {
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w%s", file, err, unquoted(b))
 		}
 		r.document(doc.Content[0])
 	}
@@ -42,6 +44,18 @@ func ScheduleFile(file string, b []byte) (all []FileSchedule, err error) {
 		return nil, fmt.Errorf("%s: %w", file, errNoSchedules)
 	}
 	return r.all, errors.Join(r.problems...)
+}
+
+// unquotedCron is a cron line that YAML does not read as text: * and @ begin something else there.
+var unquotedCron = regexp.MustCompile(`(?m)^[ \t-]*"?cron"?[ \t]*:[ \t]*([*@][^\r\n#]*?)[ \t]*(#.*)?\r?$`)
+
+// unquoted is a hint for a file that is no YAML because of a cron line without quotes.
+func unquoted(b []byte) string {
+	m := unquotedCron.FindSubmatchIndex(b)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("; line %d: quote what begins with * or @: cron: '%s'", 1+bytes.Count(b[:m[2]], []byte("\n")), b[m[2]:m[3]])
 }
 
 type fileReader struct {

@@ -121,3 +121,21 @@ func TestADateWithoutMidnight(t *testing.T) {
 		t.Errorf("from %s to %s", start, end)
 	}
 }
+
+// TestCronWithoutQuotes: YAML reads * as an alias and @ not at all, and says so in words
+// that nobody understands.
+func TestCronWithoutQuotes(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"name: a\ncron: */5 * * * *\nqueue: q\n", "line 2: quote what begins with * or @: cron: '*/5 * * * *'"},
+		{"schedules:\n- name: a\n  queue: q\n  cron: @daily # each day\n", "line 4: quote what begins with * or @: cron: '@daily'"},
+		{"- cron: * * * * *\r\n  name: a\r\n", "line 1: quote"},
+	} {
+		_, err := ScheduleFile("s.yaml", []byte(c.file))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.file, err)
+		}
+	}
+	if _, err := ScheduleFile("s.yaml", []byte("\ufeffname: a\ncron: '@daily'\nqueue: q\n")); err != nil {
+		t.Errorf("after a byte order mark: %v", err)
+	}
+}
