@@ -187,5 +187,5 @@ func TestDevHelpIsShort(t *testing.T) {
 			t.Errorf("%s is not listed:\n%s", flag, flags)
 		}
 	}
-	refused(t, 2, "--gc-grace", "dev", "--gc-grace", "-1h")
+	refused(t, 2, "gc-grace: ", "dev", "--gc-grace", "-1h")
 }

@@ -57,6 +57,9 @@ func Load(root string) (*Tree, error) {
 			}
 			return nil
 		}
+		if d.Name() == ".git" { // of a worktree: a file with the place of the repository
+			return nil
+		}
 		rel, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
