@@ -47,7 +47,7 @@ type devCluster struct {
 
 // run runs a cluster until it is told to stop.
 func (a devCommand) run(ctx context.Context, o devOptions, file string, given map[string]string) (err error) {
-	a.errOut = &shared{w: a.errOut}
+	a.daemon(nil)
 	temporary := o.data == ""
 	if temporary {
 		o.data = filepath.Join(os.TempDir(), "norn-dev") // for the plan
@@ -160,9 +160,7 @@ func (d *devCluster) startNode(n devNode) error {
 func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 	a := d.app
 	if a.format == render.Table {
-		if err := d.table(); err != nil {
-			return err
-		}
+		d.told(d.table())
 	}
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -178,9 +176,7 @@ func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 			return nil
 		case notes := <-ready:
 			ready = nil
-			if err := d.sayReady(notes); err != nil {
-				return err
-			}
+			d.told(d.sayReady(notes))
 		case c := <-d.ended:
 			c.over = true
 			if ready != nil {
@@ -193,6 +189,14 @@ func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 				return errors.New("no node is left")
 			}
 		}
+	}
+}
+
+// told says that something could not be printed. The nodes go on: whoever reads their
+// table may have seen enough of it.
+func (d *devCluster) told(err error) {
+	if err != nil {
+		d.app.note("standard output: %v", err)
 	}
 }
 

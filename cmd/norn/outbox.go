@@ -120,6 +120,7 @@ func checkRelay(cmd *cobra.Command, cfg outbox.Config, listen string) error {
 
 // relay runs until it is told to stop.
 func (a outboxCommands) relay(ctx context.Context, f *outboxFlags, cfg outbox.Config, listen string) error {
+	lines := a.daemon(nil)
 	start, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	db, box, err := f.open(start)
@@ -142,11 +143,11 @@ func (a outboxCommands) relay(ctx context.Context, f *outboxFlags, cfg outbox.Co
 		if err := c.Connect(start); err != nil {
 			return err
 		}
-		return a.runRelay(ctx, r, box, db, listen)
+		return a.runRelay(ctx, r, box, db, listen, lines.Lost)
 	})
 }
 
-func (a outboxCommands) runRelay(ctx context.Context, r *outbox.Relay, box *outbox.Outbox, db *sql.DB, listen string) error {
+func (a outboxCommands) runRelay(ctx context.Context, r *outbox.Relay, box *outbox.Outbox, db *sql.DB, listen string, lost func() uint64) error {
 	soft, now, done := twoSignals(ctx)
 	defer done()
 	run, cancel := context.WithCancel(soft)
@@ -156,7 +157,7 @@ func (a outboxCommands) runRelay(ctx context.Context, r *outbox.Relay, box *outb
 	defer others.Wait()
 	defer close(finished)
 	if listen != "" {
-		stop, err := serveOutboxMetrics(listen, r, box, db)
+		stop, err := serveOutboxMetrics(listen, relayMetrics{r, box, db, lost})
 		if err != nil {
 			return fmt.Errorf("--metrics-listen: %w", err)
 		}

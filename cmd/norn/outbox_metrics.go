@@ -24,6 +24,7 @@ type relayMetrics struct {
 	relay *outbox.Relay
 	box   *outbox.Outbox
 	db    *sql.DB
+	lost  func() uint64 // lines of the log
 }
 
 // Describe says nothing: what there is follows from Collect.
@@ -44,6 +45,7 @@ func (m relayMetrics) Collect(out chan<- prometheus.Metric) {
 		{"put_off_total", "Refusals of rows that are tried again.", s.PutOff},
 		{"set_aside_total", "Rows that were refused for good.", s.Aside},
 		{"batches_total", "Batches that were sent and settled.", s.Batches},
+		{"log_lines_lost_total", "Lines of the log that could not be written: nobody reads them, or there is no room.", m.lost()},
 		{"failures_total", "Times when the database or Norn could not do its part.", s.Failures},
 	} {
 		send(prometheus.CounterValue, c.name, c.help, float64(c.n))
@@ -66,17 +68,17 @@ func (m relayMetrics) Collect(out chan<- prometheus.Metric) {
 
 // serveOutboxMetrics serves /metrics, and /readyz: 503 while nothing can be
 // relayed. What it returns ends it.
-func serveOutboxMetrics(listen string, r *outbox.Relay, box *outbox.Outbox, db *sql.DB) (stop func(), err error) {
+func serveOutboxMetrics(listen string, m relayMetrics) (stop func(), err error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(relayMetrics{r, box, db})
+	registry.MustRegister(m)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 2 * scrapeTimeout}))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s := r.Stats(); s.Failing > 0 {
+		if s := m.relay.Stats(); s.Failing > 0 {
 			http.Error(w, s.LastError, http.StatusServiceUnavailable)
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/daemonlog"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/node/config"
 )
@@ -151,7 +152,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), a.work(), workerCommands{a}.commands(), clusterCommands{a}.commands(), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command
@@ -336,6 +337,18 @@ func (a *app) progress(what string) *render.Progress {
 		return nil
 	}
 	return render.NewProgress(a.errOut, what)
+}
+
+// daemon has this process outlive those who read what it writes, and says once they read
+// again how many lines they have missed: by tell, or, where it is nil, by a note.
+func (a *app) daemon(tell func(lost uint64)) *daemonlog.Writer {
+	daemonlog.Survive()
+	if tell == nil {
+		tell = func(lines uint64) { a.note("%d lines before this one could not be written here", lines) }
+	}
+	w := daemonlog.New(a.errOut, tell)
+	a.errOut = w
+	return w
 }
 
 // note tells people something that is not a result.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
@@ -16,6 +17,9 @@ import (
 	"github.com/norn-dev/norn/proto/jsonform"
 )
 
+// lostLines is what log.lost means.
+const lostLines = "whoever reads this log did not for a while, or its disk was full: these lines are gone"
+
 func (a *app) server() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a node", Args: cobra.NoArgs,
@@ -26,7 +30,8 @@ Every flag is also a key of the file of --config and an environment variable
 environment, which beats the file; norn.example.yaml explains every setting.
 
 SIGINT, SIGTERM or SIGHUP stops it: answers on their way are delivered. A second one
-cuts connections. What was acknowledged is on disk either way.
+cuts connections. What was acknowledged is on disk either way. Lines of the log that
+nobody reads are lost and counted (norn_log_lines_lost_total); the server goes on.
 
 Under systemd (Type=notify) it says when its ports are open, that it lives, and that it
 stops; examples/server has a unit.`,
@@ -59,7 +64,9 @@ stops; examples/server has a unit.`,
 		if *print {
 			return a.printConfig(cfg)
 		}
-		log := serve.NewLogger(a.errOut, cfg)
+		var log *slog.Logger
+		lines := a.daemon(func(lost uint64) { log.Warn("log.lost", "lines", lost, "meaning", lostLines) })
+		log = serve.NewLogger(a.errOut, cfg)
 		for _, name := range config.UnknownEnv(a.environ) {
 			log.Warn("config.unknown_env", "variable", name)
 		}
@@ -70,7 +77,7 @@ stops; examples/server has a unit.`,
 		var signs sync.WaitGroup
 		living, ended := context.WithCancel(context.Background())
 		manager.live(living, &signs)
-		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell})
+		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost})
 		ended()
 		signs.Wait()
 		if errors.Is(err, serve.ErrFiles) {

@@ -29,11 +29,7 @@ import (
 // it.
 const defaultGrace = 5 * time.Second
 
-func (a *app) work() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "work -q QUEUE[,QUEUE…] -- COMMAND [ARG…]", Short: "Run a command for each task", Args: cobra.ArbitraryArgs,
-		Annotations: map[string]string{wordsEndFlags: ""},
-		Long: `Run a command once per task. The payload is its standard input; its environment
+const workHelp = `Run a command once per task. The payload is its standard input; its environment
 has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_ATTEMPT (1 for the first run) and
 NORN_CHECKPOINT_FILE (a file with the last update of earlier claims). Each line
 of its standard output becomes an update of the task.
@@ -43,9 +39,13 @@ attempt, anything else fails it with the end of standard error. When the claim i
 lost or the task cancelled, the command's process group gets SIGTERM, and SIGKILL
 after --grace.
 
-SIGINT, SIGTERM or SIGHUP: what runs is finished and nothing new is taken. A second one:
-commands are ended and their tasks given back, without using an attempt. The
-commands of a worker that is killed are killed with it, on Linux.
+SIGINT, SIGTERM or SIGHUP: what runs is finished and nothing new is taken. With a
+second one, or once --finish-timeout is over, commands are ended and their tasks
+given back, without using an attempt. Where something kills the worker a while after
+its signal (a container's grace period, TimeoutStopSec=), --finish-timeout and --grace
+together are to be a few seconds less than that. The commands of a worker that is
+killed are killed with it, on Linux. Lines of the log that nobody reads are lost and
+counted; the worker goes on.
 
 Under systemd it says when it is ready (Type=notify), that it stops, and that it
 is alive (WatchdogSec=). Its unit needs KillMode=mixed, so that the first SIGTERM
@@ -55,49 +55,67 @@ Exit codes: 0 after a signal, or when --exit-when-empty ends it, whatever became
 of the tasks (-o json prints how many completed, failed and so on); 1 it could not
 go on, or norn worker kill ended it; 2 the command line is wrong, the command is not there, or the server
 refuses what it asks for; 4 no server answered at the start; 5 another process
-holds the lock of --lock. Outages after the start are bridged.`,
+holds the lock of --lock. Outages after the start are bridged.`
+
+// workCommand is `norn work`.
+type workCommand struct{ *app }
+
+func (a workCommand) command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "work -q QUEUE[,QUEUE…] -- COMMAND [ARG…]", Short: "Run a command for each task", Args: cobra.ArbitraryArgs,
+		Annotations: map[string]string{wordsEndFlags: ""},
+		Long:        workHelp,
 		Example: `  norn work -q mail -- sendmail -t
+  norn work -q mail --finish-timeout 20s --grace 5s -- ./send-mail
   norn work -q files --slots 8 --exit-when-empty -- sh -c 'gzip -9 < "$(cat)" | wc -c'`,
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the command is the command's
-	queues := f.StringSliceP("queue", "q", nil, "from these `queues` (repeatable)")
-	slots := f.Int("slots", 1, "run so many at once")
-	name := f.String("name", "", "`name` of the worker, exclusive in the cluster (default: host, process and four digits)")
-	lock := f.String("lock", "", "keep this `file` locked: with it and --name, who starts again after a crash takes over at once")
-	lease := f.Duration("lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
-	pull := f.Bool("pull", false, "ask for tasks instead of keeping a session with a node")
-	empty := f.Bool("exit-when-empty", false, "end once nothing is ready, nothing runs, and no retry of what ran here is due within a minute")
-	limit := f.Duration("task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
-	grace := f.Duration("grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
+	var cfg worker.Config
+	var o workOptions
+	f.StringSliceVarP(&cfg.Queues, "queue", "q", nil, "from these `queues` (repeatable)")
+	f.IntVar(&cfg.Slots, "slots", 1, "run so many at once")
+	f.StringVar(&cfg.Name, "name", "", "`name` of the worker, exclusive in the cluster (default: host, process and four digits)")
+	f.StringVar(&cfg.LockFile, "lock", "", "keep this `file` locked: with it and --name, who starts again after a crash takes over at once")
+	f.DurationVar(&cfg.Lease, "lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
+	f.BoolVar(&cfg.Pull, "pull", false, "ask for tasks instead of keeping a session with a node")
+	f.BoolVar(&cfg.ExitWhenEmpty, "exit-when-empty", false, "end once nothing is ready, nothing runs, and no retry of what ran here is due within a minute")
+	f.DurationVar(&cfg.Timeout, "task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
+	f.DurationVar(&o.run.Grace, "grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
+	f.DurationVar(&o.finish, "finish-timeout", 0, "after the first signal, give back what has not ended by then (default: it may finish)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := notEmpty(cmd, "name", "lock"); err != nil {
 			return err
 		}
-		cfg := worker.Config{Queues: *queues, Slots: *slots, Name: *name, Lease: *lease, ExitWhenEmpty: *empty, Timeout: *limit, Pull: *pull, LockFile: *lock}
-		if err := checkWork(cfg, *grace, args); err != nil {
+		o.run.Args = args
+		if err := checkWork(cfg, o); err != nil {
 			return err
 		}
-		if *grace == 0 {
-			*grace = min(defaultGrace, *lease/4)
+		if !f.Changed("finish-timeout") {
+			o.finish = -1
 		}
-		run := command.Config{Args: args, Grace: *grace, Stderr: &shared{w: a.errOut}}
-		if err := run.Check(); err != nil {
+		if o.run.Grace == 0 {
+			o.run.Grace = min(defaultGrace, cfg.Lease/4)
+		}
+		if err := o.run.Check(); err != nil {
 			return usage("%w", err)
 		}
+		lines := a.daemon(nil)
+		o.run.Stderr, o.lost = lines, lines.Lost
 		// The worker gives the command a little longer than it takes to be killed.
-		cfg.Grace = *grace + min(*lease/12, time.Second)
-		return a.with(cmd.Context(), func(c *client.Client) error { return a.runWorker(cmd.Context(), c, cfg, run) })
+		cfg.Grace = o.run.Grace + min(cfg.Lease/12, time.Second)
+		return a.with(cmd.Context(), func(c *client.Client) error { return a.runWorker(cmd.Context(), c, cfg, o) })
 	}
 	return cmd
 }
 
 // checkWork says what is wrong with a command line.
-func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
+func checkWork(cfg worker.Config, o workOptions) error {
+	grace := o.run.Grace
 	switch {
 	case len(cfg.Queues) == 0:
 		return usage("no queue; name one with -q")
-	case len(args) == 0:
+	case len(o.run.Args) == 0:
 		return usage("no command; give it after --")
 	case cfg.Slots < 1 || cfg.Slots > worker.MaxSlots:
 		return usage("--slots: %d is not between 1 and %d", cfg.Slots, worker.MaxSlots)
@@ -109,6 +127,8 @@ func checkWork(cfg worker.Config, grace time.Duration, args []string) error {
 		return usage("--name: it is not UTF-8, or has over %d bytes", proto.MaxWorkerName)
 	case cfg.LockFile != "" && cfg.Name == "":
 		return usage("--lock without --name: only who comes back under the same name takes over")
+	case o.finish < 0:
+		return usage("--finish-timeout: %s is below zero", o.finish)
 	case grace < 0:
 		return usage("--grace: %s is below zero", grace)
 	case grace > cfg.Lease/4:
@@ -136,8 +156,31 @@ func checkLock(path string) error {
 	return nil
 }
 
+// workOptions are what a worker of the command line has beside the configuration of all.
+type workOptions struct {
+	run    command.Config
+	finish time.Duration // that tasks have after the first signal; below zero: as long as they like
+	lost   func() uint64 // lines of the log
+}
+
+// patience ends when the tasks that run are to be given back.
+func (o workOptions) patience() (context.Context, context.CancelFunc) {
+	if o.finish < 0 {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), o.finish)
+}
+
+// longest says for how long tasks may still run.
+func (o workOptions) longest() string {
+	if o.finish < 0 {
+		return ""
+	}
+	return " for " + render.Duration(o.finish) + " at most"
+}
+
 // runWorker works until it is told to stop or there is nothing left.
-func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config, run command.Config) error {
+func (a workCommand) runWorker(ctx context.Context, c *client.Client, cfg worker.Config, o workOptions) error {
 	// Later outages are bridged, but nobody wants to wait for a typo.
 	if err := c.Connect(ctx); err != nil {
 		return err
@@ -161,7 +204,7 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 		cfg.Logger = slog.New(slog.NewTextHandler(a.errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	w := worker.New(c, cfg)
-	w.Handle("*", command.Handler(run))
+	w.Handle("*", command.Handler(o.run))
 	soft, now, done := twoSignals(ctx)
 	defer done()
 	finished := make(chan struct{})
@@ -177,9 +220,9 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 			return
 		}
 		manager.tell("STOPPING=1", "STATUS=finishing what runs")
-		a.note("finishing what runs, taking nothing new; again to stop at once")
-		patience, cancel := context.WithCancel(context.Background())
+		patience, cancel := o.patience()
 		defer cancel()
+		a.note("finishing what runs%s, taking nothing new; again to stop at once", o.longest())
 		stopping.Go(func() {
 			select {
 			case <-now:
@@ -187,7 +230,9 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 			case <-finished:
 			}
 		})
-		_ = w.Stop(patience) // its error says that the second signal came
+		if errors.Is(w.Stop(patience), context.DeadlineExceeded) { // otherwise the second signal came, or all is done
+			a.note("--finish-timeout is over: what still ran was given back")
+		}
 	})
 	err := w.Run(context.WithoutCancel(ctx))
 	close(finished)
@@ -198,22 +243,11 @@ func (a *app) runWorker(ctx context.Context, c *client.Client, cfg worker.Config
 		a.note("%s", sum.text(time.Since(began)))
 		return err
 	}
-	if failed := a.writer().Object(sum.value(time.Since(began)), func(io.Writer) {}); err == nil {
+	result := sum.value(time.Since(began)).With("log_lines_lost", jsonform.Uint64(o.lost()))
+	if failed := a.writer().Object(result, func(io.Writer) {}); err == nil {
 		err = failed
 	}
 	return err
-}
-
-// shared lets several commands write to one standard error.
-type shared struct {
-	mu sync.Mutex // guards w
-	w  io.Writer
-}
-
-func (s *shared) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(b)
 }
 
 // tally counts what became of the tasks.

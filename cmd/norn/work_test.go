@@ -65,12 +65,13 @@ func TestWorkExitStatus(t *testing.T) {
 }
 
 // startWork starts a worker whose command says that it runs, and waits for that.
-func startWork(t *testing.T, queue, script string) (cmd *exec.Cmd, out *buffer, id string) {
+func startWork(t *testing.T, queue, script string, flags ...string) (cmd *exec.Cmd, out *buffer, id string) {
 	t.Helper()
 	id = enqueue(t, "-q", queue, "x")
 	running := filepath.Join(t.TempDir(), "running")
 	out = &buffer{}
-	cmd = exec.Command(the.norn, "work", "-q", queue, "--lease", "20s", "--", "sh", "-c", "touch '"+running+"'; "+script)
+	args := append([]string{"work", "-q", queue, "--lease", "20s"}, flags...)
+	cmd = exec.Command(the.norn, append(args, "--", "sh", "-c", "touch '"+running+"'; "+script)...)
 	cmd.Env = environment("NORN_ADDR=" + the.server.addr)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {

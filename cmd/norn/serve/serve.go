@@ -48,6 +48,8 @@ type Options struct {
 	// Notify hears what a service manager is to know, as assignments of sd_notify(3);
 	// nil: nobody does.
 	Notify func(assignments ...string)
+	// LinesLost counts the lines of the log that could not be written; nil: none is lost.
+	LinesLost func() uint64
 }
 
 // spareProcs is how many goroutines may run at once beyond the number of
@@ -61,6 +63,9 @@ const spareProcs = 2
 func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if o.Notify == nil {
 		o.Notify = func(...string) {}
+	}
+	if o.LinesLost == nil {
+		o.LinesLost = func() uint64 { return 0 }
 	}
 	for {
 		err := run(ctx, cfg, o)
@@ -89,7 +94,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	n, err := node.Start(cfg, node.Options{
 		Logger: o.Logger, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: []prometheus.Collector{known.certs},
+		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)},
 	})
 	if err != nil {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
@@ -135,6 +140,13 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	o.Logger.Info("server.stopped")
 	return err
+}
+
+// linesLost is the counter of the lines of the log that could not be written.
+func linesLost(lost func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "norn_log_lines_lost_total", Help: "Lines of this node's log that could not be written: nobody reads them, or there is no room.",
+	}, func() float64 { return float64(lost()) })
 }
 
 // stopping says that a node stops, and a process that does not start it again.
