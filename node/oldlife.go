@@ -106,8 +106,14 @@ type oldLife struct{ *Node }
 
 // renounce ends this node's life in a cluster that has begun anew without it, as at
 // says: at its next start the directory takes a new incarnation, and joins with
-// the facts it has, because they may be the only copies.
+// the facts it has, because they may be the only copies. Each address to join says so,
+// and the others may have spared this node at that moment: a life ends once.
 func (n oldLife) renounce(at *peer.Identity) error {
+	n.members.forgetting.Lock()
+	defer n.members.forgetting.Unlock()
+	if n.members.forgotten {
+		return nil
+	}
 	view := n.dir.register.Snapshot()
 	state, err := group.Export(view) // with the end of its log, which it alone cannot commit
 	view.Close()
@@ -130,6 +136,7 @@ func (n oldLife) renounce(at *peer.Identity) error {
 	if err := syncDir(n.cfg.Data); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	n.members.forgotten = true
 	n.log.Warn("restore.old_life", "generation", state.Generation, "cluster_generation", at.Generation, "by", at.Member.Node, "register", file,
 		"meaning", "the cluster has begun anew from a backup without this node: started again it joins under a new incarnation and hands over the tasks it has; settings that were made after that backup are in the snapshot of its register")
 	return nil

@@ -102,11 +102,12 @@ func TestOldDisksAreTakenIn(t *testing.T) {
 	if got := countOf(t, anew, "mail"); got.Total != 0 {
 		t.Fatalf("%d tasks in a cluster that has begun anew", got.Total)
 	}
+	also := start(t, joinConfig(t, "r2", anew), Options{})
 	stranger := start(t, joinConfig(t, "s1"), Options{})
-	defer func() { stop(t, stranger) }()
+	defer func() { stop(t, also); stop(t, stranger) }()
 
 	before := c.Join
-	c.Join = []string{anew.PeerAddr().String()}
+	c.Join = []string{anew.PeerAddr().String(), also.PeerAddr().String(), anew.PeerAddr().String()} // all say the same
 	leavesItsLife(t, c)
 	kept, err := snapshots.List(t.Context(), openPlace(t, filepath.Join(c.Data, beforeDir)))
 	if err != nil || len(kept) != 1 || kept[0].Revision <= snapshot[len(snapshot)-1].Revision {
@@ -128,7 +129,7 @@ func TestOldDisksAreTakenIn(t *testing.T) {
 		got := countOf(t, anew, "mail")
 		return got.Total == 20 && got.Completed == 1
 	})
-	full(t, back, 2)
+	full(t, back, 3)
 	if state := through(t, anew, nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: taskID(t, done.Task.Id)}, &nornv1.GetReply{}).Task.State; state != nornv1.State_STATE_COMPLETED {
 		t.Errorf("the finished task is %v", state)
 	}
