@@ -113,8 +113,11 @@ func checkHeartbeat(h *nornv1.SessionHeartbeat) *Error {
 	if n := uint64(h.GetSlots()) + uint64(h.GetPrefetch()); h.GetSlots() == 0 || n > MaxSessionTakes {
 		return Invalid("%d slots and %d to prefetch are outside 1 to %d together", h.GetSlots(), h.GetPrefetch(), MaxSessionTakes)
 	}
-	if n := len(h.GetQueues()); n == 0 || n > MaxClaimQueues {
-		return Invalid("%d queues are outside 1 to %d", n, MaxClaimQueues)
+	if n := len(h.GetQueues()); n > MaxClaimQueues { // none: its handlers hang
+		return Invalid("%d queues are over the limit of %d", n, MaxClaimQueues)
+	}
+	if n := len(h.GetTrouble()); n > MaxReasonBytes {
+		return Invalid("trouble has %d bytes, over the limit of %d", n, MaxReasonBytes)
 	}
 	seen := make(map[string]struct{}, len(h.GetQueues()))
 	for _, q := range h.GetQueues() {

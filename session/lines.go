@@ -84,10 +84,11 @@ func (l *lines) forget(c Claim) {
 }
 
 // Inherit has a new worker take over what outlives a session that was lost, of the same program
-// and the same name: the lines, for whoever asks, and the slots of handlers that hang.
+// and the same name: the lines, for whoever asks, the slots of handlers that hang, and why no task can be begun.
 func Inherit(w, lost *Worker) {
 	w.lines, lost.lines = lost.lines, lines{}
 	w.stuck, lost.stuck = lost.stuck, nil
+	w.trouble, w.resting = lost.trouble, lost.resting
 	// Any order: each by itself.
 	for c := range w.lines.claims {
 		w.lines.forget(c)

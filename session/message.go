@@ -69,6 +69,8 @@ type Heartbeat struct {
 	Grace                  time.Duration // they may need, when it is lost; less than Stop means that
 	Settled                bool          // it was told once that it has its name
 	Draining               bool          // it takes nothing new
+	Trouble                string        // why it cannot begin tasks; "": it can
+	Resting                bool          // it takes nothing for a while, because of that
 	Checked                uint64        // newest check that passed in this association; 0: none
 	Set                    SetVersion    // newest one it was told
 	Claims                 []Claim       // to renew, sorted

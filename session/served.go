@@ -31,6 +31,8 @@ type session struct {
 	closed   bool   // the stream of this association has ended
 	stuck    bool   // what it was to be given was not written: first it has to say something, or there has to be room again
 	draining bool   // the worker takes nothing new
+	trouble  string // why the worker cannot begin tasks; "": it can
+	resting  bool   // it takes nothing for a while, because of that
 	drain    bool   // an operator wants that
 	suicide  string // an operator wants it to die
 	refused  Refusal

@@ -58,7 +58,7 @@ func (d *Dispatcher) heartbeat(s *session, m Message, b *Heartbeat) {
 	s.version, s.capacity, s.set, s.met, s.grace = version, b.Capacity, b.Set, b.Settled, max(b.Stop, b.Grace)
 	s.beat = m.Stamp
 	s.stamped(m.Stamp)
-	s.draining = b.Draining
+	s.draining, s.trouble, s.resting = b.Draining, b.Trouble, b.Resting
 	if s.closed { // it was told too early
 		s.closed, s.name.at = false, d.now.Mono
 	}

@@ -235,6 +235,7 @@ type Info struct {
 	Unsure      int           // of those: the outcome of the push is unknown
 	Set         SetVersion    // newest one it has echoed
 	Silent      time.Duration // since its newest frame
+	Trouble     string        // why it cannot begin tasks; "": it can
 }
 
 // Sessions lists the sessions by name, then instance.
@@ -255,7 +256,7 @@ func (s *session) info(now clock.Time) Info {
 	i := Info{
 		Identity: s.id, Association: s.association, State: s.state, Named: s.name.held, Listed: s.listed,
 		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.book.unsure, Set: s.set,
-		Silent: now.SinceMono(s.received), Running: s.book.sorted(),
+		Silent: now.SinceMono(s.received), Running: s.book.sorted(), Trouble: s.trouble,
 	}
 	return i
 }

@@ -18,10 +18,14 @@ const runningRest = time.Second
 // credit of a session: how many tasks may be pushed now. Who serves no queue now, because
 // its handlers hang, wants none.
 func (s *session) room() int {
-	if len(s.capacity.Queues) == 0 || s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
+	if len(s.capacity.Queues) == 0 || s.resting || s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
-	return max(0, s.capacity.Takes()-len(s.book.all))
+	room := max(0, s.capacity.Takes()-len(s.book.all))
+	if s.trouble != "" {
+		room = min(1, room) // to try
+	}
+	return room
 }
 
 // roomFor is the same for one queue: what the queue may have, no more than all.

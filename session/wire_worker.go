@@ -73,6 +73,7 @@ func heartbeatToWire(stamp int64, b *Heartbeat) *nornv1.SessionHeartbeat {
 		Slots: uint32(b.Capacity.Slots), Prefetch: uint32(b.Capacity.Prefetch), Queues: queuesToWire(b.Capacity.Queues),
 		Timeouts: timeoutsToWire(b.Timeouts), StopSeconds: b.Stop.Seconds(), GraceSeconds: b.Grace.Seconds(), Settled: b.Settled, Draining: b.Draining,
 		Checked: b.Checked, Set: setToWire(b.Set), Claims: claimsToWire(b.Claims), LeaseSeconds: b.Capacity.Lease.Seconds(),
+		Trouble: proto.Tail(text(b.Trouble), proto.MaxReasonBytes), Resting: b.Resting,
 	}
 }
 
@@ -85,7 +86,7 @@ func heartbeatFromWire(h *nornv1.SessionHeartbeat) *Heartbeat {
 		Capacity: Capacity{Slots: int(h.GetSlots()), Prefetch: int(h.GetPrefetch()), Queues: queuesFromWire(h.GetQueues()), Lease: seconds(h.GetLeaseSeconds())},
 		Timeouts: timeoutsFromWire(h.GetTimeouts()), Stop: seconds(h.GetStopSeconds()), Grace: seconds(h.GetGraceSeconds()),
 		Settled: h.GetSettled(), Draining: h.GetDraining(), Checked: h.GetChecked(), Set: setFromWire(h.GetSet()),
-		Claims: claimsFromWire(h.GetClaims()),
+		Claims: claimsFromWire(h.GetClaims()), Trouble: h.GetTrouble(), Resting: h.GetResting(),
 	}
 }
 

@@ -142,6 +142,9 @@ type Worker struct {
 	pushes window
 	lines  lines
 	stuck  map[Claim]struct{} // whose handlers hang: see Stuck
+	// Why tasks cannot be begun, and whether none is taken because of that: see Trouble.
+	trouble string
+	resting bool
 
 	beatAt   int64 // of the next heartbeat
 	wake     int64 // nothing else is due before

@@ -34,7 +34,7 @@ func (w *Worker) beat() {
 	w.send(&Heartbeat{
 		Identity: w.cfg.Identity, MinVersion: MinVersion, MaxVersion: MaxVersion, Capacity: takes(w),
 		Timeouts: w.life.timeouts, Stop: w.cfg.Stop, Grace: w.cfg.Grace, Settled: w.life.stamps.Settled, Draining: w.draining,
-		Checked: w.life.passed(), Set: w.set, Claims: claims,
+		Checked: w.life.passed(), Set: w.set, Claims: claims, Trouble: w.trouble, Resting: w.resting,
 	})
 	w.beatAt = addNs(w.now.Mono, max(next, minBeat))
 }

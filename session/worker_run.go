@@ -75,7 +75,7 @@ func (w *Worker) refusalOf(b *RunTask, deadline int64) Refusal {
 		return RefusedBarred
 	case runs || w.has.all[b.Claim] != nil:
 		return RefusedRunning
-	case jammed(w):
+	case jammed(w), w.resting:
 		return RefusedFull
 	case !serves:
 		return RefusedQueue
@@ -105,7 +105,7 @@ func (w *Worker) runCheck(b *RunTask) {
 
 // startWaiting begins what waits, in the order of arrival, as slots allow.
 func (w *Worker) startWaiting() {
-	if w.life.state != Healthy || jammed(w) {
+	if w.life.state != Healthy || jammed(w) || w.resting {
 		return
 	}
 	for _, h := range w.has.begin(takes(w), w.now.Mono) {

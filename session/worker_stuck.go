@@ -41,3 +41,19 @@ func takes(w *Worker) Capacity {
 	}
 	return c
 }
+
+// Trouble tells a worker why its tasks cannot be begun, "" when they can again. While it
+// rests because of that it takes nothing, and what has not begun is given back; afterwards
+// it is handed one task at a time, to try.
+func Trouble(w *Worker, now clock.Time, why string, resting bool) {
+	w.advance(now)
+	if w.trouble == why && w.resting == resting {
+		return
+	}
+	w.trouble, w.resting = why, resting
+	w.beat() // it says so, before what it gives back makes room there
+	if resting {
+		w.giveBack()
+	}
+	w.startWaiting()
+}

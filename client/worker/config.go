@@ -70,6 +70,9 @@ type Config struct {
 	// Timeout is how long a handler may work on one task; 0: as long as it likes.
 	// A queue may have another one, and so may a task: see [TimeoutHeader].
 	Timeout time.Duration
+	// GiveUp is after how long Run returns [ErrUnable] where a task could not be begun
+	// (see [Unable]) and none ever was; 0: it goes on trying.
+	GiveUp time.Duration
 	// ExitWhenEmpty makes Run return once nothing is ready, nothing runs here, and
 	// no retry of what ran here is due within a minute. What nobody hands out, or
 	// knows of, as the nodes that have it are out of reach, is waited for.

@@ -48,6 +48,7 @@ func (w *Worker) adopt(ctx context.Context, g granted) *job {
 			k.remember(g.Ref(), line)
 		}
 	}
+	j.task.began = func() { begun(w) }
 	j.extend(g.Deadline, g.before)
 	w.mu.Lock()
 	w.jobs[j], w.byClaim[g.Ref()] = struct{}{}, j

@@ -25,7 +25,7 @@ func (w *Worker) conclude(j *job, err error, took time.Duration) {
 	case !first: // the task has failed already
 	case context.Cause(j.claim) != nil:
 		w.tell(Event{Kind: Lost, Task: j.task, Err: context.Cause(j.claim), Took: took})
-	case errors.Is(cause, ErrShutdown):
+	case errors.Is(cause, ErrShutdown), isUnable(err):
 		w.release(j, err, took)
 	case errors.Is(cause, ErrTimeout) && !steers(err):
 		if !errors.Is(err, ErrTimeout) {

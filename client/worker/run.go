@@ -46,6 +46,8 @@ func (w *Worker) slotFor(j *job) (cause error) {
 	switch {
 	case w.isStopping():
 		cause = ErrShutdown
+	case resting(w):
+		cause = errResting
 	case j.left() < w.cfg.MinLease && j.ctx.Err() == nil:
 		cause = errTooLate
 	case j.ctx.Err() != nil:
@@ -82,6 +84,11 @@ func (w *Worker) work(j *job) {
 		unwatch()
 		w.tel.returned(j.ctx, span, j.task, err, context.Cause(j.ctx))
 		defer lend(w, j, leave)()
+		if isUnable(err) {
+			rest(w, err) // before the task is given back, or it would come here again
+		} else {
+			begun(w)
+		}
 		w.conclude(j, err, took)
 	}()
 	err = call(ctx, handlerOf(w), j.task)

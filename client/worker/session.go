@@ -346,6 +346,16 @@ func (p *pushed) stuck(c client.Ref, stuck bool) {
 	})
 }
 
+// trouble tells the node why tasks cannot be begun, and gives back what was not begun.
+func (p *pushed) trouble(why string, resting bool) {
+	p.use(func(m *session.Worker, now clock.Time) {
+		session.Trouble(m, now, why, resting)
+		if resting {
+			p.giveBack(now)
+		}
+	})
+}
+
 // remember keeps a line of output of a claim that is held.
 func (p *pushed) remember(c client.Ref, line string) {
 	p.mu.Lock()

@@ -16,6 +16,7 @@ type ledger struct {
 	held   int
 	lent   int // of claims that are held beyond that: their room was given back before their end
 	stuck  int // slots of handlers that do not return
+	tries  int // tasks that are taken at a time, to see whether they can be begun; below zero: any number
 	queues map[string]*lane
 	freed  chan struct{} // closed when a claim ends
 	opened chan struct{} // closed when a queue that was full is not any more
@@ -30,7 +31,7 @@ type lane struct {
 func newLedger(cfg Config, queues []string) *ledger {
 	l := &ledger{
 		order: queues, size: cfg.Slots + cfg.Prefetch, slots: max(cfg.Slots, 1), queues: make(map[string]*lane, len(queues)),
-		freed: make(chan struct{}), opened: make(chan struct{}), jammed: make(chan struct{}),
+		tries: -1, freed: make(chan struct{}), opened: make(chan struct{}), jammed: make(chan struct{}),
 	}
 	if l.most = l.size; !cfg.asks() {
 		l.most = MaxSlots
@@ -54,6 +55,9 @@ func (l *ledger) demand(wait time.Duration) (d demand, freed, opened <-chan stru
 	d = demand{room: l.size - l.held, wait: wait}
 	if l.stuck >= l.slots {
 		d.room = 0 // what is taken would wait for as long as nobody can tell
+	}
+	if l.tries >= 0 {
+		d.room = min(d.room, l.tries)
 	}
 	for _, q := range l.order {
 		ln := l.queues[q]
@@ -125,6 +129,21 @@ func (l *ledger) hang(n int) {
 		close(l.jammed)
 	case was && !is:
 		l.jammed = make(chan struct{})
+	}
+	l.changed()
+}
+
+// rest has nothing taken, or, while there is trouble, one task at a time.
+func (l *ledger) rest(resting, trouble bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case resting:
+		l.tries = 0
+	case trouble:
+		l.tries = 1
+	default:
+		l.tries = -1
 	}
 	l.changed()
 }

@@ -20,6 +20,7 @@ type Task struct {
 	claim  *client.Claim
 	job    *job
 	keep   func(line string)
+	began  func()
 
 	log     chan struct{} // holds a token while the log is used; guards the fields below
 	next    uint64        // number of the next update

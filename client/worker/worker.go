@@ -66,10 +66,13 @@ type Worker struct {
 	slots    chan struct{} // a token per handler that runs
 	queue    chan *job     // granted and without a slot; it has room for all held
 
+	trouble trouble
+
 	mu       sync.Mutex // guards the fields below
 	started  bool
 	killed   bool
 	ousted   bool                      // by an operator, while something ran
+	gaveUp   error                     // it never could begin a task
 	ending   *time.Timer               // from StopNow to the end of final
 	handlers map[string]func() Handler // wrapped, at the first call
 	wrap     []func(Handler) Handler
@@ -214,6 +217,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d", ErrAbandoned, left))
 	}
+	endTrouble(w)
 	w.from().end(w.final)
 	if lock != nil && left == 0 {
 		lock.close() // with handlers left it would be no proof that nothing runs
@@ -222,6 +226,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	keepers.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.gaveUp != nil {
+		err = errors.Join(w.gaveUp, err)
+	}
 	if w.ousted && !errors.Is(err, ErrKilled) {
 		err = errors.Join(ErrKilled, err)
 	}

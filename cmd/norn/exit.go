@@ -25,6 +25,7 @@ const (
 	exitUnavailable = 4 // no quorum, no leader, no server
 	exitConflict    = 5 // already exists, claim lost, not in this state
 	exitOverloaded  = 6
+	exitUnable      = 71 // EX_OSERR: a worker that cannot start commands on this machine
 )
 
 // usageError is a mistake of the caller that shows after the flags were read.
@@ -59,6 +60,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrOutOfWindow):
 		return exitUsage
+	case errors.Is(err, worker.ErrUnable):
+		return exitUnable
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, client.ErrAlreadyExists), errors.Is(err, client.ErrClaimLost), errors.Is(err, client.ErrConflict), errors.Is(err, worker.ErrLocked):

@@ -18,7 +18,7 @@ func explain(a *app) *cobra.Command {
 		Use: "explain ID", Short: "Tell why a task is not running", Args: cobra.ExactArgs(1),
 		Long: `Tell what keeps a task from running, the weightiest reason first, and what to do
 about it: a dependency, the time it is to start, the back-off after a failure, a
-paused queue, better tasks that come first, no worker that asks.`,
+paused queue, better tasks that come first, no worker that asks, a worker that cannot begin tasks.`,
 		Example: "  norn task explain 3ZyfAz4TTlNLdMEJYWbpzCDKw1p\n  norn task explain 3ZyfAz4TTlNLdMEJYWbpzCDKw1p -o json | jq -r '.reasons[].kind'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := parseID(args[0])

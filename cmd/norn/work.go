@@ -55,7 +55,13 @@ Exit codes: 0 after a signal, or when --exit-when-empty ends it, whatever became
 of the tasks (-o json prints how many completed, failed and so on); 1 it could not
 go on, or norn worker kill ended it; 2 the command line is wrong, the command is not there, or the server
 refuses what it asks for; 4 no server answered at the start; 5 another process
-holds the lock of --lock. Outages after the start are bridged.`
+holds the lock of --lock; 71 commands cannot be started here. Outages after the
+start are bridged.
+
+A task whose command cannot be started (no temporary files, too few open files, the
+command is gone) is given back without using an attempt. The worker then pauses, for
+longer each time up to half a minute, and norn worker list and norn task explain say
+why. One that could never start a command ends after --give-up.`
 
 // workCommand is `norn work`.
 type workCommand struct{ *app }
@@ -82,6 +88,7 @@ func (a workCommand) command() *cobra.Command {
 	f.BoolVar(&cfg.ExitWhenEmpty, "exit-when-empty", false, "end once nothing is ready, nothing runs, and no retry of what ran here is due within a minute")
 	f.DurationVar(&cfg.Timeout, "task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	f.DurationVar(&o.run.Grace, "grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
+	f.DurationVar(&cfg.GiveUp, "give-up", time.Minute, "end with 71 when no command could be started for so long, and none ever was; 0: go on trying")
 	f.DurationVar(&o.finish, "finish-timeout", 0, "after the first signal, give back what has not ended by then (default: it may finish)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := notEmpty(cmd, "name", "lock"); err != nil {
@@ -99,6 +106,9 @@ func (a workCommand) command() *cobra.Command {
 		}
 		if err := o.run.Check(); err != nil {
 			return usage("%w", err)
+		}
+		if err := o.run.CheckHost(cfg.Slots); err != nil {
+			return fmt.Errorf("%w: %w", worker.ErrUnable, err)
 		}
 		lines := a.daemon(nil)
 		o.run.Stderr, o.lost = lines, lines.Lost
@@ -127,6 +137,8 @@ func checkWork(cfg worker.Config, o workOptions) error {
 		return usage("--name: it is not UTF-8, or has over %d bytes", proto.MaxWorkerName)
 	case cfg.LockFile != "" && cfg.Name == "":
 		return usage("--lock without --name: only who comes back under the same name takes over")
+	case cfg.GiveUp < 0:
+		return usage("--give-up: %s is below zero", cfg.GiveUp)
 	case o.finish < 0:
 		return usage("--finish-timeout: %s is below zero", o.finish)
 	case grace < 0:

@@ -26,8 +26,15 @@ const workLease = 5 * time.Second
 // startWorker starts a worker on a server whose eta is 100 ms.
 func startWorker(t *testing.T, queue, name, script string) *workProcess {
 	t.Helper()
+	return startWith(t, queue, []string{"--name", name, "--lease", workLease.String()}, "sh", "-c", script)
+}
+
+// startWith starts a worker with some flags and a command.
+func startWith(t *testing.T, queue string, flags []string, command ...string) *workProcess {
+	t.Helper()
 	w := &workProcess{out: &buffer{}}
-	w.cmd = exec.Command(the.norn, "work", "-q", queue, "--name", name, "--lease", workLease.String(), "--", "sh", "-c", script)
+	args := append([]string{"work", "-q", queue}, flags...)
+	w.cmd = exec.Command(the.norn, append(append(args, "--"), command...)...)
 	w.cmd.Env = environment("NORN_ADDR=" + the.server.addr)
 	w.cmd.Stdout, w.cmd.Stderr = w.out, w.out
 	if err := w.cmd.Start(); err != nil {

@@ -38,7 +38,8 @@ func (w workerCommands) list() *cobra.Command {
 
 State is new (what it runs is not known yet, or another worker has its name),
 healthy, unhealthy (it keeps what it runs and gets nothing new) or must_die (lost:
-its tasks run elsewhere, or are about to).`,
+its tasks run elsewhere, or are about to). "cannot begin tasks" stands with a worker
+whose tasks could not be begun, and why: it gives them back, and tries one at a time.`,
 		Example: "  norn worker list\n  norn worker list -o json | jq -r '.[] | select(.state != \"healthy\") | .name'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.with(cmd.Context(), func(c *client.Client) error {
@@ -96,6 +97,9 @@ func workerState(m *nornv1.Worker) string {
 		state += ", waits for its name"
 	case m.GetDraining():
 		state += ", draining"
+	}
+	if why := m.GetTrouble(); why != "" {
+		state += ", cannot begin tasks: " + render.Text([]byte(why), 120)
 	}
 	return state
 }

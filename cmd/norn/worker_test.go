@@ -14,6 +14,7 @@ import (
 // workerJSON is what scripts may rely on.
 type workerJSON struct {
 	Name, State, Node string
+	Trouble           string
 	Draining          bool
 	Slots             int
 	Queues            []struct{ Queue string }

@@ -34,6 +34,7 @@ type explainer struct {
 	now        clock.Time
 	paused     map[string]string // queue: note
 	waiters    map[string]int
+	troubled   []*nornv1.Worker // of this node
 	leading    map[ring.Partition]bool
 	aside      bool                 // nothing is handed out from the partition, as its claims reach no majority
 	full       string               // why nothing more is granted; empty: there is room for claims
@@ -66,6 +67,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	if q := c.desk.queues[name]; q != nil {
 		e.waiters[name] = len(q.wait) - q.stale
 	}
+	e.troubled = workers{c.sessions}.troubled(c.now)
 	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.tx, p, task))
 	return Read{From: from, run: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
@@ -253,6 +255,7 @@ func (e *explainer) ready(d *vnode.Detail) {
 	if e.waiters[queue] == 0 {
 		e.add(nornv1.ReasonKind_REASON_KIND_NO_WORKER, "no worker is asking for tasks of queue %s on this node: all are busy, or none runs (`norn work -q %s -- CMD`)", queue, queue)
 	}
+	e.reply.Reasons = append(e.reply.Reasons, troubledReasons(queue, e.troubled)...)
 }
 
 func (e *explainer) claimed(d *vnode.Detail) {

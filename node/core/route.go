@@ -212,7 +212,7 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 	case *nornv1.GetRequest:
 		return r.pass(now, q, m.GetId(), 0)
 	case *nornv1.ExplainRequest:
-		return r.pass(now, q, m.GetId(), 0)
+		return explain(r, now, q, m)
 	case *nornv1.LogRequest:
 		wait := proto.Seconds(m.GetWaitSeconds())
 		return checkWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long

@@ -29,7 +29,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
 	page := newFill(m.GetLimit())
 	for _, i := range w.d.Sessions(now) {
-		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) {
+		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" {
 			continue
 		}
 		one := w.wire(&i)
@@ -129,7 +129,7 @@ func (w workers) wire(i *session.Info) *nornv1.Worker {
 		Name: i.Identity.Name, Instance: slices.Clone(i.Identity.Instance[:]), Machine: i.Identity.Machine, Lock: i.Identity.Lock, Node: w.c.cfg.Self.Node,
 		State: nornv1.SessionState(i.State) + 1, Named: i.Named, Draining: i.Draining, Refused: nornv1.SessionRefusal(i.Refused),
 		Slots: uint32(i.Capacity.Slots), Prefetch: uint32(i.Capacity.Prefetch), Unsure: uint32(i.Unsure), SilentSeconds: i.Silent.Seconds(),
-		Set: &nornv1.SessionSet{Version: i.Set.Version, Hash: i.Set.Hash}, Association: i.Association,
+		Set: &nornv1.SessionSet{Version: i.Set.Version, Hash: i.Set.Hash}, Association: i.Association, Trouble: i.Trouble,
 	}
 	if i.Identity.Started != 0 {
 		out.StartedAt = timestamppb.New(time.Unix(0, i.Identity.Started))

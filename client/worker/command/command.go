@@ -67,6 +67,58 @@ func (c Config) Check() error {
 	return err
 }
 
+// descriptors are how many files are open for a command that begins; perProcess how many
+// this process needs beside those.
+const (
+	descriptors = 10
+	perProcess  = 24
+)
+
+// CheckHost says whether commands can be started here, so many at a time; the error is one
+// line, and a [worker.Unable] one. What changes later is found when a task comes.
+func (c Config) CheckHost(slots int) error {
+	if most := openFiles(); most > 0 && uint64(slots)*descriptors+perProcess > most {
+		return worker.Unable(fmt.Errorf("%d slots may need %d open files, and this process may have %d (ulimit -n)", slots, slots*descriptors+perProcess, most))
+	}
+	dir, err := os.MkdirTemp(c.TempDir, tempPrefix)
+	if err != nil {
+		return worker.Unable(fmt.Errorf("no place for temporary files (TMPDIR): %w", err))
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.WriteFile(filepath.Join(dir, "checkpoint"), []byte("x"), 0o600); err != nil {
+		return worker.Unable(fmt.Errorf("no room for temporary files (TMPDIR): %w", err))
+	}
+	path, err := exec.LookPath(c.Args[0])
+	if err != nil {
+		return nil // relative to Dir: starting it will tell
+	}
+	return interpreted(path)
+}
+
+// interpreted says whether the program is there that a script names in its first line: that
+// it is not, the kernel would say of the script.
+func interpreted(script string) error {
+	f, err := os.Open(script)
+	if err != nil {
+		return nil // what may only be executed is no script
+	}
+	defer f.Close()
+	line := make([]byte, 256) // the kernel reads no more of it
+	n, _ := io.ReadFull(f, line)
+	first, _, _ := strings.Cut(string(line[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(first, "#!"))
+	if !strings.HasPrefix(first, "#!") || len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return nil
+	}
+	if strings.HasSuffix(first, "\r") {
+		return worker.Unable(fmt.Errorf("%s: its first line ends in a carriage return, so that its interpreter is not found: save it with line feeds alone", script))
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return worker.Unable(fmt.Errorf("%s: its interpreter: %w", script, err))
+	}
+	return nil
+}
+
 // Handler makes a handler that runs the command once per task. What earlier processes
 // that were killed have left in TempDir is removed.
 func Handler(cfg Config) worker.Handler {
@@ -80,17 +132,17 @@ func Handler(cfg Config) worker.Handler {
 // run runs the command for one task.
 func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	if len(cfg.Args) == 0 {
-		return cfg.Check()
+		return worker.Unable(cfg.Check())
 	}
 	dir, err := os.MkdirTemp(cfg.TempDir, tempPrefix)
 	if err != nil {
-		return err
+		return worker.Unable(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer occupy(dir)()
 	checkpoint := filepath.Join(dir, "checkpoint")
 	if err := os.WriteFile(checkpoint, t.Checkpoint(), 0o600); err != nil {
-		return err
+		return worker.Unable(err)
 	}
 
 	ctx, lost := context.WithCancelCause(ctx)
@@ -122,7 +174,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	}
 	said, err := hear(cmd, out, errOut)
 	if err != nil {
-		return err
+		return worker.Unable(err)
 	}
 	cmd.WaitDelay = pipeDelay // of standard input that nobody reads
 	separate(cmd)
@@ -131,8 +183,9 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	said.begin()
 	if err != nil {
 		said.end()
-		return err
+		return worker.Unable(err)
 	}
+	t.Begun()
 	stopped := watch(ctx, cmd, cfg.Grace)
 	err = cmd.Wait()
 	ended := stopped()

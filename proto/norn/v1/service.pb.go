@@ -297,6 +297,8 @@ const (
 	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
 	// As many tasks of the partition, or of the node, are under a claim as may be: count.
 	ReasonKind_REASON_KIND_CLAIM_LIMIT ReasonKind = 12
+	// A worker of the queue cannot begin tasks: worker, and in text why.
+	ReasonKind_REASON_KIND_WORKER_TROUBLED ReasonKind = 13
 )
 
 // Enum value maps for ReasonKind.
@@ -315,6 +317,7 @@ var (
 		10: "REASON_KIND_NO_LEADER",
 		11: "REASON_KIND_FINISHED",
 		12: "REASON_KIND_CLAIM_LIMIT",
+		13: "REASON_KIND_WORKER_TROUBLED",
 	}
 	ReasonKind_value = map[string]int32{
 		"REASON_KIND_UNSPECIFIED":        0,
@@ -330,6 +333,7 @@ var (
 		"REASON_KIND_NO_LEADER":          10,
 		"REASON_KIND_FINISHED":           11,
 		"REASON_KIND_CLAIM_LIMIT":        12,
+		"REASON_KIND_WORKER_TROUBLED":    13,
 	}
 )
 
@@ -3990,7 +3994,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11READ_LEVEL_QUORUM\x10\x00\x12\x12\n" +
 	"\x0eREAD_LEVEL_ONE\x10\x01\x12\x12\n" +
 	"\x0eREAD_LEVEL_ALL\x10\x02\x12\x14\n" +
-	"\x10READ_LEVEL_COUNT\x10\x03*\xf2\x02\n" +
+	"\x10READ_LEVEL_COUNT\x10\x03*\x93\x03\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4006,7 +4010,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x15REASON_KIND_NO_LEADER\x10\n" +
 	"\x12\x18\n" +
 	"\x14REASON_KIND_FINISHED\x10\v\x12\x1b\n" +
-	"\x17REASON_KIND_CLAIM_LIMIT\x10\f*g\n" +
+	"\x17REASON_KIND_CLAIM_LIMIT\x10\f\x12\x1f\n" +
+	"\x1bREASON_KIND_WORKER_TROUBLED\x10\r*g\n" +
 	"\tRetention\x12\x19\n" +
 	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +

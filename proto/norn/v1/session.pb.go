@@ -1123,7 +1123,12 @@ type SessionHeartbeat struct {
 	LeaseSeconds float64 `protobuf:"fixed64,18,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
 	// Once told to stop, a handler may go on for so long, at most an hour; less than
 	// stop_seconds means that. What a lost worker ran is handed on no sooner.
-	GraceSeconds  float64 `protobuf:"fixed64,19,opt,name=grace_seconds,json=graceSeconds,proto3" json:"grace_seconds,omitempty"`
+	GraceSeconds float64 `protobuf:"fixed64,19,opt,name=grace_seconds,json=graceSeconds,proto3" json:"grace_seconds,omitempty"`
+	// Why it cannot begin tasks, though it has slots: one line, at most 1 KiB; empty: it
+	// can, as far as it knows. Until it can it is handed one task at a time, to try.
+	Trouble string `protobuf:"bytes,20,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// It takes nothing for a while, because of that.
+	Resting       bool `protobuf:"varint,21,opt,name=resting,proto3" json:"resting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1289,6 +1294,20 @@ func (x *SessionHeartbeat) GetGraceSeconds() float64 {
 		return x.GraceSeconds
 	}
 	return 0
+}
+
+func (x *SessionHeartbeat) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+func (x *SessionHeartbeat) GetResting() bool {
+	if x != nil {
+		return x.Resting
+	}
+	return false
 }
 
 // SessionHeartbeatReply answers a heartbeat at once; it comes unasked when
@@ -2771,7 +2790,9 @@ type WorkersRequest struct {
 	// Continuation: next_cursor of the page before.
 	Cursor []byte `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Sessions per page; 0: as many as fit it, 4 MiB.
-	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only those that cannot begin tasks.
+	Troubled      bool `protobuf:"varint,4,opt,name=troubled,proto3" json:"troubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2825,6 +2846,13 @@ func (x *WorkersRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *WorkersRequest) GetTroubled() bool {
+	if x != nil {
+		return x.Troubled
+	}
+	return false
 }
 
 // WorkersReply lists sessions by name.
@@ -2919,7 +2947,9 @@ type Worker struct {
 	// Since its newest message.
 	SilentSeconds float64 `protobuf:"fixed64,17,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
 	// Of the stream that its dispatcher knows.
-	Association   uint64 `protobuf:"varint,18,opt,name=association,proto3" json:"association,omitempty"`
+	Association uint64 `protobuf:"varint,18,opt,name=association,proto3" json:"association,omitempty"`
+	// Why it cannot begin tasks; empty: it can.
+	Trouble       string `protobuf:"bytes,19,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3078,6 +3108,13 @@ func (x *Worker) GetAssociation() uint64 {
 		return x.Association
 	}
 	return 0
+}
+
+func (x *Worker) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
 }
 
 // WorkerClaim is a claim as an operator sees it.
@@ -3414,7 +3451,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"SessionSet\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\x8d\x05\n" +
+	"\x04hash\x18\x02 \x01(\x04R\x04hash\"\xc1\x05\n" +
 	"\x10SessionHeartbeat\x12\x14\n" +
 	"\x05stamp\x18\x01 \x01(\x03R\x05stamp\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -3438,7 +3475,9 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12)\n" +
 	"\x06claims\x18\x11 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\x12#\n" +
 	"\rlease_seconds\x18\x12 \x01(\x01R\fleaseSeconds\x12#\n" +
-	"\rgrace_seconds\x18\x13 \x01(\x01R\fgraceSeconds\"\xd7\x02\n" +
+	"\rgrace_seconds\x18\x13 \x01(\x01R\fgraceSeconds\x12\x18\n" +
+	"\atrouble\x18\x14 \x01(\tR\atrouble\x12\x18\n" +
+	"\aresting\x18\x15 \x01(\bR\aresting\"\xd7\x02\n" +
 	"\x15SessionHeartbeatReply\x12\x12\n" +
 	"\x04echo\x18\x01 \x01(\x03R\x04echo\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x121\n" +
@@ -3540,16 +3579,17 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x04dead\x18\x06 \x01(\bR\x04dead\x12#\n" +
 	"\rlease_seconds\x18\a \x01(\x01R\fleaseSeconds\x12\x12\n" +
 	"\x04node\x18\b \x01(\tR\x04node\x12 \n" +
-	"\vincarnation\x18\t \x01(\fR\vincarnation\"T\n" +
+	"\vincarnation\x18\t \x01(\fR\vincarnation\"p\n" +
 	"\x0eWorkersRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\x81\x01\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1a\n" +
+	"\btroubled\x18\x04 \x01(\bR\btroubled\"\x81\x01\n" +
 	"\fWorkersReply\x12)\n" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
 	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\fR\n" +
-	"nextCursor\"\xe0\x04\n" +
+	"nextCursor\"\xfa\x04\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +
@@ -3570,7 +3610,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x06unsure\x18\x0f \x01(\rR\x06unsure\x12%\n" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12%\n" +
 	"\x0esilent_seconds\x18\x11 \x01(\x01R\rsilentSeconds\x12 \n" +
-	"\vassociation\x18\x12 \x01(\x04R\vassociation\"3\n" +
+	"\vassociation\x18\x12 \x01(\x04R\vassociation\x12\x18\n" +
+	"\atrouble\x18\x13 \x01(\tR\atrouble\"3\n" +
 	"\vWorkerClaim\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\"\x89\x01\n" +
