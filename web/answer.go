@@ -53,7 +53,15 @@ func statusOf(k nornv1.ErrorKind) int {
 
 // refuse answers with an error.
 func (a *api) refuse(w http.ResponseWriter, f *failure) {
-	a.write(w, f.status, f.err, jsonform.Object(errorField(f.err)))
+	deadline(w, a.o.WriteTimeout)
+	refuse(w, f)
+}
+
+// refuse answers with an error, in one write.
+func refuse(w http.ResponseWriter, f *failure) {
+	text := jsonform.Object(errorField(f.err)).Line()
+	head(w, f.status, f.err, len(text))
+	_, _ = w.Write(text) // else the client is gone
 }
 
 func errorField(err *proto.Error) jsonform.Field {
@@ -121,6 +129,13 @@ const writeChunk = 256 << 10
 
 // write writes an answer: err is what its status is about, nil for success.
 func (a *api) write(w http.ResponseWriter, status int, err *proto.Error, form jsonform.Value) {
+	text := form.Line()
+	head(w, status, err, len(text))
+	_ = a.pieces(w, text) // else the client is gone
+}
+
+// head writes the head of an answer of so many bytes.
+func head(w http.ResponseWriter, status int, err *proto.Error, size int) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -131,10 +146,8 @@ func (a *api) write(w http.ResponseWriter, status int, err *proto.Error, form js
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="norn"`)
 	}
-	text := form.Line()
-	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(status)
-	_ = a.pieces(w, text) // else the client is gone
 }
 
 // pieces writes a text of any length: a client has the time-out for each chunk of it, so

@@ -33,12 +33,12 @@ type api struct {
 
 // serve adds the routes, by path: which verb a path takes is decided here, so that
 // a wrong one is answered like everything else.
-func (a *api) serve(mux *http.ServeMux, m *metrics) {
-	paths := make(map[string][]route)
+func (a *api) serve(mux *paths, m *metrics) {
+	byPath := make(map[string][]route)
 	for _, rt := range routes() {
-		paths[rt.path] = append(paths[rt.path], rt)
+		byPath[rt.path] = append(byPath[rt.path], rt)
 	}
-	for path, all := range paths {
+	for path, all := range byPath {
 		mux.HandleFunc(path, m.counted(path, func(w http.ResponseWriter, r *http.Request) { a.pick(w, r, all) }))
 	}
 	mux.HandleFunc("/api/", m.counted("/api/", func(w http.ResponseWriter, _ *http.Request) {
@@ -68,10 +68,6 @@ func (a *api) pick(w http.ResponseWriter, r *http.Request, all []route) {
 
 // run carries out one operation.
 func (a *api) run(w http.ResponseWriter, r *http.Request, rt *route) {
-	if f := a.guard.check(r); f != nil {
-		a.refuse(w, f)
-		return
-	}
 	place := placeOf(r)
 	defer place.rest()
 	if a.guard.knows(r) {

@@ -133,7 +133,7 @@ func TestEachRouteCallsItsMethod(t *testing.T) {
 		if rt.verb != get {
 			body = strings.NewReader("{}")
 		}
-		r := httptest.NewRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), body)
+		r := localRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), body)
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		NewServer(b, Options{}).Handler.ServeHTTP(w, r)
@@ -161,7 +161,7 @@ func TestStatusOfErrors(t *testing.T) {
 			return nil, fail, func() {}
 		}}
 		w := httptest.NewRecorder()
-		NewServer(b, Options{}).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/ping", nil))
+		NewServer(b, Options{}).Handler.ServeHTTP(w, localRequest("GET", "/api/v1/ping", nil))
 		var body struct {
 			Error struct {
 				Kind, Message, Guarantee, Effect string
@@ -182,9 +182,9 @@ func TestTokenIsAskedForByAllOfTheAPI(t *testing.T) {
 	var called atomic.Int64
 	h := NewServer(answering(&called), Options{Tokens: []string{"next", "secret"}}).Handler
 	send := func(rt route, header string) int {
-		r := httptest.NewRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), nil)
+		r := localRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), nil)
 		if rt.verb != get {
-			r = httptest.NewRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "x"), strings.NewReader("{}"))
+			r = localRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "x"), strings.NewReader("{}"))
 			r.Header.Set("Content-Type", "application/json")
 		}
 		if header != "" {
@@ -374,7 +374,7 @@ func TestWhoHasGoneGetsNothing(t *testing.T) {
 // TestWaitingClaimsLeaveRoom: each claim that waited held 64 KiB for a body of some 60
 // bytes, so that 4,000 of them kept out the completions and renewals of others.
 func TestWaitingClaimsLeaveRoom(t *testing.T) {
-	a := &api{guard: newGuard(Options{}), room: &room{limit: 1 << 20}}
+	a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}}
 	var claim route
 	for _, rt := range routes() {
 		if rt.method == nornv1.Method_METHOD_CLAIM {
@@ -382,7 +382,7 @@ func TestWaitingClaimsLeaveRoom(t *testing.T) {
 		}
 	}
 	for i := range 200 {
-		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"queues":["q"],"worker":"w","wait_seconds":300}`))
+		r := localRequest("POST", "/", strings.NewReader(`{"queues":["q"],"worker":"w","wait_seconds":300}`))
 		r.Header.Set("Content-Type", "application/json")
 		_, leave, f := a.read(httptest.NewRecorder(), r, &claim)
 		if f != nil {
@@ -397,7 +397,7 @@ func TestWaitingClaimsLeaveRoom(t *testing.T) {
 func TestRoomIsLimited(t *testing.T) {
 	m := &room{limit: 1 << 20}
 	send := func(n int) (*failure, func()) {
-		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"a":"`+strings.Repeat("x", n)+`"}`))
+		r := localRequest("POST", "/", strings.NewReader(`{"a":"`+strings.Repeat("x", n)+`"}`))
 		_, held, f := m.read(httptest.NewRecorder(), r)
 		return f, held.leave
 	}

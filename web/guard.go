@@ -1,38 +1,103 @@
 package web
 
 import (
-	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
-// guard decides who may use the API. It is as strict as the client port: where
-// that wants TLS, a certificate or a token, so does the API. Beyond that it keeps
-// out what only a browser can be made to do: pages of other sites, and names that
-// were bent to this address.
+// guard decides who may use the port. It stands before all routes, and a path that is not
+// in the list of open ones needs what the API needs: a new route is closed until somebody
+// opens it. The API is as strict as the client port: where that wants TLS, a certificate
+// or a token, so does the API. Beyond that it keeps out what only a browser can be made to
+// do: pages of other sites, and names that were bent to this address.
 type guard struct {
-	tokens  secrets.Set
-	wantTLS bool
-	origins *http.CrossOriginProtection
+	next        *paths
+	tokens      secrets.Set
+	wantTLS     bool
+	metricsAuth bool
+	hosts       *hosts
+	origins     *http.CrossOriginProtection
+	sites       map[string]struct{} // other sites that may ask: their origins
+	writing     time.Duration       // for a refusal
+	m           *metrics
 }
 
-func newGuard(o Options) *guard {
-	return &guard{tokens: o.Tokens, wantTLS: o.TLS != nil, origins: http.NewCrossOriginProtection()}
+func newGuard(o Options, m *metrics, next *paths) *guard {
+	g := &guard{
+		next: next, tokens: o.Tokens, wantTLS: o.TLS != nil, metricsAuth: o.MetricsAuth, writing: o.WriteTimeout, m: m,
+		hosts: newHosts(o), origins: http.NewCrossOriginProtection(), sites: make(map[string]struct{}),
+	}
+	for _, origin := range o.CORSOrigins {
+		g.sites[strings.ToLower(origin)] = struct{}{}
+	}
+	return g
 }
 
+// open tells whether a path asks nobody for a token.
+func (g *guard) open(path string) bool {
+	return g.isHealth(path) || path == "/openapi.json" || path == "/" || strings.HasPrefix(path, "/pages/") || isProfile(path)
+}
+
+// isHealth tells whether a path is for probes and monitoring, which come by any name and know
+// no token.
+func (g *guard) isHealth(path string) bool {
+	return path == "/livez" || path == "/readyz" || path == "/metrics" && !g.metricsAuth
+}
+
+func isProfile(path string) bool { return strings.HasPrefix(path, "/debug/pprof/") }
+
+// ServeHTTP hands a request on, or refuses it.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	if g.isHealth(path) {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	// A page that was bent to this address knows no token. What asks for none is checked by name.
+	if (len(g.tokens) == 0 || isProfile(path)) && path != "/metrics" {
+		if f := g.hosts.check(r); f != nil {
+			g.refuse(w, r, f)
+			return
+		}
+	}
+	if g.preflight(w, r) {
+		return
+	}
+	if !g.open(path) {
+		if f := g.check(r); f != nil {
+			g.refuse(w, r, f)
+			return
+		}
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// refuse answers, and counts under the path as it is registered; strangers can send any.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, f *failure) {
+	_, pattern := g.next.Handler(r)
+	if !strings.HasPrefix(pattern, "/api/") {
+		pattern = "other"
+	}
+	deadline(w, g.writing)
+	g.m.counted(pattern, func(w http.ResponseWriter, _ *http.Request) { refuse(w, f) })(w, r)
+}
+
+// check decides on a request to what is not open to everybody.
 func (g *guard) check(r *http.Request) *failure {
 	if g.wantTLS && r.TLS == nil {
-		return failed(http.StatusForbidden, proto.Refused(nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED, "this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only)"))
+		return denied("this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only)")
 	}
-	if err := g.origins.Check(r); err != nil {
-		return failed(http.StatusForbidden, proto.Refused(nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED, "the request comes from a page of another site (%.200s)", r.Header.Get("Origin")))
+	if err := g.origins.Check(r); err != nil && !g.knownSite(r) {
+		return denied("the request comes from a page of another site (%.200s), and this is %.100q: name another site in http-cors-origins, and the name of this node behind a proxy in http-hosts",
+			r.Header.Get("Origin"), r.Host)
 	}
 	if len(g.tokens) == 0 {
-		return g.checkHost(r)
+		return nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !g.tokens.Accepts([]byte(token)) {
@@ -41,27 +106,50 @@ func (g *guard) check(r *http.Request) *failure {
 	return nil
 }
 
+func denied(format string, args ...any) *failure {
+	return failed(http.StatusForbidden, proto.Refused(nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED, format, args...))
+}
+
+// knownSite tells whether a request comes from a page that the settings name.
+func (g *guard) knownSite(r *http.Request) bool {
+	origin := strings.ToLower(r.Header.Get("Origin"))
+	_, other := g.sites[origin]
+	return other || g.hosts.sameSite(origin)
+}
+
+// corsHeaders are those that a page of another site may send, and corsAnswers those that it
+// may read beside the few that it always may.
+const (
+	corsHeaders = "Authorization, Content-Type, Last-Event-ID"
+	corsAnswers = "Retry-After, WWW-Authenticate, Allow"
+)
+
+// preflight lets a browser pass on what a page of one of the other sites asks for, and
+// answers its question whether it may. It carries no token and needs none.
+func (g *guard) preflight(w http.ResponseWriter, r *http.Request) (answered bool) {
+	if len(g.sites) == 0 {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if _, ok := g.sites[strings.ToLower(origin)]; !ok {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", corsAnswers)
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH")
+	h.Set("Access-Control-Allow-Headers", corsHeaders)
+	h.Set("Access-Control-Max-Age", "600")
+	deadline(w, g.writing)
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
 // knows tells whether who sends a request that passed the check has shown who it is.
 func (g *guard) knows(r *http.Request) bool {
 	return len(g.tokens) > 0 || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
-}
-
-// checkHost refuses names that are not this machine's where the port is for this
-// machine alone and asks for no token: whoever owns a name can let it point here,
-// and then a page of theirs may ask for anything.
-func (g *guard) checkHost(r *http.Request) *failure {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if a, ok := local.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		return nil
-	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(strings.TrimSuffix(host, "."), "[]"))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil {
-		return nil
-	}
-	return failed(http.StatusForbidden, proto.Refused(nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED,
-		"this port is for this machine, which %.100q is not: ask for localhost or an IP address, or set auth-token-file", r.Host))
 }

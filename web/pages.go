@@ -71,7 +71,7 @@ func readPages() map[string]*page {
 // servePages serves the dashboard at / and its files below /pages/. They are the
 // same for everybody and say nothing of the node, so that they need no token: the
 // page asks for it, and sends it with what it asks of the API.
-func (a *api) servePages(mux *http.ServeMux) {
+func (a *api) servePages(mux *paths) {
 	for at, p := range readPages() {
 		pattern := "GET " + at
 		if at == "/" {

@@ -19,7 +19,7 @@ import (
 
 func ask(t *testing.T, h http.Handler, method, at string, head ...string) *http.Response {
 	t.Helper()
-	r := httptest.NewRequest(method, at, nil)
+	r := localRequest(method, at, nil)
 	for i := 0; i < len(head); i += 2 {
 		r.Header.Set(head[i], head[i+1])
 	}
@@ -75,7 +75,7 @@ func TestPagesNeedNoTokenButTLS(t *testing.T) {
 	if r := ask(t, h, "GET", "/api/v1/ping"); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the API wants none: %d", r.StatusCode)
 	}
-	h = NewServer(b, Options{TLS: &tls.Config{}}).Handler
+	h = NewServer(b, Options{TLS: &tls.Config{}, Hosts: []string{"node.lan"}}).Handler
 	r := ask(t, h, "GET", "http://node.lan:7713/pages/app.js?x")
 	if r.StatusCode != http.StatusTemporaryRedirect || r.Header.Get("Location") != "https://node.lan:7713/pages/app.js" {
 		t.Errorf("in plain: %d, to %q", r.StatusCode, r.Header.Get("Location"))

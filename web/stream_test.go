@@ -27,7 +27,7 @@ func TestStreamsTakeRoom(t *testing.T) {
 	}
 	follow := func(taken int64, pages ...*nornv1.LogReply) *httptest.ResponseRecorder {
 		at := 0
-		a := &api{guard: newGuard(Options{}), room: &room{limit: 1 << 20}}
+		a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}}
 		during := int64(0)
 		a.b = &backend{call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
 			during = a.room.taken.Load()
@@ -35,7 +35,7 @@ func TestStreamsTakeRoom(t *testing.T) {
 			return pages[at-1], nil, func() {}
 		}}
 		a.room.taken.Store(taken)
-		r := httptest.NewRequest("GET", "/api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log", nil)
+		r := localRequest("GET", "/api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log", nil)
 		r.SetPathValue("name", "37dGamhT6KhgeCdJ3yaFwZAimIC")
 		r.Header.Set("Accept", "text/event-stream")
 		w := httptest.NewRecorder()
@@ -75,12 +75,12 @@ func TestAStreamEndsOnceAMajorityHasNoMore(t *testing.T) {
 		{State: nornv1.State_STATE_COMPLETED, Updates: update(1)},
 		{State: nornv1.State_STATE_COMPLETED},
 	}
-	a := &api{guard: newGuard(Options{}), room: &room{limit: 1 << 20}}
+	a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}}
 	a.b = &backend{call: func(_ context.Context, _ nornv1.Method, m gproto.Message) (gproto.Message, *proto.Error, func()) {
 		asked = append(asked, gproto.CloneOf(m.(*nornv1.LogRequest)))
 		return pages[len(asked)-1], nil, func() {}
 	}}
-	r := httptest.NewRequest("GET", "/api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log", nil)
+	r := localRequest("GET", "/api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log", nil)
 	r.SetPathValue("name", "37dGamhT6KhgeCdJ3yaFwZAimIC")
 	r.Header.Set("Accept", "text/event-stream")
 	w := httptest.NewRecorder()

@@ -42,6 +42,16 @@ type Options struct {
 	Pprof bool
 	// Tokens: one of them must come with every request to the API. Empty: none need.
 	Tokens secrets.Set
+	// MetricsAuth lets /metrics ask for what the API asks for.
+	MetricsAuth bool
+	// Hosts are names of this node beside those that OwnHost knows, with the port that
+	// browsers see where it is not the usual one.
+	Hosts []string
+	// OwnHost tells whether a host, in lower case, is this node's; nil: none is.
+	OwnHost func(host string) bool
+	// CORSOrigins are the origins (https://HOST[:PORT]) of other sites whose pages may use
+	// the API.
+	CORSOrigins []string
 	// TLS, when set, is offered on the same port, and the API is served over
 	// nothing else; nil: all is plain.
 	TLS *tls.Config
@@ -133,7 +143,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func handler(b Backend, o Options, m *metrics) http.Handler {
 	process := prometheus.NewRegistry()
 	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m)
-	mux := http.NewServeMux()
+	mux := &paths{ServeMux: http.NewServeMux()}
+	g := newGuard(o, m, mux)
 	timed := func(pattern string, h http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			deadline(w, o.WriteTimeout)
@@ -154,7 +165,7 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document)
 	})
-	a := &api{b: b, o: o, guard: newGuard(o), room: &room{limit: maxRoom}}
+	a := &api{b: b, o: o, guard: g, room: &room{limit: maxRoom}}
 	a.serve(mux, m)
 	a.servePages(mux)
 	if o.Pprof {
@@ -165,7 +176,19 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 			})
 		}
 	}
-	return mux
+	return g
+}
+
+// paths are the routes, and remember their patterns.
+type paths struct {
+	*http.ServeMux
+	patterns []string
+}
+
+// HandleFunc adds a route.
+func (p *paths) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	p.patterns = append(p.patterns, pattern)
+	p.ServeMux.HandleFunc(pattern, h)
 }
 
 // deadline bounds the writes from now on; 0 lifts the bound.

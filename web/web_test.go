@@ -30,10 +30,19 @@ func (b *backend) Call(ctx context.Context, m nornv1.Method, request gproto.Mess
 	return b.call(ctx, m, request)
 }
 
+// localRequest is a request as somebody on this machine sends it.
+func localRequest(method, path string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(method, path, body)
+	if strings.HasPrefix(path, "/") {
+		r.Host = "localhost"
+	}
+	return r
+}
+
 func fetch(t *testing.T, h http.Handler, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	h.ServeHTTP(w, localRequest(method, path, nil))
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)

@@ -423,7 +423,7 @@ func TestHTTPOtherSites(t *testing.T) {
 	const enqueue = `{"tasks":[{"queue":"http/csrf"}]}`
 	bad(t, 403, "permission_denied", "another site", "POST", "/api/v1/tasks", enqueue, "Origin", "https://evil.example")
 	bad(t, 403, "permission_denied", "another site", "POST", "/api/v1/tasks", enqueue, "Sec-Fetch-Site", "cross-site")
-	for _, host := range []string{"evil.example", "evil.example:7713", "127.0.0.1.evil.example", "localhost.evil.example"} {
+	for _, host := range []string{"evil.example", "evil.example:7713", "127.0.0.1.evil.example", "localhost.evil.example", "evil-localhost", "evil-localhost:7713"} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+the.server.http+"/api/v1/tasks", http.NoBody)
 		if err != nil {
 			t.Fatal(err)

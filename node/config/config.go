@@ -37,8 +37,22 @@ type Config struct {
 	// HTTPListen is the address of the HTTP API, /livez, /readyz and /metrics. Default
 	// 127.0.0.1:7713. The API asks for what the client port asks for: AuthTokenFile as
 	// a bearer token, and TLS with TLSCert. Danger: as with Listen; and /metrics is
-	// for everybody who reaches it.
+	// for everybody who reaches it, unless MetricsAuth is set.
 	HTTPListen string
+	// HTTPHosts are further names by which browsers and clients ask for the HTTP port:
+	// host, or host:port where browsers see another port than 80 and 443. Default none.
+	// Addresses, localhost, Name, PeerAdvertise, the machine's name and those in TLSCert
+	// need not be here. Without AuthTokenFile a request by any other name is refused, as
+	// whoever owns a name can let it point here. A page under one of these names may use
+	// the API also behind a proxy that changes Host.
+	HTTPHosts []string
+	// HTTPCORSOrigins are other sites whose pages may use the HTTP API: https://HOST or
+	// https://HOST:PORT. Default none. Danger: without AuthTokenFile everybody who opens
+	// such a page lends it their access.
+	HTTPCORSOrigins []string
+	// MetricsAuth lets /metrics ask for what the HTTP API asks for: TLS, a certificate,
+	// the token. Default false: it is for everybody who reaches the port.
+	MetricsAuth bool
 	// Join are peer addresses of nodes of the cluster to join, host:port. Default
 	// none: an empty directory makes a cluster of one. They matter until this
 	// node has joined, and are hints for finding the others ever after; its own

@@ -100,7 +100,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := Load(Sources{File: path, Environ: []string{"NORN_SERVER_PPROF=maybe"}, Flags: map[string]string{
 		"max-payload": "17MiB", "log-level": "loud", "listen": "localhost", "partitions": "0", "tls-key": "k", "retry-jitter": "2",
 		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s", "peer-heartbeat": "2s", "register-election-timeout": "150ms", "stop-timeout": "2h",
-		"name": "n\xff", "zone": "a\nb",
+		"name": "n\xff", "zone": "a\nb", "http-hosts": "https://norn.lan,a/b,norn.lan:", "http-cors-origins": "*,app.lan,https://app.lan/x", "metrics-auth": "true",
 	}})
 	if err == nil {
 		t.Fatal("no error")
@@ -130,12 +130,19 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`stop-timeout: 2h is not between 10ms and 1h`,
 		`name: "n\xff" has characters that cannot be printed, or is not UTF-8`,
 		`zone: "a\nb" has characters`,
+		`http-hosts: "https://norn.lan" is not host or host:port`,
+		`http-hosts: "a/b" is not`,
+		`http-hosts: "norn.lan:" is not`,
+		`http-cors-origins: "*" is not https://HOST`,
+		`http-cors-origins: "app.lan" is not`,
+		`http-cors-origins: "https://app.lan/x" is not`,
+		`metrics-auth: there is nothing to ask for`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
 	}
-	if got, want := len(strings.Split(err.Error(), "\n")), 24; got != want {
+	if got, want := len(strings.Split(err.Error(), "\n")), 31; got != want {
 		t.Errorf("%d problems, want %d: %v", got, want, err)
 	}
 }

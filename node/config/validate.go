@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ func (c *Config) Validate() error {
 	between(&p, "weight", c.Weight, 1, ring.MaxWeight)
 	c.checkAddresses(&p)
 	c.checkPeers(&p)
+	c.checkSites(&p)
 	between(&p, "replicas", c.Replicas, 1, maxReplicas)
 	between(&p, "partitions", c.Partitions, 1, maxPartitions)
 	lasts(&p, "eta", c.Eta, time.Millisecond, 5*time.Minute)
@@ -141,6 +143,35 @@ func (c *Config) checkPeers(p *problems) {
 	}
 	host, _, err := net.SplitHostPort(c.PeerListen)
 	p.add(err == nil && wildcard(host), "peer-listen: %s is every address of this machine; say with peer-advertise at which one other nodes reach it", c.PeerListen)
+}
+
+// maxSites bounds the lists of hosts and of other sites.
+const maxSites = 100
+
+// checkSites checks by which names the HTTP port is asked, and by whose pages.
+func (c *Config) checkSites(p *problems) {
+	p.add(len(c.HTTPHosts) > maxSites, "http-hosts: %d names are over %d", len(c.HTTPHosts), maxSites)
+	for _, name := range c.HTTPHosts {
+		p.add(!hostAndPort(name), "http-hosts: %q is not host or host:port, such as norn.example.com; neither https:// nor a path belongs there", name)
+	}
+	p.add(len(c.HTTPCORSOrigins) > maxSites, "http-cors-origins: %d sites are over %d", len(c.HTTPCORSOrigins), maxSites)
+	for _, origin := range c.HTTPCORSOrigins {
+		scheme, host, ok := strings.Cut(origin, "://")
+		p.add(!ok || scheme != "https" && scheme != "http" || !hostAndPort(host), "http-cors-origins: %q is not https://HOST or https://HOST:PORT; every site is named, * is none", origin)
+	}
+	p.add(c.MetricsAuth && c.AuthTokenFile == "" && c.TLSClientCA == "", "metrics-auth: there is nothing to ask for; it needs auth-token-file or tls-client-ca")
+}
+
+// hostAndPort tells whether a text is a host as it stands in an address, with a port or
+// without.
+func hostAndPort(text string) bool {
+	u, err := url.Parse("http://" + text)
+	if err != nil || u.Host != text || u.Hostname() == "" || strings.HasSuffix(text, ":") || len(text) > maxName {
+		return false
+	}
+	return !strings.ContainsFunc(u.Hostname(), func(r rune) bool {
+		return !(r == '.' || r == '-' || r == '_' || r == ':' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	})
 }
 
 // wildcard tells whether a host stands for every address.

@@ -44,6 +44,7 @@ func readSecrets(name, file, otherwise string) (secrets.Set, error) {
 type credentials struct {
 	tokens secrets.Set
 	tls    *tls.Config // of the client port; nil: it is plain
+	own    *material   // likewise
 	peers  peer.Security
 	certs  certificates
 }
@@ -58,7 +59,7 @@ func readCredentials(cfg *config.Config, log *slog.Logger) (c credentials, err e
 		if err := m.open(); err != nil {
 			return c, err
 		}
-		c.tls, c.certs = m.clients(), append(c.certs, m)
+		c.tls, c.own, c.certs = m.clients(), m, append(c.certs, m)
 	}
 	if c.peers.Secrets, err = readSecrets("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
 		return c, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,8 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
-		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, MaxConnections: cfg.MaxHTTPConnections,
+		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, MetricsAuth: cfg.MetricsAuth,
+		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
 	var running sync.WaitGroup
@@ -289,6 +291,26 @@ func (b backend) Alive() error {
 func (b backend) Call(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
 	a := b.Node.Call(ctx, method, request)
 	return a.Message, a.Err, a.Dropped
+}
+
+// ownHosts tells which hosts are names of this node: those that its settings have, the
+// machine's, and those in its certificate (nil: there is none).
+func ownHosts(cfg *config.Config, shown *material) func(host string) bool {
+	own := make(map[string]struct{})
+	machine, _ := os.Hostname() // a machine without a name has none to be asked by
+	for _, at := range []string{machine, cfg.Name, cfg.Listen, cfg.HTTPListen, cfg.PeerListen, cfg.PeerAdvertise} {
+		if host, _, err := net.SplitHostPort(at); err == nil {
+			at = host
+		}
+		own[strings.ToLower(strings.TrimSuffix(at, "."))] = struct{}{}
+	}
+	return func(host string) bool {
+		if _, ok := own[host]; ok || shown == nil {
+			return ok
+		}
+		pair, _ := shown.now()
+		return pair.Leaf.VerifyHostname(host) == nil
+	}
 }
 
 // exposed tells whether others than this machine may reach an address.
