@@ -11,6 +11,7 @@ type calendar struct {
 	month          uint16
 	dow            uint8
 	either         bool // day-of-month or day-of-week, instead of both
+	laws           lawful
 }
 
 // civilDate gives the date of a day counted from 1970-01-01, by the
@@ -74,15 +75,27 @@ func (c *calendar) days(y int64, m int) uint64 {
 	if c.month>>m&1 == 0 {
 		return 0
 	}
+	n := monthDays(y, m)
 	weekday := uint((dayOf(y, m, 1)%7 + 11) % 7) // of day 1; 1970-01-01 was a Thursday
-	week := uint64(c.dow)
-	week = (week>>weekday | week<<(7-weekday)) & 0x7f
+	week := turned(c.dow, weekday)
 	byWeek := (week | week<<7 | week<<14 | week<<21 | week<<28) << 1
-	set := byWeek & uint64(c.dom)
-	if c.either {
-		set = byWeek | uint64(c.dom)
+	byMonth := uint64(c.dom)
+	if c.laws != (lawful{}) {
+		byMonth |= c.laws.ofMonth(weekday, n)
+		byWeek |= c.laws.ofWeek(weekday, n)
 	}
-	return set & (1<<(monthDays(y, m)+1) - 2)
+	set := byWeek & byMonth
+	if c.either {
+		set = byWeek | byMonth
+	}
+	return set & (1<<(n+1) - 2)
+}
+
+// turned is a set of weekdays as days that follow one: bit 0 is the day that falls
+// on the weekday, bit 6 the sixth after it.
+func turned(week uint8, weekday uint) uint64 {
+	w := uint64(week)
+	return (w>>weekday | w<<(7-weekday)) & 0x7f
 }
 
 // nextDay is the first matching day from a day on, and before a limit.

@@ -12,13 +12,15 @@
 //
 //	[second] minute hour day-of-month month day-of-week
 //	*  n  a-b  a,b  */n  a-b/n  n/step  JAN  MON  ?  ?(a-b)  ?/n
+//	L  LW  15W of day-of-month, FRI#2  FRI#L of day-of-week
 //	@yearly @monthly @weekly @daily @hourly @every 90s
 //	CRON_TZ=Europe/Berlin before any of them
 //
 // Contract.
 //
-//   - A day must match day-of-month or day-of-week when both say something, and
-//     otherwise the one that does. `*` says nothing.
+//   - A day must match both day-of-month and day-of-week where one begins with `*`,
+//     and either of them where none does, as in cron(5). What was stored under other
+//     rules keeps them: see [Reading].
 //   - A schedule whose hour field is written without `*` names times of the day:
 //     each local time runs once. One that a jump of the clock leaves out runs at
 //     the jump, together with all others of that jump; one that comes twice runs

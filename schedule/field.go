@@ -47,23 +47,25 @@ func dayNames() []string { return []string{"SUN", "MON", "TUE", "WED", "THU", "F
 
 // item is one of a list: the values lo, lo+step, … up to hi. With pick, the
 // first is chosen by hash: among all of lo..hi when step is 0, else among the
-// first step values.
+// first step values. With a law it is days that depend on the month: see law.
 type item struct {
 	lo, hi, step int
 	pick, star   bool
+	law          law
 }
 
 // field is one field as it was written.
 type field struct {
 	items []item
 	star  bool // it has a `*`: the hour follows elapsed time
-	all   bool // it has a `*` without a step: it says nothing
+	free  bool // of a day: it is a star, and does not make the other field a choice
 }
 
 // reader reads the items of one field.
 type reader struct {
 	text string // the whole specification
 	kind kind
+	by   Reading
 }
 
 func (r reader) fault(from, to int, format string, args ...any) error {
@@ -87,7 +89,12 @@ func (r reader) read(from, to int) (field, error) {
 		}
 		f.items = append(f.items, it)
 		f.star = f.star || it.star
-		f.all = f.all || it.star && it.step == 1
+		switch {
+		case r.by == FirstReading:
+			f.free = f.free || it.star && it.step == 1
+		case len(f.items) == 1:
+			f.free = it.star
+		}
 		if end == to {
 			return f, nil
 		}
@@ -97,6 +104,9 @@ func (r reader) read(from, to int) (field, error) {
 
 // item reads one item of a list.
 func (r reader) item(from, to int) (it item, err error) {
+	if it, ok, err := r.lawful(from, to); ok || err != nil {
+		return it, err
+	}
 	base, step := to, 0
 	if i := strings.IndexByte(r.text[from:to], '/'); i >= 0 {
 		base = from + i
@@ -115,14 +125,18 @@ func (r reader) item(from, to int) (it item, err error) {
 			it.hi = max(r.top(), it.lo) // 5/15 is 5-59/15
 		}
 		if it.step = max(step, 1); it.lo == it.hi {
-			it.step = 1 // JAN-JAN/2 is JAN: 1/2 would be every second month
+			it.step = 1 // of a stored JAN-JAN/2, which is JAN: 1/2 would be every second month
 		}
 	}
 	if err != nil {
 		return item{}, err
 	}
-	if n := it.hi - it.lo + 1; step >= n && n > 1 {
+	switch n := it.hi - it.lo + 1; {
+	case step < n || step <= 1:
+	case n > 1:
 		return item{}, r.fault(base+1, to, "a step of %d leaves one of the %d values from %d to %d; write the value instead", step, n, it.lo, it.hi)
+	case r.by != FirstReading:
+		return item{}, r.fault(base+1, to, "a step of %d says nothing where %d is the only value; write the value alone", step, it.lo)
 	}
 	return it, nil
 }
@@ -206,11 +220,13 @@ func (r reader) value(from, to int) (int, error) {
 		return 0, r.fault(from, from+1, "a value is missing")
 	case ok && n >= r.kind.lo && n <= r.kind.hi:
 		return n, nil
+	case ok && n >= 1970 && n <= 2199:
+		return 0, r.fault(from, to, "%s is not from %d to %d; years are not known here", quoted(text), r.kind.lo, r.kind.hi)
 	case ok:
 		return 0, r.fault(from, to, "%s is not from %d to %d", quoted(text), r.kind.lo, r.kind.hi)
 	}
 	for i, name := range r.kind.aliases {
-		if strings.EqualFold(text, name) {
+		if alike(text, name) {
 			return r.kind.lo + i, nil
 		}
 	}
@@ -221,7 +237,7 @@ func (r reader) value(from, to int) (int, error) {
 func (r reader) stranger(text string) string {
 	for i, other := range [][]string{monthNames(), dayNames()} {
 		for _, name := range other {
-			if strings.EqualFold(text, name) && len(r.kind.aliases) != len(other) {
+			if alike(text, name) && len(r.kind.aliases) != len(other) {
 				return quoted(text) + " is a " + [2]string{"month", "day of the week"}[i]
 			}
 		}
@@ -233,8 +249,10 @@ func (r reader) stranger(text string) string {
 	switch {
 	case text == "H" || text == "~":
 		what += "; any value is written ?"
-	case strings.ContainsAny(text, "LW#") && len(text) <= 4:
-		what += "; L, W and # are not known here"
+	case strings.Contains(text, "#"):
+		what += "; # is for day-of-week, such as FRI#2"
+	case len(text) <= 4 && strings.Trim(lowered(text), "lw0123456789") == "":
+		what += "; L, LW and 15W are for day-of-month, and FRI#L for day-of-week"
 	}
 	return quoted(text) + what
 }
@@ -253,6 +271,19 @@ func digits(s string) (int, bool) {
 	}
 	return n, true
 }
+
+// lowered is a text with its ASCII letters in lower case. Unicode would take ſ for s.
+func lowered(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
+// alike tells whether two texts differ at most in the case of ASCII letters.
+func alike(a, b string) bool { return len(a) == len(b) && lowered(a) == lowered(b) }
 
 // quoted shows text from outside, not too much of it.
 func quoted(s string) string {

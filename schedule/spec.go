@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -16,10 +18,30 @@ const (
 	MaxEvery = Horizon
 )
 
+// Reading is by which rules a specification is read. A stored schedule keeps its
+// own until it is set again, so that all masters agree on its instants.
+type Reading uint8
+
+// Readings.
+const (
+	// FirstReading: a day field says nothing where it has a `*` without a step, so
+	// `*/2` is given. There is no L, W or #. A step may leave one value, where a range
+	// has no more.
+	FirstReading Reading = iota
+	// Current is cron(5)'s: a day field that begins with `*`, also `*/2`, is a star,
+	// and a day must match both fields unless neither is one.
+	Current
+)
+
+// ErrReading is returned when a specification is to be read by rules that this
+// build does not know.
+var ErrReading = errors.New("schedule: the specification is read by rules that this build does not know; a newer one does")
+
 // Spec is a specification as it was written. The zero Spec is not valid.
 type Spec struct {
 	text   string
 	zone   string
+	by     Reading
 	every  time.Duration // over 0: fields are not used
 	five   bool          // without a field of seconds
 	fields [fieldCount]field
@@ -76,13 +98,19 @@ func macros() (names []string, meaning map[string]string) {
 	}
 }
 
-// Parse reads a specification. Errors are [*SpecError]s. Whether the zone of
-// CRON_TZ= is known is not checked here: see [Zones.Load].
-func Parse(text string) (Spec, error) {
+// Parse reads a new specification, by the rules that hold now.
+func Parse(text string) (Spec, error) { return Current.Parse(text) }
+
+// Parse reads a specification. Errors are [*SpecError]s, or ErrReading. Whether the
+// zone of CRON_TZ= is known is not checked here: see [Zones.Load].
+func (by Reading) Parse(text string) (Spec, error) {
+	if by > Current {
+		return Spec{}, fmt.Errorf("%w (%d)", ErrReading, by)
+	}
 	if len(text) > MaxSpec {
 		return Spec{}, fault(text[:1], "", 0, 1, "%d bytes are over the limit of %d", len(text), MaxSpec)
 	}
-	s := Spec{text: text}
+	s := Spec{text: text, by: by}
 	words := split(text)
 	if len(words) > 0 {
 		name, zone, ok := strings.Cut(text[words[0].from:words[0].to], "=")
@@ -99,7 +127,12 @@ func Parse(text string) (Spec, error) {
 	if text[words[0].from] == '@' {
 		return s.short(words)
 	}
-	return s.read(text, words)
+	read, err := s.read(text, words)
+	var bad *SpecError
+	if errors.As(err, &bad) {
+		bad.Reason += foreignHint(text, words)
+	}
+	return read, err
 }
 
 // word is a word of a text, in bytes.
@@ -182,7 +215,7 @@ func (s Spec) read(text string, words []word) (Spec, error) {
 	all := kinds()
 	for i, w := range words {
 		var err error
-		if s.fields[first+i], err = (reader{text, all[first+i]}).read(w.from, w.to); err != nil {
+		if s.fields[first+i], err = (reader{text, all[first+i], s.by}).read(w.from, w.to); err != nil {
 			return Spec{}, err
 		}
 	}

@@ -42,6 +42,10 @@ func (s Spec) Compile(uuid [16]byte, zone *Zone) (*Timetable, error) {
 			return nil, fault(s.text, "", 0, 0, "it was not parsed")
 		}
 		for _, it := range s.fields[i].items {
+			if it.law != plainly {
+				t.calendar.laws.add(it)
+				continue
+			}
 			sets[i] |= it.set(uuid, k.name)
 		}
 	}
@@ -49,7 +53,7 @@ func (s Spec) Compile(uuid [16]byte, zone *Zone) (*Timetable, error) {
 	dow = (dow | dow>>7) & 0x7f // 7 is Sunday
 	t.calendar = calendar{
 		second: sets[second], minute: sets[minute], hour: uint32(sets[hour]), dom: uint32(sets[dayOfMonth]),
-		month: uint16(sets[month]), dow: uint8(dow), either: !s.fields[dayOfMonth].all && !s.fields[dayOfWeek].all,
+		month: uint16(sets[month]), dow: uint8(dow), either: s.either(), laws: t.calendar.laws,
 	}
 	t.elapsed = s.fields[hour].star
 	if err := s.checkDays(&t.calendar, uuid); err != nil {
@@ -58,14 +62,19 @@ func (s Spec) Compile(uuid [16]byte, zone *Zone) (*Timetable, error) {
 	return t, nil
 }
 
-// checkDays refuses what no month has, such as 31 2.
+// either tells whether a day is to match one of its two fields, instead of both.
+func (s Spec) either() bool {
+	return s.every == 0 && !s.fields[dayOfMonth].free && !s.fields[dayOfWeek].free
+}
+
+// checkDays refuses what no month has, such as 31 2. Months come again after 400
+// years; one of the first twelve has what most specifications say.
 func (s Spec) checkDays(c *calendar, uuid [16]byte) error {
-	if c.either {
-		return nil
-	}
-	for m := 1; m <= 12; m++ {
-		if c.month>>m&1 != 0 && uint64(c.dom)&(1<<(monthDays(2000, m)+1)-2) != 0 {
-			return nil
+	for y := int64(2000); y < 2400; y++ {
+		for m := 1; m <= 12; m++ {
+			if c.days(y, m) != 0 {
+				return nil
+			}
 		}
 	}
 	picked := ""
@@ -107,6 +116,8 @@ func (it item) picked(uuid [16]byte, name string) item {
 func (it item) String() string {
 	text := strconv.Itoa(it.lo)
 	switch {
+	case it.law != plainly:
+		return it.lawText()
 	case it.star:
 		text = "*"
 	case it.hi != it.lo:

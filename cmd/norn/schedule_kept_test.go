@@ -165,7 +165,7 @@ func TestScheduleApplySaysWhatItPicks(t *testing.T) {
 		t.Errorf("a dry run knows no UUID yet: %+v", dry)
 	}
 	made := norn(t, "schedule", "apply", "-f", file)
-	if strings.Count(made.out, "? is here: ") != 2 || strings.Count(made.err, "one day is picked") != 1 || strings.Contains(made.err, "kept-p1") {
+	if strings.Count(made.out, "? is here: ") != 2 || strings.Count(made.err, "one day is picked") != 1 || !strings.Contains(made.err, "kept-p1: minute: ? picks one value") {
 		t.Errorf("%+v", made)
 	}
 	got := decode[[]struct{ Name, Resolved, Result string }](t, "schedule", "apply", "-f", file)
@@ -182,6 +182,34 @@ func TestScheduleApplySaysWhatItPicks(t *testing.T) {
 	if r.code != 3 || r.out != "DELETED\nkept-p1\nkept-p2\nkept-p3\n" || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "there is no schedule kept-gone") {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestScheduleWarnings are told by set, apply and next, and are in what programs read.
+func TestScheduleWarnings(t *testing.T) {
+	const name = "kept/warned"
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	for spec, want := range map[string]string{
+		"0 10 * * ? *": "looks like a line of EventBridge", "0 0 12 ? * MON": "looks like a line of Quartz", "? 3 * * *": "minute: ? picks one value",
+		"0 0 30 * SAT": "either day-of-month or day-of-week",
+	} {
+		if err := os.WriteFile(file, []byte("{name: "+name+", cron: '"+spec+"', queue: kept}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"next", "--cron", spec, "-n", "1"}, {"apply", "-f", file, "--dry-run"}, {"apply", "-f", file}, {"next", name, "-n", "1"}, {"set", name, "--cron", spec},
+		} {
+			if r := norn(t, append([]string{"schedule"}, args...)...); r.code != 0 || !strings.Contains(r.err, want) {
+				t.Errorf("%s: %q says %s", spec, args, r.err)
+			}
+		}
+		if s := decode[struct{ Warnings []string }](t, "schedule", "get", name); !strings.Contains(strings.Join(s.Warnings, " "), want) {
+			t.Errorf("%s: %q", spec, s.Warnings)
+		}
+	}
+	if r := norn(t, "schedule", "set", name, "--cron", "0 0 1 1 *", "--end", "2026-01-01"); r.code != 0 || !strings.Contains(r.err, "before its first instant") {
+		t.Errorf("an end before the first instant: %+v", r)
+	}
+	ok(t, "schedule", "delete", name)
 }
 
 // TestScheduleApply: a file is applied as a whole, tells what differs, and does

@@ -26,11 +26,12 @@ const localTime = "2006-01-02T15:04:05"
 type upcoming struct {
 	cron, zone, from, uuid string
 	n                      int
-	spec                   *nornv1.ScheduleSpec // of a schedule of the cluster
+	by                     schedule.Reading
+	kept                   *nornv1.Schedule // of the cluster; nil: a specification
 }
 
 func (s scheduleCommands) next() *cobra.Command {
-	var ask upcoming
+	ask := upcoming{by: schedule.Current}
 	cmd := &cobra.Command{
 		Use: "next NAME | --cron SPEC", Short: "Print when a schedule or a specification is due next", Args: cobra.MaximumNArgs(1), ValidArgsFunction: s.complete,
 		Long: `Print when a schedule or a specification is due next: as an instant in UTC, as the
@@ -56,7 +57,7 @@ follow elapsed time. -o json prints [{at, local, offset, note}].`,
 						return err
 					}
 					kept, _ := upcomingOf(found)
-					kept.from, kept.n, kept.spec = ask.from, ask.n, found.GetSpec()
+					kept.from, kept.n, kept.kept = ask.from, ask.n, found
 					switch {
 					case found.GetSpec().GetPaused():
 						s.note("schedule %s is paused: nothing is launched until `norn schedule resume %s`", args[0], args[0])
@@ -106,14 +107,21 @@ func (s scheduleCommands) printNext(ask upcoming) error {
 	case spec.Picks():
 		s.note("? is here: %s", resolved)
 	}
+	warnings := spec.Warnings()
+	if ask.kept != nil {
+		warnings = ask.kept.GetWarnings()
+	}
+	for _, w := range warnings {
+		s.note("%s", w)
+	}
 	list := occurrenceList(s.writer()).None("no launches in that time")
 	at := from - 1
-	if t := ask.spec.GetStart(); t != nil {
+	if t := ask.kept.GetSpec().GetStart(); t != nil {
 		at = max(at, t.AsTime().UnixNano()-1)
 	}
 	for list.Len() < ask.n {
 		next, ok := table.Next(at)
-		if end := ask.spec.GetEnd(); ok && end != nil && next >= end.AsTime().UnixNano() {
+		if end := ask.kept.GetSpec().GetEnd(); ok && end != nil && next >= end.AsTime().UnixNano() {
 			s.note("the schedule ends at %s", end.AsTime().Format(time.RFC3339))
 			break
 		}
@@ -132,7 +140,10 @@ func timetableOf(ask upcoming, uuid [16]byte) (schedule.Spec, *schedule.Timetabl
 	if ask.cron == "" {
 		return schedule.Spec{}, nil, usage("--cron: a specification is missing, such as --cron '30 2 * * *'")
 	}
-	spec, err := schedule.Parse(ask.cron)
+	spec, err := ask.by.Parse(ask.cron)
+	if errors.Is(err, schedule.ErrReading) { // of the cluster
+		return spec, nil, err
+	}
 	if err != nil {
 		return spec, nil, specError(err)
 	}

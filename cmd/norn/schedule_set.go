@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/schedule"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -141,37 +143,49 @@ func (s scheduleCommands) put(ctx context.Context, c *client.Client, name string
 	if o.DryRun {
 		return s.results([]terms.FileSchedule{{Name: name, Spec: spec}}, []*nornv1.ScheduleResult{res}, " (dry run)")
 	}
-	s.picked(res.GetSchedule())
+	if resolved := res.GetSchedule().GetResolved(); resolved != "" {
+		s.note("? is here: %s", resolved)
+	}
+	for _, w := range res.GetSchedule().GetWarnings() {
+		s.note("%s", w)
+	}
 	return s.writer().Object(jsonform.Of(res.GetSchedule()), func(w io.Writer) { scheduleSheet(w, res.GetSchedule()) })
 }
 
-// picked says what ? has become in a schedule, and warns who may have written it
-// for another program: there ? for a day is any day, here it is one of them.
-func (s scheduleCommands) picked(made *nornv1.Schedule) {
-	resolved, oneDay := picksOf(made)
-	if resolved == "" {
-		return
-	}
-	s.note("? is here: %s", resolved)
-	if oneDay {
-		s.note("%s", pickedOneDay)
+// warned are warnings and the schedules that they are about.
+type warned struct {
+	texts []string
+	names map[string][]string
+}
+
+func (w *warned) add(name string, warnings []string) {
+	for _, text := range warnings {
+		if w.names[text] == nil {
+			w.texts = append(w.texts, text)
+		}
+		if w.names == nil {
+			w.names = make(map[string][]string)
+		}
+		w.names[text] = append(w.names[text], name)
 	}
 }
 
-// pickedOneDay is for who may have written ? for another program.
-const pickedOneDay = "one day is picked; if ? was to mean any day, as in Quartz, write *"
+// maxWarned is how many warnings are told about a file: one that has more is mostly wrong in
+// the same way. -o json has all of them.
+const maxWarned = 10
 
-// picksOf is the specification of a schedule with the values that ? has become,
-// "" where there is none, and whether a whole field of days is one.
-func picksOf(made *nornv1.Schedule) (resolved string, oneDay bool) {
-	ask, uuid := upcomingOf(made)
-	spec, _, err := timetableOf(ask, uuid)
-	if err != nil || !spec.Picks() {
-		return "", false
+// tell says each warning once, with the first of the names.
+func (w *warned) tell(note func(string, ...any)) {
+	for _, text := range w.texts[:min(len(w.texts), maxWarned)] {
+		names, more := w.names[text], ""
+		if n := len(names); n > 3 {
+			names, more = names[:3], fmt.Sprintf(" and %d more", n-3)
+		}
+		note("%s%s: %s", strings.Join(names, ", "), more, text)
 	}
-	fields := strings.Fields(ask.cron)
-	dom, dow := fields[max(0, len(fields)-3)], fields[len(fields)-1]
-	return spec.Resolve(uuid), dom == "?" || dow == "?"
+	if n := len(w.texts) - maxWarned; n > 0 {
+		note("%d more warnings; -o json shows them", n)
+	}
 }
 
 // checkSpec finds what is wrong with a specification before it is sent, to point
@@ -180,7 +194,7 @@ func checkSpec(spec *nornv1.ScheduleSpec) error {
 	if spec.GetTask().GetQueue() == "" {
 		return usage("-q: a new schedule needs the queue of its tasks")
 	}
-	_, _, err := timetableOf(upcoming{cron: spec.GetCron(), zone: spec.GetTimeZone()}, [16]byte{})
+	_, _, err := timetableOf(upcoming{cron: spec.GetCron(), zone: spec.GetTimeZone(), by: schedule.Current}, [16]byte{})
 	return err
 }
 
@@ -304,7 +318,6 @@ type applied struct {
 	name, what string
 	diff       []string
 	resolved   string // "" without ?, and while no UUID has chosen
-	oneDay     bool
 	res        *nornv1.ScheduleResult
 }
 
@@ -326,8 +339,7 @@ func appliedOf(name string, r *nornv1.ScheduleResult, undone string) applied {
 	if r.GetChanged() {
 		l.diff = terms.ScheduleDiff(r.GetBefore(), r.GetSchedule().GetSpec())
 	}
-	l.resolved, l.oneDay = picksOf(r.GetSchedule())
-	l.oneDay = l.oneDay && r.GetChanged() // who applies it again has been warned
+	l.resolved = r.GetSchedule().GetResolved()
 	if undone != "" {
 		l.what += undone
 		if r.GetCreated() { // it gets another UUID when it is made
@@ -363,28 +375,22 @@ func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.Sc
 		render.Column[applied]{Head: "result", Cell: func(l applied) string { return l.what }},
 		render.Column[applied]{Head: "difference", Cell: applied.changes})
 	bad, worst := 0, 0
-	var oneDay []string
+	var warnings warned
 	for i, r := range results {
 		l := appliedOf(all[i].Name, r, undone)
 		if e := r.GetError(); e != nil {
 			bad++
 			worst = max(worst, exitCode(&client.Error{Op: "put schedules", Err: proto.FromProto(e)}))
 		}
-		if l.oneDay {
-			oneDay = append(oneDay, l.name)
+		if r.GetChanged() { // who applies it again has been warned
+			warnings.add(l.name, r.GetSchedule().GetWarnings())
 		}
 		list.Add(l)
 	}
 	if err := list.Close(); err != nil {
 		return err
 	}
-	if n := len(oneDay); n > 0 {
-		more := ""
-		if n > 3 {
-			more = fmt.Sprintf(" and %d more", n-3)
-		}
-		s.note("%s%s: %s", strings.Join(oneDay[:min(n, 3)], ", "), more, pickedOneDay)
-	}
+	warnings.tell(s.note)
 	if bad > 0 {
 		what := "nothing was changed"
 		if undone == "" {
@@ -399,7 +405,7 @@ func (s scheduleCommands) results(all []terms.FileSchedule, results []*nornv1.Sc
 // upcomingOf is what `next` shows of a schedule.
 func upcomingOf(s *nornv1.Schedule) (upcoming, [16]byte) {
 	uuid, _ := uuidOf(s.GetUuid())
-	return upcoming{cron: s.GetSpec().GetCron(), zone: s.GetSpec().GetTimeZone(), uuid: s.GetUuid()}, uuid
+	return upcoming{cron: s.GetSpec().GetCron(), zone: s.GetSpec().GetTimeZone(), uuid: s.GetUuid(), by: schedule.Reading(min(s.GetReading(), math.MaxUint8))}, uuid
 }
 
 // span reads the ends of a stretch of time.

@@ -155,8 +155,10 @@ func scheduleSheet(w io.Writer, s *nornv1.Schedule) {
 	for _, name := range names {
 		add(name, render.Text([]byte(values[name]), 100))
 	}
-	resolved, _ := picksOf(s)
-	add("? is here", resolved)
+	add("? is here", s.GetResolved())
+	for _, w := range s.GetWarnings() {
+		add("warning", w)
+	}
 	render.Pairs(w, pairs...)
 	if len(s.GetHistory()) == 0 {
 		return

@@ -240,6 +240,9 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		result := &nornv1.ScheduleResult{Changed: edit.Change != nil, Created: edit.Created, Before: edit.Before}
 		if edit.Record != nil {
 			result.Schedule = c.edited(now, x, edit.Record)
+			if edit.Reread {
+				result.Schedule.Warnings = append(result.Schedule.Warnings, rereadWarning)
+			}
 		}
 		k.decide(i, result)
 		if edit.Change == nil || dry {
@@ -260,6 +263,9 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		c.decided(now, k, asked, req.Schedules, &res)
 	}}, req)
 }
+
+// rereadWarning is for who sets a schedule that had other instants until then.
+const rereadWarning = "it was set before by older rules, which gave the specification other instants; from now on a day field that begins with * is a star and both day fields must match"
 
 // tooMuchToTell refuses a change whose answer would not fit with those before it.
 func tooMuchToTell(name string) *proto.Error {

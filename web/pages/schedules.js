@@ -62,8 +62,10 @@ function One({ s, done }) {
   return html`
     <p class="acts"><${State} is=${condition(s)} /> ${spec.note} <${Acts} s=${s} done=${done} /></p>
     ${s.problem && html`<p class="wrong">${s.problem}</p>`}
+    ${s.warnings.map((w) => html`<p class="quiet">${w}</p>`)}
     <${Facts} of=${[
       ["times", html`<code>${spec.cron}</code> ${spec.time_zone}`],
+      ["? is here", s.resolved && html`<code>${s.resolved}</code>`],
       ["next", s.next && html`${clock(s.next)} <small><${Until} at=${s.next} /></small>`],
       ["launched then at", s.next_launch && s.next_launch !== s.next && clock(s.next_launch)],
       ["waits for its turn", s.queued && clock(s.queued)],

@@ -314,7 +314,7 @@ func IDs(texts []string) ([]id.ID, error) {
 // OnFailure reads cancel, run or wait.
 func OnFailure(s string) (nornv1.DependencyFailure, error) {
 	n, ok := nornv1.DependencyFailure_value["DEPENDENCY_FAILURE_"+strings.ToUpper(s)]
-	if !ok || s != strings.ToLower(s) {
+	if !ok || s != strings.ToLower(strings.ToUpper(s)) { // in capitals ſ is an S
 		return 0, fmt.Errorf("%q is not cancel, run or wait", s)
 	}
 	return nornv1.DependencyFailure(n), nil

@@ -219,12 +219,14 @@ func word(prefix, v, def string, values map[string]int32) (int32, error) {
 	if v == "" {
 		v = def
 	}
-	if n, ok := values[prefix+strings.ToUpper(strings.ReplaceAll(v, "-", "_"))]; ok {
-		return n, nil
-	}
+	said := strings.ReplaceAll(v, "_", "-")
 	var known []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		known = append(known, wordOf(prefix, name))
+		w := wordOf(prefix, name)
+		if len(w) == len(said) && strings.EqualFold(w, said) { // of one length: ſkip is not skip
+			return values[name], nil
+		}
+		known = append(known, w)
 	}
 	return 0, fmt.Errorf("%q is none of %s", v, strings.Join(known, ", "))
 }

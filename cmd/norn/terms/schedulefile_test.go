@@ -37,6 +37,16 @@ func TestScheduleFileTags(t *testing.T) {
 	}
 }
 
+// TestWordsAreOfASCIILetters: ſ and K (Kelvin) are s and k for Unicode, and other letters here.
+func TestWordsAreOfASCIILetters(t *testing.T) {
+	for v, ok := range map[string]bool{"skip": true, "SKIP": true, "queue_one": true, "Queue-One": true, "ſkip": false, "s\u212aip": false, "": true} {
+		_, err := ScheduleFile("s.yaml", []byte("name: a\ncron: '@daily'\nqueue: q\noverlap: '"+v+"'\n"))
+		if (err == nil) != ok {
+			t.Errorf("overlap %q: %v", v, err)
+		}
+	}
+}
+
 // TestDatesAreOfTheScheduleZone: a schedule that starts on a date starts with that date where
 // its clock hangs, wherever in the file that is said.
 func TestDatesAreOfTheScheduleZone(t *testing.T) {

@@ -101,7 +101,7 @@ func TestAnEditOfWhatCannotBeReadHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wire.Spec.TimeZone = "Europe/Atlantis"
-	b, err := pack(l.wire)
+	b, err := pack(l.wire, l.policy.Table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAnEditKeepsWhatANewerNodeHasWritten(t *testing.T) {
 	}
 	newer := protowire.AppendVarint(protowire.AppendTag(nil, 1500, protowire.VarintType), 7)
 	l.wire.ProtoReflect().SetUnknown(newer)
-	b, err := pack(l.wire)
+	b, err := pack(l.wire, l.policy.Table)
 	if err != nil {
 		t.Fatal(err)
 	}

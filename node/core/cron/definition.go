@@ -42,23 +42,34 @@ var ErrDamaged = errors.New("cron: damaged record of a schedule")
 // loaded is a definition that was read and compiled.
 type loaded struct {
 	wire   *nornv1.ScheduleDefinition
+	spec   schedule.Spec
 	policy policy.Definition
 }
 
 // load reads a definition from the register.
 func load(zones *schedule.Zones, b []byte) (loaded, error) {
 	d := &nornv1.ScheduleDefinition{}
-	if err := gproto.Unmarshal(b, d); err != nil || len(d.GetUuid()) != 16 || d.GetSpec() == nil {
+	err := gproto.Unmarshal(b, d)
+	if d.Spec == nil {
+		d.Spec, d.SpecApart = d.GetSpecApart(), nil
+	}
+	if err != nil || len(d.GetUuid()) != 16 || d.GetSpec() == nil {
 		return loaded{}, ErrDamaged
 	}
-	p, err := compile(zones, d)
-	return loaded{d, p}, err
+	l := loaded{wire: d}
+	l.policy, l.spec, err = compile(zones, d)
+	return l, err
+}
+
+// readingOf is by which rules a definition is read.
+func readingOf(d *nornv1.ScheduleDefinition) schedule.Reading {
+	return schedule.Reading(min(d.GetReading(), math.MaxUint8))
 }
 
 // compile makes what decides of a definition.
-func compile(zones *schedule.Zones, d *nornv1.ScheduleDefinition) (policy.Definition, error) {
+func compile(zones *schedule.Zones, d *nornv1.ScheduleDefinition) (p policy.Definition, spec schedule.Spec, err error) {
 	s := d.GetSpec()
-	p := policy.Definition{
+	p = policy.Definition{
 		UUID: [16]byte(d.GetUuid()), Version: d.GetVersion(),
 		Overlap: policy.Overlap(s.GetOverlap()), CatchUp: policy.CatchUp(s.GetCatchUp()),
 		Window: proto.Seconds(s.GetCatchUpWindowSeconds()), Count: int(s.GetCatchUpCount()),
@@ -71,25 +82,37 @@ func compile(zones *schedule.Zones, d *nornv1.ScheduleDefinition) (policy.Defini
 	if p.Count == 0 {
 		p.Count = DefaultCount
 	}
-	var err error
 	if p.Start, err = wall("start", s.GetStart()); err != nil {
-		return p, err
+		return p, spec, err
 	}
 	if p.End, err = wall("end", s.GetEnd()); err != nil {
-		return p, err
+		return p, spec, err
 	}
-	spec, err := schedule.Parse(s.GetCron())
-	if err != nil {
-		return p, fmt.Errorf("cron: %w", err)
+	if spec, err = readingOf(d).Parse(s.GetCron()); err != nil {
+		return p, spec, fmt.Errorf("cron: %w", err)
 	}
 	zone, err := spec.LoadZone(zones, s.GetTimeZone())
 	if err != nil {
-		return p, fmt.Errorf("time_zone: %w", err)
+		return p, spec, fmt.Errorf("time_zone: %w", err)
 	}
 	if p.Table, err = spec.Compile(p.UUID, zone); err != nil {
-		return p, fmt.Errorf("cron: %w", err)
+		return p, spec, fmt.Errorf("cron: %w", err)
 	}
-	return p, p.Check()
+	return p, spec, p.Check()
+}
+
+// sameByFirst tells whether a build that knows only the first rules finds the
+// instants of a definition.
+func sameByFirst(d *nornv1.ScheduleDefinition, table *schedule.Timetable) bool {
+	if readingOf(d) == schedule.FirstReading {
+		return true
+	}
+	first, err := schedule.FirstReading.Parse(d.GetSpec().GetCron())
+	if err != nil {
+		return false
+	}
+	same, err := first.Compile([16]byte(d.GetUuid()), table.Zone())
+	return err == nil && same.Equal(table)
 }
 
 // wall is a bound of instants in wall ns, 0 for none.
@@ -160,8 +183,13 @@ func dress(t *nornv1.TaskSpec, name string, instant int64) {
 	t.Headers[HeaderInstant] = time.Unix(0, instant).UTC().Format(time.RFC3339)
 }
 
-// pack writes a definition for the register. Equal ones give equal bytes.
-func pack(d *nornv1.ScheduleDefinition) ([]byte, error) {
+// pack writes a definition for the register, whose timetable is at hand. Equal ones
+// give equal bytes.
+func pack(d *nornv1.ScheduleDefinition, table *schedule.Timetable) ([]byte, error) {
+	if !sameByFirst(d, table) {
+		d = gproto.CloneOf(d)
+		d.Spec, d.SpecApart = nil, d.GetSpec()
+	}
 	b, err := gproto.MarshalOptions{Deterministic: true}.Marshal(d)
 	if err == nil && len(b) > register.MaxDefinition {
 		err = fmt.Errorf("the schedule takes %d bytes, over the limit of %d; store the payload elsewhere", len(b), register.MaxDefinition)

@@ -47,6 +47,9 @@ type Edit struct {
 	Record  *register.Schedule
 	Created bool
 	Before  *nornv1.ScheduleSpec // nil of a new one
+	// Reread says that it was set before by other rules, which gave its
+	// specification other instants.
+	Reread bool
 }
 
 // current reads a schedule that is to be edited; rec may be nil or deleted.
@@ -89,13 +92,13 @@ func (e *Editor) Put(name string, rec *register.Schedule, version uint64, p *nor
 			spec.Note = l.wire.GetSpec().GetNote()
 		}
 	}
-	return e.replace(name, rec, &l, &r, spec)
+	return e.replace(name, rec, &l, &r, spec, uint32(schedule.Current))
 }
 
 func (e *Editor) create(name string, rec *register.Schedule, spec *nornv1.ScheduleSpec) (Edit, error) {
 	uuid, now := e.UUID(), timestamppb.New(time.Unix(0, e.Now))
-	d := &nornv1.ScheduleDefinition{Uuid: uuid[:], Version: 1, Created: now, Changed: now, Spec: spec}
-	p, err := compile(e.Zones, d)
+	d := &nornv1.ScheduleDefinition{Uuid: uuid[:], Version: 1, Created: now, Changed: now, Spec: spec, Reading: uint32(schedule.Current)}
+	p, _, err := compile(e.Zones, d)
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -108,33 +111,43 @@ func (e *Editor) create(name string, rec *register.Schedule, spec *nornv1.Schedu
 		}
 	}
 	r := record{policy: policy.Create(p.Table, e.Now, predecessor), generation: e.Generation}
-	return e.edit(change, rec, d, &r, nil)
+	return e.edit(change, rec, d, p.Table, &r, nil)
 }
 
-// replace gives a schedule another specification.
-func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *record, spec *nornv1.ScheduleSpec) (Edit, error) {
+// replace gives a schedule another specification, to be read by some rules.
+func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *record, spec *nornv1.ScheduleSpec, reading uint32) (Edit, error) {
 	before := l.wire.GetSpec()
-	if gproto.Equal(before, spec) {
+	same := gproto.Equal(before, spec)
+	if same && reading == l.wire.GetReading() {
 		return Edit{Record: rec, Before: before}, nil
 	}
 	d := gproto.CloneOf(l.wire) // with what a newer node has written there
-	d.Version, d.Changed, d.Spec = d.GetVersion()+1, timestamppb.New(time.Unix(0, e.Now)), spec
-	p, err := compile(e.Zones, d)
+	d.Version, d.Changed, d.Spec, d.Reading = d.GetVersion()+1, timestamppb.New(time.Unix(0, e.Now)), spec, reading
+	p, _, err := compile(e.Zones, d)
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	reread := false
+	if reading != l.wire.GetReading() && before.GetCron() == spec.GetCron() && before.GetTimeZone() == spec.GetTimeZone() {
+		reread = l.policy.Table == nil || !l.policy.Table.Equal(p.Table)
+	}
+	if same && !reread { // the rules make no difference to it
+		return Edit{Record: rec, Before: before}, nil
 	}
 	after, skips := policy.Edit(&l.policy, &p, r.policy, e.Now)
 	r.policy = after
 	for _, s := range skips {
 		r.skip(l.policy.Table, s, keep(spec))
 	}
-	return e.edit(register.ScheduleChange{Name: name, Old: rec.Revision}, rec, d, r, before)
+	edit, err := e.edit(register.ScheduleChange{Name: name, Old: rec.Revision}, rec, d, p.Table, r, before)
+	edit.Reread = reread
+	return edit, err
 }
 
 // edit completes an edit.
-func (e *Editor) edit(c register.ScheduleChange, rec *register.Schedule, d *nornv1.ScheduleDefinition, r *record, before *nornv1.ScheduleSpec) (Edit, error) {
+func (e *Editor) edit(c register.ScheduleChange, rec *register.Schedule, d *nornv1.ScheduleDefinition, table *schedule.Timetable, r *record, before *nornv1.ScheduleSpec) (Edit, error) {
 	var err error
-	if c.Definition, err = pack(d); err != nil {
+	if c.Definition, err = pack(d, table); err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	c.State = r.encode()
@@ -162,9 +175,9 @@ func (e *Editor) Pause(name string, rec *register.Schedule, version uint64, p *n
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !p.GetFromNow() || l.policy.Table == nil {
-		return e.replace(name, rec, &l, &r, spec)
+		return e.replace(name, rec, &l, &r, spec, l.wire.GetReading())
 	}
-	edit, err := e.replace(name, rec, &l, &r, spec)
+	edit, err := e.replace(name, rec, &l, &r, spec, l.wire.GetReading())
 	if err != nil {
 		return Edit{}, err
 	}

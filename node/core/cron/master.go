@@ -206,7 +206,7 @@ func (m *Machine) paused(now clock.Time, it *item, instant int64) []byte {
 	l.wire.Version++
 	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
 	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
-	b, err := pack(l.wire)
+	b, err := pack(l.wire, l.policy.Table)
 	if err != nil {
 		return nil // it cannot have grown so much
 	}

@@ -26,7 +26,7 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 	}
 	s := &nornv1.Schedule{
 		Name: rec.Name, Uuid: register.UUID(l.policy.UUID).String(), Version: l.wire.GetVersion(),
-		Created: l.wire.GetCreated(), Changed: l.wire.GetChanged(), Spec: l.wire.GetSpec(),
+		Created: l.wire.GetCreated(), Changed: l.wire.GetChanged(), Spec: l.wire.GetSpec(), Reading: l.wire.GetReading(),
 	}
 	r, damaged := decode(rec.State)
 	if damaged != nil {
@@ -36,6 +36,10 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 		s.Problem = fmt.Sprintf("it is not launched: %v", err)
 		return s
 	}
+	if l.spec.Picks() {
+		s.Resolved = l.spec.Resolve(l.policy.UUID)
+	}
+	s.Warnings = append(l.spec.Warnings(), endWarning(&l, &r)...)
 	s.Launches, s.Skipped, s.Failed = r.policy.Launches, r.skipped, r.failed
 	v := view{cluster, l.policy.UUID}
 	v.future(s, &l.policy, &r, now)
@@ -59,6 +63,20 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 		}
 	}
 	return s
+}
+
+// endWarning says that an end came before the first instant when it was set.
+func endWarning(l *loaded, r *record) []string {
+	d, set := &l.policy, l.wire.GetChanged().AsTime().UnixNano()
+	if d.End == 0 || d.End <= set && r.policy.Launches > 0 { // it has ended, and was paused or the like since
+		return nil
+	}
+	first, ok := d.Table.Next(max(d.Start-1, set))
+	if !ok || first < d.End {
+		return nil
+	}
+	clock := func(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339) }
+	return []string{fmt.Sprintf("it ends at %s, before its first instant at %s: nothing is launched", clock(d.End), clock(first))}
 }
 
 // UpcomingFrom is the time from which instants are asked for, in wall ns: now

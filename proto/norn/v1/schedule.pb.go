@@ -527,10 +527,17 @@ type ScheduleDefinition struct {
 	// 16 bytes; a schedule that is made again under its name has another.
 	Uuid []byte `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	// Goes up with each edit, from 1.
-	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Created       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	Changed       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	Spec          *ScheduleSpec          `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	Changed *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// What it wants, where the first rules give the instants that reading gives.
+	Spec *ScheduleSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	// By which rules the specification is read (package schedule, Reading): those of
+	// when it was set last, so that masters of all builds agree. 0: the first ones.
+	Reading uint32 `protobuf:"varint,6,opt,name=reading,proto3" json:"reading,omitempty"`
+	// What it wants, where the first rules give other instants or cannot read it: a
+	// build that knows only those finds no spec, and launches nothing of it.
+	SpecApart     *ScheduleSpec `protobuf:"bytes,7,opt,name=spec_apart,json=specApart,proto3" json:"spec_apart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -596,6 +603,20 @@ func (x *ScheduleDefinition) GetChanged() *timestamppb.Timestamp {
 func (x *ScheduleDefinition) GetSpec() *ScheduleSpec {
 	if x != nil {
 		return x.Spec
+	}
+	return nil
+}
+
+func (x *ScheduleDefinition) GetReading() uint32 {
+	if x != nil {
+		return x.Reading
+	}
+	return 0
+}
+
+func (x *ScheduleDefinition) GetSpecApart() *ScheduleSpec {
+	if x != nil {
+		return x.SpecApart
 	}
 	return nil
 }
@@ -780,7 +801,16 @@ type Schedule struct {
 	Problem string `protobuf:"bytes,19,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The next instants by its specification, also of one that is paused; only where
 	// they were asked for.
-	Upcoming      []*Occurrence `protobuf:"bytes,20,rep,name=upcoming,proto3" json:"upcoming,omitempty"`
+	Upcoming []*Occurrence `protobuf:"bytes,20,rep,name=upcoming,proto3" json:"upcoming,omitempty"`
+	// The specification with the values that ? has become, chosen by the UUID; empty
+	// where it has none.
+	Resolved string `protobuf:"bytes,21,opt,name=resolved,proto3" json:"resolved,omitempty"`
+	// What a user may not have meant, in sentences: a ? that is one value and not any,
+	// a line that looks like another program's, days that match either of two fields,
+	// an end before the first instant. Mostly empty.
+	Warnings []string `protobuf:"bytes,22,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// By which rules spec.cron is read: docs/schedules.md.
+	Reading       uint32 `protobuf:"varint,23,opt,name=reading,proto3" json:"reading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -953,6 +983,27 @@ func (x *Schedule) GetUpcoming() []*Occurrence {
 		return x.Upcoming
 	}
 	return nil
+}
+
+func (x *Schedule) GetResolved() string {
+	if x != nil {
+		return x.Resolved
+	}
+	return ""
+}
+
+func (x *Schedule) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *Schedule) GetReading() uint32 {
+	if x != nil {
+		return x.Reading
+	}
+	return 0
 }
 
 // Occurrence is an instant of a schedule with what clocks of its zone show.
@@ -2018,13 +2069,16 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x06paused\x18\r \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x0e \x01(\tR\x04note\x12(\n" +
 	"\x10pause_on_failure\x18\x0f \x01(\bR\x0epauseOnFailure\x12\x18\n" +
-	"\ahistory\x18\x10 \x01(\rR\ahistory\"\xd9\x01\n" +
+	"\ahistory\x18\x10 \x01(\rR\ahistory\"\xa9\x02\n" +
 	"\x12ScheduleDefinition\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\fR\x04uuid\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x124\n" +
 	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
 	"\achanged\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\achanged\x12)\n" +
-	"\x04spec\x18\x05 \x01(\v2\x15.norn.v1.ScheduleSpecR\x04spec\"\xf7\x03\n" +
+	"\x04spec\x18\x05 \x01(\v2\x15.norn.v1.ScheduleSpecR\x04spec\x12\x18\n" +
+	"\areading\x18\x06 \x01(\rR\areading\x124\n" +
+	"\n" +
+	"spec_apart\x18\a \x01(\v2\x15.norn.v1.ScheduleSpecR\tspecApart\"\xf7\x03\n" +
 	"\x06Launch\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.norn.v1.LaunchKindR\x04kind\x124\n" +
 	"\ainstant\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\ainstant\x12*\n" +
@@ -2038,7 +2092,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\atask_id\x18\n" +
 	" \x01(\tR\x06taskId\x12!\n" +
 	"\flate_seconds\x18\v \x01(\x01R\vlateSeconds\x12\x12\n" +
-	"\x04note\x18\f \x01(\tR\x04note\"\xeb\x05\n" +
+	"\x04note\x18\f \x01(\tR\x04note\"\xbd\x06\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2061,7 +2115,10 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\rahead_seconds\x18\x11 \x01(\x01R\faheadSeconds\x12)\n" +
 	"\ahistory\x18\x12 \x03(\v2\x0f.norn.v1.LaunchR\ahistory\x12\x18\n" +
 	"\aproblem\x18\x13 \x01(\tR\aproblem\x12/\n" +
-	"\bupcoming\x18\x14 \x03(\v2\x13.norn.v1.OccurrenceR\bupcoming\"z\n" +
+	"\bupcoming\x18\x14 \x03(\v2\x13.norn.v1.OccurrenceR\bupcoming\x12\x1a\n" +
+	"\bresolved\x18\x15 \x01(\tR\bresolved\x12\x1a\n" +
+	"\bwarnings\x18\x16 \x03(\tR\bwarnings\x12\x18\n" +
+	"\areading\x18\x17 \x01(\rR\areading\"z\n" +
 	"\n" +
 	"Occurrence\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
@@ -2225,47 +2282,48 @@ var file_norn_v1_schedule_proto_depIdxs = []int32{
 	24, // 5: norn.v1.ScheduleDefinition.created:type_name -> google.protobuf.Timestamp
 	24, // 6: norn.v1.ScheduleDefinition.changed:type_name -> google.protobuf.Timestamp
 	5,  // 7: norn.v1.ScheduleDefinition.spec:type_name -> norn.v1.ScheduleSpec
-	2,  // 8: norn.v1.Launch.kind:type_name -> norn.v1.LaunchKind
-	24, // 9: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
-	24, // 10: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
-	4,  // 11: norn.v1.Launch.reason:type_name -> norn.v1.SkipReason
-	3,  // 12: norn.v1.Launch.status:type_name -> norn.v1.LaunchStatus
-	24, // 13: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
-	24, // 14: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
-	24, // 15: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
-	24, // 16: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
-	24, // 17: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
-	5,  // 18: norn.v1.Schedule.spec:type_name -> norn.v1.ScheduleSpec
-	7,  // 19: norn.v1.Schedule.last:type_name -> norn.v1.Launch
-	24, // 20: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	24, // 21: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
-	24, // 22: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
-	7,  // 23: norn.v1.Schedule.history:type_name -> norn.v1.Launch
-	9,  // 24: norn.v1.Schedule.upcoming:type_name -> norn.v1.Occurrence
-	24, // 25: norn.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
-	24, // 26: norn.v1.SchedulesRequest.upcoming_from:type_name -> google.protobuf.Timestamp
-	8,  // 27: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
-	10, // 28: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
-	5,  // 29: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
-	24, // 30: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
-	24, // 31: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
-	13, // 32: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
-	14, // 33: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
-	15, // 34: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
-	16, // 35: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
-	17, // 36: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
-	18, // 37: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
-	21, // 38: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
-	8,  // 39: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
-	5,  // 40: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
-	25, // 41: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
-	23, // 42: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
-	26, // 43: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	5,  // 8: norn.v1.ScheduleDefinition.spec_apart:type_name -> norn.v1.ScheduleSpec
+	2,  // 9: norn.v1.Launch.kind:type_name -> norn.v1.LaunchKind
+	24, // 10: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
+	24, // 11: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
+	4,  // 12: norn.v1.Launch.reason:type_name -> norn.v1.SkipReason
+	3,  // 13: norn.v1.Launch.status:type_name -> norn.v1.LaunchStatus
+	24, // 14: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
+	24, // 15: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
+	24, // 16: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
+	24, // 17: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
+	24, // 18: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
+	5,  // 19: norn.v1.Schedule.spec:type_name -> norn.v1.ScheduleSpec
+	7,  // 20: norn.v1.Schedule.last:type_name -> norn.v1.Launch
+	24, // 21: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	24, // 22: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
+	24, // 23: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
+	7,  // 24: norn.v1.Schedule.history:type_name -> norn.v1.Launch
+	9,  // 25: norn.v1.Schedule.upcoming:type_name -> norn.v1.Occurrence
+	24, // 26: norn.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
+	24, // 27: norn.v1.SchedulesRequest.upcoming_from:type_name -> google.protobuf.Timestamp
+	8,  // 28: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
+	10, // 29: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
+	5,  // 30: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
+	24, // 31: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
+	24, // 32: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
+	13, // 33: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
+	14, // 34: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
+	15, // 35: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
+	16, // 36: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
+	17, // 37: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
+	18, // 38: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
+	21, // 39: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
+	8,  // 40: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
+	5,  // 41: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
+	25, // 42: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
+	23, // 43: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
+	26, // 44: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_schedule_proto_init() }
