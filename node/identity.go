@@ -204,6 +204,12 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 	return err
 }
 
+// Formatted tells whether a directory belongs to a node already, and is not that of a first
+// start.
+func Formatted(data string) bool {
+	return exists(filepath.Join(data, identityFile)) || exists(filepath.Join(data, oldLifeFile))
+}
+
 // holds tells whether something of a formatted directory is there: what it promised may be
 // known to the register's store alone, or to a superblock.
 func holds(path func(string) string) bool {

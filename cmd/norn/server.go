@@ -80,7 +80,7 @@ stops; examples/server has a unit.`,
 		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost})
 		ended()
 		signs.Wait()
-		if errors.Is(err, serve.ErrFiles) {
+		if errors.Is(err, serve.ErrSettings) {
 			return usageError{err}
 		}
 		return err

@@ -51,7 +51,7 @@ func (p *process) start(more ...string) error {
 	defer func() { _ = log.Close() }()
 	line := slices.Concat(p.host, []string{
 		p.norn, "server", "--data", p.data, "--name", p.name, "--listen", p.listen, "--peer-listen", p.peer,
-		"--peer-advertise", p.advertise, "--http-listen", p.http, "--log-format", "json",
+		"--peer-advertise", p.advertise, "--http-listen", p.http, "--log-format", "json", "--insecure-peers",
 	}, p.args, more)
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -28,7 +28,9 @@ type Config struct {
 	Listen string
 	// PeerListen is the address of the port for other nodes, TCP and UDP. Default
 	// 127.0.0.1:7712. Danger: who reaches it can pass for a node, unless there
-	// is PeerTLSCert; keep it in a network of your own.
+	// is PeerTLSCert; keep it in a network of your own. On another address than
+	// loopback a first start is refused without PeerTLSCert and PeerSecretFile, unless
+	// InsecurePeers is set.
 	PeerListen string
 	// PeerAdvertise is where other nodes reach PeerListen, host:port; a name is
 	// looked up by those who dial it. Default PeerListen; required where that is
@@ -306,9 +308,16 @@ type Config struct {
 	// PeerTLSKey is the private key of PeerTLSCert, PEM.
 	PeerTLSKey string
 	// PeerTLSCA: other nodes must show a certificate signed by one of these, PEM.
-	// Danger: whoever has such a certificate is a node, whatever name is in it; have
-	// an authority for nothing else.
+	// A certificate that says what it may be used for must have serverAuth and clientAuth.
+	// Danger: without PeerTLSNames whoever has such a certificate is a node, whatever name
+	// is in it; have an authority for nothing else.
 	PeerTLSCA string
+	// PeerTLSNames are patterns, one of which a name in a node's certificate must fit (its
+	// DNS names, addresses and URIs; the subject does not count). * stands for characters
+	// up to the next dot or slash, {name} for the name of the node: with it a certificate
+	// is good for one node alone. Default none: any name will do. With PeerTLSCert only,
+	// and the same on all nodes.
+	PeerTLSNames []string
 	// PeerSecretFile holds a secret that all nodes must know, the same on all. Where it
 	// has several lines, this node says the first, and others may say any of them:
 	// to replace a secret, have the new one come second on all nodes, then first on
@@ -318,6 +327,10 @@ type Config struct {
 	// with where there is no GossipKeyFile.
 	// Danger: without PeerTLSCert it travels in plain.
 	PeerSecretFile string
+	// InsecurePeers allows a first start with PeerListen on another address than loopback
+	// without PeerTLSCert and PeerSecretFile. Default false. Danger: whoever reaches it
+	// can pass for a node, and change and delete everything.
+	InsecurePeers bool
 	// GossipKeyFile holds the keys that gossip is encrypted with, the same on all
 	// nodes: one per line, 16, 24 or 32 bytes in base64. The first one encrypts,
 	// all decrypt. Default none: a key that follows from the nodes' secret, or from
@@ -402,6 +415,7 @@ const (
 	maxReplicas   = 9
 	maxName       = 255
 	maxJoin       = 256
+	maxNames      = 64
 	longestRetry  = 365 * 24 * time.Hour
 	// longestRetention is ten years: beyond it, keep.
 	longestRetention = 10 * 365 * 24 * time.Hour

@@ -76,6 +76,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	p.add(peerTLS != 0 && peerTLS != 3, "peer-tls-cert, peer-tls-key, peer-tls-ca: all three or none; nodes show each other certificates, and know by whom they must be signed")
+	p.add(len(c.PeerTLSNames) > 0 && c.PeerTLSCert == "", "peer-tls-names: they are looked for in certificates of nodes: needs peer-tls-cert, peer-tls-key and peer-tls-ca")
+	p.add(len(c.PeerTLSNames) > maxNames, "peer-tls-names: %d patterns are over %d", len(c.PeerTLSNames), maxNames)
 	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	p.add(!ForTests && (c.TestClockOffset != 0 || c.TestClockRate != 0 || c.TestClockFile != ""),

@@ -109,6 +109,8 @@ type Security struct {
 	TLS *tls.Config
 	// Secrets: others must say one of them, and this node says the first. Empty: none.
 	Secrets secrets.Set
+	// Names are what must be in the certificates that others show. None: anything.
+	Names Names
 }
 
 // Limits bound what a [Network] holds. A zero field is its default.

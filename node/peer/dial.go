@@ -42,12 +42,13 @@ func (d Dialer) connect(ctx context.Context, addr string) (net.Conn, error) {
 const maxReply = 8 << 20
 
 // ask sends one request on a connection of its own and waits for the answer.
-func (d Dialer) ask(ctx context.Context, addr string, method nornv1.PeerMethod, request, reply gproto.Message) error {
+func (d Dialer) ask(ctx context.Context, addr string, method nornv1.PeerMethod, request gproto.Message, reply answer) error {
 	d.Timing = d.Timing.withDefaults()
 	nc, err := d.connect(ctx, addr)
 	if err != nil {
 		return err
 	}
+	shown := shownOn(nc)
 	link := transport.NewLink(nc, transport.LinkConfig{
 		MaxFrame: maxReply, HelloTimeout: d.Timing.Hello, FrameTimeout: d.Timing.Frame,
 		WriteTimeout: d.Timing.Write, IdleTimeout: d.Timing.Idle,
@@ -59,10 +60,16 @@ func (d Dialer) ask(ctx context.Context, addr string, method nornv1.PeerMethod, 
 		link.Close(err)
 	}
 	defer beat(link, d.Timing.Alive)()
-	if err = link.Read(&question{method, reply}); errors.Is(err, errAnswered) {
-		return nil
+	if err = link.Read(&question{method, reply}); !errors.Is(err, errAnswered) {
+		return err
 	}
-	return err
+	return d.Names.Of(shown, reply.GetFrom().GetName())
+}
+
+// answer is what comes instead of messages on a connection for a single question.
+type answer interface {
+	gproto.Message
+	GetFrom() *nornv1.PeerNode
 }
 
 // errAnswered ends a connection that has served its purpose.

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"crypto/x509"
+
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -28,6 +30,9 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 	if refusal == nil {
 		refusal = n.checkSecret(secret)
 	}
+	if refusal == nil {
+		refusal = n.checkNames(h.shown, h.From.Node)
+	}
 	if refusal == nil { // who has proved to belong here hears more
 		reply.Cluster, reply.Generation = cluster(n.Cluster()), n.cfg.Generation()
 		reply.Secret = []byte(n.cfg.Secrets.First())
@@ -53,6 +58,14 @@ func (n *Network) checkSecret(secret []byte) *Refusal {
 		what = "not set on the node that was dialled"
 	}
 	return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "the cluster's secret is %s: it must be the same on all nodes", what)
+}
+
+// checkNames refuses a node whose certificate is not for its name.
+func (n *Network) checkNames(shown *x509.Certificate, node string) *Refusal {
+	if err := n.cfg.Names.Of(shown, node); err != nil {
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
+	}
+	return nil
 }
 
 // judge decides about a peer that speaks our version and knows our secret.

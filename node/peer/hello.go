@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"crypto/x509"
 	"fmt"
 
 	"github.com/norn-dev/norn/proto"
@@ -22,6 +23,8 @@ type Hello struct {
 	Addresses              []string        // where it is reached, the best first
 	Build                  string          // its version
 	Remote                 string          // the address it comes from
+
+	shown *x509.Certificate // by it; nil: none
 }
 
 // maxBuild bounds a build version in bytes.

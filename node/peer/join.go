@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +22,8 @@ type JoinRequest struct {
 	Node                   register.Node // as it wants to be known; Status, Version and Changed do not count
 	Build                  string        // version of the program
 	Remote                 string        // the address it comes from; filled in by who is asked
+
+	shown *x509.Certificate // by the joiner; nil: none
 }
 
 // JoinReply is what a node that was let in has to know.
@@ -75,7 +78,7 @@ func (s *session) probe(f transport.Frame) error {
 func (s *session) join(f transport.Frame) error {
 	var p nornv1.PeerJoin
 	err := gproto.Unmarshal(f.Body, &p)
-	r := JoinRequest{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Build: build(p.GetBuild()), Remote: s.link.RemoteAddr().String()}
+	r := JoinRequest{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Build: build(p.GetBuild()), Remote: s.link.RemoteAddr().String(), shown: s.shown}
 	if err == nil {
 		r.Cluster, err = uuid(p.GetCluster())
 	}
@@ -117,6 +120,9 @@ func (n *Network) mayAsk(r *JoinRequest, secret []byte) *Refusal {
 		return refusal
 	}
 	if refusal := n.checkSecret(secret); refusal != nil {
+		return refusal
+	}
+	if refusal := n.checkNames(r.shown, r.Node.Node); refusal != nil {
 		return refusal
 	}
 	self, own := n.cfg.Self, n.Cluster()

@@ -208,6 +208,11 @@ func (l *lane) connect(addr string) (up bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// Before a byte is said: the hello has the secret.
+	if r := l.n.checkNames(shownOn(nc), l.to.Node); r != nil {
+		_ = nc.Close()
+		return false, r
+	}
 	o := &outbound{lane: l, addr: addr, link: transport.NewLink(nc, l.n.linkConfig(l.limit()))}
 	o.link.SetMaxFrame(maxHello) // nothing large comes this way
 	stop := context.AfterFunc(l.ctx, func() { o.link.Close(ErrClosed) })

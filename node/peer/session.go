@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -42,8 +43,9 @@ type session struct {
 	n       *Network
 	nc      net.Conn // as it was accepted
 	link    *transport.Link
-	named   bool // has said who it is
-	open    bool // messages may come
+	shown   *x509.Certificate // by the other side; nil: none
+	named   bool              // has said who it is
+	open    bool              // messages may come
 	key     sessionKey
 	said    Hello         // what it was let in with; not changed once open
 	done    chan struct{} // closed when nothing of it is under way any more
@@ -140,7 +142,7 @@ func (s *session) hello(f transport.Frame) error {
 	if err != nil {
 		return s.malformed(f, err)
 	}
-	h.Remote = s.link.RemoteAddr().String()
+	h.Remote, h.shown = s.link.RemoteAddr().String(), s.shown
 	reply, refusal := s.n.greet(&h, p.GetSecret())
 	s.key, s.said, s.done = sessionKey{h.From, h.Lane}, h, make(chan struct{})
 	if refusal == nil {

@@ -2,10 +2,12 @@ package serve
 
 import (
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
@@ -14,15 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ErrFiles is returned when a file that the configuration names with a credential is not
-// there, or not what it has to be.
-var ErrFiles = errors.New("files of the configuration")
+// ErrSettings is returned when a file that the configuration names with a credential is not
+// there, or not what it has to be, and when what it says must not be started.
+var ErrSettings = errors.New("settings that cannot be")
 
-// fileError is an ErrFiles that says what it is by itself.
-type fileError struct{ error }
+// settingsError is an ErrSettings that says what it is by itself.
+type settingsError struct{ error }
 
-func (e fileError) Unwrap() error   { return e.error }
-func (fileError) Is(err error) bool { return err == ErrFiles }
+func (e settingsError) Unwrap() error   { return e.error }
+func (settingsError) Is(err error) bool { return err == ErrSettings }
 
 // readSecrets gives what a file holds; none without a file. otherwise is what would be if
 // the file were empty.
@@ -47,6 +49,7 @@ type credentials struct {
 	own    *material   // likewise
 	peers  peer.Security
 	certs  certificates
+	shared bool // an authority signs the certificates of clients and those of nodes
 }
 
 // readCredentials reads the files that the configuration names.
@@ -64,12 +67,34 @@ func readCredentials(cfg *config.Config, log *slog.Logger) (c credentials, err e
 	if c.peers.Secrets, err = readSecrets("peer-secret-file", cfg.PeerSecretFile, "every node would know it"); err != nil || cfg.PeerTLSCert == "" {
 		return c, err
 	}
+	if err := peer.Names(cfg.PeerTLSNames).Validate(); err != nil {
+		return c, fmt.Errorf("peer-tls-names: %w", err)
+	}
+	full := *cfg
+	full.Complete() // the node may be called by its address
 	m := &material{name: "peer-tls", cert: cfg.PeerTLSCert, key: cfg.PeerTLSKey, ca: cfg.PeerTLSCA, caName: "peer-tls-ca", every: cfg.TLSReload, log: log}
+	m.node = &nodeRules{name: full.Name, names: cfg.PeerTLSNames}
 	if err := m.open(); err != nil {
 		return c, err
 	}
-	c.peers.TLS, c.certs = m.peers(), append(c.certs, m)
+	c.peers.TLS, c.peers.Names, c.certs = m.peers(), cfg.PeerTLSNames, append(c.certs, m)
+	c.shared = cfg.TLSClientCA != "" && share(cfg.TLSClientCA, cfg.PeerTLSCA)
 	return c, nil
+}
+
+// share tells whether two files of authorities have one in common. Both were read before.
+func share(one, other string) bool {
+	known := make(map[string]bool)
+	for i, file := range []string{one, other} {
+		text, _ := os.ReadFile(file)
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			if i == 1 && known[string(block.Bytes)] {
+				return true
+			}
+			known[string(block.Bytes)] = known[string(block.Bytes)] || i == 0
+		}
+	}
+	return false
 }
 
 // certificates are those that a server shows.

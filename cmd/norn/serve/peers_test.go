@@ -327,7 +327,19 @@ func TestExpiredCertificates(t *testing.T) {
 // one who answers has shown, and its error.
 func meet(t *testing.T, server, client *tls.Config) (int64, error) {
 	t.Helper()
-	a, b := net.Pipe()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	b, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _, _ = a.Close(), b.Close() }()
 	failed := make(chan error, 1)
 	go func() {
@@ -342,7 +354,7 @@ func meet(t *testing.T, server, client *tls.Config) (int64, error) {
 		failed <- err
 	}()
 	c := tls.Client(b, client)
-	err := c.HandshakeContext(t.Context())
+	err = c.HandshakeContext(t.Context())
 	if err == nil {
 		_, _ = c.Read(make([]byte, 1)) // the other side's error counts
 	} else {

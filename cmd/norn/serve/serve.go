@@ -86,8 +86,11 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	asked, cfg := cfg, node.Fit(cfg)
 	known, err := readCredentials(cfg, o.Logger)
+	if err == nil {
+		err = mayListen(cfg, &known)
+	}
 	if err != nil {
-		return fileError{err}
+		return settingsError{err}
 	}
 	listener, err := net.Listen("tcp", cfg.HTTPListen)
 	if err != nil {
@@ -193,6 +196,20 @@ func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
 	if exposed(cfg.PeerListen) && known.peers.TLS == nil {
 		log.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
 	}
+	if known.shared && len(cfg.PeerTLSNames) == 0 {
+		log.Warn("server.shared_ca", "settings", "tls-client-ca, peer-tls-ca", "meaning",
+			"one authority signs the certificates of clients and those of nodes: a client whose certificate is good for servers too can pass for a node; say with peer-tls-names which names nodes have, or have another authority for them")
+	}
+}
+
+// mayListen refuses a first start that would let whoever reaches the peer port be a node. A
+// directory that is there goes on: it held out before, and must not be kept from its cluster.
+func mayListen(cfg *config.Config, known *credentials) error {
+	if !exposed(cfg.PeerListen) || known.peers.TLS != nil || len(known.peers.Secrets) > 0 || cfg.InsecurePeers || node.Formatted(cfg.Data) {
+		return nil
+	}
+	return fmt.Errorf("peer-listen: whoever reaches %s could pass for a node, and change and delete everything; give all nodes certificates (peer-tls-cert, peer-tls-key, peer-tls-ca) or at least a secret (peer-secret-file), "+
+		"or say --insecure-peers where nobody else reaches that network", cfg.PeerListen)
 }
 
 // sayFitted says that there are fewer connections than asked for.
