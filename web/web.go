@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	gproto "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/internal/secrets"
@@ -159,7 +158,7 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	timed("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(b, w, r) })
-	timed("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{b.Gatherer(), process}, promhttp.HandlerOpts{}).ServeHTTP)
+	timed("GET /metrics", newScrapes(prometheus.Gatherers{b.Gatherer(), process}).ServeHTTP)
 	document := openAPI(routes())
 	timed("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

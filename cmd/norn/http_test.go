@@ -450,7 +450,7 @@ func TestHTTPOtherSites(t *testing.T) {
 func TestHTTPCountsRequests(t *testing.T) {
 	good(t, "GET", "/api/v1/ping", "")
 	bad(t, 405, "invalid_argument", "use GET", "POST", "/api/v1/ping", "{}")
-	text := ask(t, "GET", "/metrics", "").raw
+	text := metrics(t, the.server)
 	for _, want := range []string{`norn_http_requests_total{path="/api/v1/ping",status="200"}`, `norn_http_requests_total{path="/api/v1/ping",status="405"}`, "norn_http_connections "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %s", want)

@@ -212,8 +212,10 @@ func TestStopTimeout(t *testing.T) {
 	}
 }
 
+// metrics are those of now: a reading is shared for a second.
 func metrics(t *testing.T, s *server) string {
 	t.Helper()
+	<-time.After(1100 * time.Millisecond)
 	r, err := http.Get("http://" + s.http + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ type queues struct {
 	c       *Core
 	sets    map[string]*setting
 	tallies *tallies
+	names   []string // see [queues.sorted]
 }
 
 // setting is one queue's settings with what follows from them.
@@ -165,7 +166,7 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 		return
 	}
 	if len(names) == 0 {
-		names = slices.Sorted(maps.Keys(q.c.desk.known))
+		names = q.sorted()
 		at, found := slices.BinarySearch(names, string(m.GetCursor()))
 		if found {
 			at++
@@ -193,6 +194,18 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 		reply.Queues = append(reply.Queues, w)
 	}
 	q.c.reply(from, reply)
+}
+
+// sorted gives the names of all queues in order. They are read in pages, and to sort ten
+// thousand for each would hold up everybody: those of before are right as long as they are
+// as many and all known.
+func (q *queues) sorted() []string {
+	known := q.c.desk.known
+	gone := func(name string) bool { return !known[name] }
+	if len(q.names) != len(known) || slices.ContainsFunc(q.names, gone) {
+		q.names = slices.Sorted(maps.Keys(known))
+	}
+	return q.names
 }
 
 // tooManyNames refuses a request for so many queues or workers that the answer might not
