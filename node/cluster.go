@@ -84,6 +84,7 @@ type membership struct {
 	forgotten  bool       // it has; guarded by forgetting
 	awaits     bool       // the others are asked whether they can spare this node; guarded by forgetting
 
+	vouched       vouches
 	saidForgotten bool // that this node's disk was set back; the loop's alone
 	keeps         kept
 }
@@ -97,6 +98,7 @@ func newMembership(n *Node) *membership {
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
+		Sender: group.Sender, Members: m.members,
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
 	return m
@@ -175,37 +177,38 @@ func (m *membership) outdated(by register.Member, err error) {
 }
 
 // admit lets in who is in the register, whatever became of it: a node that was
-// removed may hold what nobody else has.
+// removed may hold what nobody else has. Of others this node asks back.
 func (m *membership) admit(h peer.Hello) error {
 	g := m.group.Load()
 	if g == nil {
-		return nil
+		return errors.New("this node is about to begin")
 	}
 	state := g.State()
-	err := admits(&state, &h)
-	if _, known := state.Find(h.From); err == nil && !known {
-		m.called(&h)
+	known, err := admits(&state, &h)
+	if err != nil || known {
+		return err
 	}
-	return err
+	if !m.vouched.knows(m, &state, &h) {
+		return unnamed(&h)
+	}
+	m.called(&h)
+	return nil
 }
 
-// admits judges by a state of the register. Who knows a newer one may have been
-// let in since then: it may even be the leader, from whom alone this node can
-// hear of it.
-func admits(state *register.State, h *peer.Hello) error {
-	if len(state.Nodes) == 0 {
-		return nil // a joiner hears from whoever fills it
-	}
+// admits judges by a state of the register, and tells whether it names the node.
+func admits(state *register.State, h *peer.Hello) (known bool, err error) {
 	have, known := state.Find(h.From)
 	if rebuilt, _ := state.LastRebuilt(); h.Generation < rebuilt && (!known || have.Status == register.Removed) {
-		return fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
+		return known, fmt.Errorf("node %s in incarnation %s is of generation %d, before the cluster began anew from a backup (generation %d): start it again with --join to a node of the cluster as it is now, and it joins with the tasks it has", h.From.Node, h.From.Incarnation, h.Generation, rebuilt)
 	}
-	// One that never had company cannot tell how far others have come without it.
-	knows := h.Revision > state.Revision || aloneIn(state) && h.Revision > 0
-	if !known && (h.Generation != state.Generation || !knows) {
-		return fmt.Errorf("node %s in incarnation %s is not known to the cluster; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
+	if !known && len(state.Nodes) > 0 && h.Generation != state.Generation {
+		return false, unnamed(h)
 	}
-	return nil
+	return known, nil
+}
+
+func unnamed(h *peer.Hello) error {
+	return fmt.Errorf("node %s in incarnation %s is not known to the cluster, nor to those that were asked back; if its directory is new, it has to join first (--join)", h.From.Node, h.From.Incarnation)
 }
 
 // aloneIn tells whether a register knows of one node alone. Those of a life before and

@@ -81,6 +81,12 @@ type Config struct {
 	// Admit decides about a peer that dials, after all else was found right: the
 	// error's text is the refusal. nil: everyone of the cluster.
 	Admit func(Hello) error
+	// Sender reads from a message of the register's group whose it is: others than those
+	// of who has said hello are passed over. nil: it is not looked at.
+	Sender func(data []byte) (register.Member, error)
+	// Members gives all that the register here names, for those that ask back about one
+	// whom they do not know; nil: nobody.
+	Members func() []register.Node
 	// Spare is what this node says to one that asks whether it can be spared, from any
 	// goroutine; nil: nothing.
 	Spare func(who register.Member) core.Spare

@@ -8,18 +8,21 @@ import (
 )
 
 // life is the latest start of a data directory that was seen.
-type life struct{ boot, tag uint64 }
+type life struct {
+	boot, tag uint64
+	proven    bool // it was asked back about, and not only said
+}
 
 // maxLives bounds how many of them are remembered: members, and removed ones.
 const maxLives = register.MaxNodes + register.MaxRemoved
 
 // hello is what this node says first on a lane.
-func (n *Network) hello(l *lane) *nornv1.PeerHello {
+func (n *Network) hello(l *lane, nonce uint64) *nornv1.PeerHello {
 	c := &n.cfg
 	return &nornv1.PeerHello{
 		MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: cluster(n.Cluster()), Generation: c.Generation(), Revision: c.Revision(),
 		From: node(c.Self), To: node(l.to), Boot: c.Boot, Life: n.life, Lane: nornv1.PeerLane(l.which),
-		Addresses: c.Advertise, Secret: []byte(c.Secrets.First()), Build: c.Build,
+		Addresses: c.Advertise, Secret: []byte(c.Secrets.First()), Build: c.Build, Nonce: nonce,
 	}
 }
 
@@ -91,35 +94,47 @@ func (n *Network) judge(h *Hello) *Refusal {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
 		}
 	}
-	return n.alive(h)
+	return n.alive(h, n.askBack(h))
 }
 
 // alive refuses a start of a data directory that is not the latest: it runs on a
-// copy, and may have forgotten what it promised (design K4).
-func (n *Network) alive(h *Hello) *Refusal {
-	if h.Boot == 0 {
-		return nil
-	}
+// copy, and may have forgotten what it promised (design K4). What is remembered as the
+// latest decides about its incarnation, so that who only says that it is this node does
+// not change it.
+func (n *Network) alive(h *Hello, from origin) *Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := n.lives[h.From.Incarnation]
 	for _, lane := range []Lane{Control, Bulk} {
 		// One that has ended is gone within Timing.Idle, and at once where only the
-		// process has.
+		// process has. One that only said that it is this node gives way to who proves it.
+		if from == proven && !known.proven {
+			break
+		}
 		if s := n.sessions[sessionKey{h.From, lane}]; s != nil && s.said.Life != h.Life && s.said.Boot > 0 && s.said.Boot <= h.Boot {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
 				"node %q is connected in start %d already, and this is start %d: one process runs on a copy of the other's data directory; stop it and format it anew", h.From.Node, s.said.Boot, h.Boot)
 		}
 	}
 	switch {
+	case from == foreign:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
+			"node %q answers at its address and has not said this hello: one process runs on a copy of the other's data directory, or says that it is another node", h.From.Node)
+	case h.Boot == 0:
+		return nil
+	case from == proven && !known.proven && (known.boot > 0 || len(n.lives) < maxLives):
+		n.lives[h.From.Incarnation] = life{h.Boot, h.Life, true} // what was said before was said by nobody that could be asked
 	case h.Boot < known.boot:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK,
 			"start %d of node %q was seen already and this is start %d: its data directory was set back, or is an old copy", known.boot, h.From.Node, h.Boot)
 	case h.Boot == known.boot && h.Life != known.tag:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK,
 			"another process was in start %d of node %q: the data directory was set back, or one runs on a copy of the other's", h.Boot, h.From.Node)
+	case from != proven && h.Boot-known.boot > maxJump:
+		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED,
+			"node %q says that this is its start %d, and was seen in start %d; it does not answer at its address, where it could be asked: set --peer-advertise to where others reach it", h.From.Node, h.Boot, known.boot)
 	case known.boot > 0 || len(n.lives) < maxLives:
-		n.lives[h.From.Incarnation] = life{h.Boot, h.Life}
+		n.lives[h.From.Incarnation] = life{h.Boot, h.Life, from == proven}
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Hello struct {
 	Remote                 string          // the address it comes from
 
 	shown *x509.Certificate // by it; nil: none
+	nonce uint64            // of this hello
 }
 
 // maxBuild bounds a build version in bytes.
@@ -79,7 +80,7 @@ func build(s string) string { return s[:min(len(s), maxBuild)] }
 func helloOf(p *nornv1.PeerHello) (h Hello, err error) {
 	h = Hello{
 		MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Revision: p.GetRevision(),
-		Boot: p.GetBoot(), Life: p.GetLife(), Lane: Lane(min(uint32(p.GetLane()), 255)), Build: build(p.GetBuild()),
+		Boot: p.GetBoot(), Life: p.GetLife(), Lane: Lane(min(uint32(p.GetLane()), 255)), Build: build(p.GetBuild()), nonce: p.GetNonce(),
 	}
 	if h.Cluster, err = uuid(p.GetCluster()); err != nil {
 		return h, err
@@ -111,6 +112,21 @@ func memberOf(p *nornv1.PeerMember) (n register.Node, err error) {
 	}
 	n.Addresses, err = addresses(p.GetAddresses())
 	return n, err
+}
+
+// membersOf reads what it says of some.
+func membersOf(all []*nornv1.PeerMember) (nodes []register.Node, err error) {
+	if len(all) > register.MaxNodes+register.MaxRemoved {
+		return nil, fmt.Errorf("%w: %d members", ErrMalformed, len(all))
+	}
+	for _, m := range all {
+		n, err := memberOf(m)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 func memberProto(n register.Node) *nornv1.PeerMember {

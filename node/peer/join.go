@@ -72,6 +72,12 @@ func (s *session) probe(f transport.Frame) error {
 		}
 		reply.Spare = spareProto(n.cfg.Spare(who), n.cfg.Addresses)
 	}
+	reply.Yours = p.GetNonce() != 0 && n.hellos.has(p.GetNonce())
+	if p.GetMembers() && n.cfg.Members != nil {
+		for _, m := range n.cfg.Members() {
+			reply.Members = append(reply.Members, memberProto(m))
+		}
+	}
 	return s.last(f, reply)
 }
 
@@ -209,26 +215,17 @@ func joinReplyOf(p *nornv1.PeerJoinReply) (r JoinReply, err error) {
 		return r, fmt.Errorf("%w: a cluster that cannot be", ErrMalformed)
 	}
 	r.Cluster.Partitions, r.Cluster.Replicas = int(p.GetPartitions()), int(p.GetReplicas())
-	if len(p.GetMembers()) > register.MaxNodes+register.MaxRemoved {
-		return r, fmt.Errorf("%w: %d members", ErrMalformed, len(p.GetMembers()))
-	}
-	for _, m := range p.GetMembers() {
-		n, err := memberOf(m)
-		if err != nil {
-			return r, err
-		}
-		r.Members = append(r.Members, n)
-	}
-	return r, nil
+	r.Members, err = membersOf(p.GetMembers())
+	return r, err
 }
 
 // Probe asks who answers at an address.
 func (d Dialer) Probe(ctx context.Context, addr string) (Identity, error) {
-	return d.probe(ctx, addr, nil, &nornv1.PeerProbeReply{})
+	return d.probe(ctx, addr, &nornv1.PeerProbe{}, &nornv1.PeerProbeReply{})
 }
 
-func (d Dialer) probe(ctx context.Context, addr string, spare *nornv1.PeerNode, p *nornv1.PeerProbeReply) (Identity, error) {
-	ask := &nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Secret: []byte(d.Secrets.First()), Spare: spare}
+func (d Dialer) probe(ctx context.Context, addr string, ask *nornv1.PeerProbe, p *nornv1.PeerProbeReply) (Identity, error) {
+	ask.MinVersion, ask.MaxVersion, ask.Secret = MinVersion, MaxVersion, []byte(d.Secrets.First())
 	err := d.ask(ctx, addr, nornv1.PeerMethod_PEER_METHOD_PROBE, ask, p)
 	if err == nil {
 		err = refusalOf(p.GetRefusal(), p.GetError(), p.GetFrom())

@@ -217,7 +217,9 @@ func (l *lane) connect(addr string) (up bool, err error) {
 	o.link.SetMaxFrame(maxHello) // nothing large comes this way
 	stop := context.AfterFunc(l.ctx, func() { o.link.Close(ErrClosed) })
 	defer stop()
-	if err := sendProto(o.link, nornv1.PeerMethod_PEER_METHOD_HELLO, 0, 1, l.n.hello(l)); err != nil {
+	nonce, said := l.n.hellos.begin()
+	defer said()
+	if err := sendProto(o.link, nornv1.PeerMethod_PEER_METHOD_HELLO, 0, 1, l.n.hello(l, nonce)); err != nil {
 		o.link.Close(err)
 	}
 	err = o.link.Read(o)

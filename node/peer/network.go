@@ -32,9 +32,11 @@ type Network struct {
 	raft    RaftPort
 	cluster atomic.Pointer[register.UUID]
 	joins   chan struct{} // a token per request to join that is being decided
+	asking  chan struct{} // a token per hello that is asked back about
 	journal journal
 	counts  counts
 	hushed  atomic.Bool // no connections, for a while
+	hellos  hellos
 
 	mu        sync.Mutex // guards the fields below
 	closing   bool
@@ -70,11 +72,13 @@ func New(cfg Config) *Network {
 		cfg:       cfg,
 		memory:    transport.NewMemory(cfg.Limits.ReadBytes),
 		joins:     make(chan struct{}, cfg.Limits.Joins),
+		asking:    make(chan struct{}, maxAsking),
 		peers:     make(map[register.Member]*peer),
 		listeners: make(map[net.Listener]struct{}),
 		accepted:  make(map[net.Conn]struct{}),
 		sessions:  make(map[sessionKey]*session),
 		lives:     make(map[register.Incarnation]life),
+		hellos:    hellos{said: make(map[uint64]struct{})},
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -68,11 +69,26 @@ func (s *session) Frame(f transport.Frame) error {
 	case !s.open:
 		return s.first(f)
 	case method == nornv1.PeerMethod_PEER_METHOD_RAFT:
-		s.n.raft.deliver(f.Body)
+		s.raft(f)
 	default:
 		s.message(f)
 	}
 	return nil
+}
+
+// raft takes a message of the register's group, if it is of who has said hello: what a
+// member says of itself may cost that member its place, and nobody else.
+func (s *session) raft(f transport.Frame) {
+	if sender := s.n.cfg.Sender; sender != nil {
+		if from, err := sender(f.Body); err != nil || from != s.key.from {
+			s.n.counts.malformed.Add(1)
+			if s.n.journal.once("sender " + s.key.from.Incarnation.String()) {
+				s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "error", fmt.Sprintf("a message of the register's group, of %q", from.Node))
+			}
+			return
+		}
+	}
+	s.n.raft.deliver(f.Body)
 }
 
 // message takes a message of the core. One that makes no sense costs only

@@ -14,7 +14,7 @@ import (
 // all those are that are needed then.
 func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Identity, core.Spare, []register.Node, error) {
 	var p nornv1.PeerProbeReply
-	i, err := d.probe(ctx, addr, node(who), &p)
+	i, err := d.probe(ctx, addr, &nornv1.PeerProbe{Spare: node(who)}, &p)
 	if err != nil || p.GetSpare() == nil { // also of a build that does not know the question
 		return i, core.Spare{}, nil, err
 	}
@@ -44,15 +44,8 @@ func spareProto(s core.Spare, addresses func(register.Member) []string) *nornv1.
 }
 
 func spareOf(p *nornv1.PeerSpare) (s core.Spare, nodes []register.Node, err error) {
-	if len(p.GetMembers()) > register.MaxNodes+register.MaxRemoved {
-		return s, nil, fmt.Errorf("%w: %d members", ErrMalformed, len(p.GetMembers()))
-	}
-	for _, m := range p.GetMembers() {
-		n, err := memberOf(m)
-		if err != nil {
-			return s, nil, err
-		}
-		nodes = append(nodes, n)
+	if nodes, err = membersOf(p.GetMembers()); err != nil {
+		return s, nil, err
 	}
 	s.Sound, s.Revision = true, p.GetRevision()
 	for _, need := range p.GetNeeds() {

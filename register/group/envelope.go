@@ -96,6 +96,12 @@ func decodeEnvelope(b []byte) (e envelope, err error) {
 	return e, r.End()
 }
 
+// Sender is who a message says it is of; an error when it is none.
+func Sender(data []byte) (register.Member, error) {
+	e, err := decodeEnvelope(data)
+	return e.from, err
+}
+
 // refuse is the body of a refusal: why, and the life of the message that was
 // not taken.
 func (l life) refuse(why Refusal) []byte {

@@ -506,7 +506,10 @@ type PeerHello struct {
 	Build string `protobuf:"bytes,12,opt,name=build,proto3" json:"build,omitempty"`
 	// The register's revision as the sender knows it: a member that it is new to may
 	// be the one that is behind.
-	Revision      uint64 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Random, drawn for this connection: who is dialled asks back, at an address that it
+	// knows for the sender, whether this hello is from there.
+	Nonce         uint64 `protobuf:"varint,14,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +635,13 @@ func (x *PeerHello) GetRevision() uint64 {
 	return 0
 }
 
+func (x *PeerHello) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
 // PeerHelloReply answers PeerHello. With a refusal the connection ends after it.
 type PeerHelloReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -750,7 +760,11 @@ type PeerProbe struct {
 	Secret []byte `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
 	// The node that asks, when its disk has lost what it had acknowledged and it wants to
 	// know whether it can be spared.
-	Spare         *PeerNode `protobuf:"bytes,4,opt,name=spare,proto3" json:"spare,omitempty"`
+	Spare *PeerNode `protobuf:"bytes,4,opt,name=spare,proto3" json:"spare,omitempty"`
+	// Of a hello that says it is from who is asked: is it? 0: not asked.
+	Nonce uint64 `protobuf:"varint,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// All members are to be named.
+	Members       bool `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +827,20 @@ func (x *PeerProbe) GetSpare() *PeerNode {
 	return nil
 }
 
+func (x *PeerProbe) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *PeerProbe) GetMembers() bool {
+	if x != nil {
+		return x.Members
+	}
+	return false
+}
+
 // PeerProbeReply answers PeerProbe.
 type PeerProbeReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -833,7 +861,13 @@ type PeerProbeReply struct {
 	Rebuilt uint64 `protobuf:"varint,9,opt,name=rebuilt,proto3" json:"rebuilt,omitempty"`
 	// When it was asked whether a node can be spared, and may say: its own disk has lost
 	// nothing. Absent, as from a build that does not know it: it is not counted.
-	Spare         *PeerSpare `protobuf:"bytes,10,opt,name=spare,proto3" json:"spare,omitempty"`
+	Spare *PeerSpare `protobuf:"bytes,10,opt,name=spare,proto3" json:"spare,omitempty"`
+	// The hello that was asked about is this node's.
+	Yours bool `protobuf:"varint,11,opt,name=yours,proto3" json:"yours,omitempty"`
+	// When they were asked for: all that are in the register here, removed ones too.
+	Members []*PeerMember `protobuf:"bytes,12,rep,name=members,proto3" json:"members,omitempty"`
+	// When it was asked whether a node can be spared: what is known here of that one.
+	Known         *PeerKnown `protobuf:"bytes,13,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -938,6 +972,109 @@ func (x *PeerProbeReply) GetSpare() *PeerSpare {
 	return nil
 }
 
+func (x *PeerProbeReply) GetYours() bool {
+	if x != nil {
+		return x.Yours
+	}
+	return false
+}
+
+func (x *PeerProbeReply) GetMembers() []*PeerMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *PeerProbeReply) GetKnown() *PeerKnown {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+// PeerKnown is what a node knows of another one, which may have lost what it had
+// acknowledged.
+type PeerKnown struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The latest start of its directory that was seen; 0: none.
+	Boot uint64 `protobuf:"varint,1,opt,name=boot,proto3" json:"boot,omitempty"`
+	// Random, of the process in that start.
+	Life uint64 `protobuf:"varint,2,opt,name=life,proto3" json:"life,omitempty"`
+	// The register's group as who answers sees it: the term, and how much is decided.
+	Term   uint64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	Commit uint64 `protobuf:"varint,4,opt,name=commit,proto3" json:"commit,omitempty"`
+	// It hears a leader, so that it knows all that is decided.
+	Follows       bool `protobuf:"varint,5,opt,name=follows,proto3" json:"follows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerKnown) Reset() {
+	*x = PeerKnown{}
+	mi := &file_norn_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerKnown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerKnown) ProtoMessage() {}
+
+func (x *PeerKnown) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerKnown.ProtoReflect.Descriptor instead.
+func (*PeerKnown) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PeerKnown) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *PeerKnown) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
+func (x *PeerKnown) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *PeerKnown) GetCommit() uint64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+func (x *PeerKnown) GetFollows() bool {
+	if x != nil {
+		return x.Follows
+	}
+	return false
+}
+
 // PeerSpare says who is needed when a node ends its incarnation.
 type PeerSpare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -954,7 +1091,7 @@ type PeerSpare struct {
 
 func (x *PeerSpare) Reset() {
 	*x = PeerSpare{}
-	mi := &file_norn_v1_peer_proto_msgTypes[5]
+	mi := &file_norn_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1103,7 @@ func (x *PeerSpare) String() string {
 func (*PeerSpare) ProtoMessage() {}
 
 func (x *PeerSpare) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[5]
+	mi := &file_norn_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1116,7 @@ func (x *PeerSpare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerSpare.ProtoReflect.Descriptor instead.
 func (*PeerSpare) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PeerSpare) GetRevision() uint64 {
@@ -1014,7 +1151,7 @@ type PeerNeed struct {
 
 func (x *PeerNeed) Reset() {
 	*x = PeerNeed{}
-	mi := &file_norn_v1_peer_proto_msgTypes[6]
+	mi := &file_norn_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1163,7 @@ func (x *PeerNeed) String() string {
 func (*PeerNeed) ProtoMessage() {}
 
 func (x *PeerNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[6]
+	mi := &file_norn_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1176,7 @@ func (x *PeerNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerNeed.ProtoReflect.Descriptor instead.
 func (*PeerNeed) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PeerNeed) GetMembers() []uint32 {
@@ -1067,7 +1204,7 @@ type PeerMember struct {
 
 func (x *PeerMember) Reset() {
 	*x = PeerMember{}
-	mi := &file_norn_v1_peer_proto_msgTypes[7]
+	mi := &file_norn_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1216,7 @@ func (x *PeerMember) String() string {
 func (*PeerMember) ProtoMessage() {}
 
 func (x *PeerMember) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[7]
+	mi := &file_norn_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1229,7 @@ func (x *PeerMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMember.ProtoReflect.Descriptor instead.
 func (*PeerMember) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PeerMember) GetNode() *PeerNode {
@@ -1149,7 +1286,7 @@ type PeerJoin struct {
 
 func (x *PeerJoin) Reset() {
 	*x = PeerJoin{}
-	mi := &file_norn_v1_peer_proto_msgTypes[8]
+	mi := &file_norn_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1298,7 @@ func (x *PeerJoin) String() string {
 func (*PeerJoin) ProtoMessage() {}
 
 func (x *PeerJoin) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[8]
+	mi := &file_norn_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1311,7 @@ func (x *PeerJoin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerJoin.ProtoReflect.Descriptor instead.
 func (*PeerJoin) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PeerJoin) GetMinVersion() uint32 {
@@ -1244,7 +1381,7 @@ type PeerJoinReply struct {
 
 func (x *PeerJoinReply) Reset() {
 	*x = PeerJoinReply{}
-	mi := &file_norn_v1_peer_proto_msgTypes[9]
+	mi := &file_norn_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1393,7 @@ func (x *PeerJoinReply) String() string {
 func (*PeerJoinReply) ProtoMessage() {}
 
 func (x *PeerJoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[9]
+	mi := &file_norn_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1406,7 @@ func (x *PeerJoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerJoinReply.ProtoReflect.Descriptor instead.
 func (*PeerJoinReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PeerJoinReply) GetRefusal() PeerRefusal {
@@ -1344,7 +1481,7 @@ type PeerFacts struct {
 
 func (x *PeerFacts) Reset() {
 	*x = PeerFacts{}
-	mi := &file_norn_v1_peer_proto_msgTypes[10]
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1493,7 @@ func (x *PeerFacts) String() string {
 func (*PeerFacts) ProtoMessage() {}
 
 func (x *PeerFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[10]
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1506,7 @@ func (x *PeerFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFacts.ProtoReflect.Descriptor instead.
 func (*PeerFacts) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PeerFacts) GetWrite() uint64 {
@@ -1411,7 +1548,7 @@ type PeerPart struct {
 
 func (x *PeerPart) Reset() {
 	*x = PeerPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1560,7 @@ func (x *PeerPart) String() string {
 func (*PeerPart) ProtoMessage() {}
 
 func (x *PeerPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1573,7 @@ func (x *PeerPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPart.ProtoReflect.Descriptor instead.
 func (*PeerPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PeerPart) GetPartition() uint32 {
@@ -1484,7 +1621,7 @@ type PeerFactsTaken struct {
 
 func (x *PeerFactsTaken) Reset() {
 	*x = PeerFactsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1633,7 @@ func (x *PeerFactsTaken) String() string {
 func (*PeerFactsTaken) ProtoMessage() {}
 
 func (x *PeerFactsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1646,7 @@ func (x *PeerFactsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFactsTaken.ProtoReflect.Descriptor instead.
 func (*PeerFactsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PeerFactsTaken) GetWrite() uint64 {
@@ -1553,7 +1690,7 @@ type PeerFence struct {
 
 func (x *PeerFence) Reset() {
 	*x = PeerFence{}
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1702,7 @@ func (x *PeerFence) String() string {
 func (*PeerFence) ProtoMessage() {}
 
 func (x *PeerFence) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1715,7 @@ func (x *PeerFence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFence.ProtoReflect.Descriptor instead.
 func (*PeerFence) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PeerFence) GetPartition() uint32 {
@@ -1605,7 +1742,7 @@ type PeerCohort struct {
 
 func (x *PeerCohort) Reset() {
 	*x = PeerCohort{}
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1754,7 @@ func (x *PeerCohort) String() string {
 func (*PeerCohort) ProtoMessage() {}
 
 func (x *PeerCohort) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1767,7 @@ func (x *PeerCohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCohort.ProtoReflect.Descriptor instead.
 func (*PeerCohort) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PeerCohort) GetNodes() []*PeerNode {
@@ -1654,7 +1791,7 @@ type PeerCells struct {
 
 func (x *PeerCells) Reset() {
 	*x = PeerCells{}
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1803,7 @@ func (x *PeerCells) String() string {
 func (*PeerCells) ProtoMessage() {}
 
 func (x *PeerCells) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1816,7 @@ func (x *PeerCells) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCells.ProtoReflect.Descriptor instead.
 func (*PeerCells) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PeerCells) GetAsk() bool {
@@ -1711,7 +1848,7 @@ type PeerCell struct {
 
 func (x *PeerCell) Reset() {
 	*x = PeerCell{}
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1860,7 @@ func (x *PeerCell) String() string {
 func (*PeerCell) ProtoMessage() {}
 
 func (x *PeerCell) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1873,7 @@ func (x *PeerCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCell.ProtoReflect.Descriptor instead.
 func (*PeerCell) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PeerCell) GetPartition() uint32 {
@@ -1789,7 +1926,7 @@ type PeerRepair struct {
 
 func (x *PeerRepair) Reset() {
 	*x = PeerRepair{}
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1938,7 @@ func (x *PeerRepair) String() string {
 func (*PeerRepair) ProtoMessage() {}
 
 func (x *PeerRepair) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1951,7 @@ func (x *PeerRepair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRepair.ProtoReflect.Descriptor instead.
 func (*PeerRepair) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PeerRepair) GetPartition() uint32 {
@@ -1861,7 +1998,7 @@ type PeerForward struct {
 
 func (x *PeerForward) Reset() {
 	*x = PeerForward{}
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2010,7 @@ func (x *PeerForward) String() string {
 func (*PeerForward) ProtoMessage() {}
 
 func (x *PeerForward) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2023,7 @@ func (x *PeerForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForward.ProtoReflect.Descriptor instead.
 func (*PeerForward) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PeerForward) GetNumber() uint64 {
@@ -1953,7 +2090,7 @@ type PeerForwarded struct {
 
 func (x *PeerForwarded) Reset() {
 	*x = PeerForwarded{}
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2102,7 @@ func (x *PeerForwarded) String() string {
 func (*PeerForwarded) ProtoMessage() {}
 
 func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2115,7 @@ func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
 func (*PeerForwarded) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeerForwarded) GetNumber() uint64 {
@@ -2042,7 +2179,7 @@ type PeerGrant struct {
 
 func (x *PeerGrant) Reset() {
 	*x = PeerGrant{}
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2191,7 @@ func (x *PeerGrant) String() string {
 func (*PeerGrant) ProtoMessage() {}
 
 func (x *PeerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2204,7 @@ func (x *PeerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
 func (*PeerGrant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PeerGrant) GetPartition() uint32 {
@@ -2122,7 +2259,7 @@ type PeerWithdraw struct {
 
 func (x *PeerWithdraw) Reset() {
 	*x = PeerWithdraw{}
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2271,7 @@ func (x *PeerWithdraw) String() string {
 func (*PeerWithdraw) ProtoMessage() {}
 
 func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2284,7 @@ func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
 func (*PeerWithdraw) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PeerWithdraw) GetNumber() uint64 {
@@ -2167,7 +2304,7 @@ type PeerDropped struct {
 
 func (x *PeerDropped) Reset() {
 	*x = PeerDropped{}
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2316,7 @@ func (x *PeerDropped) String() string {
 func (*PeerDropped) ProtoMessage() {}
 
 func (x *PeerDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2329,7 @@ func (x *PeerDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
 func (*PeerDropped) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PeerDropped) GetGrants() []*PeerGrant {
@@ -2217,7 +2354,7 @@ type PeerFetch struct {
 
 func (x *PeerFetch) Reset() {
 	*x = PeerFetch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2366,7 @@ func (x *PeerFetch) String() string {
 func (*PeerFetch) ProtoMessage() {}
 
 func (x *PeerFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2379,7 @@ func (x *PeerFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
 func (*PeerFetch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerFetch) GetNumber() uint64 {
@@ -2283,7 +2420,7 @@ type PeerFetched struct {
 
 func (x *PeerFetched) Reset() {
 	*x = PeerFetched{}
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2432,7 @@ func (x *PeerFetched) String() string {
 func (*PeerFetched) ProtoMessage() {}
 
 func (x *PeerFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2445,7 @@ func (x *PeerFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
 func (*PeerFetched) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeerFetched) GetNumber() uint64 {
@@ -2350,7 +2487,7 @@ type PeerHeads struct {
 
 func (x *PeerHeads) Reset() {
 	*x = PeerHeads{}
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2499,7 @@ func (x *PeerHeads) String() string {
 func (*PeerHeads) ProtoMessage() {}
 
 func (x *PeerHeads) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2512,7 @@ func (x *PeerHeads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
 func (*PeerHeads) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerHeads) GetHeads() []*PeerHead {
@@ -2413,7 +2550,7 @@ type PeerHead struct {
 
 func (x *PeerHead) Reset() {
 	*x = PeerHead{}
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2562,7 @@ func (x *PeerHead) String() string {
 func (*PeerHead) ProtoMessage() {}
 
 func (x *PeerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2575,7 @@ func (x *PeerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
 func (*PeerHead) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PeerHead) GetQueue() string {
@@ -2513,7 +2650,7 @@ type PeerWatch struct {
 
 func (x *PeerWatch) Reset() {
 	*x = PeerWatch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2662,7 @@ func (x *PeerWatch) String() string {
 func (*PeerWatch) ProtoMessage() {}
 
 func (x *PeerWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2675,7 @@ func (x *PeerWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
 func (*PeerWatch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PeerWatch) GetTasks() []byte {
@@ -2577,7 +2714,7 @@ type PeerOutcomes struct {
 
 func (x *PeerOutcomes) Reset() {
 	*x = PeerOutcomes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2726,7 @@ func (x *PeerOutcomes) String() string {
 func (*PeerOutcomes) ProtoMessage() {}
 
 func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2739,7 @@ func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
 func (*PeerOutcomes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PeerOutcomes) GetOutcomes() []byte {
@@ -2634,7 +2771,7 @@ type PeerCompared struct {
 
 func (x *PeerCompared) Reset() {
 	*x = PeerCompared{}
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2783,7 @@ func (x *PeerCompared) String() string {
 func (*PeerCompared) ProtoMessage() {}
 
 func (x *PeerCompared) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2796,7 @@ func (x *PeerCompared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
 func (*PeerCompared) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PeerCompared) GetPartition() uint32 {
@@ -2697,7 +2834,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2846,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2859,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -2756,7 +2893,7 @@ type PeerBallots struct {
 
 func (x *PeerBallots) Reset() {
 	*x = PeerBallots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2905,7 @@ func (x *PeerBallots) String() string {
 func (*PeerBallots) ProtoMessage() {}
 
 func (x *PeerBallots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2918,7 @@ func (x *PeerBallots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
 func (*PeerBallots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PeerBallots) GetBallots() []*PeerBallot {
@@ -2816,7 +2953,7 @@ type PeerBallot struct {
 
 func (x *PeerBallot) Reset() {
 	*x = PeerBallot{}
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2965,7 @@ func (x *PeerBallot) String() string {
 func (*PeerBallot) ProtoMessage() {}
 
 func (x *PeerBallot) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2978,7 @@ func (x *PeerBallot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
 func (*PeerBallot) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PeerBallot) GetPartition() uint32 {
@@ -2913,7 +3050,7 @@ type PeerVotes struct {
 
 func (x *PeerVotes) Reset() {
 	*x = PeerVotes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3062,7 @@ func (x *PeerVotes) String() string {
 func (*PeerVotes) ProtoMessage() {}
 
 func (x *PeerVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3075,7 @@ func (x *PeerVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
 func (*PeerVotes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PeerVotes) GetVotes() []*PeerVote {
@@ -2976,7 +3113,7 @@ type PeerVote struct {
 
 func (x *PeerVote) Reset() {
 	*x = PeerVote{}
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3125,7 @@ func (x *PeerVote) String() string {
 func (*PeerVote) ProtoMessage() {}
 
 func (x *PeerVote) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3138,7 @@ func (x *PeerVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
 func (*PeerVote) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PeerVote) GetPartition() uint32 {
@@ -3063,7 +3200,7 @@ type PeerPushes struct {
 
 func (x *PeerPushes) Reset() {
 	*x = PeerPushes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3212,7 @@ func (x *PeerPushes) String() string {
 func (*PeerPushes) ProtoMessage() {}
 
 func (x *PeerPushes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3225,7 @@ func (x *PeerPushes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
 func (*PeerPushes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeerPushes) GetPushes() []*PeerPush {
@@ -3112,7 +3249,7 @@ type PeerPush struct {
 
 func (x *PeerPush) Reset() {
 	*x = PeerPush{}
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3261,7 @@ func (x *PeerPush) String() string {
 func (*PeerPush) ProtoMessage() {}
 
 func (x *PeerPush) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3274,7 @@ func (x *PeerPush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
 func (*PeerPush) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeerPush) GetPartition() uint32 {
@@ -3180,7 +3317,7 @@ type PeerPushesTaken struct {
 
 func (x *PeerPushesTaken) Reset() {
 	*x = PeerPushesTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3329,7 @@ func (x *PeerPushesTaken) String() string {
 func (*PeerPushesTaken) ProtoMessage() {}
 
 func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3342,7 @@ func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
 func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeerPushesTaken) GetVotes() []*PeerVote {
@@ -3232,7 +3369,7 @@ type PeerElect struct {
 
 func (x *PeerElect) Reset() {
 	*x = PeerElect{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3381,7 @@ func (x *PeerElect) String() string {
 func (*PeerElect) ProtoMessage() {}
 
 func (x *PeerElect) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3394,7 @@ func (x *PeerElect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
 func (*PeerElect) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeerElect) GetStand() []*PeerStand {
@@ -3285,7 +3422,7 @@ type PeerStand struct {
 
 func (x *PeerStand) Reset() {
 	*x = PeerStand{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3297,7 +3434,7 @@ func (x *PeerStand) String() string {
 func (*PeerStand) ProtoMessage() {}
 
 func (x *PeerStand) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3310,7 +3447,7 @@ func (x *PeerStand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
 func (*PeerStand) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerStand) GetPartition() uint32 {
@@ -3361,7 +3498,7 @@ type PeerClaims struct {
 
 func (x *PeerClaims) Reset() {
 	*x = PeerClaims{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3510,7 @@ func (x *PeerClaims) String() string {
 func (*PeerClaims) ProtoMessage() {}
 
 func (x *PeerClaims) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3523,7 @@ func (x *PeerClaims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
 func (*PeerClaims) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerClaims) GetRound() uint64 {
@@ -3416,7 +3553,7 @@ type PeerClaimsPart struct {
 
 func (x *PeerClaimsPart) Reset() {
 	*x = PeerClaimsPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3565,7 @@ func (x *PeerClaimsPart) String() string {
 func (*PeerClaimsPart) ProtoMessage() {}
 
 func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3578,7 @@ func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
 func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerClaimsPart) GetPartition() uint32 {
@@ -3477,7 +3614,7 @@ type PeerUnanswered struct {
 
 func (x *PeerUnanswered) Reset() {
 	*x = PeerUnanswered{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +3626,7 @@ func (x *PeerUnanswered) String() string {
 func (*PeerUnanswered) ProtoMessage() {}
 
 func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +3639,7 @@ func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
 func (*PeerUnanswered) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerUnanswered) GetAsks() []*PeerAsk {
@@ -3523,7 +3660,7 @@ type PeerAsk struct {
 
 func (x *PeerAsk) Reset() {
 	*x = PeerAsk{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +3672,7 @@ func (x *PeerAsk) String() string {
 func (*PeerAsk) ProtoMessage() {}
 
 func (x *PeerAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +3685,7 @@ func (x *PeerAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
 func (*PeerAsk) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerAsk) GetSession() []byte {
@@ -3581,7 +3718,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3730,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3743,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -3653,7 +3790,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3665,7 +3802,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3678,7 +3815,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -3727,7 +3864,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3739,7 +3876,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3752,7 +3889,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -3796,7 +3933,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +3945,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +3958,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -3849,7 +3986,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +3998,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +4011,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -3910,7 +4047,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4059,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4072,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -4005,7 +4142,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4154,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4167,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -4055,7 +4192,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4067,7 +4204,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4080,7 +4217,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -4127,7 +4264,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4276,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4289,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -4190,7 +4327,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x12norn/v1/peer.proto\x12\anorn.v1\x1a\x13norn/v1/error.proto\"@\n" +
 	"\bPeerNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\fR\vincarnation\"\x88\x03\n" +
+	"\vincarnation\x18\x02 \x01(\fR\vincarnation\"\x9e\x03\n" +
 	"\tPeerHello\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
@@ -4209,7 +4346,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	" \x03(\tR\taddresses\x12\x16\n" +
 	"\x06secret\x18\v \x01(\fR\x06secret\x12\x14\n" +
 	"\x05build\x18\f \x01(\tR\x05build\x12\x1a\n" +
-	"\brevision\x18\r \x01(\x04R\brevision\"\x8f\x02\n" +
+	"\brevision\x18\r \x01(\x04R\brevision\x12\x14\n" +
+	"\x05nonce\x18\x0e \x01(\x04R\x05nonce\"\x8f\x02\n" +
 	"\x0ePeerHelloReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x18\n" +
@@ -4220,14 +4358,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x16\n" +
 	"\x06secret\x18\a \x01(\fR\x06secret\x12\x14\n" +
-	"\x05build\x18\b \x01(\tR\x05build\"\x8e\x01\n" +
+	"\x05build\x18\b \x01(\tR\x05build\"\xbe\x01\n" +
 	"\tPeerProbe\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
 	"\vmax_version\x18\x02 \x01(\rR\n" +
 	"maxVersion\x12\x16\n" +
 	"\x06secret\x18\x03 \x01(\fR\x06secret\x12'\n" +
-	"\x05spare\x18\x04 \x01(\v2\x11.norn.v1.PeerNodeR\x05spare\"\xe3\x02\n" +
+	"\x05spare\x18\x04 \x01(\v2\x11.norn.v1.PeerNodeR\x05spare\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\x12\x18\n" +
+	"\amembers\x18\x06 \x01(\bR\amembers\"\xd2\x03\n" +
 	"\x0ePeerProbeReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x1f\n" +
@@ -4243,7 +4383,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05build\x18\b \x01(\tR\x05build\x12\x18\n" +
 	"\arebuilt\x18\t \x01(\x04R\arebuilt\x12(\n" +
 	"\x05spare\x18\n" +
-	" \x01(\v2\x12.norn.v1.PeerSpareR\x05spare\"\x7f\n" +
+	" \x01(\v2\x12.norn.v1.PeerSpareR\x05spare\x12\x14\n" +
+	"\x05yours\x18\v \x01(\bR\x05yours\x12-\n" +
+	"\amembers\x18\f \x03(\v2\x13.norn.v1.PeerMemberR\amembers\x12(\n" +
+	"\x05known\x18\r \x01(\v2\x12.norn.v1.PeerKnownR\x05known\"y\n" +
+	"\tPeerKnown\x12\x12\n" +
+	"\x04boot\x18\x01 \x01(\x04R\x04boot\x12\x12\n" +
+	"\x04life\x18\x02 \x01(\x04R\x04life\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06commit\x18\x04 \x01(\x04R\x06commit\x12\x18\n" +
+	"\afollows\x18\x05 \x01(\bR\afollows\"\x7f\n" +
 	"\tPeerSpare\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12-\n" +
 	"\amembers\x18\x02 \x03(\v2\x13.norn.v1.PeerMemberR\amembers\x12'\n" +
@@ -4553,7 +4702,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -4564,109 +4713,112 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerHelloReply)(nil),   // 6: norn.v1.PeerHelloReply
 	(*PeerProbe)(nil),        // 7: norn.v1.PeerProbe
 	(*PeerProbeReply)(nil),   // 8: norn.v1.PeerProbeReply
-	(*PeerSpare)(nil),        // 9: norn.v1.PeerSpare
-	(*PeerNeed)(nil),         // 10: norn.v1.PeerNeed
-	(*PeerMember)(nil),       // 11: norn.v1.PeerMember
-	(*PeerJoin)(nil),         // 12: norn.v1.PeerJoin
-	(*PeerJoinReply)(nil),    // 13: norn.v1.PeerJoinReply
-	(*PeerFacts)(nil),        // 14: norn.v1.PeerFacts
-	(*PeerPart)(nil),         // 15: norn.v1.PeerPart
-	(*PeerFactsTaken)(nil),   // 16: norn.v1.PeerFactsTaken
-	(*PeerFence)(nil),        // 17: norn.v1.PeerFence
-	(*PeerCohort)(nil),       // 18: norn.v1.PeerCohort
-	(*PeerCells)(nil),        // 19: norn.v1.PeerCells
-	(*PeerCell)(nil),         // 20: norn.v1.PeerCell
-	(*PeerRepair)(nil),       // 21: norn.v1.PeerRepair
-	(*PeerForward)(nil),      // 22: norn.v1.PeerForward
-	(*PeerForwarded)(nil),    // 23: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),        // 24: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),     // 25: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),      // 26: norn.v1.PeerDropped
-	(*PeerFetch)(nil),        // 27: norn.v1.PeerFetch
-	(*PeerFetched)(nil),      // 28: norn.v1.PeerFetched
-	(*PeerHeads)(nil),        // 29: norn.v1.PeerHeads
-	(*PeerHead)(nil),         // 30: norn.v1.PeerHead
-	(*PeerWatch)(nil),        // 31: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),     // 32: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),     // 33: norn.v1.PeerCompared
-	(*PeerPurge)(nil),        // 34: norn.v1.PeerPurge
-	(*PeerBallots)(nil),      // 35: norn.v1.PeerBallots
-	(*PeerBallot)(nil),       // 36: norn.v1.PeerBallot
-	(*PeerVotes)(nil),        // 37: norn.v1.PeerVotes
-	(*PeerVote)(nil),         // 38: norn.v1.PeerVote
-	(*PeerPushes)(nil),       // 39: norn.v1.PeerPushes
-	(*PeerPush)(nil),         // 40: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),  // 41: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),        // 42: norn.v1.PeerElect
-	(*PeerStand)(nil),        // 43: norn.v1.PeerStand
-	(*PeerClaims)(nil),       // 44: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),   // 45: norn.v1.PeerClaimsPart
-	(*PeerUnanswered)(nil),   // 46: norn.v1.PeerUnanswered
-	(*PeerAsk)(nil),          // 47: norn.v1.PeerAsk
-	(*PeerClaimsTaken)(nil),  // 48: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 49: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 50: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 51: norn.v1.PeerBeat
-	(*PeerMarked)(nil),       // 52: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),       // 53: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 54: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 55: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 56: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 57: norn.v1.Error
+	(*PeerKnown)(nil),        // 9: norn.v1.PeerKnown
+	(*PeerSpare)(nil),        // 10: norn.v1.PeerSpare
+	(*PeerNeed)(nil),         // 11: norn.v1.PeerNeed
+	(*PeerMember)(nil),       // 12: norn.v1.PeerMember
+	(*PeerJoin)(nil),         // 13: norn.v1.PeerJoin
+	(*PeerJoinReply)(nil),    // 14: norn.v1.PeerJoinReply
+	(*PeerFacts)(nil),        // 15: norn.v1.PeerFacts
+	(*PeerPart)(nil),         // 16: norn.v1.PeerPart
+	(*PeerFactsTaken)(nil),   // 17: norn.v1.PeerFactsTaken
+	(*PeerFence)(nil),        // 18: norn.v1.PeerFence
+	(*PeerCohort)(nil),       // 19: norn.v1.PeerCohort
+	(*PeerCells)(nil),        // 20: norn.v1.PeerCells
+	(*PeerCell)(nil),         // 21: norn.v1.PeerCell
+	(*PeerRepair)(nil),       // 22: norn.v1.PeerRepair
+	(*PeerForward)(nil),      // 23: norn.v1.PeerForward
+	(*PeerForwarded)(nil),    // 24: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),        // 25: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),     // 26: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),      // 27: norn.v1.PeerDropped
+	(*PeerFetch)(nil),        // 28: norn.v1.PeerFetch
+	(*PeerFetched)(nil),      // 29: norn.v1.PeerFetched
+	(*PeerHeads)(nil),        // 30: norn.v1.PeerHeads
+	(*PeerHead)(nil),         // 31: norn.v1.PeerHead
+	(*PeerWatch)(nil),        // 32: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),     // 33: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),     // 34: norn.v1.PeerCompared
+	(*PeerPurge)(nil),        // 35: norn.v1.PeerPurge
+	(*PeerBallots)(nil),      // 36: norn.v1.PeerBallots
+	(*PeerBallot)(nil),       // 37: norn.v1.PeerBallot
+	(*PeerVotes)(nil),        // 38: norn.v1.PeerVotes
+	(*PeerVote)(nil),         // 39: norn.v1.PeerVote
+	(*PeerPushes)(nil),       // 40: norn.v1.PeerPushes
+	(*PeerPush)(nil),         // 41: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),  // 42: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),        // 43: norn.v1.PeerElect
+	(*PeerStand)(nil),        // 44: norn.v1.PeerStand
+	(*PeerClaims)(nil),       // 45: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),   // 46: norn.v1.PeerClaimsPart
+	(*PeerUnanswered)(nil),   // 47: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),          // 48: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),  // 49: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 50: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 51: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),         // 52: norn.v1.PeerBeat
+	(*PeerMarked)(nil),       // 53: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),       // 54: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 55: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 56: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 57: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 58: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	57, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	58, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	4,  // 6: norn.v1.PeerProbe.spare:type_name -> norn.v1.PeerNode
 	2,  // 7: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	57, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	58, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 9: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
-	9,  // 10: norn.v1.PeerProbeReply.spare:type_name -> norn.v1.PeerSpare
-	11, // 11: norn.v1.PeerSpare.members:type_name -> norn.v1.PeerMember
-	10, // 12: norn.v1.PeerSpare.needs:type_name -> norn.v1.PeerNeed
-	4,  // 13: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
-	11, // 14: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
-	2,  // 15: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	57, // 16: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
-	11, // 17: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
-	4,  // 18: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
-	15, // 19: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	17, // 20: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
-	18, // 21: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
-	4,  // 22: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	20, // 23: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
-	18, // 24: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
-	4,  // 25: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
-	57, // 26: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	24, // 27: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	24, // 28: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	17, // 29: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
-	30, // 30: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	36, // 31: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	18, // 32: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	18, // 33: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	38, // 34: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	40, // 35: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	38, // 36: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	43, // 37: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	18, // 38: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	45, // 39: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	47, // 40: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	49, // 41: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	15, // 42: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	50, // 43: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	55, // 44: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 45: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	56, // 46: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	10, // 10: norn.v1.PeerProbeReply.spare:type_name -> norn.v1.PeerSpare
+	12, // 11: norn.v1.PeerProbeReply.members:type_name -> norn.v1.PeerMember
+	9,  // 12: norn.v1.PeerProbeReply.known:type_name -> norn.v1.PeerKnown
+	12, // 13: norn.v1.PeerSpare.members:type_name -> norn.v1.PeerMember
+	11, // 14: norn.v1.PeerSpare.needs:type_name -> norn.v1.PeerNeed
+	4,  // 15: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
+	12, // 16: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
+	2,  // 17: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
+	58, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	12, // 19: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
+	4,  // 20: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
+	16, // 21: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
+	18, // 22: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
+	19, // 23: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
+	4,  // 24: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
+	21, // 25: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
+	19, // 26: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
+	4,  // 27: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
+	58, // 28: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	25, // 29: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	25, // 30: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	18, // 31: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
+	31, // 32: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	37, // 33: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	19, // 34: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	19, // 35: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	39, // 36: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	41, // 37: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	39, // 38: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	44, // 39: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	19, // 40: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	46, // 41: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	48, // 42: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	50, // 43: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	16, // 44: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	51, // 45: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	56, // 46: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 47: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	57, // 48: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -4675,14 +4827,14 @@ func file_norn_v1_peer_proto_init() {
 		return
 	}
 	file_norn_v1_error_proto_init()
-	file_norn_v1_peer_proto_msgTypes[17].OneofWrappers = []any{}
+	file_norn_v1_peer_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
