@@ -86,6 +86,42 @@ func (c *Client) Output(ctx context.Context, task id.ID, token, seq uint64, line
 	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: line, Output: true}, opts)
 }
 
+// Updates are updates of one claim, in a row.
+type Updates struct {
+	// Seq is the number of the first one.
+	Seq uint64
+	// Data of each.
+	Data [][]byte
+	// Output: they are captured lines of output, and no checkpoints.
+	Output bool
+	// Last: the claim has no others behind them. A log that is full has some room for such:
+	// 16,384 of them, and 16 MiB, of all claims.
+	Last bool
+}
+
+// UpdateMany is [Client.Update] of several, in as many requests as the limits ask for, with a
+// result for each, in their order. Where the log has no room for one, none behind it is taken.
+// The error is set only when no server answered.
+func UpdateMany(ctx context.Context, c *Client, task id.ID, token uint64, u Updates, opts ...WriteOption) ([]Result, error) {
+	tasks := make([]id.ID, len(u.Data))
+	for i := range tasks {
+		tasks[i] = task
+	}
+	fitting := func(items []int) int {
+		return c.within(items, func(i int) int { return len(u.Data[i]) + 32 })
+	}
+	return c.caller.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, tasks, fitting, func(items []int) protobuf.Message {
+		seq := func(i int) uint64 { return u.Seq + uint64(i) }
+		m := &nornv1.UpdateRequest{
+			Id: task.Bytes(), Token: token, Seq: seq(items[0]), Data: u.Data[items[0]], Output: u.Output, Last: u.Last, Durability: written(opts).durability.proto(),
+		}
+		for _, i := range items[1:] {
+			m.More = append(m.More, &nornv1.FurtherUpdate{Seq: seq(i), Data: u.Data[i]})
+		}
+		return m
+	})
+}
+
 func (c *Client) update(ctx context.Context, m *nornv1.UpdateRequest, opts []WriteOption) (*nornv1.Receipt, error) {
 	m.Durability = written(opts).durability.proto()
 	r, err := single(c.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, []id.ID{id.ID(m.GetId())}, func([]int) protobuf.Message { return m }))

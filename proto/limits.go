@@ -43,6 +43,10 @@ const (
 	// each took some, or copies are behind, there may be more.
 	MaxLogUpdates = 1 << 17
 	MaxLogBytes   = 256 << 20
+	// MaxLastUpdates and MaxLastBytes are how much beyond that the log of one task takes of
+	// what its claims say at last.
+	MaxLastUpdates = 1 << 14
+	MaxLastBytes   = 16 << 20
 	// MaxErrorBytes bounds the text of a failure; what is longer is cut at the
 	// front, because the end of a trace says most.
 	MaxErrorBytes = 16 << 10

@@ -103,6 +103,9 @@ func (q *queue) answer(r fakenode.Request) fakenode.Answer {
 		return q.renew(m)
 	case *nornv1.UpdateRequest:
 		note(fmt.Sprintf("update %d %q", m.GetSeq(), m.GetData()), m.GetId(), m.GetToken())
+		for _, u := range m.GetMore() {
+			note(fmt.Sprintf("update %d %q", u.GetSeq(), u.GetData()), m.GetId(), m.GetToken())
+		}
 	case *nornv1.CompleteRequest:
 		for _, c := range m.GetCompletions() {
 			q.done = append(q.done, c)

@@ -29,10 +29,11 @@ type Task struct {
 	result  atomic.Pointer[[]byte]
 }
 
-// update is one entry of the log that has a number.
+// update is entries of the log, in a row, which has numbers for them.
 type update struct {
-	data   []byte
+	data   [][]byte // what is not known to have arrived
 	output bool
+	last   bool
 }
 
 func newTask(c *client.Client, claim *client.Claim, j *job) *Task {
@@ -92,13 +93,32 @@ func (t *Task) fits() error {
 // context of its own ([context.WithoutCancel]), as long as Grace allows. An error that
 // is client.ErrConflict: the log of the task is full; the claim goes on.
 func (t *Task) Update(ctx context.Context, data []byte) error {
-	return t.append(ctx, update{data: data})
+	_, err := t.append(ctx, update{data: [][]byte{data}})
+	return err
 }
 
 // Output appends a captured line of output to the task's log. It is no
 // checkpoint, otherwise like Update.
 func (t *Task) Output(ctx context.Context, line []byte) error {
-	return t.append(ctx, update{data: line, output: true})
+	_, err := t.append(ctx, update{data: [][]byte{line}, output: true})
+	return err
+}
+
+// UpdateMany is Update of several: it waits once for all of them. n is how many of them,
+// from the first on, are durable; the error is about the one behind those.
+func (t *Task) UpdateMany(ctx context.Context, data [][]byte) (n int, err error) {
+	return t.append(ctx, update{data: data})
+}
+
+// UpdateLast is UpdateMany of what the handler has to say at last, with a line of output
+// before, unless that is "": a log that is full has some room for it.
+func (t *Task) UpdateLast(ctx context.Context, note string, data [][]byte) (n int, err error) {
+	if note != "" {
+		if _, err := t.append(ctx, update{data: [][]byte{[]byte(note)}, output: true, last: true}); err != nil {
+			return 0, err
+		}
+	}
+	return t.append(ctx, update{data: data, last: true})
 }
 
 // Log keeps a line of output in the memory of this process, for whoever asks for it
@@ -108,25 +128,31 @@ func (t *Task) Output(ctx context.Context, line []byte) error {
 // nothing is. What must last is an Output or an Update.
 func (t *Task) Log(line string) { t.keep(line) }
 
-func (t *Task) append(ctx context.Context, u update) error {
+func (t *Task) append(ctx context.Context, u update) (n int, err error) {
+	if len(u.data) == 0 {
+		return 0, nil
+	}
 	select {
 	case t.log <- struct{}{}:
 		defer func() { <-t.log }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	case <-t.job.claim.Done(): // nobody gives the token back that the end has
-		return t.job.valid()
+		return 0, t.job.valid()
 	}
 	// A process that was frozen must not write before it knows that its claim is
 	// gone, so the clocks are asked here, not the timers.
 	if err := t.job.valid(); err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.job.claim, func() { cancel(context.Cause(t.job.claim)) })()
-	if err := t.flush(ctx); err != nil {
-		return &unsent{err}
+	if t.pending != nil {
+		t.pending.last = t.pending.last || u.last // or what comes behind it had no room either
+	}
+	if _, err := t.flush(ctx); err != nil {
+		return 0, &unsent{err}
 	}
 	t.pending, t.unsure = &u, false
 	return t.flush(ctx)
@@ -142,28 +168,35 @@ func (u *unsent) Is(target error) bool {
 	return target != client.ErrUnknown && errors.Is(u.err, target)
 }
 
-// flush sends the pending update; the log's token is held. The number is used
-// up unless it is certain that the update is not there: that an attempt had no effect
-// says nothing of those before it.
-func (t *Task) flush(ctx context.Context) error {
-	if t.pending == nil {
-		return nil
+// flush sends what is pending; the log's token is held. n is how many of it, from the first
+// on, have arrived. The numbers of the others are used up unless it is certain that none of
+// them is there: that an attempt had no effect says nothing of those before it.
+func (t *Task) flush(ctx context.Context) (n int, err error) {
+	u := t.pending
+	if u == nil {
+		return 0, nil
 	}
-	send := t.client.Update
-	if t.pending.output {
-		send = t.client.Output
+	results, err := client.UpdateMany(ctx, t.client, t.claim.ID, t.claim.Token, client.Updates{Seq: t.next, Data: u.data, Output: u.output, Last: u.last})
+	for n < len(results) && results[n].Err == nil {
+		n++
 	}
-	_, err := send(ctx, t.claim.ID, t.claim.Token, t.next, t.pending.data)
+	if n < len(results) {
+		err = results[n].Err
+	}
+	t.next += uint64(n)
+	u.data = u.data[n:]
+	for i := n; i < len(results); i++ {
+		t.unsure = t.unsure || results[i].Err == nil || errors.Is(results[i].Err, client.ErrUnknown)
+	}
 	switch {
 	case err == nil:
-		t.next++
 		t.pending = nil
 	case errors.Is(err, client.ErrUnknown):
 		t.unsure = true
 	case !t.unsure, errors.Is(err, client.ErrInvalid): // no server has ever taken what it finds invalid
 		t.pending = nil
 	}
-	return err
+	return n, err
 }
 
 // seal sends what is pending and gives the number after the last update. ok is
@@ -174,6 +207,6 @@ func (t *Task) seal(ctx context.Context) (seq uint64, ok bool) {
 	case <-ctx.Done():
 		return 0, false
 	}
-	_ = t.flush(ctx) // either it is there, or not, or still pending
+	_, _ = t.flush(ctx) // either it is there, or not, or still pending
 	return t.next, t.pending == nil
 }

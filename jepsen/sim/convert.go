@@ -197,6 +197,9 @@ func invocation(m gproto.Message) *history.Event {
 	case *nornv1.UpdateRequest:
 		e.Func = history.Update
 		e.Items = []history.Item{{Task: idOf(m.GetId()), Token: m.GetToken(), Seq: m.GetSeq(), Data: history.Digest(m.GetData()), Output: m.GetOutput()}}
+		for _, u := range m.GetMore() {
+			e.Items = append(e.Items, history.Item{Task: idOf(m.GetId()), Token: m.GetToken(), Seq: u.GetSeq(), Data: history.Digest(u.GetData()), Output: m.GetOutput()})
+		}
 	case *nornv1.CompleteRequest:
 		e.Func = history.Complete
 		for _, d := range m.GetCompletions() {

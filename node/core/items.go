@@ -73,7 +73,8 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l items, ok bool) {
 	}
 	switch m := m.(type) {
 	case *nornv1.UpdateRequest:
-		l = items{n: 1, best: func(int) bool { return strange(m.GetId(), m.GetToken()) }, hint: one(m), task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
+		// All are about one task, and go where it is.
+		l = items{n: 1 + len(m.GetMore()), best: func(int) bool { return strange(m.GetId(), m.GetToken()) }, hint: one(m), task: func(int) []byte { return m.GetId() }, some: func([]int) gproto.Message { return m }}
 	case *nornv1.CompleteRequest:
 		all := m.GetCompletions()
 		l = items{n: len(all), hint: one(m), best: func(i int) bool { return strange(all[i].GetId(), all[i].GetToken()) }, task: func(i int) []byte { return all[i].GetId() }, some: func(idx []int) gproto.Message {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/norn-dev/norn/crdt"
@@ -44,5 +45,23 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	}
 	if n := vnode.LogOf(r.core.tx, ring.Of(task, partitions), task); n.Updates != proto.MaxLogUpdates+1 {
 		t.Errorf("the log has %v", n)
+	}
+	// Of several none is taken behind one that has no room, and at last there is some.
+	several := func(last bool) (refused []bool) {
+		before := len(r.core.ready.Replies)
+		settling{r.core}.update(r.now, Origin{Conn: 1, Request: 9}, &nornv1.UpdateRequest{
+			Id: task.Bytes(), Token: token, Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one"), Last: last,
+			More: []*nornv1.FurtherUpdate{{Seq: proto.MaxLogUpdates + 1}, {Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one")}, {Seq: proto.MaxLogUpdates + 2}},
+		})
+		for _, res := range r.core.ready.Replies[before].Message.(*nornv1.WriteReply).GetResults() {
+			refused = append(refused, res.GetError() != nil)
+		}
+		return refused
+	}
+	if got := several(false); !slices.Equal(got, []bool{false, true, false, true}) {
+		t.Errorf("of several these are refused: %v", got)
+	}
+	if got := several(true); !slices.Equal(got, []bool{false, false, false, false}) {
+		t.Errorf("of the last ones these are refused: %v", got)
 	}
 }

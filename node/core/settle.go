@@ -12,6 +12,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // settling answers the requests of those who hold claims.
@@ -198,44 +200,70 @@ func uncommitted(pl *pledge) *proto.Error {
 
 func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
 	task, bad := claimRef(m.GetId(), m.GetToken())
-	if bad == nil && len(m.GetData()) > proto.MaxUpdateBytes {
-		bad = proto.Invalid("the update has %d bytes, over the limit of %d", len(m.GetData()), proto.MaxUpdateBytes)
+	if bad == nil {
+		bad = checkBatch(1 + len(m.GetMore()))
 	}
 	if bad == nil {
 		bad = c.writes.check(m.GetDurability())
 	}
-	var extra []byte
-	if bad == nil {
-		extra, bad = furtherUpTo(m, proto.MaxUpdateBytes-len(m.GetData()), "update")
+	all := []crdt.Update{{Seq: m.GetSeq(), Data: m.GetData()}}
+	for _, more := range m.GetMore() {
+		all = append(all, crdt.Update{Seq: more.GetSeq(), Data: more.GetData()})
+	}
+	for i := range all {
+		if len(all[i].Data) > proto.MaxUpdateBytes && bad == nil {
+			bad = proto.Invalid("update %d has %d bytes, over the limit of %d", all[i].Seq, len(all[i].Data), proto.MaxUpdateBytes)
+		}
+		var of gproto.Message = m
+		if i > 0 {
+			of = m.GetMore()[i-1]
+		}
+		if bad == nil {
+			all[i].Further, bad = furtherUpTo(of, proto.MaxUpdateBytes-len(all[i].Data), "update")
+		}
 	}
 	if bad != nil {
 		c.refuse(from, bad)
 		return
 	}
-	res := &nornv1.WriteResult{}
-	u := crdt.Update{Token: m.GetToken(), Seq: m.GetSeq(), Data: m.GetData(), At: c.clocks.stamp(now, task), Output: m.GetOutput(), Further: extra}
-	if f := u.Fact(task); !c.full(f, res) {
-		c.add(now, task, f, &c.stats.Updated, res)
+	reply, at := &nornv1.WriteReply{}, c.clocks.stamp(now, task)
+	var full *nornv1.Error // of an update before
+	for _, u := range all {
+		u.Token, u.At, u.Output = m.GetToken(), at, m.GetOutput()
+		res, f := &nornv1.WriteResult{}, u.Fact(task)
+		if res.Error = c.full(f, m.GetLast(), full); res.Error != nil {
+			full = res.Error
+		} else {
+			c.add(now, task, f, &c.stats.Updated, res)
+		}
+		reply.Results = append(reply.Results, res)
 	}
-	c.reply(from, &nornv1.WriteReply{Results: []*nornv1.WriteResult{res}})
+	c.reply(from, reply)
 }
 
-// full refuses an update that the log of its task has no room for. What is there already
-// may come again, and what others have taken is kept: they have counted it.
-func (c settling) full(f crdt.Fact, res *nornv1.WriteResult) bool {
+// full refuses an update that the log of its task has no room for, or that comes behind one.
+// What is there already may come again, and what others have taken is kept: they have
+// counted it.
+func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Error {
 	p := ring.Of(f.Task, len(c.cells))
 	n := vnode.LogOf(c.tx, p, f.Task)
-	if n.Updates < proto.MaxLogUpdates && n.Bytes+uint64(len(f.Body)) <= proto.MaxLogBytes {
-		return false
+	updates, size := uint64(proto.MaxLogUpdates), uint64(proto.MaxLogBytes)
+	if last {
+		updates, size = updates+proto.MaxLastUpdates, size+proto.MaxLastBytes
+	}
+	if before == nil && n.Updates < updates && n.Bytes+uint64(len(f.Body)) <= size {
+		return nil
 	}
 	if _, there := vnode.FactOf(c.tx, p, f.Task, f.Key); there {
-		return false
+		return nil
+	}
+	if before != nil {
+		return before
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
-		"the log of task %s is full: it has %d updates with %d bytes, the limits are %d and %d; store what is more elsewhere", f.Task, n.Updates, n.Bytes, proto.MaxLogUpdates, proto.MaxLogBytes)
+		"the log of task %s is full: it has %d updates with %d bytes, the limits are %d and %d; store what is more elsewhere", f.Task, n.Updates, n.Bytes, updates, size)
 	e.Lasting = true
-	res.Error = e.Proto()
-	return true
+	return e.Proto()
 }
 
 // maxSame is how often a request may complete one task: under as many tokens as it was

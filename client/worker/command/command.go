@@ -149,15 +149,9 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	defer lost(nil)
 	saving, saved := lasting(ctx, cfg.Grace)
 	defer saved()
-	out := &lines{take: func(line []byte) {
-		err := t.Update(saving, line)
-		switch {
-		case errors.Is(err, worker.ErrClaimLost), errors.Is(err, worker.ErrCancelled):
-			lost(err)
-		case err != nil && cfg.Stderr != nil:
-			fmt.Fprintf(cfg.Stderr, "norn: task %s: a line of output is no update: %v\n", t.ID(), err)
-		}
-	}}
+	kept := keep(saving, t, cfg.Stderr, lost)
+	defer kept.end()
+	out := &lines{take: kept.take}
 	end, logged := &tail{}, &lines{take: func(line []byte) { t.Log(string(line)) }}
 	cmd := exec.Command(cfg.Args[0], cfg.Args[1:]...)
 	cmd.Dir = cfg.Dir
@@ -192,6 +186,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	said.end()
 	out.flush()
 	logged.flush()
+	kept.end()
 	if ended {
 		return context.Cause(ctx)
 	}

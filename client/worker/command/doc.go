@@ -10,8 +10,11 @@
 //	NORN_CHECKPOINT_FILE  a file with the last update of earlier claims, empty when
 //	                      there is none; it is removed when the command has ended
 //
-// Each line of standard output becomes an update of the task, durable before the
-// next one is read, without its line feed. Lines over 64 KiB are split there.
+// Each line of standard output becomes an update of the task, without its line feed. Lines
+// over 64 KiB are split there. What comes while something is being written is written
+// together; when 1,000 lines or 256 KiB are not durable yet the command is held up. All are
+// durable before the task ends. Once the log of the task is full, the last 1,000 lines are
+// kept, and the log says how many are missing before them.
 // The last 4 KiB of standard error are kept for the error text.
 //
 // Exit status 0 completes the task, 75 (EX_TEMPFAIL) puts it off without using an

@@ -32,7 +32,9 @@ type outcomeOf struct {
 	done     *nornv1.Completion
 	slow     time.Duration // the first update takes so long
 	patience time.Duration // of the client; 0: as always
-	away     int           // so many updates are refused, as nobody is in reach
+	away     int           // so many requests of updates are refused, as nobody is in reach
+	room     int           // of the log, but for what is said at last; 0: for all
+	requests int           // of updates
 }
 
 func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
@@ -50,16 +52,7 @@ func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
 		o.granted = true
 		return fakenode.Answer{Message: reply}
 	case *nornv1.UpdateRequest:
-		if o.away > 0 {
-			o.away--
-			no := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "nobody is there")
-			return fakenode.Answer{Message: &nornv1.WriteReply{Results: []*nornv1.WriteResult{{Error: no.Proto()}}}}
-		}
-		if o.slow > 0 {
-			<-time.After(o.slow)
-			o.slow = 0
-		}
-		o.updates = append(o.updates, string(m.GetData()))
+		return o.update(m)
 	case *nornv1.CompleteRequest:
 		o.done = m.GetCompletions()[0]
 	case *nornv1.FailRequest:
@@ -73,6 +66,41 @@ func (o *outcomeOf) answer(r fakenode.Request) fakenode.Answer {
 		return fakenode.Answer{}
 	}
 	return fakenode.Answer{Message: &nornv1.WriteReply{Results: []*nornv1.WriteResult{{Receipt: &nornv1.Receipt{}}}}}
+}
+
+// update takes updates, as far as there is room for them.
+func (o *outcomeOf) update(m *nornv1.UpdateRequest) fakenode.Answer {
+	all, reply := [][]byte{m.GetData()}, &nornv1.WriteReply{}
+	for _, u := range m.GetMore() {
+		all = append(all, u.GetData())
+	}
+	o.requests++
+	if o.slow > 0 {
+		<-time.After(o.slow)
+		o.slow = 0
+	}
+	refuse := func(kind nornv1.ErrorKind) {
+		reply.Results = append(reply.Results, &nornv1.WriteResult{Error: proto.Refused(kind, "no").Proto()})
+	}
+	for _, data := range all {
+		switch {
+		case o.away > 0:
+			refuse(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE)
+		case o.room > 0 && len(o.updates) >= o.room && !m.GetLast():
+			refuse(nornv1.ErrorKind_ERROR_KIND_CONFLICT)
+		default:
+			text := string(data)
+			if m.GetOutput() {
+				text = "output: " + text
+			}
+			o.updates = append(o.updates, text)
+			reply.Results = append(reply.Results, &nornv1.WriteResult{Receipt: &nornv1.Receipt{}})
+		}
+	}
+	if o.away > 0 {
+		o.away--
+	}
+	return fakenode.Answer{Message: reply}
 }
 
 // lineWriter tells of the lines a command writes to standard error.
@@ -105,7 +133,9 @@ func runOver(t *testing.T, o *outcomeOf, cfg Config, script string, stop func(*w
 	}
 	defer c.Close()
 	errs := make(lineWriter, 1000)
-	cfg.Args, cfg.Stderr = []string{"sh", "-c", script}, errs
+	if cfg.Args = []string{"sh", "-c", script}; cfg.Stderr == nil {
+		cfg.Stderr = errs
+	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = t.TempDir()
 	}

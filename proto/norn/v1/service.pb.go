@@ -1554,8 +1554,14 @@ type UpdateRequest struct {
 	Seq   uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	Data  []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
 	// A captured output line: in the log, but no checkpoint.
-	Output        bool        `protobuf:"varint,5,opt,name=output,proto3" json:"output,omitempty"`
-	Durability    *Durability `protobuf:"bytes,6,opt,name=durability,proto3" json:"durability,omitempty"`
+	Output     bool        `protobuf:"varint,5,opt,name=output,proto3" json:"output,omitempty"`
+	Durability *Durability `protobuf:"bytes,6,opt,name=durability,proto3" json:"durability,omitempty"`
+	// Further updates under the same claim, at most 9,999; each has a result of its own, in
+	// their order behind the first one's. Where the log has no room for one, none behind it
+	// is taken either.
+	More []*FurtherUpdate `protobuf:"bytes,7,rep,name=more,proto3" json:"more,omitempty"`
+	// These are the last ones of their claim: a log that is full has some room for them.
+	Last          bool `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1632,6 +1638,74 @@ func (x *UpdateRequest) GetDurability() *Durability {
 	return nil
 }
 
+func (x *UpdateRequest) GetMore() []*FurtherUpdate {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+func (x *UpdateRequest) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// FurtherUpdate is an update that comes with another one, which has all else. A field that
+// is added here has the number that it has in UpdateRequest.
+type FurtherUpdate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FurtherUpdate) Reset() {
+	*x = FurtherUpdate{}
+	mi := &file_norn_v1_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FurtherUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FurtherUpdate) ProtoMessage() {}
+
+func (x *FurtherUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FurtherUpdate.ProtoReflect.Descriptor instead.
+func (*FurtherUpdate) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FurtherUpdate) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *FurtherUpdate) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // CompleteRequest finishes up to 10,000 tasks.
 type CompleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1643,7 +1717,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[18]
+	mi := &file_norn_v1_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1729,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[18]
+	mi := &file_norn_v1_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1742,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CompleteRequest) GetCompletions() []*Completion {
@@ -1701,7 +1775,7 @@ type Completion struct {
 
 func (x *Completion) Reset() {
 	*x = Completion{}
-	mi := &file_norn_v1_service_proto_msgTypes[19]
+	mi := &file_norn_v1_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1787,7 @@ func (x *Completion) String() string {
 func (*Completion) ProtoMessage() {}
 
 func (x *Completion) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[19]
+	mi := &file_norn_v1_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1800,7 @@ func (x *Completion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Completion.ProtoReflect.Descriptor instead.
 func (*Completion) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Completion) GetId() []byte {
@@ -1774,7 +1848,7 @@ type FailRequest struct {
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[20]
+	mi := &file_norn_v1_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1860,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[20]
+	mi := &file_norn_v1_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1873,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FailRequest) GetFailures() []*Failure {
@@ -1835,7 +1909,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_norn_v1_service_proto_msgTypes[21]
+	mi := &file_norn_v1_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1921,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[21]
+	mi := &file_norn_v1_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1934,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Failure) GetId() []byte {
@@ -1929,7 +2003,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[22]
+	mi := &file_norn_v1_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2015,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[22]
+	mi := &file_norn_v1_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2028,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseRequest) GetClaims() []*ClaimRef {
@@ -1975,7 +2049,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[23]
+	mi := &file_norn_v1_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2061,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[23]
+	mi := &file_norn_v1_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2074,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriteReply) GetResults() []*WriteResult {
@@ -2024,7 +2098,7 @@ type WriteResult struct {
 
 func (x *WriteResult) Reset() {
 	*x = WriteResult{}
-	mi := &file_norn_v1_service_proto_msgTypes[24]
+	mi := &file_norn_v1_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2110,7 @@ func (x *WriteResult) String() string {
 func (*WriteResult) ProtoMessage() {}
 
 func (x *WriteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[24]
+	mi := &file_norn_v1_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2123,7 @@ func (x *WriteResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResult.ProtoReflect.Descriptor instead.
 func (*WriteResult) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WriteResult) GetReceipt() *Receipt {
@@ -2084,7 +2158,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[25]
+	mi := &file_norn_v1_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2170,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[25]
+	mi := &file_norn_v1_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2183,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{25}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetRequest) GetId() []byte {
@@ -2136,7 +2210,7 @@ type GetReply struct {
 
 func (x *GetReply) Reset() {
 	*x = GetReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[26]
+	mi := &file_norn_v1_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2222,7 @@ func (x *GetReply) String() string {
 func (*GetReply) ProtoMessage() {}
 
 func (x *GetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[26]
+	mi := &file_norn_v1_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2235,7 @@ func (x *GetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReply.ProtoReflect.Descriptor instead.
 func (*GetReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetReply) GetTask() *Task {
@@ -2193,7 +2267,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[27]
+	mi := &file_norn_v1_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2279,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[27]
+	mi := &file_norn_v1_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2292,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListRequest) GetQueue() string {
@@ -2293,7 +2367,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2379,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2392,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Filter) GetCreatedBefore() *timestamppb.Timestamp {
@@ -2396,7 +2470,7 @@ type ListReply struct {
 
 func (x *ListReply) Reset() {
 	*x = ListReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2482,7 @@ func (x *ListReply) String() string {
 func (*ListReply) ProtoMessage() {}
 
 func (x *ListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2495,7 @@ func (x *ListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReply.ProtoReflect.Descriptor instead.
 func (*ListReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListReply) GetTasks() []*Task {
@@ -2449,7 +2523,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2535,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2548,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CountRequest) GetQueue() string {
@@ -2495,7 +2569,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2581,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2594,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CountReply) GetTotal() *Count {
@@ -2556,7 +2630,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2642,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2655,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Count) GetQueue() string {
@@ -2665,7 +2739,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2751,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2764,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogRequest) GetId() []byte {
@@ -2749,7 +2823,7 @@ type LogReply struct {
 
 func (x *LogReply) Reset() {
 	*x = LogReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2835,7 @@ func (x *LogReply) String() string {
 func (*LogReply) ProtoMessage() {}
 
 func (x *LogReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2848,7 @@ func (x *LogReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogReply.ProtoReflect.Descriptor instead.
 func (*LogReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LogReply) GetUpdates() []*Update {
@@ -2816,7 +2890,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2902,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2915,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CancelRequest) GetIds() [][]byte {
@@ -2888,7 +2962,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +2974,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +2987,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RetryRequest) GetIds() [][]byte {
@@ -2941,7 +3015,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3027,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3040,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExplainRequest) GetId() []byte {
@@ -2998,7 +3072,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_norn_v1_service_proto_msgTypes[38]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3084,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[38]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3097,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Reason) GetKind() ReasonKind {
@@ -3095,7 +3169,7 @@ type ExplainReply struct {
 
 func (x *ExplainReply) Reset() {
 	*x = ExplainReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3181,7 @@ func (x *ExplainReply) String() string {
 func (*ExplainReply) ProtoMessage() {}
 
 func (x *ExplainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3194,7 @@ func (x *ExplainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
 func (*ExplainReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainReply) GetId() string {
@@ -3165,7 +3239,7 @@ type KeyRequest struct {
 
 func (x *KeyRequest) Reset() {
 	*x = KeyRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3251,7 @@ func (x *KeyRequest) String() string {
 func (*KeyRequest) ProtoMessage() {}
 
 func (x *KeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3264,7 @@ func (x *KeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRequest.ProtoReflect.Descriptor instead.
 func (*KeyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KeyRequest) GetQueue() string {
@@ -3227,7 +3301,7 @@ type KeyReply struct {
 
 func (x *KeyReply) Reset() {
 	*x = KeyReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3313,7 @@ func (x *KeyReply) String() string {
 func (*KeyReply) ProtoMessage() {}
 
 func (x *KeyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3326,7 @@ func (x *KeyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyReply.ProtoReflect.Descriptor instead.
 func (*KeyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KeyReply) GetId() []byte {
@@ -3299,7 +3373,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3385,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3398,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueueSettings) GetPaused() bool {
@@ -3413,7 +3487,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3499,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3512,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Queue) GetName() string {
@@ -3505,7 +3579,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3517,7 +3591,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3530,7 +3604,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -3566,7 +3640,7 @@ type QueuesReply struct {
 
 func (x *QueuesReply) Reset() {
 	*x = QueuesReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3578,7 +3652,7 @@ func (x *QueuesReply) String() string {
 func (*QueuesReply) ProtoMessage() {}
 
 func (x *QueuesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3591,7 +3665,7 @@ func (x *QueuesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesReply.ProtoReflect.Descriptor instead.
 func (*QueuesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueuesReply) GetQueues() []*Queue {
@@ -3625,7 +3699,7 @@ type SetQueueRequest struct {
 
 func (x *SetQueueRequest) Reset() {
 	*x = SetQueueRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3637,7 +3711,7 @@ func (x *SetQueueRequest) String() string {
 func (*SetQueueRequest) ProtoMessage() {}
 
 func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3650,7 +3724,7 @@ func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetQueueRequest) GetName() string {
@@ -3778,7 +3852,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x05claim\x18\x01 \x01(\v2\x0e.norn.v1.ClaimR\x05claim\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\x12$\n" +
 	"\x05error\x18\x03 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12$\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xa8\x01\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xe8\x01\n" +
 	"\rUpdateRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x10\n" +
@@ -3787,7 +3861,12 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06output\x18\x05 \x01(\bR\x06output\x123\n" +
 	"\n" +
 	"durability\x18\x06 \x01(\v2\x13.norn.v1.DurabilityR\n" +
-	"durability\"}\n" +
+	"durability\x12*\n" +
+	"\x04more\x18\a \x03(\v2\x16.norn.v1.FurtherUpdateR\x04more\x12\x12\n" +
+	"\x04last\x18\b \x01(\bR\x04last\"5\n" +
+	"\rFurtherUpdate\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"}\n" +
 	"\x0fCompleteRequest\x125\n" +
 	"\vcompletions\x18\x01 \x03(\v2\x13.norn.v1.CompletionR\vcompletions\x123\n" +
 	"\n" +
@@ -4031,7 +4110,7 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
@@ -4056,112 +4135,114 @@ var file_norn_v1_service_proto_goTypes = []any{
 	(*RenewReply)(nil),            // 20: norn.v1.RenewReply
 	(*RenewResult)(nil),           // 21: norn.v1.RenewResult
 	(*UpdateRequest)(nil),         // 22: norn.v1.UpdateRequest
-	(*CompleteRequest)(nil),       // 23: norn.v1.CompleteRequest
-	(*Completion)(nil),            // 24: norn.v1.Completion
-	(*FailRequest)(nil),           // 25: norn.v1.FailRequest
-	(*Failure)(nil),               // 26: norn.v1.Failure
-	(*ReleaseRequest)(nil),        // 27: norn.v1.ReleaseRequest
-	(*WriteReply)(nil),            // 28: norn.v1.WriteReply
-	(*WriteResult)(nil),           // 29: norn.v1.WriteResult
-	(*GetRequest)(nil),            // 30: norn.v1.GetRequest
-	(*GetReply)(nil),              // 31: norn.v1.GetReply
-	(*ListRequest)(nil),           // 32: norn.v1.ListRequest
-	(*Filter)(nil),                // 33: norn.v1.Filter
-	(*ListReply)(nil),             // 34: norn.v1.ListReply
-	(*CountRequest)(nil),          // 35: norn.v1.CountRequest
-	(*CountReply)(nil),            // 36: norn.v1.CountReply
-	(*Count)(nil),                 // 37: norn.v1.Count
-	(*LogRequest)(nil),            // 38: norn.v1.LogRequest
-	(*LogReply)(nil),              // 39: norn.v1.LogReply
-	(*CancelRequest)(nil),         // 40: norn.v1.CancelRequest
-	(*RetryRequest)(nil),          // 41: norn.v1.RetryRequest
-	(*ExplainRequest)(nil),        // 42: norn.v1.ExplainRequest
-	(*Reason)(nil),                // 43: norn.v1.Reason
-	(*ExplainReply)(nil),          // 44: norn.v1.ExplainReply
-	(*KeyRequest)(nil),            // 45: norn.v1.KeyRequest
-	(*KeyReply)(nil),              // 46: norn.v1.KeyReply
-	(*QueueSettings)(nil),         // 47: norn.v1.QueueSettings
-	(*Queue)(nil),                 // 48: norn.v1.Queue
-	(*QueuesRequest)(nil),         // 49: norn.v1.QueuesRequest
-	(*QueuesReply)(nil),           // 50: norn.v1.QueuesReply
-	(*SetQueueRequest)(nil),       // 51: norn.v1.SetQueueRequest
-	nil,                           // 52: norn.v1.Filter.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 54: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 55: norn.v1.Receipt
-	(*Error)(nil),                 // 56: norn.v1.Error
-	(*Grant)(nil),                 // 57: norn.v1.Grant
-	(*Claim)(nil),                 // 58: norn.v1.Claim
-	(State)(0),                    // 59: norn.v1.State
-	(*Task)(nil),                  // 60: norn.v1.Task
-	(*Update)(nil),                // 61: norn.v1.Update
-	(*RetryPolicy)(nil),           // 62: norn.v1.RetryPolicy
+	(*FurtherUpdate)(nil),         // 23: norn.v1.FurtherUpdate
+	(*CompleteRequest)(nil),       // 24: norn.v1.CompleteRequest
+	(*Completion)(nil),            // 25: norn.v1.Completion
+	(*FailRequest)(nil),           // 26: norn.v1.FailRequest
+	(*Failure)(nil),               // 27: norn.v1.Failure
+	(*ReleaseRequest)(nil),        // 28: norn.v1.ReleaseRequest
+	(*WriteReply)(nil),            // 29: norn.v1.WriteReply
+	(*WriteResult)(nil),           // 30: norn.v1.WriteResult
+	(*GetRequest)(nil),            // 31: norn.v1.GetRequest
+	(*GetReply)(nil),              // 32: norn.v1.GetReply
+	(*ListRequest)(nil),           // 33: norn.v1.ListRequest
+	(*Filter)(nil),                // 34: norn.v1.Filter
+	(*ListReply)(nil),             // 35: norn.v1.ListReply
+	(*CountRequest)(nil),          // 36: norn.v1.CountRequest
+	(*CountReply)(nil),            // 37: norn.v1.CountReply
+	(*Count)(nil),                 // 38: norn.v1.Count
+	(*LogRequest)(nil),            // 39: norn.v1.LogRequest
+	(*LogReply)(nil),              // 40: norn.v1.LogReply
+	(*CancelRequest)(nil),         // 41: norn.v1.CancelRequest
+	(*RetryRequest)(nil),          // 42: norn.v1.RetryRequest
+	(*ExplainRequest)(nil),        // 43: norn.v1.ExplainRequest
+	(*Reason)(nil),                // 44: norn.v1.Reason
+	(*ExplainReply)(nil),          // 45: norn.v1.ExplainReply
+	(*KeyRequest)(nil),            // 46: norn.v1.KeyRequest
+	(*KeyReply)(nil),              // 47: norn.v1.KeyReply
+	(*QueueSettings)(nil),         // 48: norn.v1.QueueSettings
+	(*Queue)(nil),                 // 49: norn.v1.Queue
+	(*QueuesRequest)(nil),         // 50: norn.v1.QueuesRequest
+	(*QueuesReply)(nil),           // 51: norn.v1.QueuesReply
+	(*SetQueueRequest)(nil),       // 52: norn.v1.SetQueueRequest
+	nil,                           // 53: norn.v1.Filter.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 55: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 56: norn.v1.Receipt
+	(*Error)(nil),                 // 57: norn.v1.Error
+	(*Grant)(nil),                 // 58: norn.v1.Grant
+	(*Claim)(nil),                 // 59: norn.v1.Claim
+	(State)(0),                    // 60: norn.v1.State
+	(*Task)(nil),                  // 61: norn.v1.Task
+	(*Update)(nil),                // 62: norn.v1.Update
+	(*RetryPolicy)(nil),           // 63: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
 	8,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
 	9,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	53, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	54, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
 	9,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	53, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	54, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	54, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	55, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
 	5,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
 	15, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	55, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	56, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	57, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	56, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	57, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	58, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
 	18, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
 	21, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	58, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	56, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	59, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	59, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	57, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	60, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
 	5,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
-	24, // 19: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
-	5,  // 20: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
-	26, // 21: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	53, // 22: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
-	18, // 23: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
-	29, // 24: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	55, // 25: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	56, // 26: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	59, // 27: norn.v1.WriteResult.state:type_name -> norn.v1.State
-	6,  // 28: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	60, // 29: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	59, // 30: norn.v1.ListRequest.states:type_name -> norn.v1.State
-	6,  // 31: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
-	33, // 32: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
-	53, // 33: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	53, // 34: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
-	53, // 35: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
-	53, // 36: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
-	52, // 37: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
-	60, // 38: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
-	37, // 39: norn.v1.CountReply.total:type_name -> norn.v1.Count
-	37, // 40: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	61, // 41: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	59, // 42: norn.v1.LogReply.state:type_name -> norn.v1.State
-	59, // 43: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
-	5,  // 44: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
-	59, // 45: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
-	3,  // 46: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
-	59, // 47: norn.v1.Reason.task_state:type_name -> norn.v1.State
-	53, // 48: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	59, // 49: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	43, // 50: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	59, // 51: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	62, // 52: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	4,  // 53: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	47, // 54: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	47, // 55: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	37, // 56: norn.v1.Queue.count:type_name -> norn.v1.Count
-	48, // 57: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	47, // 58: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	23, // 19: norn.v1.UpdateRequest.more:type_name -> norn.v1.FurtherUpdate
+	25, // 20: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
+	5,  // 21: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
+	27, // 22: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
+	54, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	18, // 24: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
+	30, // 25: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
+	56, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	57, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	60, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	6,  // 29: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
+	61, // 30: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	60, // 31: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	6,  // 32: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
+	34, // 33: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
+	54, // 34: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	54, // 35: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	54, // 36: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	54, // 37: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	53, // 38: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
+	61, // 39: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	38, // 40: norn.v1.CountReply.total:type_name -> norn.v1.Count
+	38, // 41: norn.v1.CountReply.queues:type_name -> norn.v1.Count
+	62, // 42: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	60, // 43: norn.v1.LogReply.state:type_name -> norn.v1.State
+	60, // 44: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	5,  // 45: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	60, // 46: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 47: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	60, // 48: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	54, // 49: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	60, // 50: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	44, // 51: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	60, // 52: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	63, // 53: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	4,  // 54: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	48, // 55: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	48, // 56: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	38, // 57: norn.v1.Queue.count:type_name -> norn.v1.Count
+	49, // 58: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	48, // 59: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -4177,7 +4258,7 @@ func file_norn_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
