@@ -159,6 +159,10 @@ func outdatedAfter(c *config.Config) time.Duration { return max(10*time.Second, 
 
 // outdated hears that a peer takes another process for this node.
 func (m *membership) outdated(by register.Member, err error) {
+	if forgot(err) && m.outlived(by) { // it keeps its register, in which an operator says how to go on
+		m.n.inbox.post(core.Forgot{Why: err.Error()})
+		return
+	}
 	if forgot(err) { // no process before this one is refused so
 		m.end(err)
 		return

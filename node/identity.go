@@ -43,6 +43,9 @@ type identity struct {
 	// Join is where the others are, in the file OLDLIFE of a directory that has
 	// forgotten something.
 	Join []string `json:"join,omitempty"`
+	// Register is the snapshot, in the directory of those of before, that such a directory
+	// goes on from by itself; empty: it joins others.
+	Register string `json:"register,omitempty"`
 }
 
 // readable refuses a directory of a newer format.
@@ -132,6 +135,8 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 		if err := endOldLife(cfg.Data); err != nil {
 			return nil, err
 		}
+	case old != nil && old.Register != "":
+		return openBegunAgain(ctx, cfg, old, open)
 	case old != nil:
 		return openOldLife(cfg, old, path)
 	}
@@ -340,7 +345,7 @@ func (d *directory) format(cfg *config.Config, open openStore, register func() e
 	if err := register(); err != nil {
 		return errors.Join(err, d.close())
 	}
-	have := identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, true, nil}
+	have := identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, true, nil, ""}
 	b, err := json.MarshalIndent(have, "", "  ")
 	if err == nil {
 		d.super = &superblocks{data: cfg.Data}

@@ -85,6 +85,15 @@ func (n *Node) perform(ready *core.Ready) {
 		n.running.Go(func() { n.writeArchive(n.ctx, view, &ready.Archives[i]) })
 	}
 	n.ask(ready.Register)
+	if ready.Reborn {
+		n.running.Go(func() {
+			if err := (oldLife{n}).beginAgain(); err != nil {
+				n.fatal(err)
+			} else {
+				n.giveWay()
+			}
+		})
+	}
 	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 || len(r.commit) > 0 {
 		n.rounds <- r
 	}

@@ -135,17 +135,35 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"take enqueues", strconv.Itoa(enqueue) + of},
 		[2]string{"hand out claims", strconv.Itoa(claim) + of},
 		[2]string{"oldest ready task", render.Duration(proto.Seconds(oldest).Round(time.Millisecond))},
-		[2]string{"movement", movement(s.GetMovement())},
+		[2]string{"movement", movement(s)},
 		[2]string{"repair", repairing(s.GetRepair())},
 		[2]string{"workers", workers},
 		[2]string{"kept aside", keptAside(s.GetNodes())},
 	)
+	if forgot := forgotten(s.GetNodes()); forgot != "" {
+		render.Pairs(w, [2]string{"FORGOTTEN", forgot})
+	}
 	fmt.Fprintln(w)
 	nodeGrid(w, s)
 }
 
-// movement says what is still to move.
-func movement(m *nornv1.MovementStatus) string {
+// forgotten names the nodes whose disks have lost what they had acknowledged; empty: none.
+func forgotten(nodes []*nornv1.NodeStatus) string {
+	var who []string
+	for _, n := range sortedNodes(nodes) {
+		if n.GetForgot() != "" && n.GetState() != "removed" {
+			who = append(who, clean(n.GetName()+" ("+n.GetForgot()+")"))
+		}
+	}
+	if len(who) == 0 {
+		return ""
+	}
+	return strings.Join(who, ", ") + ": these neither vote nor lead until enough others can go on without them; see \"Nodes that are lost\" in docs/operating.md"
+}
+
+// movement says what is still to move, and what nobody moves because a node is missing.
+func movement(s *nornv1.StatusReply) string {
+	m := s.GetMovement()
 	var left []string
 	if n := m.GetCopiesLeft(); n > 0 {
 		left = append(left, count(n, "copy to make", "copies to make"))
@@ -156,7 +174,31 @@ func movement(m *nornv1.MovementStatus) string {
 	if n := m.GetStuck(); n > 0 {
 		left = append(left, count(n, "partition is stuck", "partitions are stuck")+": too few of its holders are left, see `norn cluster recover`")
 	}
-	return cmp.Or(strings.Join(left, ", "), "everything is in its place")
+	if len(left) > 0 {
+		return strings.Join(left, ", ")
+	}
+	short := 0
+	for _, p := range s.GetPartitions() {
+		if int(p.GetCopies()) < wholeCopies(s) {
+			short++
+		}
+	}
+	if short > 0 {
+		return "nothing is to move, but of " + count(short, "partition a copy is", "partitions copies are") + " out of reach"
+	}
+	return "everything is in its place"
+}
+
+// wholeCopies is how many copies each partition is to have with the members there are.
+func wholeCopies(s *nornv1.StatusReply) int {
+	members := 0
+	for _, n := range s.GetNodes() {
+		switch n.GetState() {
+		case "up", "down", "leaving":
+			members++
+		}
+	}
+	return min(int(s.GetReplicas()), max(1, members))
 }
 
 func repairing(r *nornv1.RepairStatus) string {

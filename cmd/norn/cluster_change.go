@@ -145,7 +145,7 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 			return goesOn(ctx)
 		case <-until.C:
 			progress.Clear()
-			h.complain(fmt.Sprintf("not done within %s: %s; it goes on, see `norn cluster status`", render.Duration(h.wait), movement(m)))
+			h.complain(fmt.Sprintf("not done within %s: %s; it goes on, see `norn cluster status`", render.Duration(h.wait), movement(s)))
 			return reported{exitFailed}
 		case <-tick.C:
 		}

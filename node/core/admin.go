@@ -26,6 +26,7 @@ type admin struct{ *Core }
 type decision struct {
 	request register.Request
 	reply   *nornv1.ClusterReply
+	reborn  bool // this node is to start again as another incarnation then
 }
 
 func (d *decision) note(format string, args ...any) {
@@ -81,8 +82,9 @@ func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int, some bool) 
 		return
 	}
 	nothing := !d.reply.Changed
-	d.reply.Changed = d.reply.Changed || some
+	d.reply.Changed = d.reply.Changed || some || d.reborn
 	if m.GetDryRun() || nothing {
+		c.ready.Reborn = d.reborn && !m.GetDryRun()
 		c.reply(from, d.reply)
 		return
 	}
@@ -91,6 +93,7 @@ func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int, some bool) 
 		case res.Err != nil:
 			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		case d.written(&res):
+			c.ready.Reborn = d.reborn
 			c.reply(from, d.reply)
 		case n < maxDecides:
 			c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))

@@ -54,14 +54,14 @@ func (c *Core) Available(seen Sight) *Available {
 		}
 	}
 	takes, led, whole := 0, 0, min(c.moves.replicas(), max(1, a.Nodes))
-	for p, v := range c.vnodes.each() {
+	for p := range c.cells {
+		p := ring.Partition(p)
 		if c.routes.copies(p) < whole {
 			a.Short++
 		}
-		m, ok := c.routes.leader(ring.Partition(p))
-		if ok = ok && c.joined && !c.moves.dismissed && (m != c.cfg.Self || v.Leading() != 0); ok {
+		if c.joined && !c.moves.dismissed && c.routes.leads(p) {
 			led++
-			if !now.closed && c.routes.takes(ring.Partition(p)) {
+			if !now.closed && c.routes.takes(p) {
 				takes++
 				a.Enqueueable[p/8] |= 1 << (p % 8)
 			}

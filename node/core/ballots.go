@@ -204,7 +204,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
 		c.check(vnode.Absorb(c.vnodes.of(v.Partition), c.tx, held, now))
 	}
 	if !v.Granted {
-		c.elector.runs.Hopeless(v.Partition, c.routes.up)
+		c.elector.runs.Hopeless(v.Partition, c.marks.stands)
 	}
 }
 

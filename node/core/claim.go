@@ -129,7 +129,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 // nothing to do would be the wrong answer. It gives nil when somebody does.
 func (c *Core) unled(w *waiter) *proto.Error {
 	switch {
-	case c.Leading() != 0 || !c.routes.alone && !w.routed && c.routes.led():
+	case c.Leading() != 0 || !c.routes.alone && !w.routed && led(c.routes):
 		return nil
 	case c.routes.alone || w.routed:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")

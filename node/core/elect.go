@@ -243,10 +243,10 @@ func (e *elector) survey(now clock.Time) {
 			continue
 		}
 		if _, runs := e.runs.Running(p); runs {
-			if leader != e.c.cfg.Self && e.c.routes.up(leader) {
+			if leader != e.c.cfg.Self && e.c.marks.stands(leader) {
 				e.runs.Spare(p)
 			}
-			e.runs.Hopeless(p, e.c.routes.up)
+			e.runs.Hopeless(p, e.c.marks.stands)
 			continue
 		}
 		if e.c.clocks.bad[p] || e.stuck || !e.c.marks.trusts(p) {
@@ -280,10 +280,10 @@ func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
 	e.unlead(p)
 }
 
-// reach is how many of a cohort are in reach, this node included.
+// reach is how many of a cohort are in reach and may vote, this node included.
 func (e *elector) reach(cell *register.Cell) (n int) {
 	for _, m := range cell.Cohort {
-		if e.c.routes.up(m) {
+		if e.c.marks.stands(m) {
 			n++
 		}
 	}
@@ -291,11 +291,11 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 }
 
 // stands gives when this node is to stand for a partition that it does not lead,
-// mono ns: never while its leader is in reach.
+// mono ns: never while its leader is in reach and can lead.
 func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := max(now.Mono, e.defers(p))
 	if leader != e.c.cfg.Self {
-		if e.c.routes.up(leader) {
+		if e.c.marks.stands(leader) {
 			delete(e.vacant, p)
 			delete(e.cut, p)
 			return clock.Never
@@ -333,7 +333,7 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 func (e *elector) rank(p ring.Partition, cell *register.Cell) (rank int) {
 	own := lot(p, e.c.cfg.Self)
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.routes.up(m) && lot(p, m) < own {
+		if m != e.c.cfg.Self && e.c.marks.stands(m) && lot(p, m) < own {
 			rank++
 		}
 	}

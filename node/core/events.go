@@ -193,6 +193,8 @@ type Ready struct {
 	Reads    []Read
 	Replies  []Reply
 	Archives []Archive
+	// Reborn: the node is to start again as another incarnation that goes on alone.
+	Reborn   bool
 	WakeWall int64 // wall ns, math.MaxInt64 for never
 	WakeMono int64 // mono ns, clock.Never for never
 }
@@ -214,5 +216,5 @@ func (r rounds) after(round uint64) uint64 {
 
 // Empty tells whether there is nothing to do but wait.
 func (r *Ready) Empty() bool {
-	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0 && len(r.Early) == 0 && len(r.Commit) == 0
+	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0 && len(r.Early) == 0 && len(r.Commit) == 0 && !r.Reborn
 }

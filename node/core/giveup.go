@@ -143,6 +143,14 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	if request, ok := placement.Lost(c.moves.state, give...); ok {
 		d.request = request
 	}
+	next, _, _ := c.moves.state.Apply(&d.request)
+	after := placement.See(next, c.moves.alive)
+	if d.reborn = c.survives(after); d.reborn {
+		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.marks.shown())
+	}
+	if len(d.request.Values) == 0 && d.reborn {
+		return nil
+	}
 	if len(d.request.Values) == 0 {
 		d.note("nothing is stuck for the want of removed nodes%s", c.downNote())
 		d.reply.Partitions = nil
@@ -152,8 +160,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 		d.reply.Nodes = append(d.reply.Nodes, o.Node)
 	}
 	d.note("what only %s had is given up: tasks and updates that were acknowledged may be lost", strings.Join(d.reply.Nodes, ", "))
-	next, _, _ := c.moves.state.Apply(&d.request)
-	after, empty := placement.See(next, c.moves.alive), 0
+	empty := 0
 	for _, p := range d.reply.Partitions {
 		if !slices.ContainsFunc(c.cells[p].Cohort, func(o register.Member) bool { return !after.Standing(o).Gone() }) {
 			empty++
@@ -163,6 +170,20 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 		d.note("of %s no copy is left at all: they begin again with nothing", partitionsOf(empty))
 	}
 	return nil
+}
+
+// survives tells whether this node, whose disk has lost what it had acknowledged, is all that
+// is left by the word of an operator: the register was forced to begin anew here, and what the
+// others had is given up in every partition. Then nobody is left to whom what this
+// incarnation had promised could matter, and another one goes on with what is on the disk.
+func (c admin) survives(after *placement.View) bool {
+	self := c.cfg.Self
+	if !c.marks.forgotten(self) || c.moves.state.Generation == 0 || c.moves.company() || !slices.Equal(c.sight.voters, []register.Member{self}) || len(c.sight.outgoing) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(c.cells, func(cell register.Cell) bool {
+		return slices.ContainsFunc(cell.Cohort, func(o register.Member) bool { return o != self && !after.Standing(o).Lost })
+	})
 }
 
 // downNote names the nodes that are dead and not given up.

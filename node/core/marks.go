@@ -151,6 +151,20 @@ func ReadMarks(view store.View) (own uint64, seen map[register.Member]uint64, er
 	return m.own, m.seen, nil
 }
 
+// ReadForgotten tells whether a disk has lost what it had acknowledged, as far as it shows by
+// itself, and who has found that out; empty: its superblock, or the register's group. mark and
+// setBack are what the superblock says.
+func ReadForgotten(view store.View, self register.Member, mark uint64, setBack bool) (by string, lost bool, err error) {
+	m, err := openMarks(&Core{cfg: Config{Self: self, Mark: mark, SetBack: setBack}}, view)
+	if err != nil || m.lost == 0 {
+		return "", false, err
+	}
+	if m.by == self || m.by.Incarnation == (register.Incarnation{}) {
+		return "", true, nil
+	}
+	return m.by.Node, true, nil
+}
+
 // sum is a checksum of what was seen.
 func (m *marks) sum() (sum uint64) {
 	for _, member := range membersOf(m.seen) {
@@ -290,6 +304,7 @@ func (m *marks) lose(mark uint64, by register.Member) {
 	}
 	m.lost, m.by, m.since = mark, by, m.c.now.Mono
 	clear(m.sound.of)
+	m.c.routes.seen++
 	for p := range m.c.cells {
 		m.c.elector.unlead(ring.Partition(p))
 		m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
@@ -390,13 +405,18 @@ func Forgotten(c *Core) error {
 }
 
 func (m *marks) forgot() error {
-	if m.why != "" || m.by == m.c.cfg.Self {
-		return fmt.Errorf("%w: %s", ErrForgot, cmp.Or(m.why, "as was found out before it started again"))
+	return fmt.Errorf("%w: %s", ErrForgot, m.shown())
+}
+
+// shown is how it was found out.
+func (m *marks) shown() string {
+	switch {
+	case m.why != "" || m.by == m.c.cfg.Self:
+		return cmp.Or(m.why, "as was found out before it started again")
+	case m.by.Incarnation == (register.Incarnation{}):
+		return m.by.Node + " knows of more than its stores have"
 	}
-	if m.by.Incarnation == (register.Incarnation{}) {
-		return fmt.Errorf("%w: %s knows of more than its stores have", ErrForgot, m.by.Node)
-	}
-	return fmt.Errorf("%w: it began with mark %d, and %s has seen %d", ErrForgot, m.base, m.by.Node, m.lost)
+	return fmt.Sprintf("it began with mark %d, and %s has seen %d", m.base, m.by.Node, m.lost)
 }
 
 // spared tells whether a majority of each cohort is in reach and intact without

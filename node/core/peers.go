@@ -138,7 +138,7 @@ func (c peers) elections(now clock.Time, m *FromPeer) {
 	case *PushesTaken:
 		for i := range b.Votes {
 			c.elector.runs.Pushed(now, m.From, b.Votes[i])
-			c.elector.runs.Hopeless(b.Votes[i].Partition, c.routes.up)
+			c.elector.runs.Hopeless(b.Votes[i].Partition, c.marks.stands)
 		}
 	case *Elect:
 		v.stand(now, b)

@@ -140,13 +140,22 @@ func (r *routes) serves(m register.Member) bool { return r.up(m) && !r.out[m] }
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 	m, ok := placement.Leading(&r.c.cells[p])
-	return m, ok && r.serves(m)
+	return m, ok && r.serves(m) && r.c.marks.stands(m)
+}
+
+// leads tells whether a partition's claims are handed out, as far as this node can see: the
+// register names a leader also where that one may lead no more, as for the want of a majority.
+func (r *routes) leads(p ring.Partition) bool {
+	if m, ok := r.leader(p); ok && m == r.c.cfg.Self {
+		return r.c.vnodes.see(p).Leading() != 0
+	}
+	return r.takes(p)
 }
 
 // led tells whether some partition has a leader in reach.
-func (r *routes) led() bool {
+func led(r *routes) bool {
 	for p := range r.c.cells {
-		if m, ok := r.leader(ring.Partition(p)); ok && (m != r.c.cfg.Self || r.c.vnodes.see(ring.Partition(p)).Leading() != 0) {
+		if r.leads(ring.Partition(p)) {
 			return true
 		}
 	}
@@ -308,16 +317,16 @@ func (l *items) anyBest() bool {
 }
 
 // takes tells whether a partition takes enqueues now: a majority of its cohort
-// is up, and so is its leader.
+// is up and intact, and so is its leader.
 func (r *routes) takes(p ring.Partition) bool {
 	_, ok := r.leader(p)
-	return ok && placement.Takes(&r.c.cells[p], r.up)
+	return ok && placement.Takes(&r.c.cells[p], r.c.marks.stands)
 }
 
-// copies is how many members of a partition's cohort are in reach.
+// copies is how many members of a partition's cohort are in reach, with copies that count.
 func (r *routes) copies(p ring.Partition) (n int) {
 	for _, m := range r.c.cells[p].Cohort {
-		if r.up(m) {
+		if r.c.marks.stands(m) {
 			n++
 		}
 	}

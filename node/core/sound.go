@@ -35,7 +35,25 @@ func (s *soundness) hears(from register.Member, m *Beaten) {
 	}
 	s.of[from] = said{asked: m.Sent.Mono, whole: m.Whole, sound: m.Whole && m.Sound}
 	s.look = s.look || m.Whole != old.whole
+	if was := known && !old.whole; was == m.Whole {
+		s.m.c.routes.seen++
+		s.m.c.elector.look()
+	}
 }
+
+// forgotten tells whether a node, this one or another, has lost what it had acknowledged, as
+// it says itself. Nodes are asked with each beat by those that share a cohort with them.
+func (m *marks) forgotten(o register.Member) bool {
+	if o == m.c.cfg.Self {
+		return m.lost != 0 && (m.c.moves.company() || m.by.Incarnation != register.Incarnation{})
+	}
+	said, known := m.sound.of[o]
+	return known && !said.whole
+}
+
+// stands tells whether a node is in reach and its disk has all that it acknowledged, as far as
+// it has said: another one neither votes nor leads, and its copies do not count.
+func (m *marks) stands(o register.Member) bool { return m.c.routes.up(o) && !m.forgotten(o) }
 
 // reach drops what those have said who are not in reach any more: they may come back on
 // another disk.
@@ -43,6 +61,7 @@ func (s *soundness) reach() {
 	for o := range s.of { // Any order: all that are gone.
 		if !s.m.c.routes.up(o) {
 			delete(s.of, o)
+			s.m.c.routes.seen++
 		}
 	}
 	s.look = true

@@ -69,7 +69,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 		if n.GetIncarnation() == self.GetIncarnation() {
 			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
 			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
-			n.ClockFault = self.GetClockFault()
+			n.ClockFault, n.Forgot = self.GetClockFault(), cmp.Or(self.GetForgot(), n.GetForgot())
 			n.Repair = part.GetRepair()
 			n.QuarantinedTasks, n.QuarantinedBytes, n.QuarantineRefused = self.GetQuarantinedTasks(), self.GetQuarantinedBytes(), self.GetQuarantineRefused()
 		}
@@ -131,7 +131,12 @@ func (c observer) movement() *nornv1.MovementStatus {
 // aboutSelf is this node but for what the register says of it.
 func (c observer) aboutSelf() *nornv1.NodeStatus {
 	tasks, bytes := c.asides.kept()
+	forgot := ""
+	if c.marks.forgotten(c.cfg.Self) {
+		forgot = c.marks.shown()
+	}
 	return &nornv1.NodeStatus{
+		Forgot:           forgot,
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.asides.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
@@ -183,11 +188,10 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 
 func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition) *nornv1.PartitionStatus {
 	cell, v := &c.cells[p], c.vnodes.see(p)
-	leader, led := c.routes.leader(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
 		EnqueueAvailable:   c.joined && c.disk >= c.cfg.DiskReserve && c.routes.takes(p),
-		ClaimAvailable:     led && (leader != c.cfg.Self || v.Leading() != 0),
+		ClaimAvailable:     c.routes.leads(p),
 		OldestReadySeconds: oldest(v, now), Copies: uint32(c.routes.copies(p)),
 	}
 	for _, m := range cell.Cohort {
@@ -228,6 +232,9 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			Address: c.sight.clients[n.Member], Alive: c.routes.up(n.Member),
 		}
 		s.ClockOffsetMs, s.ClockErrorMs = c.clocks.offsetOf(offsets, n.Member)
+		if c.marks.forgotten(n.Member) {
+			s.Forgot = "it says so"
+		}
 		if n.Member == c.cfg.Self {
 			s, listed = c.aboutSelf(), true
 		}

@@ -46,6 +46,7 @@ export function troubles({ total, cluster }) {
   tell(parts.filter((p) => !p.enqueue_available).length, "partition takes no enqueues", "partitions take no enqueues", link("cluster"));
   tell(parts.filter((p) => !p.claim_available).length, "partition hands out no claims", "partitions hand out no claims", link("cluster"));
   for (const n of nodes.filter((one) => !one.alive)) out.push([`node ${n.name} does not answer`, link("cluster")]);
+  for (const n of nodes.filter((one) => one.forgot)) out.push([`disk of ${n.name} has lost what it had acknowledged: ${n.forgot}`, link("cluster")]);
   for (const n of nodes.filter((one) => one.clock_fault)) out.push([`clock of ${n.name}: ${n.clock_fault}`, link("cluster")]);
   tell(num(cluster.movement?.stuck), "move is stuck", "moves are stuck", link("cluster"));
   tell(num(cluster.repair?.clashes), "fact differs between replicas", "facts differ between replicas", link("cluster"));

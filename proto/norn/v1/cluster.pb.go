@@ -225,7 +225,10 @@ type NodeStatus struct {
 	QuarantineRefused uint64 `protobuf:"varint,18,opt,name=quarantine_refused,json=quarantineRefused,proto3" json:"quarantine_refused,omitempty"`
 	// What it has done of repair since it started, itself. Absent: it did not answer in
 	// time, so that the sums lack it, or the node that answers is of an older build.
-	Repair        *RepairStatus `protobuf:"bytes,19,opt,name=repair,proto3" json:"repair,omitempty"`
+	Repair *RepairStatus `protobuf:"bytes,19,opt,name=repair,proto3" json:"repair,omitempty"`
+	// What shows that its disk has lost what it had acknowledged: it neither votes nor
+	// leads, and its copies do not count. Empty: nothing.
+	Forgot        string `protobuf:"bytes,20,opt,name=forgot,proto3" json:"forgot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +394,13 @@ func (x *NodeStatus) GetRepair() *RepairStatus {
 		return x.Repair
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetForgot() string {
+	if x != nil {
+		return x.Forgot
+	}
+	return ""
 }
 
 // PartitionStatus is one partition.
@@ -1927,7 +1937,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xf4\x04\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\x8c\x05\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1951,7 +1961,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x11quarantined_tasks\x18\x10 \x01(\rR\x10quarantinedTasks\x12+\n" +
 	"\x11quarantined_bytes\x18\x11 \x01(\x04R\x10quarantinedBytes\x12-\n" +
 	"\x12quarantine_refused\x18\x12 \x01(\x04R\x11quarantineRefused\x12-\n" +
-	"\x06repair\x18\x13 \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xb9\x02\n" +
+	"\x06repair\x18\x13 \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\x12\x16\n" +
+	"\x06forgot\x18\x14 \x01(\tR\x06forgot\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
