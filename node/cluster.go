@@ -76,6 +76,7 @@ type membership struct {
 	up       map[register.Member]bool
 	told     map[register.Member]time.Time // since when who says that another process is this node
 	gossip   *gossip.Gossip                // nil until this node is in a cluster
+	plain    bool                          // gossip has no keys
 	describe bool                          // a change of this node's own record is under way
 	removed  bool                          // it was said that this node was removed
 	waits    bool                          // it was said that this node waits for another one's place
@@ -268,19 +269,19 @@ func (m *membership) open(ctx context.Context) error {
 	}
 	talk, err := gossip.New(ctx, gossip.Config{
 		Self: n.self, Cluster: n.cluster.ID, Packets: n.ports.udp, Advertise: n.record().Addresses[0], Client: clientAddress(n),
-		Zone: n.cfg.Zone, Keys: keys, Seeds: n.cfg.Join, Interval: n.cfg.GossipInterval, Logger: n.log, OnChange: m.hear,
+		Zone: n.cfg.Zone, Keys: keys, Home: m.network.Home, Seeds: n.cfg.Join, Interval: n.cfg.GossipInterval, Logger: n.log, OnChange: m.hear,
 	})
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
 	m.mu.Lock()
-	m.gossip = talk
+	m.gossip, m.plain = talk, len(keys) == 0
 	m.mu.Unlock()
 	return nil
 }
 
 // gossipKeys are those of the file, or one that follows from each of the secrets of
-// the nodes, which who can send a packet need not know.
+// the nodes, which who can send a packet need not know. None: gossip is in plain.
 func (m *membership) gossipKeys() ([][]byte, error) {
 	n := m.n
 	if n.cfg.GossipKeyFile != "" {
@@ -297,6 +298,16 @@ func (m *membership) gossipKeys() ([][]byte, error) {
 		keys = append(keys, h.Sum(nil))
 	}
 	return keys, nil
+}
+
+// gossips says how gossip travels.
+func (m *membership) gossips() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.plain {
+		return "plain"
+	}
+	return "encrypted"
 }
 
 // begin tells the core what the register says, from now on each time it changes.

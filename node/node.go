@@ -193,7 +193,7 @@ func (n *Node) begin(ctx context.Context) error {
 		n.copying.Go(func() { copier{n}.run(ctx) })
 	}
 	n.log.Info("node.started", "incarnation", n.self.Incarnation.String(), "cluster", n.cluster.ID.String(),
-		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data)
+		"partitions", n.cluster.Partitions, "listen", n.listener.Addr().String(), "peers", n.ports.tcp.Addr().String(), "data", n.cfg.Data, "gossip", n.members.gossips())
 	return nil
 }
 

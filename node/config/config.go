@@ -333,9 +333,9 @@ type Config struct {
 	InsecurePeers bool
 	// GossipKeyFile holds the keys that gossip is encrypted with, the same on all
 	// nodes: one per line, 16, 24 or 32 bytes in base64. The first one encrypts,
-	// all decrypt. Default none: a key that follows from the nodes' secret, or from
-	// the cluster's UUID where there is none. Danger: with neither, who knows the UUID and reaches the peer port can spread
-	// false hints of who is alive (never false data).
+	// all decrypt. Default none: keys that follow from PeerSecretFile; without that
+	// gossip is in plain. Danger: then who listens to nodes, or knows the cluster's UUID
+	// and reaches the peer port, can spread false hints of who is alive (never false data).
 	GossipKeyFile string
 
 	// ForceNewRegister makes this node the only member of the register, with what

@@ -12,8 +12,8 @@
 //     since it has other connections too. A stream of gossip begins with
 //     [StreamByte]; nothing else on that port may.
 //   - Clusters do not mix: every packet and stream begins with the cluster's
-//     UUID, which the encryption vouches for. Without keys one is made from the
-//     UUID: that keeps garbage and strangers out, but not people who know it.
+//     UUID, which the encryption vouches for. Without keys all is in plain: that
+//     keeps out mistakes, but not people who know the UUID or listen.
 //   - A node is another member in every incarnation, so that a wiped one is not
 //     taken for what it was. The same incarnation returns under the same name,
 //     at another address too, once it is known to be dead.

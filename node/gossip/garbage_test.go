@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +17,16 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// seal encrypts as memberlist does, with the key that follows from the cluster.
+// ourKey is the key of the tests that encrypt.
+var ourKey = bytes.Repeat([]byte{7}, 32)
+
+// keyed has a node encrypt.
+func keyed(c *Config) { c.Keys = [][]byte{ourKey} }
+
+// seal encrypts as memberlist does, with our key.
 func seal(t *testing.T, version byte, plain, data []byte) []byte {
 	t.Helper()
-	sum := sha256.Sum256(append([]byte("norn gossip "), ourCluster[:]...))
-	block, err := aes.NewCipher(sum[:])
+	block, err := aes.NewCipher(ourKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +50,12 @@ func label(t *testing.T, rest ...byte) []byte {
 // badPadding says that more was padded than there is.
 func badPadding() []byte { return bytes.Repeat([]byte{200}, 32) }
 
-// packets are wrong in every way that is known; many pass the encryption.
-func packets(t *testing.T) [][]byte {
+// packets are wrong in every way that is known; many pass the encryption, or need none.
+func packets(t *testing.T, open bool) [][]byte {
 	inside := func(version byte, plain ...byte) []byte {
+		if open {
+			return label(t, plain...)
+		}
 		return label(t, seal(t, version, plain, []byte(ourCluster.String()))...)
 	}
 	all := [][]byte{
@@ -71,7 +79,11 @@ func packets(t *testing.T) [][]byte {
 // TestGarbagePackets pours garbage over a member; the others see it all the
 // time, and it sees them.
 func TestGarbagePackets(t *testing.T) {
-	nodes := cluster(t, 3)
+	t.Run("encrypted", func(t *testing.T) { garbagePackets(t, false, cluster(t, 3, keyed)) })
+	t.Run("plain", func(t *testing.T) { garbagePackets(t, true, cluster(t, 3)) })
+}
+
+func garbagePackets(t *testing.T, open bool, nodes []*node) {
 	for i, want := range [][]string{{"n2#1", "n3#1"}, {"n1#1", "n3#1"}, {"n1#1", "n2#1"}} {
 		sees(t, nodes[i], want...)
 	}
@@ -81,7 +93,7 @@ func TestGarbagePackets(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	before := nodes[0].Stats()
-	for _, b := range packets(t) {
+	for _, b := range packets(t, open) {
 		_, _ = c.Write(b) // the network may drop it
 	}
 	eventually(t, "packets were refused", nodes, func() bool { return nodes[0].Stats().PacketsRefused >= before.PacketsRefused+10 })
@@ -101,14 +113,21 @@ func sealed(t *testing.T, version byte, plain ...byte) []byte {
 }
 
 func TestGarbageStreams(t *testing.T) {
-	nodes := cluster(t, 2)
-	sees(t, nodes[0], "n2#1")
 	all := [][]byte{
 		{StreamByte}, {StreamByte, 0}, {StreamByte, 36}, label(t), label(t, 6, 1, 2, 3, 4, 5, 6, 7, 8), label(t, 10), label(t, 10, 255, 255, 255, 255, 1), label(t, 10, 0, 0, 0, 0, 1),
 		label(t, sealed(t, 0)...), label(t, sealed(t, 1)...), label(t, sealed(t, 0, badPadding()...)...), label(t, sealed(t, 1, 6)...), label(t, sealed(t, 1, 6, 0xc0)...),
 		label(t, sealed(t, 1, 8)...), label(t, sealed(t, 1, 9)...), label(t, sealed(t, 1, 0)...), label(t, sealed(t, 1, 99)...),
 		append([]byte{StreamByte, 36}, []byte(strings.Repeat("x", 50))...),
+		label(t, 0), label(t, 0, 0xc0), label(t, 6), label(t, 6, 0xc0), label(t, 6, 0xff), label(t, 6, 0xdf, 255, 255, 255, 255), label(t, 8, 1), label(t, 9, 0x80),
+		label(t, 9, 0x82, 0xa4, 'A', 'l', 'g', 'o', 0, 0xa3, 'B', 'u', 'f', 0xa1, 6), label(t, 99), label(t, 6, 0x83, 0xa5, 'N', 'o', 'd', 'e', 's', 0xff),
 	}
+	t.Run("encrypted", func(t *testing.T) { garbageStreams(t, all, keyed) })
+	t.Run("plain", func(t *testing.T) { garbageStreams(t, all) })
+}
+
+func garbageStreams(t *testing.T, all [][]byte, change ...func(*Config)) {
+	nodes := cluster(t, 2, change...)
+	sees(t, nodes[0], "n2#1")
 	for _, b := range all {
 		c, err := net.Dial("tcp", nodes[0].address)
 		if err != nil {
@@ -126,7 +145,7 @@ func TestGarbageStreams(t *testing.T) {
 	}
 	sees(t, nodes[0], "n2#1")
 	after := nodes[0].Stats().StreamsIn
-	third := startNode(t, member("n3", 1), "127.0.0.1:0", seeds(nodes[0].address))
+	third := startNode(t, member("n3", 1), "127.0.0.1:0", append(change, seeds(nodes[0].address))...)
 	sees(t, third, "n1#1", "n2#1")
 	if nodes[0].Stats().StreamsIn == after {
 		t.Error("no stream was taken afterwards")
@@ -142,42 +161,69 @@ func errTimeout(err error) error {
 	return io.ErrNoProgress
 }
 
-// TestManyStreams opens more streams than are served at a time, and says
-// nothing on them.
+// coming is a connection from an address.
+type coming struct {
+	net.Conn
+	from string
+}
+
+func (c coming) RemoteAddr() net.Addr {
+	a, _ := net.ResolveTCPAddr("tcp", c.from)
+	return a
+}
+
+// TestManyStreams opens more streams than are served at a time, and says nothing on them: the
+// oldest one of a stranger gives way, one of a member to members only.
 func TestManyStreams(t *testing.T) {
-	n := startNode(t, member("a", 1), "127.0.0.1:0")
-	var ends []net.Conn
-	for range maxStreams {
+	home := netip.MustParseAddr("10.0.0.1")
+	n := startNode(t, member("a", 1), "127.0.0.1:0", func(c *Config) { c.Home = func(at netip.Addr) bool { return at == home } })
+	take := func(from string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
-		ends = append(ends, ours)
-		if err := n.Ingest(theirs); err != nil {
+		t.Cleanup(func() { _ = ours.Close() })
+		return ours, n.Ingest(coming{theirs, from})
+	}
+	ended := func(c net.Conn) bool {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		_, err := c.Read(make([]byte, 1))
+		return errors.Is(err, io.EOF)
+	}
+	members, err := take("10.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var strangers []net.Conn
+	for range maxStreams - 1 {
+		c, err := take("10.0.0.9:1")
+		if err != nil {
 			t.Fatal(err)
 		}
+		strangers = append(strangers, c)
 	}
-	ours, theirs := net.Pipe()
-	if err := n.Ingest(theirs); !errors.Is(err, ErrBusy) {
-		t.Errorf("one more: %v", err)
+	if _, err := take("10.0.0.8:1"); err != nil || !ended(strangers[0]) || ended(members) || ended(strangers[1]) {
+		t.Errorf("one more: %v; not the oldest stranger gives way", err)
 	}
-	if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("it is not closed: %v", err)
+	second, err := take("10.0.0.1:2")
+	if err != nil || !ended(strangers[1]) {
+		t.Errorf("a member: %v", err)
 	}
-	for _, c := range ends[1:] {
-		_ = c.Close()
+	for range maxStreams - 2 {
+		if _, err := take("10.0.0.1:3"); err != nil {
+			t.Error(err)
+		}
 	}
-	eventually(t, "a stream is taken again", []*node{n}, func() bool {
-		ours, theirs := net.Pipe()
-		defer func() { _ = ours.Close() }()
-		return n.Ingest(theirs) == nil
-	})
+	if _, err := take("10.0.0.8:1"); !errors.Is(err, ErrBusy) || ended(members) {
+		t.Errorf("a stranger where all are members': %v", err)
+	}
+	if _, err := take("10.0.0.1:4"); err != nil || !ended(members) {
+		t.Errorf("a member where all are members': %v", err)
+	}
 	n.stop()
-	if _, err := ends[0].Read(make([]byte, 1)); err == nil || errors.Is(err, errTimeout(err)) {
+	if _, err := second.Read(make([]byte, 1)); err == nil || errors.Is(err, errTimeout(err)) {
 		t.Errorf("Close leaves a stream open: %v", err)
 	}
-	ours, theirs = net.Pipe()
-	if err := n.Ingest(theirs); !errors.Is(err, ErrClosed) {
+	if _, err := take("10.0.0.1:1"); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	_ = ours.Close()
 }
 
 // FuzzStream gives the check before memberlist any bytes, in any pieces.

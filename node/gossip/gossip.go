@@ -2,12 +2,12 @@ package gossip
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -34,9 +34,12 @@ type Config struct {
 	Zone string
 	// Keys are shared by all nodes: 16, 24 or 32 bytes each. The first one
 	// encrypts, all decrypt: a key is changed by adding the new one last on all
-	// nodes, then moving it to the front, then removing the old one. None: a
-	// key that follows from Cluster.
+	// nodes, then moving it to the front, then removing the old one. None: all
+	// is in plain.
 	Keys [][]byte
+	// Home tells whether nodes are known to be at an address: their streams give way to
+	// no stranger's. nil: no address is.
+	Home func(netip.Addr) bool
 	// Seeds are what [Gossip.SetSeeds] takes, to begin with.
 	Seeds []string
 	// Interval is between two probes of this node; 0 is one second. A peer that
@@ -136,14 +139,12 @@ func start(ctx context.Context, c Config) (*Gossip, error) {
 	return g, nil
 }
 
-// keyring holds the keys, or the one that follows from the cluster.
+// keyring holds the keys; nil: there are none.
 func keyring(c *Config) (*memberlist.Keyring, error) {
-	keys := c.Keys
-	if len(keys) == 0 {
-		sum := sha256.Sum256(append([]byte("norn gossip "), c.Cluster[:]...))
-		keys = [][]byte{sum[:]}
+	if len(c.Keys) == 0 {
+		return nil, nil
 	}
-	ring, err := memberlist.NewKeyring(keys, keys[0])
+	ring, err := memberlist.NewKeyring(c.Keys, c.Keys[0])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

@@ -22,6 +22,17 @@ const (
 	sealedHeader  = 1 + 4 + 1
 )
 
+// Kinds of messages in plain.
+const (
+	kindPing     = 0
+	kindAck      = 2
+	kindState    = 6
+	kindPacked   = 9
+	kindSealed   = sealedMark
+	kindChecksum = 12 // before another one; the last that a packet may begin with
+	kindError    = 13
+)
+
 var (
 	// ErrForeign is returned when a stream is not gossip of this cluster.
 	ErrForeign = errors.New("gossip: not of this cluster")
@@ -34,6 +45,8 @@ var (
 type stream struct {
 	net.Conn
 	label  string // expected before anything else; "" in an answer
+	plain  bool   // nothing is encrypted
+	home   bool   // it comes from where a member is
 	head   []byte // checked, and not handed on yet
 	opened bool
 	left   int // bytes that may still come
@@ -41,7 +54,7 @@ type stream struct {
 	closed func()
 }
 
-// Read gives the bytes of one encrypted message.
+// Read gives the bytes of one message.
 func (s *stream) Read(p []byte) (int, error) {
 	if !s.opened {
 		if err := s.open(); err != nil {
@@ -70,7 +83,11 @@ func (s *stream) open() error {
 	if s.label != "" {
 		mark = labelHeader + len(s.label)
 	}
-	b := make([]byte, mark+sealedHeader)
+	header := sealedHeader
+	if s.plain {
+		header = 1
+	}
+	b := make([]byte, mark+header)
 	if mark > 0 {
 		if _, err := io.ReadFull(s.Conn, b[:mark]); err != nil {
 			return err
@@ -81,6 +98,9 @@ func (s *stream) open() error {
 	}
 	if _, err := io.ReadFull(s.Conn, b[mark:]); err != nil {
 		return err
+	}
+	if s.plain {
+		return s.openPlain(b, b[mark])
 	}
 	sealed := b[mark:]
 	length := binary.BigEndian.Uint32(sealed[1:])
@@ -94,6 +114,19 @@ func (s *stream) open() error {
 	return nil
 }
 
+// openPlain checks the kind of a message that is not encrypted: what is never sent here, as
+// what is packed or an operator's own, would cost memory before it is found bad.
+func (s *stream) openPlain(b []byte, kind byte) error {
+	switch {
+	case kind == kindState, s.label != "" && kind == kindPing, s.label == "" && (kind == kindAck || kind == kindError):
+		s.head, s.left = b, maxStream-1
+		return nil
+	case kind == kindSealed:
+		return fmt.Errorf("%w: encrypted, and this node has no gossip key", ErrForeign)
+	}
+	return fmt.Errorf("%w: a message of kind %d", ErrForeign, kind)
+}
+
 // Close closes the connection, and tells once.
 func (s *stream) Close() error {
 	err := s.Conn.Close()
@@ -102,13 +135,17 @@ func (s *stream) Close() error {
 }
 
 // checkPacket checks a packet as open checks a stream.
-func checkPacket(b []byte, label string) error {
+func checkPacket(b []byte, label string, plain bool) error {
 	at := labelHeader + len(label)
 	switch {
 	case len(b) < labelHeader || b[0] != StreamByte || int(b[1]) != len(label) || len(b) < at || string(b[labelHeader:at]) != label:
 		return ErrForeign
 	case len(b) > maxPacket:
 		return errTooLong
+	case plain && (len(b) == at || b[at] > kindChecksum || b[at] == kindPacked || b[at] == kindSealed):
+		return fmt.Errorf("%w: not a message in plain", ErrForeign)
+	case plain:
+		return nil
 	case len(b)-at < sealedLeast || b[at] != sealedVersion:
 		return fmt.Errorf("%w: not encrypted", ErrForeign)
 	}

@@ -22,7 +22,8 @@ const (
 	// maxStream holds the descriptions of register.MaxNodes nodes, at most a
 	// KiB each, and as many dead ones.
 	maxStream = 2 << 20
-	// maxStreams incoming at a time. Past it a stream is closed: its sender asks
+	// maxStreams incoming at a time. Past it the oldest one of a stranger gives way: who
+	// opens streams and is silent would keep out nodes. A node whose stream is cut asks
 	// again, or somebody else.
 	maxStreams = 32
 )
@@ -36,6 +37,8 @@ var ErrClosed = errors.New("gossip: closed")
 // transport carries memberlist's packets and streams.
 type transport struct {
 	label   string
+	plain   bool
+	home    func(netip.Addr) bool
 	conn    net.PacketConn
 	dial    func(ctx context.Context, address string) (net.Conn, error)
 	self    netip.AddrPort
@@ -51,7 +54,7 @@ type transport struct {
 
 	mu       sync.Mutex // guards open, incoming, ended
 	open     map[*stream]struct{}
-	incoming int
+	incoming []*stream // of open, the oldest first
 	ended    bool
 }
 
@@ -64,8 +67,11 @@ var _ memberlist.Transport = (*transport)(nil)
 
 func newTransport(c *Config, self netip.AddrPort) *transport {
 	t := &transport{
-		label: c.Cluster.String(), conn: c.Packets, dial: c.Dial, self: self, log: c.Logger,
+		label: c.Cluster.String(), plain: len(c.Keys) == 0, home: c.Home, conn: c.Packets, dial: c.Dial, self: self, log: c.Logger,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), open: make(map[*stream]struct{}),
+	}
+	if t.home == nil {
+		t.home = func(netip.Addr) bool { return false }
 	}
 	if t.dial == nil {
 		var d net.Dialer
@@ -92,7 +98,7 @@ func (t *transport) read() {
 			}
 			continue
 		}
-		if err := checkPacket(b[:n], t.label); err != nil {
+		if err := checkPacket(b[:n], t.label, t.plain); err != nil {
 			t.stats.packetsRefused.Add(1)
 			if t.strange.now() {
 				t.log.Warn("gossip.refused", "remote", from.String(), "bytes", n, "reason", err)
@@ -171,27 +177,59 @@ func (t *transport) ingest(c net.Conn) error {
 
 // track remembers an open stream, so that Shutdown can close it.
 func (t *transport) track(c net.Conn, label string, incoming bool) (*stream, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.ended:
-		return nil, ErrClosed
-	case incoming && t.incoming >= maxStreams:
-		return nil, ErrBusy
-	case incoming:
-		t.incoming++
-	}
-	s := &stream{Conn: c, label: label}
+	s := &stream{Conn: c, label: label, plain: t.plain, home: incoming && t.home(addressOf(c))}
 	s.closed = func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.open, s)
-		if incoming {
-			t.incoming--
+		t.forget(s)
+	}
+	t.mu.Lock()
+	if t.ended {
+		t.mu.Unlock()
+		return nil, ErrClosed
+	}
+	var victim *stream
+	if incoming && len(t.incoming) >= maxStreams {
+		at := slices.IndexFunc(t.incoming, func(o *stream) bool { return !o.home })
+		if at < 0 && s.home {
+			at = 0
 		}
+		if at < 0 {
+			t.mu.Unlock()
+			return nil, ErrBusy
+		}
+		victim = t.incoming[at]
+		t.forget(victim)
 	}
 	t.open[s] = struct{}{}
+	if incoming {
+		t.incoming = append(t.incoming, s)
+	}
+	t.mu.Unlock()
+	if victim != nil {
+		t.stats.streamsRefused.Add(1)
+		_ = victim.Close() // it has said nothing that counts
+	}
 	return s, nil
+}
+
+// forget takes a stream out; mu is held.
+func (t *transport) forget(s *stream) {
+	delete(t.open, s)
+	t.incoming = slices.DeleteFunc(t.incoming, func(o *stream) bool { return o == s })
+}
+
+// addressOf is where a connection comes from; zero: nowhere that is known.
+func addressOf(c net.Conn) netip.Addr {
+	at := c.RemoteAddr()
+	if at == nil {
+		return netip.Addr{}
+	}
+	from, err := netip.ParseAddrPort(at.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap()
 }
 
 // Shutdown closes the socket and all streams. It returns when nothing is read

@@ -69,27 +69,23 @@ func (n *Network) Serve(ln net.Listener) error {
 func (n *Network) accept(nc net.Conn) {
 	transport.KeepAlive(nc)
 	n.mu.Lock()
-	takes := !n.closing && len(n.accepted) < n.cfg.Limits.Conns && n.greeting < n.cfg.Limits.Greeting
+	var victim net.Conn
+	takes := !n.closing
 	if takes {
-		n.accepted[nc] = struct{}{}
-		n.greeting++
+		victim, takes = n.arrivals.enter(nc)
+	}
+	if takes {
 		n.running.Go(func() { n.serve(nc) })
 	}
 	n.mu.Unlock()
 	if !takes {
 		_ = nc.Close()
-		n.refusal("crowd", refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections: the limits are %d, and %d that have not said who they are", n.cfg.Limits.Conns, n.cfg.Limits.Greeting))
 	}
-}
-
-// greeted takes a connection out of the account of those that have not said who
-// they are; gone out of the others, too.
-func (n *Network) greeted(nc net.Conn, gone bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.greeting--
-	if gone {
-		delete(n.accepted, nc)
+	if victim != nil {
+		_ = victim.Close()
+	}
+	if !takes || victim != nil {
+		n.refusal("crowd", refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections that have not said who they are, or in all: the limits are %d and %d, and the one that is silent for longest gives way", n.cfg.Limits.Greeting, n.cfg.Limits.Conns))
 	}
 }
 
@@ -97,7 +93,7 @@ func (n *Network) greeted(nc net.Conn, gone bool) {
 func (n *Network) serve(raw net.Conn) {
 	nc, first, err := n.peek(raw)
 	if err == nil && first == firstGossip && n.cfg.Gossip != nil {
-		n.greeted(raw, true)
+		n.arrivals.leave(raw)
 		n.cfg.Gossip(nc)
 		return
 	}
@@ -107,7 +103,7 @@ func (n *Network) serve(raw net.Conn) {
 	if err != nil {
 		n.refusal(raw.RemoteAddr().Network(), err)
 		_ = raw.Close()
-		n.greeted(raw, true)
+		n.arrivals.leave(raw)
 		return
 	}
 	s := &session{n: n, nc: raw, shown: shownOn(nc), link: transport.NewLink(nc, n.linkConfig(replyQueue))}

@@ -151,8 +151,10 @@ func TestGarbage(t *testing.T) {
 		}
 		a.Network.mu.Lock()
 		defer a.Network.mu.Unlock()
-		if len(a.accepted) != 1 || len(a.sessions) != 1 || a.greeting != 0 {
-			t.Errorf("%d connections, %d sessions, %d greeting", len(a.accepted), len(a.sessions), a.greeting)
+		a.arrivals.mu.Lock()
+		defer a.arrivals.mu.Unlock()
+		if silent := a.arrivals.lists[strange].Len(); len(a.arrivals.all) != 1 || len(a.sessions) != 1 || silent != 0 {
+			t.Errorf("%d connections, %d sessions, %d silent", len(a.arrivals.all), len(a.sessions), silent)
 		}
 	})
 }

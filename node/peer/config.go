@@ -125,7 +125,7 @@ type Limits struct {
 	QueueBulk    int // likewise bulk; one message always fits; default 64 MiB
 	ReadBytes    int // of all large frames that are being read; default 256 MiB
 	Conns        int // accepted connections; default 4096
-	Greeting     int // of these, ones that have not said who they are; default 256
+	Greeting     int // of these, ones that have not proved to be of a member: so many strangers, and so many from members' addresses; default 256
 	Joins        int // requests to join that are being decided; default 8
 	Peers        int // peers that are sent to; default 4096
 }

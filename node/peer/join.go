@@ -106,6 +106,7 @@ func (s *session) join(f transport.Frame) error {
 		s.refused(r.Node.Member, r.Remote, refusal)
 		return s.last(f, &nornv1.PeerJoinReply{Refusal: refusal.Reason, Error: refusal.proto(), From: node(s.n.cfg.Self)})
 	}
+	s.n.arrivals.known(s.nc, false)
 	f.Body = nil // it is the reader's
 	ctx, cancel := context.WithTimeout(s.n.ctx, s.n.cfg.Timing.Join)
 	s.abandon, s.stop = cancel, beat(s.link, s.n.cfg.Timing.Alive)

@@ -213,7 +213,7 @@ func (l *lane) connect(addr string) (up bool, err error) {
 		_ = nc.Close()
 		return false, r
 	}
-	o := &outbound{lane: l, addr: addr, link: transport.NewLink(nc, l.n.linkConfig(l.limit()))}
+	o := &outbound{lane: l, nc: nc, addr: addr, link: transport.NewLink(nc, l.n.linkConfig(l.limit()))}
 	o.link.SetMaxFrame(maxHello) // nothing large comes this way
 	stop := context.AfterFunc(l.ctx, func() { o.link.Close(ErrClosed) })
 	defer stop()
@@ -293,6 +293,7 @@ func stateOf(err error) string {
 type outbound struct {
 	lane *lane
 	link *transport.Link
+	nc   net.Conn
 	addr string
 	up   bool
 	stop func() // of the signs of life
@@ -316,6 +317,7 @@ func (o *outbound) Frame(f transport.Frame) error {
 		return err
 	}
 	o.up = true
+	o.lane.n.arrivals.met(o.nc)
 	o.stop = beat(o.link, o.lane.n.cfg.Timing.Alive)
 	o.lane.connected(o.link, o.addr)
 	o.lane.n.up(o.lane)

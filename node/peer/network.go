@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,12 +39,12 @@ type Network struct {
 	hushed  atomic.Bool // no connections, for a while
 	hellos  hellos
 
+	arrivals arrivals // accepted connections, until they are closed or handed over
+
 	mu        sync.Mutex // guards the fields below
 	closing   bool
-	greeting  int // of accepted, those that have not said who they are
 	peers     map[register.Member]*peer
 	listeners map[net.Listener]struct{}
-	accepted  map[net.Conn]struct{} // until they are closed or handed over
 	sessions  map[sessionKey]*session
 	lives     map[register.Incarnation]life
 }
@@ -75,7 +76,7 @@ func New(cfg Config) *Network {
 		asking:    make(chan struct{}, maxAsking),
 		peers:     make(map[register.Member]*peer),
 		listeners: make(map[net.Listener]struct{}),
-		accepted:  make(map[net.Conn]struct{}),
+		arrivals:  newArrivals(cfg.Limits.Conns, cfg.Limits.Greeting),
 		sessions:  make(map[sessionKey]*session),
 		lives:     make(map[register.Incarnation]life),
 		hellos:    hellos{said: make(map[uint64]struct{})},
@@ -171,6 +172,7 @@ func (n *Network) peer(to register.Member) *peer {
 // are forgotten some time after the last message to them.
 func (n *Network) Keep(members []register.Member) {
 	for _, m := range members {
+		n.arrivals.learn(n.cfg.Addresses(m))
 		if p := n.peer(m); p != nil {
 			p.control.mu.Lock()
 			p.control.open()
@@ -188,6 +190,9 @@ func (n *Network) Keep(members []register.Member) {
 		p.kept = keeps
 	}
 }
+
+// Home tells whether members are known to be at an address.
+func (n *Network) Home(at netip.Addr) bool { return n.arrivals.isHome(at.Unmap()) }
 
 // forget is the goroutine that ends the lanes of peers that nobody needs.
 func (n *Network) forget() {
@@ -231,9 +236,7 @@ func (n *Network) Close() {
 	for ln := range n.listeners {
 		_ = ln.Close() // Serve sees it
 	}
-	for c := range n.accepted {
-		_ = c.Close()
-	}
+	n.arrivals.close()
 	n.mu.Unlock()
 	n.running.Wait()
 }

@@ -191,7 +191,9 @@ func TestHalfOpenConnections(t *testing.T) {
 				defer b.mu.Unlock()
 				b.Network.mu.Lock()
 				defer b.Network.mu.Unlock()
-				if n := len(b.accepted); n != 1 || len(b.sessions) != 1 {
+				b.arrivals.mu.Lock()
+				defer b.arrivals.mu.Unlock()
+				if n := len(b.arrivals.all); n != 1 || len(b.sessions) != 1 {
 					t.Errorf("b holds %d connections", n)
 				}
 			})
@@ -242,11 +244,11 @@ func TestANewConnectionWaitsForTheOld(t *testing.T) {
 		b.hold = hold
 		a.Send(who(2, 0), numbered(1))
 		settle(time.Second)
-		b.Network.mu.Lock()
-		for c := range b.accepted {
+		b.arrivals.mu.Lock()
+		for c := range b.arrivals.all {
 			_ = c.Close()
 		}
-		b.Network.mu.Unlock()
+		b.arrivals.mu.Unlock()
 		for i := range 200 {
 			a.Send(who(2, 0), numbered(i+2))
 			settle(100 * time.Millisecond)
@@ -254,9 +256,9 @@ func TestANewConnectionWaitsForTheOld(t *testing.T) {
 		if got := numbers(b.taken()); len(got) != 1 || !errors.Is(a.Status().Peers[0].Control.Err, ErrBusy) || a.seen() != "up n2, down n2" {
 			t.Errorf("meanwhile came %v; a saw %q, %v", got, a.seen(), a.Status().Peers[0].Control.Err)
 		}
-		b.Network.mu.Lock()
-		open := len(b.accepted)
-		b.Network.mu.Unlock()
+		b.arrivals.mu.Lock()
+		open := len(b.arrivals.all)
+		b.arrivals.mu.Unlock()
 		if open > 2 {
 			t.Errorf("%d connections wait", open)
 		}

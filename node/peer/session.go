@@ -129,7 +129,7 @@ func (s *session) Refused(f transport.Frame, err error) {
 
 // first takes the first frame of a connection.
 func (s *session) first(f transport.Frame) error {
-	s.name()
+	s.named = true
 	switch nornv1.PeerMethod(f.Method) {
 	case nornv1.PeerMethod_PEER_METHOD_HELLO:
 		return s.hello(f)
@@ -139,14 +139,6 @@ func (s *session) first(f transport.Frame) error {
 		return s.join(f)
 	}
 	return s.malformed(f, proto.Invalid("method %d cannot come first", f.Method))
-}
-
-// name takes the connection out of those that have not said who they are.
-func (s *session) name() {
-	if !s.named {
-		s.named = true
-		s.n.greeted(s.nc, false)
-	}
 }
 
 func (s *session) hello(f transport.Frame) error {
@@ -171,6 +163,7 @@ func (s *session) hello(f transport.Frame) error {
 		return s.last(f, reply)
 	}
 	s.open = true
+	s.n.arrivals.known(s.nc, true)
 	s.link.SetMaxFrame(maxFrame(h.Lane))
 	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
 	s.n.journal.forget(refusedKey(h.From))
@@ -209,12 +202,11 @@ func (s *session) malformed(f transport.Frame, err error) error {
 // ended tidies up after the connection.
 func (s *session) ended(err error) {
 	n := s.n
+	n.arrivals.leave(s.nc)
 	if !s.named {
-		n.greeted(s.nc, true)
 		n.refusal(s.nc.RemoteAddr().Network(), err)
 	} else {
 		n.mu.Lock()
-		delete(n.accepted, s.nc)
 		if n.sessions[s.key] == s {
 			delete(n.sessions, s.key)
 		}
@@ -266,8 +258,8 @@ func (n *Network) enter(s *session) *Refusal {
 // refusal counts and logs what is no connection of a node. Anyone can cause
 // these, so that they are logged once in a while only.
 func (n *Network) refusal(kind string, err error) {
-	if errors.Is(err, io.EOF) || n.ctx.Err() != nil {
-		return // somebody has looked whether the port is open, or we are about to end
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || n.ctx.Err() != nil {
+		return // somebody has looked whether the port is open, it gave way, or we are about to end
 	}
 	n.counts.malformed.Add(1)
 	if n.journal.once(kind + " " + stateOf(err)) {

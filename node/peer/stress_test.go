@@ -74,11 +74,11 @@ func TestOrderThroughRestarts(t *testing.T) {
 				nodes[from].stop()
 				start(from)
 			case 1: // all its connections end
-				nodes[to].Network.mu.Lock()
-				for c := range nodes[to].accepted {
+				nodes[to].arrivals.mu.Lock()
+				for c := range nodes[to].arrivals.all {
 					_ = c.Close()
 				}
-				nodes[to].Network.mu.Unlock()
+				nodes[to].arrivals.mu.Unlock()
 			case 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
 				settle(time.Duration(r.IntN(100)) * time.Millisecond)
 			}

@@ -196,6 +196,9 @@ func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
 	if exposed(cfg.PeerListen) && known.peers.TLS == nil {
 		log.Warn("server.peers_open", "peer_listen", cfg.PeerListen, "meaning", "who reaches this address can listen to nodes and pass for one; see peer-tls-cert")
 	}
+	if exposed(cfg.PeerListen) && cfg.GossipKeyFile == "" && len(known.peers.Secrets) == 0 {
+		log.Warn("server.gossip_plain", "peer_listen", cfg.PeerListen, "meaning", "gossip: plain; who listens to nodes can spread false hints of who is alive, never false data; see gossip-key-file and peer-secret-file")
+	}
 	if known.shared && len(cfg.PeerTLSNames) == 0 {
 		log.Warn("server.shared_ca", "settings", "tls-client-ca, peer-tls-ca", "meaning",
 			"one authority signs the certificates of clients and those of nodes: a client whose certificate is good for servers too can pass for a node; say with peer-tls-names which names nodes have, or have another authority for them")
