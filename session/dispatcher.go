@@ -195,7 +195,7 @@ type Dispatcher struct {
 	names    map[uint64]*session // open requests
 	// settling are statuses that are being written, by worker and claim, also those
 	// of workers without a session: they are facts, whoever passes them on.
-	settling map[settleKey]uint64 // the association that will hear of it
+	settling map[settleKey]*settled
 	numbers  uint64
 	left     departed
 	set      SetVersion
@@ -224,6 +224,13 @@ type settleKey struct {
 	claim    Claim
 }
 
+// settled is a status that is being written.
+type settled struct {
+	association uint64 // that will hear of it
+	kind        EndKind
+	better      End // came meanwhile, and is written next; EndNone: none did
+}
+
 // maxSettling bounds statuses that are being written; past it they are left to be
 // repeated.
 const maxSettling = 100_000
@@ -237,7 +244,7 @@ func NewDispatcher(cfg DispatcherConfig) (*Dispatcher, error) {
 	}
 	return &Dispatcher{
 		cfg: cfg, sessions: make(map[Instance]*session), wants: make(map[uint64]*session),
-		names: make(map[uint64]*session), settling: make(map[settleKey]uint64),
+		names: make(map[uint64]*session), settling: make(map[settleKey]*settled),
 	}, nil
 }
 

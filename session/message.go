@@ -223,6 +223,18 @@ func (k EndKind) String() string {
 	return "unknown"
 }
 
+// worth orders endings of one claim: what only gives the task back, a failure, a
+// completion.
+func (k EndKind) worth() int {
+	switch k {
+	case EndCompleted:
+		return 2
+	case EndFailed:
+		return 1
+	}
+	return 0
+}
+
 // End says how a claim ended.
 type End struct {
 	Kind      EndKind

@@ -26,15 +26,12 @@ func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
 // denied is barred. So it counts in whatever state the session is, and whichever
 // dispatcher the worker has turned to since. The list of a new session, which may
 // be older, does not bring it back.
-// Replay: while it is being written a second one is dropped.
-// Identity: task and token; a wrong token ends nothing at the leader. "Ended" beats
-// "was not running" in either order: the first one in is written, and a worker says
-// the second of a claim that it held only once the first is acknowledged.
+// Replay: while it is being written a second one is dropped, unless it says more:
+// then it is written next, and that is what is acknowledged. So "ended" beats "was
+// not running" in either order, and a completion, which counts whatever became of the
+// claim, beats all.
+// Identity: task and token; a wrong token ends nothing at the leader.
 func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
-	why := WhyEnded
-	if b.End.Kind == EndNotRunning {
-		why = WhyNotRunning
-	}
 	if s != nil {
 		s.judge()
 		if e := s.book.all[b.Claim]; e != nil {
@@ -52,11 +49,34 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 		s.reschedule()
 	}
 	key := settleKey{m.Instance, b.Claim}
-	if _, busy := d.settling[key]; busy || len(d.settling) >= maxSettling || b.End.Kind == EndNone || b.End.Kind == EndChecked {
+	if b.End.Kind == EndNone || b.End.Kind == EndChecked {
 		return
 	}
-	d.settling[key] = m.Association
-	d.settle(m.Instance, b.Claim, why, b.End)
+	if is := d.settling[key]; is != nil {
+		begun := func(x Settle) bool { return x.Instance == m.Instance && x.Claim == b.Claim }
+		switch i := slices.IndexFunc(d.out.Settle, begun); {
+		case b.End.Kind.worth() <= max(is.kind.worth(), is.better.Kind.worth()):
+		case i >= 0: // nobody has begun to write it
+			d.out.Settle = slices.Delete(d.out.Settle, i, i+1)
+			d.write(key, is.association, b.End)
+		default:
+			is.better = b.End
+		}
+		return
+	}
+	if len(d.settling) < maxSettling {
+		d.write(key, m.Association, b.End)
+	}
+}
+
+// write has a status written.
+func (d *Dispatcher) write(key settleKey, association uint64, end End) {
+	why := WhyEnded
+	if end.Kind == EndNotRunning {
+		why = WhyNotRunning
+	}
+	d.settling[key] = &settled{association: association, kind: end.Kind}
+	d.settle(key.instance, key.claim, why, end)
 }
 
 // Outcome is what became of a [Settle]. Done says that it is written, or surely
@@ -72,11 +92,16 @@ type Outcome struct {
 func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, o Outcome) {
 	d.pass(now)
 	key := settleKey{instance, c}
-	association, ok := d.settling[key]
-	if !ok {
+	is := d.settling[key]
+	if is == nil {
 		return
 	}
 	delete(d.settling, key)
+	association := is.association
+	if is.better.Kind != EndNone {
+		d.write(key, association, is.better)
+		return
+	}
 	if !o.Done {
 		return
 	}

@@ -22,9 +22,9 @@ func TestAnEndIsAcknowledgedWhereItsWorkerIs(t *testing.T) {
 			t.Errorf("in association %d: %+v", m.Association, a)
 		}
 	}
-	b.d.settling = make(map[settleKey]uint64)
+	b.d.settling = make(map[settleKey]*settled)
 	for i := range maxSettling {
-		b.d.settling[settleKey{Instance{9}, Claim{Token: uint64(i)}}] = 1
+		b.d.settling[settleKey{Instance{9}, Claim{Token: uint64(i)}}] = &settled{association: 1}
 	}
 	if b.says(&UpdateStatus{Claim: c, End: End{Kind: EndCompleted}}); len(b.done().Settle) != 0 {
 		t.Error("more is written than may be")
@@ -188,5 +188,57 @@ func TestTwoThatStartedAtOnce(t *testing.T) {
 	o.Instance = Instance{2}
 	if got := Replaces(a, Healthy, o, false); got != ReplaceStale {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestTheBetterOfTwoEndsIsKept: whichever of two comes while the other is being written, and
+// only then the worker may forget the claim.
+func TestTheBetterOfTwoEndsIsKept(t *testing.T) {
+	ranks := [][]EndKind{{EndNotRunning, EndReported, EndReleased}, {EndFailed}, {EndCompleted}}
+	for i, firsts := range ranks {
+		for k, seconds := range ranks {
+			for _, first := range firsts {
+				for _, second := range seconds {
+					b := newBoss(t)
+					c := claims(1)[0]
+					b.says(&UpdateStatus{Claim: c, End: End{Kind: first}})
+					b.says(&UpdateStatus{Claim: c, End: End{Kind: second}})
+					if out := b.done(); len(out.Settle) != 1 || out.Settle[0].End.Kind != first {
+						t.Fatalf("%v, then %v: written is %+v", first, second, out.Settle)
+					}
+					b.d.Settled(b.now, Instance{1}, c, Outcome{Done: true})
+					b.take()
+					out := b.done()
+					if more := len(out.Settle) == 1 && out.Settle[0].End.Kind == second; more != (k > i) {
+						t.Fatalf("%v, then %v: written next is %+v", first, second, out.Settle)
+					}
+					if acked := len(frames[*StatusAck](out.Send)) == 1; acked == (k > i) {
+						t.Fatalf("%v, then %v: acknowledged %v", first, second, acked)
+					}
+					if k <= i {
+						continue
+					}
+					b.d.Settled(b.now, Instance{1}, c, Outcome{Done: true, Lost: true})
+					b.take()
+					if acks := frames[*StatusAck](b.done().Send); len(acks) != 1 || !acks[0].Lost {
+						t.Fatalf("%v, then %v: acknowledged %+v", first, second, acks)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTheBetterOfTwoEndsInOneFrameIsWritten, and nothing of the other one.
+func TestTheBetterOfTwoEndsInOneFrameIsWritten(t *testing.T) {
+	b := newBoss(t)
+	c := claims(1)[0]
+	for _, k := range []EndKind{EndNotRunning, EndFailed, EndReleased, EndCompleted, EndFailed} {
+		b.stamp++
+		b.d.Step(b.now, Message{Instance: Instance{1}, Association: b.n, Stamp: b.stamp, Body: &UpdateStatus{Claim: c, End: End{Kind: k}}})
+	}
+	b.take()
+	if out := b.done().Settle; len(out) != 1 || out[0].End.Kind != EndCompleted || out[0].Why != WhyEnded {
+		t.Errorf("written is %+v", out)
 	}
 }
