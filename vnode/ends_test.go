@@ -228,3 +228,34 @@ func TestDuesAreThoseThatWereHere(t *testing.T) {
 	r.restart()
 	want(came[0]-1, 2)
 }
+
+// TestALateCompletionIsTheEndOfItsClaim, whatever had become of that before; the claims after it
+// are not touched, and neither is one whose completion does not count.
+func TestALateCompletionIsTheEndOfItsClaim(t *testing.T) {
+	ends := map[claim.Outcome]func(*rig, id.ID, uint64){
+		claim.Expired: func(r *rig, _ id.ID, _ uint64) {
+			for wall, mono := r.v.NextWake(); r.v.claims.Len() > 0; wall, mono = r.v.NextWake() {
+				r.now = r.now.Add(max(1, min(time.Duration(mono-r.now.Mono), time.Duration(wall-r.now.Wall))))
+				r.tick()
+			}
+		},
+		claim.Released: func(r *rig, task id.ID, token uint64) { r.release(task, token) },
+		claim.Failed: func(r *rig, task id.ID, token uint64) {
+			if _, _, err := r.v.Fail(r.tx, task, Failure{Token: token, RetryAt: 1, Counted: true}, r.now); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for outcome, end := range ends {
+		r := newRig(t)
+		task := r.enqueue(crdt.Enqueued{Retry: crdt.Retry{MaxAttempts: 9}})
+		token := r.grant().Claims[0].Token
+		end(r, task, token)
+		r.is(task, crdt.StateReady, outcome)
+		end(r, task, r.grant().Claims[1].Token)
+		r.is(task, crdt.StateReady, outcome, outcome)
+		r.merge(crdt.Completed{Token: token, At: r.now.Wall}.Fact(task))
+		r.merge(crdt.Completed{Token: token + 1, At: r.now.Wall + 1}.Fact(task))
+		r.is(task, crdt.StateCompleted, claim.Completed, outcome)
+	}
+}

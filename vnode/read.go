@@ -301,7 +301,9 @@ func (d *Detail) recall() {
 		case !ok:
 			known[token] = len(d.Claims)
 			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
-		case d.Claims[i].Outcome != claim.Active && by != crdt.KindCompleted: // it may have ended otherwise here
+		case d.Claims[i].Outcome == claim.Active:
+		case by != crdt.KindCompleted || d.Task.Outcome() == crdt.StateCompleted:
+			// It may have ended otherwise here, and a completion that came late counts.
 			d.Claims[i].Outcome = outcomes[by]
 		}
 	})
