@@ -112,6 +112,7 @@ type Assignment struct {
 // [Dispatcher.Renewed], in parts if need be.
 type Renew struct {
 	Instance    Instance
+	Name        string // the worker's: only its own claims are renewed
 	Association uint64
 	Echo        int64
 	Claims      []Claim
@@ -142,11 +143,14 @@ func (w Why) String() string {
 	return "unknown"
 }
 
-// Settle ends a claim at its leader: the worker does not run it. With WhyEnded its
+// Settle ends a claim at its leader: the worker does not run it. Only a claim of this
+// instance under this name may be ended so, but for a completion, which anybody may say:
+// a worker may name claims that it never held. With WhyEnded its
 // End is written first, and with WhyRefused, where it has one. What is refused as over is done. Those with WhyEnded and
 // WhyNotRunning are answered by [Dispatcher.Settled].
 type Settle struct {
-	Instance Instance
+	Instance Instance // zero: whose the claim is, was never known here
+	Name     string   // the worker's; empty: not known here
 	Claim    Claim
 	Why      Why
 	End      End

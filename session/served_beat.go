@@ -171,7 +171,7 @@ func (s *session) renew(claims []Claim) {
 			lease = min(lease, e.lease)
 		}
 	}
-	s.d.out.Renew = append(s.d.out.Renew, Renew{Instance: s.id.Instance, Association: s.association, Echo: s.beat, Claims: claims, Lease: lease})
+	s.d.out.Renew = append(s.d.out.Renew, Renew{Instance: s.id.Instance, Name: s.id.Name, Association: s.association, Echo: s.beat, Claims: claims, Lease: lease})
 }
 
 // askList asks what the worker runs.

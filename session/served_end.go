@@ -12,8 +12,10 @@ import (
 
 func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
 	x := Settle{Instance: instance, Claim: c, Why: why, End: end}
-	if s := d.sessions[instance]; s != nil && why == WhyLost {
-		x.Grace = s.grace
+	if s := d.sessions[instance]; s != nil {
+		if x.Name = s.id.Name; why == WhyLost {
+			x.Grace = s.grace
+		}
 	}
 	d.out.Settle = append(d.out.Settle, x)
 }
@@ -30,7 +32,8 @@ func (d *Dispatcher) settle(instance Instance, c Claim, why Why, end End) {
 // then it is written next, and that is what is acknowledged. So "ended" beats "was
 // not running" in either order, and a completion, which counts whatever became of the
 // claim, beats all.
-// Identity: task and token; a wrong token ends nothing at the leader.
+// Identity: task and token; the leader ends nothing for a wrong token, and, but by a
+// completion, nothing that another session holds.
 func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 	if s != nil {
 		s.judge()

@@ -268,6 +268,15 @@ func (v *Vnode) names() []string {
 // tokens.
 func (v *Vnode) Held(fn func(task id.ID, r *claim.Record)) { v.claims.Each(fn) }
 
+// HeldAs gives a claim that has not ended, nil when there is none. It is valid until the next
+// change.
+func HeldAs(v *Vnode, task id.ID, token uint64) *claim.Record {
+	if h := v.claims.Lookup(task).Of(token); h != nil {
+		return &h.Record
+	}
+	return nil
+}
+
 // Best is the best ready rank of a queue, or nil.
 func (v *Vnode) Best(name string) *claim.Rank {
 	if q := v.queues[name]; q != nil && q.head.Min() != nil {

@@ -195,7 +195,7 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 		m := &nornv1.CompleteRequest{}
 		for _, e := range some {
 			done := &nornv1.Completion{
-				Id: e.Claim.Task.Bytes(), Token: e.Claim.Token, Seq: e.End.Seq, AutoSeq: e.End.AutoSeq, Result: e.End.Result,
+				Id: e.Claim.Task.Bytes(), Token: e.Claim.Token, Seq: e.End.Seq, AutoSeq: e.End.AutoSeq, Result: e.End.Result, Session: e.Instance[:],
 			}
 			addFurther(done, e.End.Further)
 			m.Completions = append(m.Completions, done)
@@ -210,7 +210,7 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 	default:
 		m := &nornv1.ReleaseRequest{}
 		for _, e := range some {
-			m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: e.Claim.Task.Bytes(), Token: e.Claim.Token})
+			m.Claims = append(m.Claims, claimRefOf(e.Claim, e.Instance, e.Name))
 		}
 		body = m
 	}
@@ -226,13 +226,25 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 	})
 }
 
+// claimRefOf names a claim that has to be of a worker, where that is known.
+func claimRefOf(c session.Claim, i session.Instance, name string) *nornv1.ClaimRef {
+	ref := &nornv1.ClaimRef{Id: c.Task.Bytes(), Token: c.Token, Worker: name}
+	if !i.IsZero() {
+		ref.Session = i[:]
+	}
+	return ref
+}
+
 // lostMargin is added to what the handlers of a lost worker needed to end: they are
 // over by then by their worker's own clock, which cannot be asked any more.
 const lostMargin = 5 * time.Second
 
 // failure is the failure of a claim, by its worker's word or by its worker's loss.
 func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
-	f := &nornv1.Failure{Id: s.Claim.Task.Bytes(), Token: s.Claim.Token}
+	f := &nornv1.Failure{Id: s.Claim.Task.Bytes(), Token: s.Claim.Token, Worker: s.Name}
+	if !s.Instance.IsZero() {
+		f.Session = s.Instance[:]
+	}
 	if s.Why == session.WhyLost {
 		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Grace + max(lostMargin, a.s.c.cfg.Buffer)).Seconds()
 		return f

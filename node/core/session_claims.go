@@ -61,6 +61,7 @@ type holdings struct {
 	looks map[session.Instance]*lookup
 	at    int64 // mono ns of the next look
 	ends  []endOf
+	by    session.Instance // whose word is being carried out; zero: nobody's
 }
 
 // lookup is a worker whose claims leaders are to be asked for.
@@ -70,7 +71,7 @@ type lookup struct {
 	again       bool
 }
 
-// endOf is a claim that has ended without its worker's doing.
+// endOf is a claim that has ended without its session's doing.
 type endOf struct {
 	claim    session.Claim
 	instance session.Instance
@@ -182,9 +183,17 @@ func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []WorkItem) 
 	return items
 }
 
-// ended hears from a vnode that a claim has ended.
+// tells notes whose word is carried out until the next call: of what ends by it that session
+// need not be told.
+func (h *holdings) tells(by []byte) {
+	h.by = session.Instance{}
+	copy(h.by[:], by)
+}
+
+// ended hears from a vnode that a claim has ended. Of a lease that has run out its worker
+// knows by itself.
 func (h *holdings) ended(task id.ID, r *claim.Record) {
-	if _, worker := h.s.names.of[r.Session]; worker && r.Outcome == claim.Ended && h.s.c.vnode(task).Leading() != 0 {
+	if _, worker := h.s.names.of[r.Session]; worker && r.Session != h.by && r.Outcome != claim.Expired && h.s.c.vnode(task).Leading() != 0 {
 		h.ends = append(h.ends, endOf{session.Claim{Task: task, Token: r.Token}, r.Session})
 	}
 }

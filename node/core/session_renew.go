@@ -78,7 +78,7 @@ func (a *workAsks) renewAll(now clock.Time, all []session.Renew) {
 		for idx := range slices.Chunk(groups.of[to], proto.MaxBatchTasks) {
 			m := &nornv1.RenewRequest{}
 			for _, i := range idx {
-				m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: claims[i].claim.Task.Bytes(), Token: claims[i].claim.Token})
+				m.Claims = append(m.Claims, claimRefOf(claims[i].claim, claims[i].of.Instance, claims[i].of.Name))
 			}
 			a.put(now, nornv1.Method_METHOD_RENEW, m, func(now clock.Time, r *Reply) {
 				reply, _ := r.Message.(*nornv1.RenewReply)

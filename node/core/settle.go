@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
@@ -129,6 +130,18 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is lost: %s (the task is %s)", token, task, why, d.State)
 }
 
+// others refuses what a session says of a claim that another one holds.
+func (c settling) others(task id.ID, token uint64, by []byte, worker string) *proto.Error {
+	if len(by) == 0 {
+		return nil
+	}
+	r := vnode.HeldAs(c.vnode(task), task, token)
+	if r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
+		return nil
+	}
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is not of this session, but of %q: only that one may renew it, fail it or give it back", token, task, r.Worker)
+}
+
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
 	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
@@ -158,6 +171,10 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 		reply.Results = append(reply.Results, res)
 		task, bad := taskRef(ref.GetId(), ref.GetToken())
 		if bad != nil {
+			res.Error = bad.Proto()
+			continue
+		}
+		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker()); bad != nil {
 			res.Error = bad.Proto()
 			continue
 		}
@@ -307,7 +324,9 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.cells)), task, f.Token)
 		}
+		c.sessions.known.tells(done.GetSession())
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
+		c.sessions.known.tells(nil)
 	}
 	c.reply(from, reply)
 }
@@ -406,7 +425,12 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
 	}
 	what.AtLeast = proto.Seconds(f.GetAtLeastSeconds())
+	if bad := c.others(task, f.GetToken(), f.GetSession(), f.GetWorker()); bad != nil {
+		return bad
+	}
 	v := c.vnode(task)
+	c.sessions.known.tells(f.GetSession())
+	defer c.sessions.known.tells(nil)
 	state, existed, err := v.Fail(c.tx, task, what, now)
 	if err != nil {
 		return c.lost(task, f.GetToken(), err)
@@ -438,8 +462,14 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 			res.Error = bad.Proto()
 			continue
 		}
+		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker()); bad != nil {
+			res.Error = bad.Proto()
+			continue
+		}
 		v := c.vnode(task)
+		c.sessions.known.tells(ref.GetSession())
 		existed, err := v.Release(c.tx, task, ref.GetToken(), now)
+		c.sessions.known.tells(nil)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
 			continue

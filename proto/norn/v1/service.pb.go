@@ -1326,8 +1326,13 @@ func (x *ClaimReply) GetWaitedSeconds() float64 {
 type ClaimRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Text or 20-byte form is not mixed: 20 bytes.
-	Id            []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Token         uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	Id    []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Token uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// In requests of a dispatcher for one of its workers: the session and the worker that
+	// the claim has to be of, as in its ClaimRequest; else it is lost. Unset: whoever
+	// knows the token may say so.
+	Session       []byte `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	Worker        string `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1374,6 +1379,20 @@ func (x *ClaimRef) GetToken() uint64 {
 		return x.Token
 	}
 	return 0
+}
+
+func (x *ClaimRef) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *ClaimRef) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
 }
 
 // RenewRequest renews up to 10,000 claims in one go.
@@ -1767,8 +1786,10 @@ type Completion struct {
 	// Number after the last update of this claim.
 	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Take the number after the last visible update instead of seq.
-	AutoSeq       bool   `protobuf:"varint,4,opt,name=auto_seq,json=autoSeq,proto3" json:"auto_seq,omitempty"`
-	Result        []byte `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	AutoSeq bool   `protobuf:"varint,4,opt,name=auto_seq,json=autoSeq,proto3" json:"auto_seq,omitempty"`
+	Result  []byte `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	// The session whose worker says so: it need not be told. Anybody may complete.
+	Session       []byte `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1838,6 +1859,13 @@ func (x *Completion) GetResult() []byte {
 	return nil
 }
 
+func (x *Completion) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 // FailRequest ends claims with a failure.
 type FailRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1903,8 +1931,11 @@ type Failure struct {
 	// Over 0: retry so many seconds after the server takes this, at most 100 years, and not
 	// at retry_at, which servers from before this field look at.
 	RetryInSeconds float64 `protobuf:"fixed64,8,opt,name=retry_in_seconds,json=retryInSeconds,proto3" json:"retry_in_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// As in ClaimRef.
+	Session       []byte `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
+	Worker        string `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Failure) Reset() {
@@ -1991,6 +2022,20 @@ func (x *Failure) GetRetryInSeconds() float64 {
 		return x.RetryInSeconds
 	}
 	return 0
+}
+
+func (x *Failure) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *Failure) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
 }
 
 // ReleaseRequest gives tasks back at once, without using an attempt.
@@ -3838,10 +3883,12 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\n" +
 	"ClaimReply\x12&\n" +
 	"\x06grants\x18\x01 \x03(\v2\x0e.norn.v1.GrantR\x06grants\x12%\n" +
-	"\x0ewaited_seconds\x18\x02 \x01(\x01R\rwaitedSeconds\"0\n" +
+	"\x0ewaited_seconds\x18\x02 \x01(\x01R\rwaitedSeconds\"b\n" +
 	"\bClaimRef\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\x04R\x05token\"^\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x18\n" +
+	"\asession\x18\x03 \x01(\fR\asession\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\tR\x06worker\"^\n" +
 	"\fRenewRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x01R\fleaseSeconds\"<\n" +
@@ -3871,16 +3918,17 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vcompletions\x18\x01 \x03(\v2\x13.norn.v1.CompletionR\vcompletions\x123\n" +
 	"\n" +
 	"durability\x18\x02 \x01(\v2\x13.norn.v1.DurabilityR\n" +
-	"durability\"w\n" +
+	"durability\"\x91\x01\n" +
 	"\n" +
 	"Completion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x19\n" +
 	"\bauto_seq\x18\x04 \x01(\bR\aautoSeq\x12\x16\n" +
-	"\x06result\x18\x05 \x01(\fR\x06result\";\n" +
+	"\x06result\x18\x05 \x01(\fR\x06result\x12\x18\n" +
+	"\asession\x18\x06 \x01(\fR\asession\";\n" +
 	"\vFailRequest\x12,\n" +
-	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\x88\x02\n" +
+	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xba\x02\n" +
 	"\aFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
@@ -3889,7 +3937,10 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\tuncounted\x18\x05 \x01(\bR\tuncounted\x12\x18\n" +
 	"\adiscard\x18\x06 \x01(\bR\adiscard\x12(\n" +
 	"\x10at_least_seconds\x18\a \x01(\x01R\x0eatLeastSeconds\x12(\n" +
-	"\x10retry_in_seconds\x18\b \x01(\x01R\x0eretryInSeconds\";\n" +
+	"\x10retry_in_seconds\x18\b \x01(\x01R\x0eretryInSeconds\x12\x18\n" +
+	"\asession\x18\t \x01(\fR\asession\x12\x16\n" +
+	"\x06worker\x18\n" +
+	" \x01(\tR\x06worker\";\n" +
 	"\x0eReleaseRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"<\n" +
 	"\n" +
