@@ -51,6 +51,7 @@ type session struct {
 	checkAt  int64
 
 	want     *want
+	rest     rest
 	renewing []int64 // stamps of heartbeats whose claims are being renewed
 
 	wake  int64
@@ -188,6 +189,9 @@ func (s *session) reschedule() {
 			s.wake = min(s.wake, s.checkAt)
 		}
 		s.wake = min(s.wake, s.book.doubtAt)
+	}
+	if s.d.now.Mono < s.rest.until {
+		s.wake = min(s.wake, s.rest.until)
 	}
 	s.wake = max(s.wake, s.d.now.Mono+1) // what is due was done
 	if s.index < 0 {

@@ -38,6 +38,7 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 	if s != nil {
 		s.judge()
 		if e := s.book.all[b.Claim]; e != nil {
+			s.endedTask(e, b.End)
 			s.book.remove(e) // its slot is free; the worker goes on until the end is written
 		}
 		if !s.listed && len(s.early) < MaxTakes {
@@ -101,6 +102,11 @@ func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, o Outco
 	}
 	delete(d.settling, key)
 	association := is.association
+	s := d.sessions[instance]
+	if s != nil && is.kind == EndReported && o.Done && !o.Lost { // it was not: it gave the task back
+		s.refusedTask(Accepted)
+		s.reschedule()
+	}
 	if is.better.Kind != EndNone {
 		d.write(key, association, is.better)
 		return
@@ -108,7 +114,7 @@ func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, o Outco
 	if !o.Done {
 		return
 	}
-	if s := d.sessions[instance]; s != nil {
+	if s != nil {
 		association = max(association, s.association)
 	}
 	d.out.Send = append(d.out.Send, Message{Instance: instance, Association: association, Body: &StatusAck{Claim: c, Lost: o.Lost, State: o.State}})
@@ -261,6 +267,9 @@ type Info struct {
 	Capacity    Capacity
 	Running     []Claim       // believed to be running, sorted
 	Unsure      int           // of those: the outcome of the push is unknown
+	Declined    uint64        // tasks that it did not take, or gave back as they came
+	Declines    Refusal       // why, the newest of them; Accepted: it gave it back
+	Resting     time.Duration // it is given nothing, because it refused many in a row; 0: it is not, or only for a moment
 	Set         SetVersion    // newest one it has echoed
 	Silent      time.Duration // since its newest frame
 	Trouble     string        // why it cannot begin tasks; "": it can
@@ -281,10 +290,15 @@ func (d *Dispatcher) Sessions(now clock.Time) []Info {
 }
 
 func (s *session) info(now clock.Time) Info {
+	r := s.rest
 	i := Info{
+		Declined: r.total, Declines: r.last,
 		Identity: s.id, Association: s.association, State: s.state, Named: s.name.held, Listed: s.listed,
 		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.book.unsure, Set: s.set,
 		Silent: now.SinceMono(s.received), Running: s.book.sorted(), Trouble: s.trouble,
+	}
+	if r.row >= manyRests {
+		i.Resting = max(0, time.Duration(r.until-now.Mono))
 	}
 	return i
 }

@@ -11,19 +11,18 @@ import (
 // maxQuestions bounds the claims of one Notify.
 const maxQuestions = proto.MaxSessionQuestions
 
-// runningRest is for how long a task is put off that was handed to a worker whose handler
-// has not returned though its claim is over: it needs its grace, or never does.
-const runningRest = time.Second
-
 // credit of a session: how many tasks may be pushed now. Who serves no queue now, because
-// its handlers hang, wants none.
+// its handlers hang, wants none; who refuses what it is given rests, and then is tried with one.
 func (s *session) room() int {
 	if len(s.capacity.Queues) == 0 || s.resting || s.state != Healthy || !s.settled() || s.closed || s.stuck || s.draining || s.drain || s.leaving || s.suicide != "" {
 		return 0
 	}
 	room := max(0, s.capacity.Takes()-len(s.book.all))
-	if s.trouble != "" {
-		room = min(1, room) // to try
+	switch {
+	case s.d.now.Mono < s.rest.until:
+		return 0
+	case s.rest.row > 0 || s.trouble != "":
+		return min(1, room) // to try
 	}
 	return room
 }
@@ -154,8 +153,10 @@ func (s *session) runReply(b *RunReply) {
 	s.d.counts.Refused++
 	s.book.remove(e)
 	end := End{}
-	if b.Refused == RefusedRunning { // else it would be the next one for this worker again, at once and before all others
-		end = End{Kind: EndFailed, Uncounted: true, RetryIn: runningRest, Error: "its worker still ran it under an earlier claim"}
+	if b.Refused == RefusedRunning {
+		end = End{Kind: EndFailed, Uncounted: true, RetryIn: s.putOff(b.Claim.Task), Error: "its worker still ran it under an earlier claim"}
+	} else {
+		s.refusedTask(b.Refused)
 	}
 	s.d.settle(s.id.Instance, b.Claim, WhyRefused, end)
 }

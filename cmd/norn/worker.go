@@ -39,7 +39,9 @@ func (w workerCommands) list() *cobra.Command {
 State is new (what it runs is not known yet, or another worker has its name),
 healthy, unhealthy (it keeps what it runs and gets nothing new) or must_die (lost:
 its tasks run elsewhere, or are about to). "cannot begin tasks" stands with a worker
-whose tasks could not be begun, and why: it gives them back, and tries one at a time.`,
+whose tasks could not be begun, and why: it gives them back, and tries one at a time.
+One that "refuses tasks" has not taken what it was given several times in a row, or
+given it back as it came: for a while it is given nothing.`,
 		Example: "  norn worker list\n  norn worker list -o json | jq -r '.[] | select(.state != \"healthy\") | .name'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.with(cmd.Context(), func(c *client.Client) error {
@@ -101,6 +103,9 @@ func workerState(m *nornv1.Worker) string {
 	if why := m.GetTrouble(); why != "" {
 		state += ", cannot begin tasks: " + render.Text([]byte(why), 120)
 	}
+	if m.GetRestingSeconds() > 0 {
+		state += ", refuses tasks"
+	}
 	return state
 }
 
@@ -152,6 +157,13 @@ func workerSheet(w io.Writer, m *nornv1.Worker) {
 	pairs := [][2]string{
 		{"worker", m.GetName()}, {"state", workerState(m)}, {"machine", m.GetMachine()}, {"node", m.GetNode()},
 		{"slots", fmt.Sprintf("%d, and %d to prefetch", m.GetSlots(), m.GetPrefetch())},
+	}
+	if n := m.GetDeclined(); n > 0 {
+		why := "gave the newest back"
+		if r := m.GetDeclines(); r != 0 {
+			why = "the newest: " + strings.ToLower(strings.TrimPrefix(r.String(), "SESSION_REFUSAL_"))
+		}
+		pairs = append(pairs, [2]string{"declined", fmt.Sprintf("%d tasks, %s", n, why)})
 	}
 	for i, c := range m.GetRunning() {
 		head := ""

@@ -2949,9 +2949,15 @@ type Worker struct {
 	// Of the stream that its dispatcher knows.
 	Association uint64 `protobuf:"varint,18,opt,name=association,proto3" json:"association,omitempty"`
 	// Why it cannot begin tasks; empty: it can.
-	Trouble       string `protobuf:"bytes,19,opt,name=trouble,proto3" json:"trouble,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trouble string `protobuf:"bytes,19,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// Tasks that it did not take, or gave back as they came, since it is with its dispatcher.
+	Declined uint64 `protobuf:"varint,20,opt,name=declined,proto3" json:"declined,omitempty"`
+	// Why, the newest of them; unset: it gave it back.
+	Declines SessionRefusal `protobuf:"varint,21,opt,name=declines,proto3,enum=norn.v1.SessionRefusal" json:"declines,omitempty"`
+	// For so long it is given nothing, because it declined many in a row.
+	RestingSeconds float64 `protobuf:"fixed64,22,opt,name=resting_seconds,json=restingSeconds,proto3" json:"resting_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -3115,6 +3121,27 @@ func (x *Worker) GetTrouble() string {
 		return x.Trouble
 	}
 	return ""
+}
+
+func (x *Worker) GetDeclined() uint64 {
+	if x != nil {
+		return x.Declined
+	}
+	return 0
+}
+
+func (x *Worker) GetDeclines() SessionRefusal {
+	if x != nil {
+		return x.Declines
+	}
+	return SessionRefusal_SESSION_REFUSAL_UNSPECIFIED
+}
+
+func (x *Worker) GetRestingSeconds() float64 {
+	if x != nil {
+		return x.RestingSeconds
+	}
+	return 0
 }
 
 // WorkerClaim is a claim as an operator sees it.
@@ -3589,7 +3616,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
 	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\fR\n" +
-	"nextCursor\"\xfa\x04\n" +
+	"nextCursor\"\xf4\x05\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +
@@ -3611,7 +3638,10 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x03set\x18\x10 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12%\n" +
 	"\x0esilent_seconds\x18\x11 \x01(\x01R\rsilentSeconds\x12 \n" +
 	"\vassociation\x18\x12 \x01(\x04R\vassociation\x12\x18\n" +
-	"\atrouble\x18\x13 \x01(\tR\atrouble\"3\n" +
+	"\atrouble\x18\x13 \x01(\tR\atrouble\x12\x1a\n" +
+	"\bdeclined\x18\x14 \x01(\x04R\bdeclined\x123\n" +
+	"\bdeclines\x18\x15 \x01(\x0e2\x17.norn.v1.SessionRefusalR\bdeclines\x12'\n" +
+	"\x0fresting_seconds\x18\x16 \x01(\x01R\x0erestingSeconds\"3\n" +
 	"\vWorkerClaim\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\"\x89\x01\n" +
@@ -3794,12 +3824,13 @@ var file_norn_v1_session_proto_depIdxs = []int32{
 	9,  // 56: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
 	37, // 57: norn.v1.Worker.running:type_name -> norn.v1.WorkerClaim
 	11, // 58: norn.v1.Worker.set:type_name -> norn.v1.SessionSet
-	4,  // 59: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	0,  // 59: norn.v1.Worker.declines:type_name -> norn.v1.SessionRefusal
+	4,  // 60: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_session_proto_init() }
