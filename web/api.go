@@ -29,6 +29,7 @@ type api struct {
 	o     Options
 	guard *guard
 	room  *room
+	waits *waits
 }
 
 // serve adds the routes, by path: which verb a path takes is decided here, so that
@@ -70,8 +71,12 @@ func (a *api) pick(w http.ResponseWriter, r *http.Request, all []route) {
 func (a *api) run(w http.ResponseWriter, r *http.Request, rt *route) {
 	place := placeOf(r)
 	defer place.rest()
-	if a.guard.knows(r) {
-		place.keep() // others once their request is whole
+	if a.guard.knows(r) { // others once their request is whole
+		if f := place.keep(); f != nil {
+			w.Header().Set("Connection", "close") // its body is not read
+			a.refuse(w, f)
+			return
+		}
 	}
 	if rt.streams && wantsEvents(r) {
 		a.stream(w, r, rt)
@@ -83,9 +88,23 @@ func (a *api) run(w http.ResponseWriter, r *http.Request, rt *route) {
 		a.refuse(w, f)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), waitOf(request)+patience)
+	during, wait := r.Context(), waitOf(request)
+	if wait > 0 {
+		var over func()
+		if during, over, f = a.waits.enter(r); f != nil {
+			a.refuse(w, f)
+			return
+		}
+		defer over()
+	}
+	ctx, cancel := context.WithTimeout(during, wait+patience)
 	defer cancel()
-	a.answer(w, r, rt, a.call(ctx, rt, request))
+	c := a.call(ctx, rt, request)
+	if c.err != nil && context.Cause(during) == errYield {
+		a.refuse(w, yielded())
+		return
+	}
+	a.answer(w, r, rt, c)
 }
 
 // answered is what came of a call.
@@ -143,7 +162,9 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 	if err != nil {
 		return nil, leave, failed(http.StatusBadRequest, proto.Invalid("the request is no %s: %v", rt.request.ProtoReflect().Descriptor().Name(), err))
 	}
-	placeOf(r).keep()
+	if f := placeOf(r).keep(); f != nil {
+		return nil, leave, f
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it may wait for longer than its body may take
 	return m, leave, nil
 }

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// sentAway is what a connection over the limit gets.
-const sentAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-
 // Serve serves the connections of a listener until [Server.Shutdown], and closes
 // it. It gives http.ErrServerClosed then, or why it cannot go on.
 func (s *Server) Serve(l net.Listener) error {
@@ -38,33 +35,24 @@ func (s *Server) Serve(l net.Listener) error {
 	return errors.Join(err, served)
 }
 
-// limited counts connections and sends away those for which no other gives way.
+// limited counts connections, and closes one for a new one when there are too many.
 type limited struct {
 	net.Listener
 	s *Server
 }
 
-// Accept gives the next connection that there is a place for.
+// Accept gives the next connection.
 func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		one := &counted{Conn: c, places: l.s.places, secure: l.s.o.TLS != nil}
-		victim, ok := l.s.places.enter(one)
-		if victim != nil {
-			l.s.metrics.refused.Inc()
-			_ = victim.Conn.Close() // it says nothing: TLS may be spoken on it, or half an answer
-		}
-		if ok {
-			return one, nil
-		}
-		l.s.metrics.refused.Inc()
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = c.Write([]byte(sentAway)) // fits any socket's buffer
-		_ = c.Close()
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	one := &counted{Conn: c, places: l.s.places, secure: l.s.o.TLS != nil}
+	if victim := l.s.places.enter(one); victim != nil {
+		l.s.metrics.refused.Inc()
+		_ = victim.Conn.Close() // it says nothing: TLS may be spoken on it, or half an answer
+	}
+	return one, nil
 }
 
 // wrongPort is what a client of the Norn protocol gets, which knows by it where it is.

@@ -18,7 +18,7 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_http_connections_refused_total", Help: "Connections to the HTTP port that were sent away, or closed for a new one, because there were too many."}),
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_http_connections_refused_total", Help: "Connections to the HTTP port that were closed for a new one because there were too many."}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "norn_http_requests_total", Help: "Requests to the HTTP API by path and status."}, []string{"path", "status"}),
 	}
 	m.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "norn_http_connections", Help: "Open connections to the HTTP port."}, func() float64 { return float64(m.open.Load()) })

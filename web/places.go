@@ -7,40 +7,47 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // places are those of the connections. When all are taken, one gives way to a new connection:
 // otherwise strangers that are silent, slow or idle would keep out those who know the token,
 // for as long as they go on. Of a stranger no request was taken up yet, as that wants a token
-// or was not whole; then come those that rest between two requests. Who is served keeps its place.
+// or was not whole; then come those that rest between two requests. Who is served keeps its
+// place. So many are served as may be open, and some places are there besides: whoever asks
+// for the node's health, which keeps no place, always gets in.
 type places struct {
 	most int
 	open *atomic.Int64 // changes under mu
 
-	mu        sync.Mutex // guards the lists, and where connections are in them
+	mu        sync.Mutex // guards the lists, where connections are in them, and kept
+	kept      int        // connections that are served
 	strangers list.List  // of *counted, the one that has given no sign of life for longest first
 	resting   list.List  // likewise
 }
 
-// enter gives a connection a place. victim is who had it, and is to be closed; with no place
-// there is none.
-func (p *places) enter(c *counted) (victim *counted, ok bool) {
+// spare is how many connections there may be beside so many that are served.
+func spare(most int) int { return min(max(most/16, 1), 64) }
+
+// enter gives a connection a place. victim is who had it, and is to be closed; nil: it was
+// free. As not all can be served, there is always one.
+func (p *places) enter(c *counted) (victim *counted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open.Load() >= int64(p.most) {
+	if p.open.Load() >= int64(p.most+spare(p.most)) {
 		oldest := p.strangers.Front()
 		if oldest == nil {
 			oldest = p.resting.Front()
-		}
-		if oldest == nil {
-			return nil, false
 		}
 		victim = oldest.Value.(*counted)
 		p.forget(victim)
 	}
 	p.open.Add(1)
 	c.in, c.at = &p.strangers, p.strangers.PushBack(c)
-	return victim, true
+	return victim
 }
 
 // leave takes the place of a connection back.
@@ -54,6 +61,9 @@ func (p *places) leave(c *counted) {
 func (p *places) forget(c *counted) {
 	if c.gone {
 		return
+	}
+	if c.at == nil {
+		p.kept--
 	}
 	c.gone = true
 	p.open.Add(-1)
@@ -80,14 +90,26 @@ func (c *counted) sign() {
 	}
 }
 
-// keep has a connection keep its place while its request is served, until rest.
-func (c *counted) keep() {
+// keep has a connection keep its place while its request is served, until rest. It fails
+// when as many are served as may be.
+func (c *counted) keep() *failure {
 	if c == nil {
-		return
+		return nil
 	}
-	c.places.mu.Lock()
-	defer c.places.mu.Unlock()
-	c.places.unlist(c)
+	p := c.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case c.gone || c.at == nil: // nobody is left to serve, or it is served already
+		return nil
+	case p.kept >= p.most:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "as many requests are being served over HTTP as may be (max-http-connections, %d); try again, or another node", p.most)
+		e.RetryAfter = time.Second
+		return failed(http.StatusServiceUnavailable, e)
+	}
+	p.kept++
+	p.unlist(c)
+	return nil
 }
 
 // rest notes that a request is over. A stranger stays one when it did not keep its place.
@@ -99,6 +121,7 @@ func (c *counted) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !c.gone && c.at == nil {
+		p.kept--
 		c.in, c.at = &p.resting, p.resting.PushBack(c)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,7 +83,7 @@ func isOpen(c net.Conn) bool {
 // waiting is a backend whose claims wait until their request ends.
 func waiting() *backend {
 	return &backend{enqueue: true, claim: true, registry: prometheus.NewRegistry(), call: func(ctx context.Context, m nornv1.Method, _ gproto.Message) (gproto.Message, *proto.Error, func()) {
-		if m == nornv1.Method_METHOD_CLAIM {
+		if m == nornv1.Method_METHOD_CLAIM || m == nornv1.Method_METHOD_LOG {
 			<-ctx.Done()
 			return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "gone"), func() {}
 		}
@@ -115,7 +116,7 @@ func TestStrangersGiveWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dial, s := inBubble(t, waiting(), tc.o)
-				var strangers [2]net.Conn
+				var strangers [3]net.Conn // one beside the two that may be served
 				for i := range strangers {
 					strangers[i] = dial()
 					switch {
@@ -131,7 +132,7 @@ func TestStrangersGiveWay(t *testing.T) {
 				if status, _ := knock(t, dial, tc.thenBy); status != http.StatusOK {
 					t.Errorf("the newcomer got %d", status)
 				}
-				if n := s.metrics.open.Load(); n != 2 {
+				if n := s.metrics.open.Load(); n != 3 {
 					t.Errorf("%d connections are open", n)
 				}
 				if isOpen(strangers[0]) || !isOpen(strangers[1]) {
@@ -157,7 +158,7 @@ func TestWhoIsServedStays(t *testing.T) {
 				if got := askOn(t, served, pingWithToken); got != http.StatusOK {
 					t.Fatal(got)
 				}
-				stranger := dial()
+				stranger, another := dial(), dial()
 				synctest.Wait()
 				if tc.says != "" {
 					say(t, served, tc.says)
@@ -166,7 +167,14 @@ func TestWhoIsServedStays(t *testing.T) {
 				if status != http.StatusOK || isOpen(stranger) {
 					t.Fatalf("the newcomer got %d, with a stranger there", status)
 				}
+				_ = another.Close()
+				synctest.Wait()
+				third := dial()
+				synctest.Wait()
 				if tc.says == "" { // both rest
+					if status, _ = knock(t, dial, pingWithToken); status != http.StatusOK || isOpen(third) {
+						t.Errorf("the newcomer got %d, with two that rest and a stranger", status)
+					}
 					if status, _ = knock(t, dial, pingWithToken); status != http.StatusOK || isOpen(served) || !isOpen(second) {
 						t.Errorf("the newcomer got %d, with two that rest", status)
 					}
@@ -177,7 +185,12 @@ func TestWhoIsServedStays(t *testing.T) {
 				if status, _ = knock(t, dial, pingWithToken); status != http.StatusServiceUnavailable {
 					t.Errorf("the newcomer got %d, with two that are served", status)
 				}
-				if n := s.metrics.open.Load(); n != 2 {
+				for _, health := range []string{plainLivez, strings.Replace(plainLivez, "livez", "metrics", 1)} {
+					if status, _ = knock(t, dial, health); status != http.StatusOK {
+						t.Errorf("health got %d, with two that are served", status)
+					}
+				}
+				if n := s.metrics.open.Load(); n > 3 {
 					t.Errorf("%d connections are open", n)
 				}
 			})
@@ -199,7 +212,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 			_ = silent.Close()
 			synctest.Wait()
 		}
-		if n := s.metrics.open.Load(); n != 2 {
+		if n := s.metrics.open.Load(); n != 3 {
 			t.Errorf("%d connections are open", n)
 		}
 		<-time.After(3 * time.Minute)

@@ -45,17 +45,27 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request, rt *route) {
 		a.refuse(w, f)
 		return
 	}
+	during, over, f := a.waits.enter(r)
+	if f != nil {
+		a.refuse(w, f)
+		return
+	}
+	defer over()
 	s := &events{a: a, w: w, c: http.NewResponseController(w)}
 	for {
 		request.WaitSeconds = 0 // the first answer is quick: it decides between a status and a stream
 		if s.begun && !s.over {
 			request.WaitSeconds = followWait
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), waitOf(request)+patience)
+		ctx, cancel := context.WithTimeout(during, waitOf(request)+patience)
 		c := a.call(ctx, rt, request)
 		cancel()
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler)
+		}
+		if during.Err() != nil {
+			s.refuse(yielded())
+			return
 		}
 		if c.err != nil {
 			s.refuse(failed(statusOf(c.err.Kind), c.err))

@@ -27,7 +27,7 @@ func TestStreamsTakeRoom(t *testing.T) {
 	}
 	follow := func(taken int64, pages ...*nornv1.LogReply) *httptest.ResponseRecorder {
 		at := 0
-		a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}}
+		a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}, waits: newWaits(8)}
 		during := int64(0)
 		a.b = &backend{call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
 			during = a.room.taken.Load()
@@ -75,7 +75,7 @@ func TestAStreamEndsOnceAMajorityHasNoMore(t *testing.T) {
 		{State: nornv1.State_STATE_COMPLETED, Updates: update(1)},
 		{State: nornv1.State_STATE_COMPLETED},
 	}
-	a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}}
+	a := &api{guard: newGuard(Options{}, newMetrics(), nil), room: &room{limit: 1 << 20}, waits: newWaits(8)}
 	a.b = &backend{call: func(_ context.Context, _ nornv1.Method, m gproto.Message) (gproto.Message, *proto.Error, func()) {
 		asked = append(asked, gproto.CloneOf(m.(*nornv1.LogRequest)))
 		return pages[len(asked)-1], nil, func() {}

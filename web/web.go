@@ -54,8 +54,9 @@ type Options struct {
 	// TLS, when set, is offered on the same port, and the API is served over
 	// nothing else; nil: all is plain.
 	TLS *tls.Config
-	// MaxConnections are open at once; 0: 4096. Then one that is not being served gives
-	// way to a new one, and where there is none the new one is sent away.
+	// MaxConnections are served at once; 0: 4096. A sixteenth more (1 to 64) may be open:
+	// then one that is not being served gives way to a new one. Three quarters of them may
+	// wait for something to happen.
 	MaxConnections int
 	// HeaderTimeout is for the handshake and the head of a request, BodyTimeout
 	// from its first byte to its last, WriteTimeout for one write of an answer;
@@ -164,7 +165,8 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document)
 	})
-	a := &api{b: b, o: o, guard: g, room: &room{limit: maxRoom}}
+	a := &api{b: b, o: o, guard: g, room: &room{limit: maxRoom}, waits: newWaits(o.MaxConnections)}
+	process.MustRegister(a.waits)
 	a.serve(mux, m)
 	a.servePages(mux)
 	if o.Pprof {

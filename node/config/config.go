@@ -137,10 +137,10 @@ type Config struct {
 	// 16384; each costs a file descriptor and about 20 KiB. It is lowered where the
 	// process may not have enough of those (ulimit -n).
 	MaxConnections int
-	// MaxHTTPConnections is how many connections to the HTTP port are open at once.
-	// Default 4096: a claim that waits there has one of its own. Then one that is
-	// not being served gives way to a new one; where there is none, that is sent
-	// away with 503.
+	// MaxHTTPConnections is how many connections to the HTTP port are served at once.
+	// Default 4096: a claim that waits there has one of its own, and three quarters may
+	// wait. A sixteenth more (1 to 64) may be open, for probes: then one that is not being
+	// served gives way to a new one.
 	MaxHTTPConnections int
 	// MaxInbox is how many bytes of requests may wait for the core. Default
 	// 64 MiB; at least one frame (24 MiB). Past it a request is answered

@@ -74,7 +74,7 @@ func (c *Config) Settings() []Setting {
 		{"max-payload", "largest payload, up to 16MiB", count(&c.MaxPayload)},
 		{"max-in-flight", "open requests of one connection", integer(&c.MaxInFlight)},
 		{"max-connections", "open client connections", integer(&c.MaxConnections)},
-		{"max-http-connections", "open connections to the HTTP port", integer(&c.MaxHTTPConnections)},
+		{"max-http-connections", "connections to the HTTP port that are served; three quarters may wait", integer(&c.MaxHTTPConnections)},
 		{"max-inbox", "bytes of requests that may wait for the core", count(&c.MaxInbox)},
 		{"max-waiters", "claim and log requests that may wait", integer(&c.MaxWaiters)},
 		{"max-claims", "tasks that may be under a claim", integer(&c.MaxClaims)},
