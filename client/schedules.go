@@ -206,6 +206,15 @@ func (s Schedules) Delete(ctx context.Context, name string) error {
 	return err
 }
 
+// DeleteAsRead forgets a schedule as it was read. One that was changed since
+// or made anew is left alone.
+func (s Schedules) DeleteAsRead(ctx context.Context, read *nornv1.Schedule) error {
+	_, err := s.one(ctx, "delete schedule", &nornv1.ScheduleChange{Name: read.GetName(), IfVersion: read.GetVersion(), Action: &nornv1.ScheduleChange_Delete{
+		Delete: &nornv1.DeleteSchedule{Uuid: read.GetUuid()},
+	}})
+	return err
+}
+
 // Pause keeps a schedule from launching; a note, unless it is "", tells others why. What comes
 // due meanwhile is skipped.
 func (s Schedules) Pause(ctx context.Context, name, note string) (*nornv1.Schedule, error) {

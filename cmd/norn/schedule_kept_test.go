@@ -267,6 +267,104 @@ func TestScheduleApply(t *testing.T) {
 	refused(t, 3, "there is no schedule", "schedule", "get", "kept-a")
 }
 
+// TestSchedulePrune: what an owner's files name no more goes, and nothing of anybody else's.
+func TestSchedulePrune(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	apply := func(args ...string) []string {
+		return append([]string{"schedule", "apply", "-f", file, "--owner", "kept-team"}, args...)
+	}
+	write := func(names ...string) {
+		t.Helper()
+		text := ""
+		for _, name := range names {
+			text += "- {name: kept-prune/" + name + ", cron: '@yearly', queue: kept}\n"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(want string, args ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range decode[[]struct{ Name, Result string }](t, args...) {
+			got = append(got, strings.TrimPrefix(r.Name, "kept-prune/")+" "+r.Result)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q: %q, want %s", args, got, want)
+		}
+	}
+	ok(t, "schedule", "set", "kept-prune/free", "--cron", "@yearly", "-q", "kept")
+	ok(t, "schedule", "set", "kept-prune/theirs", "--cron", "@yearly", "-q", "kept", "--owner", "kept-others")
+	write("a", "b", "c")
+	is("a created, b created, c created", apply("--prune")...)
+	if s := decode[struct{ Spec struct{ Owner string } }](t, "schedule", "get", "kept-prune/a"); s.Spec.Owner != "kept-team" {
+		t.Errorf("%+v", s)
+	}
+	write("b")
+	is("b unchanged", apply()...)
+	is("b unchanged, a deleted (dry run), c deleted (dry run)", apply("--prune", "--dry-run")...)
+	ok(t, "schedule", "get", "kept-prune/a")
+	is("b unchanged, a deleted, c deleted", apply("--prune")...)
+	refused(t, 3, "there is no schedule", "schedule", "get", "kept-prune/a")
+	write("b", "theirs")
+	refused(t, 5, "1 of 2 schedules were refused; nothing was changed", apply("--prune")...)
+	write("b", "free")
+	is("b unchanged, free changed", apply("--prune")...) // it was nobody's
+	write()
+	refused(t, 2, "no schedule in it", apply("--prune")...)
+	refused(t, 2, "give --owner", "schedule", "apply", "-f", file, "--prune")
+	refused(t, 2, "is not a name", "schedule", "apply", "-f", file, "--prune", "--owner", "a b")
+	refused(t, 2, "is not a name", "schedule", "set", "kept-prune/b", "--owner", "a b")
+	ok(t, "schedule", "delete", "kept-prune/b", "kept-prune/free", "kept-prune/theirs")
+}
+
+// TestScheduleImport: a crontab becomes schedules, again it changes nothing, and lines that have
+// gone are pruned.
+func TestScheduleImport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tab")
+	run := func(text string, args ...string) result {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return norn(t, append([]string{"schedule", "import", file, "--prefix", "kept-cron/", "--owner", "kept-host", "-q", "kept", "-o", "json"}, args...)...)
+	}
+	const line = "CRON_TZ=Europe/Berlin\n0 9 */2 * 1-5 root /bin/a%in\n"
+	if r := run(line+"@reboot root b\n", "--dry-run"); r.code != 0 || !strings.Contains(r.out, `"created (dry run)"`) || !strings.Contains(r.err, ":3: @reboot b is left out") {
+		t.Errorf("%+v", r)
+	}
+	r := run(line+"0 0 30 * 6 root c\n", "--overlap", "skip")
+	var got []struct {
+		Name, Result string
+		Schedule     struct {
+			Spec struct {
+				Cron, Overlap string
+				TimeZone      string `json:"time_zone"`
+				Task          struct {
+					Payload string
+					Headers map[string]string
+					Retry   struct {
+						MaxAttempts int `json:"max_attempts"`
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got) != 2 || !strings.Contains(r.err, "either") {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if s := got[0].Schedule.Spec; s.Cron != "0 9 */2 * 1-5" || s.TimeZone != "Europe/Berlin" || s.Overlap != "skip" || s.Task.Retry.MaxAttempts != 1 || s.Task.Headers["crontab-user"] != "root" {
+		t.Errorf("%+v", got[0])
+	}
+	if r := run(line, "--overlap", "skip", "--prune"); r.code != 0 || strings.Count(r.out, `"unchanged"`) != 1 || strings.Count(r.out, `"deleted"`) != 1 {
+		t.Errorf("again, without a line: %+v", r)
+	}
+	if r := run("61 * * * * root a\n0 9 * * * Europe/Berln root b\n5 * * * * root c\n", "--prune"); r.code != 2 || !strings.Contains(r.err, "tab:1: ") || !strings.Contains(r.err, "did you mean Europe/Berlin?") {
+		t.Errorf("wrong lines: %+v", r)
+	}
+	ok(t, "schedule", "delete", got[0].Name)
+}
+
 // TestAScheduleWhosePayloadIsNotNamed: the variable of a script that was to name the file
 // is not set, and a schedule without a payload would launch tasks that have none.
 func TestAScheduleWhosePayloadIsNotNamed(t *testing.T) {

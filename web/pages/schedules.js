@@ -76,6 +76,7 @@ function One({ s, done }) {
       ["from", clock(spec.start)], ["to", clock(spec.end)],
       ["not later than", spec.deadline_seconds > 0 && span(spec.deadline_seconds)],
       ["launches", `${count(s.launches)}${num(spec.max_launches) ? " of at most " + count(spec.max_launches) : ""}, ${count(s.skipped)} skipped, ${count(s.failed)} failed, ${s.running} running`],
+      ["owner", spec.owner],
       ["queue", spec.task && html`<${QueueLink} name=${spec.task.queue} />`],
       ["changed", html`${clock(s.changed)} <small>version ${s.version}</small>`],
     ]} />

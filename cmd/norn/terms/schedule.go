@@ -102,6 +102,7 @@ func ScheduleFields() []ScheduleField {
 		numberField("history", "how many `entries` of the history are kept, up to 500 (20)", func(s *nornv1.ScheduleSpec) *uint32 { return &s.History }),
 		boolField("pause-on-failure", "a task that has failed pauses the schedule", func(s *nornv1.ScheduleSpec) *bool { return &s.PauseOnFailure }),
 		boolField("paused", "launch nothing", func(s *nornv1.ScheduleSpec) *bool { return &s.Paused }),
+		textField("owner", "`name` of whoever keeps it in a file: see apply --prune", func(s *nornv1.ScheduleSpec) *string { return &s.Owner }),
 		textField("note", "for other people", func(s *nornv1.ScheduleSpec) *string { return &s.Note }),
 	}
 	return fields

@@ -147,6 +147,8 @@ func check(name string, s *nornv1.ScheduleSpec, maxPayload int) error {
 		return errors.New("a task of a schedule has no id, key, not_before or dependencies of its own")
 	case t.GetHeaders()[HeaderSchedule] != "" || t.GetHeaders()[HeaderInstant] != "":
 		return fmt.Errorf("the headers %s and %s are set for each launch", HeaderSchedule, HeaderInstant)
+	case s.GetOwner() != "" && proto.CheckQueue(s.GetOwner()) != nil:
+		return fmt.Errorf("the owner %.140q is not a name: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}", s.GetOwner())
 	case s.GetHistory() > MaxHistory:
 		return fmt.Errorf("a history of %d entries is over the limit of %d", s.GetHistory(), MaxHistory)
 	case s.GetOverlap() < 0 || s.GetOverlap() > nornv1.Overlap_OVERLAP_REPLACE:

@@ -374,7 +374,10 @@ type ScheduleSpec struct {
 	// A launched task that has failed pauses the schedule.
 	PauseOnFailure bool `protobuf:"varint,15,opt,name=pause_on_failure,json=pauseOnFailure,proto3" json:"pause_on_failure,omitempty"`
 	// How many entries of the history are kept, up to 500; 0: 20.
-	History       uint32 `protobuf:"varint,16,opt,name=history,proto3" json:"history,omitempty"`
+	History uint32 `protobuf:"varint,16,opt,name=history,proto3" json:"history,omitempty"`
+	// Whoever keeps it in a file: [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}, or empty. `norn
+	// schedule apply --prune` deletes those of its owner that its files do not name.
+	Owner         string `protobuf:"bytes,17,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +522,13 @@ func (x *ScheduleSpec) GetHistory() uint32 {
 		return x.History
 	}
 	return 0
+}
+
+func (x *ScheduleSpec) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // ScheduleDefinition is how the register keeps what a user wants.
@@ -2051,7 +2061,7 @@ var File_norn_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x16norn/v1/schedule.proto\x12\anorn.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13norn/v1/error.proto\x1a\x15norn/v1/service.proto\x1a\x12norn/v1/task.proto\"\xe1\x04\n" +
+	"\x16norn/v1/schedule.proto\x12\anorn.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13norn/v1/error.proto\x1a\x15norn/v1/service.proto\x1a\x12norn/v1/task.proto\"\xf7\x04\n" +
 	"\fScheduleSpec\x12\x12\n" +
 	"\x04cron\x18\x01 \x01(\tR\x04cron\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12%\n" +
@@ -2069,7 +2079,8 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x06paused\x18\r \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x0e \x01(\tR\x04note\x12(\n" +
 	"\x10pause_on_failure\x18\x0f \x01(\bR\x0epauseOnFailure\x12\x18\n" +
-	"\ahistory\x18\x10 \x01(\rR\ahistory\"\xa9\x02\n" +
+	"\ahistory\x18\x10 \x01(\rR\ahistory\x12\x14\n" +
+	"\x05owner\x18\x11 \x01(\tR\x05owner\"\xa9\x02\n" +
 	"\x12ScheduleDefinition\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\fR\x04uuid\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x124\n" +
