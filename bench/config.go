@@ -11,7 +11,7 @@ import (
 type Config struct {
 	Scenario  string        // one of Scenarios
 	Tasks     int           // tasks to measure; 0: the scenario's default
-	Clients   int           // clients of producers, and as many of workers, each at another node; 0: one
+	Clients   int           // clients of producers, and as many of workers, in turns at the nodes; 0: one for each producer and worker
 	Payload   int           // bytes per task, at least 8: they carry its number
 	Producers int           // goroutines that enqueue; 0: the scenario's default
 	Workers   int           // goroutines that claim and complete; 0: the scenario's default
@@ -30,7 +30,7 @@ type Config struct {
 	// Connections of the sessions (workers), shared by all of them; 0: one for each.
 	Connections int
 	// HTTP are the addresses (host:port) of all servers' HTTP, which are asked for the
-	// processor time they have used (workers).
+	// processor time they have used, and for what costs it.
 	HTTP []string
 	// HTTPGuessed says that HTTP is a guess: without an answer the figure is left out.
 	HTTPGuessed bool
@@ -115,9 +115,6 @@ func (c *Config) complete() error {
 	if c.Workers == 0 {
 		c.Workers = Workers(c.Scenario)
 	}
-	if c.Clients == 0 {
-		c.Clients = 1
-	}
 	if c.Scenario == "workers" {
 		c.Tasks = c.Workers * c.Batch
 		if c.Settle == 0 {
@@ -131,7 +128,7 @@ func (c *Config) complete() error {
 		name           string
 		n, least, most int
 	}{
-		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 1, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
+		{"tasks", c.Tasks, 1, math.MaxUint32}, {"clients", c.Clients, 0, 1024}, {"payload", c.Payload, header, 16 << 20}, {"producers", c.Producers, 1, 1 << 20},
 		{"workers", c.Workers, 1, 1 << 20}, {"batch", c.Batch, 1, 10_000}, {"prefetch", c.Prefetch, 1, 10_000}, {"rate", c.Rate, 1, 10_000_000},
 		{"kills", c.Kills, 0, 10_000}, {"freezes", c.Freezes, 0, 10_000}, {"cuts", c.Cuts, 0, 10_000},
 		{"connections", c.Connections, 0, 1 << 20},

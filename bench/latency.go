@@ -18,6 +18,7 @@ func (r *run) scenarioLatency(ctx context.Context) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	defer clock.stop()
+	cost := r.costs(ctx)
 	s := newStage(ctx, "latency", r.Tasks)
 	due := func(number uint32) time.Duration {
 		return time.Duration(float64(number) / float64(r.Rate) * float64(time.Second))
@@ -25,11 +26,14 @@ func (r *run) scenarioLatency(ctx context.Context) error {
 	var sending sync.WaitGroup
 	sending.Go(func() { r.sendOnTime(s, clock, due) })
 	var taken atomic.Int64
-	r.parallel(s, r.Workers, func() bool { return int(taken.Add(1)) <= r.Tasks && r.receive(s, due) })
+	r.parallel(s, r.Workers, func(i int) bool {
+		return int(taken.Add(1)) <= r.Tasks && r.receive(s, r.workers[i%len(r.workers)], due)
+	})
 	sending.Wait()
 	r.settle(s)
 	r.report.Tasks = int(s.done.Load())
 	r.report.add("rate", s.rate(), "tasks/s")
+	cost.per(ctx, r.report.Tasks)
 	r.report.latencies("enqueue_to_claim", s)
 	r.report.latencies("enqueue", s)
 	r.report.latencies("sent_late", s)
@@ -41,21 +45,25 @@ func (r *run) scenarioLatency(ctx context.Context) error {
 func (r *run) sendOnTime(s *stage, clock *alarm, due func(uint32) time.Duration) {
 	var senders sync.WaitGroup
 	defer senders.Wait()
-	free := make(chan struct{}, r.Producers)
+	free := make(chan int, r.Producers)
+	for i := range r.Producers {
+		free <- i
+	}
 	for range r.Tasks {
 		number := r.tally.next.Add(1) - 1
 		if early := due(number) - time.Since(s.began); early > 0 {
 			clock.sleep(early)
 		}
+		var i int
 		select {
-		case free <- struct{}{}:
+		case i = <-free:
 		case <-s.ctx.Done():
 			return
 		}
 		senders.Go(func() {
-			defer func() { <-free }()
+			defer func() { free <- i }()
 			late := time.Since(s.began) - due(number)
-			err := r.send(s, []client.Task{{Queue: r.Queue, Payload: r.tally.payload(number, r.Payload)}}, []uint32{number})
+			err := r.send(s, r.producers[i%len(r.producers)], []client.Task{{Queue: r.Queue, Payload: r.tally.payload(number, r.Payload)}}, []uint32{number})
 			if err != nil {
 				s.fail(err)
 				return
@@ -67,8 +75,7 @@ func (r *run) sendOnTime(s *stage, clock *alarm, due func(uint32) time.Duration)
 }
 
 // receive claims one task by long poll, notes its age, and completes it.
-func (r *run) receive(s *stage, due func(uint32) time.Duration) bool {
-	c := r.next(r.workers)
+func (r *run) receive(s *stage, c *client.Client, due func(uint32) time.Duration) bool {
 	for s.ctx.Err() == nil {
 		claims, err := c.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: 1, Wait: wait, Worker: "bench"})
 		at := time.Since(s.began)

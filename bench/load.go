@@ -15,21 +15,21 @@ const wait = time.Second
 // enqueue adds n tasks from so many producers, batch at a time.
 func (r *run) enqueue(s *stage, n, producers, batch int) {
 	var taken atomic.Int64
-	r.parallel(s, producers, func() bool {
+	r.parallel(s, producers, func(i int) bool {
 		size := batch - max(0, int(taken.Add(int64(batch)))-n)
 		if size <= 0 {
 			return false
 		}
 		tasks, numbers := make([]client.Task, size), make([]uint32, size)
-		for i := range tasks {
-			numbers[i] = r.tally.next.Add(1) - 1
-			tasks[i] = client.Task{Queue: r.Queue, Payload: r.tally.payload(numbers[i], r.Payload)}
+		for k := range tasks {
+			numbers[k] = r.tally.next.Add(1) - 1
+			tasks[k] = client.Task{Queue: r.Queue, Payload: r.tally.payload(numbers[k], r.Payload)}
 		}
 		if r.overtakes != nil {
 			r.overtakes.asked(numbers)
 		}
 		began := time.Now()
-		if err := r.send(s, tasks, numbers); err != nil {
+		if err := r.send(s, r.producers[i%len(r.producers)], tasks, numbers); err != nil {
 			s.fail(err)
 			return false
 		}
@@ -40,8 +40,7 @@ func (r *run) enqueue(s *stage, n, producers, batch int) {
 }
 
 // send enqueues tasks in one request and notes what is acknowledged.
-func (r *run) send(s *stage, tasks []client.Task, numbers []uint32) error {
-	producer := r.next(r.producers)
+func (r *run) send(s *stage, producer *client.Client, tasks []client.Task, numbers []uint32) error {
 	if len(tasks) == 1 {
 		_, err := producer.Enqueue(s.ctx, tasks[0])
 		if err == nil {
@@ -79,7 +78,7 @@ func (r *run) consume(s *stage, n, workers int) {
 		go all[i].finisher()
 		each <- all[i]
 	}
-	r.parallel(s, workers, func() bool {
+	r.parallel(s, workers, func(int) bool {
 		left := share - max(0, int(taken.Add(int64(share)))-n)
 		w := <-each
 		if left <= 0 { // the goroutine ends, and with it one worker

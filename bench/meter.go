@@ -25,6 +25,7 @@ func newMeter(addresses []string) *meter {
 type usage struct {
 	seconds float64 // of processors
 	syncs   float64 // rounds made durable
+	sent    float64 // messages to other nodes
 }
 
 // read asks all of them. It fails when one does not say.
@@ -39,6 +40,7 @@ func (m *meter) read(ctx context.Context) (sum usage, err error) {
 		}
 		sum.seconds += u.seconds
 		sum.syncs += u.syncs
+		sum.sent += u.sent
 	}
 	return sum, nil
 }
@@ -59,24 +61,27 @@ func (m *meter) one(ctx context.Context, address string) (usage, error) {
 	return parseUsage(io.LimitReader(reply.Body, 16<<20))
 }
 
-// parseUsage finds the two figures in Prometheus' text.
+// parseUsage finds the figures in Prometheus' text.
 func parseUsage(text io.Reader) (u usage, err error) {
 	found := false
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), " ")
-		if !ok || name != "process_cpu_seconds_total" && name != "norn_store_syncs_total" {
+		var to *float64
+		switch name {
+		case "process_cpu_seconds_total":
+			to, found = &u.seconds, true
+		case "norn_store_syncs_total":
+			to = &u.syncs
+		case "norn_peer_messages_sent_total":
+			to = &u.sent
+		}
+		if !ok || to == nil {
 			continue
 		}
-		f, err := strconv.ParseFloat(value, 64)
-		if err != nil {
+		if *to, err = strconv.ParseFloat(value, 64); err != nil {
 			return u, fmt.Errorf("%s: %w", name, err)
-		}
-		if name == "process_cpu_seconds_total" {
-			u.seconds, found = f, true
-		} else {
-			u.syncs = f
 		}
 	}
 	if err := lines.Err(); err != nil {

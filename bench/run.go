@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/client"
@@ -17,8 +16,8 @@ import (
 type Progress func(stage string, done, total int)
 
 // Dial makes a client that turns to the n-th node first, counted from 0 and round
-// and round. A run makes as many as Config.Clients says, twice: producers and
-// workers are different programs in practice, and share no connection.
+// and round. Producers and workers are different programs in practice, and share no
+// connection: each has one of its own, unless Config.Clients says otherwise.
 type Dial func(ctx context.Context, n int) (*client.Client, error)
 
 // ErrStalled is returned when a stage stands still.
@@ -33,7 +32,6 @@ type run struct {
 	Config
 	producers, workers []*client.Client
 	dialer             Dial
-	turn               *atomic.Uint64 // which of them comes next
 	progress           Progress
 	patience           time.Duration
 	tally              *tally
@@ -52,17 +50,17 @@ func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	r := &run{Config: cfg, dialer: dial, progress: progress, patience: patience, turn: new(atomic.Uint64)}
+	r := &run{Config: cfg, dialer: dial, progress: progress, patience: patience}
 	defer func() {
 		for _, c := range append(r.producers, r.workers...) {
 			_ = c.Close() // never an error
 		}
 	}()
 	var err error
-	if r.producers, err = r.dial(ctx, dial); err != nil {
+	if r.producers, err = r.dial(ctx, dial, r.Producers); err != nil {
 		return nil, err
 	}
-	if r.workers, err = r.dial(ctx, dial); err != nil {
+	if r.workers, err = r.dial(ctx, dial, r.Workers); err != nil {
 		return nil, err
 	}
 	r.report = newReport(cfg, r.producers[0].Info().ServerVersion)
@@ -83,9 +81,17 @@ func Run(ctx context.Context, dial Dial, cfg Config, progress Progress) (*Report
 	return r.report, nil
 }
 
-// dial makes the clients of one side.
-func (r *run) dial(ctx context.Context, dial Dial) (all []*client.Client, err error) {
-	for n := range r.Clients {
+// maxOwn bounds the clients that a side has by default: a thousand sessions of the
+// scenario workers have connections of their own besides.
+const maxOwn = 256
+
+// dial makes the clients of one side, which has so many goroutines.
+func (r *run) dial(ctx context.Context, dial Dial, goroutines int) (all []*client.Client, err error) {
+	clients := r.Clients
+	if clients == 0 {
+		clients = min(goroutines, maxOwn)
+	}
+	for n := range clients {
 		c, err := dial(ctx, n)
 		if err != nil {
 			return all, err
@@ -96,11 +102,6 @@ func (r *run) dial(ctx context.Context, dial Dial) (all []*client.Client, err er
 		}
 	}
 	return all, nil
-}
-
-// next gives the clients of a side in turns.
-func (r *run) next(side []*client.Client) *client.Client {
-	return side[r.turn.Add(1)%uint64(len(side))]
 }
 
 // warmUp runs a little of everything in a queue of its own, so that connections

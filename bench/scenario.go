@@ -37,11 +37,13 @@ func (r *run) scenario() (run func(context.Context) error, tasks int) {
 }
 
 func (r *run) scenarioEnqueue(ctx context.Context) error {
+	cost := r.costs(ctx)
 	s := newStage(ctx, "enqueue", r.Tasks)
 	r.enqueue(s, r.Tasks, r.Producers, r.Batch)
 	r.settle(s)
 	r.report.Tasks = int(s.done.Load())
 	r.report.add("enqueue_rate", s.rate(), "tasks/s")
+	cost.per(ctx, r.report.Tasks)
 	r.report.latencies("enqueue", s)
 	return nil
 }
@@ -50,21 +52,22 @@ func (r *run) scenarioClaim(ctx context.Context) error {
 	if r.Tasks <= maxRanked {
 		r.ranks, r.overtakes = &ranks{}, newOvertakes(r.Tasks)
 	}
-	s := r.filledAndDrained(ctx, r.Tasks, r.Tasks, r.Settle)
+	s, cost := r.filledAndDrained(ctx, r.Tasks, r.Tasks, r.Settle)
 	r.report.Tasks = int(s.done.Load())
 	if r.ranks != nil {
 		r.report.ranks(r.ranks.errors())
 	}
 	r.report.overtaken(r.overtakes)
 	r.report.add("claim_complete_rate", s.rate(), "tasks/s")
+	cost.per(ctx, r.report.Tasks)
 	r.report.latencies("claim", s)
 	r.report.latencies("complete", s)
 	return nil
 }
 
 // filledAndDrained adds tasks to the queue, then, after a pause, claims and
-// completes some.
-func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Duration) *stage {
+// completes some. The costs are those of the latter.
+func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Duration) (*stage, *costs) {
 	in := newStage(ctx, fmt.Sprintf("fill with %d", add), add)
 	r.enqueue(in, add, r.Producers, fill)
 	if pause > 0 && len(in.errs) == 0 {
@@ -74,6 +77,7 @@ func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Du
 		case <-time.After(pause):
 		}
 	}
+	cost := r.costs(ctx)
 	out := newStage(ctx, fmt.Sprintf("claim+complete with %d waiting", add), take)
 	if len(in.errs) == 0 {
 		r.consume(out, take, r.Workers)
@@ -81,13 +85,14 @@ func (r *run) filledAndDrained(ctx context.Context, add, take int, pause time.Du
 		out.cancel()
 	}
 	r.settle(in, out)
-	return out
+	return out, cost
 }
 
 func (r *run) scenarioCycle(ctx context.Context) error {
 	if r.Tasks <= maxRanked {
 		r.overtakes = newOvertakes(r.Tasks)
 	}
+	cost := r.costs(ctx)
 	var both sync.WaitGroup
 	quiet := *r
 	quiet.progress = func(string, int, int) {} // the slower half tells the progress
@@ -107,6 +112,7 @@ func (r *run) scenarioCycle(ctx context.Context) error {
 	r.report.Tasks = int(out.done.Load())
 	r.report.add("cycle_rate", out.rate(), "tasks/s")
 	r.report.add("enqueue_rate", in.rate(), "tasks/s")
+	cost.per(ctx, r.report.Tasks)
 	r.report.latencies("enqueue", in)
 	r.report.latencies("claim", out)
 	r.report.latencies("complete", out)
@@ -120,7 +126,7 @@ func (r *run) scenarioBacklog(ctx context.Context) error {
 	var done int64
 	var took time.Duration
 	for range rounds {
-		s := r.filledAndDrained(ctx, short, short, 0)
+		s, _ := r.filledAndDrained(ctx, short, short, 0)
 		done += s.done.Load()
 		took += s.took()
 		if r.report.Errors > 0 {
@@ -128,7 +134,7 @@ func (r *run) scenarioBacklog(ctx context.Context) error {
 		}
 	}
 	some := min(r.Tasks, rounds*few)
-	long := r.filledAndDrained(ctx, r.Tasks, some, r.Settle)
+	long, _ := r.filledAndDrained(ctx, r.Tasks, some, r.Settle)
 	r.report.Tasks = int(done + long.done.Load())
 	rate := float64(done) / took.Seconds()
 	r.report.add("claim_complete_rate_short", rate, "tasks/s")

@@ -90,15 +90,15 @@ func (s *stage) fail(err error) {
 	s.cancel()
 }
 
-// parallel runs step from n goroutines until it says that there is no more, and
-// shows the progress meanwhile. It ends the stage.
-func (r *run) parallel(s *stage, n int, step func() bool) {
+// parallel runs step from n goroutines, which it is told the number of, until it says
+// that there is no more, and shows the progress meanwhile. It ends the stage.
+func (r *run) parallel(s *stage, n int, step func(i int) bool) {
 	var watching, working sync.WaitGroup
 	over := make(chan struct{})
 	watching.Go(func() { r.watch(s, over) })
-	for range n {
+	for i := range n {
 		working.Go(func() {
-			for s.ctx.Err() == nil && step() {
+			for s.ctx.Err() == nil && step(i) {
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func TestAStageThatStandsStillEnds(t *testing.T) {
 		r := &run{progress: func(string, int, int) {}, patience: patience, report: newReport(Default(), "")}
 		s := newStage(t.Context(), "test", 10)
 		began, first := time.Now(), true
-		r.parallel(s, 1, func() bool {
+		r.parallel(s, 1, func(int) bool {
 			if first {
 				time.Sleep(5 * time.Second)
 				s.finished(5)

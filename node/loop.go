@@ -29,19 +29,27 @@ type round struct {
 
 // loop steps the core with what has come in and applies what it wants written.
 // While the syncer waits for the disk one further round is prepared; what comes
-// in meanwhile becomes the round after it. That is all there is to batching.
+// in meanwhile becomes the round after it. Under load the loop gathers before it
+// cuts a round, see [pacing]. That is all there is to batching.
 func (n *Node) loop(ctx context.Context) {
 	defer close(n.rounds)
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	var first, rest []any
 	wall, mono := int64(math.MinInt64), int64(math.MinInt64) // look around at once
+	var pace pacing
+	ended := n.clock.now()
 	for {
 		if !n.await(ctx, timer, wall, mono) {
 			return
 		}
+		woken := n.clock.now()
+		if pace.gathers() {
+			n.gather(timer)
+		}
 		first, rest = n.inbox.take(first, rest)
 		now := n.clock.now()
+		events := len(first) + len(rest)
 		for _, events := range [][]any{first, rest} {
 			for _, e := range events {
 				if err := n.core.Step(now, e); err != nil {
@@ -62,13 +70,35 @@ func (n *Node) loop(ctx context.Context) {
 		wall, mono = ready.WakeWall, ready.WakeMono
 		n.publish()
 		n.perform(&ready)
+		before := ended
+		ended = n.clock.now()
+		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), events)
+	}
+}
+
+// gather waits until what was handed to the syncer is durable, and lets others run. A round
+// that is cut while the one before it is being synced has to wait for that anyway. A disk
+// that takes its time is not waited for: the core has to hear of that.
+func (n *Node) gather(timer *time.Timer) {
+	timer.Reset(gatherMost)
+	for n.handed > n.synced.Load() {
+		select {
+		case <-n.settled:
+			continue
+		case <-timer.C:
+		case <-n.ctx.Done():
+		}
+		break
+	}
+	for range gatherTimes {
+		yield()
 	}
 }
 
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
-	n.members.network.SendAll(ready.Early) // before this node writes: others do so meanwhile
+	n.sendAll(ready.Early) // before this node writes: others do so meanwhile
 	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
@@ -95,8 +125,15 @@ func (n *Node) perform(ready *core.Ready) {
 		})
 	}
 	if r.durable != nil || len(r.replies) > 0 || len(r.sends) > 0 || len(r.reads) > 0 || len(r.commit) > 0 {
+		n.handed = r.number
 		n.rounds <- r
 	}
+}
+
+// sendAll sends messages to other nodes.
+func (n *Node) sendAll(messages []core.Send) {
+	n.metrics.sent.Add(uint64(len(messages)))
+	n.members.network.SendAll(messages)
 }
 
 // ask gives requests to the register.
@@ -158,6 +195,10 @@ func (n *Node) syncer() {
 		if r.mark != 0 {
 			n.running.Go(func() { n.dir.super.keep(r.mark, n.fatal) })
 		}
+		select {
+		case n.settled <- struct{}{}:
+		default:
+		}
 		n.release(&r)
 	}
 }
@@ -176,7 +217,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 			keptSends = append(keptSends, s)
 		}
 	}
-	n.members.network.SendAll(leave)
+	n.sendAll(leave)
 	var out []core.Reply
 	for _, r := range replies {
 		if due(r.After) {
@@ -192,7 +233,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 // release lets one durable round go.
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
-	n.members.network.SendAll(r.sends) // first: others wait for them, too
+	n.sendAll(r.sends) // first: others wait for them, too
 	answers{n}.sendAll(r.replies)
 	if r.snapshot == nil {
 		return

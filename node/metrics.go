@@ -16,6 +16,7 @@ type metrics struct {
 	core        atomic.Pointer[core.Stats]
 	leading     atomic.Int64
 	syncs       atomic.Uint64
+	sent        atomic.Uint64 // messages to other nodes
 	connections prometheus.Gauge
 	diskFree    prometheus.Gauge
 	crowded     prometheus.Counter
@@ -44,6 +45,9 @@ func newMetrics() *metrics {
 	m.registry.MustRegister(m.connections, m.diskFree, m.crowded, m.stalls, m.snapshots, m.snapshotFailures, m.snapshotTime, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
 		func() float64 { return float64(m.syncs.Load()) }))
+	m.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: "norn_peer_messages_sent_total", Help: "Messages of the core that this node has sent to other nodes."},
+		func() float64 { return float64(m.sent.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
 			func() float64 { return float64(read(m.core.Load())) }))

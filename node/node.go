@@ -81,7 +81,9 @@ type Node struct {
 	core     *core.Core      // the loop's alone
 	inbox    *inbox
 	rounds   chan round
+	handed   uint64        // the last round that was handed to the syncer; the loop's alone
 	synced   atomic.Uint64 // the last round of which the syncer says that it is durable
+	settled  chan struct{} // holds one token when synced has changed
 	reading  chan struct{} // one token per read under way
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
@@ -130,7 +132,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	full.Complete()
 	n := &Node{
 		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(&full),
-		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1),
+		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.metrics.registry.MustRegister(newQueueMetrics(n))

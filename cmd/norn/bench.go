@@ -64,7 +64,7 @@ func benchFlags(cmd *cobra.Command, cfg *bench.Config, over *failoverOptions, sc
 	f := cmd.Flags()
 	f.StringVar(&cfg.Scenario, "scenario", cfg.Scenario, strings.Join(scenarios, ", "))
 	f.IntVar(&cfg.Tasks, "tasks", cfg.Tasks, "tasks to measure (default: the scenario's)")
-	f.IntVar(&cfg.Clients, "clients", 0, "clients of producers, and as many of workers, in turns at the addresses (default: one for each address)")
+	f.IntVar(&cfg.Clients, "clients", 0, "share so many clients, and as many of workers, in turns at the addresses (default: one for each producer and worker, as programs have)")
 	f.IntVar(&cfg.Payload, "payload", cfg.Payload, "bytes of each payload")
 	f.IntVar(&cfg.Producers, "producers", 0, fmt.Sprintf("enqueue from so many at once (default %d, failover: %d)", bench.Producers(""), bench.Producers("failover")))
 	f.IntVar(&cfg.Workers, "workers", 0, fmt.Sprintf("claim from so many at once (default %d, latency: %d, failover: %d)", bench.Workers(""), bench.Workers("latency"), bench.Workers("failover")))
@@ -131,7 +131,7 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 func sessionFlags(cmd *cobra.Command, cfg *bench.Config) {
 	f := cmd.Flags()
 	f.IntVar(&cfg.Connections, "connections", 0, "connections of the sessions, shared by all of them (workers; default: one for each)")
-	f.StringSliceVar(&cfg.HTTP, "http", nil, "HTTP `addresses` of all servers, to ask for the processor time they use (workers; default: the ports two above those of --addr, if they answer)")
+	f.StringSliceVar(&cfg.HTTP, "http", nil, "HTTP `addresses` of all servers, to ask for what they use per task (default: the ports two above those of --addr, if they answer)")
 }
 
 // fromAddresses sets what follows from the servers' addresses unless told otherwise.
@@ -139,9 +139,6 @@ func fromAddresses(cmd *cobra.Command, cfg *bench.Config, addrs []string) {
 	f := cmd.Flags()
 	if cfg.HTTPGuessed = !f.Changed("http"); cfg.HTTPGuessed {
 		cfg.HTTP = webOf(addrs)
-	}
-	if !f.Changed("clients") {
-		cfg.Clients = len(addrs)
 	}
 }
 
@@ -204,8 +201,12 @@ func benchForm(r *bench.Report) jsonform.Value {
 
 func benchTable(w io.Writer, r *bench.Report) {
 	c := r.Config
-	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, %d clients of each, batches of %d, claims of %d\n",
-		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, c.Clients, c.Batch, c.Prefetch)
+	clients := "a connection for each"
+	if c.Clients > 0 {
+		clients = fmt.Sprintf("%d connections of each", c.Clients)
+	}
+	fmt.Fprintf(w, "%s: %s tasks of %d bytes, %d producers, %d workers, %s, batches of %d, claims of %d\n",
+		r.Scenario, render.Number(uint64(r.Tasks)), c.Payload, c.Producers, c.Workers, clients, c.Batch, c.Prefetch)
 	if r.Scenario == "latency" {
 		fmt.Fprintf(w, "schedule: %s a second for %s\n", render.Number(uint64(c.Rate)), render.Duration(c.Duration))
 	}

@@ -1,0 +1,44 @@
+package node
+
+import "time"
+
+// pacing decides when the loop gathers: lets others run before it cuts a round, so that the
+// round carries more. One sync, one message to each follower and one wake-up of each waiting
+// goroutine are paid for each round, whatever it carries, and under load they are most of
+// what a task costs. A node with little to do never gathers: it would add to the latency of
+// what it has, and there is nobody to wait for.
+//
+// It is a pure function of what the last rounds were like.
+type pacing struct {
+	idle, span float64 // ns of the last rounds in which the loop waited for events, and of all
+	events     float64 // of one of them
+}
+
+const (
+	// paceMemory is of how many rounds the figures are about.
+	paceMemory = 32
+	// gatherBusy is the share of the time above which a loop gathers. A node that handles 500
+	// tasks a second is below, one at its limit is far above.
+	gatherBusy = 0.5
+	// gatherBelow is how many events a round has where gathering has no point: what is paid
+	// for each round is little by then.
+	gatherBelow = 64
+	// gatherTimes is how often the loop yields before it cuts a round.
+	gatherTimes = 3
+	// gatherMost is how long it waits for the disk at most.
+	gatherMost = 5 * time.Millisecond
+)
+
+// took notes a round: for how long the loop waited for its first event, how long it was from
+// the end of the round before to its own, and with how many events.
+func (p *pacing) took(idle, span time.Duration, events int) {
+	const keep = 1 - 1.0/paceMemory
+	p.idle = p.idle*keep + float64(max(0, min(idle, span)))
+	p.span = p.span*keep + float64(max(1, span))
+	p.events = p.events*keep + float64(events)*(1-keep)
+}
+
+// gathers tells whether the loop lets others run before it cuts the next round.
+func (p *pacing) gathers() bool {
+	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events < gatherBelow
+}

@@ -1,0 +1,55 @@
+package node
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPace says at which loads a loop gathers.
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		idle, span time.Duration
+		events     int
+		gathers    bool
+	}{
+		{"a node without anything to do", time.Second, time.Second, 1, false},
+		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, false},
+		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, false},
+		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 3, true},
+		{"in large rounds", 0, time.Millisecond, 500, false},
+		{"a clock that stands still", 0, 0, 1, true},
+		{"a wait that is longer than the round", time.Second, time.Millisecond, 1, false},
+	} {
+		var p pacing
+		if p.gathers() {
+			t.Fatal("a loop that has just begun gathers")
+		}
+		for range 10 * paceMemory {
+			p.took(c.idle, c.span, c.events)
+		}
+		if p.gathers() != c.gathers {
+			t.Errorf("%s: %v, want %v", c.name, p.gathers(), c.gathers)
+		}
+	}
+}
+
+// TestPaceStopsWithTheLoad: the first rounds after a load count at once, as the longer a
+// wait is the more it weighs.
+func TestPaceStopsWithTheLoad(t *testing.T) {
+	var p pacing
+	for range 1000 {
+		p.took(0, 100*time.Microsecond, 4)
+	}
+	if !p.gathers() {
+		t.Fatal("it does not gather under load")
+	}
+	for n := range 10 {
+		p.took(5*time.Millisecond, 5100*time.Microsecond, 1)
+		if !p.gathers() {
+			t.Logf("after %d rounds", n+1)
+			return
+		}
+	}
+	t.Error("it still gathers ten rounds after the load")
+}
