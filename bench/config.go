@@ -17,7 +17,7 @@ type Config struct {
 	Workers   int           // goroutines that claim and complete; 0: the scenario's default
 	Batch     int           // tasks per request
 	Prefetch  int           // tasks per claim request; 0: as many as Batch
-	Alternate bool          // a worker waits for its completion before it claims again
+	Alternate bool          // a worker completes and claims in two requests, one after the other; else in one
 	Rate      int           // tasks per second (latency, failover); 0: the scenario's default
 	Duration  time.Duration // length (latency)
 	Queue     string        // queue to use, by nobody else; "": a new one per run

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -72,24 +71,20 @@ func (r *run) acknowledged(n uint32) {
 func (r *run) consume(s *stage, n, workers int) {
 	share := max(r.Batch, r.Prefetch)
 	var taken atomic.Int64
-	all, each := make([]*worker, workers), make(chan *worker, workers)
+	all := make([]*worker, workers)
 	for i := range all {
-		all[i] = &worker{run: r, client: r.workers[i%len(r.workers)], s: s, claimed: make(chan []*client.Claim), done: make(chan error, 1)}
-		go all[i].finisher()
-		each <- all[i]
+		all[i] = &worker{run: r, client: r.workers[i%len(r.workers)], s: s}
 	}
-	r.parallel(s, workers, func(int) bool {
+	r.parallel(s, workers, func(i int) bool {
 		left := share - max(0, int(taken.Add(int64(share)))-n)
-		w := <-each
-		if left <= 0 { // the goroutine ends, and with it one worker
-			if err := w.wait(); err != nil {
+		if left <= 0 { // the goroutine ends, and with it the worker
+			if err := all[i].finish(0); err != nil {
 				s.fail(err)
 			}
 			return false
 		}
-		defer func() { each <- w }()
 		for left > 0 && s.ctx.Err() == nil {
-			got, err := w.work(min(left, r.Prefetch))
+			got, err := all[i].next(min(left, r.Prefetch))
 			if err != nil {
 				s.fail(err)
 				return false
@@ -98,85 +93,105 @@ func (r *run) consume(s *stage, n, workers int) {
 		}
 		return true
 	})
-	for _, w := range all {
-		close(w.claimed)
-		_ = w.wait() // only after a failure, which is known
-	}
 }
 
-// worker holds the tasks of one claim at a time. Unless the run is alternating
-// it asks for the next ones while the completion of the last is on its way, as
-// the worker SDK does.
+// worker holds the tasks of one claim at a time. Unless the run is alternating it
+// completes them and asks for the next ones in one request.
 type worker struct {
 	*run
-	client  *client.Client
-	s       *stage
-	claimed chan []*client.Claim // to the finisher
-	done    chan error           // from it; room for one
-	under   bool                 // a completion is on its way
+	client *client.Client
+	s      *stage
+	held   []*client.Claim
 }
 
-// finisher completes what it is given until there is no more. One goroutine for
-// all of it: new ones would spend their time on growing their stacks.
-func (w *worker) finisher() {
-	for claims := range w.claimed {
-		w.done <- w.finish(claims)
+// next completes what is held and claims up to most tasks. It returns how many.
+func (w *worker) next(most int) (int, error) {
+	keep := w.Batch // for the request that claims
+	if w.Alternate {
+		keep = 0
 	}
-}
-
-// wait waits for the completion that is on its way.
-func (w *worker) wait() error {
-	if !w.under {
-		return nil
+	if err := w.finish(keep); err != nil {
+		return 0, err
 	}
-	w.under = false
-	return <-w.done
-}
-
-// work claims up to most tasks in one request and completes them, batch at a
-// time. It returns how many.
-func (w *worker) work(most int) (int, error) {
+	ask := client.ClaimRequest{Queues: []string{w.Queue}, Max: most, Worker: "bench"}
 	began := time.Now()
-	claims, err := w.client.Claim(w.s.ctx, client.ClaimRequest{Queues: []string{w.Queue}, Max: most, Wait: wait, Worker: "bench"})
-	if err != nil || len(claims) == 0 {
-		return 0, errors.Join(err, w.wait())
+	claims, err := w.work(ask)
+	if err != nil {
+		return 0, err
+	}
+	if len(claims) == 0 { // nothing was ready
+		ask.Wait, began = wait, time.Now()
+		if claims, err = w.client.Claim(w.s.ctx, ask); err != nil || len(claims) == 0 {
+			return 0, err
+		}
 	}
 	w.s.record("claim", time.Since(began))
+	return len(claims), w.take(claims)
+}
+
+// work completes what is held and claims, in one request; without anything held it does
+// nothing.
+func (w *worker) work(ask client.ClaimRequest) ([]*client.Claim, error) {
+	if len(w.held) == 0 {
+		return nil, nil
+	}
+	began := time.Now()
+	result, err := w.client.Work(w.s.ctx, client.WorkRequest{Completions: completions(w.held), Claim: &ask})
+	if err != nil {
+		return nil, err
+	}
+	for _, done := range result.Completions {
+		if done.Err != nil {
+			return nil, done.Err
+		}
+		w.tally.completed.Add(1)
+	}
+	w.s.record("complete", time.Since(began))
+	w.s.finished(len(w.held))
+	w.held = nil
+	return result.Claims, result.ClaimErr
+}
+
+// take notes what was granted.
+func (w *worker) take(claims []*client.Claim) error {
 	if w.ranks != nil {
 		w.ranks.note(claims)
 	}
 	for _, c := range claims {
 		n, err := w.tally.claim(c.Grant.GetTask().GetPayload())
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if w.overtakes != nil {
 			w.overtakes.granted(n, c)
 		}
 	}
-	if err := w.wait(); err != nil {
-		return 0, err
-	}
-	if w.Alternate {
-		return len(claims), w.finish(claims)
-	}
-	w.under = true
-	w.claimed <- claims
-	return len(claims), nil
+	w.held = claims
+	return nil
 }
 
-// finish completes claims, batch at a time.
-func (w *worker) finish(claims []*client.Claim) error {
-	for i := 0; i < len(claims); i += w.Batch {
-		some := claims[i:min(i+w.Batch, len(claims))]
+// finish completes what is held but for so many tasks, batch at a time.
+func (w *worker) finish(keep int) error {
+	for len(w.held) > keep {
+		some := w.held[:min(w.Batch, len(w.held))]
 		began := time.Now()
 		if err := w.complete(w.s, w.client, some); err != nil {
 			return err
 		}
+		w.held = w.held[len(some):]
 		w.s.record("complete", time.Since(began))
 		w.s.finished(len(some))
 	}
 	return nil
+}
+
+// completions are the ends of claims.
+func completions(claims []*client.Claim) []*nornv1.Completion {
+	done := make([]*nornv1.Completion, len(claims))
+	for i, claim := range claims {
+		done[i] = &nornv1.Completion{Id: claim.ID.Bytes(), Token: claim.Token}
+	}
+	return done
 }
 
 // complete completes claims in one request and counts what is acknowledged.
@@ -189,11 +204,7 @@ func (r *run) complete(s *stage, c *client.Client, claims []*client.Claim) error
 		}
 		return err
 	}
-	done := make([]*nornv1.Completion, len(claims))
-	for i, claim := range claims {
-		done[i] = &nornv1.Completion{Id: claim.ID.Bytes(), Token: claim.Token}
-	}
-	results, err := c.CompleteMany(s.ctx, done)
+	results, err := c.CompleteMany(s.ctx, completions(claims))
 	for _, result := range results {
 		if result.Err != nil {
 			err = result.Err

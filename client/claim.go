@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -68,10 +67,7 @@ func (c *Client) NextClaim() uint64 { return c.requestNo.Add(1) }
 // else they block their tasks until the lease is over. (With a Number of the
 // caller's they are not freed but asked for again, with the same Number.)
 func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
-	b := &claimBody{wait: r.Wait, m: &nornv1.ClaimRequest{
-		Queues: r.Queues, MaxTasks: uint32(min(max(r.Max, 0), math.MaxInt32)), LeaseSeconds: r.Lease.Seconds(), Worker: r.Worker,
-		Session: c.session[:], RequestNo: r.Number,
-	}}
+	b := &claimBody{wait: r.Wait, m: r.proto(c)}
 	ctx, cancel := c.bounded(ctx, max(r.Wait, 0))
 	defer cancel()
 	b.deadline, b.bounded = ctx.Deadline()
@@ -90,16 +86,9 @@ func (c *Client) Claim(ctx context.Context, r ClaimRequest) ([]*Claim, error) {
 		}
 		return nil, err
 	}
-	claims := make([]*Claim, 0, len(reply.GetGrants()))
-	for _, g := range reply.GetGrants() {
-		task, err := id.Parse(g.GetTask().GetId())
-		if err != nil {
-			return nil, &Error{Op: "claim", Attempts: 1, Unknown: true, Err: badAnswer(err)}
-		}
-		claims = append(claims, &Claim{
-			Grant: g, ID: task, Token: g.GetToken(),
-			Deadline: believe(b.stamp, proto.Seconds(reply.GetWaitedSeconds()), proto.Seconds(g.GetLeaseSeconds())),
-		})
+	claims, err := claimsOf(&reply, b.stamp)
+	if err != nil {
+		return nil, &Error{Op: "claim", Attempts: 1, Unknown: true, Err: err}
 	}
 	return claims, nil
 }

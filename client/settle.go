@@ -192,11 +192,18 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 	if o.RetryAt.IsZero() && o.RetryIn > 0 {
 		in, o.RetryAt = o.RetryIn, time.Now().Add(o.RetryIn) // for servers that do not know the other one
 	}
-	m := &nornv1.FailRequest{Failures: []*nornv1.Failure{{
+	f := &nornv1.Failure{
 		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), RetryInSeconds: in.Seconds(), Uncounted: o.Uncounted, Discard: o.Discard,
-	}}}
-	r, err := single(c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, []id.ID{task}, func([]int) protobuf.Message { return m }))
+	}
+	r, err := single(c.failMany(ctx, []*nornv1.Failure{f}, []id.ID{task}))
 	return r.State, err
+}
+
+// failMany ends claims with failures.
+func (c *Client) failMany(ctx context.Context, failures []*nornv1.Failure, tasks []id.ID) ([]Result, error) {
+	return c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, tasks, func(items []int) protobuf.Message {
+		return &nornv1.FailRequest{Failures: some(failures, items)}
+	})
 }
 
 // Release gives tasks back at once, without using an attempt. There is a result

@@ -132,6 +132,8 @@ func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
 		return &nornv1.FailRequest{}, true
 	case nornv1.Method_METHOD_RELEASE:
 		return &nornv1.ReleaseRequest{}, true
+	case nornv1.Method_METHOD_WORK:
+		return &nornv1.WorkRequest{}, true
 	case nornv1.Method_METHOD_SESSION:
 		return &nornv1.SessionRequest{}, true
 	case nornv1.Method_METHOD_GET:

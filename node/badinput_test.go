@@ -156,6 +156,8 @@ func badBatches() (all []badRequest) {
 	add("releases", nornv1.Method_METHOD_RELEASE, "10001 items", &nornv1.ReleaseRequest{Claims: claims})
 	add("completions", nornv1.Method_METHOD_COMPLETE, "10001 items", &nornv1.CompleteRequest{Completions: repeated(over, func() *nornv1.Completion { return &nornv1.Completion{} })})
 	add("failures", nornv1.Method_METHOD_FAIL, "10001 items", &nornv1.FailRequest{Failures: repeated(over, func() *nornv1.Failure { return &nornv1.Failure{} })})
+	add("work", nornv1.Method_METHOD_WORK, "10001 items", &nornv1.WorkRequest{Releases: claims})
+	add("work that ends nothing", nornv1.Method_METHOD_WORK, "ends no task", &nornv1.WorkRequest{})
 	add("cancels", nornv1.Method_METHOD_CANCEL, "10001 items", &nornv1.CancelRequest{Ids: ids})
 	add("retries", nornv1.Method_METHOD_RETRY, "10001 items", &nornv1.RetryRequest{Ids: ids})
 	for m, empty := range map[nornv1.Method]gproto.Message{

@@ -69,6 +69,8 @@ func routes() []route {
 			says: "end claims with a failure; the retry policy decides what comes next"},
 		{verb: post, path: "/api/v1/tasks/release", method: nornv1.Method_METHOD_RELEASE, request: &nornv1.ReleaseRequest{}, reply: &nornv1.WriteReply{},
 			says: "give tasks back at once, without using an attempt"},
+		{verb: post, path: "/api/v1/tasks/work", method: nornv1.Method_METHOD_WORK, request: &nornv1.WorkRequest{}, reply: &nornv1.WorkReply{},
+			says: "end tasks and ask for the next ones in one request"},
 		{verb: post, path: "/api/v1/tasks/cancel", method: nornv1.Method_METHOD_CANCEL, request: &nornv1.CancelRequest{}, reply: &nornv1.WriteReply{},
 			says: "cancel tasks"},
 		{verb: post, path: "/api/v1/tasks/retry", method: nornv1.Method_METHOD_RETRY, request: &nornv1.RetryRequest{}, reply: &nornv1.WriteReply{},

@@ -71,7 +71,7 @@ func benchFlags(cmd *cobra.Command, cfg *bench.Config, over *failoverOptions, sc
 	sessionFlags(cmd, cfg)
 	f.IntVar(&cfg.Batch, "batch", cfg.Batch, "tasks per request; workers: tasks that each holds")
 	f.IntVar(&cfg.Prefetch, "prefetch", 0, "tasks per claim request; completions go by --batch (default: --batch)")
-	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker waits for its completion before it claims again (otherwise it asks for the next tasks meanwhile, as the worker SDK does)")
+	f.BoolVar(&cfg.Alternate, "alternate", false, "a worker completes and claims in two requests, one after the other (otherwise in one)")
 	f.IntVar(&cfg.Rate, "rate", 0, fmt.Sprintf("tasks per second (latency: default %d, failover: %d)", bench.Rate("latency"), bench.Rate("failover")))
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long, up to 23h (latency, workers)")
 	f.DurationVar(&cfg.Settle, "settle", 0, "pause between filling the queue and claiming, so that the store has merged what filling left (claim, backlog); workers: before measuring, 5s unless told otherwise")

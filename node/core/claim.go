@@ -60,7 +60,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	for _, name := range w.names {
 		c.summaries.want(now, name, true)
 	}
-	if c.inquiries.hold(now, r, m, w) {
+	if !w.prompt && c.inquiries.hold(now, r, m, w) {
 		return
 	}
 	c.pursue(now, w)
@@ -105,7 +105,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.seeks.claim(now, w) {
 		return
 	}
-	switch patient := w.received+int64(grantPatience) > now.Mono; {
+	switch patient := !w.prompt && w.received+int64(grantPatience) > now.Mono; {
 	case w.until <= now.Mono && patient && c.grants.ails.has(w):
 		w.short, w.fails = true, 0 // nothing is sent meanwhile
 		c.grants.postpone(now, w)
@@ -218,7 +218,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
-	w.body, w.routed, w.choosy, w.parks = m, r.routed, r.choosy, wait > 0
+	w.body, w.routed, w.choosy, w.parks, w.prompt = m, r.routed, r.choosy, wait > 0, r.prompt
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))

@@ -492,6 +492,8 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		settling{c}.fail(now, r.From, m)
 	case *nornv1.ReleaseRequest:
 		settling{c}.release(now, r.From, m)
+	case *nornv1.WorkRequest:
+		c.work(now, r, m)
 	case *nornv1.CancelRequest:
 		bulk{c}.cancel(now, r.From, m)
 	case *nornv1.RetryRequest:

@@ -121,6 +121,10 @@ func (d deal) done(now clock.Time) {
 	}
 	again := *d.w
 	again.short = true
+	if again.prompt {
+		d.c.giveUp(now, &again)
+		return
+	}
 	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().named() {
 		d.c.twice(other.from)
 	}

@@ -92,6 +92,7 @@ type waiter struct {
 	choosy bool    // it is to be declined where much better tasks are elsewhere
 	sure   bool    // it has been, and is not again
 	parks  bool    // it waits when there is nothing
+	prompt bool    // see [Request]
 	tried  []trial // where it was asked
 
 	fails  uint                             // how often what it would have been granted reached no majority

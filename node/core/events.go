@@ -33,6 +33,7 @@ type Request struct {
 	Deadline int64
 
 	routed     bool             // it is answered here, by whatever is here
+	prompt     bool             // other parts of its request wait for its answer: a claim that is not granted at once is given up
 	choosy     bool             // see [Forward]
 	heard      bool             // others have been asked about those of its tasks that are not known here, see [unheard]
 	inquired   bool             // a claim, and other leaders have been asked what they have, see [inquiries]

@@ -40,6 +40,7 @@ type part struct {
 	number uint64
 	at     register.Member
 	idx    []int // of the items; nil: it has none
+	method uint16
 }
 
 // forsaken are numbers of parts that are not waited for any more: only of those it is
@@ -119,6 +120,20 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 	r.c.ready.Early = append(r.c.ready.Early, Send{To: to, Message: &Forward{
 		Number: p.number, Method: method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
+}
+
+// ownAnswer is by how much earlier than its gather a part of this node's own gives up: its
+// answer says why.
+const ownAnswer = 50 * time.Millisecond
+
+// own has this node carry out a part as a request of its own, which goes wherever it has to.
+func (r *routes) own(now clock.Time, g *gather, n int, method uint16, body gproto.Message, received int64) {
+	r.number++
+	p := &part{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
+	g.left[p.number], r.parts[p.number] = p, p
+	r.c.request(now, &Request{
+		From: Origin{Conn: partConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), prompt: true,
+	})
 }
 
 // asked answers what another node could not.
@@ -253,7 +268,7 @@ func (r *routes) withdraw(p *part) {
 		r.c.ready.Early = append(r.c.ready.Early, Send{To: p.at, Message: &Withdraw{p.number}})
 		return
 	}
-	r.c.cancel(Origin{Conn: partConn, Request: p.number, Method: p.g.from.Method})
+	r.c.cancel(Origin{Conn: partConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})
 }
 
 // silent says that a node has not answered.

@@ -215,6 +215,8 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.FailRequest{}
 	case nornv1.Method_METHOD_RELEASE:
 		return &nornv1.ReleaseRequest{}
+	case nornv1.Method_METHOD_WORK:
+		return &nornv1.WorkRequest{}
 	case nornv1.Method_METHOD_GET:
 		return &nornv1.GetRequest{}
 	case nornv1.Method_METHOD_LIST:

@@ -58,6 +58,7 @@ const (
 	Method_METHOD_LINES            Method = 26
 	Method_METHOD_SCHEDULES        Method = 32
 	Method_METHOD_CHANGE_SCHEDULES Method = 33
+	Method_METHOD_WORK             Method = 35
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -94,6 +95,7 @@ var (
 		26: "METHOD_LINES",
 		32: "METHOD_SCHEDULES",
 		33: "METHOD_CHANGE_SCHEDULES",
+		35: "METHOD_WORK",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -126,6 +128,7 @@ var (
 		"METHOD_LINES":            26,
 		"METHOD_SCHEDULES":        32,
 		"METHOD_CHANGE_SCHEDULES": 33,
+		"METHOD_WORK":             35,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -2192,6 +2195,169 @@ func (x *WriteResult) GetState() State {
 	return State_STATE_UNSPECIFIED
 }
 
+// WorkRequest ends tasks and asks for the next ones, in one go: what a worker says each
+// time that it has finished something. It is as if a CompleteRequest, a FailRequest, a
+// ReleaseRequest and a ClaimRequest came together, of those that are not empty. At least
+// one task is ended.
+type WorkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Completions, failures and releases together are at most 10,000.
+	Completions []*Completion `protobuf:"bytes,1,rep,name=completions,proto3" json:"completions,omitempty"`
+	// Of the completions.
+	Durability *Durability `protobuf:"bytes,2,opt,name=durability,proto3" json:"durability,omitempty"`
+	Failures   []*Failure  `protobuf:"bytes,3,rep,name=failures,proto3" json:"failures,omitempty"`
+	Releases   []*ClaimRef `protobuf:"bytes,4,rep,name=releases,proto3" json:"releases,omitempty"`
+	// Not set: no tasks are asked for. Its wait_seconds is 0: the answer comes as soon as what
+	// is ended is durable, with the tasks that were ready. Who gets none waits with METHOD_CLAIM.
+	Claim         *ClaimRequest `protobuf:"bytes,5,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkRequest) Reset() {
+	*x = WorkRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkRequest) ProtoMessage() {}
+
+func (x *WorkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkRequest.ProtoReflect.Descriptor instead.
+func (*WorkRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WorkRequest) GetCompletions() []*Completion {
+	if x != nil {
+		return x.Completions
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetDurability() *Durability {
+	if x != nil {
+		return x.Durability
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetFailures() []*Failure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetReleases() []*ClaimRef {
+	if x != nil {
+		return x.Releases
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetClaim() *ClaimRequest {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+// WorkReply has the results of each part, in the order of its items. A part that was
+// refused as a whole has an error instead, and says nothing of the others.
+type WorkReply struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Completions []*WriteResult         `protobuf:"bytes,1,rep,name=completions,proto3" json:"completions,omitempty"`
+	Failures    []*WriteResult         `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	Releases    []*WriteResult         `protobuf:"bytes,3,rep,name=releases,proto3" json:"releases,omitempty"`
+	Claim       *ClaimReply            `protobuf:"bytes,4,opt,name=claim,proto3" json:"claim,omitempty"`
+	// Why nothing was granted, as the error of a ClaimRequest would say.
+	ClaimError    *Error `protobuf:"bytes,5,opt,name=claim_error,json=claimError,proto3" json:"claim_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkReply) Reset() {
+	*x = WorkReply{}
+	mi := &file_norn_v1_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkReply) ProtoMessage() {}
+
+func (x *WorkReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkReply.ProtoReflect.Descriptor instead.
+func (*WorkReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *WorkReply) GetCompletions() []*WriteResult {
+	if x != nil {
+		return x.Completions
+	}
+	return nil
+}
+
+func (x *WorkReply) GetFailures() []*WriteResult {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *WorkReply) GetReleases() []*WriteResult {
+	if x != nil {
+		return x.Releases
+	}
+	return nil
+}
+
+func (x *WorkReply) GetClaim() *ClaimReply {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+func (x *WorkReply) GetClaimError() *Error {
+	if x != nil {
+		return x.ClaimError
+	}
+	return nil
+}
+
 // GetRequest reads one task.
 type GetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2203,7 +2369,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[26]
+	mi := &file_norn_v1_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2381,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[26]
+	mi := &file_norn_v1_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2394,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetRequest) GetId() []byte {
@@ -2255,7 +2421,7 @@ type GetReply struct {
 
 func (x *GetReply) Reset() {
 	*x = GetReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[27]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2433,7 @@ func (x *GetReply) String() string {
 func (*GetReply) ProtoMessage() {}
 
 func (x *GetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[27]
+	mi := &file_norn_v1_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2446,7 @@ func (x *GetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReply.ProtoReflect.Descriptor instead.
 func (*GetReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetReply) GetTask() *Task {
@@ -2312,7 +2478,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2490,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[28]
+	mi := &file_norn_v1_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2503,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRequest) GetQueue() string {
@@ -2412,7 +2578,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2590,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[29]
+	mi := &file_norn_v1_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2603,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Filter) GetCreatedBefore() *timestamppb.Timestamp {
@@ -2515,7 +2681,7 @@ type ListReply struct {
 
 func (x *ListReply) Reset() {
 	*x = ListReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2693,7 @@ func (x *ListReply) String() string {
 func (*ListReply) ProtoMessage() {}
 
 func (x *ListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[30]
+	mi := &file_norn_v1_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2706,7 @@ func (x *ListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReply.ProtoReflect.Descriptor instead.
 func (*ListReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListReply) GetTasks() []*Task {
@@ -2568,7 +2734,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2746,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[31]
+	mi := &file_norn_v1_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2759,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CountRequest) GetQueue() string {
@@ -2614,7 +2780,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2792,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[32]
+	mi := &file_norn_v1_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2805,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CountReply) GetTotal() *Count {
@@ -2675,7 +2841,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2853,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[33]
+	mi := &file_norn_v1_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2866,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Count) GetQueue() string {
@@ -2784,7 +2950,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2962,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[34]
+	mi := &file_norn_v1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2975,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogRequest) GetId() []byte {
@@ -2868,7 +3034,7 @@ type LogReply struct {
 
 func (x *LogReply) Reset() {
 	*x = LogReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3046,7 @@ func (x *LogReply) String() string {
 func (*LogReply) ProtoMessage() {}
 
 func (x *LogReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[35]
+	mi := &file_norn_v1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3059,7 @@ func (x *LogReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogReply.ProtoReflect.Descriptor instead.
 func (*LogReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LogReply) GetUpdates() []*Update {
@@ -2935,7 +3101,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3113,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[36]
+	mi := &file_norn_v1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3126,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CancelRequest) GetIds() [][]byte {
@@ -3007,7 +3173,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3185,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[37]
+	mi := &file_norn_v1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3198,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RetryRequest) GetIds() [][]byte {
@@ -3060,7 +3226,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[38]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3238,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[38]
+	mi := &file_norn_v1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3251,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainRequest) GetId() []byte {
@@ -3117,7 +3283,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3295,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[39]
+	mi := &file_norn_v1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3308,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Reason) GetKind() ReasonKind {
@@ -3214,7 +3380,7 @@ type ExplainReply struct {
 
 func (x *ExplainReply) Reset() {
 	*x = ExplainReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3392,7 @@ func (x *ExplainReply) String() string {
 func (*ExplainReply) ProtoMessage() {}
 
 func (x *ExplainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3405,7 @@ func (x *ExplainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
 func (*ExplainReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainReply) GetId() string {
@@ -3284,7 +3450,7 @@ type KeyRequest struct {
 
 func (x *KeyRequest) Reset() {
 	*x = KeyRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3462,7 @@ func (x *KeyRequest) String() string {
 func (*KeyRequest) ProtoMessage() {}
 
 func (x *KeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3475,7 @@ func (x *KeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRequest.ProtoReflect.Descriptor instead.
 func (*KeyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KeyRequest) GetQueue() string {
@@ -3346,7 +3512,7 @@ type KeyReply struct {
 
 func (x *KeyReply) Reset() {
 	*x = KeyReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3524,7 @@ func (x *KeyReply) String() string {
 func (*KeyReply) ProtoMessage() {}
 
 func (x *KeyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3537,7 @@ func (x *KeyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyReply.ProtoReflect.Descriptor instead.
 func (*KeyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KeyReply) GetId() []byte {
@@ -3418,7 +3584,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3430,7 +3596,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3443,7 +3609,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueueSettings) GetPaused() bool {
@@ -3532,7 +3698,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3710,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3723,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Queue) GetName() string {
@@ -3624,7 +3790,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3802,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3815,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -3685,7 +3851,7 @@ type QueuesReply struct {
 
 func (x *QueuesReply) Reset() {
 	*x = QueuesReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3863,7 @@ func (x *QueuesReply) String() string {
 func (*QueuesReply) ProtoMessage() {}
 
 func (x *QueuesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3876,7 @@ func (x *QueuesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesReply.ProtoReflect.Descriptor instead.
 func (*QueuesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueuesReply) GetQueues() []*Queue {
@@ -3744,7 +3910,7 @@ type SetQueueRequest struct {
 
 func (x *SetQueueRequest) Reset() {
 	*x = SetQueueRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +3922,7 @@ func (x *SetQueueRequest) String() string {
 func (*SetQueueRequest) ProtoMessage() {}
 
 func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +3935,7 @@ func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetQueueRequest) GetName() string {
@@ -3949,7 +4115,22 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vWriteResult\x12*\n" +
 	"\areceipt\x18\x01 \x01(\v2\x10.norn.v1.ReceiptR\areceipt\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12$\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"T\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x83\x02\n" +
+	"\vWorkRequest\x125\n" +
+	"\vcompletions\x18\x01 \x03(\v2\x13.norn.v1.CompletionR\vcompletions\x123\n" +
+	"\n" +
+	"durability\x18\x02 \x01(\v2\x13.norn.v1.DurabilityR\n" +
+	"durability\x12,\n" +
+	"\bfailures\x18\x03 \x03(\v2\x10.norn.v1.FailureR\bfailures\x12-\n" +
+	"\breleases\x18\x04 \x03(\v2\x11.norn.v1.ClaimRefR\breleases\x12+\n" +
+	"\x05claim\x18\x05 \x01(\v2\x15.norn.v1.ClaimRequestR\x05claim\"\x83\x02\n" +
+	"\tWorkReply\x126\n" +
+	"\vcompletions\x18\x01 \x03(\v2\x14.norn.v1.WriteResultR\vcompletions\x120\n" +
+	"\bfailures\x18\x02 \x03(\v2\x14.norn.v1.WriteResultR\bfailures\x120\n" +
+	"\breleases\x18\x03 \x03(\v2\x14.norn.v1.WriteResultR\breleases\x12)\n" +
+	"\x05claim\x18\x04 \x01(\v2\x13.norn.v1.ClaimReplyR\x05claim\x12/\n" +
+	"\vclaim_error\x18\x05 \x01(\v2\x0e.norn.v1.ErrorR\n" +
+	"claimError\"T\n" +
 	"\n" +
 	"GetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x126\n" +
@@ -4078,7 +4259,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\xce\x04\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion*\xdf\x04\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4112,7 +4293,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11METHOD_SET_WORKER\x10\x19\x12\x10\n" +
 	"\fMETHOD_LINES\x10\x1a\x12\x14\n" +
 	"\x10METHOD_SCHEDULES\x10 \x12\x1b\n" +
-	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x11\n" +
+	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x0f\n" +
+	"\vMETHOD_WORK\x10#\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
@@ -4161,7 +4343,7 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
@@ -4194,106 +4376,118 @@ var file_norn_v1_service_proto_goTypes = []any{
 	(*ReleaseRequest)(nil),        // 28: norn.v1.ReleaseRequest
 	(*WriteReply)(nil),            // 29: norn.v1.WriteReply
 	(*WriteResult)(nil),           // 30: norn.v1.WriteResult
-	(*GetRequest)(nil),            // 31: norn.v1.GetRequest
-	(*GetReply)(nil),              // 32: norn.v1.GetReply
-	(*ListRequest)(nil),           // 33: norn.v1.ListRequest
-	(*Filter)(nil),                // 34: norn.v1.Filter
-	(*ListReply)(nil),             // 35: norn.v1.ListReply
-	(*CountRequest)(nil),          // 36: norn.v1.CountRequest
-	(*CountReply)(nil),            // 37: norn.v1.CountReply
-	(*Count)(nil),                 // 38: norn.v1.Count
-	(*LogRequest)(nil),            // 39: norn.v1.LogRequest
-	(*LogReply)(nil),              // 40: norn.v1.LogReply
-	(*CancelRequest)(nil),         // 41: norn.v1.CancelRequest
-	(*RetryRequest)(nil),          // 42: norn.v1.RetryRequest
-	(*ExplainRequest)(nil),        // 43: norn.v1.ExplainRequest
-	(*Reason)(nil),                // 44: norn.v1.Reason
-	(*ExplainReply)(nil),          // 45: norn.v1.ExplainReply
-	(*KeyRequest)(nil),            // 46: norn.v1.KeyRequest
-	(*KeyReply)(nil),              // 47: norn.v1.KeyReply
-	(*QueueSettings)(nil),         // 48: norn.v1.QueueSettings
-	(*Queue)(nil),                 // 49: norn.v1.Queue
-	(*QueuesRequest)(nil),         // 50: norn.v1.QueuesRequest
-	(*QueuesReply)(nil),           // 51: norn.v1.QueuesReply
-	(*SetQueueRequest)(nil),       // 52: norn.v1.SetQueueRequest
-	nil,                           // 53: norn.v1.Filter.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 55: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 56: norn.v1.Receipt
-	(*Error)(nil),                 // 57: norn.v1.Error
-	(*Grant)(nil),                 // 58: norn.v1.Grant
-	(*Claim)(nil),                 // 59: norn.v1.Claim
-	(State)(0),                    // 60: norn.v1.State
-	(*Task)(nil),                  // 61: norn.v1.Task
-	(*Update)(nil),                // 62: norn.v1.Update
-	(*RetryPolicy)(nil),           // 63: norn.v1.RetryPolicy
+	(*WorkRequest)(nil),           // 31: norn.v1.WorkRequest
+	(*WorkReply)(nil),             // 32: norn.v1.WorkReply
+	(*GetRequest)(nil),            // 33: norn.v1.GetRequest
+	(*GetReply)(nil),              // 34: norn.v1.GetReply
+	(*ListRequest)(nil),           // 35: norn.v1.ListRequest
+	(*Filter)(nil),                // 36: norn.v1.Filter
+	(*ListReply)(nil),             // 37: norn.v1.ListReply
+	(*CountRequest)(nil),          // 38: norn.v1.CountRequest
+	(*CountReply)(nil),            // 39: norn.v1.CountReply
+	(*Count)(nil),                 // 40: norn.v1.Count
+	(*LogRequest)(nil),            // 41: norn.v1.LogRequest
+	(*LogReply)(nil),              // 42: norn.v1.LogReply
+	(*CancelRequest)(nil),         // 43: norn.v1.CancelRequest
+	(*RetryRequest)(nil),          // 44: norn.v1.RetryRequest
+	(*ExplainRequest)(nil),        // 45: norn.v1.ExplainRequest
+	(*Reason)(nil),                // 46: norn.v1.Reason
+	(*ExplainReply)(nil),          // 47: norn.v1.ExplainReply
+	(*KeyRequest)(nil),            // 48: norn.v1.KeyRequest
+	(*KeyReply)(nil),              // 49: norn.v1.KeyReply
+	(*QueueSettings)(nil),         // 50: norn.v1.QueueSettings
+	(*Queue)(nil),                 // 51: norn.v1.Queue
+	(*QueuesRequest)(nil),         // 52: norn.v1.QueuesRequest
+	(*QueuesReply)(nil),           // 53: norn.v1.QueuesReply
+	(*SetQueueRequest)(nil),       // 54: norn.v1.SetQueueRequest
+	nil,                           // 55: norn.v1.Filter.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 57: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 58: norn.v1.Receipt
+	(*Error)(nil),                 // 59: norn.v1.Error
+	(*Grant)(nil),                 // 60: norn.v1.Grant
+	(*Claim)(nil),                 // 61: norn.v1.Claim
+	(State)(0),                    // 62: norn.v1.State
+	(*Task)(nil),                  // 63: norn.v1.Task
+	(*Update)(nil),                // 64: norn.v1.Update
+	(*RetryPolicy)(nil),           // 65: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
 	8,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
 	9,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	54, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	56, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
 	9,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	54, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	55, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	56, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	57, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
 	5,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
 	15, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	56, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	57, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	58, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	58, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	59, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	60, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
 	18, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
 	21, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	59, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	57, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	60, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	61, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	59, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	62, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
 	5,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
 	23, // 19: norn.v1.UpdateRequest.more:type_name -> norn.v1.FurtherUpdate
 	25, // 20: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
 	5,  // 21: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
 	27, // 22: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	54, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	56, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
 	18, // 24: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
 	30, // 25: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	56, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	57, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	60, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
-	6,  // 29: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	61, // 30: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	60, // 31: norn.v1.ListRequest.states:type_name -> norn.v1.State
-	6,  // 32: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
-	34, // 33: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
-	54, // 34: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	54, // 35: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
-	54, // 36: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
-	54, // 37: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
-	53, // 38: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
-	61, // 39: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
-	38, // 40: norn.v1.CountReply.total:type_name -> norn.v1.Count
-	38, // 41: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	62, // 42: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	60, // 43: norn.v1.LogReply.state:type_name -> norn.v1.State
-	60, // 44: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
-	5,  // 45: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
-	60, // 46: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
-	3,  // 47: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
-	60, // 48: norn.v1.Reason.task_state:type_name -> norn.v1.State
-	54, // 49: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	60, // 50: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	44, // 51: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	60, // 52: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	63, // 53: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	4,  // 54: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	48, // 55: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	48, // 56: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	38, // 57: norn.v1.Queue.count:type_name -> norn.v1.Count
-	49, // 58: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	48, // 59: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	58, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	59, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	62, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	25, // 29: norn.v1.WorkRequest.completions:type_name -> norn.v1.Completion
+	5,  // 30: norn.v1.WorkRequest.durability:type_name -> norn.v1.Durability
+	27, // 31: norn.v1.WorkRequest.failures:type_name -> norn.v1.Failure
+	18, // 32: norn.v1.WorkRequest.releases:type_name -> norn.v1.ClaimRef
+	16, // 33: norn.v1.WorkRequest.claim:type_name -> norn.v1.ClaimRequest
+	30, // 34: norn.v1.WorkReply.completions:type_name -> norn.v1.WriteResult
+	30, // 35: norn.v1.WorkReply.failures:type_name -> norn.v1.WriteResult
+	30, // 36: norn.v1.WorkReply.releases:type_name -> norn.v1.WriteResult
+	17, // 37: norn.v1.WorkReply.claim:type_name -> norn.v1.ClaimReply
+	59, // 38: norn.v1.WorkReply.claim_error:type_name -> norn.v1.Error
+	6,  // 39: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
+	63, // 40: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	62, // 41: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	6,  // 42: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
+	36, // 43: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
+	56, // 44: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	56, // 45: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	56, // 46: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	56, // 47: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	55, // 48: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
+	63, // 49: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	40, // 50: norn.v1.CountReply.total:type_name -> norn.v1.Count
+	40, // 51: norn.v1.CountReply.queues:type_name -> norn.v1.Count
+	64, // 52: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	62, // 53: norn.v1.LogReply.state:type_name -> norn.v1.State
+	62, // 54: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	5,  // 55: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	62, // 56: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 57: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	62, // 58: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	56, // 59: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	62, // 60: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	46, // 61: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	62, // 62: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	65, // 63: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	4,  // 64: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	50, // 65: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	50, // 66: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	40, // 67: norn.v1.Queue.count:type_name -> norn.v1.Count
+	51, // 68: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	50, // 69: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -4309,7 +4503,7 @@ func file_norn_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

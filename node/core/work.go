@@ -1,0 +1,107 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// work carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
+// begun in this round: what is ended and what is granted are on their way to the same disks
+// together. The answer leaves when the last part has its own.
+func (c *Core) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
+	if err := checkWork(m); err != nil {
+		c.refuse(r.From, err)
+		return
+	}
+	if len(c.routes.byTime) >= maxGathers {
+		c.refuse(r.From, crowded())
+		return
+	}
+	g := c.routes.gather(now, r, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)
+	for _, part := range []struct {
+		n      workPart
+		method nornv1.Method
+		body   gproto.Message
+		is     bool
+	}{
+		{workCompletions, nornv1.Method_METHOD_COMPLETE, &nornv1.CompleteRequest{Completions: m.GetCompletions(), Durability: m.GetDurability()}, len(m.GetCompletions()) > 0},
+		{workFailures, nornv1.Method_METHOD_FAIL, &nornv1.FailRequest{Failures: m.GetFailures()}, len(m.GetFailures()) > 0},
+		{workReleases, nornv1.Method_METHOD_RELEASE, &nornv1.ReleaseRequest{Claims: m.GetReleases()}, len(m.GetReleases()) > 0},
+		{workClaim, nornv1.Method_METHOD_CLAIM, m.GetClaim(), m.GetClaim() != nil},
+	} {
+		if part.is {
+			c.routes.own(now, g, int(part.n), uint16(part.method), part.body, r.Received)
+		}
+	}
+}
+
+// checkWork finds what is wrong with a request as a whole.
+func checkWork(m *nornv1.WorkRequest) *proto.Error {
+	switch ended := len(m.GetCompletions()) + len(m.GetFailures()) + len(m.GetReleases()); {
+	case ended == 0:
+		return proto.Invalid("the request ends no task; ask for tasks alone with claim")
+	case ended > proto.MaxBatchTasks:
+		return proto.Invalid("the request ends %d tasks, over the limit of %d; send smaller batches", ended, proto.MaxBatchTasks)
+	case m.GetClaim().GetWaitSeconds() != 0:
+		return proto.Invalid("the claim waits for %v s, and what is ended would wait with it; ask for 0 here, and wait with claim", m.GetClaim().GetWaitSeconds())
+	}
+	return nil
+}
+
+// workPart is a part of a WorkRequest.
+type workPart int
+
+const (
+	workCompletions workPart = iota
+	workFailures
+	workReleases
+	workClaim
+)
+
+// worked makes one answer of those to the parts.
+type worked struct {
+	of    *nornv1.WorkRequest
+	reply *nornv1.WorkReply
+}
+
+func (w *worked) take(idx []int, m gproto.Message) {
+	if claims, ok := m.(*nornv1.ClaimReply); ok {
+		w.reply.Claim = claims
+		return
+	}
+	results := m.(*nornv1.WriteReply).GetResults()
+	switch workPart(idx[0]) {
+	case workCompletions:
+		w.reply.Completions = results
+	case workFailures:
+		w.reply.Failures = results
+	case workReleases:
+		w.reply.Releases = results
+	}
+}
+
+// fail has each item of a part bear the error of the part.
+func (w *worked) fail(idx []int, err *proto.Error) {
+	all := func(n int) []*nornv1.WriteResult {
+		out := make([]*nornv1.WriteResult, n)
+		for i := range out {
+			out[i] = &nornv1.WriteResult{Error: err.Proto()}
+		}
+		return out
+	}
+	switch workPart(idx[0]) {
+	case workCompletions:
+		w.reply.Completions = all(len(w.of.GetCompletions()))
+	case workFailures:
+		w.reply.Failures = all(len(w.of.GetFailures()))
+	case workReleases:
+		w.reply.Releases = all(len(w.of.GetReleases()))
+	case workClaim:
+		w.reply.ClaimError = err.Proto()
+	}
+}
+
+func (w *worked) answer() (gproto.Message, *proto.Error) { return w.reply, nil }
