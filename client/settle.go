@@ -195,12 +195,12 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 	f := &nornv1.Failure{
 		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), RetryInSeconds: in.Seconds(), Uncounted: o.Uncounted, Discard: o.Discard,
 	}
-	r, err := single(c.failMany(ctx, []*nornv1.Failure{f}, []id.ID{task}))
+	r, err := single(failMany(ctx, c, []*nornv1.Failure{f}, []id.ID{task}))
 	return r.State, err
 }
 
 // failMany ends claims with failures.
-func (c *Client) failMany(ctx context.Context, failures []*nornv1.Failure, tasks []id.ID) ([]Result, error) {
+func failMany(ctx context.Context, c *Client, failures []*nornv1.Failure, tasks []id.ID) ([]Result, error) {
 	return c.settle(ctx, "fail", nornv1.Method_METHOD_FAIL, tasks, func(items []int) protobuf.Message {
 		return &nornv1.FailRequest{Failures: some(failures, items)}
 	})

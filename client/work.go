@@ -66,11 +66,11 @@ func (c *Client) Work(ctx context.Context, r WorkRequest, opts ...WriteOption) (
 		}
 		return nil, err
 	}
-	return c.worked(ctx, r, m, &reply, b.stamp, opts)
+	return worked(ctx, c, r, m, &reply, b.stamp, opts)
 }
 
 // worked reads an answer, and sends again what no server could take.
-func (c *Client) worked(ctx context.Context, r WorkRequest, m *nornv1.WorkRequest, reply *nornv1.WorkReply, stamp time.Time, opts []WriteOption) (*WorkResult, error) {
+func worked(ctx context.Context, c *Client, r WorkRequest, m *nornv1.WorkRequest, reply *nornv1.WorkReply, stamp time.Time, opts []WriteOption) (*WorkResult, error) {
 	out := &WorkResult{}
 	completions := itemsOf(m.Completions, (*nornv1.Completion).GetId)
 	failures := itemsOf(m.Failures, (*nornv1.Failure).GetId)
@@ -85,7 +85,7 @@ func (c *Client) worked(ctx context.Context, r WorkRequest, m *nornv1.WorkReques
 			return c.CompleteMany(ctx, some(r.Completions, items), opts...)
 		}},
 		{&out.Failures, failures, reply.GetFailures(), func(items []int) ([]Result, error) {
-			return c.failMany(ctx, some(r.Failures, items), some(failures, items))
+			return failMany(ctx, c, some(r.Failures, items), some(failures, items))
 		}},
 		{&out.Releases, releases, reply.GetReleases(), func(items []int) ([]Result, error) {
 			return c.Release(ctx, some(r.Releases, items)...)

@@ -45,7 +45,7 @@ func (n *Node) loop(ctx context.Context) {
 		}
 		woken := n.clock.now()
 		if pace.gathers() {
-			n.gather(timer)
+			gather(n, timer)
 		}
 		first, rest = n.inbox.take(first, rest)
 		now := n.clock.now()
@@ -79,7 +79,7 @@ func (n *Node) loop(ctx context.Context) {
 // gather waits until what was handed to the syncer is durable, and lets others run. A round
 // that is cut while the one before it is being synced has to wait for that anyway. A disk
 // that takes its time is not waited for: the core has to hear of that.
-func (n *Node) gather(timer *time.Timer) {
+func gather(n *Node, timer *time.Timer) {
 	timer.Reset(gatherMost)
 	for n.handed > n.synced.Load() {
 		select {
@@ -98,7 +98,7 @@ func (n *Node) gather(timer *time.Timer) {
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
-	n.sendAll(ready.Early) // before this node writes: others do so meanwhile
+	sendAll(n, ready.Early) // before this node writes: others do so meanwhile
 	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
@@ -131,7 +131,7 @@ func (n *Node) perform(ready *core.Ready) {
 }
 
 // sendAll sends messages to other nodes.
-func (n *Node) sendAll(messages []core.Send) {
+func sendAll(n *Node, messages []core.Send) {
 	n.metrics.sent.Add(uint64(len(messages)))
 	n.members.network.SendAll(messages)
 }
@@ -217,7 +217,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 			keptSends = append(keptSends, s)
 		}
 	}
-	n.sendAll(leave)
+	sendAll(n, leave)
 	var out []core.Reply
 	for _, r := range replies {
 		if due(r.After) {
@@ -233,7 +233,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]
 // release lets one durable round go.
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
-	n.sendAll(r.sends) // first: others wait for them, too
+	sendAll(n, r.sends) // first: others wait for them, too
 	answers{n}.sendAll(r.replies)
 	if r.snapshot == nil {
 		return

@@ -493,7 +493,7 @@ func (c *Core) handle(now clock.Time, r *Request) {
 	case *nornv1.ReleaseRequest:
 		settling{c}.release(now, r.From, m)
 	case *nornv1.WorkRequest:
-		c.work(now, r, m)
+		working{c}.work(now, r, m)
 	case *nornv1.CancelRequest:
 		bulk{c}.cancel(now, r.From, m)
 	case *nornv1.RetryRequest:

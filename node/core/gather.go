@@ -126,8 +126,8 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 // answer says why.
 const ownAnswer = 50 * time.Millisecond
 
-// own has this node carry out a part as a request of its own, which goes wherever it has to.
-func (r *routes) own(now clock.Time, g *gather, n int, method uint16, body gproto.Message, received int64) {
+// ownPart has this node carry out a part as a request of its own, which goes wherever it has to.
+func ownPart(r *routes, now clock.Time, g *gather, n int, method uint16, body gproto.Message, received int64) {
 	r.number++
 	p := &part{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p

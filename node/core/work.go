@@ -8,10 +8,13 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
+// working answers requests that end tasks and ask for others.
+type working struct{ *Core }
+
 // work carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
 // begun in this round: what is ended and what is granted are on their way to the same disks
 // together. The answer leaves when the last part has its own.
-func (c *Core) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
+func (c working) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
 	if err := checkWork(m); err != nil {
 		c.refuse(r.From, err)
 		return
@@ -33,7 +36,7 @@ func (c *Core) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
 		{workClaim, nornv1.Method_METHOD_CLAIM, m.GetClaim(), m.GetClaim() != nil},
 	} {
 		if part.is {
-			c.routes.own(now, g, int(part.n), uint16(part.method), part.body, r.Received)
+			ownPart(c.routes, now, g, int(part.n), uint16(part.method), part.body, r.Received)
 		}
 	}
 }
