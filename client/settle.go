@@ -77,13 +77,13 @@ func single(results []Result, err error) (Result, error) {
 // ErrClaimLost: the task is finished and has been collected. ErrConflict: its log is full
 // (131,072 updates or 256 MiB, of all claims); the claim goes on.
 func (c *Client) Update(ctx context.Context, task id.ID, token, seq uint64, data []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
-	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: data}, opts)
+	return update(ctx, c, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: data}, opts)
 }
 
 // Output is an Update that is no checkpoint: a captured line of output. It
 // shares the numbers of Update.
 func (c *Client) Output(ctx context.Context, task id.ID, token, seq uint64, line []byte, opts ...WriteOption) (*nornv1.Receipt, error) {
-	return c.update(ctx, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: line, Output: true}, opts)
+	return update(ctx, c, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: line, Output: true}, opts)
 }
 
 // Updates are updates of one claim, in a row.
@@ -122,7 +122,7 @@ func UpdateMany(ctx context.Context, c *Client, task id.ID, token uint64, u Upda
 	})
 }
 
-func (c *Client) update(ctx context.Context, m *nornv1.UpdateRequest, opts []WriteOption) (*nornv1.Receipt, error) {
+func update(ctx context.Context, c *Client, m *nornv1.UpdateRequest, opts []WriteOption) (*nornv1.Receipt, error) {
 	m.Durability = written(opts).durability.proto()
 	r, err := single(c.settle(ctx, "update", nornv1.Method_METHOD_UPDATE, []id.ID{id.ID(m.GetId())}, func([]int) protobuf.Message { return m }))
 	return r.Receipt, err
