@@ -128,7 +128,7 @@ func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
 		case bytes.Equal(old, f.Body):
 			m.Known++
 			continue
-		case !same(f, old):
+		case !crdt.SameContent(f.Key.Kind, f.Body, old):
 			m.Clashes++
 		}
 		switch {
@@ -144,17 +144,6 @@ func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
 		}
 	}
 	return fresh, m
-}
-
-// same tells whether a fact says the same as a stored body, but for the time at
-// which a node took it in.
-func same(f crdt.Fact, old []byte) bool {
-	if f.Key.Kind != crdt.KindEnqueued {
-		return crdt.SameContent(f.Key.Kind, f.Body, old)
-	}
-	a, errA := crdt.DecodeEnqueued(f.Body)
-	b, errB := crdt.DecodeEnqueued(old)
-	return errA == nil && errB == nil && crdt.SameSpec(a, b)
 }
 
 // take stores facts that are new and moves their task.
@@ -265,7 +254,9 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 		default:
 			m.Known++
 		}
-		m.Clashes++
+		if is.Outcome != was.Outcome {
+			m.Clashes++
+		}
 	}
 	m.Void = m.Void && !knows
 	return m, nil
