@@ -44,42 +44,69 @@ func (p *place) gone() bool {
 // watchDisk tells the core how much space is left and ends the node before the
 // last bytes are used, or when its directory is gone.
 func (n *Node) watchDisk(ctx context.Context) {
-	free := n.opts.FreeBytes
-	if free == nil {
-		free = store.FreeBytes
-	}
-	tick := time.NewTicker(n.cfg.DiskCheckInterval)
-	defer tick.Stop()
 	facts := &place{path: filepath.Join(n.cfg.Data, factsDir)}
 	for {
 		if n.begun.Load() && facts.gone() {
 			n.fatal(fmt.Errorf("%w: %s is gone, or is another one, while the node runs: what it acknowledges would not be there after a start; bring the directory back and start again, or have the node join the others empty (--join)", ErrDirectory, n.cfg.Data))
 			return
 		}
-		b, err := free(n.cfg.Data)
-		if err != nil {
-			n.log.Warn("disk.unknown", "data", n.cfg.Data, "error", err)
-		} else {
-			n.metrics.diskFree.Set(float64(b))
-			low := b < uint64(n.cfg.DiskReserve)
-			changed := n.crowded.Swap(low) != low
-			if n.begun.Load() { // a joiner has nobody who takes it
-				n.inbox.post(core.DiskSpace{Free: b})
-			}
-			if changed {
-				n.log.Warn("disk.low", "low", low, "free_bytes", b, "reserve_bytes", int64(n.cfg.DiskReserve))
-			}
-			if b < uint64(n.cfg.DiskStop) {
-				n.fatal(fmt.Errorf("%w: %d bytes left on %s, less than disk-stop (%d); free space and start again", ErrDiskFull, b, n.cfg.Data, int64(n.cfg.DiskStop)))
-				return
-			}
+		next, ok := lookAtDisk(n)
+		if !ok {
+			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(next):
 		}
 	}
+}
+
+// What a disk may be filled with between two looks at it: the nearer the limit, the
+// sooner the next one. So a small volume needs no other settings.
+const (
+	fillRate  = 256 << 20 // bytes in a second
+	leastLook = 50 * time.Millisecond
+)
+
+// nextLook is the time until a disk of which so many bytes are free is looked at again.
+func nextLook(free, reserve, stop uint64, longest time.Duration) time.Duration {
+	left := free - min(free, stop)
+	if free >= reserve {
+		left = free - reserve
+	}
+	if left >= uint64(longest.Seconds()*fillRate) {
+		return longest
+	}
+	return min(longest, max(leastLook, time.Duration(left)*time.Second/fillRate))
+}
+
+// lookAtDisk tells the core what is free, and when to look again. It ends the node, and
+// gives false, when that is too little.
+func lookAtDisk(n *Node) (next time.Duration, ok bool) {
+	free, volume, err := store.Volume(n.cfg.Data)
+	if n.opts.FreeBytes != nil {
+		free, err = n.opts.FreeBytes(n.cfg.Data)
+	}
+	if err != nil {
+		n.log.Warn("disk.unknown", "data", n.cfg.Data, "error", err)
+		return n.cfg.DiskCheckInterval, true
+	}
+	n.metrics.diskFree.Set(float64(free))
+	reserve, stop := n.cfg.DiskLimits(volume)
+	low := free < reserve
+	changed := n.crowded.Swap(low) != low
+	if n.begun.Load() { // a joiner has nobody who takes it
+		n.inbox.post(core.DiskSpace{Free: free, Reserve: reserve})
+	}
+	if changed {
+		n.log.Warn("disk.low", "low", low, "free_bytes", free, "reserve_bytes", reserve)
+	}
+	if free < stop {
+		n.fatal(fmt.Errorf("%w: %d bytes left on %s, less than disk-stop (%d, which is the smaller of its bytes and its share of the volume of %d bytes); free space and start again, or lower disk-stop", ErrDiskFull, free, n.cfg.Data, stop, volume))
+		return 0, false
+	}
+	return nextLook(free, reserve, stop, n.cfg.DiskCheckInterval), true
 }
 
 // Rest has the node give back what its store needs only under load.

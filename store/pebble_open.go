@@ -38,7 +38,7 @@ type PebbleOptions struct {
 	Dir      string // made when it is missing
 	FS       vfs.FS // nil: the operating system's
 	Cache    int64  // bytes; 0: DefaultCache
-	MemTable uint64 // bytes; 0: DefaultMemTable
+	MemTable uint64 // bytes; 0: DefaultMemTable; less on a small volume
 	// Prefill is the size of the spare log in bytes; 0: MemTable, negative: none.
 	Prefill int64
 	// Files is about how many files are open at once; 0: DefaultFiles.
@@ -57,6 +57,9 @@ type PebbleOptions struct {
 	// SlowAfter is when a write counts as slow; 0: DefaultSlowAfter, negative:
 	// never. Checked every two seconds.
 	SlowAfter time.Duration
+
+	volume uint64 // bytes
+	small  bool   // the volume: what is written has to be in small pieces
 }
 
 // OpenPebble opens or makes a store. It returns an error that wraps ErrLocked
@@ -72,6 +75,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	o.Dir = dir
+	o.fit()
 	lock, err := pebble.LockDirectory(dir, o.FS)
 	if err != nil {
 		return nil, lockError(dir, err)
@@ -98,6 +102,19 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// fit has the store take no more of a small volume than is good for it.
+func (o *PebbleOptions) fit() {
+	u, err := o.FS.GetDiskUsage(o.Dir)
+	if err != nil {
+		return // not every file system can say
+	}
+	o.volume = u.TotalBytes
+	piece := max(o.volume/pieces, leastPiece)
+	o.small = piece < o.MemTable
+	o.MemTable = min(o.MemTable, piece)
+	o.Prefill = min(o.Prefill, int64(o.MemTable), int64(u.AvailBytes/pieces))
 }
 
 // complete fills in what is not given and makes Fatal final.

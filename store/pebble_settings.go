@@ -25,6 +25,14 @@ const (
 	DefaultSlowAfter = 5 * time.Second
 )
 
+// Of a small volume memtables, tables and the first level are a part only: a compaction
+// writes anew beside what it replaces, and must find room for it in what enqueues leave
+// free (disk-reserve).
+const (
+	pieces     = 256
+	leastPiece = 64 << 10 // bytes
+)
+
 // format is the version of Pebble's files. It goes up only, and only in a
 // release after the one that can first read the new version, so that an
 // upgrade can be taken back.
@@ -61,6 +69,13 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		CompactionConcurrencyRange: func() (int, int) {
 			return 1, max(1, runtime.NumCPU()/4)
 		},
+	}
+	if piece := int64(max(o.volume/pieces, leastPiece)); o.small {
+		opts.L0StopWritesThreshold = 3 * opts.L0CompactionThreshold // writes may not outrun what makes room
+		opts.LBaseMaxBytes = min(opts.LBaseMaxBytes, piece)
+		for i := range opts.TargetFileSizes {
+			opts.TargetFileSizes[i] = min(2<<20<<i, piece) // the first is Pebble's own
+		}
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].BlockSize = 16 << 10

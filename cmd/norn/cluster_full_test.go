@@ -14,7 +14,7 @@ import (
 // smallDisk mounts a file system of a few megabytes for a process. It needs
 // root; without, node.TestAFullDiskInACluster shows the same but for the kernel's
 // refusal to write.
-func (p *process) smallDisk(t *testing.T) {
+func (p *process) smallDisk(t *testing.T, size string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("not run: mounting a small disk needs root")
@@ -22,7 +22,7 @@ func (p *process) smallDisk(t *testing.T) {
 	if err := os.MkdirAll(p.data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=128m", "norn-test", p.data).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "norn-test", p.data).CombinedOutput(); err != nil {
 		t.Skipf("not run: a small disk cannot be mounted: %v, %s", err, out)
 	}
 	t.Cleanup(func() {
@@ -50,6 +50,39 @@ func (p *process) fill(t *testing.T) (ballast string) {
 	return ballast
 }
 
+// TestASmallVolume: a node begins on a volume of 24 MiB, with the settings that it has by
+// itself, and takes tasks. When the volume fills up the client hears what is free and which
+// setting it is; with room again all is as before.
+func TestASmallVolume(t *testing.T) {
+	c := newCompany(t)
+	p := c.add()
+	p.smallDisk(t, "24m")
+	p.start(t, "--disk-check-interval", "100ms", "--memtable-size", "24MiB")
+	if r := p.norn(t, "task", "enqueue", "-q", "q", "x"); r.code != 0 {
+		t.Fatalf("a fresh node on a small volume: exit %d: %s", r.code, r.err)
+	}
+	ballast := filepath.Join(p.data, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 16<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.says(t, "disk.low")
+	r := p.norn(t, "task", "enqueue", "-q", "q", "--timeout", "2s", "x")
+	if r.code != 6 || !strings.Contains(r.err, "less than disk-reserve (9.6 MiB here)") || !strings.Contains(r.err, " MiB are free") {
+		t.Errorf("a full volume: exit %d: %s", r.code, r.err)
+	}
+	if r := p.norn(t, "task", "claim", "-q", "q"); r.code != 0 {
+		t.Errorf("a claim beside: exit %d: %s", r.code, r.err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(t)
+	p.start(t)
+	if r := p.norn(t, "task", "enqueue", "-q", "q", "x"); r.code != 0 {
+		t.Errorf("with room again: exit %d: %s", r.code, r.err)
+	}
+}
+
 // TestClusterDiskFull: the kernel takes no more bytes of one of three nodes, under
 // load, before the node has noticed that it comes to that. It ends and says why;
 // clients go on through the others, and with room again it has everything.
@@ -60,7 +93,7 @@ func TestClusterDiskFull(t *testing.T) {
 		c.add()
 	}
 	n3 := c.all[2]
-	n3.smallDisk(t)
+	n3.smallDisk(t, "128m")
 	n3.args = append(n3.args, "--disk-reserve", "0", "--disk-stop", "0")
 	for _, p := range c.all {
 		p.start(t)

@@ -255,12 +255,18 @@ type Config struct {
 	Quarantine Size
 
 	// DiskReserve: below so many free bytes enqueues are refused, while
-	// completions are taken. Default 512 MiB.
+	// completions are taken. Default 512 MiB, and no more than DiskReserveShare.
 	DiskReserve Size
-	// DiskStop: below so many free bytes the server stops. Default 64 MiB, which
-	// a restart needs for compactions. Danger: 0 lets the disk run full, and
-	// the store may not open again until there is space.
+	// DiskReserveShare bounds DiskReserve to a share of the volume, in percent.
+	// Default 40; 0: it is not bounded.
+	DiskReserveShare int
+	// DiskStop: below so many free bytes the server stops. Default 64 MiB, and no
+	// more than DiskStopShare; a restart needs that for compactions. Danger: 0 lets
+	// the disk run full, and the store may not open again until there is space.
 	DiskStop Size
+	// DiskStopShare bounds DiskStop to a share of the volume, in percent. Default 10;
+	// 0: it is not bounded.
+	DiskStopShare int
 	// DiskCheckInterval is between two looks at the free space. Default 5s: the
 	// reserve must hold what is written meanwhile.
 	DiskCheckInterval time.Duration
@@ -272,7 +278,7 @@ type Config struct {
 	// CacheSize of the store's blocks. Default 8 MiB. Larger: faster reads of
 	// old tasks; claims do not need it.
 	CacheSize Size
-	// MemTableSize of the store. Default 24 MiB. Larger: fewer, larger flushes
+	// MemTableSize of the store, at most a 256th of the volume. Default 24 MiB. Larger: fewer, larger flushes
 	// and less merging (docs/performance.md), and a longer replay at start.
 	// Memory: two of them. Disk: as much again for the logs, and a spare one.
 	MemTableSize Size
@@ -386,7 +392,7 @@ func Default() *Config {
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,
-		Quarantine: 256 << 20, DiskReserve: 512 << 20, DiskStop: 64 << 20, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
+		Quarantine: 256 << 20, DiskReserve: 512 << 20, DiskReserveShare: 40, DiskStop: 64 << 20, DiskStopShare: 10, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}
@@ -407,6 +413,19 @@ func (c *Config) EffectiveBuffer() time.Duration {
 		return c.Eta
 	}
 	return c.Buffer
+}
+
+// DiskLimits gives the free bytes below which enqueues are refused, and below which
+// the server stops, on a volume of so many bytes; 0: its size is not known.
+func (c *Config) DiskLimits(volume uint64) (reserve, stop uint64) {
+	part := func(size Size, percent int) uint64 {
+		if percent == 0 || volume == 0 {
+			return uint64(size)
+		}
+		return min(uint64(size), volume/100*uint64(percent))
+	}
+	stop = part(c.DiskStop, c.DiskStopShare)
+	return max(part(c.DiskReserve, c.DiskReserveShare), stop), stop
 }
 
 // Bounds that [Config.Validate] checks and that are not bounds of the protocol.

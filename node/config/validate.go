@@ -66,6 +66,7 @@ func (c *Config) Validate() error {
 	c.checkLimits(&p)
 	c.checkTimes(&p)
 	p.add(c.DiskStop < 0 || c.DiskReserve < c.DiskStop, "disk-reserve: %s is less than disk-stop (%s); the server would stop before it refuses", c.DiskReserve, c.DiskStop)
+	p.add(c.DiskReserveShare != 0 && c.DiskStopShare > c.DiskReserveShare, "disk-reserve: %d%% of the volume is less than disk-stop (%d%%); the server would stop before it refuses", c.DiskReserveShare, c.DiskStopShare)
 	p.add(c.CacheSize < 1<<20, "cache-size: %s is less than 1MiB", c.CacheSize)
 	between(&p, "memtable-size", c.MemTableSize, minMemTable, maxMemTable)
 	p.add((c.TLSCert == "") != (c.TLSKey == ""), "tls-cert, tls-key: one is useless without the other")

@@ -128,6 +128,39 @@ func count(to *int) value {
 	}, func(n int) string { return Size(n).String() }}
 }
 
+// space is a size, or the smaller of a size and a share of the volume:
+// "64MiB, 10%".
+type space struct {
+	size  *Size
+	share *int // percent; 0: none
+}
+
+func (s space) set(text string) error {
+	bytes, percent, two := strings.Cut(text, ",")
+	share := 0
+	if two {
+		n, ok := strings.CutSuffix(strings.TrimSpace(percent), "%")
+		var err error
+		if share, err = strconv.Atoi(n); !ok || err != nil || share < 1 || share > 99 {
+			return fmt.Errorf("%q is not a share of the volume, from 1%% to 99%%", strings.TrimSpace(percent))
+		}
+	}
+	if err := s.size.set(bytes); err != nil {
+		return fmt.Errorf("%w, or a size and a share of the volume such as 64MiB,10%%", err)
+	}
+	*s.share = share
+	return nil
+}
+
+func (s space) text() string {
+	if *s.share == 0 {
+		return s.size.text()
+	}
+	return fmt.Sprintf("%s,%d%%", s.size.text(), *s.share)
+}
+
+func (s space) kind() string { return "size" }
+
 // Size is a number of bytes.
 type Size int64
 

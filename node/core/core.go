@@ -158,7 +158,8 @@ type Core struct {
 	vcfg      vnode.Config
 	now       clock.Time // of the call under way
 	dropped   []GrantRef // grants of ours that nobody will hear of
-	disk      uint64     // free bytes
+	disk      uint64     // free bytes, when they were looked at, less what was written since
+	reserve   uint64     // bytes below which enqueues are refused; 0: as configured
 	fatal     error
 	sight     sight
 	backward  backward
@@ -283,7 +284,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case DiskStalled:
 		c.elector.stall(e.Is)
 	case DiskSpace:
-		c.disk = e.Free
+		c.disk, c.reserve = e.Free, e.Reserve
 	case Registered:
 		c.registered(now, e.Result)
 	case *FromPeer:
@@ -358,6 +359,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.ready = Ready{}
 	if c.tx.Pending() > 0 {
 		r.Persist = c.tx.Take()
+		c.disk -= min(c.disk, writtenTwice*uint64(r.Persist.Size()))
 	}
 	r.WakeWall, r.WakeMono = c.wake()
 	c.round++

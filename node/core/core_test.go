@@ -448,8 +448,29 @@ func TestFullDiskRefusesEnqueuesAndTakesCompletions(t *testing.T) {
 	if res := r.complete(task, g.Token); res.Error != nil {
 		t.Fatalf("completion on a full disk: %v", res.Error)
 	}
-	r.step(DiskSpace{Free: 1000})
+	r.step(DiskSpace{Free: 999, Reserve: 999}) // of a small volume less is kept
 	r.enqueue(spec("q"))
+}
+
+// TestWhatIsWrittenCounts: what is stored between two looks at the disk counts, so that a
+// burst does not fill it before the next one.
+func TestWhatIsWrittenCounts(t *testing.T) {
+	r := newRig(t)
+	r.step(DiskSpace{Free: 1 << 20, Reserve: 512 << 10})
+	big := func() *nornv1.EnqueueRequest {
+		s := spec("q")
+		s.Payload = make([]byte, 100<<10)
+		return &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}
+	}
+	for i := range 10 {
+		if e := r.ask(big()).Err; e != nil {
+			if i < 2 || i > 5 || !strings.Contains(e.Message, "disk-reserve (0.5 MiB here)") || !strings.Contains(e.Message, "0.4 MiB are free") {
+				t.Fatalf("task %d: %v", i, e)
+			}
+			return
+		}
+	}
+	t.Error("ten times a tenth of the disk was taken")
 }
 
 func TestListPagesInIDOrder(t *testing.T) {

@@ -101,7 +101,7 @@ func (k *crons) launch(now clock.Time, l *cron.Launches) {
 // is their master. It gives who gets which.
 func (k *crons) away(m *nornv1.LaunchRequest, list *items) map[int]register.Member {
 	r := k.c.routes
-	if k.c.disk >= k.c.cfg.DiskReserve {
+	if !diskLow(k.c) {
 		return nil
 	}
 	away := make(map[int]register.Member)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,7 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
 	case len(m.GetUntil()) != 0 && len(m.GetUntil()) != n:
 		c.refuse(r.From, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil())))
-	case c.shut(r.From), m.GetSenderFull() && c.disk < c.cfg.DiskReserve:
+	case c.shut(r.From), m.GetSenderFull() && diskLow(c.Core):
 		c.refuse(r.From, c.full())
 	case err != nil:
 		c.refuse(r.From, err)
@@ -58,14 +59,24 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 // disk is nearly full. The parts that other nodes send are taken: those have room,
 // and what they take is copied here anyway, as long as there is any. A cron master
 // without room says that it has none, see [crons.away].
-func (c enqueuing) shut(from Origin) bool { return c.disk < c.cfg.DiskReserve && from.Conn < peerConns }
+func (c enqueuing) shut(from Origin) bool { return diskLow(c.Core) && from.Conn < peerConns }
+
+// writtenTwice is how often what is stored is written before the free space is looked at
+// again: to the log, and to a table.
+const writtenTwice = 2
+
+// diskLow tells whether the data disk is nearly full.
+func diskLow(c *Core) bool { return c.disk < cmp.Or(c.reserve, c.cfg.DiskReserve) }
 
 // full says that the disk has no room for new tasks.
 func (c enqueuing) full() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full: enqueues are refused, completions are taken; free space, ask another node or add one", c.cfg.Self.Node)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
+		c.cfg.Self.Node, mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve)))
 	e.RetryAfter = diskRetry
 	return e
 }
+
+func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // all enqueues tasks; launches is the request of a cron master, nil of others.
 func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) {

@@ -79,8 +79,9 @@ type Dismissed struct{}
 // may: then others are to lead.
 type DiskStalled struct{ Is bool }
 
-// DiskSpace tells how many bytes are free on the data disk.
-type DiskSpace struct{ Free uint64 }
+// DiskSpace tells how many bytes are free on the data disk, and below how many of them
+// enqueues are refused; 0: [Config.DiskReserve].
+type DiskSpace struct{ Free, Reserve uint64 }
 
 // Registered is the register's answer.
 type Registered struct{ Result register.Result }

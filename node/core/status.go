@@ -190,7 +190,7 @@ func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Pa
 	cell, v := &c.cells[p], c.vnodes.see(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
-		EnqueueAvailable:   c.joined && c.disk >= c.cfg.DiskReserve && c.routes.takes(p),
+		EnqueueAvailable:   c.joined && !diskLow(c.Core) && c.routes.takes(p),
 		ClaimAvailable:     c.routes.leads(p),
 		OldestReadySeconds: oldest(v, now), Copies: uint32(c.routes.copies(p)),
 	}
