@@ -41,8 +41,8 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	more, end := false, ""
 	for _, page := range l.pages {
 		reply.Tasks = append(reply.Tasks, page.GetTasks()...)
-		if c := page.GetNextCursor(); len(c) == id.Size {
-			if at := id.ID(c).String(); !more || at < end {
+		if last, err := afterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
+			if at := last.String(); !more || at < end {
 				more, end = true, at
 			}
 		}
@@ -64,7 +64,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	}
 	if more {
 		if last, err := id.Parse(end); err == nil {
-			reply.NextCursor = last.Bytes()
+			reply.NextCursor = taskCursor.seal(last[:])
 		}
 	}
 	return reply, nil
@@ -153,7 +153,7 @@ func (l *queueLists) take(_ []int, m gproto.Message) {
 	if l.queues == nil {
 		l.queues = make(map[string]*nornv1.Queue)
 	}
-	if c := reply.GetNextCursor(); len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
+	if c, err := queueCursor.open(reply.GetNextCursor()); err == nil && len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
 		l.end = c
 	}
 	twice := make(map[string]bool, len(reply.GetQueues())) // where the request names a queue twice, so does each part
@@ -212,7 +212,7 @@ func (l *queueLists) page() *nornv1.QueuesReply {
 		reply.Queues = append(reply.Queues, l.queues[name])
 	}
 	if n := len(reply.Queues); more && n > 0 {
-		reply.NextCursor = []byte(reply.Queues[n-1].GetName())
+		reply.NextCursor = queueCursor.seal([]byte(reply.Queues[n-1].GetName()))
 	}
 	return reply
 }

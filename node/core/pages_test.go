@@ -53,7 +53,7 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 	worker := func(name string, instance byte, bytes int) *nornv1.Worker {
 		return &nornv1.Worker{Name: name, Instance: append(make([]byte, 15), instance), Machine: strings.Repeat("x", bytes)}
 	}
-	cut := []byte("c")
+	cut := queueCursor.seal([]byte("c"))
 	for what, c := range map[string]struct {
 		pages []*nornv1.QueuesReply
 		want  string
@@ -73,14 +73,15 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 		for _, q := range m.(*nornv1.QueuesReply).GetQueues() {
 			got += q.GetName()
 		}
-		if next := string(m.(*nornv1.QueuesReply).GetNextCursor()); err != nil || got != c.want || next != c.next {
+		last, _ := queueCursor.open(m.(*nornv1.QueuesReply).GetNextCursor())
+		if next := string(last); err != nil || got != c.want || next != c.next {
 			t.Errorf("%s: %s, then after %q: %v", what, got, next, err)
 		}
 	}
 	two, one := worker("a", 2, 0), worker("a", 1, 0)
 	l := &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{two}}}
-	l.take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: workerCursor(one)})
-	if m, _ := l.answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: workerCursor(one)}) {
+	l.take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: workerCursor.seal(placeOf(one))})
+	if m, _ := l.answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: workerCursor.seal(placeOf(one))}) {
 		t.Errorf("workers: %v", m)
 	}
 	l = &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{worker("a", 1, 3<<20), worker("b", 1, 3<<20)}}}

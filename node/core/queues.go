@@ -165,9 +165,14 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 		q.c.refuse(from, tooManyNames(len(names)))
 		return
 	}
+	last, err := queueCursor.open(m.GetCursor())
+	if err != nil {
+		q.c.refuse(from, err)
+		return
+	}
 	if len(names) == 0 {
 		names = q.sorted()
-		at, found := slices.BinarySearch(names, string(m.GetCursor()))
+		at, found := slices.BinarySearch(names, string(last))
 		if found {
 			at++
 		}
@@ -188,7 +193,7 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 		}
 		w := q.wire(now, name, about)
 		if !page.takes(w) && len(m.GetNames()) == 0 {
-			reply.NextCursor = []byte(reply.Queues[len(reply.Queues)-1].GetName())
+			reply.NextCursor = queueCursor.seal([]byte(reply.Queues[len(reply.Queues)-1].GetName()))
 			break
 		}
 		reply.Queues = append(reply.Queues, w)

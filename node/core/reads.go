@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"time"
@@ -95,11 +94,9 @@ func newList(from Origin, m *nornv1.ListRequest, partitions []ring.Partition) (R
 	if limit > proto.MaxListPage {
 		return r, proto.Invalid("a page of %d tasks is over the limit of %d", limit, proto.MaxListPage)
 	}
-	var last id.ID
-	if n := len(m.GetCursor()); n == len(last) {
-		last = id.ID(m.GetCursor())
-	} else if n != 0 {
-		return r, proto.Invalid("the cursor is not one of this server")
+	last, err := afterTask(m.GetCursor())
+	if err != nil {
+		return r, err
 	}
 	if err := checkStates(m.GetStates()); err != nil {
 		return r, err
@@ -112,6 +109,15 @@ func newList(from Origin, m *nornv1.ListRequest, partitions []ring.Partition) (R
 		return reply, nil, err
 	}
 	return r, nil
+}
+
+// afterTask reads a cursor into a list of tasks; the zero ID for none.
+func afterTask(cursor []byte) (last id.ID, err *proto.Error) {
+	at, err := taskCursor.open(cursor)
+	if err == nil && len(at) > 0 && copy(last[:], at) != len(at) {
+		err = proto.Invalid("the cursor is longer than an ID")
+	}
+	return last, err
 }
 
 // listPage merges the partitions in ID order.
@@ -131,7 +137,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 			return reply, nil
 		}
 		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps {
-			reply.NextCursor = bytes.Clone(last[:])
+			reply.NextCursor = taskCursor.seal(last[:])
 			return reply, nil
 		}
 		last = d.Task.ID

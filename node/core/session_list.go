@@ -26,6 +26,11 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 		w.c.refuse(r.From, tooManyNames(len(m.GetNames())))
 		return
 	}
+	last, err := workerCursor.open(m.GetCursor())
+	if err != nil {
+		w.c.refuse(r.From, err)
+		return
+	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
 	page := newFill(m.GetLimit())
 	for _, i := range w.d.Sessions(now) {
@@ -33,11 +38,11 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 			continue
 		}
 		one := w.wire(&i)
-		if !past(one, m.GetCursor()) {
+		if !past(one, last) {
 			continue
 		}
 		if !page.takes(one) {
-			own.NextCursor = workerCursor(own.Workers[len(own.Workers)-1])
+			own.NextCursor = workerCursor.seal(placeOf(own.Workers[len(own.Workers)-1]))
 			break
 		}
 		own.Workers = append(own.Workers, one)
@@ -47,9 +52,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 		return
 	}
 	to, join := w.c.routes.others(), &workerLists{whole: own, limit: m.GetLimit()}
-	if own.NextCursor != nil {
-		join.ends = append(join.ends, own.NextCursor)
-	}
+	join.ended(own)
 	if len(to) == 0 {
 		w.c.reply(r.From, join.page())
 		return
@@ -144,16 +147,16 @@ func (w workers) wire(i *session.Info) *nornv1.Worker {
 	return out
 }
 
-// workerCursor is where a page goes on behind a worker.
-func workerCursor(w *nornv1.Worker) []byte {
+// placeOf is where a page goes on behind a worker.
+func placeOf(w *nornv1.Worker) []byte {
 	return append(slices.Clone(w.GetInstance()), w.GetName()...)
 }
 
-// past tells whether a worker comes after a cursor; all come after one that is none.
-func past(w *nornv1.Worker, cursor []byte) bool {
+// past tells whether a worker comes after a place; all come after none.
+func past(w *nornv1.Worker, place []byte) bool {
 	n := len(session.Instance{})
-	return len(cursor) < n ||
-		cmp.Or(cmp.Compare(w.GetName(), string(cursor[n:])), bytes.Compare(w.GetInstance(), cursor[:n])) > 0
+	return len(place) < n ||
+		cmp.Or(cmp.Compare(w.GetName(), string(place[n:])), bytes.Compare(w.GetInstance(), place[:n])) > 0
 }
 
 // workerLists joins pages of the sessions of several nodes.
@@ -169,11 +172,16 @@ func (l *workerLists) take(_ []int, m gproto.Message) {
 		return
 	}
 	l.whole.Workers = append(l.whole.Workers, part.GetWorkers()...)
-	if c := part.GetNextCursor(); len(c) > 0 {
-		l.ends = append(l.ends, c)
-	}
+	l.ended(part)
 	if part.GetSet().GetVersion() > l.whole.GetSet().GetVersion() {
 		l.whole.Set = part.GetSet()
+	}
+}
+
+// ended notes where a part has ended that has more.
+func (l *workerLists) ended(part *nornv1.WorkersReply) {
+	if at, err := workerCursor.open(part.GetNextCursor()); err == nil && len(at) > 0 {
+		l.ends = append(l.ends, at)
 	}
 }
 
@@ -198,7 +206,7 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 	}
 	l.whole.NextCursor = nil
 	if n > 0 && (n < len(all) || len(l.ends) > 0) {
-		l.whole.NextCursor = workerCursor(all[n-1])
+		l.whole.NextCursor = workerCursor.seal(placeOf(all[n-1]))
 	}
 	l.whole.Workers = all[:n]
 	return l.whole
