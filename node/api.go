@@ -210,12 +210,12 @@ func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if !a.n.begun.Load() {
 		return nil, notBegun(a.n)
 	}
+	if want := a.n.opts.AuthTokens; len(want) > 0 && !want.Accepts([]byte(h.GetAuthToken())) {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; set --auth-token or NORN_AUTH_TOKEN")
+	}
 	cluster := a.n.cluster.ID.String()
 	if want := h.GetClusterId(); want != "" && want != cluster {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is cluster %s, not %s; check the address", cluster, want)
-	}
-	if want := a.n.opts.AuthTokens; len(want) > 0 && !want.Accepts([]byte(h.GetAuthToken())) {
-		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; set --auth-token or NORN_AUTH_TOKEN")
 	}
 	return greeting(a.n, min(h.GetMaxVersion(), proto.MaxVersion)), nil
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,11 +241,14 @@ func TestHelloIsJudged(t *testing.T) {
 		"newer":   {&nornv1.Hello{MinVersion: 7, MaxVersion: 9, AuthToken: "secret"}, nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE},
 		"cluster": {&nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "secret", ClusterId: "other"}, nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE},
 		"token":   {&nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "guess"}, nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED},
+		"both":    {&nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "guess", ClusterId: "other"}, nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED},
 	} {
 		_, _, err := dial(t, n, tc.hello)
 		var e *proto.Error
 		if !errors.As(err, &e) || e.Kind != tc.want {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		} else if id := n.cluster.ID.String(); tc.hello.AuthToken != "secret" && strings.Contains(e.Message, id) {
+			t.Errorf("%s: it is told the cluster's ID: %v", name, err)
 		}
 	}
 	_, reply, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 9, AuthToken: "secret"})

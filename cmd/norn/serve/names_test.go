@@ -277,3 +277,32 @@ func put(t *testing.T, dir, file string) {
 		t.Fatal(err)
 	}
 }
+
+// TestSecretsThatAllMayReadAreTold: of each setting that names one, through links as well.
+func TestSecretsThatAllMayReadAreTold(t *testing.T) {
+	dir := t.TempDir()
+	open, closed, group, link := filepath.Join(dir, "open"), filepath.Join(dir, "closed"), filepath.Join(dir, "group"), filepath.Join(dir, "link")
+	for file, mode := range map[string]os.FileMode{open: 0o644, closed: 0o600, group: 0o640} {
+		if err := errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Chmod(file, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(open, link); err != nil {
+		t.Fatal(err)
+	}
+	fields := func(c *config.Config) map[string]*string {
+		return map[string]*string{
+			"auth-token-file": &c.AuthTokenFile, "tls-key": &c.TLSKey, "peer-tls-key": &c.PeerTLSKey, "peer-secret-file": &c.PeerSecretFile, "gossip-key-file": &c.GossipKeyFile,
+		}
+	}
+	for file, told := range map[string]bool{open: true, link: true, closed: false, group: false, "": false, filepath.Join(dir, "none"): false} {
+		for setting := range fields(testConfig(t)) {
+			c := testConfig(t)
+			*fields(c)[setting] = file
+			var said lines
+			if warnReadable(c, said.log()); said.has("server.readable_secret settings="+setting) != told {
+				t.Errorf("%s of %q: told is %v", setting, file, !told)
+			}
+		}
+	}
+}

@@ -104,6 +104,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
 	warnOpen(cfg, &known, o.Logger)
+	warnReadable(cfg, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
@@ -202,6 +203,26 @@ func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
 	if known.shared && len(cfg.PeerTLSNames) == 0 {
 		log.Warn("server.shared_ca", "settings", "tls-client-ca, peer-tls-ca", "meaning",
 			"one authority signs the certificates of clients and those of nodes: a client whose certificate is good for servers too can pass for a node; say with peer-tls-names which names nodes have, or have another authority for them")
+	}
+}
+
+// warnReadable says which files with secrets every user of this machine may read.
+func warnReadable(cfg *config.Config, log *slog.Logger) {
+	if runtime.GOOS == "windows" { // its rights are not in the mode
+		return
+	}
+	for _, f := range []struct{ setting, file string }{
+		{"auth-token-file", cfg.AuthTokenFile}, {"tls-key", cfg.TLSKey}, {"peer-tls-key", cfg.PeerTLSKey},
+		{"peer-secret-file", cfg.PeerSecretFile}, {"gossip-key-file", cfg.GossipKeyFile},
+	} {
+		if f.file == "" {
+			continue
+		}
+		const others = 0o004
+		if at, err := os.Stat(f.file); err == nil && at.Mode().Perm()&others != 0 {
+			log.Warn("server.readable_secret", "settings", f.setting, "file", f.file, "mode", at.Mode().Perm().String(),
+				"meaning", "every user of this machine may read this secret; chmod o-r, or mount it for this user alone")
+		}
 	}
 }
 
