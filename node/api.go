@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -185,7 +186,7 @@ func newAdminRequest(m nornv1.Method) gproto.Message {
 
 // hello judges the first frame of a connection.
 func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
-	reply, err := a.greet(f)
+	reply, err := a.greet(c.RemoteAddr(), f)
 	if err != nil {
 		a.refuse(c, f, err)
 		c.Finish(fmt.Errorf("hello refused: %w", err))
@@ -196,7 +197,7 @@ func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
 	a.answer(c, f, reply)
 }
 
-func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
+func (a api) greet(remote net.Addr, f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if nornv1.Method(f.Method) != nornv1.Method_METHOD_HELLO {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the first frame has method %d, not hello (%d)", f.Method, nornv1.Method_METHOD_HELLO)
 	}
@@ -210,8 +211,8 @@ func (a api) greet(f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if !a.n.begun.Load() {
 		return nil, notBegun(a.n)
 	}
-	if want := a.n.opts.AuthTokens; len(want) > 0 && !want.Accepts([]byte(h.GetAuthToken())) {
-		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; set --auth-token or NORN_AUTH_TOKEN")
+	if err := (door{a.n}).admits(remote, h.GetAuthToken()); err != nil {
+		return nil, err
 	}
 	cluster := a.n.cluster.ID.String()
 	if want := h.GetClusterId(); want != "" && want != cluster {

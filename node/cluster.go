@@ -98,7 +98,7 @@ func newMembership(n *Node) *membership {
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
-		Security: n.opts.Peers, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
+		Security: n.opts.Peers, Logins: n.opts.Logins, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
 		Sender: group.Sender, Members: m.members,
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
@@ -43,6 +44,8 @@ type Options struct {
 	AuthTokens secrets.Set
 	// TLS of the client port; nil: plain.
 	TLS *tls.Config
+	// Logins counts and slows failed logins; nil: the node has a watch of its own.
+	Logins *logins.Watch
 	// Peers is how nodes prove to each other that they are of one cluster; zero:
 	// not at all.
 	Peers peer.Security
@@ -99,6 +102,8 @@ type Node struct {
 	server    *transport.Server
 	ctx       context.Context // ends when the node stops
 	cancel    context.CancelFunc
+	entry     context.Context // ends when the node begins to stop: nobody waits to be let in any more
+	shut      context.CancelFunc
 	available atomic.Pointer[core.Available]
 	running   sync.WaitGroup // everything but loop and syncer
 	pipeline  sync.WaitGroup // loop and syncer
@@ -128,6 +133,9 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	if opts.Starting == nil {
 		opts.Starting = context.Background()
 	}
+	if opts.Logins == nil {
+		opts.Logins = logins.New(opts.Logger)
+	}
 	full := *cfg
 	full.Complete()
 	n := &Node{
@@ -135,7 +143,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
 		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
-	n.metrics.registry.MustRegister(newQueueMetrics(n))
+	n.metrics.registry.MustRegister(newQueueMetrics(n), opts.Logins)
 	health(n)
 	n.calls = newCalls(n, newScale())
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
@@ -144,6 +152,7 @@ func Start(cfg *config.Config, opts Options) (*Node, error) {
 	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.entry, n.shut = context.WithCancel(n.ctx)
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("client port: %w", err)
@@ -260,7 +269,7 @@ func (n *Node) serve() {
 	n.server = transport.NewServer(transport.Config{
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
-		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody,
+		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody, Unshaken: door{n}.unshaken,
 	}, api{n, n.calls.scale})
 	n.running.Go(func() {
 		if err := n.server.Serve(n.ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
@@ -309,6 +318,8 @@ func (n *Node) handLeadership(ctx context.Context) {
 func (n *Node) Stop(ctx context.Context) error {
 	n.inbox.post(core.Drain{})
 	n.handLeadership(ctx)
+	n.shut()
+	defer n.opts.Logins.Close()
 	err := errors.Join(n.server.Shutdown(ctx), n.calls.shutdown(ctx))
 	n.members.leave()
 	n.cancel()

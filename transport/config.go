@@ -38,6 +38,9 @@ type Config struct {
 	TLS             *tls.Config   // nil: plain
 	Logger          *slog.Logger  // nil: nothing is logged
 
+	// Unshaken hears of handshakes of TLS that have failed. It must not block. nil: nobody does.
+	Unshaken func(remote net.Addr, err error)
+
 	// ErrorBody encodes the errors the transport itself answers with (frame
 	// too large, malformed, too many connections, reply not encodable or without room). It must
 	// not fail. nil: the text of the error.

@@ -193,6 +193,9 @@ func (c *Conn) handshake(ctx context.Context) error {
 		answerPlain(c.raw, plain.RecordHeader[:], c.srv.cfg.WriteTimeout)
 		return fmt.Errorf("%w: %w", ErrPeerNoTLS, err)
 	}
+	if c.srv.cfg.Unshaken != nil {
+		c.srv.cfg.Unshaken(c.RemoteAddr(), err)
+	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }
 
@@ -281,7 +284,7 @@ func (c *Conn) refuse(f Frame, err error) error {
 		c.Reply(f.Request, f.Method, FlagError, body)
 		return nil
 	}
-	c.srv.cfg.Logger.Warn("client.refused", "conn", c.id, "remote", c.RemoteAddr(), "reason", err)
+	c.srv.sayRefused(c, err)
 	c.Reply(0, 0, FlagError, body)
 	c.Finish(err)
 	return errStopped

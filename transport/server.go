@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/norn-dev/norn/internal/seldom"
 )
 
 // Handler does the work of a [Server]. All methods for one connection are
@@ -55,6 +57,7 @@ type Server struct {
 	lastID   atomic.Uint64
 	refusing atomic.Int32
 	running  sync.WaitGroup // connection goroutines
+	refusals seldom.Line    // in the log
 
 	mu        sync.Mutex // guards the fields below
 	listeners map[net.Listener]struct{}
@@ -242,7 +245,7 @@ func (s *Server) refuse(c *Conn) {
 	defer s.running.Done()
 	defer s.refusing.Add(-1)
 	defer func() { _ = c.raw.Close() }()
-	s.cfg.Logger.Warn("client.refused", "remote", c.RemoteAddr(), "reason", ErrTooManyConns, "limit", s.cfg.MaxConns)
+	s.sayRefused(c, fmt.Errorf("%w: the limit is %d", ErrTooManyConns, s.cfg.MaxConns))
 	if c.nc.SetDeadline(time.Now().Add(refuseTimeout)) != nil {
 		return
 	}
@@ -250,6 +253,14 @@ func (s *Server) refuse(c *Conn) {
 	if _, err := c.nc.Write(c.out.encode(nil, &it)); err == nil {
 		linger(c.nc)
 	}
+}
+
+// sayRefused logs that a client was refused or cut off, which anybody can cause.
+func (s *Server) sayRefused(c *Conn, reason error) {
+	id, remote := c.id, c.RemoteAddr()
+	s.refusals.Say(func(times int) {
+		s.cfg.Logger.Warn("client.refused", "conn", id, "remote", remote, "reason", reason, "times", times)
+	})
 }
 
 // Shutdown stops accepting and reading, waits until every request that was
@@ -260,6 +271,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range s.stop() {
 		c.end(finishReplies, ErrServerClosed)
 	}
+	defer s.refusals.Close()
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -281,6 +293,7 @@ func (s *Server) Close() {
 	s.stop()
 	s.closeAll()
 	s.running.Wait()
+	s.refusals.Close()
 }
 
 // stop closes the listeners and returns the open connections.

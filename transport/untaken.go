@@ -68,7 +68,7 @@ func (s *Server) relieve() {
 	}
 	s.mu.Unlock()
 	for _, w := range ended {
-		s.cfg.Logger.Warn("client.refused", "conn", w.c.id, "remote", w.c.RemoteAddr(), "reason", *w.c.cause.Load())
+		s.sayRefused(w.c, *w.c.cause.Load())
 	}
 }
 

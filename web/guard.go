@@ -1,10 +1,13 @@
 package web
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -25,11 +28,12 @@ type guard struct {
 	sites       map[string]struct{} // other sites that may ask: their origins
 	writing     time.Duration       // for a refusal
 	m           *metrics
+	logins      *logins.Watch
 }
 
 func newGuard(o Options, m *metrics, next *paths) *guard {
 	g := &guard{
-		next: next, tokens: o.Tokens, wantTLS: o.TLS != nil, metricsAuth: o.MetricsAuth, writing: o.WriteTimeout, m: m,
+		next: next, tokens: o.Tokens, wantTLS: o.TLS != nil, metricsAuth: o.MetricsAuth, writing: o.WriteTimeout, m: m, logins: o.Logins,
 		hosts: newHosts(o), origins: http.NewCrossOriginProtection(), sites: make(map[string]struct{}),
 	}
 	for _, origin := range o.CORSOrigins {
@@ -99,11 +103,48 @@ func (g *guard) check(r *http.Request) *failure {
 	if len(g.tokens) == 0 {
 		return nil
 	}
+	return g.login(r)
+}
+
+// login judges the token of a request, and returns when it may be answered.
+func (g *guard) login(r *http.Request) *failure {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || !g.tokens.Accepts([]byte(token)) {
+	t := logins.Try{Port: logins.HTTP, Remote: remoteOf(r.RemoteAddr), Shared: proxied(r)}
+	switch {
+	case !strings.EqualFold(scheme, "Bearer") || token == "":
+		t.Reason = logins.NoToken
+	case !g.tokens.Accepts([]byte(token)):
+		t.Reason = logins.WrongToken
+	}
+	if !g.logins.Judge(r.Context(), t) {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many logins from this address have failed; try again later")
+		e.RetryAfter = 2 * time.Second
+		return failed(http.StatusTooManyRequests, e)
+	}
+	if t.Reason != "" {
 		return failed(http.StatusUnauthorized, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; send it as Authorization: Bearer TOKEN"))
 	}
 	return nil
+}
+
+// proxied tells whether a request says that it comes through a proxy: its address is not that
+// of who sends it.
+func proxied(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// remoteOf is an address as the library writes it; nil: it is none.
+func remoteOf(text string) net.Addr {
+	at, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return nil
+	}
+	return net.TCPAddrFromAddrPort(at)
 }
 
 func denied(format string, args ...any) *failure {

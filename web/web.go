@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -41,6 +42,8 @@ type Options struct {
 	Pprof bool
 	// Tokens: one of them must come with every request to the API. Empty: none need.
 	Tokens secrets.Set
+	// Logins counts and slows failed logins; nil: nobody does.
+	Logins *logins.Watch
 	// MetricsAuth lets /metrics ask for what the API asks for.
 	MetricsAuth bool
 	// Hosts are names of this node beside those that OwnHost knows, with the port that
@@ -109,7 +112,7 @@ func NewServer(b Backend, o Options) *Server {
 		ReadTimeout:       o.BodyTimeout,
 		IdleTimeout:       o.IdleTimeout,
 		MaxHeaderBytes:    maxHead,
-		ErrorLog:          log.New(complaints{o.Logger}, "", 0),
+		ErrorLog:          log.New(complaints{o.Logger, o.Logins}, "", 0),
 		Protocols:         new(http.Protocols),
 	}
 	s.http.Protocols.SetHTTP1(true) // no HTTP/2: its streams would escape the limit on connections
@@ -124,11 +127,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // complaints takes what the library has to say of its clients, who can make it say
 // as much as they like.
-type complaints struct{ log *slog.Logger }
+type complaints struct {
+	log    *slog.Logger
+	logins *logins.Watch
+}
 
 // Write takes one line.
 func (c complaints) Write(line []byte) (int, error) {
-	c.log.Debug("http.error", "error", strings.TrimSpace(string(line)))
+	text := strings.TrimSpace(string(line))
+	c.log.Debug("http.error", "error", text)
+	if _, rest, ok := strings.Cut(text, "TLS handshake error from "); ok && logins.SaysCertificate(rest) {
+		from, _, _ := strings.Cut(rest, ": ")
+		c.logins.Judge(context.Background(), logins.Try{Port: logins.HTTP, Remote: remoteOf(from), Reason: logins.Certificate})
+	}
 	return len(line), nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/norn-dev/norn/internal/seldom"
 )
 
 // Limits of what comes in.
@@ -44,7 +46,7 @@ type transport struct {
 	self    netip.AddrPort
 	log     *slog.Logger
 	stats   counters
-	strange throttle
+	strange seldom.Line // in the log
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -68,7 +70,7 @@ var _ memberlist.Transport = (*transport)(nil)
 func newTransport(c *Config, self netip.AddrPort) *transport {
 	t := &transport{
 		label: c.Cluster.String(), plain: len(c.Keys) == 0, home: c.Home, conn: c.Packets, dial: c.Dial, self: self, log: c.Logger,
-		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), open: make(map[*stream]struct{}),
+		strange: seldom.Line{Every: throttled}, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), open: make(map[*stream]struct{}),
 	}
 	if t.home == nil {
 		t.home = func(netip.Addr) bool { return false }
@@ -100,9 +102,9 @@ func (t *transport) read() {
 		}
 		if err := checkPacket(b[:n], t.label, t.plain); err != nil {
 			t.stats.packetsRefused.Add(1)
-			if t.strange.now() {
-				t.log.Warn("gossip.refused", "remote", from.String(), "bytes", n, "reason", err)
-			}
+			t.strange.Say(func(times int) {
+				t.log.Warn("gossip.refused", "remote", from.String(), "bytes", n, "reason", err, "times", times)
+			})
 			continue
 		}
 		t.stats.packetsIn.Add(1)
@@ -251,6 +253,7 @@ func (t *transport) Shutdown() error {
 		_ = s.Close() // nobody waits for what it had to say
 	}
 	t.reader.Wait()
+	t.strange.Close()
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/norn-dev/norn/internal/logins"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
 )
@@ -101,6 +102,9 @@ func (n *Network) serve(raw net.Conn) {
 		nc, err = n.secure(nc, first)
 	}
 	if err != nil {
+		if logins.IsCertificate(err) {
+			failed(n, raw, logins.Certificate)
+		}
 		n.refusal(raw.RemoteAddr().Network(), err)
 		_ = raw.Close()
 		n.arrivals.leave(raw)

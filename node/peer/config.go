@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
@@ -102,6 +103,8 @@ type Config struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Logger gets a line per change of state; nil: nothing.
 	Logger *slog.Logger
+	// Logins hears who does not know the secret, or shows a bad certificate; nil: nobody.
+	Logins *logins.Watch
 	// Limits bound what is held.
 	Limits Limits
 	// Timing are the time-outs.

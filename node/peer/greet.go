@@ -3,6 +3,7 @@ package peer
 import (
 	"crypto/x509"
 
+	"github.com/norn-dev/norn/internal/logins"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -53,20 +54,24 @@ func (n *Network) checkSecret(secret []byte) *Refusal {
 	if n.cfg.Secrets.Accepts(secret) {
 		return nil
 	}
-	what := "wrong"
+	what, login := "wrong", logins.WrongSecret
 	switch {
 	case len(secret) == 0:
-		what = "missing"
+		what, login = "missing", logins.NoSecret
 	case len(n.cfg.Secrets) == 0:
 		what = "not set on the node that was dialled"
 	}
-	return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "the cluster's secret is %s: it must be the same on all nodes", what)
+	r := refuse(nornv1.PeerRefusal_PEER_REFUSAL_SECRET, "the cluster's secret is %s: it must be the same on all nodes", what)
+	r.login = login
+	return r
 }
 
 // checkNames refuses a node whose certificate is not for its name.
 func (n *Network) checkNames(shown *x509.Certificate, node string) *Refusal {
 	if err := n.cfg.Names.Of(shown, node); err != nil {
-		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
+		r := refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
+		r.login = logins.Name
+		return r
 	}
 	return nil
 }

@@ -154,7 +154,9 @@ func (n *Network) decide(ctx context.Context, r JoinRequest) *nornv1.PeerJoinRep
 			known = &proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, Message: err.Error()}
 		}
 		p.Error = known.Proto()
-		n.cfg.Logger.Warn("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote, "error", err)
+		n.unjoined.Say(func(times int) {
+			n.cfg.Logger.Warn("peer.join", "peer", r.Node.Node, "incarnation", r.Node.Incarnation.String(), "remote", r.Remote, "error", err, "times", times)
+		})
 		return p
 	}
 	p.Cluster, p.Generation = cluster(reply.Cluster.ID), reply.Generation

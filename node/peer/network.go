@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/internal/seldom"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -38,6 +39,9 @@ type Network struct {
 	counts  counts
 	hushed  atomic.Bool // no connections, for a while
 	hellos  hellos
+
+	refusals seldom.Line // in the log: anybody can cause them
+	unjoined seldom.Line // likewise: requests to join that were refused
 
 	arrivals arrivals // accepted connections, until they are closed or handed over
 
@@ -239,6 +243,8 @@ func (n *Network) Close() {
 	n.arrivals.close()
 	n.mu.Unlock()
 	n.running.Wait()
+	n.refusals.Close()
+	n.unjoined.Close()
 }
 
 // up and down pass on that a control connection came and went.

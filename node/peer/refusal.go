@@ -46,6 +46,8 @@ type Refusal struct {
 	Reason  nornv1.PeerRefusal
 	Message string          // one line: what is wrong and what to do
 	By      register.Member // who refuses; zero: this node
+
+	login string // what of [logins] it is; "": none
 }
 
 // Error gives who refuses and why.

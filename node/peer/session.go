@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -173,11 +174,16 @@ func (s *session) hello(f transport.Frame) error {
 // refused logs and counts a refusal, once per node and reason.
 func (s *session) refused(from register.Member, remote string, r *Refusal) {
 	s.n.counts.refused.Add(1)
+	if r.login != "" && !failed(s.n, s.nc, r.login) {
+		s.link.Close(r) // too many answers to its address wait
+	}
 	if r.Reason == nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY {
 		return // whoever has let this node in comes back
 	}
 	if s.n.journal.changed(refusedKey(from), r.Message) {
-		s.n.cfg.Logger.Warn("peer.refused", "peer", from.Node, "incarnation", from.Incarnation.String(), "remote", remote, "reason", r.Message)
+		s.n.refusals.Say(func(times int) {
+			s.n.cfg.Logger.Warn("peer.refused", "peer", from.Node, "incarnation", from.Incarnation.String(), "remote", remote, "reason", r.Message, "times", times)
+		})
 	}
 }
 
@@ -255,6 +261,12 @@ func (n *Network) enter(s *session) *Refusal {
 	}
 }
 
+// failed notes that who has connected does not prove to be a node, and returns when that may
+// be answered; false: not now. Where members are others may be who are not.
+func failed(n *Network, nc net.Conn, reason string) bool {
+	return n.cfg.Logins.Judge(n.ctx, logins.Try{Port: logins.Peer, Remote: nc.RemoteAddr(), Reason: reason, Shared: n.arrivals.isHome(addrOf(nc))})
+}
+
 // refusal counts and logs what is no connection of a node. Anyone can cause
 // these, so that they are logged once in a while only.
 func (n *Network) refusal(kind string, err error) {
@@ -263,6 +275,6 @@ func (n *Network) refusal(kind string, err error) {
 	}
 	n.counts.malformed.Add(1)
 	if n.journal.once(kind + " " + stateOf(err)) {
-		n.cfg.Logger.Warn("peer.refused", "reason", err)
+		n.refusals.Say(func(times int) { n.cfg.Logger.Warn("peer.refused", "reason", err, "times", times) })
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/node/peer"
 )
 
@@ -204,7 +205,10 @@ func (m *material) peers() *tls.Config {
 		InsecureSkipVerify: true, // verified below, without names of hosts
 		VerifyConnection: func(s tls.ConnectionState) error {
 			_, pool := m.now()
-			return m.verify(s.PeerCertificates, pool)
+			if err := m.verify(s.PeerCertificates, pool); err != nil {
+				return logins.BadCertificate{Err: err}
+			}
+			return nil
 		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto"
@@ -96,8 +97,9 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("http port: %w", err)
 	}
+	watch := logins.New(o.Logger)
 	n, err := node.Start(cfg, node.Options{
-		Logger: o.Logger, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
+		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
 		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)},
 	})
 	if err != nil {
@@ -108,7 +110,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	pages := web.NewServer(backend{n}, web.Options{
-		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, MetricsAuth: cfg.MetricsAuth,
+		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
 		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
