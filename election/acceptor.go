@@ -126,6 +126,25 @@ func (a *Acceptor[M]) Accept(epoch uint64) (ok, changed bool) {
 	return true, true
 }
 
+// Bounds of the epochs that are promised on the word of one member. An epoch that leaves no
+// higher one, or none that fits into a token, would leave the partition without a leader
+// for good.
+const (
+	// Window is by how much an epoch may be ahead of what the register has shown: that many
+	// candidacies in a row that came to nothing.
+	Window = 1 << 16
+	// step is by how much it may be ahead of what was promised.
+	step = 64
+	// maxEpoch is the upper half of a token, but for room to go on.
+	maxEpoch = 1 << 31
+)
+
+// Believes tells whether an epoch may be promised because another member says it.
+// registered is that of the register as it is known here.
+func (a *Acceptor[M]) Believes(epoch, registered uint64) bool {
+	return epoch < maxEpoch && epoch <= max(a.Seen+Window, registered+Window, a.Promise+step)
+}
+
 // Registered takes over what the register was seen to say: a proposal that
 // starts from an older cell can never become its value, because the
 // compare-and-set is of exactly that cell.

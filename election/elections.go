@@ -103,7 +103,7 @@ func (e *Elections[M]) Start(now clock.Time, p ring.Partition, cell Cell[M], to 
 	}
 	nonce := e.cfg.Rand.Uint64() | 1
 	c := &candidacy[M]{cell: cell, ballot: Ballot[M]{
-		Partition: p, Epoch: max(cell.Epoch, promise, e.floor[p]) + 1, Nonce: nonce, Old: cell.Epoch,
+		Partition: p, Epoch: max(cell.Epoch, promise, e.above(p, cell.Epoch)) + 1, Nonce: nonce, Old: cell.Epoch,
 		From: cell.Cohort, To: to, Pre: true, Transfer: transfer || !Same(cell.Cohort, to),
 	}}
 	e.running[p] = c
@@ -206,6 +206,18 @@ func (e *Elections[M]) Heard(p ring.Partition, promise uint64) {
 	}
 }
 
+// above is the promise that the next candidacy is to be above, by what was heard. One that is
+// far ahead of the register may be a lie, which the others do not believe either, or have
+// come to be by one: it is followed half of the time, and beyond what can be never.
+func (e *Elections[M]) above(p ring.Partition, registered uint64) uint64 {
+	switch floor := e.floor[p]; {
+	case floor > registered+2*Window, floor > registered+Window/2 && e.cfg.Rand.Uint64()&1 == 0:
+		return 0
+	default:
+		return floor
+	}
+}
+
 // Vote takes an answer to a ballot. counts says that the claims that came with
 // it are to be joined with this node's, before [Elections.Ready] is called: they
 // are of a member of the old cohort, and exactly these make up what the new
@@ -246,7 +258,7 @@ func (e *Elections[M]) advance(now clock.Time, c *candidacy[M]) {
 	switch {
 	case c.phase == preparing && c.read:
 		c.ballot.Pre = false
-		c.ballot.Epoch = max(c.ballot.Epoch, e.floor[c.ballot.Partition]+1)
+		c.ballot.Epoch = max(c.ballot.Epoch, e.above(c.ballot.Partition, c.cell.Epoch)+1)
 		e.enter(now, c, voting)
 	case c.phase == voting && c.ballot.Changes() && !mutant.NoHandOver.On():
 		e.enter(now, c, handing)

@@ -52,11 +52,20 @@ func (a *acceptors) save(p ring.Partition) {
 
 // accept tells whether a leader's message of an epoch may take effect here.
 func (a *acceptors) accept(p ring.Partition, epoch uint64) bool {
+	if !a.believes(p, epoch) {
+		return false
+	}
 	ok, changed := a.all[p].Accept(epoch)
 	if changed {
 		a.save(p)
 	}
 	return ok
+}
+
+// believes tells whether an epoch can be, by what the register has shown here. One that is
+// too far ahead is believed once it has shown more.
+func (a *acceptors) believes(p ring.Partition, epoch uint64) bool {
+	return a.all[p].Believes(epoch, a.c.cells[p].Epoch)
 }
 
 // registered takes over the cells that the register shows.

@@ -107,13 +107,16 @@ func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
 	a := &c.acceptors.all[b.Partition]
 	if b.Pre {
 		v := a.Would(b, c.spare(from, b))
-		v.Granted = v.Granted && !c.abstains(b.Partition)
+		v.Granted = v.Granted && !c.abstains(b.Partition) && (from == c.cfg.Self || c.acceptors.believes(b.Partition, b.Epoch))
 		if mutant.UnpromisedVotes.On() && v.Granted {
 			return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
 		}
 		return CastVote{Vote: v}
 	}
 	if c.abstains(b.Partition) {
+		return CastVote{Vote: Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
+	}
+	if from != c.cfg.Self && !c.acceptors.believes(b.Partition, b.Epoch) {
 		return CastVote{Vote: Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
 	}
 	v := a.Vote(b)

@@ -45,6 +45,10 @@ const (
 	// spareAfter is for how long others are asked what they know of their disks before it
 	// counts: those that were set back together find out at about the same time.
 	spareAfter = 2 * beatEvery
+	// maxMark is beyond the mark of any disk: a million a second for two thousand years.
+	// maxMarkJump is by how much one may be ahead of what was last seen of that node.
+	maxMark     = 1 << 56
+	maxMarkJump = 1 << 40
 	// maxMarks bounds the members whose marks are kept.
 	maxMarks = register.MaxNodes + register.MaxRemoved
 )
@@ -223,7 +227,8 @@ func (m *marks) tell(to []register.Member) {
 
 // saw notes how far another node's disk was.
 func (m *marks) saw(now clock.Time, from register.Member, mark uint64) {
-	if old, known := m.seen[from]; mark <= old || !known && !m.room() {
+	old, known := m.seen[from]
+	if mark > maxMark || known && mark > old+maxMarkJump || mark <= old || !known && !m.room() {
 		return
 	}
 	m.seen[from] = mark
@@ -284,7 +289,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 	if !m.met(from) {
 		limit = m.base // it can know nothing newer
 	}
-	if mark > limit {
+	if mark > limit && mark <= maxMark {
 		m.lose(mark, from)
 	}
 	if !m.told[from] {
