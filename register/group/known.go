@@ -60,6 +60,7 @@ func shownBy(msg *pb.Message) shown {
 type peer struct {
 	life       life // its newest start
 	generation uint64
+	anew       bool // it was found at its address since it was last heard of
 	// before is what it has shown in earlier starts, now in this one.
 	before, now shown
 }

@@ -97,6 +97,7 @@ type Machine struct {
 	heardGen  uint64                     // generation of the last message, before there is a state
 	refused   Refusal
 	refusedBy register.Member
+	twins     twins
 
 	timers   timers
 	requests requests
@@ -128,19 +129,12 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		disk: d, rep: rep, batch: &store.Batch{},
 		conf:    pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)),
 		applied: d.snap.GetIndex(), appliedTerm: d.snap.GetTerm(),
-		peers: map[uint64]register.Member{}, known: map[uint64]*peer{}, sending: map[uint64]*transfer{},
+		peers: map[uint64]register.Member{}, known: map[uint64]*peer{}, twins: twins{}, sending: map[uint64]*transfer{},
 	}
-	d.latest = m.snapshot
+	d.latest, d.conf = m.snapshot, func() *pb.ConfState { return m.conf }
 	m.life = life{d.boot + 1, m.rand.Uint64()}
 	m.requests.init(m, m.rand.Uint64())
-	m.guard(func() error {
-		m.node, err = raft.NewRawNode(&raft.Config{
-			ID: m.id, ElectionTick: ticksOfBeat * cfg.Election, HeartbeatTick: ticksOfBeat, Storage: d, Applied: m.applied,
-			MaxSizePerMsg: 256 << 10, MaxCommittedSizePerReady: 4 << 20, MaxUncommittedEntriesSize: 16 << 20,
-			MaxInflightMsgs: 64, CheckQuorum: true, PreVote: true, StepDownOnRemoval: true, Logger: quiet{},
-		})
-		return err
-	})
+	m.guard(func() error { return begin(m) })
 	if m.failed != nil {
 		return nil, m.failed
 	}
@@ -175,10 +169,15 @@ func forgot(m *Machine, format string, args ...any) {
 // step hands raft a message. What raft does not take is dropped: messages may
 // be lost anyway.
 func (m *Machine) step(msg *pb.Message) {
-	m.guard(func() error {
+	if m.failed != nil {
+		return
+	}
+	if !m.guard(func() error {
 		_ = m.node.Step(msg)
 		return nil
-	})
+	}) {
+		rebuild(m)
+	}
 }
 
 // Step takes an event. It returns the error that has stopped the machine.
@@ -200,6 +199,9 @@ func (m *Machine) Step(now clock.Time, ev Event) error {
 	case Lost:
 		m.timers.lost(m, ev.Peer.Incarnation.ID())
 	case Found:
+		if known := m.known[ev.Peer.Incarnation.ID()]; known != nil {
+			known.anew = true
+		}
 		m.timers.found(m, ev.Peer.Incarnation.ID())
 	case Campaign:
 		m.campaign()

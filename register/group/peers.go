@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -92,6 +93,10 @@ func (m *Machine) refusal(e *envelope) Refusal {
 		m.known[id] = known
 	}
 	switch {
+	case e.life.boot > max(known.life.boot, m.life.boot)+maxBootJump:
+		return OldLife // nobody was started so often: it is not remembered
+	case known.anew && e.life != known.life:
+		known.anew = false // it was found at its address since: whoever said more was another one
 	case e.life.boot < known.life.boot:
 		return OldLife
 	case e.life.boot == known.life.boot && e.life != known.life:
@@ -113,9 +118,51 @@ func (m *Machine) wasRefused(e *envelope) {
 		if l != m.life || e.cluster != m.meta.cluster {
 			return
 		}
-		m.failed = fmt.Errorf("%w, says %s", ErrTwin, e.from.Node)
+		if m.twins.say(m, e.from) {
+			m.failed = fmt.Errorf("%w, says %s", ErrTwin, e.from.Node)
+		}
 	}
 	m.refused, m.refusedBy = why, e.from
+}
+
+// twins are those that say that another process is this member, and since when. One of
+// them may lie, or have been lied to.
+type twins map[uint64]spell
+
+type spell struct{ since, last int64 }
+
+// say tells whether enough have said so for long enough: two, or the only other one.
+func (t twins) say(m *Machine, by register.Member) bool {
+	long, id, others, enough := m.cfg.patience(), by.Incarnation.ID(), 0, 0
+	t.recent(m)
+	s, said := t[id]
+	if !said {
+		s.since = m.now
+	}
+	for i := range m.rep.state.Nodes {
+		n := &m.rep.state.Nodes[i]
+		if n.Status == register.Removed || n.Incarnation == m.cfg.Self.Incarnation {
+			continue
+		}
+		others++
+		if m.now-s.last >= int64(m.cfg.Heartbeat) && n.Member != by {
+			m.sendHome(n.Member, kindStart, nil) // do they say so, too?
+		}
+	}
+	s.last = m.now
+	t[id] = s
+	for _, s := range t { // Any order: they are counted.
+		if s.last-s.since >= long {
+			enough++
+		}
+	}
+	return enough >= min(2, max(others, 1))
+}
+
+// recent tells whether somebody says so now.
+func (t twins) recent(m *Machine) bool {
+	maps.DeleteFunc(t, func(_ uint64, s spell) bool { return m.now-s.last > m.cfg.patience() })
+	return len(t) > 0
 }
 
 // receiveRaft hands a message to raft if a peer may send such a one.
@@ -123,10 +170,11 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	if msg.GetFrom() != e.from.Incarnation.ID() || msg.GetTo() != m.id || foreign(msg) {
 		return
 	}
+	if !sane(m, msg) {
+		return
+	}
 	st := m.node.BasicStatus()
 	switch msg.GetType() {
-	case pb.MsgSnap: // comes in pieces
-		return
 	case pb.MsgTransferLeader, pb.MsgForgetLeader: // a leader decides this by itself
 		return
 	case pb.MsgReadIndex:
@@ -139,7 +187,11 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 		m.timers.changed(m)
 		return
 	case pb.MsgHeartbeat:
-		// The leader sends no more than what we have acknowledged to it.
+		// The leader sends no more than what we have acknowledged to it, or another process
+		// in our name, of which somebody speaks.
+		if m.twins.recent(m) && msg.GetCommit() > m.disk.last() {
+			return
+		}
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
 			forgot(m, "the log ends at %d, and %s knows it up to %d", m.disk.last(), e.from.Node, msg.GetCommit())
 			return

@@ -79,15 +79,16 @@ type disk struct {
 	base, baseTerm uint64
 	entries        []*pb.Entry
 	size           int // bytes of data in entries behind the snapshot
-	// latest makes a snapshot of what is applied.
+	// latest makes a snapshot of what is applied, conf is the configuration by then.
 	latest func() *pb.Snapshot
+	conf   func() *pb.ConfState
 }
 
 var _ raft.Storage = (*disk)(nil)
 
 // InitialState is what raft starts with.
 func (d *disk) InitialState() (*pb.HardState, *pb.ConfState, error) {
-	return d.hard, pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)), nil
+	return d.hard, pb.EnsureConfState(proto.Clone(d.conf()).(*pb.ConfState)), nil
 }
 
 func (d *disk) last() uint64 { return d.base + uint64(len(d.entries)) }

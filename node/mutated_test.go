@@ -1,0 +1,221 @@
+package node
+
+import (
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/transport"
+)
+
+// tap passes connections on to a node, and remembers what is said to it.
+type tap struct {
+	ln net.Listener
+	to string
+
+	mu   sync.Mutex // guards what follows
+	seen map[uint16][][]byte
+}
+
+func newTap(t *testing.T) *tap {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &tap{ln: ln, seen: make(map[uint16][][]byte)}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { p.pass(nc) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		running.Wait()
+	})
+	return p
+}
+
+func (p *tap) pass(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(from, to)
+		_ = from.Close()
+	})
+	defer back.Wait()
+	defer func() { _ = to.Close() }()
+	var pending []byte
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+		pending = append(pending, buf[:n]...)
+		for {
+			f, size, err := transport.ParseFrame(pending, 100<<20)
+			if err != nil || size == 0 {
+				break
+			}
+			p.note(f)
+			pending = pending[size:]
+		}
+	}
+}
+
+// note keeps the last few of each kind.
+func (p *tap) note(f transport.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const most = 200
+	all := append(p.seen[f.Method], append([]byte{}, f.Body...))
+	p.seen[f.Method] = all[max(0, len(all)-most):]
+}
+
+// mutated changes a message at one to three places: a bit, a byte, or a number in its
+// place that is as large as can be.
+func mutated(r *rand.Rand, b []byte) []byte {
+	b = append([]byte{}, b...)
+	for range 1 + r.IntN(3) {
+		if len(b) == 0 {
+			return b
+		}
+		i := r.IntN(len(b))
+		switch r.IntN(5) {
+		case 0:
+			b[i] ^= 1 << r.IntN(8)
+		case 1:
+			b[i] = byte(r.Uint32())
+		case 2:
+			b = append(b[:i], append(binary.AppendUvarint(nil, r.Uint64()>>r.IntN(64)), b[i+1:]...)...)
+		case 3:
+			b = append(b[:i], append(binary.AppendUvarint(nil, ^uint64(0)>>r.IntN(3)), b[i+1:]...)...)
+		case 4:
+			b = b[:i]
+		}
+	}
+	return b
+}
+
+// tapped is a trio whose first node is reached through a tap, and that has worked a while.
+func tapped(t *testing.T) (*trioOnDisk, *tap) {
+	p := newTap(t)
+	r := &trioOnDisk{t: t, nodes: make([]*Node, 3)}
+	t.TempDir() // as in newTrioOnDisk
+	t.Cleanup(func() {
+		for _, n := range r.nodes {
+			if n != nil {
+				stop(t, n)
+			}
+		}
+	})
+	for i, name := range []string{"n1", "n2", "n3"} {
+		c := joinConfig(t, name, r.nodes[:min(i, 1)]...)
+		if i == 0 {
+			c.PeerAdvertise = p.ln.Addr().String()
+			listener, err := net.Listen("tcp", "127.0.0.1:0") // the tap has to know it before
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.to, c.PeerListen = listener.Addr().String(), listener.Addr().String()
+			_ = listener.Close()
+		}
+		r.configs = append(r.configs, c)
+		r.begin(i)
+		c.PeerListen = r.nodes[i].PeerAddr().String()
+	}
+	for _, n := range r.nodes {
+		full(t, n, 3)
+	}
+	for range 5 {
+		r.enqueue(20)
+		through(t, r.nodes[1], nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 5}, &nornv1.ClaimReply{})
+	}
+	return r, p
+}
+
+// lie sends some nodes for a while each what was said before, changed, in the name of a member
+// that is not there.
+func (p *tap) lie(t *testing.T, in *rand.Rand, from register.Member, boot uint64, to ...*Node) {
+	p.mu.Lock()
+	said := p.seen
+	p.mu.Unlock()
+	var methods []uint16
+	for m := range said {
+		if m >= uint16(nornv1.PeerMethod_PEER_METHOD_RAFT) {
+			methods = append(methods, m)
+		}
+	}
+	slices.Sort(methods)
+	if len(methods) < 8 {
+		t.Fatalf("only %d kinds of messages were heard", len(methods))
+	}
+	life, sent := in.Uint64(), 0
+	for _, to := range to {
+		l, reply := lies(t, to, from, func(h *nornv1.PeerHello) { h.Boot, h.Life, h.Lane = boot, life, nornv1.PeerLane_PEER_LANE_BULK })
+		if reply.Refusal != 0 {
+			t.Fatal(reply)
+		}
+		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); sent++ {
+			method := methods[in.IntN(len(methods))]
+			if !l.send(nornv1.PeerMethod(method), mutated(in, said[method][in.IntN(len(said[method]))])) {
+				break
+			}
+		}
+		_ = l.nc.Close()
+	}
+	t.Logf("%d messages of %d kinds", sent, len(methods))
+}
+
+// TestAMemberThatLies: one of three members says for a while what was said before, changed
+// at random, to both others. It may cost itself its incarnation; the others stay what they
+// are. Once it is honest again the cluster works by itself, also after all have been started
+// again.
+func TestAMemberThatLies(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	r, p := tapped(t)
+	was, self, boot := r.incarnations(), r.nodes[2].self, r.nodes[2].dir.boot
+	r.end(2)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	p.lie(t, rand.New(rand.NewPCG(seed, 1)), self, boot+1, r.nodes[:2]...)
+	r.begin(2)
+	eventually(t, "the liar is a member again", func() bool {
+		if n := r.nodes[2]; n.Alive() != nil {
+			r.end(2)
+			r.begin(2)
+		}
+		r.nodes[2].members.mu.Lock()
+		defer r.nodes[2].members.mu.Unlock()
+		return r.nodes[2].begun.Load() && len(r.nodes[2].members.up) == 2
+	})
+	was[2] = r.nodes[2].self.Incarnation
+	r.unharmed("lies", was)
+	for i := range r.nodes {
+		r.end(i)
+	}
+	for i := range r.nodes {
+		r.begin(i)
+	}
+	r.unharmed("lies, and starts", was)
+}
