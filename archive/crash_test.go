@@ -164,6 +164,41 @@ func TestDeathAtEveryStep(t *testing.T) {
 	}
 }
 
+// looker has steps looked at on the test's own goroutine: they happen on others, which are
+// waited for no longer than a disk may take, and where no test may end.
+type looker struct {
+	before chan string
+	looked chan struct{}
+}
+
+// wait returns when a step was looked at, or the test has failed.
+func (l looker) wait(ctx context.Context, when string) error {
+	select {
+	case l.before <- when:
+		<-l.looked
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// during does something, and looks at each of its steps.
+func (l looker) during(check func(when string), do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	for {
+		select {
+		case when := <-l.before:
+			func() {
+				defer func() { l.looked <- struct{}{} }() // also when the test ends here
+				check(when)
+			}()
+		case err := <-done:
+			return err
+		}
+	}
+}
+
 // TestPowerFailureAtEveryStep takes the power away before every operation of
 // three writes, of which the second is told at its very end that the directory
 // could not be synced. Whatever part of what was not synced survives: an archive
@@ -195,8 +230,11 @@ func TestPowerFailureAtEveryStep(t *testing.T) {
 		}
 	}
 	seen, renamed, failed := 0, 0, 0
+	look := looker{make(chan string), make(chan struct{})}
 	w := writerOn(t, faulty{fs, func(op, name string) (bool, error) {
-		check(fmt.Sprintf("before step %d, %s %s", seen, op, name))
+		if err := look.wait(t.Context(), fmt.Sprintf("before step %d, %s %s", seen, op, name)); err != nil {
+			return false, err
+		}
 		seen++
 		if op == "rename" {
 			renamed++
@@ -208,7 +246,11 @@ func TestPowerFailureAtEveryStep(t *testing.T) {
 		return false, nil
 	}}, "n1")
 	for i := range 3 {
-		m, err := w.Write(t.Context(), noon.Add(time.Duration(i)), large())
+		var m Manifest
+		err := look.during(check, func() (err error) {
+			m, err = w.Write(t.Context(), noon.Add(time.Duration(i)), large())
+			return err
+		})
 		if (err != nil) != (i == 1) {
 			t.Fatalf("write %d: %v", i, err)
 		}

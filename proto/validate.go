@@ -194,3 +194,13 @@ func Tail(s string, most int) string {
 	}
 	return s
 }
+
+// SplitError gives what the error of a task says, and apart from it the stack of goroutines
+// that a panic brings ("": none). It is how client/worker writes one: the message, an empty
+// line, the stack.
+func SplitError(text string) (message, stack string) {
+	if at := strings.Index(text, "\n\ngoroutine "); at >= 0 {
+		return text[:at], text[at+2:]
+	}
+	return text, ""
+}

@@ -20,3 +20,15 @@ func TestTail(t *testing.T) {
 		}
 	}
 }
+
+func TestSplitError(t *testing.T) {
+	for _, c := range []struct{ in, message, stack string }{
+		{"", "", ""},
+		{"exit status 1: one\n\ntwo", "exit status 1: one\n\ntwo", ""},
+		{"panic: a\nb\n\ngoroutine 7 [running]:\nmain.main()\n", "panic: a\nb", "goroutine 7 [running]:\nmain.main()\n"},
+	} {
+		if message, stack := SplitError(c.in); message != c.message || stack != c.stack {
+			t.Errorf("%q: %q, %q", c.in, message, stack)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/client/internal/fakenode"
 	"github.com/norn-dev/norn/client/norntest"
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/id"
@@ -30,6 +31,7 @@ type bench struct {
 func newBench(t *testing.T, cfg worker.Config, h worker.Handler) *bench {
 	t.Helper()
 	b := &bench{t: t, server: norntest.Start(t), ran: make(chan error, 1), events: make(chan worker.Event, 1000)}
+	fakenode.Watch(t) // behind the server's leap to today
 	b.c = b.server.Client(t)
 	cfg.OnEvent = func(e worker.Event) { b.events <- e }
 	b.w = worker.New(b.c, cfg)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -49,8 +50,25 @@ type PanicError struct {
 	Stack []byte // where
 }
 
-// Error gives the value and the stack.
-func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.Value, p.Stack) }
+const (
+	// maxPanic and maxStack bound what is reported of each, in bytes: of a longer error only the
+	// end would be kept, and what it panicked with stands in the beginning.
+	maxPanic = 4 << 10
+	maxStack = 10 << 10
+)
+
+// Error gives the value and, behind an empty line, the stack, neither of them longer than
+// what is kept with a task.
+func (p *PanicError) Error() string {
+	value, stack := fmt.Sprint(p.Value), string(p.Stack)
+	if len(value) > maxPanic {
+		value = strings.ToValidUTF8(value[:maxPanic], "") + " …"
+	}
+	if len(stack) > maxStack {
+		stack = strings.ToValidUTF8(stack[:maxStack], "") + "\n…"
+	}
+	return "panic: " + value + "\n\n" + stack
+}
 
 // errGoexit is the failure of a handler that ended its goroutine.
 var errGoexit = errors.New("the handler called runtime.Goexit")

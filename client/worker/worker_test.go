@@ -156,6 +156,11 @@ func TestCompletionRefused(t *testing.T) {
 }
 
 func TestPanicError(t *testing.T) {
+	deep := &PanicError{Value: "ouch " + strings.Repeat("x", 20<<10), Stack: []byte("goroutine 1 [running]:\n" + strings.Repeat("main.main()\n", 5000))}
+	text := deep.Error()
+	if message, stack := proto.SplitError(text); len(text) > proto.MaxErrorBytes || !strings.HasPrefix(message, "panic: ouch x") || !strings.HasPrefix(stack, "goroutine 1") || !strings.HasSuffix(stack, "…") {
+		t.Errorf("of a deep one: %d bytes, %.100q", len(text), text)
+	}
 	err := error(&PanicError{Value: "ouch", Stack: []byte("here")})
 	if err.Error() != "panic: ouch\n\nhere" {
 		t.Errorf("text %q", err)

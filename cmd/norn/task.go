@@ -163,6 +163,7 @@ func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 	if t.GetKeyWindowSeconds() > 0 {
 		key += " (once per " + render.Duration(proto.Seconds(t.GetKeyWindowSeconds())) + ")"
 	}
+	message, stack := proto.SplitError(t.GetError())
 	render.Pairs(w,
 		[2]string{"id", t.GetId()}, [2]string{"queue", t.GetQueue()}, [2]string{"state", state},
 		[2]string{"priority", fmt.Sprint(t.GetPriority())},
@@ -175,7 +176,7 @@ func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 		[2]string{"headers", sortedLines(headers)},
 		[2]string{"payload", fmt.Sprintf("%s (%d bytes)", render.Text(t.GetPayload(), 200), len(t.GetPayload()))},
 		[2]string{"result", render.Text(t.GetResult(), 200)},
-		[2]string{"error", render.Lines(t.GetError())},
+		[2]string{"error", render.Lines(message)}, [2]string{"stack", render.Lines(stack)},
 	)
 	if len(t.GetClaims()) > 0 {
 		fmt.Fprintln(w)

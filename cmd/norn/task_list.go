@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -37,7 +38,12 @@ func taskList(w *render.Writer) *render.List[*nornv1.Task] {
 		render.Column[*nornv1.Task]{Head: "starts in", Cell: func(t *nornv1.Task) string { return render.Until(t.GetNotBefore().AsTime(), now) }},
 		render.Column[*nornv1.Task]{Head: "payload", Cell: func(t *nornv1.Task) string { return render.Text(t.GetPayload(), 32) }},
 		render.Column[*nornv1.Task]{Head: "error", Cell: func(t *nornv1.Task) string {
-			_, last, _ := cutLast(strings.TrimSpace(t.GetError()), "\n")
+			message, stack := proto.SplitError(t.GetError())
+			first, _, _ := strings.Cut(message, "\n")
+			if stack != "" {
+				return render.Text([]byte(first), 80)
+			}
+			_, last, _ := cutLast(strings.TrimSpace(message), "\n")
 			return render.Text([]byte(last), 40)
 		}},
 	)

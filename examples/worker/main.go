@@ -48,6 +48,7 @@ func run(log *slog.Logger) error {
 	worker.HandleJSON(w, "mail", sendMail)
 	worker.HandleJSON(w, "thumbnails", shrink)
 
+	signal.Ignore(syscall.SIGPIPE) // nobody reading its log is no reason to end
 	// The first signal finishes what runs, for half a minute at most; then tasks
 	// are given back, without using an attempt.
 	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -332,9 +332,28 @@ func FuzzYAML(f *testing.F) {
 	f.Add([]byte("---\n...\n%YAML 1.2"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := Default()
-		_ = readYAML("f", b, c.Settings())
-		if _, err := c.YAML(); err != nil {
-			t.Skip()
+		problems := readYAML("f", b, c.Settings())
+		for _, err := range problems {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("%q does not say where", err)
+			}
+		}
+		if len(problems) > 0 {
+			return
+		}
+		// What was read is written, and read again as the same.
+		text, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := Default()
+		if problems := readYAML("g", text, again.Settings()); len(problems) > 0 {
+			t.Fatalf("%q was read, and is refused as it is written: %v\n%s", b, problems, text)
+		}
+		for i, s := range c.Settings() {
+			if got := again.Settings()[i].String(); got != s.String() {
+				t.Errorf("%s: %q was read, and then %q", s.Name, s.String(), got)
+			}
 		}
 	})
 }

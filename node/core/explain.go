@@ -210,11 +210,17 @@ func (e *explainer) scheduled(d *vnode.Detail) {
 	at := time.Unix(0, t.NotBefore()).UTC()
 	if t.BacksOff() {
 		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "attempt %d of %d failed (%s); the next is at %s, or now with `norn task retry %s`",
-			t.Attempts(), t.Enqueued.Retry.MaxAttempts, t.Error(), at.Format(time.RFC3339), t.ID).Until = stamp(t.NotBefore())
+			t.Attempts(), t.Enqueued.Retry.MaxAttempts, messageOf(t), at.Format(time.RFC3339), t.ID).Until = stamp(t.NotBefore())
 	} else {
 		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = stamp(t.NotBefore())
 	}
 	e.pause(t.Enqueued.Queue)
+}
+
+// messageOf is why a task has failed, without the stack that may come with it.
+func messageOf(t *crdt.Task) string {
+	message, _ := proto.SplitError(t.Error())
+	return message
 }
 
 func (e *explainer) pause(queue string) {
@@ -283,8 +289,8 @@ func (e *explainer) finished(d *vnode.Detail) {
 	case d.State == crdt.StateCancelled && blocked && !t.CancelledByUser():
 		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s because dependency %s died, was cancelled or is forgotten: retry that one, then `norn task retry %s`; if nobody knows it, enqueue the task anew without it", at, dependency, t.ID).Tasks = []string{dependency.String()}
 	case d.State == crdt.StateCancelled:
-		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, t.Error())
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, messageOf(t))
 	default:
-		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it died at %s (%s): `norn task retry %s` gives it new attempts", at, t.Error(), t.ID)
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it died at %s (%s): `norn task retry %s` gives it new attempts", at, messageOf(t), t.ID)
 	}
 }

@@ -117,8 +117,12 @@ test("values as people read them", async (t) => {
       text: f.show(base("zwölf\n")), bytes: f.show(btoa("\x00\xff")).kind, cut: f.show(base("ö".repeat(9)), 9),
       nothing: f.show(""), broken: f.show(base("[1, 2")).kind, brief: f.brief(base("ö".repeat(300))), binary: f.brief(btoa("\xff\xfe\x00")),
       spans: [0, 0.0123, 5, 65, 3600, 90061, -7.25].map(f.span), size: f.size(1536), id: newID(),
+      panic: f.errorOf("panic: a\nb\n\ngoroutine 1 [running]:\nmain"), plain: f.errorOf("exit status 1: a\n\nb"), none: f.errorOf(undefined),
     };
   });
+  assert.deepEqual([got.panic, got.plain, got.none], [
+    { message: "panic: a\nb", stack: "goroutine 1 [running]:\nmain" }, { message: "exit status 1: a\n\nb", stack: "" }, { message: "", stack: "" },
+  ]);
   assert.equal(got.json, `{
   "a": 1.10,
   "a": [],

@@ -135,3 +135,9 @@ export function brief(base64, most = 80) {
   const line = text === null ? size((base64 || "").length * 3 / 4 | 0) + " of binary data" : text.replace(/\s+/g, " ");
   return line.length > most ? line.slice(0, most) + "…" : line;
 }
+
+// errorOf splits the error of a task: what it says, and the stack of a panic.
+export function errorOf(text) {
+  const at = (text || "").indexOf("\n\ngoroutine ");
+  return at < 0 ? { message: text || "", stack: "" } : { message: text.slice(0, at), stack: text.slice(at + 2) };
+}

@@ -1,7 +1,7 @@
 // One task: what it is, why it waits, who had it, what it said, what it waits for.
 
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
-import { bytesOf, clock, num, span, textOf } from "./format.js";
+import { bytesOf, clock, errorOf, num, span, textOf } from "./format.js";
 import { follow, get, inPath } from "./api.js";
 import { actions, settle } from "./bulk.js";
 import { Graph } from "./graph.js";
@@ -36,7 +36,8 @@ function One({ t, why, again }) {
       <${Act} label="cancel" kind="warn" disabled=${!actions.cancel.can.includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
     ${!finished(t) && html`<section class="why"><h2>Why it is not done</h2><ul>${why.reasons.map((r) => html`<li>${r.text}
       ${r.tasks.map((id) => html` <${TaskLink} id=${id} />`)}${r.until && html` <small><${Until} at=${r.until} /></small>`}</li>`)}</ul></section>`}
-    ${t.error && html`<p class="wrong">${t.error}</p>`}
+    ${t.error && html`<p class="wrong lines">${errorOf(t.error).message}</p>`}
+    ${errorOf(t.error).stack && html`<details class="data"><summary>stack</summary><pre>${errorOf(t.error).stack}</pre></details>`}
     <${Facts} of=${[
       ["queue", html`<${QueueLink} name=${t.queue} />`],
       ["priority", String(t.priority)],

@@ -1,7 +1,7 @@
 // Tasks by filter, page by page, with actions for some or for all of them.
 
 import { useEffect, useState } from "./vendor/hooks.js";
-import { brief } from "./format.js";
+import { brief, errorOf } from "./format.js";
 import { get } from "./api.js";
 import { Bulk, settle } from "./bulk.js";
 import { useLive } from "./live.js";
@@ -119,5 +119,5 @@ function List({ tasks, picked, pick }) {
       <td><input type="checkbox" aria-label=${"pick " + t.id} checked=${picked.has(t.id)} onChange=${(e) => flip(t.id, e.target.checked)} /></td>
       <td><${TaskLink} id=${t.id} /></td><td><${QueueLink} name=${t.queue} /></td><td><${State} is=${t.state} /></td>
       <td class="n">${t.priority}</td><td class="n">${t.attempts}/${t.max_attempts}</td><td><${Ago} at=${t.created_at} /></td>
-      <td>${t.state === "scheduled" && html`<${Until} at=${t.not_before} />`}</td><td class="brief">${brief(t.payload)}</td><td class="brief">${t.error}</td></tr>`)} />`;
+      <td>${t.state === "scheduled" && html`<${Until} at=${t.not_before} />`}</td><td class="brief">${brief(t.payload)}</td><td class="brief">${errorOf(t.error).message}</td></tr>`)} />`;
 }

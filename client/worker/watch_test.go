@@ -1,0 +1,33 @@
+package worker
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// TestABubbleThatNeverEndsFails: a test that waits for what never comes while its worker
+// dials without end fails, instead of running for ever. A process of its own does that.
+func TestABubbleThatNeverEndsFails(t *testing.T) {
+	const variable = "NORN_TEST_ENDLESS_BUBBLE"
+	if os.Getenv(variable) != "" {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			r := start(t, q, Config{}, untilDone)
+			q.node.Stop()
+			<-r.events // nothing ever happens
+		})
+		return
+	}
+	if testing.Short() {
+		t.Skip("it takes seconds: hours of a bubble, full of dialling")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestABubbleThatNeverEndsFails$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "tries something without end") {
+		t.Errorf("%v: %.2000s", err, out)
+	}
+}
