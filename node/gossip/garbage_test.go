@@ -172,6 +172,39 @@ func (c coming) RemoteAddr() net.Addr {
 	return a
 }
 
+// TestTooManyMembersAreNotMadeRoomFor: a header in plain names a million, for which memberlist
+// would make room before one has come.
+func TestTooManyMembersAreNotMadeRoomFor(t *testing.T) {
+	header := func(name string, value ...byte) []byte {
+		b := append([]byte{kindState, 0x83, 0xa4}, "Join"...)
+		b = append(append(b, 0xc2, 0xa0|byte(len(name))), name...)
+		return append(append(append(b, value...), 0xac), "UserStateLen\x00rest"...)
+	}
+	for _, c := range []struct {
+		bytes []byte
+		ok    bool
+	}{
+		{header("Nodes", 3), true},
+		{header("Nodes", 0xcd, 0, 9), true},
+		{header("Nodes", 0xce, 0, 0x10, 0, 0), false},
+		{header("Nodes", 0xcf, 255, 255, 255, 255, 255, 255, 255, 255), false},
+		{header("Nodes", 0xff), false}, // negative
+		{header("UserStateLen", 0xce, 0, 0x10, 0, 0), false},
+		{[]byte{kindState, 0xdf, 0, 0, 0, 1}, false},
+		{[]byte{kindState, 0x8f, 0xa0}, false},
+		{[]byte{kindState, 0xc0, 0}, false},
+		{[]byte{kindState}, false},
+		{[]byte{kindState, 0x83, 0xa5, 'N'}, false},
+	} {
+		b := append(label(t), c.bytes...)
+		s := &stream{Conn: reading{bytes.NewReader(b)}, label: ourCluster.String(), plain: true}
+		got, err := io.ReadAll(s)
+		if c.ok && (err != nil || !bytes.Equal(got, b)) || !c.ok && len(got) > 0 {
+			t.Errorf("%q: %q, %v", c.bytes, got, err)
+		}
+	}
+}
+
 // TestManyStreams opens more streams than are served at a time, and says nothing on them: the
 // oldest one of a stranger gives way, one of a member to members only.
 func TestManyStreams(t *testing.T) {

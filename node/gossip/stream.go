@@ -117,14 +117,64 @@ func (s *stream) open() error {
 // openPlain checks the kind of a message that is not encrypted: what is never sent here, as
 // what is packed or an operator's own, would cost memory before it is found bad.
 func (s *stream) openPlain(b []byte, kind byte) error {
+	if kind == kindState {
+		header, err := readStateHeader(s.Conn)
+		if err != nil {
+			return err
+		}
+		b = append(b, header...)
+	}
 	switch {
 	case kind == kindState, s.label != "" && kind == kindPing, s.label == "" && (kind == kindAck || kind == kindError):
-		s.head, s.left = b, maxStream-1
+		s.head, s.left = b, maxStream-len(b)
 		return nil
 	case kind == kindSealed:
 		return fmt.Errorf("%w: encrypted, and this node has no gossip key", ErrForeign)
 	}
 	return fmt.Errorf("%w: a message of kind %d", ErrForeign, kind)
+}
+
+// readStateHeader reads what comes before the members in a message of them in plain: a map of
+// msgpack of at most four names of 31 bytes to numbers or truths. memberlist makes room for as
+// many members, and as many bytes, as that says.
+func readStateHeader(from io.Reader) (all []byte, err error) {
+	next := func(n int) []byte {
+		b := make([]byte, n)
+		if err == nil {
+			_, err = io.ReadFull(from, b)
+		}
+		all = append(all, b...)
+		return b
+	}
+	fields := next(1)[0]
+	if err == nil && (fields < 0x80 || fields > 0x84) {
+		return nil, fmt.Errorf("%w: malformed members", ErrForeign)
+	}
+	for left := fields & 0x0f; err == nil && left > 0; left-- {
+		mark := next(1)[0]
+		name := string(next(int(mark & 0x1f)))
+		kind := next(1)[0]
+		value := uint64(0)
+		switch {
+		case err != nil:
+			return nil, err
+		case mark&0xe0 != 0xa0:
+			return nil, fmt.Errorf("%w: malformed members", ErrForeign)
+		case kind < 0x80:
+			value = uint64(kind)
+		case kind == 0xc2 || kind == 0xc3: // true and false
+		case kind >= 0xcc && kind <= 0xcf: // of 1, 2, 4 or 8 bytes
+			for _, b := range next(1 << (kind - 0xcc)) {
+				value = value<<8 | uint64(b)
+			}
+		default:
+			return nil, fmt.Errorf("%w: malformed members", ErrForeign)
+		}
+		if name == "Nodes" && value > 2*maxMembers || name == "UserStateLen" && value > 0 {
+			return nil, errTooLong
+		}
+	}
+	return all, err
 }
 
 // Close closes the connection, and tells once.
