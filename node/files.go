@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
 )
@@ -29,6 +31,20 @@ func share(part, most int) int { return min(openFiles()/part, most) }
 // peerLimits are those of the connections between nodes.
 func peerLimits() peer.Limits {
 	return peer.Limits{Conns: share(8, peerConns), Greeting: share(16, strangerConns)}
+}
+
+// minFiles are what a node needs to serve some clients: with fewer the stores and the other
+// nodes leave next to none.
+const minFiles = 256
+
+// EnoughFiles refuses a process that may have too few files open (ulimit -n) to run a node.
+func EnoughFiles() error { return enough(openFiles()) }
+
+func enough(files int) error {
+	if files >= minFiles {
+		return nil
+	}
+	return fmt.Errorf("this process may have %d files open (ulimit -n), and a node needs %d at least, better 65536: raise that (ulimit -n 65536; LimitNOFILE=65536 in a unit of systemd)", files, minFiles)
 }
 
 // Fit gives a configuration whose limits of connections leave enough files for the

@@ -148,7 +148,7 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("data directory: %w", err)
 	case formatting != nil && holds(path):
-		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new: restore the file, or move the directory away to start empty", ErrDirectory, cfg.Data, identityFile)
+		return nil, fmt.Errorf("%w: %s holds data but its file %s is gone; damaged is not the same as new", errDamage, cfg.Data, identityFile)
 	}
 	if cfg.ForceNewRegister != "" { // a path that is wrong must not become a new cluster, or a joiner
 		return nil, noRegister(cfg)
@@ -229,7 +229,7 @@ func exists(path string) bool {
 func openFormatted(cfg *config.Config, b []byte, path func(string) string, open openStore) (*directory, error) {
 	var have identity
 	if err := json.Unmarshal(b, &have); err != nil {
-		return nil, fmt.Errorf("%w: %s is damaged: %w", ErrDirectory, path(identityFile), err)
+		return nil, fmt.Errorf("%w: %s is damaged: %w", errDamage, path(identityFile), err)
 	}
 	if err := have.readable(cfg.Data); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	for name, s := range map[string]store.Store{factsDir: d.facts, registerDir: d.register} {
 		stored, ok := s.Get(incarnationKey)
 		if !ok {
-			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is empty, or has lost its beginning; damaged is not the same as new: bring it back from a copy of this very directory, or move the directory away, keep it, and have the node join the others empty (--join)", ErrDirectory, name, cfg.Data), d.close())
+			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is empty, or has lost its beginning; damaged is not the same as new", errDamage, name, cfg.Data), d.close())
 		}
 		if fmt.Sprintf("%x", stored) != have.Incarnation {
 			return nil, errors.Join(fmt.Errorf("%w: the store %s in %s is of incarnation %x, the directory of %s; stores of different origin must not be mixed", ErrDirectory, name, cfg.Data, stored, have.Incarnation), d.close())

@@ -125,8 +125,13 @@ const maxQueuedReads = 16384
 // Start opens the data directory and starts the node. The client port is open
 // when it returns; it answers `unavailable` until the node is ready, which for
 // one that joins a cluster may take its time. It returns an error that wraps
-// store.ErrLocked or ErrDirectory when the directory cannot be used.
+// store.ErrLocked or ErrDirectory when the directory cannot be used, and ErrDamaged when it is damaged.
 func Start(cfg *config.Config, opts Options) (*Node, error) {
+	n, err := begin(cfg, opts)
+	return n, judged(err)
+}
+
+func begin(cfg *config.Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -383,6 +388,7 @@ func (n *Node) giveWay() {
 
 // fatal stops the node for good: what is on disk stays, nothing more is said.
 func (n *Node) fatal(err error) {
+	err = judged(err)
 	n.failOnce.Do(func() {
 		n.failure = err
 		close(n.failed)

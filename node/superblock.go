@@ -118,8 +118,7 @@ func readSuperblock(data string) (s *superblocks, bad string, err error) {
 	case missing == len(superblockFiles):
 		return nil, "", errNoSuperblock
 	case s.last.Sequence == 0:
-		return nil, "", fmt.Errorf("%w: both copies of the superblock in %s are damaged, so what this node had promised others cannot be told (%w): bring one back from a backup of this very directory, "+
-			"or move the directory away and start the node empty with --join: it comes back as a new member, and the others give it what they have", ErrDirectory, data, errors.Join(damage...))
+		return nil, "", fmt.Errorf("%w: both copies of the superblock in %s are damaged, so what this node had promised others cannot be told (%w)", errDamage, data, errors.Join(damage...))
 	case s.last.FormatVersion > formatVersion:
 		return nil, "", fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, data, s.last.FormatVersion, formatVersion)
 	}
@@ -157,7 +156,7 @@ func (d *directory) superblockOf(data string, have *identity) error {
 	case errors.Is(err, errNoSuperblock) && !have.Superblock:
 		s = &superblocks{data: data}
 	case errors.Is(err, errNoSuperblock):
-		return fmt.Errorf("%w: both copies of the superblock in %s are gone (%s, %s); damaged is not the same as new: restore one, or move the directory away to start empty", ErrDirectory, data, superblockFiles[0], superblockFiles[1])
+		return fmt.Errorf("%w: both copies of the superblock in %s are gone (%s, %s); damaged is not the same as new", errDamage, data, superblockFiles[0], superblockFiles[1])
 	case err != nil:
 		return err
 	case s.last.ClusterID != have.ClusterID || s.last.Node != have.Node || s.last.Incarnation != have.Incarnation:

@@ -39,7 +39,7 @@ func (e *events) listener() *pebble.EventListener {
 		FlushEnd:        func(i pebble.FlushInfo) { e.ended(i.Err) },
 		CompactionEnd:   func(i pebble.CompactionInfo) { e.ended(i.Err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			e.o.Fatal(fmt.Errorf("%w: %s: %s: %w; %s", ErrDamaged, e.o.Dir, i.Path, i.Details, advice))
+			e.o.Fatal(fmt.Errorf("%w: %s: %s: %w", ErrDamaged, e.o.Dir, i.Path, i.Details))
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			e.stalls.Add(1)

@@ -233,7 +233,7 @@ func create(o PebbleOptions, e *events, lock *pebble.Lock) error {
 	}
 	if desc.Exists {
 		if err := checkManifest(o.FS, desc.ManifestFilename); err != nil && !errors.Is(err, fs.ErrNotExist) { // without it opening says so
-			return fmt.Errorf("store: open %s: %w; %s", o.Dir, err, advice)
+			return fmt.Errorf("store: open %s: %w", o.Dir, err)
 		}
 		return nil
 	}
@@ -261,14 +261,12 @@ func untouched(o PebbleOptions) error {
 		// A creation that was cut short leaves a manifest and no more.
 		for _, of := range []string{".sst", ".blob", ".log"} {
 			if strings.HasSuffix(name, of) {
-				return fmt.Errorf("%w: %s holds %s but no record of what belongs to it; %s", ErrDamaged, o.Dir, name, advice)
+				return fmt.Errorf("%w: %s holds %s but no record of what belongs to it", ErrDamaged, o.Dir, name)
 			}
 		}
 	}
 	return nil
 }
-
-const advice = "restore the directory or rebuild the node; do not delete single files"
 
 // syncParents makes the names of a new directory and of the ones above it
 // durable. Those that cannot be opened are not ours: they were there before.
@@ -304,7 +302,7 @@ func open(o PebbleOptions, e *events, lock *pebble.Lock) (*pebble.DB, sstable.Wr
 		e.room.hold(db)
 		return db, opts.MakeWriterOptions(lowest, db.TableFormat()), nil
 	case damaged(err) || errors.Is(err, fs.ErrNotExist):
-		return nil, sstable.WriterOptions{}, fmt.Errorf("%w: %s: %w; %s", ErrDamaged, o.Dir, err, advice)
+		return nil, sstable.WriterOptions{}, fmt.Errorf("%w: %s: %w", ErrDamaged, o.Dir, err)
 	}
 	return nil, sstable.WriterOptions{}, fmt.Errorf("store: open %s: %w", o.Dir, err)
 }

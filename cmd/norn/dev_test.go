@@ -338,7 +338,7 @@ func TestDevNodeFails(t *testing.T) {
 	}
 	d := startDev(t, "--nodes", "2", "--base-port", fmt.Sprint(base), "--data", dir)
 	d.ended(t, 1)
-	for _, want := range []string{"norn: n2 (pid ", "ended: exit status 1 before the cluster was ready", "IDENTITY is damaged"} {
+	for _, want := range []string{"norn: n2 (pid ", "ended: exit status 70 before the cluster was ready", "IDENTITY is damaged"} {
 		if !strings.Contains(d.err.String(), want) {
 			t.Errorf("it does not say %q: %s", want, d.err.String())
 		}

@@ -25,6 +25,7 @@ const (
 	exitUnavailable = 4 // no quorum, no leader, no server
 	exitConflict    = 5 // already exists, claim lost, not in this state
 	exitOverloaded  = 6
+	exitDamaged     = 70 // of a server: what is on its disk, or that disk
 	exitUnable      = 71 // EX_OSERR: a worker that cannot start commands on this machine
 )
 

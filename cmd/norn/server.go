@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/serve"
+	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
@@ -80,6 +81,9 @@ stops; examples/server has a unit.`,
 		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost})
 		ended()
 		signs.Wait()
+		if errors.Is(err, node.ErrDamaged) { // the log has it, in its own format
+			return reported{exitDamaged}
+		}
 		if errors.Is(err, serve.ErrSettings) {
 			return usageError{err}
 		}

@@ -85,6 +85,9 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
+	if err := node.EnoughFiles(); err != nil {
+		return err
+	}
 	asked, cfg := cfg, node.Fit(cfg)
 	known, err := readCredentials(cfg, o.Logger)
 	if err == nil {
@@ -102,6 +105,11 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
 		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)},
 	})
+	if errors.Is(err, node.ErrDamaged) {
+		o.Logger.Error("node.fatal", "error", err)
+		_ = listener.Close()
+		return err
+	}
 	if err != nil {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
@@ -238,10 +246,13 @@ func mayListen(cfg *config.Config, known *credentials) error {
 		"or say --insecure-peers where nobody else reaches that network", cfg.PeerListen)
 }
 
+// manyConnections are enough not to be told that there could be more.
+const manyConnections = 4096
+
 // sayFitted says that there are fewer connections than asked for.
 func sayFitted(asked, fits *config.Config, log *slog.Logger) {
-	if fits.MaxConnections < asked.MaxConnections {
-		log.Info("server.few_files", "max_connections", fits.MaxConnections, "max_http_connections", fits.MaxHTTPConnections,
+	if fits.MaxConnections < min(asked.MaxConnections, manyConnections) {
+		log.Warn("server.few_files", "max_connections", fits.MaxConnections, "max_http_connections", fits.MaxHTTPConnections,
 			"meaning", "this process may have too few files open (ulimit -n) for max-connections and max-http-connections: these are lowered, so that the stores can open theirs")
 	}
 }
