@@ -16,9 +16,9 @@ func health(n *Node) {
 	}
 	gauge("norn_register_majority", "1: the register has a leader, so that members, partitions, queues and schedules can be changed; 0: as far as this node knows it has none.",
 		func(a *core.Available) float64 { return oneIf(a.Majority) })
-	gauge("norn_ready", "1: this node takes enqueues and hands out claims, as /readyz says.", func(*core.Available) float64 {
+	gauge("norn_ready", "1: this node takes enqueues, hands out claims and has had every copy that was planned for it when it started, as /readyz says.", func(*core.Available) float64 {
 		enqueue, claim := n.Ready()
-		return oneIf(enqueue && claim)
+		return oneIf(enqueue && claim && Filled(n))
 	})
 	stat := func(name, help string, read func(*core.Stats) float64) {
 		n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},

@@ -377,6 +377,17 @@ func (n *Node) Ready() (enqueue, claim bool) {
 	return a.Enqueue && well && !n.crowded.Load(), a.Claim && well
 }
 
+// Filled tells whether a node holds every copy that was planned for it when it started: until
+// then no other node should be stopped for it.
+func Filled(n *Node) bool { return n.available.Load().Filled }
+
+// Spare tells whether a node can be stopped without taking the majority from a partition or
+// from the register, as far as it sees.
+func Spare(n *Node) bool {
+	a := n.available.Load()
+	return a.Removed || a.Needed == 0 && !a.Voter
+}
+
 // giveWay says that the node has to be stopped and started again; nothing is wrong
 // with it.
 func (n *Node) giveWay() {

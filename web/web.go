@@ -25,6 +25,10 @@ import (
 type Backend interface {
 	// Ready tells whether the node takes enqueues and hands out claims.
 	Ready() (enqueue, claim bool)
+	// Filled tells whether the node holds every copy that was planned for it when it started,
+	// Spare whether it can be stopped without taking the majority from anything.
+	Filled() bool
+	Spare() bool
 	// Alive is an error when the node must not go on.
 	Alive() error
 	// Gatherer gives the node's metrics.
@@ -213,22 +217,26 @@ func deadline(w http.ResponseWriter, timeout time.Duration) {
 	_ = c.SetWriteDeadline(until) // a recorder of a test has none
 }
 
-// readyz answers for one role, or for both without one.
+// readyz answers for one role, or without one whether the node does all that is to be expected
+// of it, so that the next one may be stopped.
 func readyz(b Backend, w http.ResponseWriter, r *http.Request) {
 	enqueue, claim := b.Ready()
-	ok := enqueue && claim
+	filled, spare := b.Filled(), b.Spare()
+	ok := enqueue && claim && filled
 	switch role := r.URL.Query().Get("role"); role {
 	case "":
 	case "enqueue":
 		ok = enqueue
 	case "claim":
 		ok = claim
+	case "restart":
+		ok = spare
 	default:
-		http.Error(w, fmt.Sprintf("unknown role %q: use role=enqueue or role=claim", role), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("unknown role %q: use role=enqueue, role=claim or role=restart", role), http.StatusBadRequest)
 		return
 	}
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = fmt.Fprintf(w, "enqueue: %v\nclaim: %v\n", enqueue, claim)
+	_, _ = fmt.Fprintf(w, "enqueue: %v\nclaim: %v\ncopies: %v\nrestart: %v\n", enqueue, claim, filled, spare)
 }

@@ -18,12 +18,15 @@ import (
 
 type backend struct {
 	enqueue, claim bool
+	empty, needed  bool
 	failure        error
 	registry       *prometheus.Registry
 	call           func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func())
 }
 
 func (b *backend) Ready() (enqueue, claim bool)  { return b.enqueue, b.claim }
+func (b *backend) Filled() bool                  { return !b.empty }
+func (b *backend) Spare() bool                   { return !b.needed }
 func (b *backend) Alive() error                  { return b.failure }
 func (b *backend) Gatherer() prometheus.Gatherer { return b.registry }
 func (b *backend) Call(ctx context.Context, m nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
@@ -62,6 +65,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		{"GET", "/readyz?role=enqueue", 200},
 		{"GET", "/readyz?role=claim", 503},
 		{"GET", "/readyz?role=other", 400},
+		{"GET", "/readyz?role=restart", 200},
 		{"POST", "/readyz", 405},
 		{"GET", "/nothing", 404},
 		{"GET", "/debug/pprof/", 404},

@@ -43,7 +43,7 @@ func TestPrintConfig(t *testing.T) {
 
 func TestHTTPPort(t *testing.T) {
 	for path, want := range map[string]string{
-		"/livez": "ok\n", "/readyz": "enqueue: true\nclaim: true\n", "/readyz?role=claim": "claim: true", "/metrics": "norn_tasks_enqueued_total",
+		"/livez": "ok\n", "/readyz": "enqueue: true\nclaim: true\ncopies: true\nrestart: false\n", "/readyz?role=claim": "claim: true", "/metrics": "norn_tasks_enqueued_total",
 	} {
 		r, err := http.Get("http://" + the.server.http + path)
 		if err != nil {

@@ -17,6 +17,14 @@ type Available struct {
 	// order of nornv1.Placement.
 	Enqueueable []byte
 
+	// Filled: this node holds every copy that was planned for it when it started, see
+	// [filling].
+	Filled bool
+	// Needed are the partitions that have no majority in reach without this node, and Voter
+	// tells that the register has none.
+	Needed int
+	Voter  bool
+
 	// Unled are the partitions without a leader in reach, Short those of which fewer
 	// copies are in reach than there are to be, as far as there are nodes for them.
 	Unled, Short int
@@ -35,16 +43,22 @@ type Sight struct {
 	leading          int
 	majority         bool
 	closed, removed  bool
+	current, filled  bool
+	voters           uint64
 }
 
 // Available gives what this node can do now, nil when that is what it was at
 // the given Seen.
 func (c *Core) Available(seen Sight) *Available {
-	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.moves.dismissed}
+	if now := c.moves.state.Revision; !c.filling.done && (seen.revision != now || seen.current != c.current) {
+		c.filling.look()
+	}
+	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.moves.dismissed, c.current, c.filling.done, c.sight.seen}
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority, Removed: now.removed}
+	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority, Removed: now.removed, Filled: now.filled}
+	a.Needed, a.Voter = observer{c}.needs(c.cfg.Self)
 	for i := range c.moves.state.Nodes {
 		switch n := &c.moves.state.Nodes[i]; n.Status {
 		case register.Active, register.Leaving:

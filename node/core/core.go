@@ -163,6 +163,7 @@ type Core struct {
 	fatal     error
 	sight     sight
 	backward  backward
+	filling   filling
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -204,6 +205,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
+	c.filling.c = c
 	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
 	c.asides, c.outside = newAsides(c), &outside{c: c, at: clock.Never}
 	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -72,6 +73,9 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 // changed takes over what has changed in the register.
 func (c *Core) changed(now clock.Time, e Changed) {
 	c.moves.leads = e.Leads
+	if !slices.Equal(c.sight.voters, e.Voters) || !slices.Equal(c.sight.outgoing, e.Outgoing) {
+		c.sight.seen++
+	}
 	c.sight.voters, c.sight.outgoing, c.sight.majority = e.Voters, e.Outgoing, e.Majority
 	c.learn(now, &e.State)
 	c.crons.m.Lead(c.crons.time(now), e.Leads)

@@ -25,6 +25,7 @@ type sight struct {
 	clients          map[register.Member]string
 	voters, outgoing []register.Member
 	majority         bool
+	seen             uint64 // goes up when the voters change
 }
 
 // observer looks at the cluster for operators.
@@ -238,6 +239,8 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 		if n.Member == c.cfg.Self {
 			s, listed = c.aboutSelf(), true
 		}
+		needed, voter := c.needs(n.Member)
+		s.NeededBy, s.NeededByRegister = uint32(needed), voter
 		s.State, s.PeerAddresses, s.Weight = stateOf(n.Status, s.Alive), n.Addresses, n.Weight
 		all = append(all, aboutNode{n.Member, s})
 	}

@@ -341,6 +341,12 @@ func (b backend) Alive() error {
 	}
 }
 
+// Filled tells whether the node has the copies that were planned for it.
+func (b backend) Filled() bool { return node.Filled(b.Node) }
+
+// Spare tells whether the node can be stopped.
+func (b backend) Spare() bool { return node.Spare(b.Node) }
+
 // Call carries out one request.
 func (b backend) Call(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
 	a := b.Node.Call(ctx, method, request)

@@ -228,9 +228,14 @@ type NodeStatus struct {
 	Repair *RepairStatus `protobuf:"bytes,19,opt,name=repair,proto3" json:"repair,omitempty"`
 	// What shows that its disk has lost what it had acknowledged: it neither votes nor
 	// leads, and its copies do not count. Empty: nothing.
-	Forgot        string `protobuf:"bytes,20,opt,name=forgot,proto3" json:"forgot,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Forgot string `protobuf:"bytes,20,opt,name=forgot,proto3" json:"forgot,omitempty"`
+	// Partitions that have no majority in reach without it, as the node that answers sees:
+	// while there are any it should not be stopped.
+	NeededBy uint32 `protobuf:"varint,21,opt,name=needed_by,json=neededBy,proto3" json:"needed_by,omitempty"`
+	// So it is for the register.
+	NeededByRegister bool `protobuf:"varint,22,opt,name=needed_by_register,json=neededByRegister,proto3" json:"needed_by_register,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -401,6 +406,20 @@ func (x *NodeStatus) GetForgot() string {
 		return x.Forgot
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetNeededBy() uint32 {
+	if x != nil {
+		return x.NeededBy
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetNeededByRegister() bool {
+	if x != nil {
+		return x.NeededByRegister
+	}
+	return false
 }
 
 // PartitionStatus is one partition.
@@ -1937,7 +1956,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\x8c\x05\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xd7\x05\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1962,7 +1981,9 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x11quarantined_bytes\x18\x11 \x01(\x04R\x10quarantinedBytes\x12-\n" +
 	"\x12quarantine_refused\x18\x12 \x01(\x04R\x11quarantineRefused\x12-\n" +
 	"\x06repair\x18\x13 \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\x12\x16\n" +
-	"\x06forgot\x18\x14 \x01(\tR\x06forgot\"\xb9\x02\n" +
+	"\x06forgot\x18\x14 \x01(\tR\x06forgot\x12\x1b\n" +
+	"\tneeded_by\x18\x15 \x01(\rR\bneededBy\x12,\n" +
+	"\x12needed_by_register\x18\x16 \x01(\bR\x10neededByRegister\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
