@@ -69,6 +69,9 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if o.LinesLost == nil {
 		o.LinesLost = func() uint64 { return 0 }
 	}
+	if err := node.EnoughFiles(); err != nil {
+		return err
+	}
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {
@@ -84,9 +87,6 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
-	}
-	if err := node.EnoughFiles(); err != nil {
-		return err
 	}
 	asked, cfg := cfg, node.Fit(cfg)
 	known, err := readCredentials(cfg, o.Logger)
@@ -105,11 +105,6 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
 		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)},
 	})
-	if errors.Is(err, node.ErrDamaged) {
-		o.Logger.Error("node.fatal", "error", err)
-		_ = listener.Close()
-		return err
-	}
 	if err != nil {
 		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
 	}
@@ -173,8 +168,13 @@ func (o *Options) stopping(why error) {
 	}
 }
 
-// notStarted is why a node did not start; nil: it was told to stop before it had.
+// notStarted is why a node did not start; nil: it was told to stop before it had. Damage is
+// logged as it is later.
 func notStarted(ctx context.Context, err error, log *slog.Logger) error {
+	if errors.Is(err, node.ErrDamaged) {
+		log.Error("node.fatal", "error", err)
+		return err
+	}
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
