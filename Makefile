@@ -11,6 +11,7 @@ export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -buildvcs,$(GOFLAGS)),,-b
 
 FUZZTIME  ?= 30s
 BENCHARGS ?=
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOLANGCI  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help
@@ -153,6 +154,14 @@ other: ## bin/norn-other: the build of another commit (OTHER=HEAD~10), or of thi
 .PHONY: lab-all
 lab-all: build build-test $(if $(NORN_LAB_OTHER),,other) ## a run of the laboratory for each fault, SECONDS=30 each, and a table in bin/lab/all.md; 25 minutes with SECONDS=5 (NORN_LAB_OTHER=FILE: the other build)
 	@go build -o bin/lab-run ./jepsen/lab/cmd && bin/lab-run -all -norn bin/norn -old "$(or $(NORN_LAB_OTHER),bin/norn-other)" -clocks bin/norn-test -workload "$(WORKLOAD)" -seconds $(SECONDS_OF_FAULTS) -seed $(SEED) $(LABARGS)
+
+.PHONY: licenses
+licenses: ## the licences that ship in the program, after a dependency has changed
+	go run .ci/licenses.go > cmd/norn/licenses.txt
+
+.PHONY: govulncheck
+govulncheck: ## known vulnerabilities in what is linked and called (fetches the checker, and asks vuln.go.dev)
+	go run $(GOVULNCHECK) ./...
 
 .PHONY: demo
 demo: build ## the guided tour on real input

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -130,20 +131,38 @@ func (c *caller) leave(n *node) {
 	}
 }
 
+// credentials are what the next connection shows.
+func (c *caller) credentials() (secure *tls.Config, token string, err error) {
+	secure = c.opts.tls
+	if f := c.opts.tlsFiles; f != nil {
+		if secure, err = f.Load(); err != nil {
+			return nil, "", fmt.Errorf("TLS: %w", err)
+		}
+	}
+	if c.opts.authToken != nil {
+		token, err = c.opts.authToken()
+	}
+	return secure, token, err
+}
+
 // hello connects to a node and introduces itself.
 func (c *caller) hello(n *node, s *slot) (*conn, error) {
 	ctx, cancel := context.WithTimeout(c.base, dialTimeout)
 	defer cancel()
-	tc, err := transport.Dial(ctx, n.addr, transport.ClientConfig{
-		MaxFrame: proto.MaxFrame, DialTimeout: dialTimeout, TLS: c.opts.tls, Dialer: c.opts.dialer,
-		DecodeError: func(b []byte) error { return remote(b) },
-	})
+	secure, token, err := c.credentials()
 	if err != nil {
 		return nil, err
 	}
+	tc, err := transport.Dial(ctx, n.addr, transport.ClientConfig{
+		MaxFrame: proto.MaxFrame, DialTimeout: dialTimeout, TLS: secure, Dialer: c.opts.dialer,
+		DecodeError: func(b []byte) error { return remote(b) },
+	})
+	if err != nil {
+		return nil, c.opts.tlsFiles.about(err, secure)
+	}
 	hello := &nornv1.Hello{
 		MinVersion: proto.MinVersion, MaxVersion: proto.MaxVersion,
-		ClusterId: c.clusterID(), AuthToken: c.opts.authToken, Agent: c.opts.agent,
+		ClusterId: c.clusterID(), AuthToken: token, Agent: c.opts.agent,
 	}
 	var reply nornv1.HelloReply
 	asked := time.Now()
@@ -160,7 +179,7 @@ func (c *caller) hello(n *node, s *slot) (*conn, error) {
 	if err != nil {
 		_ = tc.Close()
 		<-tc.Done()
-		return nil, fmt.Errorf("hello to %s: %w", n.addr, err)
+		return nil, c.opts.tlsFiles.about(fmt.Errorf("hello to %s: %w", n.addr, err), secure)
 	}
 	most := int(reply.GetLimits().GetMaxInFlight())
 	if most > 0 {

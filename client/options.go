@@ -19,7 +19,8 @@ const maxTimeout = 100 * 365 * 24 * time.Hour
 type Option func(*options)
 
 type options struct {
-	authToken   string
+	authToken   func() (string, error) // nil: none
+	tlsFiles    *TLSFiles              // nil: see tls
 	tls         *tls.Config
 	logger      *slog.Logger
 	agent       string
@@ -36,7 +37,14 @@ func defaults() options {
 }
 
 // WithAuthToken sends credentials with each connection's hello.
-func WithAuthToken(token string) Option { return func(o *options) { o.authToken = token } }
+func WithAuthToken(token string) Option {
+	return WithAuthTokenFrom(func() (string, error) { return token, nil })
+}
+
+// WithAuthTokenFrom asks for the credentials of each new connection: they may change.
+func WithAuthTokenFrom(token func() (string, error)) Option {
+	return func(o *options) { o.authToken = token }
+}
 
 // WithTLS encrypts connections; the server's name is taken from the address
 // unless the configuration has one. nil means plain.

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,6 +18,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/daemonlog"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 )
 
@@ -37,14 +35,15 @@ type app struct {
 	output  string
 	timeout time.Duration
 	// timeoutGiven: by flag or environment
-	timeoutGiven bool
-	authToken    string
-	tlsCA        string
-	tlsCert      string
-	tlsKey       string
-	serverName   string
-	noColor      bool
-	quiet        bool
+	timeoutGiven  bool
+	authToken     string
+	authTokenFile string
+	tlsCA         string
+	tlsCert       string
+	tlsKey        string
+	serverName    string
+	noColor       bool
+	quiet         bool
 
 	format  render.Format
 	started bool // the command line made sense; errors are no longer about it
@@ -128,7 +127,7 @@ leader, no server), 5 conflict (already exists, claim lost, not in this state), 
 overloaded.
 
 Every global flag is also an environment variable: NORN_ADDR, NORN_OUTPUT,
-NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
+NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 		Example: `  norn server
   norn task enqueue -q mail 'hello'
   norn work -q mail -- sh -c 'cat; sleep 1'`,
@@ -145,7 +144,8 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN, NORN_TLS_CA, …`,
 	f.StringSliceVar(&a.addrs, "addr", []string{"127.0.0.1:7711"}, "client `address`es of nodes, host:port[,host:port…]; a number is a port of this machine")
 	f.StringVarP(&a.output, "output", "o", "table", "output `format`: table, json, jsonl or yaml")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "for one call, in addition to any wait it asks for; at a terminal 2s, unless given, where all addresses refuse the connection")
-	f.StringVar(&a.authToken, "auth-token", "", "`token` for the server (better in NORN_AUTH_TOKEN)")
+	f.StringVar(&a.authToken, "auth-token", "", "`token` for the server (better in --auth-token-file, or NORN_AUTH_TOKEN)")
+	f.StringVar(&a.authTokenFile, "auth-token-file", "", "the first line of this `file` is the token; read again for each connection")
 	f.StringVar(&a.tlsCA, "tls-ca", "", "speak TLS, and trust the certificates in this PEM `file`")
 	f.StringVar(&a.tlsCert, "tls-cert", "", "speak TLS, and show the certificate in this PEM `file`")
 	f.StringVar(&a.tlsKey, "tls-key", "", "private key of --tls-cert, PEM `file`")
@@ -298,7 +298,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 			env[name] = text
 		}
 	}
-	for _, name := range []string{"addr", "output", "timeout", "auth-token", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "no-color", "quiet"} {
+	for _, name := range []string{"addr", "output", "timeout", "auth-token", "auth-token-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "no-color", "quiet"} {
 		variable := "NORN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		flag := cmd.Root().PersistentFlags().Lookup(name)
 		if text := env[variable]; text != "" && !flag.Changed {
@@ -308,6 +308,15 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		}
 	}
 	a.timeoutGiven = cmd.Root().PersistentFlags().Changed("timeout") || env["NORN_TIMEOUT"] != ""
+	token, file := cmd.Root().PersistentFlags().Lookup("auth-token"), cmd.Root().PersistentFlags().Lookup("auth-token-file")
+	switch {
+	case token.Changed && file.Changed, !token.Changed && !file.Changed && a.authToken != "" && a.authTokenFile != "":
+		return errors.New("--auth-token and --auth-token-file (NORN_AUTH_TOKEN, NORN_AUTH_TOKEN_FILE): one of them, not both")
+	case file.Changed:
+		a.authToken = ""
+	case token.Changed:
+		a.authTokenFile = ""
+	}
 	if env["NO_COLOR"] != "" || env["TERM"] == "dumb" || !a.outTerminal {
 		a.noColor = true
 	}
@@ -369,12 +378,16 @@ func (a *app) dialNodes(ctx context.Context, addrs []string) (*client.Client, er
 	if err != nil {
 		return nil, err
 	}
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
 	refused := time.Duration(0)
 	if a.errTerminal && !a.timeoutGiven {
 		refused = impatience
 	}
-	c, err := client.Dial(ctx, addrs, client.WithRefusedTimeout(refused), client.WithAuthToken(a.authToken), client.WithTLS(secure),
-		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout), client.WithLogger(slog.New(retries{a, &sync.Once{}})))
+	c, err := client.Dial(ctx, addrs, client.WithRefusedTimeout(refused), client.WithAuthTokenFrom(token),
+		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout), client.WithLogger(slog.New(retries{a, &sync.Once{}})), secure)
 	if errors.Is(err, client.ErrInvalid) {
 		return nil, usage("--addr: %w", err)
 	}
@@ -390,30 +403,38 @@ func (a *app) with(ctx context.Context, do func(*client.Client) error) error {
 	return errors.Join(do(c), c.Close())
 }
 
-// tls is nil unless one of the flags asks for TLS.
-func (a *app) tls() (*tls.Config, error) {
-	if a.tlsCA == "" && a.tlsCert == "" && a.tlsKey == "" && a.serverName == "" {
-		return nil, nil
+// tls has the client speak TLS with the files that the flags name, if they ask for it.
+func (a *app) tls() (client.Option, error) {
+	f := client.TLSFiles{CA: a.tlsCA, Cert: a.tlsCert, Key: a.tlsKey, ServerName: a.serverName}
+	if f == (client.TLSFiles{}) {
+		return client.WithTLS(nil), nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName}
-	if a.tlsCA != "" {
-		pem, err := os.ReadFile(a.tlsCA)
-		if err != nil {
-			return nil, usage("--tls-ca: %w", err)
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usage("--tls-ca: %s holds no certificate in PEM form", a.tlsCA)
-		}
-	}
-	if (a.tlsCert == "") != (a.tlsKey == "") {
+	if (f.Cert == "") != (f.Key == "") {
 		return nil, usage("--tls-cert and --tls-key: one is useless without the other")
 	}
-	if a.tlsCert != "" {
-		pair, err := tls.LoadX509KeyPair(a.tlsCert, a.tlsKey)
-		if err != nil {
-			return nil, usage("--tls-cert, --tls-key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+	if _, err := (client.TLSFiles{CA: f.CA}).Load(); err != nil {
+		return nil, usage("--tls-ca: %w", err)
 	}
-	return c, nil
+	if _, err := f.Load(); err != nil {
+		return nil, usage("--tls-cert, --tls-key: %w", err)
+	}
+	return client.WithTLSFiles(f), nil
+}
+
+// token gives what is sent to servers, each time anew where it is in a file.
+func (a *app) token() (func() (string, error), error) {
+	if a.authTokenFile == "" {
+		return func() (string, error) { return a.authToken, nil }, nil
+	}
+	read := func() (string, error) {
+		all, err := secrets.Read(a.authTokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--auth-token-file: %w", err)
+		}
+		return all.First(), nil
+	}
+	if _, err := read(); err != nil {
+		return nil, usageError{err}
+	}
+	return read, nil
 }

@@ -298,7 +298,7 @@ func TestTLS(t *testing.T) {
 		args   []string
 	}{
 		"no certificate": {"with --tls-cert and --tls-key", []string{"--addr", s.addr, "--tls-ca", cert}},
-		"an expired one": {"expired certificate", []string{"--addr", s.addr, "--tls-ca", cert, "--tls-cert", past, "--tls-key", pastKey}},
+		"an expired one": {"this end has shown " + past, []string{"--addr", s.addr, "--tls-ca", cert, "--tls-cert", past, "--tls-key", pastKey}},
 		"no TLS":         {"speak TLS with --tls-ca", []string{"--addr", s.addr}},
 		"another CA":     {"of the server's certificate with --tls-ca", []string{"--addr", s.addr, "--tls-ca", other}},
 		"another name":   {"its name with --tls-server-name", []string{"--addr", s.addr, "--tls-ca", cert, "--tls-server-name", "elsewhere"}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed" // of the licences
 	"fmt"
 	"io"
 	"runtime"
@@ -11,11 +12,22 @@ import (
 	"github.com/norn-dev/norn/proto/jsonform"
 )
 
+// licenses are those of the modules that are linked: see `make licenses`.
+//
+//go:embed licenses.txt
+var licenses string
+
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var legal bool
+	cmd := &cobra.Command{
 		Use: "version", Short: "Version of this program", Args: cobra.NoArgs,
-		Example: "  norn version -o json",
+		Long:    "Print the version of this program, or the licences of what it is made of.",
+		Example: "  norn version -o json\n  norn version --licenses",
 		RunE: func(*cobra.Command, []string) error {
+			if legal {
+				_, err := io.WriteString(a.out, licenses)
+				return err
+			}
 			str := jsonform.String
 			protocol := fmt.Sprintf("%d-%d", proto.MinVersion, proto.MaxVersion)
 			v := jsonform.Object(
@@ -29,4 +41,6 @@ func (a *app) versionCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&legal, "licenses", false, "print the licences of this program and of all that is linked into it")
+	return cmd
 }

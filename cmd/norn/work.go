@@ -31,7 +31,8 @@ const defaultGrace = 5 * time.Second
 
 const workHelp = `Run a command once per task. The payload is its standard input; its environment
 has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_ATTEMPT (1 for the first run) and
-NORN_CHECKPOINT_FILE (a file with the last update of earlier claims). Each line
+NORN_CHECKPOINT_FILE (a file with the last update of earlier claims), and, unless with
+--pass-auth, not the token and the certificate of NORN_AUTH_… and NORN_TLS_…. Each line
 of its standard output becomes an update of the task.
 
 Exit status 0 completes the task, 75 (EX_TEMPFAIL) puts it off without using an
@@ -89,6 +90,7 @@ func (a workCommand) command() *cobra.Command {
 	f.DurationVar(&cfg.Timeout, "task-timeout", 0, "end a command after so long, and fail its task (default: no limit)")
 	f.DurationVar(&o.run.Grace, "grace", 0, "between SIGTERM and SIGKILL (default: 5s, less for short leases)")
 	f.DurationVar(&cfg.GiveUp, "give-up", time.Minute, "end with 71 when no command could be started for so long, and none ever was; 0: go on trying")
+	f.BoolVar(&o.passAuth, "pass-auth", false, "leave the token and the certificate for the servers in the environment of the commands")
 	f.DurationVar(&o.finish, "finish-timeout", 0, "after the first signal, give back what has not ended by then (default: it may finish)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := notEmpty(cmd, "name", "lock"); err != nil {
@@ -100,6 +102,9 @@ func (a workCommand) command() *cobra.Command {
 		}
 		if !f.Changed("finish-timeout") {
 			o.finish = -1
+		}
+		if !o.passAuth {
+			o.run.Without = isSecret
 		}
 		if o.run.Grace == 0 {
 			o.run.Grace = min(defaultGrace, cfg.Lease/4)
@@ -168,11 +173,22 @@ func checkLock(path string) error {
 	return nil
 }
 
+// isSecret tells which variables are how this program, or a server, shows who it is: a task's
+// command has no need of them, and may tell others of its environment.
+func isSecret(variable string) bool {
+	switch variable {
+	case "NORN_AUTH_TOKEN", "NORN_AUTH_TOKEN_FILE", "NORN_TLS_CERT", "NORN_TLS_KEY", databaseVariable:
+		return true
+	}
+	return strings.HasPrefix(variable, "NORN_SERVER_")
+}
+
 // workOptions are what a worker of the command line has beside the configuration of all.
 type workOptions struct {
-	run    command.Config
-	finish time.Duration // that tasks have after the first signal; below zero: as long as they like
-	lost   func() uint64 // lines of the log
+	run      command.Config
+	passAuth bool
+	finish   time.Duration // that tasks have after the first signal; below zero: as long as they like
+	lost     func() uint64 // lines of the log
 }
 
 // patience ends when the tasks that run are to be given back.

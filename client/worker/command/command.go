@@ -43,6 +43,9 @@ type Config struct {
 	Args []string
 	// Dir is the working directory; "": that of this process.
 	Dir string
+	// Without says of a variable of this process that commands do not get it; nil: they get
+	// all.
+	Without func(name string) bool
 	// Env is added to the environment, as KEY=value.
 	Env []string
 	// Grace is the time between SIGTERM and SIGKILL; 0: 2 s. It should be below the
@@ -155,7 +158,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	end, logged := &tail{}, &lines{take: func(line []byte) { t.Log(string(line)) }}
 	cmd := exec.Command(cfg.Args[0], cfg.Args[1:]...)
 	cmd.Dir = cfg.Dir
-	cmd.Env = append(append(inherited(), cfg.Env...),
+	cmd.Env = append(append(inherited(cfg.Without), cfg.Env...),
 		"NORN_TASK_ID="+t.ID().String(),
 		"NORN_TOKEN="+strconv.FormatUint(t.Token(), 10),
 		"NORN_QUEUE="+t.Queue(),
@@ -216,12 +219,12 @@ func lasting(ctx context.Context, grace time.Duration) (context.Context, context
 	}
 }
 
-// inherited is the environment of this process without what a service manager
-// says to it alone (sd_notify(3)).
-func inherited() []string {
+// inherited is the environment of this process without what commands are not to have, and
+// what a service manager says to this process alone (sd_notify(3)).
+func inherited(without func(name string) bool) []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return name == "NOTIFY_SOCKET" || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
+		return name == "NOTIFY_SOCKET" || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID" || without != nil && without(name)
 	})
 }
 
