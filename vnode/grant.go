@@ -21,6 +21,7 @@ type Ask struct {
 	Request uint64
 	Lease   time.Duration
 	Log     int // bytes of updates that a grant is to tell of, see [ReadOptions]
+	Claims  int // so many of those that have ended is a grant to tell of; 0: all, see [ReadOptions]
 }
 
 // ErrNothing is returned when no task of the queue is ready here.
@@ -73,7 +74,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 // but its enqueue fact.
 func (v *Vnode) describe(view store.View, task id.ID, ask Ask, r *claim.Ready) (*Detail, error) {
 	if !r.Fresh {
-		return ReadTask(view, v.Partition, task, ReadOptions{Log: ask.Log, Until: v.epoch<<32 | uint64(v.seq+1)})
+		return ReadTask(view, v.Partition, task, ReadOptions{Log: ask.Log, Claims: ask.Claims, Until: v.epoch<<32 | uint64(v.seq+1)})
 	}
 	body := r.Body
 	if body == nil {

@@ -33,6 +33,9 @@ type Detail struct {
 type ReadOptions struct {
 	// NoClaims leaves the claim history away.
 	NoClaims bool
+	// Claims gives so many of the newest claims that have ended, and reads no others: a task
+	// may have been claimed and given back thousands of times. 0: MaxClaims.
+	Claims int
 	// NoLog leaves the updates away.
 	NoLog bool
 	// Log gives the newest visible updates that have so many bytes, and one at least. No
@@ -242,18 +245,22 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 	}
 	held := false
 	if !o.NoClaims {
-		if d.Claims, err = readClaims(view, tableEnded, p, task, nil); err != nil {
+		if d.Claims, err = readClaims(view, tableEnded, p, task, cmp.Or(o.Claims, MaxClaims), nil); err != nil {
 			return nil, err
 		}
 	}
 	ended := len(d.Claims)
-	if d.Claims, err = readClaims(view, tableActive, p, task, d.Claims); err != nil {
+	if d.Claims, err = readClaims(view, tableActive, p, task, MaxClaims, d.Claims); err != nil {
 		return nil, err
 	}
 	held = len(d.Claims) > ended
 	d.State = stateOf(view, d.Task, p, held)
 	if !o.NoClaims {
-		d.recall()
+		oldest := uint64(0) // of which the claims are told
+		if o.Claims > 0 && ended == o.Claims {
+			oldest = d.Claims[0].Token
+		}
+		d.recall(oldest)
 	}
 	return d, nil
 }
@@ -287,8 +294,8 @@ func readLog(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Det
 
 // recall brings the claims into their order, and adds those of which this
 // replica has not heard, as far as the task's facts speak of them: a majority has
-// each, not everybody.
-func (d *Detail) recall() {
+// each, not everybody. Older ones than the oldest that was asked for are left out.
+func (d *Detail) recall(oldest uint64) {
 	outcomes := map[crdt.Kind]claim.Outcome{crdt.KindFailed: claim.Failed, crdt.KindExpired: claim.Expired, crdt.KindCompleted: claim.Completed}
 	known := make(map[uint64]int, len(d.Claims))
 	for i := range d.Claims {
@@ -297,7 +304,7 @@ func (d *Detail) recall() {
 	d.Task.EachEnd(func(token uint64, by crdt.Kind) {
 		i, ok := known[token]
 		switch {
-		case token == 0:
+		case token == 0 || token < oldest:
 		case !ok:
 			known[token] = len(d.Claims)
 			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
@@ -315,10 +322,10 @@ func (d *Detail) recall() {
 // have been claimed and given back very often.
 const MaxClaims = 8192
 
-func readClaims(view store.View, table byte, p ring.Partition, task id.ID, to []claim.Record) ([]claim.Record, error) {
+func readClaims(view store.View, table byte, p ring.Partition, task id.ID, most int, to []claim.Record) ([]claim.Record, error) {
 	prefix, had := appendTask(nil, table, p, task), len(to)
 	for key, value := range view.Back(prefix, after(prefix)) {
-		if len(to) == had+MaxClaims {
+		if len(to) == had+most {
 			break
 		}
 		r, err := claim.DecodeRecord(binary.BigEndian.Uint64(key[len(key)-8:]), value)

@@ -189,7 +189,7 @@ func (w *walk) emit(yield func(*Detail, error) bool) bool {
 		ended := len(d.Claims)
 		d.Claims, err = w.active.of(w.task, d.Claims)
 		d.State = stateOf(w.view, d.Task, w.p, len(d.Claims) > ended)
-		d.recall()
+		d.recall(0)
 	}
 	if err != nil {
 		yield(nil, err)

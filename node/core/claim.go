@@ -180,6 +180,10 @@ func (c *Core) giveUp(now clock.Time, w *waiter) {
 	c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
 
+// grantClaims is how many of the claims before it a grant tells of, the newest: reading all
+// made a claim dearer with each one that its task had had.
+const grantClaims = 16
+
 // What requests that wait may take in memory: each about so much, and all
 // together, because one may name a thousand queues.
 const (
@@ -219,7 +223,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.choosy, w.parks, w.prompt = m, r.routed, r.choosy, wait > 0, r.prompt
-	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList}
+	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
 	for _, name := range w.names {
@@ -259,7 +263,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			continue
 		}
 		pledges = append(pledges, c.grants.add(g.Partition, g.Task, &r, false))
-		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{Until: g.Token})
+		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
 		if !c.check(err) {
 			return true
 		}
