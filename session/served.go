@@ -35,6 +35,7 @@ type session struct {
 	resting  bool   // it takes nothing for a while, because of that
 	drain    bool   // an operator wants that
 	suicide  string // an operator wants it to die
+	killed   int64  // mono ns since which; 0: nobody does
 	refused  Refusal
 	text     string
 	leaving  bool
@@ -102,8 +103,13 @@ func (s *session) settled() bool { return s.name.held && s.listed }
 func (s *session) judge() {
 	s.stamps.Settled = s.settled()
 	next := s.timeouts.Health(s.state, s.stamps, s.d.now.Mono)
-	if next == MustDie && s.state != MustDie {
+	switch {
+	case s.state == MustDie:
+	case next == MustDie:
 		s.lose("nothing was heard of it in time")
+	case s.killed != 0 && s.d.now.Mono >= s.goneBy():
+		next = MustDie
+		s.lose(s.suicide)
 	}
 	s.state = next
 }
@@ -117,6 +123,14 @@ func (s *session) lose(why string) {
 	s.unwant()
 	s.send(&Suicide{Reason: why})
 	s.askName(NameRevoke)
+}
+
+// goneBy is when a worker that was killed, and has not left, is declared lost, mono ns.
+func (s *session) goneBy() int64 { return addNs(s.killed, s.timeouts.LoseAfter) }
+
+// silent tells whether a worker has said nothing for so long that it has given itself up.
+func (s *session) silent() bool {
+	return s.received <= s.killed && s.timeouts.Health(Unhealthy, s.stamps, s.d.now.Mono) == MustDie
 }
 
 // free settles every entry for the same reason and forgets it.
@@ -175,8 +189,11 @@ func (s *session) reschedule() {
 	}
 	s.wantTasks()
 	s.wake = s.timeouts.NextHealth(s.state, s.stamps)
-	if s.state == MustDie {
+	switch {
+	case s.state == MustDie:
 		s.wake = addNs(s.received, s.d.cfg.ForgetAfter)
+	case s.killed != 0:
+		s.wake = min(s.wake, s.goneBy())
 	}
 	s.wake = min(s.wake, s.name.at)
 	if s.state != MustDie && !s.leaving {

@@ -88,10 +88,10 @@ func (s *session) alive(b *Heartbeat) {
 	if s.state == MustDie || s.suicide != "" {
 		s.send(&Suicide{Reason: s.deathNote(), Final: s.suicide != ""})
 	}
-	if s.state == MustDie {
-		if s.refused == Accepted {
-			s.refused, s.text = RefusedDead, "this instance was declared lost"
-		}
+	if s.state == MustDie && s.refused == Accepted {
+		s.refused, s.text = RefusedDead, "this instance was declared lost"
+	}
+	if s.state == MustDie || s.killed != 0 { // what it runs is not renewed, and it does not get better
 		s.reply()
 		return
 	}
@@ -149,7 +149,7 @@ func (s *session) associate(n uint64) {
 func (s *session) reply() {
 	r := &HeartbeatReply{Echo: s.beat, Version: s.version, Refused: s.refused, Text: s.text, Set: s.d.set, Drain: s.drain}
 	if s.refused == Accepted {
-		r.Good = s.settled() && s.name.covers(s.d.now.Mono, s.timeouts.Life())
+		r.Good = s.killed == 0 && s.settled() && s.name.covers(s.d.now.Mono, s.timeouts.Life())
 		r.Timeouts, r.Checked, r.Cancelled = s.d.cfg.Timeouts, s.credited, s.book.stops()
 	}
 	s.send(r)

@@ -185,7 +185,7 @@ func (d *Dispatcher) Renewed(now clock.Time, instance Instance, association uint
 			d.counts.Renewals++
 		}
 	}
-	if len(items) > 0 && s.state != MustDie {
+	if len(items) > 0 && s.state != MustDie && s.killed == 0 {
 		s.send(&Renewed{Echo: echo, Items: items})
 	}
 	if done {
@@ -224,15 +224,20 @@ func (d *Dispatcher) Drain(now clock.Time, instance Instance) bool {
 }
 
 // Kill has a worker stop everything at once and leave; it is told again with every
-// heartbeat. The word is for this instance, and means nothing to a later one. It is
-// false when there is no such worker here.
+// heartbeat. The word is for this instance, and means nothing to a later one. Nothing that
+// it runs is renewed any more. When it has not left after LoseAfter it is declared lost:
+// others may have its name. What it runs it may run all the same, so its claims end by
+// their leases. It is false when there is no such worker here.
 func (d *Dispatcher) Kill(now clock.Time, instance Instance, reason string) bool {
 	d.pass(now)
 	s := d.sessions[instance]
 	if s == nil {
 		return false
 	}
-	s.suicide = reason
+	s.judge()
+	if s.suicide = reason; s.killed == 0 {
+		s.killed = d.now.Mono
+	}
 	s.send(&Suicide{Reason: reason, Final: true})
 	s.reschedule()
 	return true
@@ -263,6 +268,7 @@ type Info struct {
 	Named       bool // it has its name
 	Listed      bool // what it runs is known
 	Draining    bool
+	Killed      bool // by an operator
 	Refused     Refusal
 	Capacity    Capacity
 	Running     []Claim       // believed to be running, sorted
@@ -294,13 +300,20 @@ func (s *session) info(now clock.Time) Info {
 	i := Info{
 		Declined: r.total, Declines: r.last,
 		Identity: s.id, Association: s.association, State: s.state, Named: s.name.held, Listed: s.listed,
-		Draining: s.draining || s.drain, Refused: s.refused, Capacity: s.capacity, Unsure: s.book.unsure, Set: s.set,
+		Draining: s.draining || s.drain, Killed: s.killed != 0, Refused: s.refused, Capacity: s.capacity, Unsure: s.book.unsure, Set: s.set,
 		Silent: now.SinceMono(s.received), Running: s.book.sorted(), Trouble: s.trouble,
 	}
 	if r.row >= manyRests {
 		i.Resting = max(0, time.Duration(r.until-now.Mono))
 	}
 	return i
+}
+
+// Renews tells whether the claims of a worker may be renewed for its session: it was not
+// killed.
+func (d *Dispatcher) Renews(instance Instance) bool {
+	s := d.sessions[instance]
+	return s == nil || s.killed == 0
 }
 
 // Knows tells whether there is a session of an instance.

@@ -158,7 +158,9 @@ func (s *session) nameAnswer(a NameAnswer) {
 	case NameRevoked:
 		if s.state == MustDie {
 			s.revoked, n.at = true, clock.Never
-			s.free(WhyLost)
+			if s.killed == 0 || s.silent() { // else it may go on, for as long as its leases last
+				s.free(WhyLost)
+			}
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (c *simCheck) lapsed(w *world, claim Claim) {
 }
 
 // node: Invariant: a worker is must_die before its dispatcher believes so by the
-// clock, and has stopped; the sums of a session agree with its entries.
+// clock, and has stopped, but for one that was killed and has not heard it; the sums of a session agree with its entries.
 func (c *simCheck) node(w *world, n *simNode) {
 	for _, o := range w.workers {
 		s := n.d.sessions[o.instance()]
@@ -109,7 +109,7 @@ func (c *simCheck) node(w *world, n *simNode) {
 			continue
 		}
 		c.sums(w, s)
-		if s.state != MustDie || s.revoked || n.lost[o.instance()] == s.association || o.dead || o.w.association != s.association {
+		if s.state != MustDie || s.revoked || s.killed != 0 || n.lost[o.instance()] == s.association || o.dead || o.w.association != s.association {
 			continue
 		}
 		n.lost[o.instance()] = s.association
@@ -121,10 +121,13 @@ func (c *simCheck) node(w *world, n *simNode) {
 }
 
 // named: Invariant: when somebody gets a name, whoever had it is must_die, or has said
-// that it leaves.
+// that it leaves, or was killed.
 func (c *simCheck) named(w *world, to Identity) {
 	for _, o := range w.workers {
 		if o.name != to.Name || o.instance() == to.Instance || o.dead || !o.w.life.stamps.Settled || o.w.leave.at != 0 {
+			continue
+		}
+		if slices.ContainsFunc(w.nodes, func(n *simNode) bool { return !n.d.Renews(o.instance()) }) {
 			continue
 		}
 		if state := o.w.life.at(o.clk.mono(w.now)); state != MustDie {

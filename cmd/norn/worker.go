@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +43,9 @@ healthy, unhealthy (it keeps what it runs and gets nothing new) or must_die (los
 its tasks run elsewhere, or are about to). "cannot begin tasks" stands with a worker
 whose tasks could not be begun, and why: it gives them back, and tries one at a time.
 One that "refuses tasks" has not taken what it was given several times in a row, or
-given it back as it came: for a while it is given nothing.`,
+given it back as it came: for a while it is given nothing.
+"killed, not gone" is one that was killed, and has not left in time (session-lose of the
+server, 30 s).`,
 		Example: "  norn worker list\n  norn worker list -o json | jq -r '.[] | select(.state != \"healthy\") | .name'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.with(cmd.Context(), func(c *client.Client) error {
@@ -97,6 +101,10 @@ func workerState(m *nornv1.Worker) string {
 	switch {
 	case m.GetRefused() == nornv1.SessionRefusal_SESSION_REFUSAL_NAME:
 		state += ", waits for its name"
+	case m.GetKilled() && m.GetState() == nornv1.SessionState_SESSION_STATE_MUST_DIE:
+		state += ", killed, not gone"
+	case m.GetKilled():
+		state += ", killed"
 	case m.GetDraining():
 		state += ", draining"
 	}
@@ -121,17 +129,61 @@ func (w workerCommands) drain() *cobra.Command {
 
 func (w workerCommands) kill() *cobra.Command {
 	var reason string
+	var wait time.Duration
 	cmd := w.one(&cobra.Command{
 		Use: "kill NAME", Short: "Have a worker stop everything at once, and leave",
 		Long: `Have a worker stop everything at once, and leave. Its commands get SIGTERM, and
 SIGKILL after their grace; their tasks are given back, which uses no attempt.
-norn work exits with 1 then.`,
+norn work exits with 1 then.
+
+It waits until the worker has left. One that has not after session-lose of the server
+(30 s) is declared lost, and the exit code is 5: nothing of it was renewed since it was
+killed, its tasks run elsewhere when their leases are over, and others may have its
+name. Stop its process by other means.`,
 		Example: "  norn worker kill billing-3 --reason 'runs the old version'",
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Worker, error) {
-		return c.Workers().Kill(ctx, name, reason)
+		found, err := c.Workers().Kill(ctx, name, reason)
+		if err == nil && wait > 0 {
+			err = w.gone(ctx, c, found, wait)
+		}
+		return found, err
 	})
+	cmd.Flags().DurationVar(&wait, "wait", 2*time.Minute, "for how `long` to wait until it has left; 0: not at all")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the worker's log")
 	return cmd
+}
+
+// lookPause is between looks at a worker that is to leave.
+const lookPause = 300 * time.Millisecond
+
+// gone waits until a worker that was killed has left.
+func (w workerCommands) gone(ctx context.Context, c *client.Client, killed *nornv1.Worker, wait time.Duration) error {
+	over := time.After(wait)
+	for away := 0; ; {
+		all, err := c.Workers().List(ctx, killed.GetName())
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, func(m *nornv1.Worker) bool { return bytes.Equal(m.GetInstance(), killed.GetInstance()) })
+		switch {
+		case i < 0:
+			if away++; away > 1 { // it may have been on its way to another node
+				return nil
+			}
+		case all[i].GetKilled() && all[i].GetState() == nornv1.SessionState_SESSION_STATE_MUST_DIE:
+			return fmt.Errorf("%w: worker %s was killed and is not gone: it is declared lost, its %d claims end with their leases; stop its process on %s",
+				client.ErrConflict, killed.GetName(), len(all[i].GetRunning()), killed.GetMachine())
+		default:
+			away = 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			return fmt.Errorf("worker %s was killed, and has not left after %v; look at: norn worker list", killed.GetName(), wait)
+		case <-time.After(lookPause):
+		}
+	}
 }
 
 // one completes a command about one worker, which it shows in the end.

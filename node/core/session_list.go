@@ -133,7 +133,7 @@ func (w workers) wire(i *session.Info) *nornv1.Worker {
 		State: nornv1.SessionState(i.State) + 1, Named: i.Named, Draining: i.Draining, Refused: nornv1.SessionRefusal(i.Refused),
 		Slots: uint32(i.Capacity.Slots), Prefetch: uint32(i.Capacity.Prefetch), Unsure: uint32(i.Unsure), SilentSeconds: i.Silent.Seconds(),
 		Set: &nornv1.SessionSet{Version: i.Set.Version, Hash: i.Set.Hash}, Association: i.Association, Trouble: i.Trouble,
-		Declined: i.Declined, Declines: nornv1.SessionRefusal(i.Declines), RestingSeconds: i.Resting.Seconds(),
+		Declined: i.Declined, Declines: nornv1.SessionRefusal(i.Declines), RestingSeconds: i.Resting.Seconds(), Killed: i.Killed,
 	}
 	if i.Identity.Started != 0 {
 		out.StartedAt = timestamppb.New(time.Unix(0, i.Identity.Started))

@@ -107,3 +107,34 @@ func TestAWorkerHearsAtOnceThatItsClaimWasEnded(t *testing.T) {
 		t.Errorf("it was stopped %v", h.stops)
 	}
 }
+
+// TestAWorkerThatDoesNotHearThatItIsKilled: what it runs begins elsewhere when its lease is over,
+// and not before, and another worker may have its name.
+func TestAWorkerThatDoesNotHearThatItIsKilled(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("w", 0, 1)
+	h.deaf = func(m session.Message) bool { return m.Body.Kind() == session.KindSuicide }
+	r.stock(1, 1)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	began := r.now
+	ask[*nornv1.WorkersReply](r, 0, &nornv1.SetWorkerRequest{Name: "w", Action: nornv1.WorkerAction_WORKER_ACTION_KILL})
+	heir := r.newHand("w", 1, 1)
+	r.days(2*time.Minute, 100*time.Millisecond, func() bool { return len(heir.running) == 1 }, h, heir)
+	took := time.Duration(r.now.Mono - began.Mono)
+	if least := 30 * time.Second; took < least || took > 50*time.Second {
+		t.Errorf("it runs elsewhere after %v", took)
+	}
+	if len(h.stops) == 0 {
+		t.Error("its handler was not stopped when its lease was over")
+	}
+	all := ask[*nornv1.WorkersReply](r, 2, &nornv1.WorkersRequest{Names: []string{"w"}}).Workers
+	if len(all) != 2 {
+		t.Fatalf("%d workers are listed", len(all))
+	}
+	for _, m := range all {
+		old := session.Instance(m.Instance) == h.self.Instance
+		if m.Killed != old || (m.State == nornv1.SessionState_SESSION_STATE_MUST_DIE) != old {
+			t.Errorf("listed is %v", m)
+		}
+	}
+}

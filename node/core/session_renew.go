@@ -44,7 +44,7 @@ func (a *workAsks) renewDue(now clock.Time) {
 	if now.Mono < w.at && w.claims < maxRenewGather || len(w.waiting) == 0 {
 		return
 	}
-	all := w.waiting
+	all := slices.DeleteFunc(w.waiting, func(r session.Renew) bool { return !a.s.d.Renews(r.Instance) })
 	*w = renewals{at: clock.Never}
 	a.renewAll(now, all)
 }

@@ -2956,8 +2956,10 @@ type Worker struct {
 	Declines SessionRefusal `protobuf:"varint,21,opt,name=declines,proto3,enum=norn.v1.SessionRefusal" json:"declines,omitempty"`
 	// For so long it is given nothing, because it declined many in a row.
 	RestingSeconds float64 `protobuf:"fixed64,22,opt,name=resting_seconds,json=restingSeconds,proto3" json:"resting_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// An operator has killed it; with must_die: it has not left in time.
+	Killed        bool `protobuf:"varint,23,opt,name=killed,proto3" json:"killed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -3142,6 +3144,13 @@ func (x *Worker) GetRestingSeconds() float64 {
 		return x.RestingSeconds
 	}
 	return 0
+}
+
+func (x *Worker) GetKilled() bool {
+	if x != nil {
+		return x.Killed
+	}
+	return false
 }
 
 // WorkerClaim is a claim as an operator sees it.
@@ -3616,7 +3625,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
 	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\fR\n" +
-	"nextCursor\"\xf4\x05\n" +
+	"nextCursor\"\x8c\x06\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +
@@ -3641,7 +3650,8 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\atrouble\x18\x13 \x01(\tR\atrouble\x12\x1a\n" +
 	"\bdeclined\x18\x14 \x01(\x04R\bdeclined\x123\n" +
 	"\bdeclines\x18\x15 \x01(\x0e2\x17.norn.v1.SessionRefusalR\bdeclines\x12'\n" +
-	"\x0fresting_seconds\x18\x16 \x01(\x01R\x0erestingSeconds\"3\n" +
+	"\x0fresting_seconds\x18\x16 \x01(\x01R\x0erestingSeconds\x12\x16\n" +
+	"\x06killed\x18\x17 \x01(\bR\x06killed\"3\n" +
 	"\vWorkerClaim\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\"\x89\x01\n" +
