@@ -95,7 +95,7 @@ func (s *session) alive(b *Heartbeat) {
 		s.reply()
 		return
 	}
-	s.quiet()
+	s.rest.quiet(s.d.now.Mono)
 	s.stamps.Heartbeat = s.d.now.Mono
 	if !s.settled() || !b.Settled {
 		// Whoever waits for us is not late with a check. A worker that was never told

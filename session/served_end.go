@@ -38,7 +38,7 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 	if s != nil {
 		s.judge()
 		if e := s.book.all[b.Claim]; e != nil {
-			s.endedTask(e, b.End)
+			s.rest.ended(d.now.Mono, e, b.End)
 			s.book.remove(e) // its slot is free; the worker goes on until the end is written
 		}
 		if !s.listed && len(s.early) < MaxTakes {
@@ -104,7 +104,7 @@ func (d *Dispatcher) Settled(now clock.Time, instance Instance, c Claim, o Outco
 	association := is.association
 	s := d.sessions[instance]
 	if s != nil && is.kind == EndReported && o.Done && !o.Lost { // it was not: it gave the task back
-		s.refusedTask(Accepted)
+		s.rest.refused(d.now.Mono, Accepted)
 		s.reschedule()
 	}
 	if is.better.Kind != EndNone {

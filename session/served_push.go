@@ -154,9 +154,9 @@ func (s *session) runReply(b *RunReply) {
 	s.book.remove(e)
 	end := End{}
 	if b.Refused == RefusedRunning {
-		end = End{Kind: EndFailed, Uncounted: true, RetryIn: s.putOff(b.Claim.Task), Error: "its worker still ran it under an earlier claim"}
+		end = End{Kind: EndFailed, Uncounted: true, RetryIn: s.rest.putsOff(s.d.now.Mono, b.Claim.Task), Error: "its worker still ran it under an earlier claim"}
 	} else {
-		s.refusedTask(b.Refused)
+		s.rest.refused(s.d.now.Mono, b.Refused)
 	}
 	s.d.settle(s.id.Instance, b.Claim, WhyRefused, end)
 }

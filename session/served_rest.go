@@ -43,10 +43,9 @@ func (r *rest) length() time.Duration {
 	return min(firstRest<<min(max(r.row-1, 0), 20), maxRest)
 }
 
-// refusedTask counts a task that the worker did not take, or gave back. Those that were under
+// refused counts a task that the worker did not take, or gave back. Those that were under
 // way to it when a rest began are of the same one.
-func (s *session) refusedTask(why Refusal) {
-	r, now := &s.rest, s.d.now.Mono
+func (r *rest) refused(now int64, why Refusal) {
 	r.last, r.total = why, r.total+1
 	if now < r.until {
 		return
@@ -55,40 +54,39 @@ func (s *session) refusedTask(why Refusal) {
 	r.until = addNs(now, r.length())
 }
 
-// endedTask looks at how a task has ended that the worker was given by this node.
-func (s *session) endedTask(e *entry, end End) {
+// ended looks at how a task has ended that the worker was given by this node.
+func (r *rest) ended(now int64, e *entry, end End) {
 	switch end.Kind {
 	case EndCompleted:
-		s.rest.row = 0
+		r.row = 0
 	case EndFailed:
 		if !end.Uncounted {
-			s.rest.row = 0
+			r.row = 0
 		}
 	case EndReleased, EndNotRunning:
 		if e.push != 0 && e.cancel == CauseNone {
-			s.refusedTask(Accepted)
+			r.refused(now, Accepted)
 		}
 	}
 }
 
 // quiet forgets rests that are long over: nothing was refused since.
-func (s *session) quiet() {
-	if r := &s.rest; r.row > 0 && s.d.now.Mono >= addNs(r.until, max(r.length(), 4*time.Second)) {
+func (r *rest) quiet(now int64) {
+	if r.row > 0 && now >= addNs(r.until, max(r.length(), 4*time.Second)) {
 		r.row = 0
 	}
 }
 
-// putOff is for how long a task is put off that the worker still runs under an earlier claim.
+// putsOff is for how long a task is put off that the worker still runs under an earlier claim.
 // That is about the task, not the worker: only its first time counts as a refusal.
-func (s *session) putOff(task id.ID) time.Duration {
-	r, now := &s.rest, s.d.now.Mono
+func (r *rest) putsOff(now int64, task id.ID) time.Duration {
 	p, known := r.putOff[task]
 	if known && now < addNs(p.at, 4*maxRunningRest) {
 		p.wait = min(2*p.wait, maxRunningRest)
 		r.total, r.last = r.total+1, RefusedRunning
 	} else {
 		p.wait = runningRest
-		s.refusedTask(RefusedRunning)
+		r.refused(now, RefusedRunning)
 	}
 	p.at = now
 	if r.putOff == nil {
