@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/binary"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -158,7 +159,7 @@ func tapped(t *testing.T) (*trioOnDisk, *tap) {
 // that is not there.
 func (p *tap) lie(t *testing.T, in *rand.Rand, from register.Member, boot uint64, to ...*Node) {
 	p.mu.Lock()
-	said := p.seen
+	said := maps.Clone(p.seen)
 	p.mu.Unlock()
 	var methods []uint16
 	for m := range said {

@@ -31,6 +31,9 @@ func TestOneMessageEndsNobody(t *testing.T) {
 		for _, liar := range s.nodes {
 			for k := range pb.MessageType_name {
 				for field := range 16 {
+					if field&1 == 0 && pb.MessageType(k) == pb.MsgVoteResp {
+						continue // a voter that votes twice has two lead: raft takes votes at their word
+					}
 					of := func(bit int, here uint64) *uint64 {
 						if field&bit != 0 {
 							here = huge
