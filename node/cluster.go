@@ -99,7 +99,7 @@ func newMembership(n *Node) *membership {
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Logins: n.opts.Logins, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
-		Sender: group.Sender, Members: m.members,
+		Sender: group.Sender, Members: m.members, Standing: m.standing,
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
 	return m

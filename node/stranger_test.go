@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -141,4 +142,33 @@ func TestAStrangerCostsNothing(t *testing.T) {
 		r.begin(i)
 		r.unharmed("a stranger and a start", was)
 	}
+}
+
+// TestOneAccuserIsAskedBackAbout: a member says that another one has lost the end of its log.
+// That one stands aside at once, and starts again as what it was when the others deny it.
+func TestOneAccuserIsAskedBackAbout(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	r := newTrioOnDisk(t)
+	was, self, boot := r.incarnations(), r.nodes[2].self, r.nodes[2].dir.boot
+	r.end(2)
+	l, reply := lies(t, r.nodes[0], self, func(h *nornv1.PeerHello) { h.Boot = boot + 1 })
+	if reply.Refusal != 0 {
+		t.Fatal(reply)
+	}
+	status := r.nodes[0].members.group.Load().Status()
+	l.raft(self, &pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(status.Term + 1), Commit: new(status.Last + 1000)})
+	eventually(t, "it stands aside", func() bool {
+		r.nodes[0].members.forgetting.Lock()
+		defer r.nodes[0].members.forgetting.Unlock()
+		return r.nodes[0].members.awaits
+	})
+	_ = l.nc.Close()
+	r.begin(2)
+	eventually(t, "it starts again", func() bool { return r.nodes[0].Alive() != nil })
+	if err := r.nodes[0].Failure(); !errors.Is(err, ErrStartAgain) || forgot(err) {
+		t.Fatal(err)
+	}
+	r.end(0)
+	r.begin(0)
+	r.unharmed("an accusation", was)
 }

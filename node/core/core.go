@@ -280,7 +280,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.elector.retreat(now)
 		c.drain(stopping())
 	case Forgot:
-		c.marks.found(e.Why)
+		c.marks.found(e.Why, e.Asked)
 	case Dismissed:
 		c.dismissed(now)
 	case DiskStalled:

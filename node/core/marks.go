@@ -75,6 +75,7 @@ type marks struct {
 	by    register.Member          // who knows it
 	since int64                    // when that was found out, mono ns; 0: at the start
 	why   string                   // it was found out otherwise than by a mark, in these words
+	asked bool                     // that is somebody's word, and is asked back about: nothing is decided by it here
 	noted bool                     // that is on disk: by its own mark the disk will get there again
 }
 
@@ -124,7 +125,7 @@ func (m *marks) recall(view store.View) error {
 // note writes it down: the disk goes on, and once it is further than anybody has seen
 // it nothing tells any more that something before that is missing.
 func (m *marks) note() {
-	if m.lost == 0 || m.noted {
+	if m.lost == 0 || m.noted || m.asked { // the last was said by somebody, who will say so again
 		return
 	}
 	m.noted = true
@@ -318,8 +319,8 @@ func (m *marks) lose(mark uint64, by register.Member) {
 
 // found takes that it was found out otherwise. There is another node then, whatever this
 // disk says, so that it is noted as known by somebody who has an incarnation.
-func (m *marks) found(why string) {
-	m.why = why
+func (m *marks) found(why string, asked bool) {
+	m.why, m.asked = why, asked && m.lost == 0
 	m.lose(1, m.c.cfg.Self)
 }
 
@@ -395,7 +396,7 @@ func (m *marks) telling(p ring.Partition) int {
 // can go on without it. Else it stays for what it has, and an operator decides.
 func (m *marks) work() {
 	m.note()
-	if m.lost != 0 && m.spared() {
+	if m.lost != 0 && !m.asked && m.spared() { // else it is asked back whether it is so
 		m.c.check(m.forgot())
 	}
 }

@@ -12,7 +12,10 @@ import (
 // Forgot says that this disk has lost what it had acknowledged, as the register's group has
 // found or another node has said. From then on the node neither votes nor takes claims.
 // As it may be in reach of nobody, whoever runs it asks whether it can be spared ([Spared]).
-type Forgot struct{ Why string }
+type Forgot struct {
+	Why   string
+	Asked bool // one member says so, and the others are asked whether it is: the core only stands aside
+}
 
 // Spare is what a node says to another one that has lost what it had acknowledged, does not
 // know any more how the cluster is, and is refused everything else.

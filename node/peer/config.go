@@ -88,6 +88,9 @@ type Config struct {
 	// Members gives all that the register here names, for those that ask back about one
 	// whom they do not know; nil: nobody.
 	Members func() []register.Node
+	// Standing gives the term and commit index of the register's group here, and whether a
+	// leader is heard; nil: nothing. It must not block.
+	Standing func() (term, commit uint64, follows bool)
 	// Spare is what this node says to one that asks whether it can be spared, from any
 	// goroutine; nil: nothing.
 	Spare func(who register.Member) core.Spare

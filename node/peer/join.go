@@ -42,6 +42,14 @@ type Identity struct {
 	Generation             uint64
 	Rebuilt                uint64 // the generation that last began from a backup; 0: none
 	Build                  string
+	Known                  *Known // with [Dialer.Spare]: what it knows of who asks; nil: nothing is said
+}
+
+// Known is what a node knows of another one, and of the register.
+type Known struct {
+	Boot, Life   uint64 // the latest start of its directory, and its process; 0: none was seen
+	Term, Commit uint64 // of the register's group
+	Follows      bool   // it hears a leader, so that it knows what is decided
 }
 
 // session, continued: the requests that come instead of a hello.
@@ -71,6 +79,7 @@ func (s *session) probe(f transport.Frame) error {
 			return s.malformed(f, err)
 		}
 		reply.Spare = spareProto(n.cfg.Spare(who), n.cfg.Addresses)
+		reply.Known = knownHere(n, who)
 	}
 	reply.Yours = p.GetNonce() != 0 && n.hellos.has(p.GetNonce())
 	if p.GetMembers() && n.cfg.Members != nil {

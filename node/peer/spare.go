@@ -15,12 +15,30 @@ import (
 func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Identity, core.Spare, []register.Node, error) {
 	var p nornv1.PeerProbeReply
 	i, err := d.probe(ctx, addr, &nornv1.PeerProbe{Spare: node(who)}, &p)
+	if k := p.GetKnown(); err == nil && k != nil {
+		i.Known = &Known{k.GetBoot(), k.GetLife(), k.GetTerm(), k.GetCommit(), k.GetFollows()}
+	}
 	if err != nil || p.GetSpare() == nil { // also of a build that does not know the question
 		return i, core.Spare{}, nil, err
 	}
 	s, nodes, err := spareOf(p.GetSpare())
 	return i, s, nodes, err
 }
+
+// knownHere is what is said of another node.
+func knownHere(n *Network, who register.Member) *nornv1.PeerKnown {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.lives[who.Incarnation]
+	k := &nornv1.PeerKnown{Boot: l.boot, Life: l.tag}
+	if n.cfg.Standing != nil {
+		k.Term, k.Commit, k.Follows = n.cfg.Standing()
+	}
+	return k
+}
+
+// Life is the random number of this process's hellos.
+func Life(n *Network) uint64 { return n.life }
 
 // spareProto is what travels; nil: the one who is asked does not count.
 func spareProto(s core.Spare, addresses func(register.Member) []string) *nornv1.PeerSpare {

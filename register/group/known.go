@@ -154,13 +154,13 @@ func (s *start) hear(m *Machine, e *envelope) {
 		return
 	}
 	if a.before.beyond(s.disk) {
-		forgot(m, "in term %d the log reached %d (voted: %t), and %s has seen it in term %d at %d (voted: %t)",
+		forgot(m, e.from, a.before.term, a.before.index, "in term %d the log reached %d (voted: %t), and %s has seen it in term %d at %d (voted: %t)",
 			s.disk.term, s.disk.index, s.disk.voted, e.from.Node, a.before.term, a.before.index, a.before.voted)
 		return
 	}
 	// What was decided is in the log of the only one who decides.
 	if alone(m) && m.disk.last() < a.commit {
-		forgot(m, "the log of the only voter ends at %d, and %s knows of decisions up to %d", m.disk.last(), e.from.Node, a.commit)
+		forgot(m, e.from, 0, a.commit, "the log of the only voter ends at %d, and %s knows of decisions up to %d", m.disk.last(), e.from.Node, a.commit)
 		return
 	}
 	s.answered[e.from.Incarnation.ID()] = true

@@ -162,9 +162,23 @@ func (m *Machine) guard(f func() error) (ok bool) {
 }
 
 // forgot ends the member: its disk has lost what it had acknowledged.
-func forgot(m *Machine, format string, args ...any) {
-	m.failed = fmt.Errorf("%w: %s", ErrForgot, fmt.Sprintf(format, args...))
+func forgot(m *Machine, by register.Member, term, commit uint64, format string, args ...any) {
+	m.failed = &Accusation{By: by, Term: term, Commit: commit, why: fmt.Sprintf(format, args...)}
 }
+
+// Accusation is an [ErrForgot] by the word of one member. The others know whether it can be:
+// that there was such a term, and so much decided.
+type Accusation struct {
+	By           register.Member
+	Term, Commit uint64 // that this disk should know of
+	why          string
+}
+
+// Error says what is missing, and who knows it.
+func (a *Accusation) Error() string { return ErrForgot.Error() + ": " + a.why }
+
+// Unwrap is ErrForgot.
+func (a *Accusation) Unwrap() error { return ErrForgot }
 
 // step hands raft a message. What raft does not take is dropped: messages may
 // be lost anyway.

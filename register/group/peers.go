@@ -193,7 +193,7 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 			return
 		}
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {
-			forgot(m, "the log ends at %d, and %s knows it up to %d", m.disk.last(), e.from.Node, msg.GetCommit())
+			forgot(m, e.from, msg.GetTerm(), msg.GetCommit(), "the log ends at %d, and %s knows it up to %d", m.disk.last(), e.from.Node, msg.GetCommit())
 			return
 		}
 	}
@@ -226,7 +226,11 @@ func outvoted(m *Machine, e *envelope, msg *pb.Message, term uint64) bool {
 	default:
 		return false
 	}
-	forgot(m, "it was alone in its group when the log ended at %d, and %s knows of others in term %d", m.disk.last(), e.from.Node, msg.GetTerm())
+	known := msg.GetTerm()
+	if t := msg.GetType(); t == pb.MsgVote || t == pb.MsgPreVote {
+		known = msg.GetLogTerm() // nobody may be in the other one yet
+	}
+	forgot(m, e.from, known, 0, "it was alone in its group when the log ended at %d, and %s knows of others in term %d", m.disk.last(), e.from.Node, msg.GetTerm())
 	return true
 }
 
