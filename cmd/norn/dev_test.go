@@ -380,7 +380,7 @@ func TestDevUsage(t *testing.T) {
 	} {
 		refused(t, 2, want, append([]string{"dev"}, args...)...)
 	}
-	if out := ok(t, "dev", "--help"); !strings.Contains(out, "--base-port port") || !strings.Contains(out, "--max-payload") || strings.Contains(out, "--peer-listen") {
+	if out := ok(t, "dev", "--help"); !strings.Contains(out, "--base-port port") || !strings.Contains(out, "--eta") || strings.Contains(out, "--peer-listen") {
 		t.Errorf("--help: %s", out)
 	}
 	if r := norn(t, "__complete", "dev", "--base"); !strings.HasPrefix(r.out, "--base-port") {
