@@ -22,7 +22,11 @@ type client struct {
 	ready   bool // hello was accepted
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
+	pinged  time.Time    // when the core was told last that it pings
 }
+
+// pingsTold is the least time between two pings of a connection that the core hears of.
+const pingsTold = 500 * time.Millisecond
 
 // helloBytes bounds a frame of a connection that has not said who it is.
 const helloBytes = 64 << 10
@@ -84,6 +88,10 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	body, urgent := newRequest(method)
 	if body == nil {
 		if method == nornv1.Method_METHOD_PING {
+			if now := time.Now(); now.Sub(s.pinged) >= pingsTold {
+				s.pinged = now
+				a.n.inbox.post(core.Heard{Conn: c.ID()})
+			}
 			a.answer(c, f, &nornv1.PingReply{Placement: a.n.placement(), Now: clientsTime(a.n)})
 			return
 		}

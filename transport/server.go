@@ -43,6 +43,7 @@ const (
 	keepAliveIdle  = 15 * time.Second
 	keepAliveEvery = 15 * time.Second
 	keepAliveCount = 4
+	unheardFor     = 30 * time.Second     // of what was sent, like the default time for a write
 	acceptPause    = 5 * time.Millisecond // after a failed accept, doubling
 	acceptPauseMax = time.Second
 )
@@ -183,14 +184,16 @@ func (s *Server) accept(nc net.Conn) {
 	go s.serve(c)
 }
 
-// KeepAlive turns on keep-alive on a TCP connection that was accepted. Without
-// it a peer that vanished would stay forever.
+// KeepAlive has a TCP connection that was accepted end when its peer has vanished:
+// by keep-alive, and while something is on its way, which turns that off, by how long
+// it is not acknowledged.
 func KeepAlive(nc net.Conn) {
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		// An error means that the connection is gone.
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 			Enable: true, Idle: keepAliveIdle, Interval: keepAliveEvery, Count: keepAliveCount,
 		})
+		endDead(tcp, unheardFor)
 	}
 }
 

@@ -114,9 +114,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		c.giveUp(now, w)
 		return
 	}
-	if c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters || c.desk.bytes+w.bytes > maxWaitBytes {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", c.logs.count+len(c.desk.byTime))
-		e.RetryAfter = time.Second
+	if e := roomToWait(c, w.from.Conn, w.bytes); e != nil {
 		c.refuse(w.from, e)
 		return
 	}

@@ -265,10 +265,13 @@ func (c *Core) Step(now clock.Time, event any) error {
 	c.clocks.stepped(now)
 	switch e := event.(type) {
 	case *Request:
+		hear(c, now, e.From.Conn, false)
 		c.request(now, e)
 	case Tick:
 	case Cancel:
 		c.cancel(e.From)
+	case Heard:
+		hear(c, now, e.Conn, true)
 	case Gone:
 		c.gone(e.Conn)
 	case Undelivered:

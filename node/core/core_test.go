@@ -537,7 +537,7 @@ func TestLimitsAreSaid(t *testing.T) {
 	r.core.cfg.MaxClaims, r.core.cfg.MaxQueues, r.core.cfg.MaxWaiters = 2, 2, 1
 	r.enqueue(spec("a"), spec("a"), spec("a"), spec("b"))
 	res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("c"), spec("a")}}).Results
-	if res[0].Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || res[1].Error != nil {
+	if res[0].Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || !res[0].Error.GetLasting() || res[1].Error != nil {
 		t.Errorf("a third queue: %v, a known one: %v", res[0], res[1])
 	}
 	r.claim("a", 2)

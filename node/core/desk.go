@@ -23,8 +23,10 @@ type desk struct {
 	hot    []*queue          // queues with waiters whose head may have changed
 	byTime byTime[*waiter]
 	byConn map[uint64]map[uint64]*waiter
+	lines  map[uint64]*line // clients' connections that have asked for work
 	byAsk  map[AskKey]*waiter
 	asked  map[AskKey]*asked
+	widest uint64                                               // client's connection with the most requests that wait, or about so
 	bytes  int                                                  // of the requests that wait
 	came   uint64                                               // requests so far
 	paused map[string]bool                                      // queues of which nothing is handed out
@@ -40,6 +42,7 @@ func newDesk() *desk {
 		queues: make(map[string]*queue),
 		known:  make(map[string]bool),
 		byConn: make(map[uint64]map[uint64]*waiter),
+		lines:  make(map[uint64]*line),
 		byAsk:  make(map[AskKey]*waiter),
 		asked:  make(map[AskKey]*asked),
 		paused: make(map[string]bool),
@@ -342,6 +345,12 @@ func (d *desk) park(w *waiter) {
 		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
+	if d.lines[w.from.Conn] == nil && w.from.Conn < ownConns {
+		d.lines[w.from.Conn] = &line{heard: w.received}
+	}
+	if len(d.byConn[w.from.Conn]) >= len(d.byConn[d.widest]) && w.from.Conn < ownConns {
+		d.widest = w.from.Conn
+	}
 	d.bytes += w.bytes
 	d.byTime.add(w)
 	for _, name := range w.names {
@@ -401,19 +410,6 @@ func (d *desk) waiting(name string) uint32 {
 func (q *queue) line(w *waiter) {
 	at, _ := slices.BinarySearchFunc(q.wait, w.number+1, func(o *waiter, number uint64) int { return cmp.Compare(o.number, number) })
 	q.wait = slices.Insert(q.wait, at, w)
-}
-
-// first is the longest waiting request of the queue, or nil.
-func (q *queue) first() *waiter {
-	for len(q.wait) > 0 {
-		if !q.wait[0].done {
-			return q.wait[0]
-		}
-		q.wait[0] = nil
-		q.wait = q.wait[1:]
-		q.stale--
-	}
-	return nil
 }
 
 // due gives a waiter whose time is over, or nil.

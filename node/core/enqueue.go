@@ -248,8 +248,8 @@ func takenAdvice(t *nornv1.TaskSpec) string {
 }
 
 func tooManyQueues(n int) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one", n)
-	e.RetryAfter = 10 * time.Second // a name is given back when the last task of its queue is collected
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one, raise it, or wait until the tasks of one are collected", n)
+	e.Lasting = true // a name is given back when the last task of its queue is collected: no retry within a call helps
 	return e
 }
 

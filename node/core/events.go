@@ -79,6 +79,9 @@ type Dismissed struct{}
 // may: then others are to lead.
 type DiskStalled struct{ Is bool }
 
+// Heard tells that a client has pinged on a connection.
+type Heard struct{ Conn uint64 }
+
 // DiskSpace tells how many bytes are free on the data disk, and below how many of them
 // enqueues are refused; 0: [Config.DiskReserve].
 type DiskSpace struct{ Free, Reserve uint64 }

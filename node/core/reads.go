@@ -3,7 +3,6 @@ package core
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -213,9 +212,8 @@ func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogReq
 	case bad != nil:
 	case checkWait(m) != nil:
 		bad = checkWait(m)
-	case wait > 0 && c.logs.count+len(c.desk.byTime) >= c.cfg.MaxWaiters:
-		bad = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d log readers wait already, the limit of this node (max-waiters)", c.cfg.MaxWaiters)
-		bad.RetryAfter = time.Second
+	case wait > 0:
+		bad = roomToWait(c, from.Conn, 0)
 	}
 	if bad != nil {
 		c.refuse(from, bad)

@@ -60,7 +60,8 @@ func (*Dropped) peerMessage()   {}
 const (
 	// partConn is the connection of the parts of requests that this node answers
 	// itself; peerConns and above are those of other nodes. Clients' connections
-	// are numbered from 1.
+	// are numbered from 1, those of callers within the process from ownConns.
+	ownConns  = uint64(1) << 61
 	partConn  = uint64(1) << 62
 	peerConns = uint64(1) << 63
 	// forwardTimeout is how long the part of another node is waited for, beyond

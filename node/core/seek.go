@@ -375,7 +375,7 @@ func (s *seeks) send(now clock.Time, to register.Member, name string) {
 	q := s.c.desk.queues[name]
 	h := s.of(to, name)
 	for q != nil && !s.full(h) && !s.c.desk.paused[name] {
-		w := q.first()
+		w := s.c.desk.first(q, now.Mono)
 		if w == nil || w.routed {
 			return
 		}

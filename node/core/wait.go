@@ -21,7 +21,7 @@ func (c *Core) serve(now clock.Time) {
 		q := c.desk.hot[i]
 		q.hot = false
 		for c.fatal == nil && q.heads.Len() > 0 {
-			w := q.first()
+			w := c.desk.first(q, now.Mono)
 			if w == nil || !c.grant(now, w) {
 				break
 			}
@@ -73,6 +73,7 @@ func (c *Core) cancel(from Origin) {
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
+	delete(c.desk.lines, conn)
 	c.fetches.forsake(func(o Origin) bool { return o.Conn == conn })
 	c.inquiries.take(func(h *inquirer) bool { return h.r.From.Conn == conn })
 	c.sessions.gone(c.now, conn)
