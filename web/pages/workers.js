@@ -26,7 +26,7 @@ function List({ workers, done, all }) {
   return html`<${Table} label="workers" empty=${html`no worker has a session: <code>norn work -q mail -- cat</code>`}
     head=${["worker", "", "queues", { n: "runs" }, "tasks", "machine", "node", "since", { n: "last heard" }, ""]}
     rows=${workers.map((w) => html`<tr key=${w.name + w.instance}><th scope="row"><a href=${link("workers", w.name)}>${w.name}</a></th>
-      <td><${State} is=${condition(w)} />${w.refused !== "unspecified" && html` <small class="bad">refused: ${w.refused}</small>`}${w.trouble && html` <small class="bad">cannot begin tasks: ${w.trouble}</small>`}</td>
+      <td><${State} is=${condition(w)} />${w.refused !== "unspecified" && html` <small class="bad">refused: ${w.refused}</small>`}${w.killed && html` <small class="bad">killed${w.state === "must_die" ? ", not gone" : ""}</small>`}${w.resting_seconds > 0 && html` <small class="bad">refuses tasks</small>`}${w.trouble && html` <small class="bad">cannot begin tasks: ${w.trouble}</small>`}</td>
       <td>${w.queues.map((q) => html`<${QueueLink} name=${q.queue} /> `)}</td><td class="n">${w.running.length} of ${w.slots}</td>
       <td><${Running} w=${w} all=${all} /></td><td>${w.machine}</td><td>${w.node}</td><td><${Ago} at=${w.started_at} /></td>
       <td class=${w.silent_seconds > 10 ? "n bad" : "n"}>${span(w.silent_seconds)} ago</td><td><${Acts} w=${w} done=${done} /></td></tr>`)} />`;
