@@ -255,18 +255,13 @@ type Config struct {
 	Quarantine Size
 
 	// DiskReserve: below so many free bytes enqueues are refused, while
-	// completions are taken. Default 512 MiB, and no more than DiskReserveShare.
-	DiskReserve Size
-	// DiskReserveShare bounds DiskReserve to a share of the volume, in percent.
-	// Default 40; 0: it is not bounded.
-	DiskReserveShare int
+	// completions are taken. Default 512 MiB, and no more than
+	// 40 % of the volume.
+	DiskReserve Space
 	// DiskStop: below so many free bytes the server stops. Default 64 MiB, and no
-	// more than DiskStopShare; a restart needs that for compactions. Danger: 0 lets
+	// more than 10 % of the volume; a restart needs that for compactions. Danger: 0 lets
 	// the disk run full, and the store may not open again until there is space.
-	DiskStop Size
-	// DiskStopShare bounds DiskStop to a share of the volume, in percent. Default 10;
-	// 0: it is not bounded.
-	DiskStopShare int
+	DiskStop Space
 	// DiskCheckInterval is between two looks at the free space. Default 5s: the
 	// reserve must hold what is written meanwhile.
 	DiskCheckInterval time.Duration
@@ -392,7 +387,7 @@ func Default() *Config {
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,
 		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,
-		Quarantine: 256 << 20, DiskReserve: 512 << 20, DiskReserveShare: 40, DiskStop: 64 << 20, DiskStopShare: 10, DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
+		Quarantine: 256 << 20, DiskReserve: spaceOf(512<<20, 40), DiskStop: spaceOf(64<<20, 10), DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text",
 	}
@@ -418,14 +413,8 @@ func (c *Config) EffectiveBuffer() time.Duration {
 // DiskLimits gives the free bytes below which enqueues are refused, and below which
 // the server stops, on a volume of so many bytes; 0: its size is not known.
 func (c *Config) DiskLimits(volume uint64) (reserve, stop uint64) {
-	part := func(size Size, percent int) uint64 {
-		if percent == 0 || volume == 0 {
-			return uint64(size)
-		}
-		return min(uint64(size), volume/100*uint64(percent))
-	}
-	stop = part(c.DiskStop, c.DiskStopShare)
-	return max(part(c.DiskReserve, c.DiskReserveShare), stop), stop
+	stop = c.DiskStop.of(volume)
+	return max(c.DiskReserve.of(volume), stop), stop
 }
 
 // Bounds that [Config.Validate] checks and that are not bounds of the protocol.

@@ -25,7 +25,7 @@ func TestSpace(t *testing.T) {
 		if d := reserve/100 + 1; reserve > c.wantReserve || reserve+d < c.wantReserve || stop > c.wantStop || stop+d < c.wantStop {
 			t.Errorf("%s, %s of %d: %d and %d, want %d and %d", c.reserve, c.stop, c.volume, reserve, stop, c.wantReserve, c.wantStop)
 		}
-		if r, s := (space{&cfg.DiskReserve, &cfg.DiskReserveShare}).text(), (space{&cfg.DiskStop, &cfg.DiskStopShare}).text(); r != c.textReserve || s != c.textStops {
+		if r, s := cfg.DiskReserve.text(), cfg.DiskStop.text(); r != c.textReserve || s != c.textStops {
 			t.Errorf("printed as %q and %q", r, s)
 		}
 	}

@@ -128,15 +128,25 @@ func count(to *int) value {
 	}, func(n int) string { return Size(n).String() }}
 }
 
-// space is a size, or the smaller of a size and a share of the volume:
-// "64MiB, 10%".
-type space struct {
-	size  *Size
-	share *int // percent; 0: none
+// Space is a number of bytes, or the smaller of that and a share of the volume: "64MiB,10%".
+// The share, in percent, is in the bits from 56 on; without one it is the number.
+type Space int64
+
+func spaceOf(bytes Size, percent int) Space { return Space(bytes) | Space(percent)<<56 }
+
+func (s Space) bytes() Size { return Size(s & (1<<56 - 1)) }
+func (s Space) share() int  { return int(s >> 56) }
+
+// of is the number of bytes on a volume of so many; 0: its size is not known.
+func (s Space) of(volume uint64) uint64 {
+	if s.share() == 0 || volume == 0 {
+		return uint64(s.bytes())
+	}
+	return min(uint64(s.bytes()), volume/100*uint64(s.share()))
 }
 
-func (s space) set(text string) error {
-	bytes, percent, two := strings.Cut(text, ",")
+func (s *Space) set(text string) error {
+	number, percent, two := strings.Cut(text, ",")
 	share := 0
 	if two {
 		n, ok := strings.CutSuffix(strings.TrimSpace(percent), "%")
@@ -145,21 +155,25 @@ func (s space) set(text string) error {
 			return fmt.Errorf("%q is not a share of the volume, from 1%% to 99%%", strings.TrimSpace(percent))
 		}
 	}
-	if err := s.size.set(bytes); err != nil {
+	var bytes Size
+	if err := bytes.set(number); err != nil {
 		return fmt.Errorf("%w, or a size and a share of the volume such as 64MiB,10%%", err)
 	}
-	*s.share = share
+	if bytes >= 1<<56 {
+		return fmt.Errorf("%s is too large", bytes)
+	}
+	*s = spaceOf(bytes, share)
 	return nil
 }
 
-func (s space) text() string {
-	if *s.share == 0 {
-		return s.size.text()
+func (s *Space) text() string {
+	if s.share() == 0 {
+		return s.bytes().String()
 	}
-	return fmt.Sprintf("%s,%d%%", s.size.text(), *s.share)
+	return fmt.Sprintf("%s,%d%%", s.bytes(), s.share())
 }
 
-func (s space) kind() string { return "size" }
+func (s *Space) kind() string { return "size" }
 
 // Size is a number of bytes.
 type Size int64
