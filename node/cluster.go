@@ -100,6 +100,7 @@ func newMembership(n *Node) *membership {
 		Generation: m.generation, Revision: m.revision, Rebuilt: m.lastRebuilt, Addresses: m.addresses, Advertise: n.record().Addresses, Handler: neighbours{m},
 		Security: n.opts.Peers, Logins: n.opts.Logins, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
 		Sender: group.Sender, Members: m.members, Standing: m.standing,
+		Rival: m.rival, Expect: n.cfg.BootstrapExpect, Among: among(n.cfg, n.record().Addresses),
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
 	return m

@@ -165,10 +165,7 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 	if exists(path(joiningFile)) {
 		return nil, fmt.Errorf("%w: %s waits to be let into a cluster, and without --join it would begin one of its own; start it with --join, or delete %s if a new cluster is meant", ErrDirectory, cfg.Data, path(joiningFile))
 	}
-	var cluster register.Cluster
-	_, _ = rand.Read(cluster.ID[:])
-	cluster.ID[6], cluster.ID[8] = cluster.ID[6]&0x0f|0x40, cluster.ID[8]&0x3f|0x80 // a UUID of version 4
-	cluster.Partitions, cluster.Replicas = cfg.Partitions, cfg.Replicas
+	cluster := newCluster(cfg)
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: cluster}
 	_, _ = rand.Read(d.self.Incarnation[:])
 	err = d.format(cfg, open, func() error {

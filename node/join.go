@@ -56,6 +56,23 @@ func (n *Node) join(ctx context.Context) {
 			}
 			return
 		}
+		if n.cfg.BootstrapExpect > 0 && n.dir.old == nil {
+			made, why := bootstrap{n}.try(ctx)
+			if made {
+				why = n.begin(ctx)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if made && why == nil {
+				return
+			}
+			if made || errors.Is(why, errFound) {
+				n.fatal(why)
+				return
+			}
+			err = why
+		}
 		if text := err.Error(); text != said {
 			said = text
 			n.log.Warn("join.waiting", "asked", strings.Join(n.cfg.Join, ","), "error", err)

@@ -60,6 +60,12 @@ type Config struct {
 	// node has joined, and are hints for finding the others ever after; its own
 	// address may be among them.
 	Join []string
+	// BootstrapExpect is with how many nodes a new cluster begins. All of them are started
+	// alike, with empty directories and the addresses of all in Join. Once every one has
+	// answered that it belongs to no cluster the first by name makes it, and the others
+	// join; it takes tasks when every partition has as many copies, or Replicas. Default 0:
+	// a node with Join waits for a cluster that is there. It counts at the first start.
+	BootstrapExpect int
 	// Zone is the failure domain of this node (rack, availability zone). Default
 	// none. Replicas go to different zones where there are enough.
 	Zone string

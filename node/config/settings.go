@@ -55,6 +55,7 @@ func (c *Config) Settings() []Setting {
 		{"http-cors-origins", "other sites whose pages may use the HTTP API, https://HOST, with commas between", list(&c.HTTPCORSOrigins)},
 		{"metrics-auth", "whether /metrics asks for what the HTTP API asks for", boolean(&c.MetricsAuth)},
 		{"join", "peer `ADDR`s of nodes of the cluster to join, with commas between", list(&c.Join)},
+		{"bootstrap-expect", "make a new cluster of so many `NODES`, all in --join, once each has answered that it belongs to none; 0: join one", integer(&c.BootstrapExpect)},
 		{"zone", "failure domain of this node", str(&c.Zone)},
 		{"weight", "share of the work relative to other nodes", integer(&c.Weight)},
 		{"replicas", "replicas of every partition; counts at the first start only, later see norn cluster replicas", integer(&c.Replicas)},

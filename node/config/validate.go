@@ -140,6 +140,8 @@ func (c *Config) checkPeers(p *problems) {
 	for _, addr := range c.Join {
 		dialled("join", addr)
 	}
+	p.add(c.BootstrapExpect < 0 || c.BootstrapExpect == 1 || c.BootstrapExpect > maxJoin, "bootstrap-expect: %d is not between 2 and %d, nor 0; a cluster of one needs neither it nor join", c.BootstrapExpect, maxJoin)
+	p.add(c.BootstrapExpect > len(c.Join)+1, "bootstrap-expect, join: %d nodes are expected, and join names %d; name all of them", c.BootstrapExpect, len(c.Join))
 	if c.PeerAdvertise != "" {
 		dialled("peer-advertise", c.PeerAdvertise)
 		return

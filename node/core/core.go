@@ -164,6 +164,7 @@ type Core struct {
 	sight     sight
 	backward  backward
 	filling   filling
+	young     int // copies that every partition is to have before tasks are taken; 0: they are
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }

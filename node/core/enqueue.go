@@ -59,7 +59,9 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 // disk is nearly full. The parts that other nodes send are taken: those have room,
 // and what they take is copied here anyway, as long as there is any. A cron master
 // without room says that it has none, see [crons.away].
-func (c enqueuing) shut(from Origin) bool { return diskLow(c.Core) && from.Conn < peerConns }
+func (c enqueuing) shut(from Origin) bool {
+	return (diskLow(c.Core) || c.young > 0) && from.Conn < peerConns
+}
 
 // writtenTwice is how often what is stored is written before the free space is looked at
 // again: to the log, and to a table.
@@ -70,6 +72,9 @@ func diskLow(c *Core) bool { return c.disk < cmp.Or(c.reserve, c.cfg.DiskReserve
 
 // full says that the disk has no room for new tasks.
 func (c enqueuing) full() *proto.Error {
+	if c.young > 0 && !diskLow(c.Core) {
+		return c.tooYoung()
+	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
 		c.cfg.Self.Node, mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve)))
 	e.RetryAfter = diskRetry

@@ -321,7 +321,7 @@ func (l *items) anyBest() bool {
 // is up and intact, and so is its leader.
 func (r *routes) takes(p ring.Partition) bool {
 	_, ok := r.leader(p)
-	return ok && placement.Takes(&r.c.cells[p], r.c.marks.stands)
+	return ok && r.c.young == 0 && placement.Takes(&r.c.cells[p], r.c.marks.stands)
 }
 
 // copies is how many members of a partition's cohort are in reach, with copies that count.

@@ -94,6 +94,12 @@ type Config struct {
 	// Spare is what this node says to one that asks whether it can be spared, from any
 	// goroutine; nil: nothing.
 	Spare func(who register.Member) core.Spare
+	// Expect is what [Identity] says of this node while it is no member; 0: nothing.
+	Expect int
+	// Among goes with Expect: nil without.
+	Among []byte
+	// Rival hears that a member of another cluster means this node, by its name; nil: nobody does.
+	Rival func(h *Hello)
 	// Outdated hears that a peer refuses this process because another one runs, or
 	// ran later, in the same incarnation (ErrOldLife): with each attempt, from any
 	// goroutine. Right after a start it may be its own process before that, whose

@@ -86,6 +86,9 @@ func (n *Network) judge(h *Hello) *Refusal {
 	case own == register.UUID{}:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_READY, "node %q is not a member of a cluster yet", self.Node)
 	case h.Cluster != own:
+		if n.cfg.Rival != nil && h.To.Node == self.Node && h.Cluster != (register.UUID{}) {
+			n.cfg.Rival(h)
+		}
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_CLUSTER, "node %q belongs to cluster %s, node %q to %s: check the address", h.From.Node, h.Cluster, self.Node, own)
 	case h.To != self:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OTHER_NODE,

@@ -42,6 +42,8 @@ type Identity struct {
 	Generation             uint64
 	Rebuilt                uint64 // the generation that last began from a backup; 0: none
 	Build                  string
+	Expect                 int    // of one that is no member: with how many nodes it is to make a cluster; 0: none
+	Among                  []byte // tells those apart that are to make it with others
 	Known                  *Known // with [Dialer.Spare]: what it knows of who asks; nil: nothing is said
 }
 
@@ -72,6 +74,9 @@ func (s *session) probe(f transport.Frame) error {
 		MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(n.cfg.Self),
 		Cluster: cluster(n.Cluster()), Generation: n.cfg.Generation(), Build: n.cfg.Build,
 		Rebuilt: n.cfg.Rebuilt(),
+	}
+	if n.Cluster() == (register.UUID{}) {
+		reply.Expect, reply.Among = uint32(n.cfg.Expect), n.cfg.Among
 	}
 	if p.GetSpare() != nil && n.cfg.Spare != nil {
 		who, err := member(p.GetSpare())
@@ -245,7 +250,7 @@ func (d Dialer) probe(ctx context.Context, addr string, ask *nornv1.PeerProbe, p
 	if err != nil {
 		return Identity{}, err
 	}
-	i := Identity{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Rebuilt: p.GetRebuilt(), Build: build(p.GetBuild())}
+	i := Identity{MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Rebuilt: p.GetRebuilt(), Build: build(p.GetBuild()), Expect: int(p.GetExpect()), Among: p.GetAmong()}
 	if i.Member, err = member(p.GetFrom()); err != nil {
 		return Identity{}, err
 	}

@@ -23,6 +23,12 @@ func Format(s store.Store, c register.Cluster, self register.Node) error {
 	return durably(s, func(b *store.Batch) error { return group.Format(s, b, c, self) })
 }
 
+// Begin makes a register that begins with a state of which self is the only member. It
+// returns group.ErrFormatted when the store has one.
+func Begin(s store.Store, state register.State, self register.Member) error {
+	return durably(s, func(b *store.Batch) error { return group.Begin(s, b, state, self) })
+}
+
 // Join makes a register that the leader of an existing cluster will fill, once
 // self is in the register there. It returns group.ErrFormatted when the store
 // has one.

@@ -867,7 +867,11 @@ type PeerProbeReply struct {
 	// When they were asked for: all that are in the register here, removed ones too.
 	Members []*PeerMember `protobuf:"bytes,12,rep,name=members,proto3" json:"members,omitempty"`
 	// When it was asked whether a node can be spared: what is known here of that one.
-	Known         *PeerKnown `protobuf:"bytes,13,opt,name=known,proto3" json:"known,omitempty"`
+	Known *PeerKnown `protobuf:"bytes,13,opt,name=known,proto3" json:"known,omitempty"`
+	// Of one that is no member yet: with how many nodes it is to make a new cluster, and what
+	// tells those apart that are to make it with others. 0: it waits for one that is there.
+	Expect        uint32 `protobuf:"varint,14,opt,name=expect,proto3" json:"expect,omitempty"`
+	Among         []byte `protobuf:"bytes,15,opt,name=among,proto3" json:"among,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -989,6 +993,20 @@ func (x *PeerProbeReply) GetMembers() []*PeerMember {
 func (x *PeerProbeReply) GetKnown() *PeerKnown {
 	if x != nil {
 		return x.Known
+	}
+	return nil
+}
+
+func (x *PeerProbeReply) GetExpect() uint32 {
+	if x != nil {
+		return x.Expect
+	}
+	return 0
+}
+
+func (x *PeerProbeReply) GetAmong() []byte {
+	if x != nil {
+		return x.Among
 	}
 	return nil
 }
@@ -4367,7 +4385,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x06secret\x18\x03 \x01(\fR\x06secret\x12'\n" +
 	"\x05spare\x18\x04 \x01(\v2\x11.norn.v1.PeerNodeR\x05spare\x12\x14\n" +
 	"\x05nonce\x18\x05 \x01(\x04R\x05nonce\x12\x18\n" +
-	"\amembers\x18\x06 \x01(\bR\amembers\"\xd2\x03\n" +
+	"\amembers\x18\x06 \x01(\bR\amembers\"\x80\x04\n" +
 	"\x0ePeerProbeReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x1f\n" +
@@ -4386,7 +4404,9 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	" \x01(\v2\x12.norn.v1.PeerSpareR\x05spare\x12\x14\n" +
 	"\x05yours\x18\v \x01(\bR\x05yours\x12-\n" +
 	"\amembers\x18\f \x03(\v2\x13.norn.v1.PeerMemberR\amembers\x12(\n" +
-	"\x05known\x18\r \x01(\v2\x12.norn.v1.PeerKnownR\x05known\"y\n" +
+	"\x05known\x18\r \x01(\v2\x12.norn.v1.PeerKnownR\x05known\x12\x16\n" +
+	"\x06expect\x18\x0e \x01(\rR\x06expect\x12\x14\n" +
+	"\x05among\x18\x0f \x01(\fR\x05among\"y\n" +
 	"\tPeerKnown\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x04R\x04boot\x12\x12\n" +
 	"\x04life\x18\x02 \x01(\x04R\x04life\x12\x12\n" +

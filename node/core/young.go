@@ -1,0 +1,56 @@
+package core
+
+import (
+	"encoding/binary"
+	"maps"
+
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+)
+
+// growingValue is the name of the register's value that holds with how many nodes a cluster
+// is being made; empty: it has been.
+const growingValue = "cluster.growing"
+
+// Growing is the first state of a cluster that takes no tasks before every partition has as
+// many copies as nodes are to be there, or as there are replicas: until then an
+// acknowledgement of a majority would be one of a single copy.
+func Growing(s register.State, nodes int) register.State {
+	s.Values = maps.Clone(s.Values)
+	if s.Values == nil {
+		s.Values = make(map[string]register.Value)
+	}
+	s.Values[growingValue] = register.Value{Version: 1, Data: binary.AppendUvarint(nil, uint64(nodes))}
+	return s
+}
+
+// grow looks whether a cluster that is being made is there, and has the register say so: the
+// node that leads it does.
+func grow(c *Core) {
+	value := c.moves.state.Values[growingValue]
+	was, nodes := c.young, 0
+	if len(value.Data) > 0 {
+		n, _ := binary.Uvarint(value.Data)
+		nodes = int(min(n, register.MaxNodes))
+	}
+	if c.young = min(nodes, c.moves.replicas()); c.young != was {
+		c.routes.seen++
+	}
+	if c.young == 0 || !c.moves.leads {
+		return
+	}
+	for p := range c.cells {
+		if len(c.cells[p].Cohort) < c.young {
+			return
+		}
+	}
+	c.send(errand{}, register.Request{Values: []register.ValueChange{{Name: growingValue, Old: value.Version}}})
+}
+
+// tooYoung refuses tasks while the cluster is being made.
+func (c enqueuing) tooYoung() *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.young)
+	e.Guarantee, e.RetryAfter = "as many copies as nodes are expected", diskRetry
+	return e
+}
