@@ -174,7 +174,7 @@ func (v *View) Progress() Progress {
 			}
 		}
 		for _, m := range cell.Cohort {
-			if !slices.Contains(planned, m) {
+			if !slices.Contains(planned, m) && !v.Standing(m).Lost { // nobody waits for what is given up
 				of(m).Out++
 			}
 		}

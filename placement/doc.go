@@ -46,7 +46,9 @@
 //     its last change, and after the last of those that stay came alive, at the
 //     earliest: replicas compare what they hold in between, so that everybody
 //     who stays has everything again. Without that, one loss after the other,
-//     each within the rule, would leave a member that never had it.
+//     each within the rule, would leave a member that never had it. Members that
+//     were given up ([Lost]) go without that pause where one or two are left but for
+//     them: these are a majority only together, and have nothing to wait for.
 //
 // What is acknowledged between the newcomer's last comparisons and its admission
 // is held by those who stay, and by the one that goes, which hands it over

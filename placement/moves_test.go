@@ -100,6 +100,31 @@ func TestMajorityRemoved(t *testing.T) {
 	}
 }
 
+// TestTheLastOneGoesOnAtOnce: two of three are given up and nobody else is there. The cells are
+// the third one's as soon as that is said, and nothing is left to move: each of the two took ten
+// seconds, and what they were to hand over was waited for.
+func TestTheLastOneGoesOnAtOnce(t *testing.T) {
+	s := settled(t, 3, 16)
+	for _, n := range s.nodes[1:] {
+		n.up = false
+		s.set(n.member, register.Removed)
+	}
+	s.run(time.Minute)
+	r, _ := Lost(s.state, s.nodes[1].member, s.nodes[2].member)
+	s.apply(&r)
+	s.run(2 * time.Second)
+	for p := range s.state.Cells {
+		if got := s.state.Cells[p].Cohort; len(got) != 1 || got[0] != s.nodes[0].member {
+			t.Fatalf("partition %d has %v", p, got)
+		}
+	}
+	for _, n := range See(s.state, s.alive()).Progress().Nodes {
+		if n.In+n.Out > 0 {
+			t.Errorf("%s: %+v", n.Member.Node, n)
+		}
+	}
+}
+
 // Three zones of two nodes: every cohort is in all of them, also when a zone's
 // nodes are replaced by one, and with two zones both have a replica.
 func TestZones(t *testing.T) {

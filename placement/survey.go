@@ -123,12 +123,20 @@ func (s *survey) shrink(p ring.Partition, cell *register.Cell, planned []registe
 	for _, m := range cohort {
 		whole = max(whole, s.health.upSince(m))
 	}
-	if ripe := whole + int64(s.cfg.Settle); ripe > s.now {
+	// Where one or two are left but for those that were given up, these are a majority only
+	// together: none has anything alone that the others could miss.
+	if ripe := whole + int64(s.cfg.Settle); ripe > s.now && !(s.view.Standing(out).Lost && s.kept(cell) <= 2) {
 		s.at(ripe)
 		return register.Cell{}, false
 	}
 	leader, _ := Leading(cell)
 	return register.Cell{Cohort: cohort, Leader: heir(cohort, leader, planned, s.view.Standing)}, true
+}
+
+// kept is how many of a cohort were not given up.
+func (s *survey) kept(cell *register.Cell) int {
+	n, _ := holders(cell.Cohort, s.view.Standing)
+	return n
 }
 
 // handBack returns a cell to its preferred leader, or takes it from a leader
