@@ -422,7 +422,7 @@ func (m *membership) present(s *register.State) {
 func Left(n *Node) bool {
 	m := n.members
 	g := m.group.Load()
-	if g == nil || !m.leaves.Load() || !m.empty.Load() {
+	if g == nil || !m.leaves.Load() || !m.empty.Load() || rejoins(n) {
 		return false
 	}
 	s := g.Status() // a change of voters may still need this one's vote

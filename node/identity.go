@@ -127,6 +127,9 @@ func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open op
 // openLocked is openDirectory of one that this process has.
 func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
+	if err := setLeftAside(cfg); err != nil {
+		return nil, err
+	}
 	old, err := readOldLife(path)
 	switch {
 	case err != nil:

@@ -321,6 +321,7 @@ func (n *Node) handLeadership(ctx context.Context) {
 // Stop ends the node: waiting requests are sent away, replies on their way are
 // delivered, the stores are closed. When ctx ends first, connections are cut.
 func (n *Node) Stop(ctx context.Context) error {
+	left := Left(n)
 	n.inbox.post(core.Drain{})
 	n.handLeadership(ctx)
 	n.shut()
@@ -338,6 +339,9 @@ func (n *Node) Stop(ctx context.Context) error {
 			if err := n.dir.end(); err != nil {
 				n.log.Warn("node.end_unnoted", "error", err)
 			}
+		}
+		if left {
+			err = errors.Join(err, n.dir.noteLeft(n.cfg.Data))
 		}
 		err = errors.Join(err, n.dir.close())
 	}

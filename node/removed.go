@@ -24,10 +24,13 @@ type kept struct {
 // and then, as long as it has, what it waits for: whoever is to stop it has to know.
 func (k *kept) say(n *Node) {
 	empty, now := n.members.empty.Load(), time.Now()
-	if empty && !k.done && !n.members.leaves.Load() {
+	if empty && !k.done && !n.members.leaves.Load() && !rejoins(n) {
 		n.log.Info("node.handed_over", "tasks", n.core.Stats().Quarantined,
 			"meaning", "this node was removed, and the others have all that it had: nothing is left here, it can be stopped and its data directory deleted; "+
 				"of so many tasks, older than gc-grace and unknown to them, they keep the facts aside (`norn cluster verify` names them)")
+	}
+	if empty && !k.done && rejoins(n) {
+		rejoin(n)
 	}
 	k.done = empty
 	if empty || now.Before(k.look) {

@@ -18,7 +18,7 @@ func among(nodes ...Node) State {
 func TestARecordIsChangedFromWhatWasRead(t *testing.T) {
 	const none = NodeStatus(0)
 	ways := map[[2]NodeStatus]bool{
-		{none, Joining}: true, {Joining, Joining}: true, {Joining, Active}: true, {Active, Active}: true, {Active, Leaving}: true,
+		{none, Joining}: true, {Joining, Joining}: true, {Joining, Leaving}: true, {Joining, Active}: true, {Active, Active}: true, {Active, Leaving}: true,
 		{Leaving, Active}: true, {Leaving, Leaving}: true, {Joining, Removed}: true, {Active, Removed}: true, {Leaving, Removed}: true,
 	}
 	for from := none; from <= Removed; from++ {

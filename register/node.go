@@ -97,7 +97,7 @@ func (s NodeStatus) follows(old NodeStatus) bool {
 	case Active:
 		return old == Joining || old == Active || old == Leaving
 	case Leaving:
-		return old == Active || old == Leaving
+		return old == Joining || old == Active || old == Leaving // a joiner has nothing to hand over
 	case Removed:
 		return old != 0 && old != Removed
 	}
@@ -150,7 +150,7 @@ func (s *State) setNode(c *NodeChange) bool {
 			continue
 		}
 		// Invariant: a name has at most one node that is a member.
-		if o.Node == c.New.Node && c.New.Status == Active && (o.Status == Active || o.Status == Leaving) {
+		if enters := c.New.Status == Active || c.New.Status == Leaving && old.Status == Joining; o.Node == c.New.Node && enters && (o.Status == Active || o.Status == Leaving) {
 			return false
 		}
 		// Invariant: the group tells nodes apart by the ID of their incarnation.

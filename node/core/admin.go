@@ -193,8 +193,14 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		return conflicting("node %s was removed already; a removed node does not come back, start it with an empty directory and --join", n.Node)
 	case n.Status == register.Removed:
 		d.note("node %s has left already", n.Node)
+	case n.Status == register.Joining && m.GetStay():
+		d.note("node %s does not leave: it joins", n.Node)
+	case n.Status == register.Joining && c.routes.up(n.Member) && !c.named(n):
+		d.become(n, register.Leaving)
+		d.note("node %s, which still joins, is withdrawn", n.Node)
 	case n.Status == register.Joining:
-		return conflicting("node %s is not a member yet; take it out with `norn cluster remove %s`", n.Node, n.Node)
+		d.become(n, register.Removed)
+		d.note("node %s, which still joins, is withdrawn: it is not in reach, or another one has its name; stop it, it would ask again", n.Node)
 	case m.GetStay() && n.Status == register.Active:
 		d.note("node %s does not leave", n.Node)
 	case m.GetStay():
@@ -214,6 +220,13 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		c.foresee(d)
 	}
 	return nil
+}
+
+// named tells whether another node is a member under the name of one.
+func (c admin) named(n register.Node) bool {
+	return slices.ContainsFunc(c.moves.state.Nodes, func(o register.Node) bool {
+		return o.Node == n.Node && o.Member != n.Member && (o.Status == register.Active || o.Status == register.Leaving)
+	})
 }
 
 // fewer notes when there are not enough nodes left for all copies.

@@ -199,7 +199,27 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	}
 }
 
-// TestAJoiningNodeIsRemoved: it owns nothing, so it neither leaves nor resists.
+// TestAJoiningNodeIsWithdrawn: it owns nothing, so it is out at once.
+func TestAJoiningNodeIsWithdrawn(t *testing.T) {
+	r := newGrowing(t)
+	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[Origin]Reply{}})
+	r.open(1)
+	r.set(r.peers[1].self, register.Joining)
+	r.tell()
+	if did := r.does(0, leave("n2")); !strings.Contains(did.Notes[0], "is withdrawn") {
+		t.Errorf("got %v", did)
+	}
+	for range 60 {
+		r.pass(time.Second)
+		r.tell()
+		r.settle()
+	}
+	if s := r.status1(1); s != register.Removed {
+		t.Errorf("it is %v", s)
+	}
+}
+
+// TestAJoiningNodeIsRemoved: it owns nothing, so it does not resist.
 func TestAJoiningNodeIsRemoved(t *testing.T) {
 	r := newGrowing(t)
 	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[Origin]Reply{}})
@@ -209,7 +229,6 @@ func TestAJoiningNodeIsRemoved(t *testing.T) {
 	if n := nodeOf(r.status(0), "n2"); n.GetState() != "joining" || !n.Alive {
 		t.Errorf("got %v", n)
 	}
-	r.refuses(0, isConflict, "not a member yet", leave("n2"))
 	if r.does(0, remove("n2", false)); r.status1(1) != register.Removed {
 		t.Errorf("it is %v", r.status1(1))
 	}
