@@ -105,9 +105,14 @@ chaos: ## kill, stop and restart the nodes of a cluster at random under 20 worke
 databases: ## all of `test`, and the outbox against PostgreSQL, MariaDB and SQLite, as far as they are installed
 	@DATABASES=1 .ci/test
 
+NPM_CI := cd web/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+.PHONY: api
+api: build ## lint /openapi.json, and type-check a TypeScript client that is made from it (needs node, npm)
+	$(NPM_CI)
+	cd web/browser && NORN=$(CURDIR)/bin/norn node --test --test-timeout=300000 openapi.test.mjs
+
 .PHONY: pages
-pages: build ## the dashboard in a headless browser (needs node, npm, chromium; SHOTS=directory for pictures)
-	cd web/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+pages: api ## `api`, and the dashboard in a headless browser (needs node, npm, chromium; SHOTS=directory for pictures)
 	cd web/browser && NORN=$(CURDIR)/bin/norn node --test --test-timeout=600000 pages.test.mjs
 
 PREACT := 11.2.0

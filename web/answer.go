@@ -59,7 +59,7 @@ func (a *api) refuse(w http.ResponseWriter, f *failure) {
 
 // refuse answers with an error, in one write.
 func refuse(w http.ResponseWriter, f *failure) {
-	text := jsonform.Object(errorField(f.err)).Line()
+	text := jsonform.Object(append(problemFields(f.status, f.err), errorField(f.err))...).Line()
 	head(w, f.status, f.err, len(text))
 	_, _ = w.Write(text) // else the client is gone
 }
@@ -96,7 +96,11 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, rt *route, c answer
 	}
 	form := jsonform.Of(c.reply)
 	if err := onlyResult(c.reply); err != nil {
-		a.write(w, statusOf(err.Kind), err, form.With("error", errorField(err).Value))
+		status := statusOf(err.Kind)
+		for _, f := range append(problemFields(status, err), errorField(err)) {
+			form = form.With(f.Name, f.Value)
+		}
+		a.write(w, status, err, form)
 		return
 	}
 	a.write(w, http.StatusOK, nil, form)
@@ -138,6 +142,9 @@ func (a *api) write(w http.ResponseWriter, status int, err *proto.Error, form js
 func head(w http.ResponseWriter, status int, err *proto.Error, size int) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
+	if err != nil {
+		h.Set("Content-Type", problemType)
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if err != nil && err.RetryAfter > 0 {

@@ -445,39 +445,6 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestOpenAPIHoldsTogether resolves every reference.
-func TestOpenAPIHoldsTogether(t *testing.T) {
-	var d struct {
-		Openapi    string
-		Paths      map[string]map[string]struct{ OperationID, Description string }
-		Components struct{ Schemas map[string]any }
-	}
-	b := openAPI(routes())
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
-	operations := make(map[string]bool)
-	for _, rt := range routes() {
-		id := d.Paths[rt.path][strings.ToLower(rt.verb)].OperationID
-		if id == "" || operations[id] {
-			t.Errorf("%s %s: operation %q", rt.verb, rt.path, id)
-		}
-		operations[id] = true
-	}
-	for _, part := range strings.Split(string(b), `"$ref": "#/components/schemas/`)[1:] {
-		name, _, _ := strings.Cut(part, `"`)
-		if d.Components.Schemas[name] == nil {
-			t.Errorf("nothing describes %s", name)
-		}
-	}
-	if said := d.Paths["/api/v1/tasks"]["get"].Description; !strings.Contains(said, "filter.headers.NAME") {
-		t.Errorf("the parameters by header are not described: %q", said)
-	}
-	if !strings.HasPrefix(d.Openapi, "3.1") || len(operations) != len(routes()) {
-		t.Errorf("version %s with %d operations", d.Openapi, len(operations))
-	}
-}
-
 // TestShutdownEndsStreams follows a task while the server stops.
 func TestShutdownEndsStreams(t *testing.T) {
 	stopping := make(chan struct{})

@@ -9,5 +9,5 @@
 // the messages of proto/norn/v1 in the form of proto/jsonform, and they go
 // through the same limits and the same core as those of the client port. What is
 // decided here is only what HTTP adds, always in this order and before anything
-// has an effect: path, verb, who is asking and from where, type, size, form.
+// has an effect: who is asking and from where, path, verb, type, size, form.
 package web

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -22,7 +23,7 @@ func text(s string) jsonform.Value { return jsonform.String(s) }
 // openAPI describes routes in OpenAPI 3.1, from the table of routes and the
 // messages themselves, so that it cannot say anything else than what is served.
 func openAPI(all []route) []byte {
-	s := &schemas{seen: make(map[protoreflect.FullName]struct{})}
+	s := &schemas{seen: make(map[protoreflect.FullName]struct{}), said: readComments()}
 	var paths []jsonform.Field
 	for i := range all {
 		if pathKnown(all[:i], all[i].path) {
@@ -37,15 +38,17 @@ func openAPI(all []route) []byte {
 		paths = append(paths, field(all[i].path, jsonform.Object(verbs...)))
 	}
 	s.add((&nornv1.Error{}).ProtoReflect().Descriptor())
-	failure := jsonform.Object(field("type", text("object")), field("properties", one("error", ref("Error"))), field("required", jsonform.List(text("error"))))
 	return jsonform.Object(
 		field("openapi", text("3.1.0")),
 		field("info", jsonform.Object(field("title", text("Norn")), field("version", text("v1")),
+			field("license", jsonform.Object(field("name", text("Apache-2.0")), field("identifier", text("Apache-2.0")))),
 			field("description", text("Each operation is one method of the wire protocol; docs/protocol.md says what they mean, docs/http.md what HTTP adds.")))),
+		field("servers", jsonform.List(one("url", text("/")))),
 		field("paths", jsonform.Object(paths...)),
 		field("components", jsonform.Object(
 			field("securitySchemes", one("token", jsonform.Object(field("type", text("http")), field("scheme", text("bearer"))))),
-			field("schemas", jsonform.Object(append(s.fields, field("Failure", failure))...)),
+			field("responses", jsonform.Object(responses()...)),
+			field("schemas", jsonform.Object(append(s.fields, field(problemSchema, problem()))...)),
 		)),
 		field("security", jsonform.List(jsonform.Object(), one("token", jsonform.List()))),
 	).JSON()
@@ -63,6 +66,7 @@ func pathKnown(before []route, path string) bool {
 // schemas collects the messages that are used.
 type schemas struct {
 	seen   map[protoreflect.FullName]struct{}
+	said   comments
 	fields []jsonform.Field
 }
 
@@ -73,7 +77,8 @@ func (s *schemas) operation(rt *route) jsonform.Value {
 	var parameters []jsonform.Value
 	var maps []string
 	if rt.field != "" {
-		parameters = append(parameters, parameter("name", "path", one("type", text("string"))))
+		about := request.Fields().ByName(protoName(rt.field))
+		parameters = append(parameters, parameter("name", "path", "The "+rt.field+" that the request is about. "+s.said.of(about), one("type", text("string"))))
 	}
 	if rt.verb == get {
 		parameters = s.query(parameters, &maps, request, "", rt.field)
@@ -92,10 +97,13 @@ func (s *schemas) operation(rt *route) jsonform.Value {
 	if rt.streams {
 		answer = append(answer, field("text/event-stream", one("schema", one("type", text("string")))))
 	}
-	out = append(out, field("responses", jsonform.Object(
-		field("200", jsonform.Object(field("description", text(http.StatusText(http.StatusOK))), field("content", jsonform.Object(answer...)))),
-		field("default", jsonform.Object(field("description", text("it failed, and says how")), field("content", content("application/json", ref("Failure"))))),
-	)))
+	answers := []jsonform.Field{field("200", jsonform.Object(field("description", text(http.StatusText(http.StatusOK))), field("content", jsonform.Object(answer...))))}
+	for _, status := range failures(rt) {
+		name := strconv.Itoa(status)
+		answers = append(answers, field(name, one("$ref", text("#/components/responses/"+name))))
+	}
+	answers = append(answers, field("default", jsonform.Object(field("description", text("it failed, and says how")), field("content", content(problemType, ref(problemSchema))))))
+	out = append(out, field("responses", jsonform.Object(answers...)))
 	return jsonform.Object(out...)
 }
 
@@ -118,14 +126,14 @@ func (s *schemas) query(out []jsonform.Value, maps *[]string, m protoreflect.Mes
 		case f.Kind() == protoreflect.MessageKind && string(f.Message().Name()) != "Timestamp":
 			out = s.query(out, maps, f.Message(), name+".", "")
 		default:
-			out = append(out, parameter(name, "query", s.field(f)))
+			out = append(out, parameter(name, "query", s.said.of(f), s.field(f)))
 		}
 	}
 	return out
 }
 
-func parameter(name, in string, schema jsonform.Value) jsonform.Value {
-	return jsonform.Object(field("name", text(name)), field("in", text(in)), field("required", jsonform.Bool(in == "path")), field("schema", schema))
+func parameter(name, in, says string, schema jsonform.Value) jsonform.Value {
+	return jsonform.Object(field("name", text(name)), field("in", text(in)), field("description", text(says)), field("required", jsonform.Bool(in == "path")), field("schema", schema))
 }
 
 func content(kind string, schema jsonform.Value) jsonform.Value {
@@ -144,9 +152,10 @@ func (s *schemas) add(m protoreflect.MessageDescriptor) {
 	var members []jsonform.Field
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		members = append(members, field(string(f.Name()), s.field(f)))
+		members = append(members, field(string(f.Name()), s.field(f).With("description", text(s.said.of(f)))))
 	}
 	s.fields = append(s.fields, field(string(m.Name()), jsonform.Object(
+		field("description", text(s.said[string(m.Name())])),
 		field("type", text("object")), field("properties", jsonform.Object(members...)), field("additionalProperties", jsonform.Bool(false)))))
 }
 

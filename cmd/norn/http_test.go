@@ -107,7 +107,7 @@ func bad(t *testing.T, code int, kind, text, verb, path, body string, headers ..
 	t.Helper()
 	a := ask(t, verb, path, body, headers...)
 	if a.code != code || a.text("error", "kind") != kind || !strings.Contains(a.text("error", "message"), text) || a.text("error", "message") == "" ||
-		a.header.Get("Content-Type") != "application/json" {
+		a.header.Get("Content-Type") != "application/problem+json" || a.text("detail") != a.text("error", "message") || a.text("type") != "urn:norn:error:"+kind {
 		t.Errorf("%s %s %.100s: %d %s, want %d %s %q", verb, path, body, a.code, a.raw, code, kind, text)
 	}
 	return a
