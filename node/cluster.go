@@ -103,6 +103,7 @@ func newMembership(n *Node) *membership {
 		Rival: m.rival, Expect: n.cfg.BootstrapExpect, Among: among(n.cfg, n.record().Addresses),
 		Limits: peerLimits(), Timing: peerTiming(n.cfg),
 	})
+	n.metrics.damaged(m.network)
 	return m
 }
 

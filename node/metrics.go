@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -30,6 +31,13 @@ type metrics struct {
 	votes          time.Time // when a vote that cannot be read was told; the loop's alone
 	clockTold      time.Time // when something was said of the clock; the loop's alone
 	clockOff       bool      // what was said
+}
+
+// damaged has the frames counted that did not fit their sums.
+func (m *metrics) damaged(on *peer.Network) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Name: "norn_peer_frames_damaged_total", Help: "Frames on connections to other nodes that did not fit their CRC32C; nothing of them was taken, and their connections ended. Also first frames of what is no node, or one of another version."},
+		func() float64 { return float64(on.Status().Damaged) }))
 }
 
 func newMetrics() *metrics {

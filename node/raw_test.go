@@ -31,6 +31,11 @@ func helloFrame(t testing.TB) []byte {
 // readFrame reads one frame byte by byte; only for small ones.
 func readFrame(t testing.TB, nc io.Reader) transport.Frame {
 	t.Helper()
+	return readFrameBy(t, nc, transport.ParseFrame)
+}
+
+func readFrameBy(t testing.TB, nc io.Reader, parse func([]byte, int) (transport.Frame, int, error)) transport.Frame {
+	t.Helper()
 	var b []byte
 	one := make([]byte, 1)
 	for {
@@ -38,7 +43,7 @@ func readFrame(t testing.TB, nc io.Reader) transport.Frame {
 			t.Fatalf("after %d bytes: %v", len(b), err)
 		}
 		b = append(b, one[0])
-		if f, n, err := transport.ParseFrame(b, proto.MaxFrame); err != nil {
+		if f, n, err := parse(b, proto.MaxFrame); err != nil {
 			t.Fatal(err)
 		} else if n > 0 {
 			return f

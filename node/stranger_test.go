@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/peer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
@@ -33,7 +34,7 @@ func lies(t testing.TB, to *Node, from register.Member, change func(*nornv1.Peer
 	}
 	t.Cleanup(func() { _ = nc.Close() })
 	l := &liar{t, nc, &nornv1.PeerHello{
-		MinVersion: 1, MaxVersion: 1, Cluster: to.cluster.ID[:], Generation: to.members.generation(),
+		MinVersion: peer.MinVersion, MaxVersion: peer.MaxVersion, Cluster: to.cluster.ID[:], Generation: to.members.generation(),
 		From: &nornv1.PeerNode{Name: from.Node, Incarnation: from.Incarnation[:]},
 		To:   &nornv1.PeerNode{Name: to.self.Node, Incarnation: to.self.Incarnation[:]},
 		Boot: 1, Life: rand.Uint64(), Lane: nornv1.PeerLane_PEER_LANE_CONTROL, Nonce: 7,
@@ -50,7 +51,7 @@ func lies(t testing.TB, to *Node, from register.Member, change func(*nornv1.Peer
 		t.Fatal(err)
 	}
 	reply := &nornv1.PeerHelloReply{}
-	for f := readFrame(t, nc); ; f = readFrame(t, nc) {
+	for f := readFrameBy(t, nc, transport.ParseSummed); ; f = readFrameBy(t, nc, transport.ParseSummed) {
 		if nornv1.PeerMethod(f.Method) == nornv1.PeerMethod_PEER_METHOD_HELLO {
 			if err := gproto.Unmarshal(f.Body, reply); err != nil {
 				t.Fatal(err)
@@ -66,7 +67,7 @@ func (l *liar) send(method nornv1.PeerMethod, body []byte) bool {
 	if method == nornv1.PeerMethod_PEER_METHOD_HELLO {
 		request = 1
 	}
-	_, err := l.nc.Write(transport.AppendFrame(nil, transport.Frame{Request: request, Method: uint16(method), Body: body}))
+	_, err := l.nc.Write(transport.AppendSummed(nil, transport.Frame{Request: request, Method: uint16(method), Body: body}))
 	return err == nil
 }
 

@@ -11,6 +11,13 @@
 // its open requests and never 0; replies come in any order. A reply with
 // request id 0 and [FlagError] concerns the whole connection.
 //
+// A [Link] has sums behind the word, which are CRC32C: TCP's own is weak, and made
+// anew by what is between the ends.
+//
+//	… | u16 method and flags | u32 sum of what follows the sums | u32 sum of the 18 bytes before it | body
+//
+// A frame that does not fit them ends the link, and nothing of it is handed over.
+//
 // Every request gets exactly one reply, also one that was cancelled: the reply
 // is what gives its slot back on both sides. Both sides coalesce: whatever was
 // queued while the last write ran leaves in the next one. Who has several frames

@@ -24,6 +24,9 @@ var (
 	// ErrMalformed is returned when bytes are not a frame, or a frame breaks
 	// the protocol.
 	ErrMalformed = errors.New("transport: malformed frame")
+	// ErrDamaged is returned when a frame does not fit its sums: bits of it have
+	// changed on the way, or the other side sends frames without sums.
+	ErrDamaged = errors.New("transport: a frame is damaged")
 	// ErrTooManyConns is returned when a server has as many connections as it
 	// may have.
 	ErrTooManyConns = errors.New("transport: too many connections")

@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"time"
 )
@@ -32,7 +33,12 @@ const (
 	headBytes     = 10 // request id and method word, counted by length
 	deadlineBytes = 4
 	prefixBytes   = lengthBytes + headBytes
+	sumBytes      = 8 // CRCs of body and head, of frames with sums
+	sumsPrefix    = prefixBytes + sumBytes
 )
+
+// castagnoli is the polynomial of the sums: processors compute it.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DefaultMaxFrame bounds the length field of a frame, in bytes: the largest
 // configurable payload and its envelope.
@@ -74,12 +80,17 @@ func (b Bytes) AppendTo(dst []byte) ([]byte, error) { return append(dst, b...), 
 
 // AppendFrame appends the encoding of f to dst. FlagDeadline is set exactly
 // when f has a deadline.
-func AppendFrame(dst []byte, f Frame) []byte {
+func AppendFrame(dst []byte, f Frame) []byte { return appendWhole(dst, f, false) }
+
+// AppendSummed appends f as a [Link] sends it: with sums.
+func AppendSummed(dst []byte, f Frame) []byte { return appendWhole(dst, f, true) }
+
+func appendWhole(dst []byte, f Frame, sums bool) []byte {
 	ms := deadlineMillis(f.Deadline)
 	start := len(dst)
-	dst = appendPrefix(dst, f.Request, f.Method&MethodMask|f.Flags&^MethodMask&^FlagDeadline, ms)
+	dst = appendPrefix(dst, f.Request, f.Method&MethodMask|f.Flags&^MethodMask&^FlagDeadline, ms, sums)
 	dst = append(dst, f.Body...)
-	patchLength(dst, start)
+	seal(dst, start, sums)
 	return dst
 }
 
@@ -88,14 +99,35 @@ func AppendFrame(dst []byte, f Frame) []byte {
 // of it. The body aliases b. Errors are [ErrMalformed] and [ErrFrameTooLarge];
 // with the latter f has the request and the method of what is refused.
 func ParseFrame(b []byte, maxFrame int) (f Frame, n int, err error) {
+	return parseFrame(b, maxFrame, false)
+}
+
+// ParseSummed is the same for a frame with sums. Where these do not fit the error
+// is [ErrDamaged], and no more can be read: where the next frame begins is unknown.
+// That the head fits is seen before what it says of a length is believed.
+func ParseSummed(b []byte, maxFrame int) (f Frame, n int, err error) {
+	return parseFrame(b, maxFrame, true)
+}
+
+func parseFrame(b []byte, maxFrame int, sums bool) (f Frame, n int, err error) {
+	prefix := prefixBytes
+	if sums {
+		prefix = sumsPrefix
+		if len(b) < prefix {
+			return Frame{}, 0, nil
+		}
+		if at := prefix - 4; crc32.Checksum(b[:at], castagnoli) != binary.BigEndian.Uint32(b[at:]) {
+			return Frame{}, 0, fmt.Errorf("%w: its head does not fit its CRC", ErrDamaged)
+		}
+	}
 	if len(b) < lengthBytes {
 		return Frame{}, 0, nil
 	}
 	length := uint64(binary.BigEndian.Uint32(b))
-	if length < headBytes {
-		return Frame{}, 0, fmt.Errorf("%w: length %d is under %d", ErrMalformed, length, headBytes)
+	if least := uint64(prefix - lengthBytes); length < least {
+		return Frame{}, 0, fmt.Errorf("%w: length %d is under %d", ErrMalformed, length, least)
 	}
-	if len(b) < prefixBytes {
+	if len(b) < prefix {
 		return Frame{}, 0, nil
 	}
 	word := binary.BigEndian.Uint16(b[12:])
@@ -105,14 +137,17 @@ func ParseFrame(b []byte, maxFrame int) (f Frame, n int, err error) {
 	if length > uint64(maxFrame) {
 		return f, 0, fmt.Errorf("%w: %d bytes, the limit is %d", ErrFrameTooLarge, length, maxFrame)
 	}
-	if err := checkFlags(f.Flags, length); err != nil {
+	if err := checkFlags(f.Flags, length-uint64(prefix-prefixBytes)); err != nil {
 		return f, 0, err
 	}
 	if uint64(len(b)-lengthBytes) < length {
 		return Frame{}, 0, nil
 	}
 	n = lengthBytes + int(length)
-	f.Body = b[prefixBytes:n:n]
+	f.Body = b[prefix:n:n]
+	if sums && crc32.Checksum(f.Body, castagnoli) != binary.BigEndian.Uint32(b[prefixBytes:]) {
+		return Frame{}, 0, fmt.Errorf("%w: a body of %d bytes does not fit its CRC", ErrDamaged, len(f.Body))
+	}
 	if f.Flags&FlagDeadline != 0 {
 		// No time left is not the same as no deadline.
 		f.Deadline = max(time.Duration(binary.BigEndian.Uint32(f.Body))*time.Millisecond, time.Nanosecond)
@@ -137,22 +172,34 @@ func checkFlags(flags uint16, length uint64) error {
 	return nil
 }
 
-// appendPrefix appends everything before the body, with length 0. ms 0 means
-// no deadline.
-func appendPrefix(dst []byte, request uint64, word uint16, ms uint32) []byte {
+// appendPrefix appends everything before the body, with length and sums 0. ms 0
+// means no deadline.
+func appendPrefix(dst []byte, request uint64, word uint16, ms uint32, sums bool) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint64(dst, request)
-	if ms == 0 {
-		return binary.BigEndian.AppendUint16(dst, word)
+	if ms != 0 {
+		word |= FlagDeadline
 	}
-	dst = binary.BigEndian.AppendUint16(dst, word|FlagDeadline)
-	return binary.BigEndian.AppendUint32(dst, ms)
+	dst = binary.BigEndian.AppendUint16(dst, word)
+	if sums {
+		dst = append(dst, make([]byte, sumBytes)...)
+	}
+	if ms != 0 {
+		dst = binary.BigEndian.AppendUint32(dst, ms)
+	}
+	return dst
 }
 
-// patchLength writes the length of the frame that begins at start and ends
-// with dst.
-func patchLength(dst []byte, start int) {
-	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-lengthBytes))
+// seal writes the length of the frame that begins at start and ends with dst, and
+// its sums.
+func seal(dst []byte, start int, sums bool) {
+	b := dst[start:]
+	binary.BigEndian.PutUint32(b, uint32(len(b)-lengthBytes))
+	if sums {
+		binary.BigEndian.PutUint32(b[prefixBytes:], crc32.Checksum(b[sumsPrefix:], castagnoli))
+		at := sumsPrefix - 4
+		binary.BigEndian.PutUint32(b[at:], crc32.Checksum(b[:at], castagnoli))
+	}
 }
 
 // deadlineMillis rounds up, so that what has time left never says it has none.

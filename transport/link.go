@@ -64,11 +64,14 @@ type LinkHandler interface {
 	// Refused is called for a frame that was read past, with its head: it was
 	// over the limit (ErrFrameTooLarge), or large while others were (ErrCrowded).
 	Refused(f Frame, err error)
+	// Damaged is called for a frame that does not fit its sums (ErrDamaged), which
+	// ends the link.
+	Damaged(err error)
 }
 
 // Link is a connection of frames that are not requests: each side sends, and
-// hears of an answer only if the other sends one. Both ends are alike. Send is
-// for any goroutine, Read for one.
+// hears of an answer only if the other sends one. Its frames have sums. Both ends
+// are alike. Send is for any goroutine, Read for one.
 type Link struct {
 	cfg   LinkConfig
 	raw   net.Conn
@@ -88,11 +91,11 @@ func NewLink(nc net.Conn, cfg LinkConfig) *Link {
 	}
 	l.in = frameReader{
 		src: nc, pool: &cfg.Memory.pool, budget: &cfg.Memory.budget, maxFrame: cfg.MaxFrame,
-		frameTimeout: cfg.FrameTimeout, idleTimeout: cfg.IdleTimeout,
+		frameTimeout: cfg.FrameTimeout, idleTimeout: cfg.IdleTimeout, sums: true,
 	}
 	l.out = outbox{
 		nc: nc, pool: &cfg.Memory.pool, maxFrame: cfg.MaxFrame, maxFrames: cfg.MaxOutboxFrames,
-		maxBytes: cfg.MaxOutboxBytes, timeout: cfg.WriteTimeout, fail: l.Close,
+		maxBytes: cfg.MaxOutboxBytes, timeout: cfg.WriteTimeout, fail: l.Close, sums: true,
 	}
 	l.out.init()
 	l.out.direct = socketOf(nc)
@@ -210,6 +213,9 @@ func (l *Link) handleBuffered(h LinkHandler) error {
 		case (errors.Is(err, ErrFrameTooLarge) || errors.Is(err, ErrCrowded)) && l.in.skippable():
 			h.Refused(f, err)
 			continue
+		case errors.Is(err, ErrDamaged):
+			h.Damaged(err)
+			return err
 		case err != nil:
 			return err
 		case !ok:

@@ -16,6 +16,7 @@ type linkHandler struct {
 	mu      sync.Mutex // guards the fields below
 	bodies  []string
 	refused []error
+	damaged int
 	bursts  int
 	frame   func(Frame) error
 }
@@ -34,6 +35,12 @@ func (h *linkHandler) Burst() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bursts++
+}
+
+func (h *linkHandler) Damaged(error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.damaged++
 }
 
 func (h *linkHandler) Refused(_ Frame, err error) {
@@ -205,7 +212,7 @@ func TestLinksEnd(t *testing.T) {
 			return h, err
 		}
 	}
-	frame := AppendFrame(nil, Frame{Body: []byte("x")})
+	frame := AppendSummed(nil, Frame{Body: []byte("x")})
 	for _, c := range []struct {
 		name    string
 		do      func() (*linkHandler, error)
@@ -218,12 +225,12 @@ func TestLinksEnd(t *testing.T) {
 		{"when nothing comes", raw(func(nc net.Conn) { _, _ = nc.Write(frame) }), ErrIdleTimeout, 5 * time.Second, 1, 0},
 		{"within a frame", raw(func(nc net.Conn) { _, _ = nc.Write(append(bytes.Clone(frame), 0)) }), ErrFrameTimeout, 2 * time.Second, 1, 0},
 		{"when it is closed", raw(func(nc net.Conn) { _, _ = nc.Write(frame); _ = nc.Close() }), io.EOF, 0, 1, 0},
-		{"on garbage", raw(func(nc net.Conn) { _, _ = nc.Write(make([]byte, 20)) }), ErrMalformed, 0, 0, 0},
+		{"on garbage", raw(func(nc net.Conn) { _, _ = nc.Write(make([]byte, 30)) }), ErrDamaged, 0, 0, 0},
 		{"on HTTP", raw(func(nc net.Conn) { _, _ = nc.Write([]byte("GET / HTTP/1.1")) }), ErrPeerHTTP, 0, 0, 0},
 		{"on TLS", raw(func(nc net.Conn) { _, _ = nc.Write([]byte(tlsAlert)) }), ErrPeerTLS, 0, 0, 0},
-		{"on a length that is none", raw(func(nc net.Conn) { _, _ = nc.Write(bytes.Repeat([]byte{127}, 20)) }), ErrFrameTooLarge, 0, 0, 0},
+		{"on a length that is none", raw(func(nc net.Conn) { _, _ = nc.Write(bytes.Repeat([]byte{127}, 30)) }), ErrDamaged, 0, 0, 0},
 		{"but not on a large frame", raw(func(nc net.Conn) {
-			_, _ = nc.Write(AppendFrame(nil, Frame{Body: make([]byte, 2<<20)}))
+			_, _ = nc.Write(AppendSummed(nil, Frame{Body: make([]byte, 2<<20)}))
 			_, _ = nc.Write(frame)
 			_ = nc.Close()
 		}), io.EOF, 0, 1, 1},
@@ -254,7 +261,7 @@ func TestLinksShareMemory(t *testing.T) {
 			go func() { ended <- l.Read(h) }()
 			ends, handlers = append(ends, y), append(handlers, h)
 		}
-		frame := AppendFrame(nil, Frame{Body: make([]byte, 3<<20)})
+		frame := AppendSummed(nil, Frame{Body: make([]byte, 3<<20)})
 		for _, y := range ends {
 			if _, err := y.Write(frame[:2<<20]); err != nil {
 				t.Fatal(err)

@@ -56,6 +56,7 @@ type outbox struct {
 	fail      func(error)      // closes the connection
 	wrote     func(bytes int)  // client: bytes of calls that were written or withdrawn
 	start     func()           // run, bound once: starting it allocates nothing
+	sums      bool             // frames have sums
 	direct    syscall.RawConn  // nil: what waits is written by the writer only
 	budget    *budget          // of all connections of a server; nil: there is none
 	over      func()           // it is used up; called without mu
@@ -83,11 +84,11 @@ func (o *outbox) init() {
 
 // push queues a frame and has it written. It never blocks. The error is
 // ErrConnClosed or ErrSlowReader; then the frame was not taken.
-func (o *outbox) push(it item) error { return o.enter(it.sized(), true, 0) }
+func (o *outbox) push(it item) error { return o.enter(it.sized(o.sums), true, 0) }
 
 // hold queues a frame as push does, for an [outbox.now] that follows.
 func (o *outbox) hold(it item) error {
-	it = it.sized()
+	it = it.sized(o.sums)
 	if o.errorBody != nil && it.size <= smallReply {
 		return o.enter(it, false, o.maxBytes/reserveShare)
 	}
@@ -95,11 +96,16 @@ func (o *outbox) hold(it item) error {
 }
 
 // squeeze queues as hold does what is to say that there is no room.
-func (o *outbox) squeeze(it item) error { return o.enter(it.sized(), false, o.maxBytes/reserveShare) }
+func (o *outbox) squeeze(it item) error {
+	return o.enter(it.sized(o.sums), false, o.maxBytes/reserveShare)
+}
 
 // sized is the item with its size.
-func (it item) sized() item {
+func (it item) sized(sums bool) item {
 	it.size = prefixBytes + deadlineBytes
+	if sums {
+		it.size += sumBytes
+	}
 	if it.body != nil {
 		it.size += it.body.Size()
 	}
@@ -339,7 +345,7 @@ func (o *outbox) add(buf *buffer, c *chunk, it *item) {
 // encode appends one frame, or an error frame when its body cannot be sent.
 func (o *outbox) encode(dst []byte, it *item) []byte {
 	start := len(dst)
-	out := appendPrefix(dst, it.request, it.word, it.millis)
+	out := appendPrefix(dst, it.request, it.word, it.millis, o.sums)
 	var err error
 	if it.body != nil {
 		out, err = it.body.AppendTo(out)
@@ -351,7 +357,7 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 	case size > o.maxFrame:
 		err = fmt.Errorf("%w: it has %d bytes, the limit of a frame is %d", ErrEncode, size, o.maxFrame)
 	default:
-		patchLength(out, start)
+		seal(out, start, o.sums)
 		return out
 	}
 	if d, ok := it.body.(Droppable); ok {
@@ -361,11 +367,11 @@ func (o *outbox) encode(dst []byte, it *item) []byte {
 	if o.errorBody == nil {
 		return dst[:start]
 	}
-	out = appendPrefix(dst[:start], it.request, it.word|FlagError, 0)
+	out = appendPrefix(dst[:start], it.request, it.word|FlagError, 0, o.sums)
 	if replaced, err := o.errorBody(err).AppendTo(out); err == nil {
 		out = replaced
 	}
-	patchLength(out, start)
+	seal(out, start, o.sums)
 	return out
 }
 

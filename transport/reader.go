@@ -35,6 +35,7 @@ type frameReader struct {
 	pool         *buffers
 	budget       *budget // of large buffers; nil: no limit
 	maxFrame     int
+	sums         bool // frames have sums
 	frameTimeout time.Duration
 	idleTimeout  time.Duration // 0: none
 	firstBy      time.Time     // end of the first frame; zero: it came, or none is due
@@ -81,7 +82,7 @@ func (r *frameReader) next() (f Frame, ok bool, err error) {
 		r.partial = time.Time{}
 	}
 	b := r.buffered()
-	f, n, err := ParseFrame(b, r.maxFrame)
+	f, n, err := parseFrame(b, r.maxFrame, r.sums)
 	if err != nil {
 		if errors.Is(err, ErrFrameTooLarge) {
 			r.refuse(b)

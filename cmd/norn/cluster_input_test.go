@@ -145,6 +145,7 @@ func (h *joinAnswer) Frame(f transport.Frame) error {
 }
 
 func (*joinAnswer) Burst()                         {}
+func (*joinAnswer) Damaged(error)                  {}
 func (*joinAnswer) Refused(transport.Frame, error) {}
 
 // TestClusterDamage: nodes whose directories are not what they should be. The

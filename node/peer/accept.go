@@ -110,7 +110,7 @@ func (n *Network) serve(raw net.Conn) {
 		n.arrivals.leave(raw)
 		return
 	}
-	s := &session{n: n, nc: raw, shown: shownOn(nc), link: transport.NewLink(nc, n.linkConfig(replyQueue))}
+	s := &session{n: n, nc: raw, over: nc, shown: shownOn(nc), link: transport.NewLink(nc, n.linkConfig(replyQueue))}
 	s.link.SetMaxFrame(maxHello)
 	err = s.link.Read(s)
 	s.ended(err)

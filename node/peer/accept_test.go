@@ -81,7 +81,7 @@ func TestGossipIsHandedOn(t *testing.T) {
 // TestFirstFramesBeginWithZero: no frame of ours can be taken for gossip, TLS or
 // HTTP.
 func TestFirstFramesBeginWithZero(t *testing.T) {
-	b := transport.AppendFrame(nil, transport.Frame{Request: 1, Body: make([]byte, maxHello)})
+	b := transport.AppendSummed(nil, transport.Frame{Request: 1, Body: make([]byte, maxHello)})
 	if b[0] != firstFrame || b[1] > 1 {
 		t.Errorf("the largest first frame begins with %v", b[:4])
 	}
@@ -98,11 +98,11 @@ func TestGarbage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return transport.AppendFrame(nil, transport.Frame{Request: 1, Method: uint16(method), Flags: flags, Body: b})
+		return transport.AppendSummed(nil, transport.Frame{Request: 1, Method: uint16(method), Flags: flags, Body: b})
 	}
-	hello := frame(nornv1.PeerMethod_PEER_METHOD_HELLO, 0, &nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
+	hello := frame(nornv1.PeerMethod_PEER_METHOD_HELLO, 0, &nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
 	facts := func(b string) []byte {
-		return transport.AppendFrame(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_FACTS), Body: []byte(b)})
+		return transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_FACTS), Body: []byte(b)})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -120,18 +120,18 @@ func TestGarbage(t *testing.T) {
 			{"TLS", "\x15\x03", []byte{22, 3, 1, 2, 0, 1, 0, 1}},
 			{"a frame over the limit", "", []byte{0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}},
 			{"a frame of the client port", "clients have one of their own", frame(5, 0, &nornv1.RenewRequest{})},
-			{"a client's hello", "clients have one of their own", frame(1, 0, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, ClusterId: testCluster.String()})},
+			{"a client's hello", "clients have one of their own", frame(1, 0, &nornv1.Hello{MinVersion: MinVersion, MaxVersion: MaxVersion, ClusterId: testCluster.String()})},
 			{"an answer", "none was asked for", frame(1, transport.FlagResponse, &nornv1.PeerHello{})},
-			{"an unreadable hello", "", transport.AppendFrame(nil, transport.Frame{Request: 1, Method: 1, Body: []byte{255}})},
-			{"an unreadable probe", "", transport.AppendFrame(nil, transport.Frame{Request: 1, Method: 4, Body: []byte{255}})},
-			{"an unreadable join", "", transport.AppendFrame(nil, transport.Frame{Request: 1, Method: 3, Body: []byte{255}})},
+			{"an unreadable hello", "", transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 1, Body: []byte{255}})},
+			{"an unreadable probe", "", transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 4, Body: []byte{255}})},
+			{"an unreadable join", "", transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 3, Body: []byte{255}})},
 			{"facts before hello", "cannot come first", facts("")},
-			{"signs of life only", "", transport.AppendFrame(nil, transport.Frame{Method: 2})},
+			{"signs of life only", "", transport.AppendSummed(nil, transport.Frame{Method: 2})},
 			{"a hello, then zeros", "", append(bytes.Clone(hello), make([]byte, 100)...)},
 			{"a hello, then a large frame", "", append(bytes.Clone(hello), 0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 1, 0, 32)},
 			{"a hello, then another", "", append(bytes.Clone(hello), hello...)},
 			{"a hello, then malformed facts", "", append(append(bytes.Clone(hello), facts("\x12\xff")...), facts("\x08\x01")...)},
-			{"a hello, then an unknown method", "", append(bytes.Clone(hello), transport.AppendFrame(nil, transport.Frame{Method: 999})...)},
+			{"a hello, then an unknown method", "", append(bytes.Clone(hello), transport.AppendSummed(nil, transport.Frame{Method: 999})...)},
 		} {
 			answer := a.say(c.bytes)
 			if !bytes.Contains(answer, []byte(c.says)) {
@@ -167,7 +167,7 @@ func TestSignsOfLifeAreNoHello(t *testing.T) {
 		a, b := w.add(who(1, 0), func(c *Config) { c.Limits.Greeting = 3 }), w.add(who(2, 0))
 		defer a.stop()
 		defer b.stop()
-		alive := transport.AppendFrame(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ALIVE)})
+		alive := transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ALIVE)})
 		var open []net.Conn
 		for range 3 {
 			nc, err := w.dial(t.Context(), "n1")
@@ -322,13 +322,13 @@ func TestMutualTLS(t *testing.T) {
 }
 
 func FuzzPort(f *testing.F) {
-	hello, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
+	hello, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
 	if err != nil {
 		f.Fatal(err)
 	}
-	first := transport.AppendFrame(nil, transport.Frame{Request: 1, Method: 1, Body: hello})
+	first := transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 1, Body: hello})
 	f.Add(first)
-	f.Add(append(bytes.Clone(first), transport.AppendFrame(nil, transport.Frame{Method: 32, Body: []byte{8, 1}})...))
+	f.Add(append(bytes.Clone(first), transport.AppendSummed(nil, transport.Frame{Method: 32, Body: []byte{8, 1}})...))
 	f.Add([]byte{244, 1, 2})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	h := &testNode{}

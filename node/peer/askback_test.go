@@ -20,7 +20,7 @@ func TestAHelloIsAskedBackAbout(t *testing.T) {
 		b := w.add(who(2, 0))
 		defer b.stop()
 		lie := func(boot, nonce uint64) nornv1.PeerRefusal {
-			return b.raw(&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1, Boot: boot, Life: 9, Nonce: nonce}).GetRefusal()
+			return b.raw(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1, Boot: boot, Life: 9, Nonce: nonce}).GetRefusal()
 		}
 		if got := lie(1<<40, 3); got != nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED {
 			t.Errorf("far ahead, and nobody to ask: %v", got)

@@ -530,8 +530,8 @@ func FuzzDecode(f *testing.F) {
 
 func FuzzHellos(f *testing.F) {
 	for _, m := range []gproto.Message{
-		&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1},
-		&nornv1.PeerJoin{MinVersion: 1, MaxVersion: 1, Node: &nornv1.PeerMember{Node: node(who(1, 0)), Addresses: []string{"a:1"}, Zone: "z", Weight: 3}},
+		&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1},
+		&nornv1.PeerJoin{MinVersion: MinVersion, MaxVersion: MaxVersion, Node: &nornv1.PeerMember{Node: node(who(1, 0)), Addresses: []string{"a:1"}, Zone: "z", Weight: 3}},
 		&nornv1.PeerJoinReply{Cluster: testCluster[:], Partitions: 64, Replicas: 3, From: node(who(1, 0)), Members: []*nornv1.PeerMember{{Node: node(who(1, 0))}}},
 	} {
 		b, err := gproto.Marshal(m)
@@ -546,7 +546,7 @@ func FuzzHellos(f *testing.F) {
 		var hello nornv1.PeerHello
 		if gproto.Unmarshal(b, &hello) == nil {
 			if h, err := helloOf(&hello); err == nil {
-				if reply, refusal := n.greet(&h, hello.GetSecret()); refusal == nil && (h.From == who(2, 0) || h.Cluster != testCluster || reply.GetVersion() != 1) {
+				if reply, refusal := n.greet(&h, hello.GetSecret()); refusal == nil && (h.From == who(2, 0) || h.Cluster != testCluster || reply.GetVersion() != MaxVersion) {
 					t.Errorf("let in: %+v", h)
 				}
 			}

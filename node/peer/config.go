@@ -15,8 +15,8 @@ import (
 
 // Versions of the peer protocol that this build speaks.
 const (
-	MinVersion = 1
-	MaxVersion = 1
+	MinVersion = 2 // frames have sums
+	MaxVersion = 2
 )
 
 // Lane is what a connection is for. The numbers are sent.

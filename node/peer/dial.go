@@ -61,7 +61,7 @@ func (d Dialer) ask(ctx context.Context, addr string, method nornv1.PeerMethod, 
 	}
 	defer beat(link, d.Timing.Alive)()
 	if err = link.Read(&question{method, reply}); !errors.Is(err, errAnswered) {
-		return err
+		return unsummed(err)
 	}
 	return d.Names.Of(shown, reply.GetFrom().GetName())
 }
@@ -97,6 +97,17 @@ func (q *question) Burst() {}
 
 // Refused has nothing to do: the answer will be missed.
 func (q *question) Refused(transport.Frame, error) {}
+
+// Damaged has nothing to do: it is why there is no answer.
+func (q *question) Damaged(error) {}
+
+// unsummed says what else it may mean that the first answer does not fit its sums.
+func unsummed(err error) error {
+	if errors.Is(err, transport.ErrDamaged) {
+		return fmt.Errorf("%w; or the node speaks another version of the peer protocol than %d: update the older of the two", err, MaxVersion)
+	}
+	return err
+}
 
 // replyOf reads the answer to a first frame.
 func replyOf(f transport.Frame, method nornv1.PeerMethod, reply gproto.Message) error {

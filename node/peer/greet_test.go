@@ -114,9 +114,9 @@ func TestVersionsMustOverlap(t *testing.T) {
 	for _, c := range []struct {
 		low, high uint32
 		ok        bool
-	}{{1, 1, true}, {0, 1, true}, {1, 9, true}, {2, 9, false}, {0, 0, false}} {
+	}{{2, 2, true}, {0, 2, true}, {1, 9, true}, {3, 9, false}, {0, 0, false}, {1, 1, false}} {
 		v, refusal := speak(c.low, c.high)
-		if (refusal == nil) != c.ok || c.ok && v != 1 {
+		if (refusal == nil) != c.ok || c.ok && v != MaxVersion {
 			t.Errorf("%d to %d: version %d, %v", c.low, c.high, v, refusal)
 		}
 		if refusal != nil && !errors.Is(refusal, ErrVersion) {
@@ -188,7 +188,7 @@ func TestASecretIsReplaced(t *testing.T) {
 func TestTheSecretIsProvedBothWays(t *testing.T) {
 	n := New(Config{Self: who(1, 0), Cluster: testCluster, Security: Security{Secrets: []string{"s"}}})
 	defer n.Close()
-	reply := &nornv1.PeerHelloReply{Version: 1, From: node(who(2, 0)), Cluster: testCluster[:]}
+	reply := &nornv1.PeerHelloReply{Version: MaxVersion, From: node(who(2, 0)), Cluster: testCluster[:]}
 	for _, c := range []struct {
 		change func(*nornv1.PeerHelloReply)
 		is     error
@@ -196,7 +196,7 @@ func TestTheSecretIsProvedBothWays(t *testing.T) {
 		{func(r *nornv1.PeerHelloReply) {}, ErrSecret},
 		{func(r *nornv1.PeerHelloReply) { r.Secret = []byte("S") }, ErrSecret},
 		{func(r *nornv1.PeerHelloReply) { r.Secret = []byte("s") }, nil},
-		{func(r *nornv1.PeerHelloReply) { r.Secret, r.Version = []byte("s"), 2 }, ErrVersion},
+		{func(r *nornv1.PeerHelloReply) { r.Secret, r.Version = []byte("s"), MaxVersion+1 }, ErrVersion},
 		{func(r *nornv1.PeerHelloReply) { r.Secret, r.Cluster = []byte("s"), nil }, ErrOtherCluster},
 		{func(r *nornv1.PeerHelloReply) { r.Secret, r.Cluster = []byte("s"), []byte("x") }, ErrMalformed},
 		{func(r *nornv1.PeerHelloReply) { r.Secret, r.From = []byte("s"), nil }, ErrMalformed},
@@ -222,7 +222,7 @@ func TestOnlyTheLatestStartIsLetIn(t *testing.T) {
 			boot, life uint64
 			ok         bool
 		}{{5, 1, true}, {5, 1, true}, {5, 2, false}, {4, 1, false}, {0, 9, true}, {6, 3, true}, {5, 1, false}, {6, 3, true}} {
-			reply := b.raw(&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1, Boot: c.boot, Life: c.life})
+			reply := b.raw(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1, Boot: c.boot, Life: c.life})
 			if ok := reply.GetRefusal() == 0; ok != c.ok || !ok && reply.GetRefusal() != nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE && reply.GetRefusal() != nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK {
 				t.Errorf("hello %d: %v", i, reply)
 			}
@@ -275,7 +275,7 @@ func TestACopyDoesNotTakeThePlaceOfALivingNode(t *testing.T) {
 // frame, and its sender is told.
 func TestMalformedHellos(t *testing.T) {
 	good := func() *nornv1.PeerHello {
-		return &nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1}
+		return &nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(1, 0)), To: node(who(2, 0)), Cluster: testCluster[:], Lane: 1}
 	}
 	long := string(make([]byte, 256))
 	for i, change := range []func(*nornv1.PeerHello){

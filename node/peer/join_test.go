@@ -185,7 +185,7 @@ func TestOneRequestPerConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		link := transport.NewLink(nc, transport.LinkConfig{})
-		join := &nornv1.PeerJoin{MinVersion: 1, MaxVersion: 1, Node: memberProto(recordOf(3))}
+		join := &nornv1.PeerJoin{MinVersion: MinVersion, MaxVersion: MaxVersion, Node: memberProto(recordOf(3))}
 		for range 2 {
 			if err := sendProto(link, nornv1.PeerMethod_PEER_METHOD_JOIN, 0, 1, join); err != nil {
 				t.Fatal(err)

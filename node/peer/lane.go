@@ -26,6 +26,10 @@ const (
 	laneEnded                       // forgotten, or the network is closed
 )
 
+// maxUpFails is how many attempts count for the pause after one that found the peer,
+// however short its connection was.
+const maxUpFails = 2
+
 // lane is one of the connections to a peer, with what waits for it. Its
 // goroutine connects, and connects again.
 type lane struct {
@@ -152,8 +156,11 @@ func (l *lane) run() {
 		if (errors.Is(err, ErrOldLife) || errors.Is(err, ErrSetBack)) && l.n.cfg.Outdated != nil {
 			l.n.cfg.Outdated(l.to, err)
 		}
-		if up && time.Since(began) >= l.n.cfg.Timing.MaxBackoff {
+		switch {
+		case up && time.Since(began) >= l.n.cfg.Timing.MaxBackoff:
 			fails = 0
+		case up || errors.Is(err, transport.ErrDamaged): // the peer is there, and what ends its connections may end now
+			fails = min(fails, maxUpFails)
 		}
 		l.lost(err)
 		pause := l.n.cfg.Timing.MaxBackoff
@@ -226,8 +233,9 @@ func (l *lane) connect(addr string) (up bool, err error) {
 	if o.up {
 		o.stop()
 		l.n.down(l)
+		return true, err
 	}
-	return o.up, err
+	return false, unsummed(err)
 }
 
 // connected gives the lane its connection, and the connection what waits.
@@ -326,6 +334,12 @@ func (o *outbound) Frame(f transport.Frame) error {
 
 // Burst has nothing to do.
 func (o *outbound) Burst() {}
+
+// Damaged counts a frame that did not fit its sums.
+func (o *outbound) Damaged(err error) {
+	to := o.lane.to
+	damaged(o.lane.n, to.Node, to.Incarnation.String(), o.addr, err)
+}
 
 // Refused has nothing to do: only small frames come this way.
 func (o *outbound) Refused(transport.Frame, error) {}

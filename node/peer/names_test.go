@@ -83,13 +83,13 @@ func TestACertificateIsOneNodes(t *testing.T) {
 	defer n.Close()
 	for name, ok := range map[string]bool{"n1.nodes": true, "n3.nodes": false, "": false} {
 		shown := &x509.Certificate{DNSNames: []string{name}}
-		h := Hello{MinVersion: 1, MaxVersion: 1, Cluster: ours, From: who(1, 0), To: who(2, 0), Boot: 7, Life: 1, Lane: Control, shown: shown}
+		h := Hello{MinVersion: MinVersion, MaxVersion: MaxVersion, Cluster: ours, From: who(1, 0), To: who(2, 0), Boot: 7, Life: 1, Lane: Control, shown: shown}
 		n.lives = make(map[register.Incarnation]life)
 		reply, refusal := n.greet(&h, nil)
 		if (refusal == nil) != ok || (len(n.lives) > 0) != ok || (len(reply.GetCluster()) > 0) != ok {
 			t.Errorf("%q says hello as n1: %v, %d lives", name, refusal, len(n.lives))
 		}
-		r := JoinRequest{MinVersion: 1, MaxVersion: 1, Node: register.Node{Member: who(1, 0)}, shown: shown}
+		r := JoinRequest{MinVersion: MinVersion, MaxVersion: MaxVersion, Node: register.Node{Member: who(1, 0)}, shown: shown}
 		if refusal := n.mayAsk(&r, nil); (refusal == nil) != ok {
 			t.Errorf("%q asks to join as n1: %v", name, refusal)
 		}

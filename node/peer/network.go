@@ -294,7 +294,7 @@ func maxFrame(l Lane) int {
 
 // counts are what a network has counted.
 type counts struct {
-	unsent, received, unknown, malformed, crowded, refused atomic.Uint64
+	unsent, received, unknown, malformed, damaged, crowded, refused atomic.Uint64
 }
 
 // Status is what a network knows of itself.
@@ -303,6 +303,7 @@ type Status struct {
 	Unsent    uint64       // messages that had no peer to wait for
 	Unknown   uint64       // frames of methods that this build does not know
 	Malformed uint64       // frames and connections that broke a rule
+	Damaged   uint64       // frames that did not fit their sums
 	Crowded   uint64       // frames passed over because they were too large, or while others were
 	Refused   uint64       // connections that were refused
 	Peers     []PeerStatus // in order of name and incarnation
@@ -330,7 +331,7 @@ func (n *Network) Status() Status {
 	c := &n.counts
 	s := Status{
 		Received: c.received.Load(), Unsent: c.unsent.Load(), Unknown: c.unknown.Load(),
-		Malformed: c.malformed.Load(), Crowded: c.crowded.Load(), Refused: c.refused.Load(),
+		Malformed: c.malformed.Load(), Damaged: c.damaged.Load(), Crowded: c.crowded.Load(), Refused: c.refused.Load(),
 	}
 	n.mu.Lock()
 	peers := maps.Clone(n.peers)

@@ -44,6 +44,7 @@ var errReplaced = errors.New("peer: replaced by a newer connection")
 type session struct {
 	n       *Network
 	nc      net.Conn // as it was accepted
+	over    net.Conn // what the link is of: TLS, perhaps
 	link    *transport.Link
 	shown   *x509.Certificate // by the other side; nil: none
 	named   bool              // has said who it is
@@ -125,6 +126,30 @@ func (s *session) Refused(f transport.Frame, err error) {
 	s.n.counts.crowded.Add(1)
 	if s.n.journal.once("crowded " + s.key.from.Incarnation.String()) {
 		s.n.cfg.Logger.Warn("peer.crowded", "peer", s.key.from.Node, "method", f.Method, "error", err)
+	}
+}
+
+// Damaged counts a frame that did not fit its sums. Where it is the first one, the other
+// side may have no sums: it hears so in a frame without them.
+func (s *session) Damaged(err error) {
+	who := s.key.from
+	damaged(s.n, who.Node, who.Incarnation.String(), s.link.RemoteAddr().String(), err)
+	if s.named {
+		return
+	}
+	if b, err := gproto.Marshal(errNoSums.Proto()); err == nil {
+		s.n.tell(s.over, string(transport.AppendFrame(nil, transport.Frame{Flags: transport.FlagResponse | transport.FlagError, Body: b})))
+	}
+}
+
+// errNoSums is said to who may be of another version, or no node.
+var errNoSums = proto.Invalid("the first frame does not fit its sums: a node of another build has sent it, and this one speaks version %d of the peer protocol, so update the older of the two; or it was damaged on its way (this is the port of nodes; clients have one of their own)", MaxVersion)
+
+// damaged counts and logs a frame that did not fit its sums.
+func damaged(n *Network, node, incarnation, remote string, err error) {
+	n.counts.damaged.Add(1)
+	if n.journal.once("damaged " + incarnation + " " + node) {
+		n.cfg.Logger.Error("peer.damaged", "peer", node, "remote", remote, "reason", err)
 	}
 }
 
@@ -210,7 +235,9 @@ func (s *session) ended(err error) {
 	n := s.n
 	n.arrivals.leave(s.nc)
 	if !s.named {
-		n.refusal(s.nc.RemoteAddr().Network(), err)
+		if !errors.Is(err, transport.ErrDamaged) { // that was said
+			n.refusal(s.nc.RemoteAddr().Network(), err)
+		}
 	} else {
 		n.mu.Lock()
 		if n.sessions[s.key] == s {

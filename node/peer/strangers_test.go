@@ -29,7 +29,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 		began := time.Now()
 		for i := range 500 {
 			from := register.Member{Node: fmt.Sprint("stranger", i), Incarnation: register.Incarnation{9, byte(i), byte(i >> 8)}}
-			b, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: 1, MaxVersion: 1, From: node(from), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1, Secret: []byte("guess")})
+			b, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(from), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1, Secret: []byte("guess")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer nc.Close()
-			_, _ = nc.Write(transport.AppendFrame(nil, transport.Frame{Request: 1, Method: uint16(nornv1.PeerMethod_PEER_METHOD_HELLO), Body: b}))
+			_, _ = nc.Write(transport.AppendSummed(nil, transport.Frame{Request: 1, Method: uint16(nornv1.PeerMethod_PEER_METHOD_HELLO), Body: b}))
 			_ = nc.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 			_, _ = io.Copy(io.Discard, nc)
 		}

@@ -1,5 +1,6 @@
 // Messages between nodes, on the peer port. The framing is that of the client
-// port; a method is a number in the frame header. Nothing here is a request with
+// port, with two CRC32C behind the method word, of the body and of the 18 bytes
+// before the second one; a method is a number in the frame header. Nothing here is a request with
 // a reply of its own but the first frame of a connection: what nodes tell each
 // other afterwards are messages, and answers are messages the other way.
 
