@@ -267,7 +267,7 @@ func TestBadJSONIsRefused(t *testing.T) {
 		`{"priority":1.5}`:                      "is not a whole number from -2147483648",
 		`{"priority":"1"}`:                      "is not a whole number from -2147483648",
 		`{"payload":"no base64!"}`:              "line 1, column 2: payload: it is not base64",
-		`{"payload":"eA==","payload_text":"x"}`: "both",
+		`{"payload":"eA==","payload_text":"x"}`: "give one of payload",
 		`{"queue":"no good"}`:                   "is not [a-zA-Z0-9]",
 		`{"queue":""}`:                          "no queue",
 		`{"id":"short"}`:                        "5 characters, not 27",
