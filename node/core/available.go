@@ -50,7 +50,7 @@ type Sight struct {
 // Available gives what this node can do now, nil when that is what it was at
 // the given Seen.
 func (c *Core) Available(seen Sight) *Available {
-	if now := c.moves.state.Revision; !c.filling.done && (seen.revision != now || seen.current != c.current) {
+	if !c.filling.done && (seen.revision != c.moves.state.Revision || seen.current != c.current || seen.voters != c.sight.seen || seen.routes != c.routes.seen) {
 		c.filling.look()
 	}
 	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.moves.dismissed, c.current, c.filling.done, c.sight.seen}

@@ -11,7 +11,7 @@ import (
 // filling tells when a node holds every copy that was planned for it when its process began,
 // or, for one that joins, by the first plan that counts with it. Whoever stops nodes one by
 // one waits for that: a node that serves requests and has no copies yet is none that others
-// can be spared for. What is planned later does not matter any more: it takes nothing back.
+// can be spared for, and neither is one without its vote in the register. What is planned later does not matter any more: it takes nothing back.
 type filling struct {
 	c     *Core
 	known bool             // what was planned
@@ -43,7 +43,33 @@ func (f *filling) look() {
 	f.left = slices.DeleteFunc(f.left, func(p ring.Partition) bool {
 		return slices.Contains(c.cells[p].Cohort, c.cfg.Self) || !slices.Contains(view.Planned(p), c.cfg.Self)
 	})
-	f.done = len(f.left) == 0
+	f.done = len(f.left) == 0 && f.votes()
+}
+
+// maxVoters is how many nodes vote in the register at most.
+const maxVoters = 5
+
+// votes tells whether the register needs nothing of this node either: who is removed votes no
+// more, so that this one has its place, and the next one may be stopped for it. It has a vote,
+// or there are as many voters as those in reach can be; an odd number.
+func (f *filling) votes() bool {
+	c, able := f.c, 0
+	if len(c.sight.voters) == 0 || len(c.sight.outgoing) > 0 {
+		return !c.moves.company()
+	}
+	for i := range c.moves.state.Nodes {
+		n := &c.moves.state.Nodes[i]
+		if n.Status == register.Active && c.routes.up(n.Member) {
+			able++
+		}
+	}
+	for _, v := range c.sight.voters {
+		if n, member := c.moves.state.Find(v); !member || n.Status == register.Removed {
+			return false
+		}
+	}
+	wanted := min(maxVoters, able)
+	return slices.Contains(c.sight.voters, c.cfg.Self) || len(c.sight.voters) >= wanted-(1-wanted%2)
 }
 
 // needs is how many partitions have no majority in reach without a node of their cohort, and
