@@ -70,7 +70,7 @@ func sizeFacts(facts []crdt.Fact) int {
 	var last id.ID
 	for i := range facts {
 		f := &facts[i]
-		n += 2 + id.Size - shared(&f.Task, &last) + sizeUvarint(f.Key.A) + sizeUvarint(f.Key.B) + sizeUvarint(uint64(len(f.Body))) + len(f.Body)
+		n += 2 + 4 + id.Size - shared(&f.Task, &last) + sizeUvarint(f.Key.A) + sizeUvarint(f.Key.B) + sizeUvarint(uint64(len(f.Body))) + len(f.Body)
 		last = f.Task
 	}
 	return n
@@ -97,6 +97,7 @@ func appendFacts(dst []byte, facts []crdt.Fact) []byte {
 		dst = binary.AppendUvarint(append(dst, byte(f.Key.Kind)), f.Key.A)
 		dst = binary.AppendUvarint(dst, f.Key.B)
 		dst = append(binary.AppendUvarint(dst, uint64(len(f.Body))), f.Body...)
+		dst = binary.BigEndian.AppendUint32(dst, f.CRC)
 		last = f.Task
 	}
 	return dst
@@ -203,7 +204,7 @@ func Decode(b []byte) (*Message, error) {
 func (r *reader) facts() []crdt.Fact {
 	var facts []crdt.Fact
 	var last id.ID
-	for n := r.count(5); n > 0 && r.err == nil; n-- {
+	for n := r.count(9); n > 0 && r.err == nil; n-- {
 		f := crdt.Fact{Task: last}
 		same := r.byte()
 		if same > id.Size {
@@ -221,6 +222,7 @@ func (r *reader) facts() []crdt.Fact {
 			r.fail("body too long")
 		}
 		f.Body = r.take(size)
+		f.CRC = r.uint32()
 		facts, last = append(facts, f), f.Task
 	}
 	return facts

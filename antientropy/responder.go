@@ -163,5 +163,5 @@ func (r *Responder) wants(b *budget) bool {
 func factSize(f *crdt.Fact) int { return len(f.Body) + 40 }
 
 func clone(f *crdt.Fact) crdt.Fact {
-	return crdt.Fact{Task: f.Task, Key: f.Key, Body: append([]byte(nil), f.Body...)}
+	return crdt.Fact{Task: f.Task, Key: f.Key, Body: append([]byte(nil), f.Body...), CRC: f.CRC}
 }

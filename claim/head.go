@@ -17,6 +17,8 @@ type Ready struct {
 	// Body is the task's enqueue fact, so that granting it needs no read; nil
 	// when it is not in memory. Only small ones are kept.
 	Body []byte
+	// CRC is that of the fact, 0: none.
+	CRC uint32
 }
 
 // Head is a bounded, sorted window on the beginning of one queue's ready index

@@ -25,6 +25,9 @@
 // earlier one wins. Signed times and durations are taken as unsigned, priority
 // is zigzag. Bytes and text have their length before them, flags are one byte.
 //
+// A fact has a CRC beside these bytes, which no hash takes in: it tells content from
+// damage, of a disk, a wire or the memory of any node on the way.
+//
 // Decoded values share the []byte fields with their input; nobody may change
 // either.
 package crdt

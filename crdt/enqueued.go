@@ -82,7 +82,7 @@ func (e *Enqueued) size() int {
 }
 
 // Fact gives the fact of this task.
-func (e Enqueued) Fact(task id.ID) Fact { return Fact{Task: task, Key: e.key(), Body: e.Encode()} }
+func (e Enqueued) Fact(task id.ID) Fact { return NewFact(task, e.key(), e.Encode()) }
 
 // DecodeEnqueued is the inverse of [Enqueued.Encode]. The payload and the
 // further fields share b. It returns ErrMalformed for bytes that are not canonical, and ErrUnknown for a

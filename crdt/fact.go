@@ -2,7 +2,9 @@ package crdt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/norn-dev/norn/id"
 )
@@ -12,10 +14,74 @@ type Fact struct {
 	Task id.ID
 	Key  Key
 	Body []byte // canonical bytes of the kind's struct; nobody may change them
+	// CRC is the CRC32C of task, key and body, made where these were first encoded. It
+	// stays with them: on the way to other nodes, on their disks, and back. It is no part
+	// of what the fact says. 0: none was made.
+	CRC uint32
 }
 
-// Check decodes the fact and returns ErrMalformed unless its body is canonical
-// and belongs under its key, and ErrUnknown when it was written by a newer
+// NewFact is a fact with its CRC.
+func NewFact(task id.ID, key Key, body []byte) Fact {
+	f := Fact{Task: task, Key: key, Body: body}
+	f.CRC = f.crc()
+	return f
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// crc is never 0.
+func (f *Fact) crc() uint32 {
+	var buf [id.Size + KeySize]byte
+	c := ^uint32(0)
+	for _, b := range f.Key.Append(append(buf[:0], f.Task[:]...)) { // as crc32 does, whose arguments go to the heap
+		c = castagnoli[byte(c)^b] ^ c>>8
+	}
+	return max(1, crc32.Update(^c, castagnoli, f.Body))
+}
+
+// Intact returns ErrMalformed when the fact does not fit its CRC: bits of it have
+// changed since it was encoded. One without a CRC passes.
+func (f *Fact) Intact() error {
+	if f.CRC != 0 && f.CRC != f.crc() {
+		return fmt.Errorf("%w: a fact of key %v and %d bytes does not fit its CRC", ErrMalformed, f.Key, len(f.Body))
+	}
+	return nil
+}
+
+// summed is the first byte of a stored fact that has a CRC. It is no version of a body, and
+// more than one bit away from those that are.
+const summed = 0xff
+
+// StoredExtra is what a stored fact takes at most beside its body.
+const StoredExtra = 1 + 4
+
+// AppendStored appends the fact as it is stored under its task and key: a byte 255, the
+// CRC, and the body; without a CRC the body alone.
+func (f *Fact) AppendStored(dst []byte) []byte {
+	if f.CRC != 0 {
+		dst = binary.BigEndian.AppendUint32(append(dst, summed), f.CRC)
+	}
+	return append(dst, f.Body...)
+}
+
+// Stored reads what AppendStored has written, without looking at body and CRC. The fact
+// shares value. ErrMalformed: it begins as nothing does that is stored.
+func Stored(task id.ID, key Key, value []byte) (Fact, error) {
+	f := Fact{Task: task, Key: key, Body: value}
+	switch {
+	case len(value) >= StoredExtra && value[0] == summed:
+		f.CRC, f.Body = binary.BigEndian.Uint32(value[1:]), value[StoredExtra:]
+		if f.CRC != 0 {
+			return f, nil
+		}
+	case len(value) > 0 && value[0] == version:
+		return f, nil
+	}
+	return f, fmt.Errorf("%w: a stored fact of key %v and %d bytes", ErrMalformed, key, len(value))
+}
+
+// Check decodes the fact and returns ErrMalformed unless it fits its CRC and its body is
+// canonical and belongs under its key, and ErrUnknown when it was written by a newer
 // build. What comes from others is checked before it is stored.
 func (f Fact) Check() error {
 	var t Task

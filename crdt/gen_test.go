@@ -203,7 +203,7 @@ func drawSmall(t *rapid.T) content {
 	return Tombstone{At: at, Collected: at + rapid.Int64Range(0, 1).Draw(t, "collected"), Outcome: State(rapid.IntRange(5, 7).Draw(t, "outcome"))}
 }
 
-func factOf(task id.ID, c content) Fact { return Fact{Task: task, Key: c.key(), Body: c.AppendTo(nil)} }
+func factOf(task id.ID, c content) Fact { return NewFact(task, c.key(), c.AppendTo(nil)) }
 
 // drawFacts draws facts of someTask, of these kinds only if any are given.
 func drawFacts(t *rapid.T, name string, kinds ...Kind) []Fact {

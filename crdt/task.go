@@ -73,6 +73,9 @@ func (v *Viewer) Add(f Fact) error {
 // take decodes one fact into the view. Later keys of a kind have higher
 // numbers, so the last of several is the newest.
 func (t *Task) take(f Fact) error {
+	if err := f.Intact(); err != nil {
+		return err
+	}
 	switch f.Key.Kind {
 	case KindEnqueued:
 		return keep(f, DecodeEnqueued, &t.Enqueued)

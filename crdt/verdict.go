@@ -24,7 +24,7 @@ func (c Cancelled) AppendTo(dst []byte) []byte {
 func (c Cancelled) Encode() []byte { return encode(c, len(c.Reason)+furtherSize(c.Further)) }
 
 // Fact gives the fact of this task.
-func (c Cancelled) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(), Body: c.Encode()} }
+func (c Cancelled) Fact(task id.ID) Fact { return NewFact(task, c.key(), c.Encode()) }
 
 // DecodeCancelled is the inverse of [Cancelled.Encode]. Errors as
 // [DecodeEnqueued].
@@ -57,7 +57,7 @@ func (d Dead) AppendTo(dst []byte) []byte {
 func (d Dead) Encode() []byte { return encode(d, len(d.Reason)) }
 
 // Fact gives the fact of this task.
-func (d Dead) Fact(task id.ID) Fact { return Fact{Task: task, Key: d.key(), Body: d.Encode()} }
+func (d Dead) Fact(task id.ID) Fact { return NewFact(task, d.key(), d.Encode()) }
 
 // DecodeDead is the inverse of [Dead.Encode]. Errors as [DecodeEnqueued].
 func DecodeDead(b []byte) (Dead, error) {
@@ -91,7 +91,7 @@ func (d DependencyCancelled) Encode() []byte { return encode(d, id.Size) }
 
 // Fact gives the fact of this task.
 func (d DependencyCancelled) Fact(task id.ID) Fact {
-	return Fact{Task: task, Key: d.key(), Body: d.Encode()}
+	return NewFact(task, d.key(), d.Encode())
 }
 
 // DecodeDependencyCancelled is the inverse of [DependencyCancelled.Encode].
@@ -126,7 +126,7 @@ func (q Requeued) AppendTo(dst []byte) []byte {
 func (q Requeued) Encode() []byte { return encode(q, furtherSize(q.Further)) }
 
 // Fact gives the fact of this task.
-func (q Requeued) Fact(task id.ID) Fact { return Fact{Task: task, Key: q.key(), Body: q.Encode()} }
+func (q Requeued) Fact(task id.ID) Fact { return NewFact(task, q.key(), q.Encode()) }
 
 // DecodeRequeued is the inverse of [Requeued.Encode]. Generation 0 is what a
 // task begins with, so nothing requeues into it. Errors as [DecodeEnqueued].
@@ -160,7 +160,7 @@ func (u Unblocked) AppendTo(dst []byte) []byte {
 func (u Unblocked) Encode() []byte { return encode(u, 0) }
 
 // Fact gives the fact of this task.
-func (u Unblocked) Fact(task id.ID) Fact { return Fact{Task: task, Key: u.key(), Body: u.Encode()} }
+func (u Unblocked) Fact(task id.ID) Fact { return NewFact(task, u.key(), u.Encode()) }
 
 // DecodeUnblocked is the inverse of [Unblocked.Encode]. Errors as
 // [DecodeEnqueued].
@@ -228,7 +228,7 @@ func (t Tombstone) AppendTo(dst []byte) []byte {
 func (t Tombstone) Encode() []byte { return encode(t, 1) }
 
 // Fact gives the fact of this task.
-func (t Tombstone) Fact(task id.ID) Fact { return Fact{Task: task, Key: t.key(), Body: t.Encode()} }
+func (t Tombstone) Fact(task id.ID) Fact { return NewFact(task, t.key(), t.Encode()) }
 
 // DecodeTombstone is the inverse of [Tombstone.Encode]. Errors as
 // [DecodeEnqueued].

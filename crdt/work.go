@@ -28,7 +28,7 @@ func (u Update) AppendTo(dst []byte) []byte {
 func (u Update) Encode() []byte { return encode(u, len(u.Data)+furtherSize(u.Further)) }
 
 // Fact gives the fact of this task.
-func (u Update) Fact(task id.ID) Fact { return Fact{Task: task, Key: u.key(), Body: u.Encode()} }
+func (u Update) Fact(task id.ID) Fact { return NewFact(task, u.key(), u.Encode()) }
 
 // DecodeUpdate is the inverse of [Update.Encode]. The data shares b. Errors as
 // [DecodeEnqueued].
@@ -63,7 +63,7 @@ func (c Completed) AppendTo(dst []byte) []byte {
 func (c Completed) Encode() []byte { return encode(c, len(c.Result)+furtherSize(c.Further)) }
 
 // Fact gives the fact of this task.
-func (c Completed) Fact(task id.ID) Fact { return Fact{Task: task, Key: c.key(), Body: c.Encode()} }
+func (c Completed) Fact(task id.ID) Fact { return NewFact(task, c.key(), c.Encode()) }
 
 // DecodeCompleted is the inverse of [Completed.Encode]. The result shares b.
 // Errors as [DecodeEnqueued].
@@ -100,7 +100,7 @@ func (f Failed) AppendTo(dst []byte) []byte {
 func (f Failed) Encode() []byte { return encode(f, len(f.Error)+furtherSize(f.Further)) }
 
 // Fact gives the fact of this task.
-func (f Failed) Fact(task id.ID) Fact { return Fact{Task: task, Key: f.key(), Body: f.Encode()} }
+func (f Failed) Fact(task id.ID) Fact { return NewFact(task, f.key(), f.Encode()) }
 
 // DecodeFailed is the inverse of [Failed.Encode]. Errors as [DecodeEnqueued].
 func DecodeFailed(b []byte) (Failed, error) {
@@ -129,7 +129,7 @@ func (e Expired) AppendTo(dst []byte) []byte {
 func (e Expired) Encode() []byte { return encode(e, 0) }
 
 // Fact gives the fact of this task.
-func (e Expired) Fact(task id.ID) Fact { return Fact{Task: task, Key: e.key(), Body: e.Encode()} }
+func (e Expired) Fact(task id.ID) Fact { return NewFact(task, e.key(), e.Encode()) }
 
 // DecodeExpired is the inverse of [Expired.Encode]. Errors as [DecodeEnqueued].
 func DecodeExpired(b []byte) (Expired, error) {

@@ -249,8 +249,8 @@ func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err erro
 	first := appendFact(nil, v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
 	t, err := build(task, func(yield func(key, value []byte) bool) {
 		for key, value := range late(tx, v.Partition, task, first) {
-			if k, err := crdt.DecodeKey(key[prefixSize+id.Size:]); err == nil && bad == nil {
-				bad = s.note(k, value, token)
+			if f, err := storedFact(key, value); err == nil && bad == nil {
+				bad = s.note(f.Key, f.Body, token)
 			}
 			if !yield(key, value) {
 				return
@@ -279,13 +279,9 @@ func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err erro
 // lookAt is look for a task that was never claimed and is in a window on the
 // ready index.
 func lookAt(v *Vnode, tx store.Tx, task id.ID, q *queue, r *claim.Ready) (s standing, err error) {
-	body := r.Body
-	if body == nil {
-		stored, ok := tx.Get(appendFact(v.keyspace[:0], v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued}))
-		if !ok {
-			return s, fmt.Errorf("%w: %s is ready but has no enqueue fact", ErrDamaged, task)
-		}
-		body = stored
+	body, err := specOf(v, tx, task, r)
+	if err != nil {
+		return s, err
 	}
 	spec, err := crdt.DecodeEnqueued(body)
 	if err != nil {

@@ -108,15 +108,18 @@ func PutAside(v *Vnode, tx store.Tx, facts []crdt.Fact, now int64) error {
 	for i := range facts {
 		f := &facts[i]
 		key := f.Key.Append(appendTask(nil, tableAsideFacts, v.Partition, task))
-		old, there := tx.Get(key)
-		if there {
+		old, err := bodyUnder(tx, key)
+		if err != nil {
+			return err
+		}
+		if old != nil {
 			if !crdt.Wins(f.Body, old) {
 				continue
 			}
 			a.Bytes -= int64(asideFixed + len(old))
 		}
 		a.Bytes += int64(asideFixed + len(f.Body))
-		tx.Set(key, f.Body)
+		tx.Set(key, f.AppendStored(nil))
 	}
 	v.aside.bytes += a.Bytes - before
 	value = binary.BigEndian.AppendUint64(nil, uint64(a.Since))
@@ -161,12 +164,12 @@ func AsideFacts(view store.View, p ring.Partition, from AsidePlace, bytesMost in
 		start = append(bytes.Clone(from.key), 0)
 	}
 	next = from
-	for key, body := range view.Scan(start, after(prefix)) {
-		f, err := decodeAsideFact(key, body)
+	for key, value := range view.Scan(start, after(prefix)) {
+		f, err := decodeAsideFact(key, value)
 		if err != nil {
 			return nil, from, err
 		}
-		if bytesMost -= int64(asideFixed + len(body)); bytesMost < 0 && len(facts) > 0 {
+		if bytesMost -= int64(asideFixed + len(f.Body)); bytesMost < 0 && len(facts) > 0 {
 			break
 		}
 		facts, next.key = append(facts, f), bytes.Clone(key)
@@ -178,12 +181,15 @@ func AsideFacts(view store.View, p ring.Partition, from AsidePlace, bytesMost in
 // before all of them.
 type AsidePlace struct{ key []byte }
 
-func decodeAsideFact(key, body []byte) (crdt.Fact, error) {
-	k, err := crdt.DecodeKey(key[min(len(key), prefixSize+id.Size):])
-	if err != nil {
-		return crdt.Fact{}, fmt.Errorf("%w: what is kept aside, %x: %w", ErrDamaged, key, err)
+func decodeAsideFact(key, value []byte) (crdt.Fact, error) {
+	if len(key) < prefixSize+id.Size {
+		return crdt.Fact{}, fmt.Errorf("%w: what is kept aside, %x", ErrDamaged, key)
 	}
-	return crdt.Fact{Task: id.ID(key[prefixSize:]), Key: k, Body: bytes.Clone(body)}, nil
+	f, err := intactFact(key, bytes.Clone(value))
+	if err != nil {
+		return crdt.Fact{}, fmt.Errorf("what is kept aside: %w", err)
+	}
+	return f, nil
 }
 
 // AsideOf gives the facts of one task that are kept aside, by key. It returns

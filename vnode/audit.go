@@ -44,15 +44,14 @@ func Audit(view store.View, p ring.Partition) error {
 func (a *audit) logs() error {
 	want := make(map[string]LogSize)
 	prefix := appendPrefix(nil, tableFacts, a.p)
-	for key, body := range a.view.Scan(prefix, after(prefix)) {
-		task := id.ID(key[prefixSize:])
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
-		if err != nil || k.Kind != crdt.KindUpdate {
+	for key, value := range a.view.Scan(prefix, after(prefix)) {
+		f, err := storedFact(key, value)
+		if err != nil || f.Key.Kind != crdt.KindUpdate {
 			continue // tasks has seen to the keys
 		}
-		for _, of := range [][]byte{appendTask(nil, tableLogs, a.p, task), appendClaim(nil, tableLogs, a.p, task, k.A)} {
+		for _, of := range [][]byte{appendTask(nil, tableLogs, a.p, f.Task), appendClaim(nil, tableLogs, a.p, f.Task, f.Key.A)} {
 			n := want[string(of)]
-			want[string(of)] = LogSize{n.Updates + 1, n.Bytes + uint64(len(body))}
+			want[string(of)] = LogSize{n.Updates + 1, n.Bytes + uint64(len(f.Body))}
 		}
 	}
 	prefix = appendPrefix(nil, tableLogs, a.p)
@@ -75,12 +74,12 @@ func (a *audit) tree() error {
 	}
 	var want antientropy.Node
 	prefix := appendPrefix(nil, tableFacts, a.p)
-	for key, body := range a.view.Scan(prefix, after(prefix)) {
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+	for key, value := range a.view.Scan(prefix, after(prefix)) {
+		f, err := intactFact(key, value)
 		if err != nil {
-			return fmt.Errorf("%w: fact key %x: %w", ErrDamaged, key, err)
+			return err
 		}
-		want.Sum = want.Sum.Add(crdt.HashFact(crdt.Fact{Task: id.ID(key[prefixSize:]), Key: k, Body: body}))
+		want.Sum = want.Sum.Add(crdt.HashFact(f))
 		want.Count++
 	}
 	if got := antientropy.NewTree(tableTree, a.p).Root(a.view); got != want {

@@ -25,8 +25,12 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, now clock.Time, decide func(*crd
 	if !ok {
 		return was.state, nil
 	}
+	old, err := v.shelf.get(tx, task, f.Key)
+	if err != nil {
+		return 0, err
+	}
 	v.leave(tx, task, &was)
-	v.shelf.put(tx, f, v.shelf.get(tx, task, f.Key))
+	v.shelf.put(tx, f, old)
 	defer v.cfg.OnFact(task)
 	if err := v.settle(tx, task, 0, now); err != nil {
 		return 0, err

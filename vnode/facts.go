@@ -32,7 +32,11 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
 	maybe := v.recent.maybe(task)
-	if stored, ok := getIf(maybe, tx, key); ok {
+	stored, err := getIf(maybe, tx, key)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	if stored != nil {
 		old, err := crdt.DecodeEnqueued(stored)
 		if err != nil {
 			return Enqueued{}, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
@@ -75,7 +79,7 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 	}
 	p := place{queue: spec.Queue, fresh: fresh}
 	if len(fact.Body) <= maxBody {
-		p.body = fact.Body
+		p.body, p.crc = fact.Body, fact.CRC
 	}
 	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
 	p.state, p.at = wake(spec.NotBefore, now)
@@ -86,12 +90,12 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 	return nil
 }
 
-// getIf reads a key that may be there.
-func getIf(maybe bool, view store.View, key []byte) ([]byte, bool) {
+// getIf reads the body under a key that may be there, as bodyUnder does.
+func getIf(maybe bool, view store.View, key []byte) ([]byte, error) {
 	if !maybe {
-		return nil, false
+		return nil, nil
 	}
-	return view.Get(key)
+	return bodyUnder(view, key)
 }
 
 // Added tells what became of a fact.
@@ -116,8 +120,11 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 		v.cfg.OnFact(f.Task)
 		return added, nil
 	}
-	old, ok := tx.Get(key)
-	if ok {
+	old, err := bodyUnder(tx, key)
+	if err != nil {
+		return added, err
+	}
+	if old != nil {
 		if bytes.Equal(old, f.Body) {
 			return Added{Existed: true}, nil
 		}

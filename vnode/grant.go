@@ -76,13 +76,12 @@ func (v *Vnode) describe(view store.View, task id.ID, ask Ask, r *claim.Ready) (
 	if !r.Fresh {
 		return ReadTask(view, v.Partition, task, ReadOptions{Log: ask.Log, Claims: ask.Claims, Until: v.epoch<<32 | uint64(v.seq+1)})
 	}
-	body := r.Body
-	if body == nil {
-		stored, ok := view.Get(appendFact(v.keyspace[:0], v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued}))
-		if !ok {
-			return nil, fmt.Errorf("%w: %s is ready but has no enqueue fact", ErrDamaged, task)
-		}
-		body = append(body, stored...) // the answer outlives this view
+	body, err := specOf(v, view, task, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Body == nil {
+		body = append([]byte(nil), body...) // the answer outlives this view
 	}
 	e, err := crdt.DecodeEnqueued(body)
 	if err != nil {
@@ -215,7 +214,11 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	if dead {
 		// One may be here already, where the enqueue and the retry are not.
 		f := crdt.Dead{Generation: before.Generation(), At: now.Wall, Reason: reason}.Fact(task)
-		if old := v.shelf.get(tx, task, f.Key); old == nil || crdt.Wins(f.Body, old) {
+		old, err := v.shelf.get(tx, task, f.Key)
+		if err != nil {
+			return 0, err
+		}
+		if old == nil || crdt.Wins(f.Body, old) {
 			v.shelf.put(tx, f, bytes.Clone(old))
 		}
 	}

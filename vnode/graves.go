@@ -74,9 +74,9 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 // calls it knows that no other replica has anything of the task but a tombstone.
 // It returns ErrDamaged when the tombstone cannot be read.
 func Forget(v *Vnode, tx store.Tx, task id.ID, upTo int64) (bool, error) {
-	body := v.shelf.get(tx, task, crdt.Key{Kind: crdt.KindTombstone})
-	if body == nil {
-		return false, nil
+	body, err := v.shelf.get(tx, task, crdt.Key{Kind: crdt.KindTombstone})
+	if err != nil || body == nil {
+		return false, err
 	}
 	stone, err := crdt.DecodeTombstone(body)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Tables of the store. Each key starts with the table and the partition, so
 // that a partition can be copied and dropped table by table.
 const (
-	tableFacts      = 'f' // task, fact key -> canonical bytes
+	tableFacts      = 'f' // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
 	tableActive     = 'a' // task, token -> claim record that has not ended
 	tableEnded      = 'c' // task, token -> claim record that has ended
 	tableSuspended  = 'e' // task, token -> nothing: one that has ended and may come back
@@ -33,7 +33,7 @@ const (
 	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact
 	tableBallot     = 'b' // nothing -> what the acceptor has promised; never dropped
 	tableAside      = 'y' // task -> when its facts were put aside, and their bytes
-	tableAsideFacts = 'v' // task, fact key -> canonical bytes of a fact that is kept aside
+	tableAsideFacts = 'v' // task, fact key -> the same of a fact that is kept aside
 	tableDropping   = 'z' // nothing -> nothing: the partition is being deleted
 )
 

@@ -132,16 +132,28 @@ func (t *tail) read(view store.View, p ring.Partition, task id.ID) error {
 		}
 		end = logKey(p, task, newest.A, 0) // of what is older than its claim
 		shown := visible(view, p, task, newest.A, newest.B)
-		for _, value := range view.Back(end, logKey(p, task, newest.A, shown)) {
-			u, err := crdt.DecodeUpdate(append([]byte(nil), value...))
+		for key, value := range view.Back(end, logKey(p, task, newest.A, shown)) {
+			u, err := updateOf(key, value)
 			if err != nil {
-				return fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+				return err
 			}
 			if !t.take(&u) {
 				return nil
 			}
 		}
 	}
+}
+
+// updateOf reads an update that is stored, with bytes of its own.
+func updateOf(key, value []byte) (u crdt.Update, err error) {
+	f, err := intactFact(key, append([]byte(nil), value...))
+	if err != nil {
+		return u, err
+	}
+	if u, err = crdt.DecodeUpdate(f.Body); err != nil {
+		err = fmt.Errorf("%w: task %s: %w", ErrDamaged, f.Task, err)
+	}
+	return u, err
 }
 
 // Saved gives the update where a claim with this token may go on, see
@@ -197,10 +209,10 @@ func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, by
 	begin := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: log.Token, B: log.Next})
 	end := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted})
 	size := 0
-	for _, value := range view.Scan(begin, end) {
-		u, err := crdt.DecodeUpdate(append([]byte(nil), value...))
+	for key, value := range view.Scan(begin, end) {
+		u, err := updateOf(key, value)
 		if err != nil {
-			return nil, false, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			return nil, false, err
 		}
 		if !log.Shows(&u) {
 			continue

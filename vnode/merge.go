@@ -64,7 +64,10 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 			return g.bury(facts, facts[i])
 		}
 	}
-	fresh, m := g.news(facts)
+	fresh, m, err := g.news(facts)
+	if err != nil {
+		return Merged{}, err
+	}
 	if mutant.LargerWins.On() && g.larger(task, len(facts)) {
 		return Merged{Known: len(facts)}, nil
 	}
@@ -103,6 +106,10 @@ type merging struct {
 // fresh stores the enqueue of a task that surely is not here, which is most of
 // what replicas are sent, and reads nothing.
 func (v merging) fresh(f crdt.Fact) (Merged, error) {
+	err := f.Intact()
+	if err != nil {
+		return Merged{}, err
+	}
 	spec, err := crdt.DecodeEnqueued(f.Body)
 	if err != nil {
 		return Merged{}, err
@@ -111,16 +118,19 @@ func (v merging) fresh(f crdt.Fact) (Merged, error) {
 }
 
 // news gives the facts that change what is here.
-func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
+func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged, err error) {
 	best := make(map[crdt.Key]int, len(facts)) // into fresh
 	for _, f := range facts {
-		old, ok := v.tx.Get(appendFact(v.keyspace[:0], v.Partition, f.Task, f.Key))
+		old, err := v.shelf.get(v.tx, f.Task, f.Key)
+		if err != nil {
+			return nil, m, err
+		}
 		at, twice := best[f.Key]
 		if twice {
-			old, ok = fresh[at].Body, true
+			old = fresh[at].Body
 		}
 		switch {
-		case !ok:
+		case old == nil:
 			best[f.Key] = len(fresh)
 			fresh = append(fresh, f)
 			m.Stored++
@@ -143,7 +153,7 @@ func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged) {
 			m.Stored++
 		}
 	}
-	return fresh, m
+	return fresh, m, nil
 }
 
 // take stores facts that are new and moves their task.
@@ -156,7 +166,11 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 	was := v.stands(tx, before)
 	v.leave(tx, task, &was)
 	for _, f := range fresh {
-		v.shelf.put(tx, f, v.shelf.get(tx, task, f.Key))
+		old, err := v.shelf.get(tx, task, f.Key)
+		if err != nil {
+			return err
+		}
+		v.shelf.put(tx, f, old)
 	}
 	v.recent.add(task)
 	after, err := LoadTask(tx, v.Partition, task)
@@ -224,7 +238,10 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 	for _, f := range facts {
 		stone := crdt.Key{Kind: crdt.KindTombstone}
 		knows = knows || f.Key == stone
-		old := v.shelf.get(tx, f.Task, stone)
+		old, err := v.shelf.get(tx, f.Task, stone)
+		if err != nil {
+			return m, err
+		}
 		was, err := crdt.DecodeTombstone(old)
 		if err != nil {
 			return m, fmt.Errorf("%w: tombstone of %s: %w", ErrDamaged, f.Task, err)

@@ -73,11 +73,11 @@ func (r *replica) facts(task id.ID) (facts []crdt.Fact) {
 	r.flush()
 	prefix := appendTask(nil, tableFacts, 0, task)
 	for key, value := range r.mem.Scan(prefix, after(prefix)) {
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		f, err := intactFact(key, bytes.Clone(value))
 		if err != nil {
 			panic(err)
 		}
-		facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(value)})
+		facts = append(facts, f)
 	}
 	return facts
 }
@@ -489,7 +489,10 @@ func TestATombstoneTakesNoAcknowledgedEndBack(t *testing.T) {
 			b.put(dead) // it does not come back
 			for who, r := range map[string]*rig{"who knew": a, "who was told": b} {
 				r.audit()
-				got := r.v.shelf.get(r.tx, task, want.Key)
+				got, err := r.v.shelf.get(r.tx, task, want.Key)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if !bytes.Equal(got, want.Body) {
 					stone, err := crdt.DecodeTombstone(got)
 					t.Errorf("%s, %v, %s: %+v, %v", name, ended, who, stone, err)

@@ -24,6 +24,7 @@ type place struct {
 	at     int64  // scheduled: due; finished: when
 	came   int64  // finished: when that came here, mono ns
 	body   []byte // with fresh: the enqueue fact
+	crc    uint32 // of it
 	linked bool   // it has dependencies
 	fresh  bool   // surely never claimed and without other facts; false is always safe
 }
@@ -136,7 +137,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 			fresh[0] = 1
 		}
 		tx.Set(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank), fresh[:])
-		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh, Body: p.body})
+		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh, Body: p.body, CRC: p.crc})
 		v.fill(tx, q)
 	case crdt.StateScheduled:
 		tx.Set(appendScheduled(v.keyspace[:0], v.Partition, p.at, task), nil)

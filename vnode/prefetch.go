@@ -42,8 +42,9 @@ func prefetchRun(view store.View, p ring.Partition, run []claim.Ready) {
 	steps := 2*len(run) + 16
 	for key, value := range view.Scan(want, append(end, 0)) {
 		for c := bytes.Compare(key, want); c >= 0; c = bytes.Compare(key, want) {
-			if c == 0 && run[0].Fresh && len(value) <= maxBody {
-				run[0].Body = append([]byte(nil), value...)
+			f, err := crdt.Stored(run[0].Rank.Task(), enqueued, value)
+			if c == 0 && err == nil && run[0].Fresh && len(f.Body) <= maxBody {
+				run[0].Body, run[0].CRC = append([]byte(nil), f.Body...), f.CRC
 			}
 			if run = run[1:]; len(run) == 0 {
 				return

@@ -114,11 +114,11 @@ func loadAll(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) 
 func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 	v := crdt.NewViewer(task)
 	for key, value := range facts {
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
-		if err == nil {
-			err = v.Add(crdt.Fact{Task: task, Key: k, Body: append([]byte(nil), value...)})
-		}
+		f, err := storedFact(key, append([]byte(nil), value...))
 		if err != nil {
+			return nil, err
+		}
+		if err = v.Add(f); err != nil {
 			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
 	}
@@ -153,13 +153,14 @@ func Decisions(view store.View, p ring.Partition, task id.ID, about crdt.Key) ([
 
 func factsOf(view store.View, p ring.Partition, task id.ID, wanted func(crdt.Key, []byte) bool) (facts []crdt.Fact, err error) {
 	prefix := appendTask(nil, tableFacts, p, task)
-	for key, body := range view.Scan(prefix, after(prefix)) {
-		k, err := crdt.DecodeKey(key[len(prefix):])
+	for key, value := range view.Scan(prefix, after(prefix)) {
+		f, err := intactFact(key, value)
 		if err != nil {
-			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			return nil, err
 		}
-		if wanted(k, body) {
-			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+		if wanted(f.Key, f.Body) {
+			f.Body = bytes.Clone(f.Body)
+			facts = append(facts, f)
 		}
 	}
 	return facts, nil
@@ -181,20 +182,22 @@ func newestFrom(view store.View, p ring.Partition, task id.ID, kind crdt.Kind, m
 	for end := after(appendTask(nil, tableFacts, p, task)); end != nil; {
 		upTo := end
 		end = nil
-		for key, body := range view.Back(first, upTo) {
-			k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+		for key, value := range view.Back(first, upTo) {
+			f, err := intactFact(key, value)
 			if err != nil {
-				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+				return nil, err
 			}
+			k := f.Key
 			many := k.Kind == crdt.KindUpdate || k.Kind == crdt.KindCompleted || k.Kind == crdt.KindFailed
 			if n := &size[k.Kind]; many {
-				if *n += asideFixed + len(body); *n > most && *n > asideFixed+len(body) {
+				if *n += asideFixed + len(f.Body); *n > most && *n > asideFixed+len(f.Body) {
 					cut = cut || k.Kind == crdt.KindCompleted
 					end = appendFact(nil, p, task, crdt.Key{Kind: k.Kind}) // the rest of them is passed over
 					break
 				}
 			}
-			facts = append(facts, crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)})
+			f.Body = bytes.Clone(f.Body)
+			facts = append(facts, f)
 		}
 	}
 	if cut {
@@ -214,26 +217,31 @@ func newestFrom(view store.View, p ring.Partition, task id.ID, kind crdt.Kind, m
 func counting(view store.View, p ring.Partition, task id.ID) (f crdt.Fact, err error) {
 	at := int64(0)
 	first, end := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCompleted}), appendFact(nil, p, task, crdt.Key{Kind: crdt.KindCancelled})
-	for key, body := range view.Scan(first, end) {
-		k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
+	for key, value := range view.Scan(first, end) {
+		is, err := intactFact(key, value)
 		if err != nil {
-			return f, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+			return f, err
 		}
-		c, err := crdt.DecodeCompleted(body)
+		c, err := crdt.DecodeCompleted(is.Body)
 		if err != nil {
 			return f, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
 		if f.Body == nil || c.At < at {
-			f, at = crdt.Fact{Task: task, Key: k, Body: bytes.Clone(body)}, c.At
+			is.Body = bytes.Clone(is.Body)
+			f, at = is, c.At
 		}
 	}
 	return f, nil
 }
 
-// FactOf gives one fact of a task.
+// FactOf gives one fact of a task. Who uses it looks whether it fits its CRC.
 func FactOf(view store.View, p ring.Partition, task id.ID, key crdt.Key) (crdt.Fact, bool) {
-	body, ok := view.Get(appendFact(nil, p, task, key))
-	return crdt.Fact{Task: task, Key: key, Body: bytes.Clone(body)}, ok
+	value, ok := view.Get(appendFact(nil, p, task, key))
+	f, err := crdt.Stored(task, key, bytes.Clone(value))
+	if err != nil { // as it is: nobody takes it
+		f.CRC = 0
+	}
+	return f, ok
 }
 
 // ReadTask reads a task with its claims, from any view of the store: a reader

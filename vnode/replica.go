@@ -36,10 +36,9 @@ func FactsAfter(v *Vnode, view store.View, place antientropy.Position, to id.ID)
 		if !to.IsZero() {
 			end = appendTask(nil, tableFacts, v.Partition, to)
 		}
-		for key, body := range view.Scan(from, end) {
-			k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
-			f := crdt.Fact{Task: id.ID(key[prefixSize:]), Key: k, Body: body}
-			if err != nil || (antientropy.Position{Task: f.Task, Key: k}).Compare(place) <= 0 {
+		for key, value := range view.Scan(from, end) {
+			f, err := intactFact(key, value)
+			if err != nil || (antientropy.Position{Task: f.Task, Key: f.Key}).Compare(place) <= 0 {
 				continue
 			}
 			if !yield(f) {

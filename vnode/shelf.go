@@ -21,12 +21,16 @@ type shelf struct {
 	// stored is told each fact that is put.
 	stored func(ring.Partition, crdt.Fact)
 	key    [prefixSize + id.Size + crdt.KeySize]byte
+	value  []byte // space for a stored fact
 }
 
-// get reads the body under a key; nil when there is none.
-func (s *shelf) get(view store.View, task id.ID, k crdt.Key) []byte {
-	body, _ := view.Get(appendFact(s.key[:0], s.p, task, k))
-	return body
+// keptSpace is how much of that is kept, bytes: most facts are small.
+const keptSpace = 64 << 10
+
+// get reads the body under a key; nil when there is none. ErrDamaged: it does not fit
+// its CRC.
+func (s *shelf) get(view store.View, task id.ID, k crdt.Key) ([]byte, error) {
+	return bodyUnder(view, appendFact(s.key[:0], s.p, task, k))
 }
 
 // put stores a fact. old is the body that it replaces; nil: there was none (no
@@ -45,7 +49,11 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 	if f.Key.Kind == crdt.KindUpdate {
 		logged(tx, s.p, f, old)
 	}
-	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), f.Body)
+	s.value = f.AppendStored(s.value[:0])
+	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), s.value)
+	if cap(s.value) > keptSpace {
+		s.value = nil
+	}
 	s.stored(s.p, f)
 }
 
@@ -61,10 +69,10 @@ func (s *shelf) count(tx store.Tx, f crdt.Fact) {
 func (s *shelf) drop(tx store.Tx, task id.ID) {
 	prefix := appendTask(nil, tableFacts, s.p, task)
 	if s.tree != nil {
-		for key, body := range tx.Scan(prefix, after(prefix)) {
+		for key, value := range tx.Scan(prefix, after(prefix)) {
 			// A key that is none of ours was never counted.
-			if k, err := crdt.DecodeKey(key[len(prefix):]); err == nil {
-				s.tree.Remove(crdt.Fact{Task: task, Key: k, Body: body})
+			if f, err := storedFact(key, value); err == nil {
+				s.tree.Remove(f)
 			}
 		}
 	}

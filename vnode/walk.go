@@ -52,7 +52,7 @@ func walkFrom(as walk, last id.ID) iter.Seq2[*Detail, error] {
 					}
 					w.begin(task)
 				}
-				if err := w.take(key[prefixSize+id.Size:], value); err != nil {
+				if err := w.take(key, value); err != nil {
 					yield(nil, err)
 					return
 				}
@@ -110,12 +110,12 @@ func (w *walk) take(key, value []byte) error {
 		w.over++
 		return nil
 	}
-	k, err := crdt.DecodeKey(key)
+	f, err := intactFact(key, value)
 	if err != nil {
-		return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
+		return err
 	}
-	if k.Kind == crdt.KindEnqueued && w.keep != nil {
-		e, err := crdt.DecodeEnqueued(value)
+	if f.Key.Kind == crdt.KindEnqueued && w.keep != nil {
+		e, err := crdt.DecodeEnqueued(f.Body)
 		if err != nil {
 			return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
 		}
@@ -125,14 +125,14 @@ func (w *walk) take(key, value []byte) error {
 		}
 	}
 	if w.lean {
-		if value, err = w.trim(k.Kind, value); err != nil {
+		if f.Body, err = w.trim(f.Key.Kind, f.Body); err != nil {
 			return fmt.Errorf("%w: task %s: %w", ErrDamaged, w.task, err)
 		}
-		if value == nil {
+		if f.Body == nil {
 			return nil
 		}
 	}
-	w.facts = append(w.facts, crdt.Fact{Task: w.task, Key: k, Body: append([]byte(nil), value...)})
+	w.facts = append(w.facts, crdt.Fact{Task: w.task, Key: f.Key, Body: append([]byte(nil), f.Body...)}) // the CRC was looked at
 	return nil
 }
 

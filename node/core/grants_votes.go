@@ -124,7 +124,7 @@ func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 // it, so that it does not show it.
 func (o *pledged) saved(f *PartFacts) {
 	for _, part := range o.parts {
-		if part.p != f.Partition || len(f.Facts) != 1 || f.Facts[0].Key.Kind != crdt.KindUpdate {
+		if part.p != f.Partition || len(f.Facts) != 1 || f.Facts[0].Key.Kind != crdt.KindUpdate || f.Facts[0].Intact() != nil {
 			continue
 		}
 		u, err := crdt.DecodeUpdate(f.Facts[0].Body)

@@ -14,8 +14,8 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// factBytes is the least that a fact takes: ID, kind, two numbers, length.
-const factBytes = id.Size + 4
+// factBytes is the least that a fact takes: ID, kind, two numbers, length, CRC.
+const factBytes = id.Size + 4 + 4
 
 // factsPacket is a core.Facts with the sizes of what is inside.
 type factsPacket struct {
@@ -112,7 +112,7 @@ func decodePart(b []byte) (part core.PartFacts, err error) {
 func sizeFacts(facts []crdt.Fact) (n int) {
 	for i := range facts {
 		f := &facts[i]
-		n += id.Size + 1 + protowire.SizeVarint(f.Key.A) + protowire.SizeVarint(f.Key.B) + protowire.SizeBytes(len(f.Body))
+		n += id.Size + 1 + 4 + protowire.SizeVarint(f.Key.A) + protowire.SizeVarint(f.Key.B) + protowire.SizeBytes(len(f.Body))
 	}
 	return n
 }
@@ -122,7 +122,7 @@ func appendFacts(dst []byte, facts []crdt.Fact) []byte {
 		f := &facts[i]
 		dst = append(append(dst, f.Task[:]...), byte(f.Key.Kind))
 		dst = protowire.AppendVarint(protowire.AppendVarint(dst, f.Key.A), f.Key.B)
-		dst = protowire.AppendBytes(dst, f.Body)
+		dst = binary.BigEndian.AppendUint32(protowire.AppendBytes(dst, f.Body), f.CRC)
 	}
 	return dst
 }
@@ -161,11 +161,12 @@ func decodeFact(f *crdt.Fact, b []byte) ([]byte, error) {
 		}
 		b = b[n:]
 	}
-	if size > crdt.MaxBody || size > uint64(len(b)) {
+	if size > crdt.MaxBody || size+4 > uint64(len(b)) {
 		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, size)
 	}
 	f.Body = b[:size:size]
-	return b[size:], nil
+	f.CRC = binary.BigEndian.Uint32(b[size:])
+	return b[size+4:], nil
 }
 
 // takenPacket is a core.FactsTaken with its fences, which are rare.

@@ -1557,7 +1557,8 @@ type PeerPart struct {
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// The facts one after the other: 20 bytes of task ID, one byte of kind, the two
 	// numbers of the key and the length of the body as varints, the body in its
-	// canonical form.
+	// canonical form, and the CRC32C of ID, key as it is stored, and body, big endian; 0:
+	// none was made.
 	Facts []byte `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	// Epoch of the cell whose cohort the sender writes to.
 	Epoch         uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
