@@ -220,8 +220,8 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 		is    bool
 		says  string
 	}{
-		"a table was cut off": {"*.sst", func(file string) error { return os.Truncate(file, 100) }, true, "restore the directory"},
-		"a table is empty":    {"*.sst", func(file string) error { return os.Truncate(file, 0) }, true, "restore the directory"},
+		"a table was cut off": {"*.sst", func(file string) error { return os.Truncate(file, 100) }, true, "the files are damaged"},
+		"a table is empty":    {"*.sst", func(file string) error { return os.Truncate(file, 0) }, true, "the files are damaged"},
 		"a bit of the manifest": {"MANIFEST-*", func(file string) error {
 			b, err := os.ReadFile(file)
 			if err == nil {
@@ -229,7 +229,7 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 				err = os.WriteFile(file, b, 0o600)
 			}
 			return err
-		}, true, "restore the directory"},
+		}, true, "the files are damaged"},
 		"files of a newer version": {"marker.format-version.*", func(file string) error {
 			return os.Rename(file, filepath.Join(filepath.Dir(file), "marker.format-version.999999.999"))
 		}, false, "newer version of norn"},
