@@ -46,7 +46,7 @@ func TestWhoIsVouchedForIsLetIn(t *testing.T) {
 	} {
 		cfg := *n.cfg
 		cfg.Join = c.join
-		m := newMembership(&Node{cfg: &cfg, ctx: n.ctx, self: n.self, cluster: n.cluster, ports: n.ports, dir: n.dir, log: n.log, opts: n.opts, metrics: n.metrics})
+		m := newMembership(&Node{cfg: &cfg, ctx: n.ctx, self: n.self, cluster: n.cluster, ports: n.ports, dir: n.dir, log: n.log, opts: n.opts, metrics: newMetrics()})
 		m.group.Store(n.members.group.Load())
 		for _, have := range c.state.Nodes {
 			m.nodes[have.Member] = have
