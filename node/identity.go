@@ -23,7 +23,7 @@ import (
 )
 
 // formatVersion is the version of the data directory that this build writes.
-const formatVersion = 1
+const formatVersion = 2 // facts have CRCs; 1 is read
 
 // ErrDirectory is returned when a data directory cannot be used as it is.
 var ErrDirectory = errors.New("data directory cannot be used")
