@@ -13,8 +13,12 @@
 //
 // A task is enqueued by a publish to a stream that deletes what is acknowledged, and claimed
 // by one of the workers, which pull from one durable consumer; it is completed by an
-// acknowledgement that is itself acknowledged. As in `norn bench`, a worker asks for its
-// next tasks while the completion of the last ones is on its way.
+// acknowledgement that is itself acknowledged. Each producer and each worker has a connection
+// of its own, spread over the servers. A strict worker of either side holds no task in
+// advance; else it claims ten at a time and completes them one by one.
+//
+// Processor time is that of the servers and of the load generator; Norn tells its own by
+// `norn bench`, of JetStream it is read from /proc.
 //
 // It is a module of its own: nothing of Norn needs what it needs.
 package main

@@ -18,24 +18,73 @@ import (
 
 // Sizes of the work, those of docs/performance.md.
 const (
-	producers = 64
-	workers   = 16
-	payload   = 100 // bytes
-	many      = 100 // tasks at a time
+	producers      = 64
+	workers        = 16
+	payload        = 100  // bytes
+	many           = 100  // tasks at a time
+	ahead          = 10   // tasks that a worker holds in advance, where it does
+	latencyRate    = 2000 // tasks a second
+	latencyWorkers = 8
+)
+
+// kind is what a work is about.
+type kind int
+
+const (
+	enqueues kind = iota
+	claims        // and completions of what was enqueued before
+	latency       // from enqueue to claim at a rate
 )
 
 // work is a row of the table: what is measured, and with how many tasks.
 type work struct {
-	name  string
-	claim bool // claims and completions of what was enqueued before; else enqueues
-	batch int
-	tasks int
+	name   string
+	kind   kind
+	batch  int
+	strict bool // a worker holds no task in advance
+	tasks  int
 }
 
-// contender is a column: how a fresh cluster of it does the work, in tasks per second.
+// held is how many tasks a worker of a contender claims at a time.
+func (w work) held(ahead int) int {
+	if w.strict || w.batch > 1 {
+		return w.batch
+	}
+	return ahead
+}
+
+// result is what came of a work: a rate, or latencies, and what each task has cost.
+type result struct {
+	rate           float64 // tasks per second; 0 of a latency
+	p50, p99       float64 // ms, of a latency
+	servers, load  float64 // µs of processor time per task
+	syncs, between float64 // synced rounds and messages between servers per task; 0: not known
+}
+
+// figure is what contenders are compared by: more is better, of latencies less.
+func (r result) figure() float64 {
+	if r.rate > 0 {
+		return r.rate
+	}
+	return r.p99
+}
+
+func (r result) String() string {
+	s := fmt.Sprintf("%.0f/s", r.rate)
+	if r.rate == 0 {
+		s = fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", r.p50, r.p99)
+	}
+	s += fmt.Sprintf(", µs per task: servers %.0f, load %.0f", r.servers, r.load)
+	if r.syncs > 0 {
+		s += fmt.Sprintf("; synced rounds %.2f, messages %.2f", r.syncs, r.between)
+	}
+	return s
+}
+
+// contender is a column: how a fresh cluster of it does the work.
 type contender struct {
 	name string
-	run  func(ctx context.Context, dir string, w work) (float64, error)
+	run  func(ctx context.Context, dir string, w work) (result, error)
 }
 
 func main() {
@@ -55,39 +104,41 @@ func main() {
 
 func compare(ctx context.Context, norn, nats, data string, rounds int, scale float64) error {
 	contenders := []contender{
-		{"JetStream", jetStream{nats, "2m"}.run},
-		{"JetStream, sync always", jetStream{nats, "always"}.run},
+		{"JetStream", jetStream{nats, "2m", ahead}.run},
+		{"JetStream, sync always", jetStream{nats, "always", ahead}.run},
 		{"Norn", nornCluster{norn}.run},
 	}
 	works := []work{
-		{"enqueue x 1", false, 1, 60_000},
-		{"enqueue x 100", false, many, 300_000},
-		{"claim + complete x 1", true, 1, 20_000},
-		{"claim + complete x 100", true, many, 100_000},
+		{"enqueue x 1", enqueues, 1, false, 60_000},
+		{"enqueue x 100", enqueues, many, false, 300_000},
+		{"claim + complete x 1, strict", claims, 1, true, 20_000},
+		{fmt.Sprintf("claim + complete x 1, %d ahead", ahead), claims, 1, false, 20_000},
+		{"claim + complete x 100", claims, many, true, 100_000},
+		{fmt.Sprintf("enqueue to claim at %d/s, ms", latencyRate), latency, 1, true, 20_000},
 	}
-	rates := make(map[[2]string][]float64)
+	results := make(map[[2]string][]result)
 	for round := range rounds {
 		for _, w := range works {
 			w.tasks = max(w.batch*producers, int(float64(w.tasks)*scale))
 			for _, c := range contenders {
-				rate, err := once(ctx, data, c, w)
+				r, err := once(ctx, data, c, w)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.name, w.name, err)
 				}
-				fmt.Fprintf(os.Stderr, "round %d: %s: %s: %.0f/s\n", round+1, w.name, c.name, rate)
+				fmt.Fprintf(os.Stderr, "round %d: %s: %s: %v\n", round+1, w.name, c.name, r)
 				key := [2]string{w.name, c.name}
-				rates[key] = append(rates[key], rate)
+				results[key] = append(results[key], r)
 			}
 		}
 	}
-	return table(contenders, works, rates)
+	return table(contenders, works, results)
 }
 
 // once runs one work on a fresh cluster.
-func once(ctx context.Context, data string, c contender, w work) (float64, error) {
+func once(ctx context.Context, data string, c contender, w work) (result, error) {
 	dir, err := os.MkdirTemp(data, "rivals-")
 	if err != nil {
-		return 0, err
+		return result{}, err
 	}
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -95,11 +146,12 @@ func once(ctx context.Context, data string, c contender, w work) (float64, error
 	return c.run(ctx, dir, w)
 }
 
-// table prints medians, with the lowest and the highest rate, and what Norn's is as a multiple
-// of each of the others: the median of the rounds' own ratios.
-func table(contenders []contender, works []work, rates map[[2]string][]float64) error {
+// table prints medians, with the lowest and the highest, what Norn's is as a multiple of each
+// of the others (the median of the rounds' own ratios; of latencies p99, where less is better),
+// and what a task costs.
+func table(contenders []contender, works []work, results map[[2]string][]result) error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "tasks per second, median (lowest to highest)")
+	fmt.Fprint(t, "median (lowest to highest); µs per task of servers + load")
 	for _, c := range contenders {
 		fmt.Fprint(t, "\t", c.name)
 	}
@@ -107,24 +159,42 @@ func table(contenders []contender, works []work, rates map[[2]string][]float64) 
 	for _, c := range contenders[:len(contenders)-1] {
 		fmt.Fprintf(t, "\t%s / %s", last, c.name)
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(t, "\tsynced rounds, messages per task of", last)
 	for _, w := range works {
 		fmt.Fprint(t, w.name)
-		own := rates[[2]string{w.name, last}]
+		own := results[[2]string{w.name, last}]
 		for _, c := range contenders {
-			r := rates[[2]string{w.name, c.name}]
-			fmt.Fprintf(t, "\t%.0f (%.0f to %.0f)", median(r), slices.Min(r), slices.Max(r))
+			fmt.Fprint(t, "\t", cell(results[[2]string{w.name, c.name}]))
 		}
 		for _, c := range contenders[:len(contenders)-1] {
 			var ratios []float64
-			for i, r := range rates[[2]string{w.name, c.name}] {
-				ratios = append(ratios, own[i]/r)
+			for i, r := range results[[2]string{w.name, c.name}] {
+				ratios = append(ratios, own[i].figure()/r.figure())
 			}
 			fmt.Fprintf(t, "\t%.2f", median(ratios))
 		}
-		fmt.Fprintln(t)
+		of := func(f func(result) float64) float64 { return median(each(own, f)) }
+		fmt.Fprintf(t, "\t%.2f, %.2f\n", of(func(r result) float64 { return r.syncs }), of(func(r result) float64 { return r.between }))
 	}
 	return t.Flush()
+}
+
+// cell is what a contender did in all rounds of a work.
+func cell(all []result) string {
+	of := func(f func(result) float64) float64 { return median(each(all, f)) }
+	figures := each(all, result.figure)
+	s := fmt.Sprintf("%.0f (%.0f to %.0f)", median(figures), slices.Min(figures), slices.Max(figures))
+	if all[0].rate == 0 {
+		s = fmt.Sprintf("%.1f / %.1f (%.1f to %.1f)", of(func(r result) float64 { return r.p50 }), median(figures), slices.Min(figures), slices.Max(figures))
+	}
+	return s + fmt.Sprintf("; %.0f + %.0f", of(func(r result) float64 { return r.servers }), of(func(r result) float64 { return r.load }))
+}
+
+func each(all []result, f func(result) float64) (out []float64) {
+	for _, r := range all {
+		out = append(out, f(r))
+	}
+	return out
 }
 
 func median(all []float64) float64 {

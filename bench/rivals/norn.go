@@ -16,39 +16,49 @@ type nornCluster struct{ program string }
 
 const nornPort = 38711
 
-func (n nornCluster) run(ctx context.Context, dir string, w work) (float64, error) {
+func (n nornCluster) run(ctx context.Context, dir string, w work) (result, error) {
 	var servers processes
 	defer func() { servers.stop() }()
 	err := servers.start(dir, "dev", n.program, "dev", "--nodes", "3", "--data", filepath.Join(dir, "data"), "--base-port", strconv.Itoa(nornPort))
 	if err != nil {
-		return 0, err
+		return result{}, err
 	}
 	ready := func() bool {
 		out, err := os.ReadFile(filepath.Join(dir, "dev.log"))
 		return err == nil && strings.Contains(string(out), "\nready")
 	}
 	if err := patience(ctx, ready); err != nil {
-		return 0, err
-	}
-	scenario, figure := "enqueue", "enqueue_rate"
-	if w.claim {
-		scenario, figure = "claim", "claim_complete_rate"
+		return result{}, err
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nornPort, nornPort+10, nornPort+20)
-	out, err := exec.CommandContext(ctx, n.program, "bench", "--scenario", scenario, "--addr", addr, "--clients", "1", "--quiet", "-o", "json",
-		"--producers", strconv.Itoa(producers), "--workers", strconv.Itoa(workers), "--payload", strconv.Itoa(payload),
-		"--batch", strconv.Itoa(w.batch), "--tasks", strconv.Itoa(w.tasks)).Output()
+	args := []string{"bench", "--addr", addr, "--quiet", "-o", "json", "--payload", strconv.Itoa(payload), "--producers", strconv.Itoa(producers)}
+	figure := "enqueue_rate"
+	switch w.kind {
+	case latency:
+		args = append(args, "--scenario", "latency", "--workers", strconv.Itoa(latencyWorkers), "--rate", strconv.Itoa(latencyRate), "--duration", fmt.Sprint(w.tasks/latencyRate, "s"))
+		figure = ""
+	case claims:
+		args = append(args, "--scenario", "claim", "--workers", strconv.Itoa(workers), "--batch", strconv.Itoa(w.batch), "--prefetch", strconv.Itoa(w.held(ahead)), "--tasks", strconv.Itoa(w.tasks))
+		figure = "claim_complete_rate"
+	default:
+		args = append(args, "--scenario", "enqueue", "--batch", strconv.Itoa(w.batch), "--tasks", strconv.Itoa(w.tasks))
+	}
+	out, err := exec.CommandContext(ctx, n.program, args...).Output()
 	if err != nil {
-		return 0, fmt.Errorf("norn bench: %w: %s", err, firstLine(out))
+		return result{}, fmt.Errorf("norn bench: %w: %s", err, firstLine(out))
 	}
 	var report struct {
 		Figures map[string]float64 `json:"figures"`
 	}
 	if err := json.Unmarshal(out, &report); err != nil {
-		return 0, fmt.Errorf("norn bench: %w", err)
+		return result{}, fmt.Errorf("norn bench: %w", err)
 	}
-	if rate, ok := report.Figures[figure]; ok {
-		return rate, nil
+	f := report.Figures
+	if _, ok := f[figure]; figure != "" && !ok {
+		return result{}, fmt.Errorf("norn bench did not say %s", figure)
 	}
-	return 0, fmt.Errorf("norn bench did not say %s", figure)
+	return result{
+		rate: f[figure], p50: f["enqueue_to_claim_p50"], p99: f["enqueue_to_claim_p99"], servers: f["servers_processor_per_task"], load: f["load_processor_per_task"],
+		syncs: f["synced_rounds_per_task"], between: f["peer_messages_per_task"],
+	}, nil
 }
