@@ -25,12 +25,12 @@ type tap struct {
 	seen map[uint16][][]byte
 }
 
-func newTap(t *testing.T) *tap {
+func newTap(t *testing.T, to string) *tap {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &tap{ln: ln, seen: make(map[uint16][][]byte)}
+	p := &tap{ln: ln, to: to, seen: make(map[uint16][][]byte)}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -120,7 +120,13 @@ func mutated(r *rand.Rand, b []byte) []byte {
 
 // tapped is a trio whose first node is reached through a tap, and that has worked a while.
 func tapped(t *testing.T) (*trioOnDisk, *tap) {
-	p := newTap(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the tap has to know the node's address before it begins
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := listener.Addr().String()
+	_ = listener.Close()
+	p := newTap(t, to)
 	r := &trioOnDisk{t: t, nodes: make([]*Node, 3)}
 	t.TempDir() // as in newTrioOnDisk
 	t.Cleanup(func() {
@@ -133,13 +139,7 @@ func tapped(t *testing.T) (*trioOnDisk, *tap) {
 	for i, name := range []string{"n1", "n2", "n3"} {
 		c := joinConfig(t, name, r.nodes[:min(i, 1)]...)
 		if i == 0 {
-			c.PeerAdvertise = p.ln.Addr().String()
-			listener, err := net.Listen("tcp", "127.0.0.1:0") // the tap has to know it before
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.to, c.PeerListen = listener.Addr().String(), listener.Addr().String()
-			_ = listener.Close()
+			c.PeerAdvertise, c.PeerListen = p.ln.Addr().String(), to
 		}
 		r.configs = append(r.configs, c)
 		r.begin(i)
