@@ -1,7 +1,6 @@
 package vnode
 
 import (
-	"fmt"
 	"iter"
 	"testing"
 
@@ -56,6 +55,6 @@ func TestAClaimCostsTheSameHoweverManyTheTaskHasHad(t *testing.T) {
 		cost()
 	}
 	if late := cost(); late > early {
-		t.Error(fmt.Sprintf("it reads %d records after 50 claims, and %d after 2,050", early, late))
+		t.Errorf("it reads %d records after 50 claims, and %d after 2,050", early, late)
 	}
 }

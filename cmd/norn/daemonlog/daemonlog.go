@@ -79,4 +79,4 @@ func (w *Writer) Lost() uint64 {
 // standard output or standard error does otherwise when nobody reads it any more. The
 // commands it starts are still ended so: a signal that is ignored would be inherited, one
 // that is heard is not.
-func Survive() { signal.Notify(make(chan os.Signal), syscall.SIGPIPE) }
+func Survive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
