@@ -144,4 +144,10 @@ func TestAClusterBesideItsOwnIsStopped(t *testing.T) {
 	if err := r.nodes[0].Failure(); !strings.Contains(err.Error(), "--join 127.0.0.1:") || exists(filepath.Join(r.configs[0].Data, joiningFile)) {
 		t.Error(err)
 	}
+	n := r.nodes[0]
+	r.nodes[0] = nil
+	stop(t, n)
+	if err := n.dir.close(); err != nil { // a node that has failed leaves its stores as they are
+		t.Error(err)
+	}
 }

@@ -135,11 +135,14 @@ func launchAs(cmd *exec.Cmd) (*server, error) {
 	go func() {
 		defer close(s.done)
 		lines := bufio.NewScanner(io.TeeReader(out, s.log))
+		var ready sync.Once
 		for lines.Scan() {
 			var line struct{ Msg, Listen, HTTP string }
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "server.ready" {
-				s.addr, s.http = line.Listen, line.HTTP
-				close(s.ready)
+				ready.Do(func() { // once: a node that joins anew says it again
+					s.addr, s.http = line.Listen, line.HTTP
+					close(s.ready)
+				})
 			}
 		}
 		_ = cmd.Wait()
