@@ -197,7 +197,7 @@ func (n looking) waitsFor(r *round) map[string]bool {
 	queues := map[string]bool{}
 	for from, q := range n.asked { // Any order: a set is built.
 		m, ok := q.body.Body.(*nornv1.ClaimRequest)
-		if !ok || answered[from] {
+		if !ok || answered[from] || core.PassedOver(n.core, from.Conn, n.clock.time(n.s.now)) {
 			continue
 		}
 		for _, name := range m.GetQueues() {

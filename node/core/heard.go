@@ -37,6 +37,13 @@ func (l *line) quiet(now int64) bool {
 	return l.given > l.heard && now-l.heard > int64(quietPatience)
 }
 
+// PassedOver tells whether the claim requests of a client's connection are passed over now,
+// because it is quiet.
+func PassedOver(c *Core, conn uint64, now clock.Time) bool {
+	l := c.desk.lines[conn]
+	return l != nil && l.quiet(now.Mono)
+}
+
 // hear notes that something came on a client's connection, and looks at its requests
 // again that were passed over.
 func hear(c *Core, now clock.Time, conn uint64, ping bool) {

@@ -97,6 +97,11 @@ func (m *Machine) refusal(e *envelope) Refusal {
 		return OldLife // nobody was started so often: it is not remembered
 	case known.anew && e.life != known.life:
 		known.anew = false // it was found at its address since: whoever said more was another one
+		if e.life.boot < known.life.boot {
+			// Or this is a message of its start before that is late. What the later one has shown
+			// says nothing of earlier starts.
+			known.now = shown{}
+		}
 	case e.life.boot < known.life.boot:
 		return OldLife
 	case e.life.boot == known.life.boot && e.life != known.life:
