@@ -223,11 +223,12 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 	if c.nobodyThere(a, broken.Err) {
 		return true, 0
 	}
+	tooLarge := errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed) // else it is why the connection has ended
 	switch {
-	case errors.Is(err, transport.ErrEncode), errors.Is(err, transport.ErrFrameTooLarge) && !broken.Sent:
+	case errors.Is(err, transport.ErrEncode), tooLarge && !broken.Sent:
 		a.last = proto.Invalid("the request cannot be sent: %v", broken.Err)
 		return true, 0
-	case errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed):
+	case tooLarge:
 		a.last = badAnswer(broken.Err)
 		return true, 0
 	case answered && refusesUs(answer.Kind), wrongPeer(err):
@@ -268,7 +269,7 @@ func (c *caller) nobodyThere(a *attempts, err error) bool {
 // wrongPeer tells whether whoever answers at an address will never do, as far as one
 // call is concerned: another protocol, or TLS in which one side does not take the other.
 func wrongPeer(err error) bool {
-	for _, e := range []error{transport.ErrPeerHTTP, transport.ErrPeerTLS, transport.ErrPeerNoTLS, transport.ErrUntrusted, transport.ErrTLSRefused} {
+	for _, e := range []error{transport.ErrPeerOther, transport.ErrPeerHTTP, transport.ErrPeerTLS, transport.ErrPeerNoTLS, transport.ErrUntrusted, transport.ErrTLSRefused} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/transport"
 )
 
 const enqueueMethod = nornv1.Method_METHOD_ENQUEUE
@@ -548,46 +546,4 @@ func TestManyWithOneTooLarge(t *testing.T) {
 	wantIsNot(t, results[1].Err, ErrUnknown)
 	_, err = c.Enqueue(t.Context(), tasks[1])
 	wantIs(t, err, ErrInvalid)
-}
-
-// Nor does waiting help where one side does not take the certificate of the other.
-func TestHopelessTLS(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, reason := range []error{transport.ErrUntrusted, transport.ErrTLSRefused, transport.ErrPeerNoTLS} {
-			c, err := Dial(t.Context(), []string{"a", "b"}, WithDialer(func(context.Context, string) (net.Conn, error) { return nil, reason }))
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			_, err = c.Get(t.Context(), id.ID{1})
-			wantIs(t, err, reason)
-			wantIs(t, err, ErrUnavailable)
-			if time.Since(began) > time.Second {
-				t.Errorf("%v: took %v to see that it is hopeless", reason, time.Since(began))
-			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-func TestWrongPort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, err := Dial(t.Context(), []string{"a", "b"}, WithDialer(func(context.Context, string) (net.Conn, error) {
-			here, there := transport.Pipe(0)
-			_, err := there.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			return here, err
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		began := time.Now()
-		_, err = c.Get(t.Context(), id.ID{1})
-		wantIs(t, err, transport.ErrPeerHTTP)
-		if time.Since(began) > time.Second {
-			t.Errorf("took %v to see that it is hopeless", time.Since(began))
-		}
-	})
 }

@@ -28,8 +28,8 @@ func TestServerThatBreaksTheProtocol(t *testing.T) {
 	}{
 		"unknown id":     {AppendFrame(nil, Frame{Request: 99, Flags: FlagResponse}), ErrMalformed},
 		"a request":      {AppendFrame(nil, Frame{Request: 1}), ErrMalformed},
-		"bad length":     {make([]byte, 20), ErrMalformed},
-		"huge length":    {bytes.Repeat([]byte{0xff}, 20), ErrFrameTooLarge},
+		"bad length":     {make([]byte, 20), ErrPeerOther},
+		"huge length":    {bytes.Repeat([]byte{0xff}, 20), ErrPeerOther},
 		"HTTP":           {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), ErrPeerHTTP},
 		"TLS":            {[]byte(tlsAlert), ErrPeerTLS},
 		"whole refusal":  {AppendFrame(nil, Frame{Flags: FlagResponse | FlagError, Body: []byte("full")}), ErrRemote},

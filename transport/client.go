@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // Client is one multiplexed connection to a server. Its methods may be called
@@ -166,49 +167,64 @@ func (c *Client) read() {
 }
 
 func (c *Client) readFrames() error {
-	first := true
-	for {
+	for first := true; ; {
 		if b := c.in.buffered(); first && len(b) >= sniffBytes {
-			first = false
-			if isHTTPReply(b) {
-				return ErrPeerHTTP
+			if err := stranger(b); err != nil {
+				return err
 			}
-			if isTLSAlert(b) {
-				return ErrPeerTLS
+			whole, err := c.deliverBuffered()
+			if errors.Is(err, ErrMalformed) && !whole {
+				return fmt.Errorf("%w: it says %s: %w", ErrPeerOther, quoted(b), err)
 			}
-		}
-		if !first {
-			if err := c.deliverBuffered(); err != nil {
+			if err != nil {
+				return err
+			}
+			first = !whole
+		} else if !first {
+			if _, err := c.deliverBuffered(); err != nil {
 				return err
 			}
 		}
 		if err := c.in.fill(); err != nil {
-			if errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) {
-				return nil // fail has the reason
-			}
-			if errors.Is(err, io.EOF) {
-				return errors.New("the server closed it")
-			}
-			if first && isAlert(err) { // with TLS 1.3 a server judges certificates after the handshake
-				return fmt.Errorf("%w: %w", ErrTLSRefused, err)
-			}
-			return err
+			return c.ended(first, err)
 		}
 	}
 }
 
-func (c *Client) deliverBuffered() error {
+// ended is what an error of reading means; first: no whole frame has come.
+func (c *Client) ended(first bool, err error) error {
+	begun := c.in.buffered()
+	if other := stranger(begun); first && other != nil {
+		return other
+	}
+	plain := c.raw == c.in.src // who speaks TLS has said something
+	switch {
+	case errors.Is(err, os.ErrClosed), errors.Is(err, net.ErrClosed):
+		return nil // fail has the reason
+	case first && len(begun) == 0 && plain && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return ErrPeerSilent
+	case errors.Is(err, io.EOF):
+		return errors.New("the server closed it")
+	case first && isAlert(err): // with TLS 1.3 a server judges certificates after the handshake
+		return fmt.Errorf("%w: %w", ErrTLSRefused, err)
+	}
+	return err
+}
+
+// deliverBuffered delivers the frames that are read already, and tells whether there was one.
+func (c *Client) deliverBuffered() (some bool, err error) {
 	for {
 		f, ok, err := c.in.next()
 		switch {
 		case errors.Is(err, ErrFrameTooLarge) && c.in.skippable():
 		case err != nil:
-			return err
+			return some, err
 		case !ok:
-			return nil
+			return some, nil
 		}
 		if err := c.deliver(f, err); err != nil {
-			return err
+			return some, err
 		}
+		some = true
 	}
 }

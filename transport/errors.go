@@ -42,6 +42,12 @@ var (
 	ErrServerClosed = errors.New("transport: server closed")
 	// ErrPeerHTTP is returned when the other side speaks HTTP.
 	ErrPeerHTTP = errors.New("transport: the other side speaks HTTP, not the Norn protocol (wrong port?)")
+	// ErrPeerOther is returned when what the other side says first is no frame, and neither
+	// HTTP nor TLS.
+	ErrPeerOther = errors.New("transport: the other side does not speak the Norn protocol (wrong port?)")
+	// ErrPeerSilent is returned when a server without TLS has closed the connection and said
+	// nothing.
+	ErrPeerSilent = errors.New("transport: the server closed it and said nothing (maybe TLS is spoken there, or it is a proxy that has nobody behind it)")
 	// ErrPeerTLS is returned when the other side speaks TLS and this one does
 	// not.
 	ErrPeerTLS = errors.New("transport: the other side speaks TLS, but TLS is not configured here")

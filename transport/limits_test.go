@@ -72,7 +72,7 @@ func TestAbsurdLengthEndsTheConnection(t *testing.T) {
 				}
 				nc.Close()
 				synctest.Wait()
-				if r := h.reasons(); len(r) != 1 || !errors.Is(r[0], ErrMalformed) && !errors.Is(r[0], ErrFrameTooLarge) {
+				if r := h.reasons(); len(r) != 1 || !errors.Is(r[0], ErrMalformed) && !errors.Is(r[0], ErrPeerOther) {
 					t.Errorf("closed with %v", r)
 				}
 			})

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -182,11 +184,8 @@ func (l *Link) read(h LinkHandler) error {
 	for {
 		if b := l.in.buffered(); first && len(b) >= sniffBytes {
 			first = false
-			switch {
-			case isHTTP(b) || isHTTPReply(b):
-				return ErrPeerHTTP
-			case isTLS(b) || isTLSAlert(b):
-				return ErrPeerTLS
+			if err := stranger(b); err != nil {
+				return err
 			}
 		}
 		if !first {
@@ -195,6 +194,9 @@ func (l *Link) read(h LinkHandler) error {
 			}
 		}
 		if err := l.in.fill(); err != nil {
+			if other := stranger(l.in.buffered()); first && other != nil {
+				return other
+			}
 			return err
 		}
 	}
@@ -272,12 +274,16 @@ func handshakeError(err error) error {
 	var plain tls.RecordHeaderError
 	var untrusted *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &plain) && !isTLSAlert(plain.RecordHeader[:]):
+		return fmt.Errorf("%w: it says %s: %w", ErrPeerNoTLS, quoted(plain.RecordHeader[:]), err)
 	case errors.As(err, &plain), isAlert(err) && strings.HasSuffix(err.Error(), protocolVersion.Error()):
 		return fmt.Errorf("%w: %w", ErrPeerNoTLS, err)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("%w: %w", ErrUntrusted, err)
 	case isAlert(err):
 		return fmt.Errorf("%w: %w", ErrTLSRefused, err)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("TLS handshake: the other side closed the connection and said nothing (maybe no TLS is spoken there, or it is a proxy that has nobody behind it): %w", err)
 	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }

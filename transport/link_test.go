@@ -225,10 +225,11 @@ func TestLinksEnd(t *testing.T) {
 		{"when nothing comes", raw(func(nc net.Conn) { _, _ = nc.Write(frame) }), ErrIdleTimeout, 5 * time.Second, 1, 0},
 		{"within a frame", raw(func(nc net.Conn) { _, _ = nc.Write(append(bytes.Clone(frame), 0)) }), ErrFrameTimeout, 2 * time.Second, 1, 0},
 		{"when it is closed", raw(func(nc net.Conn) { _, _ = nc.Write(frame); _ = nc.Close() }), io.EOF, 0, 1, 0},
-		{"on garbage", raw(func(nc net.Conn) { _, _ = nc.Write(make([]byte, 30)) }), ErrDamaged, 0, 0, 0},
+		{"on garbage", raw(func(nc net.Conn) { _, _ = nc.Write(append([]byte{0, 0, 0, 26}, make([]byte, 26)...)) }), ErrDamaged, 0, 0, 0},
+		{"on no length", raw(func(nc net.Conn) { _, _ = nc.Write(make([]byte, 30)) }), ErrPeerOther, 0, 0, 0},
 		{"on HTTP", raw(func(nc net.Conn) { _, _ = nc.Write([]byte("GET / HTTP/1.1")) }), ErrPeerHTTP, 0, 0, 0},
 		{"on TLS", raw(func(nc net.Conn) { _, _ = nc.Write([]byte(tlsAlert)) }), ErrPeerTLS, 0, 0, 0},
-		{"on a length that is none", raw(func(nc net.Conn) { _, _ = nc.Write(bytes.Repeat([]byte{127}, 30)) }), ErrDamaged, 0, 0, 0},
+		{"on a length that is none", raw(func(nc net.Conn) { _, _ = nc.Write(bytes.Repeat([]byte{127}, 30)) }), ErrPeerOther, 0, 0, 0},
 		{"but not on a large frame", raw(func(nc net.Conn) {
 			_, _ = nc.Write(AppendSummed(nil, Frame{Body: make([]byte, 2<<20)}))
 			_, _ = nc.Write(frame)

@@ -1,16 +1,26 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// sniffBytes is what it takes to recognise another protocol. All of these,
-// read as a length, are far above any frame limit.
-const sniffBytes = 4
+const (
+	// sniffBytes is what it takes to recognise another protocol: a length of ours, and
+	// the beginning of a word of others.
+	sniffBytes = 4
+	// mostLength is over the length of any frame: what begins with more is no frame.
+	mostLength = skipFactor * DefaultMaxFrame
+	// mostQuoted is how much of what somebody says an error repeats, bytes.
+	mostQuoted = 80
+)
 
 const httpAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"This port speaks the Norn protocol, not HTTP. Use the norn command or a Norn client;\n" +
@@ -50,17 +60,52 @@ func isHTTPReply(b []byte) bool { return strings.HasPrefix(string(b), "HTTP") }
 func isTLS(b []byte) bool      { return b[0] == 0x16 && b[1] == 0x03 }
 func isTLSAlert(b []byte) bool { return b[0] == 0x15 && b[1] == 0x03 }
 
+// stranger is why the first bytes of a connection are not those of a frame; nil: they may
+// be. With less than sniffBytes it does not know HTTP from other text.
+func stranger(b []byte) error {
+	switch {
+	case len(b) == 0:
+		return nil
+	case len(b) < sniffBytes:
+		if int(b[0]) <= mostLength>>24 {
+			return nil
+		}
+	case isHTTP(b), isHTTPReply(b):
+		return fmt.Errorf("%w: it says %s", ErrPeerHTTP, quoted(b))
+	case isTLS(b), isTLSAlert(b):
+		return ErrPeerTLS
+	default:
+		if length := binary.BigEndian.Uint32(b); headBytes <= length && length <= mostLength {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it says %s", ErrPeerOther, quoted(b))
+}
+
+// quoted is the beginning of what somebody says, safe to show: the first line of a text,
+// and of anything else so many bytes.
+func quoted(b []byte) string {
+	if line, _, ok := bytes.Cut(b, []byte("\n")); ok && len(line) > 1 && !bytes.ContainsFunc(bytes.TrimRight(line, "\r"), func(r rune) bool { return r < ' ' }) {
+		b = bytes.TrimRight(line, "\r")
+	}
+	if len(b) > mostQuoted {
+		return strconv.QuoteToASCII(string(b[:mostQuoted])) + "…"
+	}
+	return strconv.QuoteToASCII(string(b))
+}
+
 // sniff answers a peer that speaks another protocol in its own words.
 func (c *Conn) sniff(b []byte) error {
+	err := stranger(b)
 	switch {
-	case isHTTP(b):
+	case errors.Is(err, ErrPeerHTTP):
 		c.answer(httpAnswer)
-		return ErrPeerHTTP
-	case isTLS(b):
+	case errors.Is(err, ErrPeerTLS):
 		c.answer(tlsAlert)
-		return ErrPeerTLS
+	case err != nil:
+		return c.refuse(Frame{}, err)
 	}
-	return nil
+	return err
 }
 
 // answer writes text instead of frames. Nothing else was written before: the

@@ -126,6 +126,8 @@ func whomToAsk(err error) string {
 		{transport.ErrPeerNoTLS, "leave out --tls-ca, --tls-cert, --tls-key and --tls-server-name (and NORN_TLS_…), or name a node that speaks TLS with --addr"},
 		{transport.ErrPeerTLS, "speak TLS with --tls-ca"},
 		{transport.ErrPeerHTTP, "name the client port, 7711 by default, with --addr"},
+		{transport.ErrPeerOther, "name the client port of a node, 7711 by default, with --addr"},
+		{transport.ErrPeerSilent, "speak TLS with --tls-ca where the node does, or name others with --addr"},
 	} {
 		if errors.Is(err, a.is) {
 			return a.text
