@@ -23,7 +23,8 @@ const (
 	pingEvery = 3 * time.Second
 	// pingSoon is the same while somebody waits for an answer on it.
 	pingSoon = time.Second
-	// pingTimeout is how long a node may be silent before its calls go elsewhere.
+	// pingTimeout is how long a node may be silent, and nothing move on the connection, before
+	// its calls go elsewhere.
 	pingTimeout = 2500 * time.Millisecond
 	// pingAlone is the same where there is no other address: nothing is gained by
 	// giving up the only node for being slow.
@@ -256,6 +257,7 @@ func (c *caller) keep(n *node, cn *conn) {
 		if err := c.ping(cn); err != nil {
 			c.log().Warn("node does not answer, closing the connection", "node", n.addr, "error", err)
 			c.leave(n)
+			cn.End(err)
 			return
 		}
 	}
@@ -267,15 +269,9 @@ func (c *caller) ping(cn *conn) error {
 	if len(c.nodes) == 1 {
 		patience = pingAlone
 	}
-	ctx, cancel := context.WithTimeout(c.base, patience)
-	defer cancel()
 	var reply nornv1.PingReply
-	call := cn.Call
-	if cn.spare {
-		call = cn.CallNow
-	}
 	asked := time.Now()
-	err := call(ctx, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
+	err := cn.Alive(c.base, patience, cn.spare, uint16(nornv1.Method_METHOD_PING), message{m: &nornv1.Ping{}}, func(flags uint16, b []byte) error {
 		return decodeInto(flags, b, &reply)
 	})
 	var broken *transport.CallError
@@ -283,8 +279,8 @@ func (c *caller) ping(cn *conn) error {
 	case err == nil:
 		c.heard(asked, reply.GetNow())
 		c.placed(reply.GetPlacement())
-	case errors.As(err, &broken) && broken.Sent:
-		return err
+	case errors.As(err, &broken) && errors.Is(err, transport.ErrSilent) && (broken.Sent || cn.spare):
+		return broken.Err
 	}
-	return nil // an error is an answer too, and one not sent says nothing of the node
+	return nil // an error is an answer too, and one that waited for its place says nothing of the node
 }

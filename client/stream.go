@@ -37,6 +37,12 @@ func (s *Stream) Addr() string { return s.addr }
 // Done is closed when the connection has ended.
 func (s *Stream) Done() <-chan struct{} { return s.cn.Done() }
 
+// Arriving is how many bytes of a frame have come that is unfinished; 0: there is none.
+func (s *Stream) Arriving() int64 {
+	have, _ := s.cn.Client.Arriving()
+	return have
+}
+
 // Session sends messages of a worker and brings back what the node has to say. After
 // an error that is ErrUnknown they may have come.
 func (s *Stream) Session(ctx context.Context, m *nornv1.SessionRequest) (*nornv1.SessionReply, error) {

@@ -23,9 +23,11 @@ type client struct {
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
 	pinged  time.Time    // when the core was told last that it pings
+	moved   time.Time    // when it was told last that a part of a frame has come
 }
 
-// pingsTold is the least time between two pings of a connection that the core hears of.
+// pingsTold is the least time between two pings of a connection that the core hears of, or
+// parts of a frame.
 const pingsTold = 500 * time.Millisecond
 
 // helloBytes bounds a frame of a connection that has not said who it is.
@@ -68,6 +70,15 @@ func (a api) Cancel(c *transport.Conn, request uint64) {
 	s.cancels.Add(1)
 	a.Batch(c) // what is cancelled may still be in the delivery
 	a.n.inbox.follow(cancelled{core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}}, s})
+}
+
+// moving hears of parts of a frame: a client that sends a large one over a slow line lives.
+func (a api) moving(c *transport.Conn) {
+	s := c.Attachment().(*client)
+	if now := time.Now(); s.ready && now.Sub(s.moved) >= pingsTold {
+		s.moved = now
+		a.n.inbox.post(core.Heard{Conn: c.ID(), Part: true})
+	}
 }
 
 func (a api) Batch(c *transport.Conn) {

@@ -271,11 +271,12 @@ func (n *Node) serve() {
 			n.fatal(fmt.Errorf("peer port: %w", err))
 		}
 	})
+	door, port := door{n}, api{n, n.calls.scale}
 	n.server = transport.NewServer(transport.Config{
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
-		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody, Unshaken: door{n}.unshaken,
-	}, api{n, n.calls.scale})
+		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody, Unshaken: door.unshaken, Moving: port.moving,
+	}, port)
 	n.running.Go(func() {
 		if err := n.server.Serve(n.ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))

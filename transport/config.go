@@ -32,7 +32,7 @@ type Config struct {
 	MaxReadBytes    int           // buffers of all large frames (over 64 KiB) that are being read; past it ErrCrowded
 	MaxUntakenBytes int           // replies that wait for all connections, each beyond its first 16 KiB; at half of it those that have such are not read, past it ErrSlowReader for who takes nothing
 	HelloTimeout    time.Duration // accept (and TLS) to the end of the first frame
-	FrameTimeout    time.Duration // first to last byte of a frame
+	FrameTimeout    time.Duration // for a frame, or each 512 KiB of a larger one
 	WriteTimeout    time.Duration // one write of at most 256 KiB
 	IdleTimeout     time.Duration // without any byte from the peer, open requests or not; 0: never
 	TLS             *tls.Config   // nil: plain
@@ -40,6 +40,10 @@ type Config struct {
 
 	// Unshaken hears of handshakes of TLS that have failed. It must not block. nil: nobody does.
 	Unshaken func(remote net.Addr, err error)
+
+	// Moving hears that bytes of a frame have come that is unfinished, which may be often, on
+	// the connection's reader goroutine. It must not block. nil: nobody does.
+	Moving func(c *Conn)
 
 	// ErrorBody encodes the errors the transport itself answers with (frame
 	// too large, malformed, too many connections, reply not encodable or without room). It must
@@ -75,7 +79,7 @@ type ClientConfig struct {
 	MaxInFlight    int           // open requests; past it callers wait
 	MaxOutboxBytes int           // bytes of queued requests; past it callers wait
 	DialTimeout    time.Duration // connecting and the TLS handshake
-	FrameTimeout   time.Duration // first to last byte of a frame
+	FrameTimeout   time.Duration // for a frame, or each 512 KiB of a larger one
 	WriteTimeout   time.Duration // one write of at most 256 KiB
 	IdleTimeout    time.Duration // without any byte from the server; 0: never
 	TLS            *tls.Config   // nil: plain; ServerName is filled in from the address

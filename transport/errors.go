@@ -32,8 +32,9 @@ var (
 	ErrTooManyConns = errors.New("transport: too many connections")
 	// ErrHelloTimeout is returned when no first frame came in time.
 	ErrHelloTimeout = errors.New("transport: no first frame in time")
-	// ErrFrameTimeout is returned when a frame was begun and not finished in
-	// time.
+	// ErrSilent is returned when the answer to a ping does not come and nothing else moves.
+	ErrSilent = errors.New("transport: no answer to a ping")
+	// ErrFrameTimeout is returned when a frame was begun and comes too slowly.
 	ErrFrameTimeout = errors.New("transport: frame not finished in time")
 	// ErrIdleTimeout is returned when a connection carried nothing for too long.
 	ErrIdleTimeout = errors.New("transport: connection idle for too long")

@@ -19,7 +19,7 @@ type LinkConfig struct {
 	MaxOutboxBytes  int           // bytes of queued frames; past it Send returns ErrSlowReader
 	MaxOutboxFrames int           // queued frames, likewise
 	HelloTimeout    time.Duration // start of Read to the end of the first frame
-	FrameTimeout    time.Duration // first to last byte of a frame
+	FrameTimeout    time.Duration // for a frame, or each 512 KiB of a larger one
 	WriteTimeout    time.Duration // one write of at most 256 KiB
 	IdleTimeout     time.Duration // without any byte from the other side; 0: never
 

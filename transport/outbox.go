@@ -20,6 +20,9 @@ const (
 	// writeChunk bounds what is encoded before it is written: the write
 	// time-out counts per chunk, and memory stays small for a slow peer.
 	writeChunk = 256 << 10
+	// writePiece is what is written at a time, so that it is seen to move: at 32 KiB/s each
+	// takes less than a ping may.
+	writePiece = 64 << 10
 	// maxNow is what [outbox.now] writes at most: it keeps its caller no longer
 	// than that takes to copy.
 	maxNow = 64 << 10
@@ -62,6 +65,7 @@ type outbox struct {
 	over      func()           // it is used up; called without mu
 	timed     bool             // the connection has a deadline for writes; whoever runs alone
 
+	left     atomic.Int64 // bytes that were given to the connection
 	bytes    atomic.Int64 // queued or being written; shrinks under mu
 	inflight atomic.Int64 // server: requests handled, reply not written; shrinks under mu
 
@@ -243,6 +247,7 @@ func (o *outbox) try(b []byte) (n int) {
 		n = writeNow(fd, b)
 		return true
 	})
+	o.left.Add(int64(n))
 	return n
 }
 
@@ -410,19 +415,24 @@ func (o *outbox) account(buf *buffer, c chunk) {
 }
 
 func (o *outbox) writeAll(b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), writeChunk)
-		o.timed = true
-		if err := o.nc.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
-			return err
+	until := 0
+	for done := 0; done < len(b); {
+		if done >= until {
+			until = done + writeChunk
+			o.timed = true
+			if err := o.nc.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+				return err
+			}
 		}
-		if _, err := o.nc.Write(b[:n]); err != nil {
+		n, err := o.nc.Write(b[done:min(len(b), done+writePiece)])
+		o.left.Add(int64(n))
+		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return fmt.Errorf("%w: a write took longer than %v", ErrSlowReader, o.timeout)
 			}
 			return err
 		}
-		b = b[n:]
+		done += n
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -19,6 +20,9 @@ const (
 	// shrinkAfter is how long a connection is quiet before it gets the small
 	// buffer back.
 	shrinkAfter = 10 * time.Second
+	// frameStep is how much of a frame must come in each frameTimeout, unless it is done
+	// before: on a slow line the last byte of a large one may take many times as long.
+	frameStep = 512 << 10
 	// skipFactor: a frame up to this many times the limit is read past and
 	// refused alone; what is larger is no frame of ours.
 	skipFactor = 4
@@ -39,13 +43,19 @@ type frameReader struct {
 	frameTimeout time.Duration
 	idleTimeout  time.Duration // 0: none
 	firstBy      time.Time     // end of the first frame; zero: it came, or none is due
+	moving       func()        // hears that bytes of an unfinished frame have come; nil: nobody does
+
+	came  atomic.Int64 // bytes, all that were read
+	whole atomic.Int64 // bytes of the unfinished frame, 0: there is none, or its length is not known
+	ends  atomic.Int64 // what came will be when it is finished
 
 	buf      *buffer
 	from, to int       // the unread part of buf
 	charged  int       // bytes of buf that the budget has given
 	skip     int64     // bytes of a refused frame still to come
 	grow     bool      // the last read filled the buffer
-	partial  time.Time // when the unfinished frame was first seen; zero: none
+	partial  time.Time // when the unfinished frame was first seen, or had brought another frameStep; zero: none
+	stepped  int64     // what had come then
 	quiet    time.Time // when the wait for the next frame began
 	armed    time.Time // the deadline set on src; zero: none
 
@@ -79,7 +89,7 @@ func (r *frameReader) next() (f Frame, ok bool, err error) {
 		if r.skip -= n; r.skip > 0 {
 			return Frame{}, false, nil
 		}
-		r.partial = time.Time{}
+		r.finished()
 	}
 	b := r.buffered()
 	f, n, err := parseFrame(b, r.maxFrame, r.sums)
@@ -93,8 +103,39 @@ func (r *frameReader) next() (f Frame, ok bool, err error) {
 		return r.unfinished(b)
 	}
 	r.from += n
-	r.partial, r.firstBy = time.Time{}, time.Time{}
+	r.finished()
+	r.firstBy = time.Time{}
 	return f, true, nil
+}
+
+// finished notes that no frame is begun.
+func (r *frameReader) finished() {
+	r.partial = time.Time{}
+	if r.whole.Load() != 0 {
+		r.whole.Store(0)
+	}
+}
+
+// begun notes that a frame is unfinished now, of so many bytes in all as far as that is known.
+func (r *frameReader) begun(now time.Time, size int64) {
+	came := r.came.Load()
+	if r.partial.IsZero() || came-r.stepped >= frameStep {
+		r.partial, r.stepped = now, came
+	}
+	if r.skip == 0 && size > prefixBytes && r.whole.Load() == 0 {
+		r.ends.Store(came - int64(r.to-r.from) + size)
+		r.whole.Store(size)
+	}
+}
+
+// arriving is how much has come of the frame that is unfinished, in bytes, and how large it
+// is; 0, 0: there is none. For any goroutine: while the frame ends it may be wrong.
+func (r *frameReader) arriving() (have, whole int64) {
+	whole = r.whole.Load()
+	if whole == 0 {
+		return 0, 0
+	}
+	return min(max(0, whole-(r.ends.Load()-r.came.Load())), whole), whole
 }
 
 // unfinished is next for the part b of a frame. When a large buffer would be
@@ -128,7 +169,7 @@ func (r *frameReader) refuse(b []byte) {
 	}
 	r.skip = lengthBytes + length
 	if r.partial.IsZero() {
-		r.partial = time.Now()
+		r.partial, r.stepped = time.Now(), r.came.Load()
 	}
 }
 
@@ -147,6 +188,10 @@ func (r *frameReader) fill() error {
 		n, err := r.src.Read(r.buf.b[r.to:cap(r.buf.b)])
 		if n > 0 {
 			r.to += n
+			r.came.Add(int64(n))
+			if r.moving != nil && !r.partial.IsZero() {
+				r.moving()
+			}
 			r.grow = r.to == cap(r.buf.b)
 			return nil
 		}
@@ -176,6 +221,9 @@ func (r *frameReader) prepare() {
 	}
 	if r.from == r.to {
 		r.from, r.to = 0, 0
+		if r.skip > 0 {
+			r.begun(now, 0)
+		}
 		switch {
 		case cap(r.buf.b) > busyBuffer:
 			r.resize(busyBuffer)
@@ -185,10 +233,8 @@ func (r *frameReader) prepare() {
 		r.grow = false
 		return
 	}
-	if r.partial.IsZero() {
-		r.partial = now
-	}
 	whole := r.wanted()
+	r.begun(now, int64(whole))
 	if r.grow && cap(r.buf.b) < busyBuffer {
 		whole = max(whole, cap(r.buf.b)+1)
 	}
@@ -273,6 +319,14 @@ func (r *frameReader) arm() error {
 	return r.src.SetReadDeadline(due)
 }
 
+// tooSlow is the end of a frame that does not come.
+func (r *frameReader) tooSlow() error {
+	if have, whole := r.arriving(); whole > 0 {
+		return fmt.Errorf("%w: %d of its %d bytes have come, %d of them in the last %v", ErrFrameTimeout, have, whole, min(r.came.Load()-r.stepped, have), r.frameTimeout)
+	}
+	return ErrFrameTimeout
+}
+
 // expired decides what a fired deadline means: nothing, a smaller buffer, or
 // the end.
 func (r *frameReader) expired(now time.Time) error {
@@ -292,7 +346,7 @@ func (r *frameReader) expired(now time.Time) error {
 	case !r.firstBy.IsZero():
 		return ErrHelloTimeout
 	case !r.partial.IsZero():
-		return ErrFrameTimeout
+		return r.tooSlow()
 	case r.idleTimeout > 0 && !now.Before(r.quiet.Add(r.idleTimeout)):
 		return ErrIdleTimeout
 	}

@@ -233,6 +233,13 @@ func (s *Server) newConn(nc net.Conn) *Conn {
 		src: c.nc, pool: &s.pool, budget: &s.budget, maxFrame: s.cfg.MaxFrame,
 		frameTimeout: s.cfg.FrameTimeout, idleTimeout: s.cfg.IdleTimeout,
 	}
+	if s.cfg.Moving != nil {
+		c.in.moving = func() {
+			if c.opened {
+				s.cfg.Moving(c)
+			}
+		}
+	}
 	c.out = outbox{
 		nc: c.nc, pool: &s.pool, maxFrame: s.cfg.MaxFrame, maxFrames: s.cfg.MaxOutboxFrames,
 		maxBytes: s.cfg.MaxOutboxBytes, timeout: s.cfg.WriteTimeout,

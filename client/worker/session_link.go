@@ -48,6 +48,8 @@ type link struct {
 	retryAt time.Time
 	stream  *client.Stream
 	turned  int64 // mono ns at which the stream began
+	come    int64 // bytes of an unfinished frame that had come when that was looked at last
+	moved   int64 // mono ns at which they were seen to become more
 	calls   context.Context
 	hangUp  context.CancelFunc
 	open    int
@@ -81,6 +83,7 @@ func (l *link) run(ctx context.Context) {
 		if !more || ctx.Err() != nil {
 			break
 		}
+		l.look()
 		l.keep(ctx, info)
 		var gone <-chan struct{}
 		if l.stream != nil {
@@ -214,6 +217,21 @@ func (l *link) outlived(info session.WorkerInfo) {
 	}
 }
 
+// look sees whether more has come of an unfinished frame: the answers to heartbeats are
+// behind it.
+func (l *link) look() {
+	if l.stream == nil {
+		return
+	}
+	if come := l.stream.Arriving(); come != l.come {
+		if l.come = come; come > 0 {
+			l.p.mu.Lock()
+			l.moved = l.p.now().Mono
+			l.p.mu.Unlock()
+		}
+	}
+}
+
 // silent tells whether heartbeats stay unanswered on this stream.
 func (l *link) silent(info session.WorkerInfo) bool {
 	if info.State == session.MustDie {
@@ -225,7 +243,7 @@ func (l *link) silent(info session.WorkerInfo) bool {
 	}
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	since := max(info.Heard, l.turned)
+	since := max(info.Heard, l.turned, l.moved)
 	return l.p.now().Mono-since > int64(silentPeriods*period+time.Second)
 }
 
@@ -238,7 +256,7 @@ func (l *link) declined(info session.WorkerInfo) bool {
 	}
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	since := max(info.Confirmed, l.turned)
+	since := max(info.Confirmed, l.turned, l.moved)
 	return l.p.now().Mono-since > int64(max(silentPeriods*info.Period+time.Second, declineWait))
 }
 

@@ -272,7 +272,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case Cancel:
 		c.cancel(e.From)
 	case Heard:
-		hear(c, now, e.Conn, true)
+		hear(c, now, e.Conn, !e.Part)
 	case Gone:
 		c.gone(e.Conn)
 	case Undelivered:

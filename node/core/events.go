@@ -79,8 +79,12 @@ type Dismissed struct{}
 // may: then others are to lead.
 type DiskStalled struct{ Is bool }
 
-// Heard tells that a client has pinged on a connection.
-type Heard struct{ Conn uint64 }
+// Heard tells that a client has pinged on a connection, or that a part of a frame has come,
+// which may keep a ping waiting for long.
+type Heard struct {
+	Conn uint64
+	Part bool
+}
 
 // DiskSpace tells how many bytes are free on the data disk, and below how many of them
 // enqueues are refused; 0: [Config.DiskReserve].

@@ -162,7 +162,7 @@ func (h handler) Closed(*transport.Conn, error)  {}
 func (h handler) Handle(c *transport.Conn, f transport.Frame) {
 	m := message(nornv1.Method(f.Method))
 	if m == nil {
-		c.Reply(f.Request, f.Method, transport.FlagError, body{proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "no such method").Proto()})
+		refuse(c, f)
 		return
 	}
 	if err := protobuf.Unmarshal(f.Body, m); err != nil {
@@ -183,10 +183,16 @@ func (h handler) Handle(c *transport.Conn, f transport.Frame) {
 			c.Reply(f.Request, f.Method, transport.FlagError, body{a.Err.Proto()})
 		case a.Message != nil:
 			c.Reply(f.Request, f.Method, 0, body{a.Message})
+		case r.Method == nornv1.Method_METHOD_SESSION: // it keeps none unless a script says so
+			refuse(c, f)
 		default:
 			c.Reply(f.Request, f.Method, 0, body{defaultAnswer(r.Method)})
 		}
 	})
+}
+
+func refuse(c *transport.Conn, f transport.Frame) {
+	c.Reply(f.Request, f.Method, transport.FlagError, body{proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "no such method").Proto()})
 }
 
 // Placement says that every partition takes enqueues.
@@ -265,6 +271,8 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.SetWorkerRequest{}
 	case nornv1.Method_METHOD_VERIFY:
 		return &nornv1.VerifyRequest{}
+	case nornv1.Method_METHOD_SESSION:
+		return &nornv1.SessionRequest{}
 	}
 	return nil
 }
