@@ -170,9 +170,9 @@ type Config struct {
 	// HelloTimeout is how long a new connection may take to say who it is, and the
 	// head of an HTTP request to come. Default 10s.
 	HelloTimeout time.Duration
-	// FrameTimeout is from the first to the last byte of a frame, or of an HTTP
-	// request. Default 30s.
-	// Danger: too short for slow lines (24 MiB in 30s is 7 Mbit/s).
+	// FrameTimeout is for a frame, or each 512 KiB of a larger one, and from the first to
+	// the last byte of an HTTP request. Default 30s.
+	// Danger: too short for slow lines (512 KiB in 30s is 140 kbit/s).
 	FrameTimeout time.Duration
 	// WriteTimeout is for one write of an answer. Default 30s. A client that
 	// does not read for so long is cut off.

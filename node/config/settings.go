@@ -82,7 +82,7 @@ func (c *Config) Settings() []Setting {
 		{"max-queues", "queue names that may exist", integer(&c.MaxQueues)},
 		{"metrics-queues", "queues of which /metrics has numbers, the first by name (0: none)", integer(&c.MetricsQueues)},
 		{"hello-timeout", "for a new connection to say hello", duration(&c.HelloTimeout)},
-		{"frame-timeout", "from the first to the last byte of a frame", duration(&c.FrameTimeout)},
+		{"frame-timeout", "for a frame, or each 512 KiB of a larger one", duration(&c.FrameTimeout)},
 		{"write-timeout", "for one write of an answer", duration(&c.WriteTimeout)},
 		{"idle-timeout", "without a byte from the client (0: never)", duration(&c.IdleTimeout)},
 		{"http-idle-timeout", "without a request on a connection to the HTTP port", duration(&c.HTTPIdleTimeout)},
