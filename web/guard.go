@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -94,11 +95,10 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, f *failure) {
 // check decides on a request to what is not open to everybody.
 func (g *guard) check(r *http.Request) *failure {
 	if g.wantTLS && r.TLS == nil {
-		return denied("this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only)")
+		return denied("this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only); so must a proxy in front of it")
 	}
 	if err := g.origins.Check(r); err != nil && !g.knownSite(r) {
-		return denied("the request comes from a page of another site (%.200s), and this is %.100q: name another site in http-cors-origins, and the name of this node behind a proxy in http-hosts",
-			r.Header.Get("Origin"), r.Host)
+		return otherSite(r)
 	}
 	if len(g.tokens) == 0 {
 		return nil
@@ -108,10 +108,10 @@ func (g *guard) check(r *http.Request) *failure {
 
 // login judges the token of a request, and returns when it may be answered.
 func (g *guard) login(r *http.Request) *failure {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token := tokenOf(r)
 	t := logins.Try{Port: logins.HTTP, Remote: remoteOf(r.RemoteAddr), Shared: proxied(r)}
 	switch {
-	case !strings.EqualFold(scheme, "Bearer") || token == "":
+	case token == "":
 		t.Reason = logins.NoToken
 	case !g.tokens.Accepts([]byte(token)):
 		t.Reason = logins.WrongToken
@@ -122,9 +122,35 @@ func (g *guard) login(r *http.Request) *failure {
 		return failed(http.StatusTooManyRequests, e)
 	}
 	if t.Reason != "" {
-		return failed(http.StatusUnauthorized, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; send it as Authorization: Bearer TOKEN"))
+		return failed(http.StatusUnauthorized, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; send it as Authorization: Bearer TOKEN, or as X-Norn-Token: TOKEN where a proxy has Authorization for itself"))
 	}
 	return nil
+}
+
+// tokenHeader has the token where Authorization is for a proxy, which asks for a password.
+const tokenHeader = "X-Norn-Token"
+
+// tokenOf is the token that a request shows; "": none.
+func tokenOf(r *http.Request) string {
+	if token := r.Header.Get(tokenHeader); token != "" {
+		return token
+	}
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return token
+	}
+	return ""
+}
+
+// otherSite refuses what a page of another site asks for, which may be this node's own behind
+// a proxy that changes Host.
+func otherSite(r *http.Request) *failure {
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return denied("the request comes from a page of another site (%.200q), and its Host is %.100q", origin, r.Host)
+	}
+	return denied("the request comes from a page of another site (%.200s), and its Host is %.100q: if that page is this node's behind a proxy, set http-hosts to %.100s or have the proxy pass Host on; "+
+		"if it is another site that may use the API, set http-cors-origins to %.200s", origin, r.Host, u.Host, origin)
 }
 
 // proxied tells whether a request says that it comes through a proxy: its address is not that
@@ -161,7 +187,7 @@ func (g *guard) knownSite(r *http.Request) bool {
 // corsHeaders are those that a page of another site may send, and corsAnswers those that it
 // may read beside the few that it always may.
 const (
-	corsHeaders = "Authorization, Content-Type, Last-Event-ID"
+	corsHeaders = "Authorization, X-Norn-Token, Content-Type, Last-Event-ID"
 	corsAnswers = "Retry-After, WWW-Authenticate, Allow"
 )
 

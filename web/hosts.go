@@ -49,7 +49,7 @@ func (h *hosts) check(r *http.Request) *failure {
 	if _, ok := h.named[host]; ok || host != "" && h.own != nil && h.own(host) {
 		return nil
 	}
-	return denied("%.100q is no name of this node: ask by address or as localhost, name it in http-hosts, or set auth-token-file", r.Host)
+	return denied("%.100q (Host) is no name of this node: ask by address or as localhost, name it in http-hosts, or set auth-token-file", r.Host)
 }
 
 // sameSite tells whether an origin is this node under one of its names in http-hosts, at

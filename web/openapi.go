@@ -46,11 +46,14 @@ func openAPI(all []route) []byte {
 		field("servers", jsonform.List(one("url", text("/")))),
 		field("paths", jsonform.Object(paths...)),
 		field("components", jsonform.Object(
-			field("securitySchemes", one("token", jsonform.Object(field("type", text("http")), field("scheme", text("bearer"))))),
+			field("securitySchemes", jsonform.Object(
+				field("token", jsonform.Object(field("type", text("http")), field("scheme", text("bearer")))),
+				field("header", jsonform.Object(field("type", text("apiKey")), field("in", text("header")), field("name", text(tokenHeader)))),
+			)),
 			field("responses", jsonform.Object(responses()...)),
 			field("schemas", jsonform.Object(append(s.fields, field(problemSchema, problem()))...)),
 		)),
-		field("security", jsonform.List(jsonform.Object(), one("token", jsonform.List()))),
+		field("security", jsonform.List(jsonform.Object(), one("token", jsonform.List()), one("header", jsonform.List()))),
 	).JSON()
 }
 

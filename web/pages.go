@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -80,12 +82,33 @@ func (a *api) servePages(mux *paths) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			deadline(w, a.o.WriteTimeout)
 			if a.guard.wantTLS && r.TLS == nil {
-				http.Redirect(w, r, "https://"+r.Host+at, http.StatusTemporaryRedirect)
+				servePlain(w)
 				return
 			}
 			p.serve(w, r)
 		})
 	}
+}
+
+// plainPage is there where TLS is due and not spoken. Only the browser knows whether it is what
+// does not speak it, or a proxy on its way: to send it to https:// in any case has no end.
+const (
+	plainPage = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Norn</title>\n" +
+		"<p>This node has a certificate, and its dashboard and API are served over TLS alone: ask for https:// on this port.</p>\n" +
+		"<p>If you did, a proxy in front of this node speaks plain HTTP to it: let it speak https:// to this port (nginx: proxy_pass https://…).</p>\n" +
+		"<script>" + plainScript + "</script>\n"
+	plainScript = `if (location.protocol === "http:") location.protocol = "https:";`
+)
+
+func servePlain(w http.ResponseWriter) {
+	sum := sha256.Sum256([]byte(plainScript))
+	h := w.Header()
+	h.Set("Content-Type", kinds[".html"])
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = io.WriteString(w, plainPage) // else the client is gone
 }
 
 func (p *page) serve(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -76,9 +77,12 @@ func TestPagesNeedNoTokenButTLS(t *testing.T) {
 		t.Errorf("the API wants none: %d", r.StatusCode)
 	}
 	h = NewServer(b, Options{TLS: &tls.Config{}, Hosts: []string{"node.lan"}}).Handler
-	r := ask(t, h, "GET", "http://node.lan:7713/pages/app.js?x")
-	if r.StatusCode != http.StatusTemporaryRedirect || r.Header.Get("Location") != "https://node.lan:7713/pages/app.js" {
-		t.Errorf("in plain: %d, to %q", r.StatusCode, r.Header.Get("Location"))
+	for _, at := range []string{"/", "/?x", "/pages/app.js"} {
+		r := ask(t, h, "GET", "http://node.lan:7713"+at)
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != http.StatusForbidden || r.Header.Get("Location") != "" || !strings.Contains(string(body), "let it speak https://") {
+			t.Errorf("%s in plain: %d, to %q, %s", at, r.StatusCode, r.Header.Get("Location"), body)
+		}
 	}
 	if r := ask(t, h, "GET", "https://node.lan:7713/"); r.StatusCode != 200 {
 		t.Errorf("over TLS: %d", r.StatusCode)
@@ -107,15 +111,19 @@ func own(t *testing.T) map[string]string {
 func TestPagesLoadWhatIsServed(t *testing.T) {
 	loaded := map[string]bool{"/": true, "/pages/vendor/LICENSES.txt": true}
 	imports := regexp.MustCompile(`from "\./([^"]+)"`)
-	links := regexp.MustCompile(`(?:src|href)="(/pages/[^"]+)"`)
-	within := regexp.MustCompile(`from *"\./([^"]+)"`) // of vendor files
+	links := regexp.MustCompile(`(?:src|href)="(pages/[^"]+)"`)
+	absolute := regexp.MustCompile(`(?:src|href)="/|fetch\(["'\x60]/|url\(/`) // a proxy may serve the pages below a path
+	within := regexp.MustCompile(`from *"\./([^"]+)"`)                        // of vendor files
 	pages := readPages()
 	for name, body := range own(t) {
 		for _, m := range imports.FindAllStringSubmatch(body, -1) {
 			loaded["/pages/"+m[1]] = true
 		}
 		for _, m := range links.FindAllStringSubmatch(body, -1) {
-			loaded[m[1]] = true
+			loaded["/"+m[1]] = true
+		}
+		if m := absolute.FindString(body); m != "" {
+			t.Errorf("%s has an address that is not below that of the page: %s", name, m)
 		}
 		for _, no := range []string{"innerHTML", "dangerouslySet", "eval(", "document.write", "javascript:"} {
 			if strings.Contains(body, no) {

@@ -118,7 +118,8 @@ func (s *events) page(request *nornv1.LogRequest, reply *nornv1.LogReply) bool {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
+		h.Set("Cache-Control", "no-store, no-transform") // who compresses it holds it back
+		h.Set("X-Accel-Buffering", "no")                 // so does nginx, which is told so
 		s.begun = true
 	}
 	for _, u := range reply.GetUpdates() {

@@ -45,6 +45,9 @@ func TestStreamsTakeRoom(t *testing.T) {
 		}
 		return w
 	}
+	if h := follow(0, small, end, end).Header(); h.Get("X-Accel-Buffering") != "no" || h.Get("Cache-Control") != "no-store, no-transform" {
+		t.Errorf("a proxy may hold the events back: %v", h)
+	}
 	if w := follow(0, small, large, end); w.Code != 200 || !strings.Contains(w.Body.String(), "id: 7:1\n") || !strings.Contains(w.Body.String(), "event: end") {
 		t.Errorf("with room: %d, %.300s", w.Code, w.Body)
 	}

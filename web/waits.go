@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -149,7 +150,7 @@ func principalOf(r *http.Request) principal {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
 	}
-	if token := r.Header.Get("Authorization"); token != "" {
+	if token := cmp.Or(tokenOf(r), r.Header.Get("Authorization")); token != "" {
 		return sha256.Sum256([]byte(token))
 	}
 	return principal{}

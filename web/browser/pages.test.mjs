@@ -7,7 +7,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -378,6 +378,53 @@ test("a node that stops and comes back", async (t) => {
   await p.getByText("Nothing is wrong").waitFor(); // of before, and said to be old
   await p.unroute("**/api/**");
   await p.getByRole("alert").waitFor({ state: "detached" });
+});
+
+// nginx with a configuration within http, or null where it is not installed.
+async function nginx(t, at) {
+  const where = join(dir, "nginx");
+  await mkdir(where, { recursive: true });
+  await writeFile(join(where, "passwords"), "ann:{PLAIN}pass\n");
+  await writeFile(join(where, "conf"), `daemon off; master_process off; pid ${where}/pid; error_log stderr;
+    events {}
+    http {
+      access_log off;
+      client_body_temp_path ${where}/1; proxy_temp_path ${where}/2; fastcgi_temp_path ${where}/3; uwsgi_temp_path ${where}/4; scgi_temp_path ${where}/5;
+      server {
+        listen 127.0.0.1:${at.port};
+        location /norn/ { proxy_pass ${at.to}; auth_basic norn; auth_basic_user_file ${where}/passwords; }
+      }
+    }`);
+  const child = spawn("nginx", ["-c", join(where, "conf"), "-e", "stderr", "-p", where], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, PATH: process.env.PATH + ":/usr/sbin" } });
+  let said = "", missing = false;
+  child.stderr.on("data", (d) => { said += d; });
+  await new Promise((yes) => { child.once("spawn", yes); child.once("error", () => { missing = true; yes(); }); });
+  if (missing) return false;
+  running.push(child);
+  await eventually("nginx listens: " + said, () => fetch(`http://127.0.0.1:${at.port}/`).then(() => true, () => false));
+  return true;
+}
+
+// Below a path, with a password of the proxy beside the token of the node.
+test("behind a proxy", async (t) => {
+  const file = join(dir, "token of the proxied");
+  await writeFile(file, "a-secret-of-this-test\n", { mode: 0o600 });
+  const [node, free] = [await dev(1, "--auth-token-file", file), await port()];
+  if (!await nginx(t, { port: free, to: node.at })) return t.skip("nginx is not installed");
+  const cli = async (...args) => (await promisify(execFile)(norn, args, { env: { ...process.env, NORN_ADDR: node.addr, NORN_AUTH_TOKEN_FILE: file } })).stdout.trim();
+  const id = await cli("task", "enqueue", "-q", "proxied", "payload");
+  const p = await page(t, "", { base: `http://127.0.0.1:${free}/norn/`, expects: /401/, httpCredentials: { username: "ann", password: "pass" } });
+  await p.getByLabel("token of this server").fill("a-secret-of-this-test");
+  await p.getByRole("button", { name: "go on" }).click();
+  await p.getByRole("row", { name: /^proxied 1 0 0 0 0/ }).waitFor();
+  await p.locator(".chart canvas").first().waitFor(); // of /metrics
+  await p.getByPlaceholder("ID of a task").fill(id);
+  await p.keyboard.press("Enter");
+  await p.getByRole("button", { name: "cancel" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "cancel" }).click();
+  await p.locator("p.acts .state.cancelled").waitFor();
+  assert.equal(JSON.parse(await cli("task", "get", id, "-o", "json")).state, "cancelled");
+  assert.match(p.url(), /\/norn\/#\/tasks\//);
 });
 
 test("the token", async (t) => {

@@ -1,6 +1,7 @@
 // Requests to the API of the node that served this page (docs/http.md).
 
-const kept = "norn-token"; // for this tab only: it is gone when the tab is closed
+const base = new URL("..", import.meta.url).href.replace(/\/$/, ""); // a proxy may serve it below a path
+const kept = "norn-token " + base; // for this tab only: it is gone when the tab is closed
 let token = sessionStorage.getItem(kept) || "";
 const waiting = new Set(); // who hears that a token is needed
 
@@ -44,7 +45,7 @@ export function query(params, within = "") {
 
 function head(more) {
   const h = { ...more };
-  if (token) h.Authorization = "Bearer " + token;
+  if (token) h["X-Norn-Token"] = token; // a proxy may have Authorization for itself
   return h;
 }
 
@@ -64,7 +65,7 @@ async function answer(r) {
 async function send(path, init) {
   let r;
   try {
-    r = await fetch(path, { cache: "no-store", ...init });
+    r = await fetch(base + path, { cache: "no-store", ...init });
   } catch (e) {
     if (e.name === "AbortError") throw e;
     throw new Failure(0, { kind: "unavailable", message: "the node does not answer (it is stopped, or the network is gone)" });
@@ -104,7 +105,7 @@ export async function follow(id, got, signal) {
 async function once(id, last, got, signal) {
   const h = head({ Accept: "text/event-stream" });
   if (last) h["Last-Event-ID"] = last;
-  const r = await fetch(`/api/v1/tasks/${inPath(id)}/log`, { headers: h, signal, cache: "no-store" });
+  const r = await fetch(`${base}/api/v1/tasks/${inPath(id)}/log`, { headers: h, signal, cache: "no-store" });
   if (!r.ok) return answer(r);
   const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -146,7 +147,7 @@ export function pause(ms, signal) {
 
 // metrics gives the counters of the node that served the page: name -> sum over labels.
 export async function metrics(signal) {
-  const r = await fetch("/metrics", { signal, cache: "no-store" });
+  const r = await fetch(base + "/metrics", { signal, cache: "no-store" });
   const out = {};
   for (const line of (await r.text()).split("\n")) {
     const m = /^(norn_[a-z_]+)(?:\{[^}]*\})? ([0-9.e+-]+)$/.exec(line);

@@ -79,7 +79,7 @@ function App() {
     if (id) location.hash = link("tasks", id);
     e.target.reset();
   };
-  return html`<header><a class="brand" href="#/"><img src="/pages/icon.svg" alt="" width="22" height="22" /> Norn</a>
+  return html`<header><a class="brand" href="#/"><img src="pages/icon.svg" alt="" width="22" height="22" /> Norn</a>
       <nav aria-label="pages">${Object.entries(pages).map(([name, p]) => html`<a href=${"#/" + name} aria-current=${name === at.page ? "page" : undefined}>${p.title}</a>`)}</nav>
       <form role="search" onSubmit=${find}><input name="id" type="search" placeholder="ID of a task" aria-label="ID of a task" maxlength="40" /></form>
       ${hasToken() && html`<button type="button" class="plain" onClick=${() => { setToken(""); lock(true); }}>sign out</button>`}</header>

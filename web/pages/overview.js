@@ -83,5 +83,5 @@ function Shown({ total, queues, cluster, m }) {
     <tbody>${busiest.map((q) => html`<tr><td><${QueueLink} name=${q.queue} /></td>
       ${[...states, "dead"].map((s) => html`<td class="n"><a href=${link("tasks", "", { queue: q.queue, states: s })}>${count(q[s])}</a></td>`)}</tr>`)}
       ${!busiest.length && html`<tr><td class="quiet" colspan="6">no task yet: <code>norn task enqueue -q mail hello</code></td></tr>`}</tbody></table></div>
-    <p class="quiet">Rates count what came to this node; <a href="/metrics">/metrics</a> of each node gives the whole. It has ${count(m.norn_connections)} connections, ${count(m.norn_requests_waiting)} requests waiting.</p>`;
+    <p class="quiet">Rates count what came to this node; <a href="metrics">/metrics</a> of each node gives the whole. It has ${count(m.norn_connections)} connections, ${count(m.norn_requests_waiting)} requests waiting.</p>`;
 }
