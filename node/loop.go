@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ func (n *Node) loop(ctx context.Context) {
 		}
 		woken := n.clock.now()
 		if pace.gathers() {
+			n.acks.hold()
 			gather(n, timer)
 		}
 		first, rest = n.inbox.take(first, rest)
@@ -98,8 +100,10 @@ func gather(n *Node, timer *time.Timer) {
 // perform applies a Ready and passes on what must wait for the disk.
 func (n *Node) perform(ready *core.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
-	sendAll(n, ready.Early) // before this node writes: others do so meanwhile
-	r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
+	var due []core.Send
+	due, r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
+	// Before this node writes: others do so meanwhile.
+	sendAll(n, slices.Concat(n.acks.take(), due, ready.Early))
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
 		n.core.Recycle(ready.Persist)
@@ -132,8 +136,7 @@ func (n *Node) perform(ready *core.Ready) {
 
 // sendAll sends messages to other nodes.
 func sendAll(n *Node, messages []core.Send) {
-	n.metrics.sent.Add(uint64(len(messages)))
-	n.members.network.SendAll(messages)
+	n.metrics.sent.Add(uint64(n.members.network.SendAll(messages)))
 }
 
 // ask gives requests to the register.
@@ -183,7 +186,9 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 func (n *Node) syncer() {
 	for r := range n.rounds {
 		if r.durable != nil {
-			r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
+			var due []core.Send
+			due, r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
+			sendAll(n, due)
 			if mutant.AckBeforeSync.On() {
 				n.running.Go(r.durable)
 			} else {
@@ -203,37 +208,37 @@ func (n *Node) syncer() {
 	}
 }
 
-// letGo sends what waits for no later round than the last one that is durable,
-// and gives the rest: what others have acknowledged depends on what was written
-// here when they were asked, not on what is being written now.
-func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) ([]core.Send, []core.Reply) {
-	due := func(after uint64) bool { return after != 0 && after <= synced }
-	keptSends, keptReplies := sends[:0:0], replies[:0]
-	leave := sends[:0]
+// letGo gives what waits for no later round than the last one that is durable, and the
+// rest: what others have acknowledged depends on what was written here when they were asked,
+// not on what is being written now. Replies that are due it sends.
+func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) (due, kept []core.Send, keptReplies []core.Reply) {
+	isDue := func(after uint64) bool { return after != 0 && after <= synced }
 	for _, s := range sends {
-		if due(s.After) {
-			leave = append(leave, s)
+		if isDue(s.After) {
+			due = append(due, s)
 		} else {
-			keptSends = append(keptSends, s)
+			kept = append(kept, s)
 		}
 	}
-	sendAll(n, leave)
 	var out []core.Reply
+	keptReplies = replies[:0]
 	for _, r := range replies {
-		if due(r.After) {
+		if isDue(r.After) {
 			out = append(out, r)
 		} else {
 			keptReplies = append(keptReplies, r)
 		}
 	}
 	answers{n}.sendAll(out)
-	return keptSends, keptReplies
+	return due, kept, keptReplies
 }
 
 // release lets one durable round go.
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
-	sendAll(n, r.sends) // first: others wait for them, too
+	if !n.acks.add(r.sends) {
+		sendAll(n, r.sends) // first: others wait for them, too
+	}
 	answers{n}.sendAll(r.replies)
 	if r.snapshot == nil {
 		return

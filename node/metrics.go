@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
 		func() float64 { return float64(m.syncs.Load()) }))
 	m.registry.MustRegister(prometheus.NewCounterFunc(
-		prometheus.CounterOpts{Name: "norn_peer_messages_sent_total", Help: "Messages of the core that this node has sent to other nodes."},
+		prometheus.CounterOpts{Name: "norn_peer_messages_sent_total", Help: "Frames with messages of the core that this node has sent to other nodes."},
 		func() float64 { return float64(m.sent.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},

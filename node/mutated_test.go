@@ -14,6 +14,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // tap passes connections on to a node, and remembers what is said to it.
@@ -74,7 +76,7 @@ func (p *tap) pass(from net.Conn) {
 		}
 		pending = append(pending, buf[:n]...)
 		for {
-			f, size, err := transport.ParseFrame(pending, 100<<20)
+			f, size, err := transport.ParseSummed(pending, 100<<20)
 			if err != nil || size == 0 {
 				break
 			}
@@ -84,13 +86,36 @@ func (p *tap) pass(from net.Conn) {
 	}
 }
 
-// note keeps the last few of each kind.
+// note keeps the last few of each kind: of rounds what is in them.
 func (p *tap) note(f transport.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	const most = 200
-	all := append(p.seen[f.Method], append([]byte{}, f.Body...))
-	p.seen[f.Method] = all[max(0, len(all)-most):]
+	keep := func(method uint16, body []byte) {
+		const most = 200
+		all := append(p.seen[method], append([]byte{}, body...))
+		p.seen[method] = all[max(0, len(all)-most):]
+	}
+	var round nornv1.PeerRound
+	if nornv1.PeerMethod(f.Method) != nornv1.PeerMethod_PEER_METHOD_ROUND {
+		keep(f.Method, f.Body)
+	} else if gproto.Unmarshal(f.Body, &round) == nil {
+		for _, e := range round.GetEntries() {
+			keep(uint16(e.GetMethod()), e.GetBody())
+		}
+	}
+}
+
+// said gives the frame for a message that is said again.
+func said(t *testing.T, method uint16, body []byte) (nornv1.PeerMethod, []byte) {
+	m := nornv1.PeerMethod(method)
+	if m <= nornv1.PeerMethod_PEER_METHOD_ROUND {
+		return m, body
+	}
+	b, err := gproto.Marshal(&nornv1.PeerRound{Entries: []*nornv1.PeerEntry{{Method: m, Body: body}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nornv1.PeerMethod_PEER_METHOD_ROUND, b
 }
 
 // mutated changes a message at one to three places: a bit, a byte, or a number in its
@@ -159,17 +184,17 @@ func tapped(t *testing.T) (*trioOnDisk, *tap) {
 // that is not there.
 func (p *tap) lie(t *testing.T, in *rand.Rand, from register.Member, boot uint64, to ...*Node) {
 	p.mu.Lock()
-	said := maps.Clone(p.seen)
+	heard := maps.Clone(p.seen)
 	p.mu.Unlock()
 	var methods []uint16
-	for m := range said {
+	for m := range heard {
 		if m >= uint16(nornv1.PeerMethod_PEER_METHOD_RAFT) {
 			methods = append(methods, m)
 		}
 	}
 	slices.Sort(methods)
 	if len(methods) < 8 {
-		t.Fatalf("only %d kinds of messages were heard", len(methods))
+		t.Fatalf("only %d kinds of messages were heard: %d", len(methods), methods)
 	}
 	life, sent := in.Uint64(), 0
 	for _, to := range to {
@@ -179,7 +204,8 @@ func (p *tap) lie(t *testing.T, in *rand.Rand, from register.Member, boot uint64
 		}
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); sent++ {
 			method := methods[in.IntN(len(methods))]
-			if !l.send(nornv1.PeerMethod(method), mutated(in, said[method][in.IntN(len(said[method]))])) {
+			again, body := said(t, method, mutated(in, heard[method][in.IntN(len(heard[method]))]))
+			if !l.send(again, body) {
 				break
 			}
 		}

@@ -17,9 +17,13 @@ type pacing struct {
 const (
 	// paceMemory is of how many rounds the figures are about.
 	paceMemory = 32
-	// gatherBusy is the share of the time above which a loop gathers. A node that handles 500
-	// tasks a second is below, one at its limit is far above.
+	// gatherBusy is the share of the time above which a loop gathers. Waiting for the disk
+	// counts as busy, so that the share alone does not say that there is load.
 	gatherBusy = 0.5
+	// gatherFrom is how many events a round has at least where others run at the same time.
+	// A round of a node that handles 500 tasks a second has two, one of a node at its limit
+	// more than five.
+	gatherFrom = 4
 	// gatherBelow is how many events a round has where gathering has no point: what is paid
 	// for each round is little by then.
 	gatherBelow = 64
@@ -40,5 +44,5 @@ func (p *pacing) took(idle, span time.Duration, events int) {
 
 // gathers tells whether the loop lets others run before it cuts the next round.
 func (p *pacing) gathers() bool {
-	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events < gatherBelow
+	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events >= gatherFrom && p.events < gatherBelow
 }

@@ -102,7 +102,7 @@ func TestGarbage(t *testing.T) {
 	}
 	hello := frame(nornv1.PeerMethod_PEER_METHOD_HELLO, 0, &nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
 	facts := func(b string) []byte {
-		return transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_FACTS), Body: []byte(b)})
+		return transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ROUND), Body: roundOf(nornv1.PeerMethod_PEER_METHOD_FACTS, []byte(b))})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

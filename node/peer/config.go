@@ -15,8 +15,8 @@ import (
 
 // Versions of the peer protocol that this build speaks.
 const (
-	MinVersion = 2 // frames have sums
-	MaxVersion = 2
+	MinVersion = 3 // messages share frames
+	MaxVersion = 3
 )
 
 // Lane is what a connection is for. The numbers are sent.

@@ -149,7 +149,7 @@ func TestNodesWithoutSumsAreToldWhy(t *testing.T) {
 		if err != nil || n == 0 || f.Flags&transport.FlagError == 0 {
 			t.Fatalf("answer %q, %v", answer, err)
 		}
-		if err := remoteError(f.Body); !strings.Contains(err.Error(), "speaks version 2 of the peer protocol") {
+		if err := remoteError(f.Body); !strings.Contains(err.Error(), fmt.Sprintf("speaks version %d of the peer protocol", MaxVersion)) {
 			t.Error(err)
 		}
 		old := transport.NewMemListener(0)

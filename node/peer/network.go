@@ -105,19 +105,26 @@ func (n *Network) SetCluster(c register.UUID) { n.cluster.Store(&c) }
 // Send hands over a message; it must not change afterwards. It never blocks.
 // false means that the message was dropped; true does not mean that it arrives.
 func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
-	l := n.hold(to, m)
-	if l != nil {
-		l.flush()
-	}
-	return l != nil
+	return n.SendAll([]core.Send{{To: to, Message: m}}) > 0
 }
 
-// SendAll hands over messages as Send does; those to one peer leave in one write.
-func (n *Network) SendAll(all []core.Send) {
-	var lanes []*lane
+// SendAll hands over messages as Send does; those to one peer share a frame as far as they
+// are small, and leave in one write. It gives the number of frames.
+func (n *Network) SendAll(all []core.Send) (frames int) {
+	var out outgoings
 	for i := range all {
-		if l := n.hold(all[i].To, all[i].Message); l != nil && !slices.Contains(lanes, l) {
-			lanes = append(lanes, l)
+		if e, which, ok := n.encode(&all[i]); ok {
+			out.add(all[i].To, which, e)
+		}
+	}
+	lanes := make([]*lane, 0, len(out.all))
+	for i := range out.all {
+		o := &out.all[i]
+		if l := n.queue(o.to, nornv1.PeerMethod_PEER_METHOD_ROUND, &o.round, o.which); l != nil {
+			frames++
+			if !slices.Contains(lanes, l) {
+				lanes = append(lanes, l)
+			}
 		}
 	}
 	links := make([]*transport.Link, 0, len(lanes))
@@ -127,22 +134,23 @@ func (n *Network) SendAll(all []core.Send) {
 		}
 	}
 	transport.FlushAll(links)
+	return frames
 }
 
-// hold queues a message, and gives the lane to flush; nil: it was dropped.
-func (n *Network) hold(to register.Member, m core.PeerMessage) *lane {
-	method, p, which, err := encode(m)
+// encode makes an entry of a message.
+func (n *Network) encode(s *core.Send) (e entry, which Lane, ok bool) {
+	method, p, which, err := encode(s.Message)
 	if err == nil && p.Size() > MaxMessage {
 		err = fmt.Errorf("%w: %d bytes, over %d", ErrTooLarge, p.Size(), MaxMessage)
 	}
 	if err != nil {
 		n.counts.unsent.Add(1)
 		if n.journal.once("unsent " + err.Error()) {
-			n.cfg.Logger.Error("peer.unsent", "peer", to.Node, "error", err)
+			n.cfg.Logger.Error("peer.unsent", "peer", s.To.Node, "error", err)
 		}
-		return nil
+		return e, which, false
 	}
-	return n.queue(to, method, p, which)
+	return entry{method, p}, which, true
 }
 
 func (n *Network) queue(to register.Member, method nornv1.PeerMethod, p packet, which Lane) *lane {

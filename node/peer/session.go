@@ -72,8 +72,10 @@ func (s *session) Frame(f transport.Frame) error {
 		return s.first(f)
 	case method == nornv1.PeerMethod_PEER_METHOD_RAFT:
 		s.raft(f)
+	case method == nornv1.PeerMethod_PEER_METHOD_ROUND:
+		s.round(f)
 	default:
-		s.message(f)
+		s.n.counts.unknown.Add(1)
 	}
 	return nil
 }
@@ -93,21 +95,32 @@ func (s *session) raft(f transport.Frame) {
 	s.n.raft.deliver(f.Body)
 }
 
-// message takes a message of the core. One that makes no sense costs only
-// itself: its sender sends again, and a connection that ends takes more with it.
-func (s *session) message(f transport.Frame) {
-	m, err := Decode(nornv1.PeerMethod(f.Method), slices.Clone(f.Body))
-	switch {
-	case errors.Is(err, ErrUnknown):
-		s.n.counts.unknown.Add(1)
-	case err != nil:
-		s.n.counts.malformed.Add(1)
-		if s.n.journal.once("malformed " + s.key.from.Incarnation.String()) {
-			s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "error", err)
+// round takes what the other node had for this one at the end of one of its rounds. A
+// message that makes no sense costs only itself: its sender sends again, and a connection
+// that ends takes more with it.
+func (s *session) round(f transport.Frame) {
+	err := decodeRound(slices.Clone(f.Body), func(method nornv1.PeerMethod, body []byte) {
+		m, err := Decode(method, body)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			s.n.counts.unknown.Add(1)
+		case err != nil:
+			s.malformedMessage(uint16(method), len(body), err)
+		default:
+			s.n.counts.received.Add(1)
+			s.burst = append(s.burst, m)
 		}
-	default:
-		s.n.counts.received.Add(1)
-		s.burst = append(s.burst, m)
+	})
+	if err != nil {
+		s.malformedMessage(f.Method, len(f.Body), err)
+	}
+}
+
+// malformedMessage counts and logs what makes no sense.
+func (s *session) malformedMessage(method uint16, bytes int, err error) {
+	s.n.counts.malformed.Add(1)
+	if s.n.journal.once("malformed " + s.key.from.Incarnation.String()) {
+		s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", method, "bytes", bytes, "error", err)
 	}
 }
 

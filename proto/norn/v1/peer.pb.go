@@ -46,6 +46,9 @@ const (
 	PeerMethod_PEER_METHOD_PROBE PeerMethod = 4
 	// A message of the register's group; the body is its envelope as it is.
 	PeerMethod_PEER_METHOD_RAFT PeerMethod = 16
+	// PeerRound: all that the sender has for the receiver at the end of a round. What
+	// follows are the kinds of messages in it.
+	PeerMethod_PEER_METHOD_ROUND PeerMethod = 17
 	// PeerFacts.
 	PeerMethod_PEER_METHOD_FACTS PeerMethod = 32
 	// PeerFactsTaken.
@@ -122,6 +125,7 @@ var (
 		3:  "PEER_METHOD_JOIN",
 		4:  "PEER_METHOD_PROBE",
 		16: "PEER_METHOD_RAFT",
+		17: "PEER_METHOD_ROUND",
 		32: "PEER_METHOD_FACTS",
 		33: "PEER_METHOD_FACTS_TAKEN",
 		34: "PEER_METHOD_REPAIR",
@@ -161,6 +165,7 @@ var (
 		"PEER_METHOD_JOIN":         3,
 		"PEER_METHOD_PROBE":        4,
 		"PEER_METHOD_RAFT":         16,
+		"PEER_METHOD_ROUND":        17,
 		"PEER_METHOD_FACTS":        32,
 		"PEER_METHOD_FACTS_TAKEN":  33,
 		"PEER_METHOD_REPAIR":       34,
@@ -1484,6 +1489,106 @@ func (x *PeerJoinReply) GetFrom() *PeerNode {
 	return nil
 }
 
+// PeerRound is what a node has for another one at the end of a round: messages in the
+// order in which they are to be handled. A message that is not understood is passed over.
+type PeerRound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*PeerEntry           `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRound) Reset() {
+	*x = PeerRound{}
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRound) ProtoMessage() {}
+
+func (x *PeerRound) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRound.ProtoReflect.Descriptor instead.
+func (*PeerRound) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PeerRound) GetEntries() []*PeerEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// PeerEntry is one message of a round.
+type PeerEntry struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Method PeerMethod             `protobuf:"varint,1,opt,name=method,proto3,enum=norn.v1.PeerMethod" json:"method,omitempty"`
+	// The message that belongs to the method.
+	Body          []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerEntry) Reset() {
+	*x = PeerEntry{}
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerEntry) ProtoMessage() {}
+
+func (x *PeerEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerEntry.ProtoReflect.Descriptor instead.
+func (*PeerEntry) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PeerEntry) GetMethod() PeerMethod {
+	if x != nil {
+		return x.Method
+	}
+	return PeerMethod_PEER_METHOD_UNSPECIFIED
+}
+
+func (x *PeerEntry) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
 // PeerFacts asks a replica to keep facts.
 type PeerFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1500,7 +1605,7 @@ type PeerFacts struct {
 
 func (x *PeerFacts) Reset() {
 	*x = PeerFacts{}
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1617,7 @@ func (x *PeerFacts) String() string {
 func (*PeerFacts) ProtoMessage() {}
 
 func (x *PeerFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[11]
+	mi := &file_norn_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1630,7 @@ func (x *PeerFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFacts.ProtoReflect.Descriptor instead.
 func (*PeerFacts) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PeerFacts) GetWrite() uint64 {
@@ -1568,7 +1673,7 @@ type PeerPart struct {
 
 func (x *PeerPart) Reset() {
 	*x = PeerPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1685,7 @@ func (x *PeerPart) String() string {
 func (*PeerPart) ProtoMessage() {}
 
 func (x *PeerPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[12]
+	mi := &file_norn_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1698,7 @@ func (x *PeerPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPart.ProtoReflect.Descriptor instead.
 func (*PeerPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PeerPart) GetPartition() uint32 {
@@ -1641,7 +1746,7 @@ type PeerFactsTaken struct {
 
 func (x *PeerFactsTaken) Reset() {
 	*x = PeerFactsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1758,7 @@ func (x *PeerFactsTaken) String() string {
 func (*PeerFactsTaken) ProtoMessage() {}
 
 func (x *PeerFactsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[13]
+	mi := &file_norn_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1771,7 @@ func (x *PeerFactsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFactsTaken.ProtoReflect.Descriptor instead.
 func (*PeerFactsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PeerFactsTaken) GetWrite() uint64 {
@@ -1710,7 +1815,7 @@ type PeerFence struct {
 
 func (x *PeerFence) Reset() {
 	*x = PeerFence{}
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1827,7 @@ func (x *PeerFence) String() string {
 func (*PeerFence) ProtoMessage() {}
 
 func (x *PeerFence) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[14]
+	mi := &file_norn_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1840,7 @@ func (x *PeerFence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFence.ProtoReflect.Descriptor instead.
 func (*PeerFence) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PeerFence) GetPartition() uint32 {
@@ -1762,7 +1867,7 @@ type PeerCohort struct {
 
 func (x *PeerCohort) Reset() {
 	*x = PeerCohort{}
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1879,7 @@ func (x *PeerCohort) String() string {
 func (*PeerCohort) ProtoMessage() {}
 
 func (x *PeerCohort) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[15]
+	mi := &file_norn_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1892,7 @@ func (x *PeerCohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCohort.ProtoReflect.Descriptor instead.
 func (*PeerCohort) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PeerCohort) GetNodes() []*PeerNode {
@@ -1811,7 +1916,7 @@ type PeerCells struct {
 
 func (x *PeerCells) Reset() {
 	*x = PeerCells{}
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1928,7 @@ func (x *PeerCells) String() string {
 func (*PeerCells) ProtoMessage() {}
 
 func (x *PeerCells) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[16]
+	mi := &file_norn_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1941,7 @@ func (x *PeerCells) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCells.ProtoReflect.Descriptor instead.
 func (*PeerCells) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PeerCells) GetAsk() bool {
@@ -1868,7 +1973,7 @@ type PeerCell struct {
 
 func (x *PeerCell) Reset() {
 	*x = PeerCell{}
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1985,7 @@ func (x *PeerCell) String() string {
 func (*PeerCell) ProtoMessage() {}
 
 func (x *PeerCell) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[17]
+	mi := &file_norn_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1998,7 @@ func (x *PeerCell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCell.ProtoReflect.Descriptor instead.
 func (*PeerCell) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PeerCell) GetPartition() uint32 {
@@ -1946,7 +2051,7 @@ type PeerRepair struct {
 
 func (x *PeerRepair) Reset() {
 	*x = PeerRepair{}
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2063,7 @@ func (x *PeerRepair) String() string {
 func (*PeerRepair) ProtoMessage() {}
 
 func (x *PeerRepair) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[18]
+	mi := &file_norn_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2076,7 @@ func (x *PeerRepair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRepair.ProtoReflect.Descriptor instead.
 func (*PeerRepair) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeerRepair) GetPartition() uint32 {
@@ -2018,7 +2123,7 @@ type PeerForward struct {
 
 func (x *PeerForward) Reset() {
 	*x = PeerForward{}
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2135,7 @@ func (x *PeerForward) String() string {
 func (*PeerForward) ProtoMessage() {}
 
 func (x *PeerForward) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[19]
+	mi := &file_norn_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2148,7 @@ func (x *PeerForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForward.ProtoReflect.Descriptor instead.
 func (*PeerForward) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PeerForward) GetNumber() uint64 {
@@ -2110,7 +2215,7 @@ type PeerForwarded struct {
 
 func (x *PeerForwarded) Reset() {
 	*x = PeerForwarded{}
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2227,7 @@ func (x *PeerForwarded) String() string {
 func (*PeerForwarded) ProtoMessage() {}
 
 func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[20]
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2240,7 @@ func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
 func (*PeerForwarded) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PeerForwarded) GetNumber() uint64 {
@@ -2199,7 +2304,7 @@ type PeerGrant struct {
 
 func (x *PeerGrant) Reset() {
 	*x = PeerGrant{}
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2316,7 @@ func (x *PeerGrant) String() string {
 func (*PeerGrant) ProtoMessage() {}
 
 func (x *PeerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[21]
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2329,7 @@ func (x *PeerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
 func (*PeerGrant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PeerGrant) GetPartition() uint32 {
@@ -2279,7 +2384,7 @@ type PeerWithdraw struct {
 
 func (x *PeerWithdraw) Reset() {
 	*x = PeerWithdraw{}
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2396,7 @@ func (x *PeerWithdraw) String() string {
 func (*PeerWithdraw) ProtoMessage() {}
 
 func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2409,7 @@ func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
 func (*PeerWithdraw) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerWithdraw) GetNumber() uint64 {
@@ -2324,7 +2429,7 @@ type PeerDropped struct {
 
 func (x *PeerDropped) Reset() {
 	*x = PeerDropped{}
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2441,7 @@ func (x *PeerDropped) String() string {
 func (*PeerDropped) ProtoMessage() {}
 
 func (x *PeerDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2454,7 @@ func (x *PeerDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
 func (*PeerDropped) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeerDropped) GetGrants() []*PeerGrant {
@@ -2374,7 +2479,7 @@ type PeerFetch struct {
 
 func (x *PeerFetch) Reset() {
 	*x = PeerFetch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2491,7 @@ func (x *PeerFetch) String() string {
 func (*PeerFetch) ProtoMessage() {}
 
 func (x *PeerFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2504,7 @@ func (x *PeerFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
 func (*PeerFetch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerFetch) GetNumber() uint64 {
@@ -2440,7 +2545,7 @@ type PeerFetched struct {
 
 func (x *PeerFetched) Reset() {
 	*x = PeerFetched{}
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2557,7 @@ func (x *PeerFetched) String() string {
 func (*PeerFetched) ProtoMessage() {}
 
 func (x *PeerFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2570,7 @@ func (x *PeerFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
 func (*PeerFetched) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PeerFetched) GetNumber() uint64 {
@@ -2507,7 +2612,7 @@ type PeerHeads struct {
 
 func (x *PeerHeads) Reset() {
 	*x = PeerHeads{}
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2624,7 @@ func (x *PeerHeads) String() string {
 func (*PeerHeads) ProtoMessage() {}
 
 func (x *PeerHeads) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2532,7 +2637,7 @@ func (x *PeerHeads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
 func (*PeerHeads) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PeerHeads) GetHeads() []*PeerHead {
@@ -2570,7 +2675,7 @@ type PeerHead struct {
 
 func (x *PeerHead) Reset() {
 	*x = PeerHead{}
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2687,7 @@ func (x *PeerHead) String() string {
 func (*PeerHead) ProtoMessage() {}
 
 func (x *PeerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2700,7 @@ func (x *PeerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
 func (*PeerHead) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PeerHead) GetQueue() string {
@@ -2670,7 +2775,7 @@ type PeerWatch struct {
 
 func (x *PeerWatch) Reset() {
 	*x = PeerWatch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2787,7 @@ func (x *PeerWatch) String() string {
 func (*PeerWatch) ProtoMessage() {}
 
 func (x *PeerWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2800,7 @@ func (x *PeerWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
 func (*PeerWatch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PeerWatch) GetTasks() []byte {
@@ -2734,7 +2839,7 @@ type PeerOutcomes struct {
 
 func (x *PeerOutcomes) Reset() {
 	*x = PeerOutcomes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2851,7 @@ func (x *PeerOutcomes) String() string {
 func (*PeerOutcomes) ProtoMessage() {}
 
 func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2864,7 @@ func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
 func (*PeerOutcomes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PeerOutcomes) GetOutcomes() []byte {
@@ -2791,7 +2896,7 @@ type PeerCompared struct {
 
 func (x *PeerCompared) Reset() {
 	*x = PeerCompared{}
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +2908,7 @@ func (x *PeerCompared) String() string {
 func (*PeerCompared) ProtoMessage() {}
 
 func (x *PeerCompared) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +2921,7 @@ func (x *PeerCompared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
 func (*PeerCompared) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PeerCompared) GetPartition() uint32 {
@@ -2854,7 +2959,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +2971,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +2984,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -2913,7 +3018,7 @@ type PeerBallots struct {
 
 func (x *PeerBallots) Reset() {
 	*x = PeerBallots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3030,7 @@ func (x *PeerBallots) String() string {
 func (*PeerBallots) ProtoMessage() {}
 
 func (x *PeerBallots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3043,7 @@ func (x *PeerBallots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
 func (*PeerBallots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PeerBallots) GetBallots() []*PeerBallot {
@@ -2973,7 +3078,7 @@ type PeerBallot struct {
 
 func (x *PeerBallot) Reset() {
 	*x = PeerBallot{}
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3090,7 @@ func (x *PeerBallot) String() string {
 func (*PeerBallot) ProtoMessage() {}
 
 func (x *PeerBallot) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3103,7 @@ func (x *PeerBallot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
 func (*PeerBallot) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PeerBallot) GetPartition() uint32 {
@@ -3070,7 +3175,7 @@ type PeerVotes struct {
 
 func (x *PeerVotes) Reset() {
 	*x = PeerVotes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3187,7 @@ func (x *PeerVotes) String() string {
 func (*PeerVotes) ProtoMessage() {}
 
 func (x *PeerVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3200,7 @@ func (x *PeerVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
 func (*PeerVotes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeerVotes) GetVotes() []*PeerVote {
@@ -3133,7 +3238,7 @@ type PeerVote struct {
 
 func (x *PeerVote) Reset() {
 	*x = PeerVote{}
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3250,7 @@ func (x *PeerVote) String() string {
 func (*PeerVote) ProtoMessage() {}
 
 func (x *PeerVote) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3263,7 @@ func (x *PeerVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
 func (*PeerVote) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeerVote) GetPartition() uint32 {
@@ -3220,7 +3325,7 @@ type PeerPushes struct {
 
 func (x *PeerPushes) Reset() {
 	*x = PeerPushes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3337,7 @@ func (x *PeerPushes) String() string {
 func (*PeerPushes) ProtoMessage() {}
 
 func (x *PeerPushes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3350,7 @@ func (x *PeerPushes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
 func (*PeerPushes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeerPushes) GetPushes() []*PeerPush {
@@ -3269,7 +3374,7 @@ type PeerPush struct {
 
 func (x *PeerPush) Reset() {
 	*x = PeerPush{}
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3386,7 @@ func (x *PeerPush) String() string {
 func (*PeerPush) ProtoMessage() {}
 
 func (x *PeerPush) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3399,7 @@ func (x *PeerPush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
 func (*PeerPush) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeerPush) GetPartition() uint32 {
@@ -3337,7 +3442,7 @@ type PeerPushesTaken struct {
 
 func (x *PeerPushesTaken) Reset() {
 	*x = PeerPushesTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3454,7 @@ func (x *PeerPushesTaken) String() string {
 func (*PeerPushesTaken) ProtoMessage() {}
 
 func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3467,7 @@ func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
 func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerPushesTaken) GetVotes() []*PeerVote {
@@ -3389,7 +3494,7 @@ type PeerElect struct {
 
 func (x *PeerElect) Reset() {
 	*x = PeerElect{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3506,7 @@ func (x *PeerElect) String() string {
 func (*PeerElect) ProtoMessage() {}
 
 func (x *PeerElect) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3519,7 @@ func (x *PeerElect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
 func (*PeerElect) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerElect) GetStand() []*PeerStand {
@@ -3442,7 +3547,7 @@ type PeerStand struct {
 
 func (x *PeerStand) Reset() {
 	*x = PeerStand{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3559,7 @@ func (x *PeerStand) String() string {
 func (*PeerStand) ProtoMessage() {}
 
 func (x *PeerStand) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3572,7 @@ func (x *PeerStand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
 func (*PeerStand) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerStand) GetPartition() uint32 {
@@ -3518,7 +3623,7 @@ type PeerClaims struct {
 
 func (x *PeerClaims) Reset() {
 	*x = PeerClaims{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3635,7 @@ func (x *PeerClaims) String() string {
 func (*PeerClaims) ProtoMessage() {}
 
 func (x *PeerClaims) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3648,7 @@ func (x *PeerClaims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
 func (*PeerClaims) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerClaims) GetRound() uint64 {
@@ -3573,7 +3678,7 @@ type PeerClaimsPart struct {
 
 func (x *PeerClaimsPart) Reset() {
 	*x = PeerClaimsPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3690,7 @@ func (x *PeerClaimsPart) String() string {
 func (*PeerClaimsPart) ProtoMessage() {}
 
 func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3703,7 @@ func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
 func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerClaimsPart) GetPartition() uint32 {
@@ -3634,7 +3739,7 @@ type PeerUnanswered struct {
 
 func (x *PeerUnanswered) Reset() {
 	*x = PeerUnanswered{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3646,7 +3751,7 @@ func (x *PeerUnanswered) String() string {
 func (*PeerUnanswered) ProtoMessage() {}
 
 func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3659,7 +3764,7 @@ func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
 func (*PeerUnanswered) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerUnanswered) GetAsks() []*PeerAsk {
@@ -3680,7 +3785,7 @@ type PeerAsk struct {
 
 func (x *PeerAsk) Reset() {
 	*x = PeerAsk{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3797,7 @@ func (x *PeerAsk) String() string {
 func (*PeerAsk) ProtoMessage() {}
 
 func (x *PeerAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3810,7 @@ func (x *PeerAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
 func (*PeerAsk) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerAsk) GetSession() []byte {
@@ -3738,7 +3843,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3750,7 +3855,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3763,7 +3868,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -3810,7 +3915,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3927,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3940,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -3884,7 +3989,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4001,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4014,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -3953,7 +4058,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4070,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4083,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -4006,7 +4111,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4123,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4136,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -4067,7 +4172,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4079,7 +4184,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4092,7 +4197,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -4162,7 +4267,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4279,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4292,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -4212,7 +4317,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4224,7 +4329,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4237,7 +4342,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -4284,7 +4389,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4401,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4414,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -4449,7 +4554,12 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12-\n" +
 	"\amembers\x18\a \x03(\v2\x13.norn.v1.PeerMemberR\amembers\x12%\n" +
-	"\x04from\x18\b \x01(\v2\x11.norn.v1.PeerNodeR\x04from\"`\n" +
+	"\x04from\x18\b \x01(\v2\x11.norn.v1.PeerNodeR\x04from\"9\n" +
+	"\tPeerRound\x12,\n" +
+	"\aentries\x18\x01 \x03(\v2\x12.norn.v1.PeerEntryR\aentries\"L\n" +
+	"\tPeerEntry\x12+\n" +
+	"\x06method\x18\x01 \x01(\x0e2\x13.norn.v1.PeerMethodR\x06method\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\"`\n" +
 	"\tPeerFacts\x12\x14\n" +
 	"\x05write\x18\x01 \x01(\x04R\x05write\x12'\n" +
 	"\x05parts\x18\x02 \x03(\v2\x11.norn.v1.PeerPartR\x05parts\x12\x14\n" +
@@ -4647,7 +4757,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\x9a\a\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\xb1\a\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -4656,6 +4766,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x10PEER_METHOD_JOIN\x10\x03\x12\x15\n" +
 	"\x11PEER_METHOD_PROBE\x10\x04\x12\x14\n" +
 	"\x10PEER_METHOD_RAFT\x10\x10\x12\x15\n" +
+	"\x11PEER_METHOD_ROUND\x10\x11\x12\x15\n" +
 	"\x11PEER_METHOD_FACTS\x10 \x12\x1b\n" +
 	"\x17PEER_METHOD_FACTS_TAKEN\x10!\x12\x16\n" +
 	"\x12PEER_METHOD_REPAIR\x10\"\x12\x17\n" +
@@ -4724,7 +4835,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
 	(PeerLane)(0),            // 1: norn.v1.PeerLane
@@ -4741,61 +4852,63 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerMember)(nil),       // 12: norn.v1.PeerMember
 	(*PeerJoin)(nil),         // 13: norn.v1.PeerJoin
 	(*PeerJoinReply)(nil),    // 14: norn.v1.PeerJoinReply
-	(*PeerFacts)(nil),        // 15: norn.v1.PeerFacts
-	(*PeerPart)(nil),         // 16: norn.v1.PeerPart
-	(*PeerFactsTaken)(nil),   // 17: norn.v1.PeerFactsTaken
-	(*PeerFence)(nil),        // 18: norn.v1.PeerFence
-	(*PeerCohort)(nil),       // 19: norn.v1.PeerCohort
-	(*PeerCells)(nil),        // 20: norn.v1.PeerCells
-	(*PeerCell)(nil),         // 21: norn.v1.PeerCell
-	(*PeerRepair)(nil),       // 22: norn.v1.PeerRepair
-	(*PeerForward)(nil),      // 23: norn.v1.PeerForward
-	(*PeerForwarded)(nil),    // 24: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),        // 25: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),     // 26: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),      // 27: norn.v1.PeerDropped
-	(*PeerFetch)(nil),        // 28: norn.v1.PeerFetch
-	(*PeerFetched)(nil),      // 29: norn.v1.PeerFetched
-	(*PeerHeads)(nil),        // 30: norn.v1.PeerHeads
-	(*PeerHead)(nil),         // 31: norn.v1.PeerHead
-	(*PeerWatch)(nil),        // 32: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),     // 33: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),     // 34: norn.v1.PeerCompared
-	(*PeerPurge)(nil),        // 35: norn.v1.PeerPurge
-	(*PeerBallots)(nil),      // 36: norn.v1.PeerBallots
-	(*PeerBallot)(nil),       // 37: norn.v1.PeerBallot
-	(*PeerVotes)(nil),        // 38: norn.v1.PeerVotes
-	(*PeerVote)(nil),         // 39: norn.v1.PeerVote
-	(*PeerPushes)(nil),       // 40: norn.v1.PeerPushes
-	(*PeerPush)(nil),         // 41: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),  // 42: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),        // 43: norn.v1.PeerElect
-	(*PeerStand)(nil),        // 44: norn.v1.PeerStand
-	(*PeerClaims)(nil),       // 45: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),   // 46: norn.v1.PeerClaimsPart
-	(*PeerUnanswered)(nil),   // 47: norn.v1.PeerUnanswered
-	(*PeerAsk)(nil),          // 48: norn.v1.PeerAsk
-	(*PeerClaimsTaken)(nil),  // 49: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 50: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 51: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 52: norn.v1.PeerBeat
-	(*PeerMarked)(nil),       // 53: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),       // 54: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 55: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 56: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 57: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 58: norn.v1.Error
+	(*PeerRound)(nil),        // 15: norn.v1.PeerRound
+	(*PeerEntry)(nil),        // 16: norn.v1.PeerEntry
+	(*PeerFacts)(nil),        // 17: norn.v1.PeerFacts
+	(*PeerPart)(nil),         // 18: norn.v1.PeerPart
+	(*PeerFactsTaken)(nil),   // 19: norn.v1.PeerFactsTaken
+	(*PeerFence)(nil),        // 20: norn.v1.PeerFence
+	(*PeerCohort)(nil),       // 21: norn.v1.PeerCohort
+	(*PeerCells)(nil),        // 22: norn.v1.PeerCells
+	(*PeerCell)(nil),         // 23: norn.v1.PeerCell
+	(*PeerRepair)(nil),       // 24: norn.v1.PeerRepair
+	(*PeerForward)(nil),      // 25: norn.v1.PeerForward
+	(*PeerForwarded)(nil),    // 26: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),        // 27: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),     // 28: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),      // 29: norn.v1.PeerDropped
+	(*PeerFetch)(nil),        // 30: norn.v1.PeerFetch
+	(*PeerFetched)(nil),      // 31: norn.v1.PeerFetched
+	(*PeerHeads)(nil),        // 32: norn.v1.PeerHeads
+	(*PeerHead)(nil),         // 33: norn.v1.PeerHead
+	(*PeerWatch)(nil),        // 34: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),     // 35: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),     // 36: norn.v1.PeerCompared
+	(*PeerPurge)(nil),        // 37: norn.v1.PeerPurge
+	(*PeerBallots)(nil),      // 38: norn.v1.PeerBallots
+	(*PeerBallot)(nil),       // 39: norn.v1.PeerBallot
+	(*PeerVotes)(nil),        // 40: norn.v1.PeerVotes
+	(*PeerVote)(nil),         // 41: norn.v1.PeerVote
+	(*PeerPushes)(nil),       // 42: norn.v1.PeerPushes
+	(*PeerPush)(nil),         // 43: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),  // 44: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),        // 45: norn.v1.PeerElect
+	(*PeerStand)(nil),        // 46: norn.v1.PeerStand
+	(*PeerClaims)(nil),       // 47: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),   // 48: norn.v1.PeerClaimsPart
+	(*PeerUnanswered)(nil),   // 49: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),          // 50: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),  // 51: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil), // 52: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil), // 53: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),         // 54: norn.v1.PeerBeat
+	(*PeerMarked)(nil),       // 55: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),       // 56: norn.v1.PeerBeaten
+	(*PeerWork)(nil),         // 57: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),     // 58: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),    // 59: norn.v1.PeerWorkClaim
+	(*Error)(nil),            // 60: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	58, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	60, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	4,  // 6: norn.v1.PeerProbe.spare:type_name -> norn.v1.PeerNode
 	2,  // 7: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	58, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	60, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 9: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	10, // 10: norn.v1.PeerProbeReply.spare:type_name -> norn.v1.PeerSpare
 	12, // 11: norn.v1.PeerProbeReply.members:type_name -> norn.v1.PeerMember
@@ -4805,42 +4918,44 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 15: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	12, // 16: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 17: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	58, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	60, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	12, // 19: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 20: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
-	16, // 21: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
-	18, // 22: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
-	19, // 23: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
-	4,  // 24: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
-	21, // 25: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
-	19, // 26: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
-	4,  // 27: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
-	58, // 28: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	25, // 29: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	25, // 30: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	18, // 31: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
-	31, // 32: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	37, // 33: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	19, // 34: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	19, // 35: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	39, // 36: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	41, // 37: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	39, // 38: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	44, // 39: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	19, // 40: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	46, // 41: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	48, // 42: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	50, // 43: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	16, // 44: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	51, // 45: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	56, // 46: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 47: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	57, // 48: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	16, // 21: norn.v1.PeerRound.entries:type_name -> norn.v1.PeerEntry
+	0,  // 22: norn.v1.PeerEntry.method:type_name -> norn.v1.PeerMethod
+	18, // 23: norn.v1.PeerFacts.parts:type_name -> norn.v1.PeerPart
+	20, // 24: norn.v1.PeerFactsTaken.fences:type_name -> norn.v1.PeerFence
+	21, // 25: norn.v1.PeerFence.cohorts:type_name -> norn.v1.PeerCohort
+	4,  // 26: norn.v1.PeerCohort.nodes:type_name -> norn.v1.PeerNode
+	23, // 27: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
+	21, // 28: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
+	4,  // 29: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
+	60, // 30: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	27, // 31: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	27, // 32: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	20, // 33: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
+	33, // 34: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	39, // 35: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	21, // 36: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	21, // 37: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	41, // 38: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	43, // 39: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	41, // 40: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	46, // 41: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	21, // 42: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	48, // 43: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	50, // 44: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	52, // 45: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	18, // 46: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	53, // 47: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	58, // 48: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 49: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	59, // 50: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -4849,14 +4964,14 @@ func file_norn_v1_peer_proto_init() {
 		return
 	}
 	file_norn_v1_error_proto_init()
-	file_norn_v1_peer_proto_msgTypes[18].OneofWrappers = []any{}
+	file_norn_v1_peer_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
