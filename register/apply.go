@@ -26,11 +26,9 @@ func (s State) Apply(r *Request) (next State, res Result, changed bool) {
 	if len(r.Queues) > 0 {
 		next.Queues = copied(s.Queues)
 	}
-	for i, c := range r.Queues {
-		if next.Queues[c.Name].Version == c.Old && fits(next.Queues, c.Name, c.Settings) {
-			next.Queues[c.Name] = Queue{Version: c.Old + 1, Settings: slices.Clone(c.Settings)}
-			res.QueuesWon[i], changed = true, true
-		}
+	for i := range r.Queues {
+		res.QueuesWon[i] = next.setQueue(&r.Queues[i])
+		changed = changed || res.QueuesWon[i]
 	}
 	if len(r.Nodes) > 0 {
 		next.Nodes = slices.Clone(s.Nodes)
@@ -77,6 +75,27 @@ func (s *State) setCell(c *Change) bool {
 		return false
 	}
 	*cell = c.New
+	return true
+}
+
+// setQueue decides one change. s owns its Queues.
+func (s *State) setQueue(c *QueueChange) bool {
+	old, known := s.Queues[c.Name]
+	switch {
+	case old.Version != c.Old:
+		return false
+	case len(c.Settings) == 0:
+		delete(s.Queues, c.Name)
+		s.QueuesGone = max(s.QueuesGone, old.Version)
+		return known
+	case !fits(s.Queues, c.Name, c.Settings):
+		return false
+	}
+	version := old.Version + 1
+	if !known {
+		version = s.QueuesGone + 1
+	}
+	s.Queues[c.Name] = Queue{Version: version, Settings: slices.Clone(c.Settings)}
 	return true
 }
 

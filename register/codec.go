@@ -128,8 +128,8 @@ func readNode(r *wire.Reader) (n Node) {
 
 // stateVersion is the first byte of a state. It goes up when the fields change
 // in a way that an older reader would misread. A state of version 1 has no
-// schedules, one of version 2 no names.
-const stateVersion = 3
+// schedules, one of version 2 no names, one of version 3 none of queues that are gone.
+const stateVersion = 4
 
 // AppendState writes a state. Equal states give equal bytes.
 func AppendState(w *wire.Writer, s *State) {
@@ -170,6 +170,7 @@ func AppendState(w *wire.Writer, s *State) {
 	t.put(w, body.B)
 	appendSchedules(w, s)
 	appendNames(w, s)
+	w.Uint(s.QueuesGone)
 }
 
 // ReadState reads what [AppendState] wrote, now or in an earlier version. The
@@ -223,6 +224,9 @@ func ReadState(r *wire.Reader) (s State) {
 	}
 	if version > 2 {
 		readNames(r, &s)
+	}
+	if version > 3 {
+		s.QueuesGone = r.Uint()
 	}
 	return s
 }

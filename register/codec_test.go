@@ -26,7 +26,7 @@ func drawRequest(t *rapid.T) (q Request) {
 		})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "queues") {
-		q.Queues = append(q.Queues, QueueChange{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"), Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Settings: []byte("s")})
+		q.Queues = append(q.Queues, QueueChange{Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"), Old: rapid.Uint64Range(0, 2).Draw(t, "old"), Settings: rapid.SampledFrom([][]byte{nil, []byte("s")}).Draw(t, "settings")})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "nodes") {
 		q.Nodes = append(q.Nodes, NodeChange{Old: rapid.Uint64Range(0, 4).Draw(t, "old"), New: Node{

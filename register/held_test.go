@@ -102,7 +102,7 @@ func TestLimitsOfBytes(t *testing.T) {
 	for more := range 2 {
 		name, data := text(MaxName+more), []byte(text(MaxData+more))
 		q := &Request{
-			Queues: []QueueChange{{Name: name}, {Name: "q", Settings: data}},
+			Queues: []QueueChange{{Name: name, Settings: []byte("s")}, {Name: "q", Settings: data}},
 			Values: []ValueChange{{Name: name}, {Name: "v", Data: data}},
 			Names:  []NameChange{{Name: text(MaxHolder + more), Data: []byte("x")}, {Name: "n", Data: []byte(text(MaxNameData + more))}},
 			Plan:   &PlanChange{Data: []byte(text(MaxPlan + more))},

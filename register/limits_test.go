@@ -34,7 +34,7 @@ func TestLimitsOfARecord(t *testing.T) {
 		s.Names[fmt.Sprint(n)] = Name{Version: 1, Data: []byte("x")}
 	}
 	_, res, _ := s.Apply(&Request{
-		Queues: []QueueChange{{Name: "one more"}, {Name: "1", Old: 1}},
+		Queues: []QueueChange{{Name: "one more", Settings: []byte("s")}, {Name: "1", Old: 1, Settings: []byte("t")}},
 		Values: []ValueChange{{Name: "one more"}, {Name: "1", Old: 1}},
 		Names:  []NameChange{{Name: "one more", Data: []byte("x")}, {Name: "1", Old: 1, Data: []byte("y")}},
 	})

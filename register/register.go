@@ -68,6 +68,8 @@ type State struct {
 	Members []Member
 	Cells   []Cell // by partition
 	Queues  map[string]Queue
+	// QueuesGone is the highest version of the settings of a queue that has none any more.
+	QueuesGone uint64
 
 	// Revision goes up by one with each request that has changed something. Of
 	// two states the one with the greater revision is the newer.
@@ -95,12 +97,13 @@ type State struct {
 // Queue is what operators have set for one queue. The register does not look
 // into the settings.
 type Queue struct {
-	Version  uint64 // goes up with each change, from 1
+	Version  uint64 // goes up with each change, from 1; of a queue that had others before, from above [State.QueuesGone]
 	Settings []byte
 }
 
 // QueueChange asks for one compare-and-set of a queue's settings: they are
-// written if the version is still Old (0: the queue has none).
+// written if the version is still Old (0: the queue has none). Without Settings the
+// queue has none any more; no later version is one that it had before.
 type QueueChange struct {
 	Name     string
 	Old      uint64

@@ -169,15 +169,16 @@ func TestLimitsOfSchedules(t *testing.T) {
 	}
 }
 
-// TestAStateOfBeforeIsRead: what was written before there were schedules, or names.
+// TestAStateOfBeforeIsRead: what was written before there were schedules, or names, or queues that are gone.
 func TestAStateOfBeforeIsRead(t *testing.T) {
 	s := First(Cluster{ID: UUID{1}, Partitions: 2, Replicas: 3}, Node{Member: Member{Node: "n1", Incarnation: Incarnation{1}}})
 	b := encoded(&s)
 	tail := wire.Writer{}
 	appendNames(&tail, &s)
+	tail.Uint(s.QueuesGone)
 	names := len(tail.B)
 	appendSchedules(&tail, &s)
-	for version, cut := range map[byte]int{1: len(tail.B), 2: names} {
+	for version, cut := range map[byte]int{1: len(tail.B), 2: names, 3: 1} {
 		r := wire.NewReader(append([]byte{version}, b[1:len(b)-cut]...))
 		if back := ReadState(r); r.End() != nil || !bytes.Equal(encoded(&back), b) {
 			t.Errorf("version %d: %+v", version, back)
