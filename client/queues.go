@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -99,6 +100,20 @@ func (q Queues) Drain(ctx context.Context, name, note string) (*nornv1.Queue, er
 // Resume ends both Pause and Drain, and takes the note away.
 func (q Queues) Resume(ctx context.Context, name string) (*nornv1.Queue, error) {
 	return q.Set(ctx, name, QueueChange{Settings: &nornv1.QueueSettings{}, Fields: []string{fieldPaused, fieldDraining, fieldNote}})
+}
+
+// Delete deletes a queue: its settings, its tasks that are finished, and its name. It comes
+// back with the next task. ErrConflict: it has tasks that are not finished; Purge cancels
+// those that do not run. ErrNotFound: it has neither tasks nor settings.
+func (q Queues) Delete(ctx context.Context, name string) error {
+	err := q.c.do(ctx, &request{
+		op: "delete queue", method: uint16(nornv1.Method_METHOD_SET_QUEUE), body: message{m: &nornv1.SetQueueRequest{Name: name, Delete: true}}, write: true,
+		decode: func(flags uint16, b []byte) error { return decodeInto(flags, b, &nornv1.QueuesReply{}) },
+	})
+	if errors.Is(err, ErrNotFound) && errors.Is(err, ErrUnknown) {
+		return nil // an answer was lost: it is gone by our own doing
+	}
+	return err
 }
 
 func noted(change QueueChange, note string) QueueChange {

@@ -132,12 +132,14 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 	leave = func() {}
 	m = rt.request.ProtoReflect().New().Interface()
 	var err error
-	if rt.verb == get {
+	switch {
+	case rt.verb == http.MethodDelete && r.ContentLength == 0 && r.URL.RawQuery == "":
+	case rt.verb == get:
 		if r.ContentLength != 0 {
 			return nil, leave, failed(http.StatusBadRequest, proto.Invalid("a request by GET has no body; its fields are parameters of the address"))
 		}
 		err = parameters(m, r)
-	} else {
+	default:
 		t, params, bad := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
 			return nil, leave, failed(http.StatusUnsupportedMediaType, proto.Invalid("the body is to be UTF-8: send Content-Type: application/json, not with charset=%.40q", charset))
@@ -156,6 +158,7 @@ func (a *api) read(w http.ResponseWriter, r *http.Request, rt *route) (m gproto.
 		err = jsonform.Unmarshal(body, m)
 		held.decoded()
 	}
+	gproto.Merge(m, rt.request)
 	if err == nil {
 		err = named(m, rt, r)
 	}

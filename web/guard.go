@@ -208,7 +208,7 @@ func (g *guard) preflight(w http.ResponseWriter, r *http.Request) (answered bool
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
 	h.Set("Access-Control-Allow-Headers", corsHeaders)
 	h.Set("Access-Control-Max-Age", "600")
 	deadline(w, g.writing)

@@ -94,7 +94,7 @@ func (s *schemas) operation(rt *route) jsonform.Value {
 	}
 	if rt.verb != get {
 		s.add(request)
-		out = append(out, field("requestBody", jsonform.Object(field("required", jsonform.Bool(true)), field("content", content("application/json", ref(string(request.Name())))))))
+		out = append(out, field("requestBody", jsonform.Object(field("required", jsonform.Bool(rt.verb != http.MethodDelete)), field("content", content("application/json", ref(string(request.Name())))))))
 	}
 	answer := []jsonform.Field{field("application/json", one("schema", ref(string(reply.Name()))))}
 	if rt.streams {

@@ -156,12 +156,13 @@ func TestPagesAskWhatThereIs(t *testing.T) {
 	for _, rt := range routes() {
 		known[rt.verb+" "+rt.path] = true
 	}
-	call := regexp.MustCompile("\\b(get|post|patch)\\([`\"](/api/v1/[^`\"]*)[`\"]")
+	call := regexp.MustCompile("\\b(get|post|patch|remove)\\([`\"](/api/v1/[^`\"]*)[`\"]")
 	path := regexp.MustCompile("[`\"](/api/v1/[^`\"?]*)[`\"]")
 	asked := make(map[string]bool)
 	for name, body := range own(t) {
 		for _, m := range call.FindAllStringSubmatch(body, -1) {
-			is := strings.ToUpper(m[1]) + " " + variable0.ReplaceAllString(m[2], variable)
+			verb := strings.Replace(strings.ToUpper(m[1]), "REMOVE", http.MethodDelete, 1)
+			is := verb + " " + variable0.ReplaceAllString(m[2], variable)
 			asked[is] = true
 			if !known[is] {
 				t.Errorf("%s asks for %s", name, is)

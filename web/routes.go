@@ -13,7 +13,8 @@ import (
 type route struct {
 	verb, path string
 	method     nornv1.Method
-	// request and reply are empty messages of the method.
+	// request and reply are messages of the method: what is set in the request is set in
+	// all of them, the reply is empty.
 	request, reply gproto.Message
 	// field of the request that the variable part of the path sets; "": the path
 	// has none.
@@ -33,7 +34,8 @@ const (
 )
 
 // routes lists the operations. A request by GET takes the fields of its message as
-// parameters of the address, all others as an object in JSON.
+// parameters of the address, all others as an object in JSON, which one by DELETE may leave
+// out.
 //
 // Long because: it is a table.
 func routes() []route {
@@ -82,6 +84,8 @@ func routes() []route {
 			field: "names", says: "one queue (a / in its name is %2F)"},
 		{verb: http.MethodPatch, path: "/api/v1/queues/" + variable, method: nornv1.Method_METHOD_SET_QUEUE, request: &nornv1.SetQueueRequest{}, reply: &nornv1.QueuesReply{},
 			field: "name", says: "change settings of a queue: pause, resume, drain, limits, retention"},
+		{verb: http.MethodDelete, path: "/api/v1/queues/" + variable, method: nornv1.Method_METHOD_SET_QUEUE, request: &nornv1.SetQueueRequest{Delete: true}, reply: &nornv1.QueuesReply{},
+			field: "name", says: "delete a queue that has no unfinished tasks: its settings, its finished tasks and its name"},
 
 		{verb: get, path: "/api/v1/schedules", method: nornv1.Method_METHOD_SCHEDULES, request: &nornv1.SchedulesRequest{}, reply: &nornv1.SchedulesReply{},
 			says: "a page of schedules"},

@@ -40,7 +40,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		"norn task update", "norn task complete", "norn task fail", "norn task release", "norn task wait", "norn work", "norn cluster status",
 		"norn version", "norn completion bash", "norn completion zsh", "norn completion fish", "norn completion powershell", "norn task explain",
 		"norn task cancel", "norn task retry", "norn queue list", "norn queue get", "norn queue set", "norn queue pause", "norn queue resume",
-		"norn queue drain", "norn queue purge", "norn cluster members", "norn cluster partitions", "norn cluster leaders", "norn cluster leave",
+		"norn queue drain", "norn queue purge", "norn queue delete", "norn cluster members", "norn cluster partitions", "norn cluster leaders", "norn cluster leave",
 		"norn cluster remove", "norn cluster replace", "norn cluster rebalance", "norn cluster replicas", "norn cluster verify", "norn cluster repair", "norn cluster recover", "norn cluster destroy",
 	} {
 		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {

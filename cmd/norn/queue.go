@@ -23,12 +23,12 @@ type queueCommands struct{ *app }
 
 func (q queueCommands) commands() *cobra.Command {
 	cmd := group(&cobra.Command{
-		Use: "queue", Short: "Show, pause, drain, purge and set up queues", Aliases: []string{"queues"},
-		Long: `Show, pause, drain, purge and set up queues. A queue needs no making: it is there
-as soon as it has a task or a setting.`,
+		Use: "queue", Short: "Show, pause, drain, purge, delete and set up queues", Aliases: []string{"queues"},
+		Long: `Show, pause, drain, purge, delete and set up queues. A queue needs no making: it is
+there as soon as it has a task or a setting.`,
 		Example: "  norn queue list\n  norn queue pause mail --note 'provider is down'",
 	})
-	cmd.AddCommand(q.list(), q.get(), q.set(), q.pause(), q.resume(), q.drain(), q.purge())
+	cmd.AddCommand(q.list(), q.get(), q.set(), q.pause(), q.resume(), q.drain(), q.purge(), q.delete())
 	return cmd
 }
 
@@ -247,32 +247,4 @@ func (q queueCommands) resume() *cobra.Command {
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
 		return c.Queues().Resume(ctx, name)
 	})
-}
-
-func (q queueCommands) purge() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "purge QUEUE --yes", Short: "Cancel all tasks of a queue that are not running", Args: cobra.ExactArgs(1), ValidArgsFunction: q.completeOne,
-		Long: `Cancel all tasks of a queue that are waiting, scheduled or ready. Those that run,
-are finished or dead are left alone, and so are those that are enqueued later than
-eta (5s unless configured) after its start: pause or drain the queue to keep it
-empty. -o json prints {matched, done, skipped}.`,
-		Example: "  norn queue purge mail --dry-run\n  norn queue purge mail --yes",
-	}
-	yes := cmd.Flags().Bool("yes", false, "yes, cancel them")
-	dryRun := cmd.Flags().Bool("dry-run", false, "say how many they are, show the first, and do nothing")
-	reason := cmd.Flags().String("reason", "purged", "shown as the tasks' error")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*yes && !*dryRun {
-			return usage("it cancels every task of %s that is not running; add --yes if that is meant, or --dry-run", args[0])
-		}
-		act := bulkAction{verb: "cancel", past: "cancelled", where: func(ctx context.Context, c *client.Client, f client.Filter, o client.BulkOptions) (client.Bulk, error) {
-			o.Reason = *reason
-			return c.Queues().Purge(ctx, f.Queue, o)
-		}}
-		f := client.Filter{Queue: args[0], States: []nornv1.State{nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY}}
-		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
-			return bulkCommands(q).byFilter(cmd.Context(), c, f, *dryRun, act)
-		})
-	}
-	return cmd
 }

@@ -233,12 +233,7 @@ func (b bulkCommands) byFilter(ctx context.Context, c *client.Client, f client.F
 
 // bulkCounts prints the counts.
 func (b bulkCommands) bulkCounts(n client.Bulk, dryRun bool, act bulkAction) error {
-	v := jsonform.Object(
-		jsonform.Field{Name: "matched", Value: jsonform.Uint64(n.Matched)},
-		jsonform.Field{Name: "done", Value: jsonform.Uint64(n.Done)},
-		jsonform.Field{Name: "skipped", Value: jsonform.Uint64(n.Skipped)},
-	)
-	return b.writer().Object(v, func(w io.Writer) {
+	return b.writer().Object(bulkJSON(n), func(w io.Writer) {
 		switch {
 		case dryRun:
 			fmt.Fprintf(w, "would %s %s (dry run)\n", act.verb, tasks(n.Matched))

@@ -160,7 +160,8 @@ type Config struct {
 	MaxClaims int
 	// MaxQueues is how many queue names may exist. Default 10000. Each has
 	// counters in every partition and, while it has ready tasks, heads of up to
-	// HeadSize entries. It stops a program that puts IDs into queue names. At most
+	// HeadSize entries. It stops a program that puts IDs into queue names. Names without
+	// settings, unfinished tasks and use for a minute do not count. At most
 	// [MostQueues].
 	MaxQueues int
 	// MetricsQueues is of how many queues /metrics has numbers, the first by name: 10

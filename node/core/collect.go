@@ -98,16 +98,20 @@ func (k *collector) ruleOf(queue string, longer bool) rule {
 func (k *collector) cutoff(now clock.Time, p ring.Partition, what nornv1.Retention) func(crdt.State, string) int64 {
 	agreed := min(now.Wall, k.purges.agreedSince(now, p))
 	return func(s crdt.State, queue string) int64 {
-		r := k.rule(queue)
+		r, deleted := k.rule(queue), k.c.queues.deletedAt(queue)
 		keep := r.after
 		if s == crdt.StateDead {
 			keep = r.dead
 		}
 		switch {
-		case agreed < 0, r.what != what, s == crdt.StateDead && keep == 0:
+		case agreed < 0, r.what != what:
 			return -1
+		case s == crdt.StateDead && keep == 0 && deleted == 0:
+			return -1
+		case s == crdt.StateDead && keep == 0:
+			return min(agreed, deleted)
 		}
-		return agreed - int64(keep)
+		return max(agreed-int64(keep), min(agreed, deleted))
 	}
 }
 
@@ -211,6 +215,10 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	if d.State == crdt.StateDead {
 		keep = r.dead
 	}
+	deleted := d.Task.FinishedAt() <= k.c.queues.deletedAt(d.Task.Enqueued.Queue)
+	if deleted {
+		keep = 0
+	}
 	early := int64(keep) - int64(lonely+2*k.c.cfg.Eta)
 	needs := k.c.links.watches.needs
 	wait := func(what string) *proto.Error {
@@ -221,7 +229,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	switch {
 	case !d.State.Finished(): // it backs off, and nobody collects it
 		return nil
-	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0:
+	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0 && !deleted:
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:
 		return nil

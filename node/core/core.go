@@ -249,7 +249,7 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			return fmt.Errorf("core: partition %d: %w", p, err)
 		}
 		all = append(all, v)
-		v.Queues(func(name string, _ *vnode.Counts) { c.desk.known[name] = true })
+		v.Queues(func(name string, _ *vnode.Counts) { c.desk.use(name, now) })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := AskKey{r.Session, r.Request}
 			c.desk.remember(GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})

@@ -19,7 +19,7 @@ import (
 // queue, the claim requests that wait, and what each request was granted.
 type desk struct {
 	queues map[string]*queue // with ready tasks or waiters
-	known  map[string]bool   // with tasks, whatever their state
+	known  map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
 	hot    []*queue          // queues with waiters whose head may have changed
 	byTime byTime[*waiter]
 	byConn map[uint64]map[uint64]*waiter
@@ -40,7 +40,7 @@ type desk struct {
 func newDesk() *desk {
 	return &desk{
 		queues: make(map[string]*queue),
-		known:  make(map[string]bool),
+		known:  make(map[string]int64),
 		byConn: make(map[uint64]map[uint64]*waiter),
 		lines:  make(map[uint64]*line),
 		byAsk:  make(map[AskKey]*waiter),

@@ -312,8 +312,11 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	}
 	paused, err := gproto.Marshal(&nornv1.QueueSettings{Paused: true})
 	r.check(err)
-	c.queues.load(map[string]register.Queue{"q": {Version: 2, Settings: paused}})
-	if c.queues.load(map[string]register.Queue{"q": {Version: 1}}); !c.desk.paused["q"] {
+	newer := *r.state()
+	newer.Revision++
+	newer.Queues = map[string]register.Queue{"q": {Version: 2, Settings: paused}}
+	r.check(c.Step(r.now, Changed{State: newer}))
+	if r.check(c.Step(r.now, Changed{State: old})); !c.desk.paused["q"] {
 		t.Error("an older version of its settings resumes a queue")
 	}
 }

@@ -123,8 +123,8 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	task := h.task
 	p := ring.Of(task, len(c.cells))
 	v := c.vnodes.of(p)
-	if !c.desk.known[t.GetQueue()] && len(c.desk.known) >= c.cfg.MaxQueues {
-		return tooManyQueues(len(c.desk.known))
+	if err := c.queues.room(now, t.GetQueue()); err != nil {
+		return err
 	}
 	if slices.ContainsFunc(t.GetDependencies(), func(b []byte) bool { return id.ID(b) == task }) {
 		return proto.Invalid("task %s depends on itself", task)
@@ -155,7 +155,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.stats.Duplicates++
 	default:
 		c.stats.Enqueued++
-		c.desk.known[t.GetQueue()] = true
+		c.desk.use(t.GetQueue(), now)
 		keys{c.Core}.taken(now, &h)
 		if len(spec.Dependencies) > 0 {
 			c.links.link(now, task, &spec)
@@ -250,12 +250,6 @@ func takenAdvice(t *nornv1.TaskSpec) string {
 		return "its unique key is taken until that task is finished, or its window is over"
 	}
 	return "use a new ID"
-}
-
-func tooManyQueues(n int) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); use an existing one, raise it, or wait until the tasks of one are collected", n)
-	e.Lasting = true // a name is given back when the last task of its queue is collected: no retry within a call helps
-	return e
 }
 
 // checkID checks the ID that a client made.

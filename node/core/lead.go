@@ -137,7 +137,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.names.learn(now, s)
-	if bad := c.queues.load(s.Queues); bad != nil {
+	if bad := c.queues.load(s); bad != nil {
 		c.check(bad)
 		return false
 	}

@@ -327,9 +327,7 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 }
 
 func (c peers) enqueued(now clock.Time, task id.ID, spec *crdt.Enqueued) {
-	if !c.desk.known[spec.Queue] {
-		c.desk.known[spec.Queue] = true
-	}
+	c.desk.use(spec.Queue, now)
 	keys{c.Core}.learn(now, task, spec)
 	if len(spec.Dependencies) > 0 {
 		c.links.link(now, task, spec)

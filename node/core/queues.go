@@ -25,12 +25,14 @@ type queues struct {
 	sets    map[string]*setting
 	tallies *tallies
 	names   []string // see [queues.sorted]
+	counted countedNames
 }
 
 // setting is one queue's settings with what follows from them.
 type setting struct {
 	version uint64
 	set     *nornv1.QueueSettings
+	own     bool       // something is set, not only that the queue was deleted
 	retry   crdt.Retry // with the node's defaults
 	lease   time.Duration
 }
@@ -42,13 +44,17 @@ type setQueue struct {
 	old  uint64 // the version that it is a change of
 }
 
-// load takes over what the register says. A resumed queue has its waiting
-// requests looked at.
-func (q *queues) load(state map[string]register.Queue) *proto.Error {
+// load takes over what the register says, unless more is known: answers may come out of
+// order. A resumed queue has its waiting requests looked at.
+func (q *queues) load(s *register.State) *proto.Error {
+	if m := &q.c.moves.state; earlier(s.Generation, s.Revision, m.Generation, m.Revision) {
+		return nil
+	}
+	state := s.Queues
 	for _, name := range slices.Sorted(maps.Keys(state)) {
 		r := state[name]
 		old := q.sets[name]
-		if old != nil && old.version >= r.Version { // answers may come out of order
+		if old != nil && old.version == r.Version {
 			continue
 		}
 		s := &setting{version: r.Version, set: &nornv1.QueueSettings{}}
@@ -63,23 +69,41 @@ func (q *queues) load(state map[string]register.Queue) *proto.Error {
 		if d := s.set.GetLeaseSeconds(); d > 0 {
 			s.lease = proto.Seconds(d)
 		}
+		s.own = gproto.Size(bare(s.set)) > 0
 		q.sets[name] = s
-		if q.c.desk.known[name] = true; gproto.Size(s.set) == 0 {
-			q.emptied(name)
+		if s.own {
+			q.c.desk.use(name, q.c.now)
+		} else {
+			q.hide(name)
 		}
-		q.c.desk.pause(name, s.set.GetPaused())
-		if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
-			q.c.seeks.resumed(q.c.now, name)
+		q.paused(name, old, s)
+	}
+	if len(q.sets) == len(state) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.sets)) {
+		if _, is := state[name]; !is {
+			old := q.sets[name]
+			delete(q.sets, name)
+			q.emptied(name)
+			q.paused(name, old, &setting{})
 		}
 	}
 	return nil
 }
 
+// paused does what follows from a queue being paused, or not any more.
+func (q *queues) paused(name string, old, s *setting) {
+	q.c.desk.pause(name, s.set.GetPaused())
+	if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
+		q.c.seeks.resumed(q.c.now, name)
+	}
+}
+
 // emptied hears from a vnode that nothing is left of a queue there, or that none of its
-// settings is. A name without tasks and settings is given back. (The register keeps its
-// version, so that nobody takes later settings for older ones.)
+// settings is. A name without tasks and settings is given back.
 func (q *queues) emptied(name string) {
-	if gproto.Size(q.of(name)) > 0 {
+	if s := q.sets[name]; s != nil && s.own {
 		return
 	}
 	for _, v := range q.c.vnodes.each() {
@@ -184,10 +208,10 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 			q.c.refuse(from, err)
 			return
 		}
-		if !q.c.desk.known[name] && r.routed {
+		if !q.c.desk.knows(name) && r.routed {
 			continue // another node may know it
 		}
-		if !q.c.desk.known[name] {
+		if !q.c.desk.knows(name) {
 			q.c.refuse(from, unknownQueue(name))
 			return
 		}
@@ -206,7 +230,7 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 // as many and all known.
 func (q *queues) sorted() []string {
 	known := q.c.desk.known
-	gone := func(name string) bool { return !known[name] }
+	gone := func(name string) bool { return !q.c.desk.knows(name) }
 	if len(q.names) != len(known) || slices.ContainsFunc(q.names, gone) {
 		q.names = slices.Sorted(maps.Keys(known))
 	}
@@ -290,6 +314,10 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 		q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
 		return
 	}
+	if m.GetDelete() {
+		q.remove(from, m, version)
+		return
+	}
 	for _, path := range m.GetFields() {
 		if !setField(set.ProtoReflect(), m.GetSettings().ProtoReflect(), strings.Split(path, ".")) {
 			q.c.refuse(from, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path))
@@ -299,7 +327,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 	if gproto.Size(set.GetRetry()) == 0 {
 		set.Retry = nil // or it would never be without settings again
 	}
-	if gproto.Size(set) == 0 && gproto.Size(q.of(name)) == 0 {
+	if s := q.sets[name]; gproto.Size(bare(set)) == 0 && (s == nil || !s.own) {
 		q.unset(from, m, fresh)
 		return
 	}
@@ -307,16 +335,25 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 	if err == nil && set.GetRetention() == nornv1.Retention_RETENTION_ARCHIVE && !q.c.cfg.Archive {
 		err = proto.Invalid("this server has no archive directory; start it with --archive-dir")
 	}
-	b, problem := gproto.MarshalOptions{Deterministic: true}.Marshal(set)
-	if err == nil && problem != nil {
-		err = proto.Invalid("settings: %v", problem)
-	}
 	if err != nil {
 		q.c.refuse(from, err)
 		return
 	}
+	q.write(from, m, version, set)
+}
+
+// write asks the register for the settings of a queue, which are at a version now.
+func (q *queues) write(from Origin, m *nornv1.SetQueueRequest, version uint64, set *nornv1.QueueSettings) {
+	if q.over(set) {
+		set.Deleted = nil
+	}
+	b, problem := gproto.MarshalOptions{Deterministic: true}.Marshal(set)
+	if problem != nil {
+		q.c.refuse(from, proto.Invalid("settings: %v", problem))
+		return
+	}
 	q.c.send(errand{set: &setQueue{from: from, m: m, old: version}}, register.Request{
-		Queues: []register.QueueChange{{Name: name, Old: version, Settings: b}},
+		Queues: append([]register.QueueChange{{Name: m.GetName(), Old: version, Settings: b}}, q.leftovers(m.GetName())...),
 	})
 }
 
@@ -339,7 +376,7 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 		q.anew(from, m)
 		return
 	}
-	switch asked, err := q.ask(from, m.GetName(), q.join(&nornv1.QueuesRequest{Names: []string{m.GetName()}})); {
+	switch asked, err := q.ask(from, m.GetName(), q.join(&nornv1.QueuesRequest{Names: []string{m.GetName()}}), nil); {
 	case err != nil:
 		q.c.refuse(from, err)
 	case !asked:
@@ -348,8 +385,9 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 }
 
 // ask has those who know the tasks of a queue tell how it is, and tells whether it does:
-// else it is this node alone that knows them, or there is nobody for some.
-func (q *queues) ask(from Origin, name string, join joiner) (bool, *proto.Error) {
+// else it is this node alone that knows them, or there is nobody for some. What they say
+// is the answer, or for then, which may be nil.
+func (q *queues) ask(from Origin, name string, join joiner, then func(*gather)) (bool, *proto.Error) {
 	r := q.c.routes
 	groups, lost := r.readers()
 	switch {
@@ -362,6 +400,7 @@ func (q *queues) ask(from Origin, name string, join joiner) (bool, *proto.Error)
 	}
 	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)
 	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
+	g.then = then
 	r.each(q.c.now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
 	return true, nil
 }
@@ -370,13 +409,20 @@ func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
 	if err := proto.CheckQueue(m.GetName()); err != nil {
 		return err
 	}
-	if len(m.GetFields()) == 0 {
+	switch {
+	case m.GetDelete() && (len(m.GetFields()) > 0 || m.Settings != nil):
+		return proto.Invalid("a request that deletes a queue changes no settings of it")
+	case m.GetDelete():
+		return nil
+	case len(m.GetFields()) == 0:
 		return proto.Invalid("the request names no setting to change")
 	}
-	if !q.c.desk.known[m.GetName()] && len(q.c.desk.known) >= q.c.cfg.MaxQueues {
-		return tooManyQueues(len(q.c.desk.known))
+	for _, path := range m.GetFields() {
+		if name, _, _ := strings.Cut(path, "."); name == "deleted" {
+			return proto.Invalid("deleted is set by the server; delete the queue with delete")
+		}
 	}
-	return nil
+	return q.room(q.c.now, m.GetName())
 }
 
 // changed hears what came of a change.
@@ -386,8 +432,8 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; whether the settings were changed is not known", r.Err)
 		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
 		q.c.refuse(set.from, e)
-	case len(r.QueuesWon) == 1 && r.QueuesWon[0]:
-		q.answer(now, set.from, set.m.GetName())
+	case len(r.QueuesWon) > 0 && r.QueuesWon[0]:
+		q.answer(now, set)
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
 		q.c.refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
 			"the register has the settings of %d queues, and no room for those of %s", len(r.State.Queues), set.m.GetName()))
@@ -399,16 +445,17 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 // answer tells how a queue is once it was changed. Its tasks are counted by those who know
 // them, as in a list. Should they not tell, it is told as it looks from here: the change
 // was made.
-func (q *queues) answer(now clock.Time, from Origin, name string) {
-	own := q.wire(now, name, q.c.about(&Request{}))
-	if asked, _ := q.ask(from, name, &changedQueue{own, *q.join(nil)}); !asked {
-		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
+func (q *queues) answer(now clock.Time, set *setQueue) {
+	own := q.wire(now, set.m.GetName(), q.c.about(&Request{}))
+	if asked, _ := q.ask(set.from, set.m.GetName(), &changedQueue{own, max(set.old, own.GetVersion()), *q.join(nil)}, nil); !asked {
+		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
 	}
 }
 
 // changedQueue is a queue that was just changed here, with the counters of all.
 type changedQueue struct {
-	own *nornv1.Queue
+	own  *nornv1.Queue
+	upTo uint64 // later versions are of another change; where nothing is set any more it has none of its own
 	queueLists
 }
 
@@ -417,7 +464,7 @@ func (c *changedQueue) answer() (gproto.Message, *proto.Error) {
 	switch {
 	case c.err != nil || whole == nil:
 		whole = c.own
-	case whole.GetVersion() <= c.own.GetVersion(): // the others may not have heard of it
+	case whole.GetVersion() <= c.upTo: // the others may not have heard of it
 		whole.Settings, whole.Effective, whole.Version = c.own.GetSettings(), c.own.GetEffective(), c.own.GetVersion()
 	}
 	if whole != c.own && c.waits != nil {

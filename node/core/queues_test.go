@@ -322,7 +322,7 @@ func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
 	for n := 0; n < register.MaxNamed; {
 		var q register.Request
 		for ; len(q.Queues) < 8192 && n < register.MaxNamed; n++ {
-			q.Queues = append(q.Queues, register.QueueChange{Name: fmt.Sprint("q", n), Settings: []byte{}})
+			q.Queues = append(q.Queues, register.QueueChange{Name: fmt.Sprint("q", n), Settings: []byte{72, 1}})
 		}
 		r.register.Do(q, func(res register.Result) { r.step(Changed{State: res.State, Leads: true, Majority: true}) })
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -64,8 +63,7 @@ func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
 	if here == nil {
 		here = t.c.about(&Request{})
 	}
-	n := t.c.queues.count(name, here)
-	return n.Total() - n[crdt.StateCompleted] - n[crdt.StateDead] - n[crdt.StateCancelled] + others, others
+	return unfinished(t.c.queues.count(name, here)) + others, others
 }
 
 // work asks the others, if it is time and somebody wants to know.

@@ -82,6 +82,7 @@ const write = (method) => (path, body, signal) =>
   send(path, { method, headers: head({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal });
 export const post = write("POST");
 export const patch = write("PATCH");
+export const remove = write("DELETE");
 
 // inPath writes a name as a part of a path.
 export const inPath = (name) => encodeURIComponent(name);

@@ -2,7 +2,7 @@
 
 import { useState } from "./vendor/hooks.js";
 import { count, num, span } from "./format.js";
-import { get, inPath, patch } from "./api.js";
+import { get, inPath, patch, remove } from "./api.js";
 import { useLive } from "./live.js";
 import { Act, Facts, Figure, Live, Pager, QueueLink, State, Table, html, link } from "./parts.js";
 
@@ -49,6 +49,10 @@ const Drain = ({ q, done }) => html`<${Act} label="drain" kind="warn" reason="no
   ask=${html`Drain <b>${q.name}</b>? Enqueues are refused; what is there is worked off.`}
   run=${async (note) => { await change(q, { draining: true, note }); return "draining"; }} />`;
 
+const Delete = ({ q, done }) => html`<${Act} label="delete" kind="warn" done=${done} disabled=${["ready", "claimed", "waiting", "scheduled"].some((s) => num(q.count[s]) > 0)}
+  ask=${html`Delete <b>${q.name}</b>, with its settings and its finished tasks? It is back with the next task.`}
+  run=${async () => { await remove(`/api/v1/queues/${inPath(q.name)}`, { if_version: q.version }); return "deleted"; }} />`;
+
 export function Queue({ name }) {
   const live = useLive((s) => get(`/api/v1/queues/${inPath(name)}`, {}, s), 2000, [name]);
   return html`<h1>Queue ${name}</h1><${Live} of=${live}>${(d) => (d.queues.length ? html`<${One} q=${d.queues[0]} done=${live.again} />`
@@ -61,7 +65,7 @@ const own = (set, value) => html`${value}${set ? "" : html` <small>(default)</sm
 function One({ q, done }) {
   const { settings: s, effective: e } = q;
   return html`
-    <p class="acts"><${State} is=${condition(q)} /> ${e.note} <${Pause} q=${q} done=${done} /><${Drain} q=${q} done=${done} />
+    <p class="acts"><${State} is=${condition(q)} /> ${e.note} <${Pause} q=${q} done=${done} /><${Drain} q=${q} done=${done} /><${Delete} q=${q} done=${done} />
       <a class="button" href=${link("tasks", "", { queue: q.name })}>tasks</a></p>
     <section class="figures">${columns.map((c) => html`<${Figure} label=${c} value=${count(q.count[c])} bad=${c === "dead" && num(q.count.dead) > 0} href=${link("tasks", "", { queue: q.name, states: c })} />`)}</section>
     <${Facts} of=${[

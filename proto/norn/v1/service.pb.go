@@ -3577,7 +3577,11 @@ type QueueSettings struct {
 	DeadRetentionSeconds float64 `protobuf:"fixed64,8,opt,name=dead_retention_seconds,json=deadRetentionSeconds,proto3" json:"dead_retention_seconds,omitempty"`
 	// Tasks that are not finished; past it enqueues are OVERLOADED. It is
 	// approximate with more nodes than replicas. 0: no limit but the disk.
-	MaxTasks      uint64 `protobuf:"varint,9,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
+	MaxTasks uint64 `protobuf:"varint,9,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
+	// When the queue was deleted; the server sets it. Tasks that were finished before are
+	// deleted without regard to their retention, and no list shows the queue until it is
+	// used again.
+	Deleted       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3673,6 +3677,13 @@ func (x *QueueSettings) GetMaxTasks() uint64 {
 		return x.MaxTasks
 	}
 	return 0
+}
+
+func (x *QueueSettings) GetDeleted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
 }
 
 // Queue is a queue as it stands.
@@ -3894,16 +3905,19 @@ func (x *QueuesReply) GetNextCursor() []byte {
 }
 
 // SetQueueRequest changes settings of one queue, which need not have tasks
-// yet. The answer is a QueuesReply with the queue as it is then.
+// yet, or deletes it. The answer is a QueuesReply with the queue as it is then.
 type SetQueueRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Settings *QueueSettings         `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
 	// Names of the fields of settings to change, as in this file; those of the
-	// retry policy as retry.max_attempts and so on. At least one.
+	// retry policy as retry.max_attempts and so on. At least one, unless it deletes.
 	Fields []string `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Change nothing unless the version is this; 0: whatever it is.
-	IfVersion     uint64 `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
+	IfVersion uint64 `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
+	// Delete the queue: its settings, its tasks that are finished, and its name. There
+	// are no settings and fields then. CONFLICT: it has tasks that are not finished.
+	Delete        bool `protobuf:"varint,5,opt,name=delete,proto3" json:"delete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3964,6 +3978,13 @@ func (x *SetQueueRequest) GetIfVersion() uint64 {
 		return x.IfVersion
 	}
 	return 0
+}
+
+func (x *SetQueueRequest) GetDelete() bool {
+	if x != nil {
+		return x.Delete
+	}
+	return false
 }
 
 var File_norn_v1_service_proto protoreflect.FileDescriptor
@@ -4227,7 +4248,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x0ewindow_seconds\x18\x03 \x01(\x01R\rwindowSeconds\"@\n" +
 	"\bKeyReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12$\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xda\x02\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x90\x03\n" +
 	"\rQueueSettings\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x1a\n" +
 	"\bdraining\x18\x02 \x01(\bR\bdraining\x12\x12\n" +
@@ -4237,7 +4258,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\tretention\x18\x06 \x01(\x0e2\x12.norn.v1.RetentionR\tretention\x12+\n" +
 	"\x11retention_seconds\x18\a \x01(\x01R\x10retentionSeconds\x124\n" +
 	"\x16dead_retention_seconds\x18\b \x01(\x01R\x14deadRetentionSeconds\x12\x1b\n" +
-	"\tmax_tasks\x18\t \x01(\x04R\bmaxTasks\"\x9e\x02\n" +
+	"\tmax_tasks\x18\t \x01(\x04R\bmaxTasks\x124\n" +
+	"\adeleted\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\adeleted\"\x9e\x02\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x124\n" +
@@ -4253,13 +4276,14 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vQueuesReply\x12&\n" +
 	"\x06queues\x18\x01 \x03(\v2\x0e.norn.v1.QueueR\x06queues\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\x90\x01\n" +
+	"nextCursor\"\xa8\x01\n" +
 	"\x0fSetQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x12\x16\n" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
-	"if_version\x18\x04 \x01(\x04R\tifVersion*\xdf\x04\n" +
+	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\xdf\x04\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4478,16 +4502,17 @@ var file_norn_v1_service_proto_depIdxs = []int32{
 	62, // 62: norn.v1.KeyReply.state:type_name -> norn.v1.State
 	65, // 63: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
 	4,  // 64: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	50, // 65: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	50, // 66: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	40, // 67: norn.v1.Queue.count:type_name -> norn.v1.Count
-	51, // 68: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	50, // 69: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	70, // [70:70] is the sub-list for method output_type
-	70, // [70:70] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	56, // 65: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
+	50, // 66: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	50, // 67: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	40, // 68: norn.v1.Queue.count:type_name -> norn.v1.Count
+	51, // 69: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	50, // 70: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }

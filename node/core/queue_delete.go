@@ -1,0 +1,110 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// A queue that is deleted leaves the register, and with it everything that was set. Where it
+// has tasks, all of them finished, an entry stays for as long as somebody could bring them
+// back: by it they are collected without regard to their retention, and no node lists the
+// queue until it is used again.
+
+// mostLeftovers bounds the entries of deleted queues that go along with another change.
+const mostLeftovers = 100
+
+// bare is what was set for a queue, without when it was deleted.
+func bare(set *nornv1.QueueSettings) *nornv1.QueueSettings {
+	if set.GetDeleted() == nil {
+		return set
+	}
+	set = gproto.CloneOf(set)
+	set.Deleted = nil
+	return set
+}
+
+// remove deletes a queue, the settings of which are at a version, if those who keep its
+// tasks say that none of them is unfinished.
+func (q *queues) remove(from Origin, m *nornv1.SetQueueRequest, version uint64) {
+	name := m.GetName()
+	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
+	asked, err := q.ask(from, name, join, func(*gather) {
+		reply, err := join.answer()
+		if err != nil {
+			q.c.refuse(from, err)
+			return
+		}
+		q.removeIf(from, m, version, reply.(*nornv1.QueuesReply).GetQueues()[0])
+	})
+	switch {
+	case err != nil:
+		q.c.refuse(from, err)
+	case !asked && !q.c.desk.knows(name):
+		q.c.refuse(from, unknownQueue(name))
+	case !asked:
+		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&Request{})))
+	}
+}
+
+func (q *queues) removeIf(from Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
+	n, set := w.GetCount(), &nornv1.QueueSettings{}
+	if left := n.GetTotal() - n.GetCompleted() - n.GetDead() - n.GetCancelled(); left > 0 {
+		q.c.refuse(from, conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
+			"cancel those that are not running with `norn queue purge %s --yes`, wait for the others, then delete it",
+			w.GetName(), left, n.GetClaimed(), w.GetName()))
+		return
+	}
+	if n.GetTotal() > 0 {
+		set.Deleted = timestamppb.New(time.Unix(0, q.c.clocks.wall(q.c.now)))
+	} else if version == 0 {
+		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}) // there is nothing of it
+		return
+	}
+	q.write(from, m, version, set)
+}
+
+// hide gives the name of a queue back that was deleted, unless it has been used since.
+func (q *queues) hide(name string) {
+	for _, v := range q.c.vnodes.each() {
+		if n := v.Count(name); n != nil && unfinished(n) > 0 {
+			return
+		}
+	}
+	delete(q.c.desk.known, name)
+}
+
+// deletedAt is when a queue was deleted, wall ns; 0: it was not.
+func (q *queues) deletedAt(name string) int64 {
+	if at := q.of(name).GetDeleted(); at != nil {
+		return at.AsTime().UnixNano()
+	}
+	return 0
+}
+
+// over tells whether a queue was deleted so long ago that nobody can bring its tasks back:
+// who was away for longer than gc-grace begins anew.
+func (q *queues) over(set *nornv1.QueueSettings) bool {
+	at := set.GetDeleted()
+	return at != nil && q.c.now.Wall-at.AsTime().UnixNano() > int64(q.c.cfg.GCGrace+q.c.cfg.Eta)
+}
+
+// leftovers takes entries of deleted queues out of the register that are of no use any more,
+// along with the change of another one.
+func (q *queues) leftovers(but string) (all []register.QueueChange) {
+	for _, name := range slices.Sorted(maps.Keys(q.sets)) {
+		if s := q.sets[name]; name != but && !s.own && q.over(s.set) {
+			all = append(all, register.QueueChange{Name: name, Old: s.version})
+		}
+		if len(all) == mostLeftovers {
+			break
+		}
+	}
+	return all
+}

@@ -1,0 +1,88 @@
+package core
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// unusedFor is after what time a name counts no more of which nothing is set and no task
+	// is left to do: those that are finished stay for a day, and would hold it for as long.
+	unusedFor = time.Minute
+	// countAgain is for how long the number of names that count is taken to be right. To
+	// count them is to look at all of them.
+	countAgain = 2 * time.Second
+	// mostNames bounds the names that are known, whether they count or not: the counters of
+	// all of them are one answer, which has to fit a frame.
+	mostNames = 100_000
+)
+
+// use notes that a queue is used: it has a task now, or a setting.
+func (d *desk) use(name string, now clock.Time) { d.known[name] = now.Mono }
+
+// knows tells whether a queue has tasks or settings.
+func (d *desk) knows(name string) bool {
+	_, is := d.known[name]
+	return is
+}
+
+// countedNames is how many names counted when they were counted last.
+type countedNames struct {
+	n, of int   // of so many that were known
+	until int64 // mono ns up to which it does
+}
+
+// room refuses one more name than there may be.
+func (q *queues) room(now clock.Time, name string) *proto.Error {
+	if q.c.desk.knows(name) || len(q.c.desk.known) < q.c.cfg.MaxQueues {
+		return nil
+	}
+	if now.Mono >= q.counted.until || len(q.c.desk.known) < q.counted.of {
+		q.counted = countedNames{n: q.counting(now), of: len(q.c.desk.known), until: now.Mono + int64(countAgain)}
+	}
+	n := q.counted.n + len(q.c.desk.known) - q.counted.of // those that came since count
+	switch {
+	case len(q.c.desk.known) >= max(mostNames, q.c.cfg.MaxQueues):
+		return tooManyQueues(len(q.c.desk.known))
+	case n >= q.c.cfg.MaxQueues:
+		return tooManyQueues(n)
+	}
+	return nil
+}
+
+// counting is how many names count: something is set, or a task of them is not finished as far
+// as this node knows, or they were used lately.
+func (q *queues) counting(now clock.Time) (n int) {
+	busy := make(map[string]bool)
+	for _, v := range q.c.vnodes.each() {
+		v.Queues(func(name string, c *vnode.Counts) {
+			if unfinished(c) > 0 {
+				busy[name] = true
+			}
+		})
+	}
+	for name, used := range q.c.desk.known { // Any order: they are counted.
+		if s := q.sets[name]; busy[name] || s != nil && s.own || now.Mono-used < int64(unusedFor) {
+			n++
+		}
+	}
+	return n
+}
+
+// unfinished is how many of the tasks counted are not finished.
+func unfinished(c *vnode.Counts) uint64 {
+	return c.Total() - c[crdt.StateCompleted] - c[crdt.StateDead] - c[crdt.StateCancelled]
+}
+
+func tooManyQueues(n int) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); "+
+		"use an existing one, raise it, or make room: a queue counts no more once it has been without settings and unfinished tasks for a minute "+
+		"(`norn queue purge`, `norn queue delete`)", n)
+	e.Lasting = true // no retry within a call helps
+	return e
+}
