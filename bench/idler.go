@@ -72,9 +72,11 @@ func newIdler(f *fleet, name string, c *client.Client) (*idler, error) {
 func (w *idler) dial() (s *client.Stream, err error) {
 	ctx := w.f.s.ctx
 	for n := 0; n < connects && ctx.Err() == nil; n++ {
-		if s, err = w.client.Workers().Stream(ctx, w.nth); err == nil {
+		s, all := w.client.Workers().Stream(ctx, w.nth)
+		if s != nil {
 			return s, nil
 		}
+		err = errors.Join(all...)
 		w.nth++ // a machine that takes thousands at once may be late
 	}
 	return nil, errors.Join(err, ctx.Err())

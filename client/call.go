@@ -103,17 +103,21 @@ func (c *caller) do(ctx context.Context, r *request) error {
 	if r.step == 0 {
 		r.step = c.stride()
 	}
-	at := int(c.preferred.Load()) + r.skip*r.step
+	way := race{at: int(c.preferred.Load()) + r.skip*r.step, step: r.step, left: -1}
+	defer way.end()
 	turn := c.turn.Add(1)
 	for {
 		if err := ctx.Err(); err != nil || c.base.Err() != nil {
 			return c.giveUp(r, &a, c.ended(ctx))
 		}
-		index := at % len(c.nodes)
-		n := c.nodes[index]
+		cn, index, err := c.reach(ctx, &way, turn)
 		a.made++
-		a.addr = n.addr
-		err := c.attempt(ctx, n, turn, r)
+		a.addr = c.nodes[index].addr
+		if err != nil {
+			err = &transport.CallError{Err: err}
+		} else {
+			err = c.attempt(ctx, cn, r)
+		}
 		if err == nil {
 			r.maybe, r.index = a.maybe, index
 			c.stay(&a, index)
@@ -121,7 +125,7 @@ func (c *caller) do(ctx context.Context, r *request) error {
 		}
 		maybe, lonely := a.maybe, a.lonely
 		a.maybe, a.lonely = false, false
-		final, pause := c.judge(ctx, r, &a, index, err)
+		final, pause := c.judge(ctx, r, &a, index, err, len(way.runs))
 		doubt := a.maybe || a.lonely
 		a.maybe, a.lonely = a.maybe || maybe, a.lonely || lonely
 		if final {
@@ -131,10 +135,13 @@ func (c *caller) do(ctx context.Context, r *request) error {
 			r.unanswered()
 		}
 		c.goesOn(r.op, &a, a.last)
-		if pause > 0 && !c.pause(ctx, pause) {
+		switch {
+		case pause == 0:
+		case len(way.runs) > 0:
+			way.next = time.Now().Add(pause) // one of the others may be there before
+		case !c.pause(ctx, pause):
 			return c.giveUp(r, &a, c.ended(ctx))
 		}
-		at += r.step
 	}
 }
 
@@ -178,13 +185,9 @@ func (c *caller) stay(a *attempts, index int) {
 }
 
 // attempt sends the request once.
-func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) error {
-	cn, err := c.connection(ctx, n, turn)
-	if err != nil {
-		return &transport.CallError{Err: err}
-	}
+func (c *caller) attempt(ctx context.Context, cn *conn, r *request) error {
 	cn.calls.Add(1)
-	err = cn.CallAs(ctx, r.class(), r.method, r.body, r.decode)
+	err := cn.CallAs(ctx, r.class(), r.method, r.body, r.decode)
 	cn.calls.Add(-1)
 	if errors.Is(err, transport.ErrConnClosed) {
 		cn.drop()
@@ -192,12 +195,13 @@ func (c *caller) attempt(ctx context.Context, n *node, turn uint64, r *request) 
 	return err
 }
 
-// judge says whether an error is final, and otherwise how long to wait.
-func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, err error) (final bool, pause time.Duration) {
+// judge says whether an error is final, and otherwise how long to wait. Nothing about where
+// nobody answers is final while others are under way.
+func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, err error, others int) (final bool, pause time.Duration) {
 	var broken *transport.CallError
 	var answer *proto.Error
 	answered := errors.As(err, &answer)
-	round := a.made%len(c.nodes) == 0
+	round := a.made%max(1, len(c.nodes)-others) == 0
 	if !errors.As(err, &broken) {
 		// Something came back: an error of the server, or nonsense.
 		a.last, a.said, a.saidAt = err, err, a.made
@@ -220,7 +224,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 		return false, 0
 	}
 	a.last = broken.Err
-	if c.nobodyThere(a, broken.Err) {
+	if c.nobodyThere(a, broken.Err) && others == 0 {
 		return true, 0
 	}
 	tooLarge := errors.Is(err, transport.ErrFrameTooLarge) && !errors.Is(err, transport.ErrConnClosed) // else it is why the connection has ended
@@ -239,7 +243,7 @@ func (c *caller) judge(ctx context.Context, r *request, a *attempts, index int, 
 	}
 	// Whoever comes next need not run into the same node first.
 	c.preferred.CompareAndSwap(uint32(index), uint32((index+r.step)%len(c.nodes)))
-	if a.hopeless >= len(c.nodes) {
+	if a.hopeless >= len(c.nodes) && others == 0 {
 		return true, 0
 	}
 	lost := a.made == 1 && broken.Sent // a connection that lived until now: try again at once

@@ -33,8 +33,8 @@ func TestTwoClustersAtOnce(t *testing.T) {
 		errs := make(chan error, 2)
 		for nth := range 2 {
 			go func() {
-				_, err := c.Workers().Stream(t.Context(), nth)
-				errs <- err
+				_, _, err := c.reach(t.Context(), &race{at: nth, left: 1}, 0)
+				errs <- &Error{Err: err}
 			}()
 		}
 		if err := errors.Join(<-errs, <-errs); !errors.Is(err, ErrIncompatible) {

@@ -46,13 +46,6 @@ type slot struct {
 	closed  bool
 }
 
-// dialing is one attempt that every caller of a slot waits for.
-type dialing struct {
-	done chan struct{}
-	conn *conn
-	err  error
-}
-
 // conn is a connection that has said hello.
 type conn struct {
 	*transport.Client
@@ -74,52 +67,6 @@ func (n *node) close() {
 		if cn := s.live.Load(); cn != nil {
 			_ = cn.Close()
 		}
-	}
-}
-
-// connection gives the connection of a slot, made now if need be. Callers share
-// one attempt, which outlives any of them.
-func (c *caller) connection(ctx context.Context, n *node, turn uint64) (*conn, error) {
-	s := &n.slots[turn%uint64(len(n.slots))]
-	if cn := s.live.Load(); cn != nil {
-		return cn, nil
-	}
-	s.mu.Lock()
-	if cn := s.live.Load(); cn != nil || s.closed {
-		s.mu.Unlock()
-		if cn == nil {
-			return nil, ErrClosed
-		}
-		return cn, nil
-	}
-	d := s.dialing
-	if d == nil {
-		d = &dialing{done: make(chan struct{})}
-		s.dialing = d
-		c.running.Go(func() {
-			cn, err := c.hello(n, s)
-			if err != nil {
-				c.leave(n)
-			}
-			s.mu.Lock()
-			d.conn, d.err = cn, err
-			s.dialing = nil
-			if cn != nil {
-				s.live.Store(cn)
-			}
-			s.mu.Unlock()
-			close(d.done)
-			if cn != nil {
-				c.keep(n, cn)
-			}
-		})
-	}
-	s.mu.Unlock()
-	select {
-	case <-d.done:
-		return d.conn, d.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 
@@ -147,9 +94,7 @@ func (c *caller) credentials() (secure *tls.Config, token string, err error) {
 }
 
 // hello connects to a node and introduces itself.
-func (c *caller) hello(n *node, s *slot) (*conn, error) {
-	ctx, cancel := context.WithTimeout(c.base, dialTimeout)
-	defer cancel()
+func (c *caller) hello(ctx context.Context, n *node, s *slot) (*conn, error) {
 	secure, token, err := c.credentials()
 	if err != nil {
 		return nil, err

@@ -120,12 +120,12 @@ func TestHalfAFrameSaysSo(t *testing.T) {
 			nc, err := n.Dial(ctx, addr)
 			return &cutConn{Conn: nc, left: 100_000}, err
 		}))
-		cn, err := c.connection(t.Context(), c.nodes[0], 0)
+		cn, _, err := c.reach(t.Context(), &race{left: 1}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		err = c.attempt(t.Context(), c.nodes[0], 0, &request{op: "get", method: uint16(nornv1.Method_METHOD_GET), body: message{m: &nornv1.GetRequest{}}})
+		err = c.attempt(t.Context(), cn, &request{op: "get", method: uint16(nornv1.Method_METHOD_GET), body: message{m: &nornv1.GetRequest{}}})
 		for _, want := range []string{"no answer to a ping for 2.5s", "of the 900", "bytes of a frame had arrived"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v does not say %q", err, want)

@@ -20,15 +20,25 @@ type Stream struct {
 // Addresses is how many addresses of nodes the client was given.
 func (w Workers) Addresses() int { return len(w.c.nodes) }
 
-// Stream connects to the nth of the client's addresses, counted round and round. It
-// shares the connection with other calls to that node.
-func (w Workers) Stream(ctx context.Context, nth int) (*Stream, error) {
-	n := w.c.nodes[nth%len(w.c.nodes)]
-	cn, err := w.c.connection(ctx, n, 0)
-	if err != nil {
-		return nil, &Error{Op: "connect", Addr: n.addr, Attempts: 1, Err: err, Ended: endOf(ctx)}
+// Stream connects to the nth of the client's addresses, counted round and round, or to one
+// after it that answers while those before it do not. It shares the connection with other
+// calls to that node. Without a stream there is an [*Error] for each address.
+func (w Workers) Stream(ctx context.Context, nth int) (*Stream, []error) {
+	c := w.c
+	r := race{at: nth, step: 1, left: len(c.nodes)}
+	defer r.end()
+	var all []error
+	for {
+		cn, index, err := c.reach(ctx, &r, 0)
+		addr := c.nodes[index].addr
+		if err == nil {
+			return &Stream{cn: cn, addr: addr}, nil
+		}
+		all = append(all, &Error{Op: "connect", Addr: addr, Attempts: 1, Err: err, Ended: endOf(ctx)})
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) || len(all) == len(c.nodes) {
+			return nil, all
+		}
 	}
-	return &Stream{cn: cn, addr: n.addr}, nil
 }
 
 // Addr is the address of the node.

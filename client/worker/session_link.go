@@ -61,7 +61,7 @@ type link struct {
 
 type dialed struct {
 	stream *client.Stream
-	err    error
+	errs   []error // without a stream, one for each address
 }
 
 // result is what came of one request.
@@ -194,8 +194,8 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 		nth := l.nth
 		l.nth++
 		go func() {
-			s, err := l.p.client.Workers().Stream(ctx, nth)
-			l.dialed <- dialed{s, err}
+			s, errs := l.p.client.Workers().Stream(ctx, nth)
+			l.dialed <- dialed{s, errs}
 		}()
 	}
 	if l.stream != nil && l.open == 0 {
@@ -263,8 +263,10 @@ func (l *link) declined(info session.WorkerInfo) bool {
 // connected begins a stream.
 func (l *link) connected(d dialed) {
 	l.dialing = false
-	if d.err != nil {
-		l.miss(d.err)
+	if d.stream == nil {
+		for _, err := range d.errs {
+			l.miss(err)
+		}
 		return
 	}
 	l.stream, l.open = d.stream, 0
