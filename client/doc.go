@@ -3,10 +3,11 @@
 //
 // Contract.
 //
-//   - [Dial] does not touch the network. The first call connects to the first
-//     address that answers, and every call fails over to another one when a
-//     connection is lost, a node does not answer pings, or it says that it is
-//     unavailable. Between rounds over the addresses it backs off.
+//   - [Dial] does not touch the network. The first call connects: addresses are
+//     tried side by side, 300 ms apart, and the first that says hello wins; what
+//     worked last comes first. Every call fails over to another one when a
+//     connection is lost, a node does not answer pings and nothing moves, or it
+//     says that it is unavailable. Between rounds over the addresses it backs off.
 //   - Every call may be repeated without a second effect, and is: task IDs are
 //     made before the first send, claims carry (session, request number), writes
 //     under a claim carry its token. Repeating ends with the context, or after the

@@ -59,16 +59,6 @@ func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	return newClient(raw, nc, cfg.withDefaults()), nil
 }
 
-func dial(ctx context.Context, addr string, cfg ClientConfig) (net.Conn, error) {
-	if cfg.Dialer != nil {
-		return cfg.Dialer(ctx, addr)
-	}
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: keepAliveIdle, Interval: keepAliveEvery, Count: keepAliveCount,
-	}}
-	return d.DialContext(ctx, cfg.Network, addr)
-}
-
 // NewClient makes a client of a connection that exists. TLS and dialing of cfg
 // are not used.
 func NewClient(nc net.Conn, cfg ClientConfig) *Client {
