@@ -85,3 +85,39 @@ func TestAVeryLongLogIsArchived(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRetentionChangedWhileAnArchiveIsWritten: what holds for a queue when an archive is safe
+// decides what goes, not what held when it was begun.
+func TestRetentionChangedWhileAnArchiveIsWritten(t *testing.T) {
+	for what, c := range map[string]struct {
+		to    *nornv1.QueueSettings
+		field string
+		stays bool
+	}{
+		"nothing": {&nornv1.QueueSettings{Note: "n"}, "note", false},
+		"keep":    {&nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_KEEP}, "retention", true},
+		"delete":  {&nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_DELETE}, "retention", false},
+		"longer":  {&nornv1.QueueSettings{RetentionSeconds: 1e6}, "retention_seconds", true},
+	} {
+		r := newCollecting(t)
+		r.set("a", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_ARCHIVE, RetentionSeconds: 3600}, "retention", "retention_seconds")
+		r.enqueue(spec("a"))
+		task := r.finish("a")
+		r.now = r.now.Add(2 * time.Hour)
+		k := r.core.collect
+		v := r.core.vnode(task)
+		k.archives.look(r.now, v)
+		tag := k.archives.tag
+		if tag == 0 {
+			t.Fatal("nothing is archived")
+		}
+		r.core.ready.Archives = nil // it is being written
+		r.set("a", c.to, c.field)
+		r.step(Archived{Tag: tag, Tasks: 1})
+		r.turn()
+		r.pass(time.Second)
+		if got := r.get(task).Queue == "a"; got != c.stays {
+			t.Errorf("%s changed meanwhile: the task stays: %t, want %t", what, got, c.stays)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type collector struct {
 	at   int64            // mono ns of the next step
 	p    int              // partition it looks at
 	from vnode.DuesCursor // where it goes on in the partition's finished tasks
+	over [5]bool          // what has come to its end there, see look
 	seen clock.Time       // of the last step
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
@@ -104,7 +105,7 @@ func (k *collector) cutoff(now clock.Time, p ring.Partition, what nornv1.Retenti
 			keep = r.dead
 		}
 		switch {
-		case agreed < 0, r.what != what:
+		case agreed < 0, r.what != what, what == nornv1.Retention_RETENTION_KEEP:
 			return -1
 		case s == crdt.StateDead && keep == 0 && deleted == 0:
 			return -1
@@ -139,7 +140,7 @@ func (k *collector) work(now clock.Time) {
 			k.at = now.Mono + int64(k.pause())
 			return
 		}
-		k.p, k.from = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}
+		k.p, k.from, k.over = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}, [5]bool{}
 		if leads || looked == min(collectAlong, len(k.c.cells)) {
 			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.cells))
 			return
@@ -168,11 +169,25 @@ func (k *collector) pause() time.Duration {
 	return collectPause
 }
 
-// look takes one step in a partition and tells whether there is more.
+// look takes one step in a partition and tells whether there is more. What has come to its
+// end waits for the others: begun again, two of them that take several steps may never be at
+// their ends at once.
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
-	more = k.purges.look(now, v)
-	more = k.sweepKeys(now, v.Partition) || more
-	more = k.purges.orphans(now, v) || more
+	for i, scan := range []func(clock.Time, *vnode.Vnode) bool{k.purges.look, k.keysOf, k.purges.orphans, k.dues, k.archives.look} {
+		if !k.over[i] {
+			k.over[i] = !scan(now, v)
+			more = more || !k.over[i]
+		}
+	}
+	return more
+}
+
+func (k *collector) keysOf(now clock.Time, v *vnode.Vnode) (more bool) {
+	return k.sweepKeys(now, v.Partition)
+}
+
+// dues collects some tasks whose retention is over, and tells whether there are more.
+func (k *collector) dues(now clock.Time, v *vnode.Vnode) (more bool) {
 	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
 	if n := k.some(dues, func(d vnode.Due) {
 		if !k.c.links.needed(now, v, d.Task) {
@@ -181,8 +196,7 @@ func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	}); n < len(dues) {
 		k.from, done = vnode.DuesAfter(v, dues[n-1]), false
 	}
-	more = k.archives.look(now, v) || more
-	return more || !done
+	return !done
 }
 
 // some does as much as one step is to do, and gives of how many tasks that was: of one at

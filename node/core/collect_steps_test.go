@@ -111,3 +111,43 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 		}
 	})
 }
+
+// TestThePassOfTheCollectorEnds: with more unique keys on record than a step looks at, and
+// more finished tasks that are needed, it went round for ever, 100 µs apart.
+func TestThePassOfTheCollectorEnds(t *testing.T) {
+	r := newCollecting(t)
+	const n = collectBatch + 10
+	var some []*nornv1.TaskSpec
+	for range n {
+		s := spec("a")
+		s.Id = r.inFirst().Bytes()
+		some = append(some, s)
+	}
+	needed := r.enqueue(some...)
+	r.enqueue(after("w", onFailWait, append(needed, r.ids.Next(r.now.Wall))...))
+	for range n {
+		vnode.SetKey(r.core.tx, 0, vnode.Key{First: r.inFirst(), Current: needed[0], Changed: r.now.Wall})
+	}
+	r.turn()
+	for range n {
+		r.finish("a")
+	}
+	r.now = r.now.Add(2 * time.Hour)
+	k := r.core.collect
+	k.p, k.over = 0, [5]bool{}
+	k.keys = vnode.Keys(r.core.tx, 0, id.ID{}, collectBatch)[collectBatch-1].First // a step ahead of the rest
+	steps := 0
+	for ; k.p == 0; steps++ {
+		if steps == 20 {
+			t.Fatalf("after %d steps the collector is still with its first partition", steps)
+		}
+		r.now = r.now.Add(collectPause)
+		k.at = 0
+		k.seen = r.now
+		k.work(r.now)
+	}
+	r.turn()
+	if r.total() != n+1 {
+		t.Errorf("%d tasks are left, want those that are needed and the one that needs them", r.total())
+	}
+}
