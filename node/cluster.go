@@ -35,13 +35,13 @@ type ports struct {
 // portTries is how often a free port is looked for that both protocols have.
 const portTries = 20
 
-func listenPeers(addr string) (p ports, err error) {
+func listenPeers(ctx context.Context, addr string) (p ports, err error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return p, fmt.Errorf("peer port: %w", err)
 	}
 	for range portTries {
-		if p.tcp, err = net.Listen("tcp", addr); err != nil {
+		if p.tcp, err = listen(ctx, addr); err != nil {
 			return p, fmt.Errorf("peer port: %w", err)
 		}
 		if p.udp, err = net.ListenPacket("udp", p.tcp.Addr().String()); err == nil {
@@ -75,7 +75,7 @@ type membership struct {
 	callers  map[register.Member][]string // where those are that have called and that the register here does not name
 	up       map[register.Member]bool
 	told     map[register.Member]time.Time // since when who says that another process is this node
-	gossip   *gossip.Gossip                // nil until this node is in a cluster
+	gossip   *gossip.Gossip                // nil until this node is in a cluster, and knows where it is reached
 	plain    bool                          // gossip has no keys
 	describe bool                          // a change of this node's own record is under way
 	removed  bool                          // it was said that this node was removed
@@ -101,7 +101,7 @@ func newMembership(n *Node) *membership {
 		Security: n.opts.Peers, Logins: n.opts.Logins, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
 		Sender: group.Sender, Members: m.members, Standing: m.standing,
 		Rival: m.rival, Expect: n.cfg.BootstrapExpect, Among: among(n.cfg, n.record().Addresses),
-		Limits: peerLimits(), Timing: peerTiming(n.cfg),
+		Limits: peerLimits(), Timing: peerTiming(n.cfg), Dial: n.names.Dial,
 	})
 	n.metrics.damaged(m.network)
 	return m
@@ -269,16 +269,12 @@ func (m *membership) open(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	talk, err := gossip.New(ctx, gossip.Config{
-		Self: n.self, Cluster: n.cluster.ID, Packets: n.ports.udp, Advertise: n.record().Addresses[0], Client: clientAddress(n),
-		Zone: n.cfg.Zone, Keys: keys, Home: m.network.Home, Seeds: n.cfg.Join, Interval: n.cfg.GossipInterval, Logger: n.log, OnChange: m.hear,
-	})
-	if err != nil {
+	m.mu.Lock()
+	m.plain = len(keys) == 0
+	m.mu.Unlock()
+	if err := (talker{m}).start(ctx, keys); err != nil {
 		return errors.Join(err, g.Close())
 	}
-	m.mu.Lock()
-	m.gossip, m.plain = talk, len(keys) == 0
-	m.mu.Unlock()
 	return nil
 }
 
@@ -331,15 +327,13 @@ func (m *membership) changed(s register.State) {
 	m.mu.Lock()
 	clear(m.nodes)
 	var keep []register.Member
-	var seeds []string
 	for _, node := range s.Nodes {
 		m.nodes[node.Member] = node
 		if node.Member != m.n.self && node.Status != register.Removed {
 			keep = append(keep, node.Member)
-			seeds = append(seeds, node.Addresses...)
 		}
 	}
-	talk := m.gossip
+	talk, seeds := m.gossip, elsewhere(m)
 	m.mu.Unlock()
 	m.network.Keep(keep)
 	if own, found := s.Find(m.n.self); found && own.Status != register.Removed {

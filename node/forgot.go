@@ -152,7 +152,7 @@ const seedTime = time.Second
 // outgrown tells whether the cluster goes on without this node, whose disk knows of no
 // other: it was set back to when it was alone, and would be a majority by itself
 // until somebody comes. Who can be asked is asked before it begins. It joins then.
-func (m *membership) outgrown() (bool, error) {
+func (m *membership) outgrown(ctx context.Context) (bool, error) {
 	n := m.n
 	own := n.record().Addresses
 	seeds := slices.DeleteFunc(slices.Clone(n.cfg.Join), func(a string) bool { return slices.Contains(own, a) })
@@ -172,12 +172,12 @@ func (m *membership) outgrown() (bool, error) {
 	if !aloneIn(&state) || removed(n.self) {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, seedTime)
+	asking, cancel := context.WithTimeout(ctx, seedTime)
 	defer cancel()
 	met := make(chan error, len(seeds))
 	for _, addr := range seeds {
 		go func() {
-			who, err := m.network.Dialer().Probe(ctx, addr)
+			who, err := m.network.Dialer().Probe(asking, addr)
 			if err == nil && who.Cluster == n.cluster.ID && who.Member != n.self && !removed(who.Member) && who.Generation == state.Generation {
 				err = fmt.Errorf("%w: it knows of no other node, and %s at %s is of its cluster", group.ErrForgot, who.Member.Node, addr)
 			}
@@ -194,7 +194,7 @@ func (m *membership) outgrown() (bool, error) {
 	if found == nil {
 		return false, nil
 	}
-	if m.spared(n.ctx) && m.forget(found) {
+	if m.spared(ctx) && m.forget(found) {
 		return true, nil
 	}
 	m.lost = found // it begins, and stands for nothing

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/internal/names"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
@@ -56,6 +57,8 @@ type Options struct {
 	// Starting, when it ends, ends a start that waits for others, as for the store of a
 	// snapshot; nil: nothing does.
 	Starting context.Context
+	// Resolver looks up the names of other nodes; nil: the system's.
+	Resolver *net.Resolver
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
 	FreeBytes func(dir string) (uint64, error)
 
@@ -76,6 +79,7 @@ type Node struct {
 
 	ports    ports
 	members  *membership
+	names    *names.Book
 	begun    atomic.Bool // it is in a cluster, and what follows is set
 	dir      *directory
 	facts    *store.Pebble
@@ -128,11 +132,15 @@ const maxQueuedReads = 16384
 // one that joins a cluster may take its time. It returns an error that wraps
 // store.ErrLocked or ErrDirectory when the directory cannot be used, and ErrDamaged when it is damaged.
 func Start(cfg *config.Config, opts Options) (*Node, error) {
-	n, err := begin(cfg, opts)
+	book := names.New(opts.Resolver)
+	n, err := begin(cfg, opts, book)
+	if err != nil {
+		book.Close()
+	}
 	return n, judged(err)
 }
 
-func begin(cfg *config.Config, opts Options) (*Node, error) {
+func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +155,7 @@ func begin(cfg *config.Config, opts Options) (*Node, error) {
 	n := &Node{
 		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(&full),
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
-		reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
+		names: book, reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.metrics.registry.MustRegister(newQueueMetrics(n), opts.Logins)
 	health(n)
@@ -159,15 +167,15 @@ func begin(cfg *config.Config, opts Options) (*Node, error) {
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.entry, n.shut = context.WithCancel(n.ctx)
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := listen(opts.Starting, cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("client port: %w", err)
 	}
 	n.listener = listener
-	if n.ports, err = listenPeers(cfg.PeerListen); err != nil {
+	if n.ports, err = listenPeers(opts.Starting, cfg.PeerListen); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if n.dir, err = openDirectory(opts.Starting, n.cfg, peer.Dialer{Security: opts.Peers, Build: opts.Version}.Probe, n.openStore); err != nil {
+	if n.dir, err = openDirectory(opts.Starting, n.cfg, peer.Dialer{Security: opts.Peers, Build: opts.Version, Dial: n.names.Dial}.Probe, n.openStore); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close())
 	}
 	n.self, n.cluster = n.dir.self, n.dir.cluster
@@ -178,12 +186,13 @@ func begin(cfg *config.Config, opts Options) (*Node, error) {
 	n.dir.sayHealed(n.log)
 	n.members = newMembership(n)
 	if !n.dir.joins() {
-		outgrown, err := n.members.outgrown()
+		outgrown, err := n.members.outgrown(opts.Starting)
 		if err == nil && !outgrown {
 			err = n.begin(n.ctx)
 		}
 		if err != nil {
 			n.cancel()
+			n.joining.Wait()
 			return nil, errors.Join(err, n.members.close(), listener.Close(), n.ports.tcp.Close(), n.dir.close())
 		}
 	}
@@ -204,6 +213,7 @@ func (n *Node) begin(ctx context.Context) error {
 	n.marked = n.dir.super.last.Mark
 	n.begun.Store(true)
 	n.members.begin()
+	n.running.Go(func() { talker{n.members}.unmet(ctx) })
 	n.pipeline.Go(func() { n.loop(ctx) })
 	n.pipeline.Go(n.syncer)
 	if n.cfg.SnapshotEvery > 0 {
@@ -335,6 +345,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.pipeline.Wait()
 	n.copying.Wait()
 	err = errors.Join(err, n.members.close())
+	n.names.Close()
 	n.running.Wait()
 	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
 		if !n.dir.joins() && !n.crowded.Load() { // on a disk that is full it would be no end as it should be

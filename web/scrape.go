@@ -28,8 +28,12 @@ type scrapes struct {
 	packed []byte // the same, compressed; nil: nobody has asked for it
 }
 
-func newScrapes(from prometheus.Gatherer) *scrapes {
-	return &scrapes{turn: make(chan struct{}, 1), gather: promhttp.HandlerFor(from, promhttp.HandlerOpts{DisableCompression: true})}
+// newScrapes asks each time whose metrics they are: a node that starts has none yet.
+func newScrapes(from func() prometheus.Gatherer) *scrapes {
+	gather := func(w http.ResponseWriter, r *http.Request) {
+		promhttp.HandlerFor(from(), promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(w, r)
+	}
+	return &scrapes{turn: make(chan struct{}, 1), gather: http.HandlerFunc(gather)}
 }
 
 // ServeHTTP answers with the reading of the moment, in the text format that every

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,12 @@ type Config struct {
 	// Packets is the UDP socket of the peer port. New takes it over: Close closes
 	// it, and New itself when it fails.
 	Packets net.PacketConn
-	// Advertise is where others reach the peer port, HOST:PORT; "" is the
-	// socket's own address, which must then not be a wildcard.
+	// Advertise is what others are told of where they reach the peer port, HOST:PORT; "" is
+	// the socket's own address.
 	Advertise string
+	// At is the address that Advertise leads to, as [Reach] finds it; zero: it has one in
+	// it, or is "".
+	At netip.AddrPort
 	// Client is where clients reach this node, HOST:PORT; may be "".
 	Client string
 	// Zone of this node; may be "".
@@ -46,6 +50,8 @@ type Config struct {
 	// does not answer is dead to the others after seven to ten of them, and all
 	// other intervals follow from it.
 	Interval time.Duration
+	// LookUp finds the addresses of seeds; nil: those with a name are not asked.
+	LookUp LookUp
 	// Dial opens a stream to a peer; nil dials TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Logger gets the events; nil: nothing is logged.
@@ -62,7 +68,21 @@ var (
 	ErrConfig = errors.New("gossip: bad configuration")
 	// ErrAddress is returned when there is no address to tell others.
 	ErrAddress = errors.New("gossip: the peer port listens on every address and none is advertised")
+	// ErrLookUp is returned when the name that is advertised leads nowhere now.
+	ErrLookUp = errors.New("gossip: the advertised name cannot be looked up")
 )
+
+// LookUp finds the addresses behind HOST:PORT, at least one.
+type LookUp func(ctx context.Context, address string) ([]netip.AddrPort, error)
+
+// addressed takes HOST:PORT with an address for host.
+func addressed(_ context.Context, address string) ([]netip.AddrPort, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return []netip.AddrPort{at}, nil
+}
 
 // Awareness is by how much a node that is slow itself stretches its probes, at
 // most: on a machine without processor time it is the prober that is late.
@@ -71,6 +91,7 @@ const Awareness = 4
 // Gossip is a running member. Make one with [New].
 type Gossip struct {
 	log       *slog.Logger
+	lookUp    LookUp
 	transport *transport
 	watch     *watcher
 	list      *memberlist.Memberlist
@@ -84,46 +105,72 @@ type Gossip struct {
 	ended bool
 }
 
-// New starts to gossip. It does not wait for anybody. ctx bounds the look-up of
-// the advertised name. Errors wrap [ErrConfig], [ErrAddress] or [ErrMeta].
-func New(ctx context.Context, c Config) (*Gossip, error) {
+// Check tells whether New would take a configuration, whatever its names lead to. Errors
+// wrap [ErrConfig] or [ErrMeta].
+func (c *Config) Check() error {
 	if c.Packets == nil {
-		return nil, fmt.Errorf("%w: no socket", ErrConfig)
+		return fmt.Errorf("%w: no socket", ErrConfig)
 	}
-	g, err := start(ctx, c)
+	if _, err := parseName(memberName(c.Self)); err != nil {
+		return err
+	}
+	if c.Cluster == (register.UUID{}) || c.Interval < 0 {
+		return fmt.Errorf("%w: it needs a cluster, and no negative interval", ErrConfig)
+	}
+	if _, err := keyring(c); err != nil {
+		return err
+	}
+	_, err := c.meta(c.Packets.LocalAddr().String())
+	return err
+}
+
+// meta is what others are told of this node; at is its address where none is advertised.
+func (c *Config) meta(at string) ([]byte, error) {
+	return appendMeta(nil, Peer{Address: cmp.Or(c.Advertise, at), Client: c.Client, Zone: c.Zone})
+}
+
+// New starts to gossip. It waits for nobody. Errors wrap [ErrConfig], [ErrAddress] or
+// [ErrMeta].
+func New(c Config) (*Gossip, error) {
+	if c.Packets == nil {
+		return nil, c.Check()
+	}
+	g, err := start(c)
 	if err != nil {
 		return nil, errors.Join(err, c.Packets.Close())
 	}
 	return g, nil
 }
 
-func start(ctx context.Context, c Config) (*Gossip, error) {
+func start(c Config) (*Gossip, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Interval == 0 {
 		c.Interval = time.Second
 	}
-	name := memberName(c.Self)
-	if _, err := parseName(name); err != nil {
+	if c.LookUp == nil {
+		c.LookUp = addressed
+	}
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if c.Cluster == (register.UUID{}) || c.Interval < 0 {
-		return nil, fmt.Errorf("%w: it needs a cluster, and no negative interval", ErrConfig)
-	}
+	name, self := memberName(c.Self), c.At
 	ring, err := keyring(&c)
+	if err == nil && !self.IsValid() {
+		self, err = Reach(context.Background(), c.Advertise, c.Packets.LocalAddr(), addressed)
+	}
+	if errors.Is(err, ErrLookUp) {
+		err = fmt.Errorf("%w: %w", ErrAddress, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	address, self, err := reachable(ctx, c.Advertise, c.Packets.LocalAddr())
+	meta, err := c.meta(self.String())
 	if err != nil {
 		return nil, err
 	}
-	meta, err := appendMeta(nil, Peer{Address: address, Client: c.Client, Zone: c.Zone})
-	if err != nil {
-		return nil, err
-	}
-	g := &Gossip{log: c.Logger, transport: newTransport(&c, self), watch: newWatcher(name, meta, c.Logger), search: make(chan struct{}, 1)}
+	g := &Gossip{log: c.Logger, lookUp: c.LookUp, transport: newTransport(&c, self), watch: newWatcher(name, meta, c.Logger), search: make(chan struct{}, 1)}
 	if g.list, err = memberlist.Create(g.settings(&c, name, ring)); err != nil {
 		g.transport.cancel()
 		return nil, fmt.Errorf("gossip: %w", err)

@@ -120,7 +120,7 @@ func startNode(t testing.TB, self register.Member, address string, change ...fun
 		f(&c)
 	}
 	var err error
-	if n.Gossip, err = New(t.Context(), c); err != nil {
+	if n.Gossip, err = New(c); err != nil {
 		t.Fatal(err)
 	}
 	n.accepted.Go(n.accept)
@@ -434,7 +434,7 @@ func TestBadConfigurations(t *testing.T) {
 		}
 		c := Config{Self: member("a", 1), Cluster: ourCluster, Packets: p, Advertise: "127.0.0.1:1"}
 		change(&c)
-		if _, err := New(t.Context(), c); !errors.Is(err, want) {
+		if _, err := New(c); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 		if err := p.Close(); !errors.Is(err, net.ErrClosed) {
@@ -445,10 +445,10 @@ func TestBadConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(t.Context(), Config{Self: member("a", 1), Cluster: ourCluster, Packets: p}); !errors.Is(err, ErrAddress) {
+	if _, err := New(Config{Self: member("a", 1), Cluster: ourCluster, Packets: p}); !errors.Is(err, ErrAddress) {
 		t.Errorf("a wildcard and nothing advertised: %v", err)
 	}
-	if _, err := New(t.Context(), Config{Self: member("a", 1), Cluster: ourCluster}); !errors.Is(err, ErrConfig) {
+	if _, err := New(Config{Self: member("a", 1), Cluster: ourCluster}); !errors.Is(err, ErrConfig) {
 		t.Errorf("no socket: %v", err)
 	}
 }

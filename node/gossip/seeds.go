@@ -66,12 +66,19 @@ func (g *Gossip) missing(ctx context.Context) (targets []netip.AddrPort, unknown
 	defer cancel()
 	there := g.watch.at()
 	there[g.transport.self] = true
-	for _, s := range seeds {
-		found, err := lookUp(ctx, s)
-		if err != nil {
-			unknown = true
-			g.log.Debug("gossip.seed", "address", s, "error", err)
-		}
+	all := make([][]netip.AddrPort, len(seeds))
+	var looking sync.WaitGroup // a name without an answer must not hold up the others
+	for i, s := range seeds {
+		looking.Go(func() {
+			var err error
+			if all[i], err = g.lookUp(ctx, s); err != nil {
+				g.log.Debug("gossip.seed", "address", s, "error", err)
+			}
+		})
+	}
+	looking.Wait()
+	for _, found := range all {
+		unknown = unknown || len(found) == 0
 		for _, a := range found {
 			if !there[a] && len(targets) < maxTargets {
 				there[a] = true

@@ -3,11 +3,11 @@ package gossip
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -257,29 +257,26 @@ func (t *transport) Shutdown() error {
 	return err
 }
 
-// reachable finds the address to tell others: what is advertised, else what the
-// socket is bound to. Names are looked up once.
-func reachable(ctx context.Context, advertise string, local net.Addr) (string, netip.AddrPort, error) {
+// Reach finds where the socket that is bound to local is reached: at the address that is
+// advertised, HOST:PORT, else at its own. Errors wrap [ErrAddress], and [ErrLookUp] where the
+// name may lead somewhere later.
+func Reach(ctx context.Context, advertise string, local net.Addr, lookUp LookUp) (netip.AddrPort, error) {
 	bound, err := netip.ParseAddrPort(local.String())
 	if err != nil {
-		return "", netip.AddrPort{}, errors.Join(ErrAddress, err)
+		return netip.AddrPort{}, errors.Join(ErrAddress, err)
 	}
 	bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
-	fits := !bound.Addr().IsUnspecified()
 	if advertise == "" {
-		if !fits {
-			return "", netip.AddrPort{}, ErrAddress
+		if bound.Addr().IsUnspecified() {
+			return netip.AddrPort{}, ErrAddress
 		}
-		return bound.String(), bound, nil
+		return bound, nil
 	}
 	found, err := lookUp(ctx, advertise)
-	switch {
-	case err == nil:
-		return advertise, nearest(found, bound), nil
-	case fits: // the name may become known later; those who dial it look it up themselves
-		return advertise, bound, nil
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%w: %w", ErrLookUp, err)
 	}
-	return "", netip.AddrPort{}, errors.Join(ErrAddress, err)
+	return nearest(found, bound), nil
 }
 
 // nearest picks of the addresses behind a name the one at which the socket is reached:
@@ -294,32 +291,4 @@ func nearest(found []netip.AddrPort, bound netip.AddrPort) netip.AddrPort {
 	}
 	at := slices.IndexFunc(found, func(a netip.AddrPort) bool { return a.Addr().Is4() == bound.Addr().Is4() })
 	return found[max(at, 0)]
-}
-
-// lookUp gives the addresses behind HOST:PORT, at least one.
-func lookUp(ctx context.Context, address string) ([]netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil || port == 0 {
-		return nil, &net.AddrError{Err: "no port between 1 and 65535", Addr: address}
-	}
-	ips := make([]netip.Addr, 1)
-	if ips[0], err = netip.ParseAddr(host); err != nil {
-		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
-			return nil, err
-		}
-	}
-	var out []netip.AddrPort
-	for _, ip := range ips {
-		if ip = ip.Unmap(); !ip.IsUnspecified() {
-			out = append(out, netip.AddrPortFrom(ip, uint16(port)))
-		}
-	}
-	if len(out) == 0 {
-		return nil, &net.AddrError{Err: "no address that can be dialled", Addr: address}
-	}
-	return out, nil
 }

@@ -13,13 +13,9 @@ import (
 	"sync"
 	"time"
 
-	gproto "google.golang.org/protobuf/proto"
-
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/web"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +48,8 @@ type Options struct {
 	Notify func(assignments ...string)
 	// LinesLost counts the lines of the log that could not be written; nil: none is lost.
 	LinesLost func() uint64
+	// Resolver looks up the names of other nodes; nil: the system's.
+	Resolver *net.Resolver
 }
 
 // spareProcs is how many goroutines may run at once beyond the number of
@@ -83,11 +81,16 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 }
 
-func run(ctx context.Context, cfg *config.Config, o Options) error {
+// processors has as many goroutines run at once as there are processors, and some more.
+func processors() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
+}
+
+func run(ctx context.Context, cfg *config.Config, o Options) error {
+	processors()
 	asked, cfg := cfg, node.Fit(cfg)
 	known, err := readCredentials(cfg, o.Logger)
 	if err == nil {
@@ -96,27 +99,15 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err != nil {
 		return settingsError{err}
 	}
-	listener, err := net.Listen("tcp", cfg.HTTPListen)
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", cfg.HTTPListen)
 	if err != nil {
-		return fmt.Errorf("http port: %w", err)
+		return notStarted(ctx, fmt.Errorf("http port: %w", err), o.Logger)
 	}
-	watch := logins.New(o.Logger)
-	n, err := node.Start(cfg, node.Options{
-		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)},
-	})
-	if err != nil {
-		return errors.Join(notStarted(ctx, err, o.Logger), listener.Close())
-	}
-	warnOpen(cfg, &known, o.Logger)
-	warnReadable(cfg, o.Logger)
-	sayFitted(asked, cfg, o.Logger)
-	unpace := pace(func() { node.Rest(n) })
-	pages := web.NewServer(backend{n}, web.Options{
-		Logger: o.Logger, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
-		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
-		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
-	})
+	// The pages are there before the node: a start may take its time, and who watches the
+	// process is to see that it lives.
+	watch, shown := logins.New(o.Logger), &backend{}
+	pages := pagesOf(shown, cfg, &known, watch, o.Logger)
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
@@ -124,6 +115,20 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 			failed <- fmt.Errorf("http port: %w", err)
 		}
 	})
+	n, err := node.Start(cfg, node.Options{
+		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
+		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)}, Resolver: o.Resolver,
+	})
+	if err != nil {
+		err = errors.Join(notStarted(ctx, err, o.Logger), shut(pages, cfg.StopTimeout))
+		running.Wait()
+		return err
+	}
+	shown.node.Store(n)
+	warnOpen(cfg, &known, o.Logger)
+	warnReadable(cfg, o.Logger)
+	sayFitted(asked, cfg, o.Logger)
+	unpace := pace(func() { node.Rest(n) })
 	o.Notify("READY=1", "STATUS=taking requests at "+n.Addr().String())
 	watching, stopWatching := context.WithCancel(ctx)
 	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
@@ -151,6 +156,15 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	o.Logger.Info("server.stopped")
 	return err
+}
+
+// pagesOf makes the server of the HTTP port.
+func pagesOf(shown *backend, cfg *config.Config, known *credentials, watch *logins.Watch, log *slog.Logger) *web.Server {
+	return web.NewServer(shown, web.Options{
+		Logger: log, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
+		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
+		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
+	})
 }
 
 // linesLost is the counter of the lines of the log that could not be written.
@@ -311,6 +325,13 @@ func stop(n *node.Node, pages *web.Server, within time.Duration, now <-chan stru
 	return errors.Join(err, pages.Shutdown(ctx))
 }
 
+// shut ends the pages of a node that has not started.
+func shut(pages *web.Server, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return pages.Shutdown(ctx)
+}
+
 // announce logs that the node is ready, once it is.
 func announce(ctx context.Context, n *node.Node, pages net.Addr, log *slog.Logger) {
 	tick := time.NewTicker(look)
@@ -326,31 +347,6 @@ func announce(ctx context.Context, n *node.Node, pages net.Addr, log *slog.Logge
 		case <-tick.C:
 		}
 	}
-}
-
-// backend shows a node to the pages.
-type backend struct{ *node.Node }
-
-// Alive is an error once the node must not go on.
-func (b backend) Alive() error {
-	select {
-	case <-b.Failed():
-		return b.Failure()
-	default:
-		return nil
-	}
-}
-
-// Filled tells whether the node has the copies that were planned for it.
-func (b backend) Filled() bool { return node.Filled(b.Node) }
-
-// Spare tells whether the node can be stopped.
-func (b backend) Spare() bool { return node.Spare(b.Node) }
-
-// Call carries out one request.
-func (b backend) Call(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
-	a := b.Node.Call(ctx, method, request)
-	return a.Message, a.Err, a.Dropped
 }
 
 // ownHosts tells which hosts are names of this node: those that its settings have, the
