@@ -37,7 +37,7 @@ type disk struct{}
 
 func (disk) Create(name string) (file, error) {
 	// Payloads may be secret: the group may read them, the world may not.
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func makeDir(dir string) error {
 		}
 		parents = append(parents, filepath.Dir(at))
 	}
-	if err := os.MkdirAll(abs, 0o750); err != nil {
+	if err := os.MkdirAll(abs, 0o770); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
 	for _, p := range parents {

@@ -120,3 +120,27 @@ func TestAClockThatIsOffIsLogged(t *testing.T) {
 		said(1, 1)
 	})
 }
+
+// TestMissingNodesAreNoFaultOfTheClock: nobody is told to set a clock because too few of the
+// others answer. What is found out then is said.
+func TestMissingNodesAreNoFaultOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log, m := slog.New(slog.NewTextHandler(&out, nil)), newMetrics()
+		turn := func(s *core.Stats) string {
+			time.Sleep(clockEvery)
+			out.Reset()
+			m.clock(log, s)
+			return out.String()
+		}
+		if said := turn(&core.Stats{ClockBad: 5, ClockFault: "only 1 of 3", ClockAlone: true}); !strings.Contains(said, "msg=clock.alone") || strings.Contains(said, "set the clock") || strings.Contains(said, "NTP") {
+			t.Error(said)
+		}
+		if said := turn(&core.Stats{ClockBad: 5, ClockFault: "an hour"}); !strings.Contains(said, "msg=clock.off") {
+			t.Error(said)
+		}
+		if said := turn(&core.Stats{}); !strings.Contains(said, "msg=clock.good") {
+			t.Error(said)
+		}
+	})
+}

@@ -107,7 +107,7 @@ type openStore func(dir string) (*store.Pebble, error)
 // makes a cluster of one, or waits to be let into another one.
 // ask is how a restore finds out whether nodes of the cluster live; nil: it does not.
 func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
-	if err := os.MkdirAll(cfg.Data, 0o750); err != nil {
+	if err := os.MkdirAll(cfg.Data, 0o770); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	// Before there are stores, whose own locks would be deleted with them: of two
@@ -381,7 +381,7 @@ func (d *directory) close() (err error) {
 // writeFile writes a small file so that it is whole or not there.
 func writeFile(path string, b []byte) error {
 	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o660)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

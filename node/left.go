@@ -39,7 +39,7 @@ func setLeftAside(cfg *config.Config) error {
 			return fmt.Errorf("data directory: %w", err)
 		}
 	}
-	if err := os.MkdirAll(to, 0o750); err != nil {
+	if err := os.MkdirAll(to, 0o770); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	for _, name := range []string{identityFile, superblockFiles[0], superblockFiles[1], registerDir, factsDir, joiningFile, oldLifeFile} {

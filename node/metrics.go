@@ -30,7 +30,7 @@ type metrics struct {
 	clashed, aside time.Time // when a clash, and the quarantine, were told; the loop's alone
 	votes          time.Time // when a vote that cannot be read was told; the loop's alone
 	clockTold      time.Time // when something was said of the clock; the loop's alone
-	clockOff       bool      // what was said
+	clockSaid      clockIs   // what was said
 }
 
 // damaged has the frames counted that did not fit their sums.
@@ -193,17 +193,41 @@ func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
 // clock tells once that this node leads nothing because of its clock, and once that
 // it may again. Only the loop calls it.
 func (m *metrics) clock(log *slog.Logger, s *core.Stats) {
-	off := s.ClockBad > 0
-	if off == m.clockOff || time.Since(m.clockTold) < clockEvery {
+	is := clockOf(s)
+	if is == m.clockSaid || time.Since(m.clockTold) < clockEvery {
 		return
 	}
-	m.clockOff, m.clockTold = off, time.Now()
-	if !off {
+	m.clockSaid, m.clockTold = is, time.Now()
+	switch is {
+	case clockGood:
 		log.Warn("clock.good", "meaning", "this node's clock agrees with the others again: it may lead and vote")
+		return
+	case clockAlone:
+		log.Warn("clock.alone", "reason", s.ClockFault, "partitions", s.ClockBad,
+			"meaning", "too few of the other nodes answer to tell how good this node's clock is, and nothing is known against it: of so many partitions it leads none until they do; writes are taken. Start the nodes that are missing")
 		return
 	}
 	log.Warn("clock.off", "reason", s.ClockFault, "partitions", s.ClockBad,
 		"meaning", "this node's clock is off, or it cannot show that it is not: of so many partitions it leads none and votes for no claims, others do; writes are taken. See `norn cluster clock`; set the clock (NTP), or raise eta on all nodes")
+}
+
+// clockIs is what is known of this node's clock.
+type clockIs uint8
+
+const (
+	clockGood clockIs = iota
+	clockAlone
+	clockOff
+)
+
+func clockOf(s *core.Stats) clockIs {
+	switch {
+	case s.ClockBad == 0:
+		return clockGood
+	case s.ClockAlone:
+		return clockAlone
+	}
+	return clockOff
 }
 
 // publish copies the core's counters for readers on other goroutines.

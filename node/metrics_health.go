@@ -24,8 +24,8 @@ func health(n *Node) {
 		n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
 			func() float64 { return read(n.metrics.core.Load()) }))
 	}
-	stat("norn_clock_off", "1: this node's clock is too far from the others', or cannot be shown not to be: of some partitions it leads none and votes for no claims.",
-		func(s *core.Stats) float64 { return oneIf(s.ClockBad > 0) })
+	stat("norn_clock_off", "1: this node's clock is too far from the others', or it cannot show that it is not though they answer: of some partitions it leads none and votes for no claims.",
+		func(s *core.Stats) float64 { return oneIf(clockOf(s) == clockOff) })
 	stat("norn_clock_correction_seconds", "By how much this node's wall clock is to be put right, as far as the others have told.",
 		func(s *core.Stats) float64 { return float64(s.ClockRight) / 1e9 })
 	stat("norn_forgot", "1: this node's disk has lost what it had acknowledged: it neither votes nor leads, and stays for what it has until the others can spare it.",

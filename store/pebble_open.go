@@ -67,7 +67,7 @@ type PebbleOptions struct {
 // are missing.
 func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	o = o.complete()
-	if err := o.FS.MkdirAll(o.Dir, 0o750); err != nil {
+	if err := o.FS.MkdirAll(o.Dir, 0o770); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	dir, err := canonical(o.Dir, o.FS)

@@ -220,7 +220,11 @@ func TestATruthValueAfterAFlagIsRefused(t *testing.T) {
 		{"work", "-q", "truth", "--exit-when-empty", "false", "--", "true"},
 		{"work", "-q", "truth", "--exit-when-empty", "true"},
 	} {
-		refused(t, 2, "=", args...)
+		code := exitUsage
+		if args[0] == "server" {
+			code = exitServerUsage
+		}
+		refused(t, code, "=", args...)
 	}
 	if got := ok(t, "schedule", "get", "truth", "-o", "json"); !strings.Contains(got, `"paused": true`) || !strings.Contains(got, "a2VwdA==") {
 		t.Errorf("the schedule is %s", got)
@@ -330,11 +334,11 @@ func TestBadStartsAreRefused(t *testing.T) {
 		"a newer directory":    {1, "newer version", []string{"--data", newer}},
 		"another cluster":      {1, "different origin", []string{"--data", mixed}},
 		"another node's":       {1, `belongs to node "n1"`, []string{"--data", stopped(), "--name", "n2"}},
-		"an unknown key":       {2, `:1: unknown key "max-paylod"; the nearest is "max-payload"`, []string{"--data", fresh, "--config", write(t, "max-paylod: 1MiB\n")}},
-		"a payload over 16MiB": {2, "max-payload: 17MiB is not between 1 and 16MiB", []string{"--data", fresh, "--max-payload", "17MiB"}},
-		"no number":            {2, "partitions", []string{"--data", fresh, "--partitions", "many"}},
-		"no YAML":              {2, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
-		"no file":              {2, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
+		"an unknown key":       {exitServerUsage, `:1: unknown key "max-paylod"; the nearest is "max-payload"`, []string{"--data", fresh, "--config", write(t, "max-paylod: 1MiB\n")}},
+		"a payload over 16MiB": {exitServerUsage, "max-payload: 17MiB is not between 1 and 16MiB", []string{"--data", fresh, "--max-payload", "17MiB"}},
+		"no number":            {exitServerUsage, "partitions", []string{"--data", fresh, "--partitions", "many"}},
+		"no YAML":              {exitServerUsage, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
+		"no file":              {exitServerUsage, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
 	} {
 		args := append([]string{"server", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--name", "n1", "--log-level", "error"}, tc.args...)
 		refused(t, tc.code, tc.want, args...)
@@ -407,14 +411,14 @@ func TestServerRefusesBadConfig(t *testing.T) {
 			t.Errorf("missing %q in %q", want, r.err)
 		}
 	}
-	if r.code != 2 || strings.Count(r.err, "\n") != 3 {
+	if r.code != 64 || strings.Count(r.err, "\n") != 3 {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
 		t.Errorf("it touched the data directory: %v", err)
 	}
-	refused(t, 2, "17MB", "server", "--eta", "17MB")
-	refused(t, 2, "unknown flag", "server", "--etta", "1s")
+	refused(t, 64, "17MB", "server", "--eta", "17MB")
+	refused(t, 64, "unknown flag", "server", "--etta", "1s")
 }
 
 // TestNobodyWaitsForATypo: where no node answers, a command that waits for tasks ends as

@@ -11,7 +11,7 @@ import (
 
 func TestAClockIsNotSetWrongInThisBuild(t *testing.T) {
 	r := norn(t, "server", "--data", t.TempDir(), "--test-clock-offset", "1s")
-	if r.code != 2 || !strings.Contains(r.err, "make build-test") {
+	if r.code != 64 || !strings.Contains(r.err, "make build-test") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	exitUnavailable = 4 // no quorum, no leader, no server
 	exitConflict    = 5 // already exists, claim lost, not in this state
 	exitOverloaded  = 6
+	exitServerUsage = 64 // EX_USAGE: usage of `norn server`, where 2 is also how Go ends a panic and SIGQUIT
 	exitDamaged     = 70 // of a server: what is on its disk, or that disk
 	exitUnable      = 71 // EX_OSERR: a worker that cannot start commands on this machine
 )
@@ -170,6 +171,9 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 	text, code := message(err), exitCode(err)
 	if !a.started {
 		code = exitUsage
+	}
+	if code == exitUsage && cmd.CommandPath() == "norn server" {
+		code = exitServerUsage
 	}
 	var mistake usageError
 	if !a.started || errors.As(err, &mistake) && !strings.Contains(text, "\n") {

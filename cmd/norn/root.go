@@ -122,9 +122,9 @@ func (a *app) root() *cobra.Command {
 		Long: `Norn is a distributed task queue: many machines accept work, many machines do
 it, and no single one of them matters.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 unavailable (no quorum, no
-leader, no server), 5 conflict (already exists, claim lost, not in this state), 6
-overloaded.
+Exit codes: 0 ok, 1 failed, 2 usage (64 of norn server), 3 not found, 4 unavailable
+(no quorum, no leader, no server), 5 conflict (already exists, claim lost, not in
+this state), 6 overloaded.
 
 Every global flag is also an environment variable: NORN_ADDR, NORN_OUTPUT,
 NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,

@@ -21,10 +21,7 @@ import (
 // lostLines is what log.lost means.
 const lostLines = "whoever reads this log did not for a while, or its disk was full: these lines are gone"
 
-func (a *app) server() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "server", Short: "Run a node", Args: cobra.NoArgs,
-		Long: `Run a node. A first start with an empty data directory makes a cluster of one.
+const serverHelp = `Run a node. A first start with an empty data directory makes a cluster of one.
 
 Every flag is also a key of the file of --config and an environment variable
 (--max-payload: max-payload, NORN_SERVER_MAX_PAYLOAD). A flag beats the
@@ -34,8 +31,18 @@ SIGINT, SIGTERM or SIGHUP stops it: answers on their way are delivered. A second
 cuts connections. What was acknowledged is on disk either way. Lines of the log that
 nobody reads are lost and counted (norn_log_lines_lost_total); the server goes on.
 
+Exit codes: 0 it was told to stop, or has left its cluster; 1 it could not start (a
+port in use, a directory of another cluster); 64 the command line or the configuration
+is wrong, where all other commands say 2: with 2 end a panic and SIGQUIT, after which
+it is to be started again; 70 its disk has failed, or what is on it is damaged.
+
 Under systemd (Type=notify) it says when its ports are open, that it lives, and that it
-stops; examples/server has a unit.`,
+stops; examples/server has a unit.`
+
+func (a *app) server() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "server", Short: "Run a node", Args: cobra.NoArgs,
+		Long: serverHelp,
 		Example: `  norn server
   norn server --data /var/lib/norn --listen 0.0.0.0:7711 --auth-token-file token
   norn server --config norn.yaml --print-config`,
@@ -71,6 +78,7 @@ stops; examples/server has a unit.`,
 		for _, name := range config.UnknownEnv(a.environ) {
 			log.Warn("config.unknown_env", "variable", name)
 		}
+		defer reapAsFirst(nil)()
 		ctx, now, done := twoSignals(cmd.Context())
 		defer done()
 		manager := newNotifier(a.environ)

@@ -239,9 +239,9 @@ func TestAuthToken(t *testing.T) {
 	if r := nornWith(t, "", []string{to, "NORN_AUTH_TOKEN=s3cret"}, "task", "count", "-o", "jsonl"); r.code != 0 {
 		t.Errorf("with the token: %+v", r)
 	}
-	refused(t, 2, "everybody would get in", "server", "--data", t.TempDir(), "--auth-token-file", write(t, "\n"))
-	refused(t, 2, "auth-token-file: ", "server", "--data", t.TempDir(), "--auth-token-file", "does/not/exist")
-	refused(t, 2, "peer-secret-file: ", "server", "--data", t.TempDir(), "--peer-secret-file", "does/not/exist")
+	refused(t, 64, "everybody would get in", "server", "--data", t.TempDir(), "--auth-token-file", write(t, "\n"))
+	refused(t, 64, "auth-token-file: ", "server", "--data", t.TempDir(), "--auth-token-file", "does/not/exist")
+	refused(t, 64, "peer-secret-file: ", "server", "--data", t.TempDir(), "--peer-secret-file", "does/not/exist")
 }
 
 // certificate makes a self-signed certificate for 127.0.0.1.

@@ -115,6 +115,7 @@ func (a workCommand) command() *cobra.Command {
 		if err := o.run.CheckHost(cfg.Slots); err != nil {
 			return fmt.Errorf("%w: %w", worker.ErrUnable, err)
 		}
+		defer reapAsFirst(&o.run)()
 		lines := a.daemon(nil)
 		o.run.Stderr, o.lost = lines, lines.Lost
 		// The worker gives the command a little longer than it takes to be killed.

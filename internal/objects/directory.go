@@ -107,7 +107,7 @@ func (d *directory) prepare(ctx context.Context, name string, data []byte) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(d.path, 0o750); err != nil {
+	if err := os.MkdirAll(d.path, 0o770); err != nil {
 		return d.failed("make", "", err)
 	}
 	all, err := os.ReadDir(d.path)
@@ -220,7 +220,7 @@ func (*directory) Close() error { return nil }
 // writeFile writes a file durably. What is in it may be secret: the group may
 // read it, the world may not.
 func writeFile(path string, flag int, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, 0o640)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, 0o660)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ type clocks struct {
 	bad   map[ring.Partition]bool // not to be led, nor voted for
 	diff  int64                   // between this node's wall and monotonic clock when they were judged
 	why   string                  // of one of them
+	alone bool                    // why is that too few of the others answer: nothing is known against the clock
 	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
 	doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 	right reckoning
@@ -177,7 +178,7 @@ func (k *clocks) judge(now clock.Time) {
 	verdicts := make(map[string]judgement)
 	clear(k.doubt)
 	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
-	k.why, k.diff = "", now.Wall-now.Mono
+	k.why, k.alone, k.diff = "", false, now.Wall-now.Mono
 	k.right.reckon(k, now)
 	for p := range k.c.cells {
 		p := ring.Partition(p)
@@ -263,7 +264,9 @@ func (k *clocks) goodFor(now clock.Time, key string, cohort []register.Member) j
 			return clockUnsure
 		}
 	}
-	k.why = v.String()
+	if missing := v.Reason == offset.Unmeasured; k.why == "" || k.alone && !missing {
+		k.why, k.alone = v.String(), missing
+	}
 	return clockOff
 }
 

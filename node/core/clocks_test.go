@@ -315,3 +315,22 @@ func TestALeaderThatWasSuspendedSoonRenews(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestMissingNodesAreNoFaultOfTheClock: a node whose others are gone cannot show how good its
+// clock is, and that is no fault of it; one that the others are far from has one.
+func TestMissingNodesAreNoFaultOfTheClock(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour} {
+		r := newTrio(t)
+		r.wrong = map[int]time.Duration{0: off}
+		r.live(5*time.Second, 200*time.Millisecond, nothing)
+		if off == 0 {
+			r.kill(1)
+			r.kill(2)
+		}
+		r.live(30*time.Second, 200*time.Millisecond, nothing)
+		s := r.peers[0].core.Stats()
+		if s.ClockBad == 0 || s.ClockAlone != (off == 0) {
+			t.Errorf("off by %v: %d partitions, alone %v: %s", off, s.ClockBad, s.ClockAlone, s.ClockFault)
+		}
+	}
+}

@@ -87,6 +87,7 @@ type Stats struct {
 	Forgot                                          bool   // this disk has lost what it had acknowledged
 	ClockFault                                      string // why this node's clock is no good for some partitions; empty: it is good
 	ClockBad                                        int    // how many those are
+	ClockAlone                                      bool   // the reason is that too few of the others answer, and nothing is known against the clock
 	ClockRight                                      int64  // by how much its wall clock is to be put right, as far as the others have told, ns
 	Skewed                                          uint64 // times that a member refused a claim because its clock is far from ours
 	Elected, Defeated                               uint64 // candidacies of this node
@@ -387,7 +388,7 @@ func (c *Core) Stats() Stats {
 	s.QuarantineFull = c.asides.full
 	s.HandoversLeft = len(c.moves.out) + len(c.moves.drops)
 	s.Differs = c.commons.diff
-	s.ClockFault, s.ClockBad = c.clocks.why, len(c.clocks.bad)
+	s.ClockFault, s.ClockBad, s.ClockAlone = c.clocks.why, len(c.clocks.bad), c.clocks.alone
 	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
 	s.RegisterBack, s.Forgot = c.backward.why, c.marks.lost != 0
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed

@@ -53,6 +53,8 @@ type Config struct {
 	Grace time.Duration
 	// TempDir is where checkpoint files are; "": the system's.
 	TempDir string
+	// Reaper is told of the commands, where there is one; nil: there is none.
+	Reaper *Reaper
 	// Stderr, if set, gets a copy of the commands' standard error. It must take
 	// writes from several goroutines.
 	Stderr io.Writer
@@ -176,7 +178,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	cmd.WaitDelay = pipeDelay // of standard input that nobody reads
 	separate(cmd)
 	defer tie(cmd)()
-	err = cmd.Start()
+	err = cfg.Reaper.start(cmd)
 	said.begin()
 	if err != nil {
 		said.end()
@@ -185,6 +187,7 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 	t.Begun()
 	stopped := watch(ctx, cmd, cfg.Grace)
 	err = cmd.Wait()
+	cfg.Reaper.waited(cmd)
 	ended := stopped()
 	said.end()
 	out.flush()

@@ -70,6 +70,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if err := node.EnoughFiles(); err != nil {
 		return err
 	}
+	node.FollowGroup(cfg.Data, cfg.ArchiveDir)
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {

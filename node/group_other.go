@@ -1,0 +1,6 @@
+//go:build !unix
+
+package node
+
+// FollowGroup does nothing: there are no groups in the modes of files.
+func FollowGroup(...string) {}
