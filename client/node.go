@@ -52,6 +52,8 @@ type conn struct {
 	slot  *slot
 	calls atomic.Int32 // that wait for an answer
 	spare bool         // there is always room for a ping
+	// cutOff is whether its node said last that it reaches the leader of no partition.
+	cutOff atomic.Bool
 }
 
 // drop forgets a connection that has ended.
@@ -134,7 +136,9 @@ func (c *caller) hello(ctx context.Context, n *node, s *slot) (*conn, error) {
 	tc.Keep(kept(cmp.Or(most, transport.DefaultMaxInFlight) - 1))
 	c.heard(asked, reply.GetNow())
 	c.placed(reply.GetPlacement())
-	return &conn{Client: tc, slot: s, spare: most > 1}, nil
+	cn := &conn{Client: tc, slot: s, spare: most > 1}
+	cn.cutOff.Store(reply.GetPlacement().GetCutOff())
+	return cn, nil
 }
 
 // kept is how many of the places of a connection are kept for calls that must not wait, and
@@ -184,9 +188,18 @@ func (c *caller) keep(n *node, cn *conn) {
 	}()
 	tick := time.NewTicker(pingSoon)
 	defer tick.Stop()
+	other := anew{c: c, n: n, old: cn}
+	defer func() { other.stop() }()
 	for last := time.Now(); ; {
 		select {
-		case <-tick.C:
+		case now := <-tick.C:
+			other.look(now)
+		case fresh := <-other.result:
+			if other.take(fresh) {
+				cn.End(errCutOff)
+				return
+			}
+			continue
 		case <-cn.Done():
 			if c.base.Err() == nil {
 				c.log().Warn("connection lost", "node", n.addr, "error", cn.Err())
@@ -224,6 +237,7 @@ func (c *caller) ping(cn *conn) error {
 	case err == nil:
 		c.heard(asked, reply.GetNow())
 		c.placed(reply.GetPlacement())
+		cn.cutOff.Store(reply.GetPlacement().GetCutOff())
 	case errors.As(err, &broken) && errors.Is(err, transport.ErrSilent) && (broken.Sent || cn.spare):
 		return broken.Err
 	}

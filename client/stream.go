@@ -53,6 +53,10 @@ func (s *Stream) Arriving() int64 {
 	return have
 }
 
+// CutOff tells whether the node said last that it reaches the leader of no partition: it can
+// hand out nothing, and another one may.
+func (s *Stream) CutOff() bool { return s.cn.cutOff.Load() }
+
 // Session sends messages of a worker and brings back what the node has to say. After
 // an error that is ErrUnknown they may have come.
 func (s *Stream) Session(ctx context.Context, m *nornv1.SessionRequest) (*nornv1.SessionReply, error) {

@@ -431,7 +431,8 @@ func (n *Node) fatal(err error) {
 
 // placement tells clients in which partitions enqueues are taken now.
 func (n *Node) placement() *nornv1.Placement {
-	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: n.available.Load().Enqueueable}
+	can := n.available.Load()
+	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: can.Enqueueable, CutOff: can.CutOff}
 	if p.Enqueueable == nil {
 		p.Enqueueable = make([]byte, (n.cluster.Partitions+7)/8)
 	}

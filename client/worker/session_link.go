@@ -27,6 +27,10 @@ const (
 	// declineWait is the shortest time after which another one is tried when a node answers
 	// and does not get as far as keeping the session.
 	declineWait = 10 * time.Second
+	// firstLook and maxLook bound the pauses between attempts to find another node than one
+	// that is cut off.
+	firstLook = time.Second
+	maxLook   = 30 * time.Second
 	// linkPatience is after how long without a node it is told, once.
 	linkPatience = 2 * time.Second
 )
@@ -57,6 +61,9 @@ type link struct {
 	dialed  chan dialed
 	results chan result
 	told    string // the newest refusal that was logged
+	cut     bool   // it was told that the node is cut off
+	looks   time.Duration
+	lookAt  time.Time // when another node is looked for again
 }
 
 type dialed struct {
@@ -85,6 +92,7 @@ func (l *link) run(ctx context.Context) {
 		}
 		l.look()
 		l.keep(ctx, info)
+		l.elsewhere(ctx)
 		var gone <-chan struct{}
 		if l.stream != nil {
 			gone = l.stream.Done()
@@ -190,17 +198,46 @@ func (l *link) keep(ctx context.Context, info session.WorkerInfo) {
 		l.pause() // which all workers do whom nobody takes
 	}
 	if l.stream == nil && !l.dialing && !time.Now().Before(l.retryAt) {
-		l.dialing = true
-		nth := l.nth
-		l.nth++
-		go func() {
-			s, errs := l.p.client.Workers().Stream(ctx, nth)
-			l.dialed <- dialed{s, errs}
-		}()
+		l.dial(ctx)
 	}
 	if l.stream != nil && l.open == 0 {
 		l.call(nil)
 	}
+}
+
+// dial connects to the next node.
+func (l *link) dial(ctx context.Context) {
+	l.dialing = true
+	nth := l.nth
+	l.nth++
+	go func() {
+		s, errs := l.p.client.Workers().Stream(ctx, nth)
+		l.dialed <- dialed{s, errs}
+	}()
+}
+
+// elsewhere looks for another node while this one reaches the leader of no partition, and so
+// can hand out nothing. The stream stays until there is a better one: they may all be cut off.
+// Behind the same address the client looks.
+func (l *link) elsewhere(ctx context.Context) {
+	switch now := time.Now(); {
+	case l.stream == nil:
+	case !l.stream.CutOff():
+		l.cut, l.looks, l.lookAt = false, 0, time.Time{}
+	case !l.cut:
+		l.cut = true
+		l.p.log.Warn("the node reaches the leader of no partition and can hand out nothing, looking for another", "node", l.stream.Addr())
+		l.lookAt = now
+	case !l.dialing && !now.Before(l.lookAt) && l.p.client.Workers().Addresses() > 1:
+		l.looks = min(max(2*l.looks, firstLook), maxLook)
+		l.lookAt = now.Add(l.looks/2 + rand.N(l.looks))
+		l.dial(ctx)
+	}
+}
+
+// better tells whether a stream is to take the place of one to a node that is cut off.
+func (l *link) better(s *client.Stream) bool {
+	return s != nil && s.Addr() != l.stream.Addr() && !s.CutOff()
 }
 
 // outlived tells, once, that a lost session is outlived by handlers that do not return: the
@@ -263,6 +300,13 @@ func (l *link) declined(info session.WorkerInfo) bool {
 // connected begins a stream.
 func (l *link) connected(d dialed) {
 	l.dialing = false
+	if l.stream != nil {
+		if !l.better(d.stream) {
+			return
+		}
+		l.p.log.Warn("turning to another node", "node", d.stream.Addr())
+		l.drop()
+	}
 	if d.stream == nil {
 		for _, err := range d.errs {
 			l.miss(err)

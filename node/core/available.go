@@ -13,6 +13,9 @@ type Available struct {
 	// Enqueue and Claim tell whether tasks can be added, and handed out: through a
 	// node that is alone all of them, else some. Through one that stops none can.
 	Enqueue, Claim bool
+	// CutOff tells that the leader of no partition is in reach: other nodes may do what this
+	// one cannot.
+	CutOff bool
 	// Enqueueable has a bit for each partition that takes enqueues now, in the
 	// order of nornv1.Placement.
 	Enqueueable []byte
@@ -82,6 +85,7 @@ func (c *Core) Available(seen Sight) *Available {
 		}
 	}
 	a.Unled = len(c.cells) - led
+	a.CutOff = led == 0 && !c.routes.alone
 	if c.routes.alone {
 		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells) && !now.closed
 	} else {

@@ -23,6 +23,9 @@ func TestWhatIsMissing(t *testing.T) {
 			if got := (missing{a.Unled, a.Short, a.Nodes, a.Down}); got != want {
 				t.Errorf("%s: node %d shows %+v, want %+v", when, i+1, got, want)
 			}
+			if cut := want.unled == partitions; a.CutOff != cut {
+				t.Errorf("%s: node %d says that it is cut off: %v", when, i+1, a.CutOff)
+			}
 		}
 	}
 	look("one node", missing{nodes: 1})

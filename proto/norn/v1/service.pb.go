@@ -564,7 +564,10 @@ type Hello struct {
 	ClusterId string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	AuthToken string `protobuf:"bytes,4,opt,name=auth_token,json=authToken,proto3" json:"auth_token,omitempty"`
 	// Free text for logs: program and version.
-	Agent         string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Asks only whether this is the cluster, before a token is sent: the answer is empty but
+	// for the version, or INCOMPATIBLE. The Hello proper follows on the same connection.
+	OnlyCluster   bool `protobuf:"varint,6,opt,name=only_cluster,json=onlyCluster,proto3" json:"only_cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +635,13 @@ func (x *Hello) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *Hello) GetOnlyCluster() bool {
+	if x != nil {
+		return x.OnlyCluster
+	}
+	return false
 }
 
 // Limits of this server.
@@ -750,7 +760,10 @@ type Placement struct {
 	// Number of partitions P.
 	Partitions uint32 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	// Bit p%8 of byte p/8 is set when partition p takes enqueues now.
-	Enqueueable   []byte `protobuf:"bytes,2,opt,name=enqueueable,proto3" json:"enqueueable,omitempty"`
+	Enqueueable []byte `protobuf:"bytes,2,opt,name=enqueueable,proto3" json:"enqueueable,omitempty"`
+	// The node reaches the leader of no partition: it can do nothing for a client now, and
+	// another node may. Who has only this address connects anew, with back-off.
+	CutOff        bool `protobuf:"varint,3,opt,name=cut_off,json=cutOff,proto3" json:"cut_off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -797,6 +810,13 @@ func (x *Placement) GetEnqueueable() []byte {
 		return x.Enqueueable
 	}
 	return nil
+}
+
+func (x *Placement) GetCutOff() bool {
+	if x != nil {
+		return x.CutOff
+	}
+	return false
 }
 
 // HelloReply answers Hello.
@@ -4002,7 +4022,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x0eat_least_token\x18\x03 \x01(\x04R\fatLeastToken\x12 \n" +
 	"\fat_least_seq\x18\x04 \x01(\x04R\n" +
 	"atLeastSeq\x12\x19\n" +
-	"\bat_least\x18\x05 \x01(\bR\aatLeast\"\x9d\x01\n" +
+	"\bat_least\x18\x05 \x01(\bR\aatLeast\"\xc0\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
@@ -4012,7 +4032,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1d\n" +
 	"\n" +
 	"auth_token\x18\x04 \x01(\tR\tauthToken\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xfd\x02\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\x12!\n" +
+	"\fonly_cluster\x18\x06 \x01(\bR\vonlyCluster\"\xfd\x02\n" +
 	"\x06Limits\x12&\n" +
 	"\x0fmax_frame_bytes\x18\x01 \x01(\rR\rmaxFrameBytes\x12*\n" +
 	"\x11max_payload_bytes\x18\x02 \x01(\rR\x0fmaxPayloadBytes\x12&\n" +
@@ -4022,12 +4043,13 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\rR\vmaxInFlight\x12*\n" +
 	"\x11min_lease_seconds\x18\a \x01(\x01R\x0fminLeaseSeconds\x12*\n" +
 	"\x11max_lease_seconds\x18\b \x01(\x01R\x0fmaxLeaseSeconds\x12(\n" +
-	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"M\n" +
+	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"f\n" +
 	"\tPlacement\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
 	"partitions\x12 \n" +
-	"\venqueueable\x18\x02 \x01(\fR\venqueueable\"\xaa\x02\n" +
+	"\venqueueable\x18\x02 \x01(\fR\venqueueable\x12\x17\n" +
+	"\acut_off\x18\x03 \x01(\bR\x06cutOff\"\xaa\x02\n" +
 	"\n" +
 	"HelloReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
