@@ -22,7 +22,14 @@ func (n *node) archive(view store.View, a *core.Archive) {
 			n.s.archived[parse(t.GetId())] = true
 		}
 	}
-	n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
+	done := func() {
+		n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
+	}
+	if n.s.archives != nil && !failed {
+		n.s.archives(tasks, done)
+		return
+	}
+	done()
 }
 
 // read runs one read on its snapshot.

@@ -26,6 +26,8 @@ type Many struct {
 	// Cuts has one node of a cluster after the other cut off from the rest, and nothing
 	// else go wrong.
 	Cuts bool
+	// Crowd runs seeds of clusters with hundreds of everything in one partition.
+	Crowd bool
 	// Enough is asked before each seed but the first: true begins no more; nil: never.
 	Enough func() bool
 	// Size is how many nodes clusters begin with and keep, but for one more or less
@@ -93,6 +95,9 @@ func (m Many) One(seed uint64) *Result {
 	if m.Schedules {
 		return runCron(seed, m)
 	}
+	if m.Crowd {
+		return runCrowd(seed, m)
+	}
 	if m.Cluster {
 		return runCluster(seed, m)
 	}
@@ -105,6 +110,8 @@ func (m *Many) again(seed uint64) string {
 	switch {
 	case m.Schedules:
 		return fmt.Sprintf("%s -run '^TestCron$' -crons 1 -seed %d", test, seed)
+	case m.Crowd:
+		return fmt.Sprintf("%s -run '^TestCrowd$' -crowds 1 -seed %d", test, seed)
 	case m.Cuts:
 		return fmt.Sprintf("%s -run '^TestCutsKeepNoTaskWaiting$' -cuts %d", test, seed) // after all before it
 	}

@@ -153,13 +153,17 @@ func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()
 	})
 }
 
+// listSizes are the sizes of the pages in which everything is read in the end, by one node
+// after the other: small and odd ones end in the middle of what nodes tell each other.
+var listSizes = []uint32{250, 7, 33}
+
 // listAll reads all pages of everything, and begins again when a page fails.
-func (r *reader) listAll(done func()) {
+func (r *reader) listAll(size uint32, done func()) {
 	var next func(cursor []byte)
 	next = func(cursor []byte) {
-		r.do(&nornv1.ListRequest{Limit: 250, Cursor: cursor}, 3*time.Second, func(a *answer) {
+		r.do(&nornv1.ListRequest{Limit: size, Cursor: cursor}, 3*time.Second, func(a *answer) {
 			if !a.fine() {
-				r.after(time.Second, func() { r.listAll(done) })
+				r.after(time.Second, func() { r.listAll(size, done) })
 				return
 			}
 			if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 {

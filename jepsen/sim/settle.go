@@ -335,7 +335,7 @@ func (f ending) readBack(i int, counts map[string]history.Tally) {
 				s.violation(check.Counting, "%s counts %v, the nodes before it %v", r.pin.self.Node, sorted(got), sorted(counts))
 				return
 			}
-			r.listAll(func() { f.readBack(i+1, got) })
+			r.listAll(listSizes[i%len(listSizes)], func() { f.readBack(i+1, got) })
 		})
 	}
 	ask(5)
@@ -371,7 +371,7 @@ func (f ending) readTasks() {
 // allOf counts and lists everything through one node.
 func (s *sim) allOf(done func()) {
 	r := &reader{caller: s.newCaller()}
-	r.count("", func() { r.listAll(done) })
+	r.count("", func() { r.listAll(listSizes[0], done) })
 }
 
 func sorted(counts map[string]history.Tally) (all []history.Tally) {

@@ -38,8 +38,9 @@ type sim struct {
 	hands     []*hand
 	readers   []*reader
 	admins    []*admin
-	archived  map[id.ID]bool        // finished tasks that were written elsewhere
-	missing   map[history.Func]bool // what the server cannot do yet
+	archived  map[id.ID]bool                          // finished tasks that were written elsewhere
+	archives  func(tasks []*nornv1.Task, then func()) // sees each of those archives; nil: nobody does
+	missing   map[history.Func]bool                   // what the server cannot do yet
 
 	lastGrants []*nornv1.Grant // for a mutant
 	lapsed     lapses          // claims that were seen to have run out
@@ -329,7 +330,7 @@ func (s *sim) readBack() {
 			r.get(s.board.jobs[n].id, func(*answer) { next(n + 1) })
 			return
 		}
-		r.count("", func() { r.listAll(s.finish) })
+		r.count("", func() { r.listAll(3, s.finish) })
 	}
 	next(0)
 }

@@ -1,0 +1,581 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/node/core"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// How much there is of everything in a crowd: more than any batch that nodes work in.
+const (
+	crowdWaits  = 420 // tasks that wait, for one of two others or for both
+	crowdClaims = 330 // claims that are held
+	crowdKeys   = 400 // tasks with unique keys
+	crowdLong   = 40  // of those, with windows that are longer than gc-grace
+	crowdNeeded = 80  // finished tasks that one needs which is not finished
+	crowdFree   = 40  // that nothing needs, finished after those
+	crowdRuled  = 40  // whose retention is changed while they are archived
+	crowdLarge  = 90  // so large that the bytes end a page, in one seed of three
+	crowdLog    = 45  // updates of one task
+	crowdHands  = 9   // workers with a session
+	crowdPlans  = 23  // schedules
+
+	crowdWindow = 10 * time.Minute // no run takes so long
+	crowdBatch  = 60               // tasks and claims of one request
+	crowdLease  = 30 * time.Second
+	// crowdFor is how long whatever is to be done may take in a cluster of which one node
+	// is down, or was a moment ago.
+	crowdFor = time.Minute
+)
+
+// runCrowd runs one seed of a cluster that has hundreds of everything in one partition.
+// Nothing goes wrong but that the partition changes its leader: when its tasks come to be
+// ready, while its claims are held, and while what is finished is collected and forgotten.
+func runCrowd(seed uint64, m Many) *Result {
+	s := newSim(seed, m.Mutant)
+	s.tracing, s.stop = m.Trace, m.Stop
+	s.plan = s.drawCluster()
+	s.plan.crowded(&s.world)
+	o := check.Options{
+		Partitions: s.plan.partitions, Slack: int64(10 * time.Second), Elected: true, Sessions: true, Lease: int64(crowdLease) / 2, Attempts: s.plan.work.attempts,
+		Skew: int64(s.plan.eta / 8), Retention: int64(s.plan.retention), Grace: int64(s.plan.grace),
+	}
+	s.checker = check.New(o)
+	s.note("seed %d, a crowd: %+v", seed, s.plan)
+	f := newFleet(s)
+	f.standing = map[cellOf]*standing{}
+	s.fleet = f
+	for range s.plan.cluster.nodes {
+		f.add()
+	}
+	f.found(f.nodes[0])
+	for _, n := range f.nodes[1:] {
+		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+	}
+	f.gossip()
+	f.witness = newWitness(f)
+	k := &crowd{caller: s.newCaller(), f: f, of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.rnd.Uint32(), s.rnd.Uint64)}
+	s.archives = k.archives
+	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.forming, f.whole = false, s.now
+		s.people()
+		k.through([]func(func()){
+			k.fill, k.rests, k.pages, k.take, // everything is there, and claims are held
+			k.fall, k.freed, k.second, k.freed, // what waits goes on
+			k.held, k.change, k.held, k.rests, // claims are known to whoever leads
+			k.finish, k.fall, k.collected, k.keep, k.forgotten, k.rests,
+		}, func() {
+			s.note("the crowd is gone")
+			s.ended = true
+		})
+	})
+	s.run()
+	r := s.result(seed)
+	r.Calm, r.Again = k.calm(), m.again(seed)
+	if v := r.Violation; v != nil {
+		if !v.Task.IsZero() {
+			r.Detail = f.facts(v.Task)
+		}
+		r.Detail = append(r.Detail, f.roll()...)
+	}
+	return r
+}
+
+// crowded makes the plan one in which nothing goes wrong by itself.
+func (p *plan) crowded(w *world) {
+	p.partitions, p.queues, p.eta, p.lease = 2, []string{"idle"}, 500*time.Millisecond, crowdLease
+	p.headSize = pick(w, []int{3, 64})
+	p.tasks, p.producers, p.workers, p.readers, p.admins, p.hands = 1000, 0, 0, 0, 0, crowdHands
+	p.work = workPlan{think: 50 * time.Millisecond, attempts: 3, quick: true}
+	p.net = netPlan{delay: pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond})}
+	p.disk = diskPlan{sync: time.Millisecond, loop: 50 * time.Microsecond, read: 50 * time.Microsecond, depth: 2, answer: time.Millisecond}
+	p.crash, p.clock = crashPlan{down: time.Second}, clockPlan{drift: min(p.clock.drift, 50)}
+	p.collect, p.retention, p.deadRetention, p.grace = time.Second, 6*time.Second, 6*time.Second, 60*time.Second
+	p.what = pick(w, []nornv1.Retention{nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE})
+	c := &p.cluster
+	c.nodes, c.zones, c.first, c.dead, c.repair, c.one, c.all = 4, 1, 3, 3*time.Second, 2*time.Second, 0, 0
+	c.hints = 200 * time.Millisecond
+	c.calm()
+}
+
+// crowd is who fills a cluster and looks what becomes of all that.
+type crowd struct {
+	*caller
+	f       *fleet
+	of      ring.Partition // where everything is
+	ids     *id.Generator
+	large   bool
+	roots   [2]id.ID       // that the others wait for
+	ended   int            // of those
+	latch   id.ID          // that one task waits for to the end
+	stays   map[id.ID]bool // until then
+	ruled   map[id.ID]bool // tasks whose retention is changed
+	kept    bool           // it was
+	live    map[id.ID]bool // tasks of keys that were taken once more
+	logged  id.ID          // the task with a log
+	waits   []id.ID
+	keyed   []*nornv1.TaskSpec // with unique keys
+	all     []id.ID
+	owned   []*work // claims that are held
+	session uint64
+	request uint64
+	lost    []uint64 // claim requests without an answer
+}
+
+// through does one step after the other.
+func (k *crowd) through(steps []func(func()), done func()) {
+	if len(steps) == 0 {
+		done()
+		return
+	}
+	steps[0](func() { k.through(steps[1:], done) })
+}
+
+// sure asks until there is an answer.
+func (k *crowd) sure(m gproto.Message, done func(*answer)) {
+	k.do(gproto.Clone(m), 10*time.Second, func(a *answer) {
+		if !a.fine() {
+			k.after(200*time.Millisecond, func() { k.sure(m, done) })
+			return
+		}
+		done(a)
+	})
+}
+
+// until looks again and again whether something is so; what says what is not.
+func (k *crowd) until(invariant string, what func() string, done func()) {
+	end := k.s.now + int64(crowdFor)
+	var look func()
+	look = func() {
+		switch why := what(); {
+		case why == "":
+			done()
+		case k.s.now > end:
+			k.s.violation(invariant, "%v after the leader has changed: %s", crowdFor, why)
+		default:
+			k.after(500*time.Millisecond, look)
+		}
+	}
+	look()
+}
+
+// next makes an ID in a partition.
+func (k *crowd) next(p ring.Partition) id.ID {
+	for {
+		if i := k.ids.Next(k.clock.wall(k.s.now)); ring.Of(i, k.s.plan.partitions) == p {
+			return i
+		}
+	}
+}
+
+// task makes a task in the partition, or of a key anywhere.
+func (k *crowd) task(queue string, deps ...id.ID) *nornv1.TaskSpec {
+	t := &nornv1.TaskSpec{Id: k.next(k.of).Bytes(), Queue: queue, Payload: fmt.Appendf(nil, "%s %d", queue, len(k.all))}
+	for _, d := range deps {
+		t.Dependencies = append(t.Dependencies, d.Bytes())
+	}
+	k.all = append(k.all, idOf(t.Id))
+	return t
+}
+
+// fill makes everything there is to be.
+func (k *crowd) fill(done func()) {
+	var specs []*nornv1.TaskSpec
+	for i := range k.roots {
+		t := k.task("roots")
+		k.roots[i] = idOf(t.Id)
+		specs = append(specs, t)
+	}
+	for i := range crowdWaits {
+		t := k.task(fmt.Sprintf("waits%d", i%7), [][]id.ID{k.roots[:1], k.roots[1:], k.roots[:]}[i%3]...)
+		k.waits = append(k.waits, idOf(t.Id))
+		specs = append(specs, t)
+	}
+	for range crowdClaims {
+		specs = append(specs, k.task("held"))
+	}
+	k.stays, k.ruled = map[id.ID]bool{}, map[id.ID]bool{}
+	latch := k.task("latch")
+	k.latch = idOf(latch.Id)
+	needs := []id.ID{k.latch}
+	for range crowdNeeded {
+		t := k.task("kept")
+		needs = append(needs, idOf(t.Id))
+		specs = append(specs, t)
+	}
+	last := k.task("kept", needs...)
+	for _, i := range append(needs, idOf(last.Id)) {
+		k.stays[i] = true
+	}
+	specs = append(specs, latch, last)
+	for range crowdFree {
+		specs = append(specs, k.task("kept"))
+	}
+	for range crowdRuled {
+		t := k.task("ruled")
+		k.ruled[idOf(t.Id)] = true
+		specs = append(specs, t)
+	}
+	for i := range crowdLarge {
+		if !k.large {
+			break
+		}
+		t := k.task("large")
+		if t.Payload = make([]byte, 60<<10); i%4 == 0 {
+			t.Id = k.next(1 - k.of).Bytes()
+			k.all[len(k.all)-1] = idOf(t.Id)
+		}
+		specs = append(specs, t)
+	}
+	log := k.task("logged")
+	k.logged = idOf(log.Id)
+	specs = append(specs, log)
+	for i := range crowdKeys {
+		t := k.task("keys")
+		t.Key = fmt.Sprintf("key%d", i)
+		start := int64(0)
+		if i%(crowdKeys/crowdLong) == 0 {
+			t.KeyWindowSeconds = crowdWindow.Seconds()
+			start = max(origin+k.s.now-(origin+k.s.now)%int64(crowdWindow), 1)
+		}
+		t.Id = id.UniqueKey([16]byte(cluster), t.Queue, t.Key, start, 0).Bytes()
+		k.all[len(k.all)-1] = idOf(t.Id)
+		k.keyed = append(k.keyed, t)
+		specs = append(specs, t)
+	}
+	k.enqueue(specs, func() { k.plans(0, done) })
+}
+
+// plans makes schedules that launch nothing.
+func (k *crowd) plans(i int, done func()) {
+	if i == crowdPlans {
+		done()
+		return
+	}
+	spec := &nornv1.ScheduleSpec{Cron: "0 0 1 7 *", Task: &nornv1.TaskSpec{Queue: "plans"}}
+	c := &nornv1.ScheduleChange{Name: fmt.Sprintf("plan%02d", i), Action: &nornv1.ScheduleChange_Put{Put: &nornv1.PutSchedule{Spec: spec}}}
+	k.sure(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, func(*answer) { k.plans(i+1, done) })
+}
+
+// enqueue makes tasks, each until it is there.
+func (k *crowd) enqueue(specs []*nornv1.TaskSpec, done func()) {
+	if len(specs) == 0 {
+		done()
+		return
+	}
+	n := min(crowdBatch, len(specs))
+	k.sure(&nornv1.EnqueueRequest{Tasks: specs[:n]}, func(a *answer) {
+		var left []*nornv1.TaskSpec
+		for i, r := range a.end.Items {
+			if r.Error != "" {
+				left = append(left, specs[i])
+			}
+			k.s.stats[Enqueues]++
+		}
+		pause := time.Duration(0)
+		if len(left) > 0 {
+			pause = 200 * time.Millisecond
+		}
+		k.after(pause, func() { k.enqueue(append(left, specs[n:]...), done) })
+	})
+}
+
+// rests waits until all replicas are equal.
+func (k *crowd) rests(done func()) {
+	ending{k.f}.whenWhole(k.s.now+int64(restless), "the cluster does not come to rest", done)
+}
+
+// pages reads everything in pages of many sizes, and the log of one task, which is written
+// first.
+func (k *crowd) pages(done func()) {
+	k.claim("logged", 1, func() {
+		w := k.owned[0]
+		var write func(seq uint64)
+		write = func(seq uint64) {
+			if seq < crowdLog {
+				k.sure(&nornv1.UpdateRequest{Id: w.task.Bytes(), Token: w.token, Seq: seq, Data: fmt.Appendf(nil, "update %d", seq)}, func(*answer) { write(seq + 1) })
+				return
+			}
+			k.rests(func() {
+				waiting := []nornv1.State{nornv1.State_STATE_WAITING}
+				odd := []uint32{9, 101}
+				if k.large {
+					odd = []uint32{57, 313}
+				}
+				pager{k.caller}.compare([]*paged{
+					tasksPaged("tasks", &nornv1.ListRequest{}, len(k.all), odd...),
+					tasksPaged("tasks of a queue", &nornv1.ListRequest{Queue: "waits3"}, crowdWaits/7, 1, 2, 7),
+					tasksPaged("tasks in a state", &nornv1.ListRequest{Queue: "waits4", States: waiting}, crowdWaits/7, 1, 2, 5),
+					tasksPaged("tasks in no state", &nornv1.ListRequest{Queue: "waits4", States: []nornv1.State{nornv1.State_STATE_DEAD}}, 0, 1),
+					tasksPaged("tasks of keys", &nornv1.ListRequest{Queue: "keys", IdsOnly: true}, crowdKeys, 2, 7),
+					queuesPaged(14, 1, 2, 3, 5), workersPaged(crowdHands, 1, 2, 3, 5), schedulesPaged(crowdPlans, 1, 2, 3, 7),
+					updatesPaged(k.logged.Bytes(), crowdLog, 1, 2, 7),
+				}, done)
+			})
+		}
+		write(0)
+	})
+}
+
+// claim claims tasks of a queue, up to a number, or all there are.
+func (k *crowd) claim(queue string, n int, done func()) {
+	k.ask([]string{queue}, n, func(got int) {
+		if got == 0 || got == n {
+			done()
+			return
+		}
+		k.claim(queue, n-got, done)
+	})
+}
+
+// ask asks for tasks once.
+func (k *crowd) ask(queues []string, n int, done func(got int)) {
+	k.request++
+	m := &nornv1.ClaimRequest{
+		Queues: queues, MaxTasks: uint32(min(n, crowdBatch)), LeaseSeconds: crowdLease.Seconds(), Worker: "crowd", WaitSeconds: 1,
+		Session: binary.BigEndian.AppendUint64(make([]byte, 8), k.session+1), RequestNo: k.request, Unanswered: slices.Clone(k.lost),
+	}
+	number := k.request
+	k.do(m, 10*time.Second, func(a *answer) {
+		if !a.fine() {
+			k.lost = append(k.lost, number)
+			k.after(300*time.Millisecond, func() { k.ask(queues, n, done) })
+			return
+		}
+		k.lost = nil
+		for i := range a.end.Items {
+			g := &a.end.Items[i]
+			k.s.stats[Grants]++
+			k.owned = append(k.owned, &work{task: g.Task, token: g.Token, until: g.Until})
+		}
+		done(len(a.end.Items))
+	})
+}
+
+// take claims what the others wait for, and all that is to be held.
+func (k *crowd) take(done func()) {
+	k.claim("roots", len(k.roots), func() {
+		k.claim("held", crowdClaims, func() {
+			if n := len(k.owned); n != 1+len(k.roots)+crowdClaims {
+				k.s.violation(check.Stuck, "%d tasks were handed out, not %d", n, 1+len(k.roots)+crowdClaims)
+			}
+			done()
+		})
+	})
+}
+
+// change has the partition change its leader: it falls, or it is to leave the cluster with
+// another one of those who keep it, so that two newcomers take their places.
+func (k *crowd) change(done func()) {
+	if k.s.chance(0.5) {
+		k.fall(done)
+		return
+	}
+	cell := k.f.cells[k.of]
+	k.s.note("partition %d is to have two other keepers", k.of)
+	nemesis{k.f}.grow()
+	nemesis{k.f}.grow()
+	var gone []register.Member
+	for _, m := range append([]register.Member{cell.Leader}, cell.Cohort...) {
+		if n := k.f.find(m); len(gone) < 2 && n.up && !slices.Contains(gone, m) {
+			gone = append(gone, m)
+			nemesis{k.f}.leave(n)
+		}
+	}
+	k.until(check.Stuck, func() string {
+		now := &k.f.cells[k.of]
+		if k.leader() == nil || slices.ContainsFunc(gone, func(m register.Member) bool { return slices.Contains(now.Cohort, m) }) {
+			return fmt.Sprintf("partition %d is kept by %v, and %v are to leave", k.of, names(now.Cohort), names(gone))
+		}
+		return ""
+	}, done)
+}
+
+// fall has the leader of the partition die. The first time what others wait for is completed
+// in the very moment.
+func (k *crowd) fall(done func()) {
+	cell := k.f.cells[k.of]
+	n := k.f.find(cell.Leader)
+	k.s.note("partition %d is to have another leader than %s", k.of, n.self.Node)
+	n.asleep = 8 * time.Second
+	n.crash()
+	led := func() {
+		k.until(check.Stuck, func() string {
+			if k.f.cells[k.of].Epoch == cell.Epoch || k.leader() == nil {
+				return fmt.Sprintf("nobody else leads partition %d", k.of)
+			}
+			return ""
+		}, done)
+	}
+	if k.ended > 0 {
+		led()
+		return
+	}
+	k.second(led)
+}
+
+// second completes the next one that others wait for.
+func (k *crowd) second(done func()) {
+	root := k.roots[k.ended]
+	k.ended++
+	i := slices.IndexFunc(k.owned, func(w *work) bool { return w.task == root })
+	w := k.owned[i]
+	k.owned = slices.Delete(k.owned, i, i+1)
+	k.complete([]*work{w}, done)
+}
+
+// complete completes tasks.
+func (k *crowd) complete(all []*work, done func()) {
+	if len(all) == 0 {
+		done()
+		return
+	}
+	n := min(crowdBatch, len(all))
+	m := &nornv1.CompleteRequest{}
+	for _, w := range all[:n] {
+		m.Completions = append(m.Completions, &nornv1.Completion{Id: w.task.Bytes(), Token: w.token, AutoSeq: true, Result: doneBy(w.task, w.token, "crowd")})
+	}
+	k.sure(m, func(a *answer) {
+		var left []*work
+		for i, r := range a.end.Items {
+			switch {
+			case r.Error == "":
+				k.s.stats[Completions]++
+			default:
+				left = append(left, all[i])
+			}
+		}
+		pause := time.Duration(0)
+		if len(left) > 0 {
+			pause = 200 * time.Millisecond
+		}
+		k.after(pause, func() { k.complete(append(left, all[n:]...), done) })
+	})
+}
+
+// leader is who leads the partition, or nil.
+func (k *crowd) leader() *node {
+	n := k.f.find(k.f.cells[k.of].Leader)
+	if n == nil || !n.up || !core.Leads(n.core, k.of) {
+		return nil
+	}
+	return n
+}
+
+// freed: whatever waited for what is completed by now goes on.
+func (k *crowd) freed(done func()) {
+	k.until(check.Stuck, func() string {
+		n := k.leader()
+		if n == nil {
+			return "nobody leads"
+		}
+		left := 0
+		for _, pair := range vnode.Waiting(n.disk.Mem, k.of, id.ID{}, id.ID{}, 10_000) {
+			if slices.Contains(k.roots[:k.ended], pair.Dependency) {
+				left++
+			}
+		}
+		if left > 0 {
+			return fmt.Sprintf("%d tasks still wait for what is completed", left)
+		}
+		return ""
+	}, done)
+}
+
+// held: whoever leads now knows all claims, and renews them.
+func (k *crowd) held(done func()) {
+	k.renew(k.owned, done)
+}
+
+func (k *crowd) renew(all []*work, done func()) {
+	if len(all) == 0 {
+		done()
+		return
+	}
+	n := min(crowdBatch, len(all))
+	m := &nornv1.RenewRequest{}
+	for _, w := range all[:n] {
+		m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: w.task.Bytes(), Token: w.token})
+	}
+	asked := k.s.now
+	k.do(m, 5*time.Second, func(a *answer) {
+		if !a.fine() {
+			k.after(200*time.Millisecond, func() { k.renew(all, done) })
+			return
+		}
+		var left []*work
+		for i, r := range a.end.Items {
+			switch {
+			case r.Error == "":
+				k.s.stats[Renewals]++
+				all[i].until = max(all[i].until, r.Until)
+			case r.Error == "CLAIM_LOST" && all[i].until > asked+int64(time.Second):
+				k.s.violation(check.Leader, "claim %d on task %s holds for another %v, and whoever leads by now says that it is lost: %s", all[i].token, all[i].task, time.Duration(all[i].until-asked), r.Text)
+			default:
+				left = append(left, all[i])
+			}
+		}
+		pause := time.Duration(0)
+		if len(left) > 0 {
+			pause = 200 * time.Millisecond
+		}
+		k.after(pause, func() { k.renew(append(left, all[n:]...), done) })
+	})
+}
+
+// finish completes all there is, in turns: claims that are held, and what they free.
+func (k *crowd) finish(done func()) {
+	queues := []string{"kept", "keys", "roots", "logged", "held", "ruled", "large"}
+	for i := range 7 {
+		queues = append(queues, fmt.Sprintf("waits%d", i))
+	}
+	end := k.s.now + int64(2*crowdFor)
+	var turn func()
+	turn = func() {
+		mine := k.owned
+		k.owned = nil
+		k.complete(mine, func() {
+			k.ask(queues, crowdBatch, func(got int) {
+				if got == 0 && k.unfinished() == 2 { // the latch, and what waits for it
+					done()
+					return
+				}
+				if k.s.now > end {
+					k.s.violation(check.Stuck, "%d tasks are not finished, and %d were handed out last", k.unfinished(), got)
+					return
+				}
+				k.after(10*time.Millisecond, turn)
+			})
+		})
+	}
+	k.session++
+	turn()
+}
+
+// unfinished counts what is not finished, at those who lead.
+func (k *crowd) unfinished() (left int) {
+	for _, n := range k.f.alive() {
+		for p := range k.s.plan.partitions {
+			if p := ring.Partition(p); core.Leads(n.core, p) {
+				n.walkPartition(p, func(d *vnode.Detail) bool {
+					if d.Task.Enqueued != nil && !d.State.Finished() {
+						left++
+					}
+					return true
+				})
+			}
+		}
+	}
+	return left
+}
