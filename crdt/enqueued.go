@@ -128,6 +128,16 @@ func (e Enqueued) asked() Enqueued {
 	return e
 }
 
+// delay is for how long the task is put off from its admission on, ns; 0 where it is not, or
+// has no admission but the time in its ID. Of a request with a delay that is let in twice it
+// is the same, and not the time.
+func (e *Enqueued) delay() int64 {
+	if e.Admission == 0 || e.NotBefore == 0 {
+		return 0
+	}
+	return e.NotBefore - e.Admission
+}
+
 // SpecDigest is a digest of what the client asked for: the first 16 bytes of
 // the SHA-256 of the canonical bytes, without the admission time, and without
 // the retry policy where it came from the queue.
@@ -139,8 +149,9 @@ func (e Enqueued) SpecDigest() [16]byte {
 // SameSpec tells whether two enqueues ask for the same: then one is a retry of
 // the other, although the cluster may have filled in different defaults.
 func SameSpec(a, b Enqueued) bool {
+	put := a.NotBefore == b.NotBefore || a.delay() != 0 && a.delay() == b.delay()
 	a, b = a.asked(), b.asked()
-	return a.Queue == b.Queue && a.Priority == b.Priority && a.NotBefore == b.NotBefore &&
+	return a.Queue == b.Queue && a.Priority == b.Priority && put &&
 		a.OnDepFailure == b.OnDepFailure && a.Retry == b.Retry &&
 		a.Key == b.Key && a.KeyWindow == b.KeyWindow &&
 		slices.Equal(a.Dependencies, b.Dependencies) && slices.Equal(a.Headers, b.Headers) &&

@@ -156,6 +156,7 @@ func badBatches() (all []badRequest) {
 	add("releases", nornv1.Method_METHOD_RELEASE, "10001 items", &nornv1.ReleaseRequest{Claims: claims})
 	add("completions", nornv1.Method_METHOD_COMPLETE, "10001 items", &nornv1.CompleteRequest{Completions: repeated(over, func() *nornv1.Completion { return &nornv1.Completion{} })})
 	add("failures", nornv1.Method_METHOD_FAIL, "10001 items", &nornv1.FailRequest{Failures: repeated(over, func() *nornv1.Failure { return &nornv1.Failure{} })})
+	add("bulk", nornv1.Method_METHOD_BULK, "over the limit of 10000", &nornv1.BulkRequest{Action: nornv1.BulkAction_BULK_ACTION_RETRY, Queue: "q", Limit: 10_001})
 	add("work", nornv1.Method_METHOD_WORK, "10001 items", &nornv1.WorkRequest{Releases: claims})
 	add("work that ends nothing", nornv1.Method_METHOD_WORK, "ends no task", &nornv1.WorkRequest{})
 	add("cancels", nornv1.Method_METHOD_CANCEL, "10001 items", &nornv1.CancelRequest{Ids: ids})

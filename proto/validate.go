@@ -81,6 +81,9 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 	if ts := t.GetNotBefore(); ts != nil && (!ts.IsValid() || ts.Seconds < 0 || ts.Seconds > math.MaxInt64/int64(time.Second)-1) {
 		return Invalid("not_before is not a time between 1970 and 2262")
 	}
+	if err := checkDelay(t); err != nil {
+		return err
+	}
 	if err := CheckKey(t.GetKey(), t.GetKeyWindowSeconds()); err != nil {
 		return err
 	}
@@ -88,6 +91,17 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 		return err
 	}
 	return checkRetry(t.GetRetry())
+}
+
+// checkDelay checks for how long a task is put off.
+func checkDelay(t *nornv1.TaskSpec) *Error {
+	switch d := t.GetDelaySeconds(); {
+	case !(d >= 0 && d <= MaxRetryIn.Seconds()):
+		return Invalid("delay_seconds of %v is outside 0 to 100 years", d)
+	case d != 0 && t.GetNotBefore() != nil:
+		return Invalid("give one of not_before and delay_seconds")
+	}
+	return nil
 }
 
 // CheckRetryIn checks after how many seconds a failed task is to be retried.

@@ -83,7 +83,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, rt *route, c answer
 		a.refuse(w, failed(http.StatusNotFound, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is none with the name %.260q", r.PathValue("name"))))
 		return
 	}
-	size := 4 * gproto.Size(c.reply) // the message, its tree, its text
+	size := jsonform.Room(c.reply)
 	if size > smallAnswer {
 		if !a.room.take(size) {
 			c.dropped()
@@ -95,9 +95,13 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, rt *route, c answer
 		defer a.room.give(size)
 	}
 	form := jsonform.Of(c.reply)
-	if err := onlyResult(c.reply); err != nil {
+	if err := onlyError(c.reply); err != nil {
 		status := statusOf(err.Kind)
-		for _, f := range append(problemFields(status, err), errorField(err)) {
+		more := problemFields(status, err)
+		if c.reply.ProtoReflect().Descriptor().Fields().ByName("error") == nil {
+			more = append(more, errorField(err))
+		}
+		for _, f := range more {
 			form = form.With(f.Name, f.Value)
 		}
 		a.write(w, status, err, form)
@@ -113,10 +117,13 @@ func noneOf(reply gproto.Message) bool {
 	return f.IsList() && reply.ProtoReflect().Get(f).List().Len() == 0
 }
 
-// onlyResult is the error of an answer with one result, which is an error. Who
+// onlyError is the error of an answer that has one, or one result, which is an error. Who
 // sends one item wants to see by the status what became of it; the answer to
 // several is 200, and each result speaks for itself.
-func onlyResult(reply gproto.Message) *proto.Error {
+func onlyError(reply gproto.Message) *proto.Error {
+	if own, ok := reply.(interface{ GetError() *nornv1.Error }); ok && own.GetError() != nil {
+		return proto.FromProto(own.GetError())
+	}
 	m := reply.ProtoReflect()
 	f := m.Descriptor().Fields().ByName("results")
 	if f == nil || m.Get(f).List().Len() != 1 {

@@ -481,3 +481,20 @@ func TestShutdownEndsStreams(t *testing.T) {
 		t.Errorf("it saw %s", text)
 	}
 }
+
+// TestABulkThatFailsInPartSaysSoByItsStatus, with its counts.
+func TestABulkThatFailsInPartSaysSoByItsStatus(t *testing.T) {
+	b := &backend{registry: prometheus.NewRegistry(), call: func(context.Context, nornv1.Method, gproto.Message) (gproto.Message, *proto.Error, func()) {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no quorum")
+		return &nornv1.BulkReply{Matched: 3, Done: 2, Failed: 1, Error: e.Proto()}, nil, func() {}
+	}}
+	r := httptest.NewRequestWithContext(t.Context(), post, "/api/v1/tasks/bulk", strings.NewReader(`{"action":"cancel","queue":"q"}`))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	NewServer(b, Options{}).Handler.ServeHTTP(w, r)
+	members(t, w.Body.Bytes(), func([]string) {}) // none is there twice
+	if got := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.Contains(got, `"done":2`) || !strings.Contains(got, `"detail":"no quorum"`) {
+		t.Errorf("%d %s", w.Code, got)
+	}
+}

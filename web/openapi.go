@@ -156,10 +156,26 @@ func (s *schemas) add(m protoreflect.MessageDescriptor) {
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
 		members = append(members, field(string(f.Name()), s.field(f).With("description", text(s.said.of(f)))))
+		members = append(members, texts(f)...)
 	}
 	s.fields = append(s.fields, field(string(m.Name()), jsonform.Object(
 		field("description", text(s.said[string(m.Name())])),
 		field("type", text("object")), field("properties", jsonform.Object(members...)), field("additionalProperties", jsonform.Bool(false)))))
+}
+
+// texts are the other names of a field of bytes.
+func texts(f protoreflect.FieldDescriptor) (out []jsonform.Field) {
+	name := string(f.Name())
+	if jsonform.Shown(f) {
+		return []jsonform.Field{field(name+"_text", jsonform.Object(field("anyOf", jsonform.List(one("type", text("string")), one("type", text("null")))),
+			field("description", text("The same as "+name+", as text; null where it is not UTF-8."))))}
+	}
+	if names := jsonform.Names(f); len(names) == 3 {
+		out = append(out,
+			field(names[1], jsonform.Object(field("type", text("string")), field("writeOnly", jsonform.Bool(true)), field("description", text("Text, instead of "+name+".")))),
+			field(names[2], jsonform.Object(field("writeOnly", jsonform.Bool(true)), field("description", text("Any JSON, instead of "+name+"; white space between its parts goes.")))))
+	}
+	return out
 }
 
 // field is the schema of a field.

@@ -77,6 +77,8 @@ func routes() []route {
 			says: "cancel tasks"},
 		{verb: post, path: "/api/v1/tasks/retry", method: nornv1.Method_METHOD_RETRY, request: &nornv1.RetryRequest{}, reply: &nornv1.WriteReply{},
 			says: "give tasks a new run of attempts at once"},
+		{verb: post, path: "/api/v1/tasks/bulk", method: nornv1.Method_METHOD_BULK, request: &nornv1.BulkRequest{}, reply: &nornv1.BulkReply{},
+			says: "cancel or retry the tasks that a filter finds, up to 10,000 of them; go on with next_cursor"},
 
 		{verb: get, path: "/api/v1/queues", method: nornv1.Method_METHOD_QUEUES, request: &nornv1.QueuesRequest{}, reply: &nornv1.QueuesReply{},
 			says: "a page of queues with their settings and counters"},

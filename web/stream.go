@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	gproto "google.golang.org/protobuf/proto"
-
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -71,7 +69,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request, rt *route) {
 			s.refuse(failed(statusOf(c.err.Kind), c.err))
 			return
 		}
-		size := 4 * gproto.Size(c.reply) // see [api.answer]: whoever reads slowly keeps all of it here
+		size := jsonform.Room(c.reply) // see [api.answer]: whoever reads slowly keeps all of it here
 		if size > smallAnswer && !a.room.take(size) {
 			s.refuse(full(a.room))
 			return

@@ -30,6 +30,7 @@ const grantsJSON = `[
       "id": "ID",
       "queue": "exact",
       "payload": "aGVsbG8=",
+      "payload_text": "hello",
       "priority": -5,
       "state": "claimed",
       "attempts": 0,
@@ -54,6 +55,7 @@ const grantsJSON = `[
         "b": "x=y"
       },
       "result": "",
+      "result_text": "",
       "on_dependency_failure": "cancel",
       "key": "",
       "key_window_seconds": 0,
@@ -65,7 +67,8 @@ const grantsJSON = `[
     "start": "TIME",
     "end": "TIME",
     "eta_seconds": 0.1,
-    "checkpoint": ""
+    "checkpoint": "",
+    "checkpoint_text": ""
   }
 ]
 `
@@ -74,6 +77,7 @@ const doneJSON = `{
   "id": "ID",
   "queue": "exact",
   "payload": "aGVsbG8=",
+  "payload_text": "hello",
   "priority": -5,
   "state": "completed",
   "attempts": 0,
@@ -95,6 +99,7 @@ const doneJSON = `{
       "token": "TOKEN",
       "seq": "0",
       "data": "aGFsZg==",
+      "data_text": "half",
       "at": "TIME"
     }
   ],
@@ -105,6 +110,7 @@ const doneJSON = `{
     "b": "x=y"
   },
   "result": "",
+  "result_text": "",
   "on_dependency_failure": "cancel",
   "key": "",
   "key_window_seconds": 0,
@@ -154,7 +160,7 @@ func TestJSONOfALife(t *testing.T) {
 	}](t, "task", "renew", id, token); renewed.Lease != 90 {
 		t.Errorf("renewed without --lease: %v seconds", renewed.Lease)
 	}
-	same("log", ok(t, "task", "log", id, "-o", "jsonl"), `{"token": "TOKEN","seq":"0","data":"aGFsZg==","at":"TIME"}`+"\n")
+	same("log", ok(t, "task", "log", id, "-o", "jsonl"), `{"token": "TOKEN","seq":"0","data":"aGFsZg==","data_text":"half","at":"TIME"}`+"\n")
 	same("complete", ok(t, "task", "complete", id, token, "-o", "json"), receiptJSON)
 	same("get", ok(t, "task", "get", id, "-o", "json"), doneJSON)
 	same("wait", ok(t, "task", "wait", id, "-o", "json"), "[\n  "+strings.ReplaceAll(strings.TrimSpace(doneJSON), "\n", "\n  ")+"\n]\n")

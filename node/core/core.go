@@ -507,6 +507,8 @@ func (c *Core) handle(now clock.Time, r *Request) {
 		bulk{c}.cancel(now, r.From, m)
 	case *nornv1.RetryRequest:
 		bulk{c}.retry(now, r.From, m)
+	case *nornv1.BulkRequest:
+		byFilter(c, now, r, m)
 	default:
 		c.other(now, r)
 	}

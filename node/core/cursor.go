@@ -15,6 +15,7 @@ const (
 	taskCursor   cursorKind = 't'
 	queueCursor  cursorKind = 'q'
 	workerCursor cursorKind = 'w'
+	bulkCursor   cursorKind = 'b'
 )
 
 // cursorSum is what ends a cursor, in bytes: the CRC32C of its kind and of where the page

@@ -139,6 +139,9 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	case id.KindLaunch:
 		spec.Admission = h.begun
 	}
+	if d := t.GetDelaySeconds(); d > 0 {
+		spec.NotBefore = cmp.Or(spec.Admission, task.Nanos()) + int64(proto.Seconds(d))
+	}
 	if bad := c.admit(now, t.GetQueue(), spec.Dependencies, p, task); bad != nil {
 		return bad
 	}

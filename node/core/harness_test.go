@@ -149,7 +149,11 @@ func (r *rig) turn() {
 			if err != nil {
 				r.t.Fatal(err)
 			}
-			if !empty {
+			switch {
+			case empty:
+			case reply.To.Internal():
+				r.step(Answered{reply})
+			default:
 				r.deliver(reply)
 			}
 			if ready.Reads[i].Waits {

@@ -357,7 +357,7 @@ func TestMethodsAreForwarded(t *testing.T) {
 	not := []nornv1.Method{
 		nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING,
 		nornv1.Method_METHOD_SCHEDULES, nornv1.Method_METHOD_CHANGE_SCHEDULES, // the register answers each node
-		nornv1.Method_METHOD_WORK, // its parts are
+		nornv1.Method_METHOD_WORK, nornv1.Method_METHOD_BULK, // their parts are
 	}
 	for _, n := range not {
 		if exchangeOf(n) != nil {

@@ -41,6 +41,7 @@ const goldenTask = `{
   "id": "3ZyfAz4TTlNLdMEJYWbpzCDKw1p",
   "queue": "mail",
   "payload": "aGVsbG8=",
+  "payload_text": "hello",
   "priority": -7,
   "state": "claimed",
   "attempts": 1,
@@ -65,6 +66,7 @@ const goldenTask = `{
     "b": "2"
   },
   "result": "",
+  "result_text": "",
   "on_dependency_failure": "cancel",
   "key": "",
   "key_window_seconds": 0,
@@ -80,7 +82,7 @@ func TestTask(t *testing.T) {
 }
 
 func TestEmptyMessages(t *testing.T) {
-	want := `{"task":null,"token":"0","lease_seconds":0,"start":null,"end":null,"eta_seconds":0,"checkpoint":""}` + "\n"
+	want := `{"task":null,"token":"0","lease_seconds":0,"start":null,"end":null,"eta_seconds":0,"checkpoint":"","checkpoint_text":""}` + "\n"
 	if got := string(Of(&nornv1.Grant{}).Line()); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
@@ -149,6 +151,7 @@ func TestYAML(t *testing.T) {
 	want := `- id: 3ZyfAz4TTlNLdMEJYWbpzCDKw1p
   queue: mail
   payload: aGVsbG8=
+  payload_text: hello
   priority: -7
   state: claimed
   attempts: 1

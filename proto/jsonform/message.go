@@ -61,8 +61,12 @@ func message(m protoreflect.Message) Value {
 	fields := m.Descriptor().Fields()
 	out := make([]Field, 0, fields.Len())
 	for i := range fields.Len() {
-		if f := fields.Get(i); m.Has(f) || !further(f) {
+		f := fields.Get(i)
+		if m.Has(f) || !further(f) {
 			out = append(out, Field{string(f.Name()), member(m, f)})
+		}
+		if Shown(f) {
+			out = append(out, textOf(m, f))
 		}
 	}
 	return Object(out...)

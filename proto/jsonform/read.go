@@ -117,7 +117,7 @@ func (r *reader) document(m proto.Message) error {
 
 // message reads the members of an object, whose beginning was read.
 func (r *reader) message(m protoreflect.Message) error {
-	seen := make(map[protoreflect.FieldNumber]struct{})
+	seen := make(map[protoreflect.FieldNumber]string)
 	for {
 		t, err := r.d.Token()
 		if err != nil {
@@ -127,15 +127,24 @@ func (r *reader) message(m protoreflect.Message) error {
 		if !ok {
 			return nil // the closing brace: the decoder lets nothing else through
 		}
-		f, err := fieldOf(m.Descriptor(), name)
+		f, suffix := otherName(m.Descriptor(), name)
+		if f == nil {
+			if f, err = fieldOf(m.Descriptor(), name); err != nil {
+				return err
+			}
+		}
+		if before, again := seen[f.Number()]; again {
+			if err := twice(f, before, name); err != nil {
+				return err
+			}
+		}
+		seen[f.Number()] = name
+		if suffix != "" {
+			err = r.content(m, f, suffix)
+		} else {
+			err = r.member(m, f)
+		}
 		if err != nil {
-			return err
-		}
-		if _, twice := seen[f.Number()]; twice {
-			return fmt.Errorf("%s is there twice", name)
-		}
-		seen[f.Number()] = struct{}{}
-		if err := r.member(m, f); err != nil {
 			return err
 		}
 	}
@@ -148,7 +157,7 @@ func fieldOf(m protoreflect.MessageDescriptor, name string) (protoreflect.FieldD
 	}
 	var known []string
 	for i := range m.Fields().Len() {
-		known = append(known, string(m.Fields().Get(i).Name()))
+		known = append(known, Names(m.Fields().Get(i))...)
 	}
 	return nil, fmt.Errorf("unknown name %.100q; known are: %s", name, strings.Join(known, ", "))
 }

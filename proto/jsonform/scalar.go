@@ -113,6 +113,9 @@ func readBytes(f protoreflect.FieldDescriptor, text string) (v protoreflect.Valu
 	case isID(f) && (bad || len(b) != 0 && len(b) != len(id.ID{})):
 		return v, fmt.Errorf("%s is %.60q, not a task ID", f.Name(), text)
 	case bad:
+		if Read(f) {
+			return v, fmt.Errorf("%s is %.60q, not base64 (%s%s takes text)", f.Name(), text, f.Name(), asText)
+		}
 		return v, fmt.Errorf("%s is %.60q, not base64", f.Name(), text)
 	}
 	return protoreflect.ValueOfBytes(b), nil

@@ -66,7 +66,8 @@ type Problem = Enqueue["responses"]["409"]["content"]["application/problem+json"
 type Fail = components["schemas"]["Failure"];
 `;
   assert.deepEqual(await check("good.ts", begin + `
-const request: Enqueue["requestBody"]["content"]["application/json"] = { tasks: [{ queue: "mail", payload: "aGVsbG8=", priority: 5 }] };
+const request: Enqueue["requestBody"]["content"]["application/json"] = { tasks: [{ queue: "mail", payload: "aGVsbG8=", priority: 5 }, { queue: "mail", payload_json: { to: 7 }, delay_seconds: 60 }] };
+export function shown(t: components["schemas"]["Task"]): string { return t.payload_text ?? "(bytes)"; }
 export function told(p: Problem): string { return p.title + p.status.toFixed() + p.detail + p.error.message; }
 export const fail: Fail = { id: "x", token: "1", error: "why" };
 export default request;

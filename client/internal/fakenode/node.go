@@ -251,6 +251,8 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.CancelRequest{}
 	case nornv1.Method_METHOD_RETRY:
 		return &nornv1.RetryRequest{}
+	case nornv1.Method_METHOD_BULK:
+		return &nornv1.BulkRequest{}
 	case nornv1.Method_METHOD_EXPLAIN:
 		return &nornv1.ExplainRequest{}
 	case nornv1.Method_METHOD_KEY:

@@ -143,8 +143,8 @@ func check(name string, s *nornv1.ScheduleSpec, maxPayload int) error {
 		return errors.New("there is no specification")
 	case t == nil || t.GetQueue() == "":
 		return errors.New("the task needs a queue")
-	case len(t.GetId()) > 0, t.GetKey() != "", t.GetNotBefore() != nil, len(t.GetDependencies()) > 0, t.GetKeyWindowSeconds() != 0:
-		return errors.New("a task of a schedule has no id, key, not_before or dependencies of its own")
+	case len(t.GetId()) > 0, t.GetKey() != "", t.GetNotBefore() != nil, t.GetDelaySeconds() != 0, len(t.GetDependencies()) > 0, t.GetKeyWindowSeconds() != 0:
+		return errors.New("a task of a schedule has no id, key, not_before, delay_seconds or dependencies of its own")
 	case t.GetHeaders()[HeaderSchedule] != "" || t.GetHeaders()[HeaderInstant] != "":
 		return fmt.Errorf("the headers %s and %s are set for each launch", HeaderSchedule, HeaderInstant)
 	case s.GetOwner() != "" && proto.CheckQueue(s.GetOwner()) != nil:

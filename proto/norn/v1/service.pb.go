@@ -59,6 +59,7 @@ const (
 	Method_METHOD_SCHEDULES        Method = 32
 	Method_METHOD_CHANGE_SCHEDULES Method = 33
 	Method_METHOD_WORK             Method = 35
+	Method_METHOD_BULK             Method = 36
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -96,6 +97,7 @@ var (
 		32: "METHOD_SCHEDULES",
 		33: "METHOD_CHANGE_SCHEDULES",
 		35: "METHOD_WORK",
+		36: "METHOD_BULK",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -129,6 +131,7 @@ var (
 		"METHOD_SCHEDULES":        32,
 		"METHOD_CHANGE_SCHEDULES": 33,
 		"METHOD_WORK":             35,
+		"METHOD_BULK":             36,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -270,6 +273,58 @@ func (ReadLevel) EnumDescriptor() ([]byte, []int) {
 	return file_norn_v1_service_proto_rawDescGZIP(), []int{2}
 }
 
+// BulkAction is what is done to the tasks that a filter finds.
+type BulkAction int32
+
+const (
+	BulkAction_BULK_ACTION_UNSPECIFIED BulkAction = 0
+	// As a CancelRequest does.
+	BulkAction_BULK_ACTION_CANCEL BulkAction = 1
+	// As a RetryRequest does.
+	BulkAction_BULK_ACTION_RETRY BulkAction = 2
+)
+
+// Enum value maps for BulkAction.
+var (
+	BulkAction_name = map[int32]string{
+		0: "BULK_ACTION_UNSPECIFIED",
+		1: "BULK_ACTION_CANCEL",
+		2: "BULK_ACTION_RETRY",
+	}
+	BulkAction_value = map[string]int32{
+		"BULK_ACTION_UNSPECIFIED": 0,
+		"BULK_ACTION_CANCEL":      1,
+		"BULK_ACTION_RETRY":       2,
+	}
+)
+
+func (x BulkAction) Enum() *BulkAction {
+	p := new(BulkAction)
+	*p = x
+	return p
+}
+
+func (x BulkAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BulkAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_norn_v1_service_proto_enumTypes[3].Descriptor()
+}
+
+func (BulkAction) Type() protoreflect.EnumType {
+	return &file_norn_v1_service_proto_enumTypes[3]
+}
+
+func (x BulkAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BulkAction.Descriptor instead.
+func (BulkAction) EnumDescriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{3}
+}
+
 // ReasonKind says what a reason is about.
 type ReasonKind int32
 
@@ -351,11 +406,11 @@ func (x ReasonKind) String() string {
 }
 
 func (ReasonKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_norn_v1_service_proto_enumTypes[3].Descriptor()
+	return file_norn_v1_service_proto_enumTypes[4].Descriptor()
 }
 
 func (ReasonKind) Type() protoreflect.EnumType {
-	return &file_norn_v1_service_proto_enumTypes[3]
+	return &file_norn_v1_service_proto_enumTypes[4]
 }
 
 func (x ReasonKind) Number() protoreflect.EnumNumber {
@@ -364,7 +419,7 @@ func (x ReasonKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReasonKind.Descriptor instead.
 func (ReasonKind) EnumDescriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{3}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
 // Retention says what happens to finished tasks in the end.
@@ -406,11 +461,11 @@ func (x Retention) String() string {
 }
 
 func (Retention) Descriptor() protoreflect.EnumDescriptor {
-	return file_norn_v1_service_proto_enumTypes[4].Descriptor()
+	return file_norn_v1_service_proto_enumTypes[5].Descriptor()
 }
 
 func (Retention) Type() protoreflect.EnumType {
-	return &file_norn_v1_service_proto_enumTypes[4]
+	return &file_norn_v1_service_proto_enumTypes[5]
 }
 
 func (x Retention) Number() protoreflect.EnumNumber {
@@ -419,7 +474,7 @@ func (x Retention) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Retention.Descriptor instead.
 func (Retention) EnumDescriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{4}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 // Durability is the level of one write.
@@ -3235,6 +3290,236 @@ func (x *RetryRequest) GetOnlyStates() []State {
 	return nil
 }
 
+// BulkRequest cancels or retries the tasks that a filter finds, in the order of their IDs.
+// Those that are enqueued more than twice eta after the first request are left alone. A
+// request that got no answer may be sent again: what was done is not found any more.
+type BulkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Has to be set.
+	Action BulkAction `protobuf:"varint,1,opt,name=action,proto3,enum=norn.v1.BulkAction" json:"action,omitempty"`
+	// Empty: all queues.
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Empty: with cancel those that are not finished, with retry the dead ones. Each task is
+	// acted upon only while it is in one of them.
+	States []State `protobuf:"varint,3,rep,packed,name=states,proto3,enum=norn.v1.State" json:"states,omitempty"`
+	// Further conditions, all of which must hold.
+	Filter *Filter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// All tasks of all queues are meant: needed where queue, states and filter are empty.
+	All bool `protobuf:"varint,5,opt,name=all,proto3" json:"all,omitempty"`
+	// Find and count the tasks, and do nothing to them.
+	DryRun bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Do nothing, and answer CONFLICT, where this request finds another number of tasks.
+	Expected *uint32 `protobuf:"varint,7,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	// Tasks per request; 0 means 10,000, which is the most.
+	Limit uint32 `protobuf:"varint,8,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Continuation: next_cursor of the reply before.
+	Cursor []byte `protobuf:"bytes,9,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// With cancel: shown as the tasks' error; at most 1 KiB.
+	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// With cancel: of each cancellation. A retry waits for a majority.
+	Durability    *Durability `protobuf:"bytes,11,opt,name=durability,proto3" json:"durability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkRequest) Reset() {
+	*x = BulkRequest{}
+	mi := &file_norn_v1_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkRequest) ProtoMessage() {}
+
+func (x *BulkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkRequest.ProtoReflect.Descriptor instead.
+func (*BulkRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *BulkRequest) GetAction() BulkAction {
+	if x != nil {
+		return x.Action
+	}
+	return BulkAction_BULK_ACTION_UNSPECIFIED
+}
+
+func (x *BulkRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *BulkRequest) GetStates() []State {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *BulkRequest) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *BulkRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *BulkRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *BulkRequest) GetExpected() uint32 {
+	if x != nil && x.Expected != nil {
+		return *x.Expected
+	}
+	return 0
+}
+
+func (x *BulkRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *BulkRequest) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+func (x *BulkRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *BulkRequest) GetDurability() *Durability {
+	if x != nil {
+		return x.Durability
+	}
+	return nil
+}
+
+// BulkReply has what became of the tasks of one request.
+type BulkReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many the filter has found.
+	Matched uint32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
+	// How many of them were cancelled or retried.
+	Done uint32 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	// How many were not: their state had changed, or does not allow it.
+	Skipped uint32 `protobuf:"varint,3,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// How many are left for another reason, or perhaps done: see error.
+	Failed uint32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Why, of the first of those that failed; unset when none did. Send the same request again.
+	Error *Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Empty at the end: else there may be more. A reply may have matched none before the end.
+	NextCursor    []byte `protobuf:"bytes,6,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkReply) Reset() {
+	*x = BulkReply{}
+	mi := &file_norn_v1_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkReply) ProtoMessage() {}
+
+func (x *BulkReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkReply.ProtoReflect.Descriptor instead.
+func (*BulkReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *BulkReply) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *BulkReply) GetDone() uint32 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *BulkReply) GetSkipped() uint32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *BulkReply) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *BulkReply) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *BulkReply) GetNextCursor() []byte {
+	if x != nil {
+		return x.NextCursor
+	}
+	return nil
+}
+
 // ExplainRequest asks why a task is not running.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3246,7 +3531,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3543,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[40]
+	mi := &file_norn_v1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3556,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainRequest) GetId() []byte {
@@ -3303,7 +3588,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3600,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[41]
+	mi := &file_norn_v1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3613,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Reason) GetKind() ReasonKind {
@@ -3400,7 +3685,7 @@ type ExplainReply struct {
 
 func (x *ExplainReply) Reset() {
 	*x = ExplainReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3697,7 @@ func (x *ExplainReply) String() string {
 func (*ExplainReply) ProtoMessage() {}
 
 func (x *ExplainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[42]
+	mi := &file_norn_v1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3710,7 @@ func (x *ExplainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainReply.ProtoReflect.Descriptor instead.
 func (*ExplainReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainReply) GetId() string {
@@ -3470,7 +3755,7 @@ type KeyRequest struct {
 
 func (x *KeyRequest) Reset() {
 	*x = KeyRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3767,7 @@ func (x *KeyRequest) String() string {
 func (*KeyRequest) ProtoMessage() {}
 
 func (x *KeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[43]
+	mi := &file_norn_v1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3780,7 @@ func (x *KeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRequest.ProtoReflect.Descriptor instead.
 func (*KeyRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *KeyRequest) GetQueue() string {
@@ -3532,7 +3817,7 @@ type KeyReply struct {
 
 func (x *KeyReply) Reset() {
 	*x = KeyReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3829,7 @@ func (x *KeyReply) String() string {
 func (*KeyReply) ProtoMessage() {}
 
 func (x *KeyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[44]
+	mi := &file_norn_v1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3842,7 @@ func (x *KeyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyReply.ProtoReflect.Descriptor instead.
 func (*KeyReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KeyReply) GetId() []byte {
@@ -3608,7 +3893,7 @@ type QueueSettings struct {
 
 func (x *QueueSettings) Reset() {
 	*x = QueueSettings{}
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3905,7 @@ func (x *QueueSettings) String() string {
 func (*QueueSettings) ProtoMessage() {}
 
 func (x *QueueSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[45]
+	mi := &file_norn_v1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3918,7 @@ func (x *QueueSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueSettings.ProtoReflect.Descriptor instead.
 func (*QueueSettings) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueueSettings) GetPaused() bool {
@@ -3729,7 +4014,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +4026,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[46]
+	mi := &file_norn_v1_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +4039,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Queue) GetName() string {
@@ -3821,7 +4106,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +4118,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[47]
+	mi := &file_norn_v1_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +4131,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -3882,7 +4167,7 @@ type QueuesReply struct {
 
 func (x *QueuesReply) Reset() {
 	*x = QueuesReply{}
-	mi := &file_norn_v1_service_proto_msgTypes[48]
+	mi := &file_norn_v1_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +4179,7 @@ func (x *QueuesReply) String() string {
 func (*QueuesReply) ProtoMessage() {}
 
 func (x *QueuesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[48]
+	mi := &file_norn_v1_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +4192,7 @@ func (x *QueuesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesReply.ProtoReflect.Descriptor instead.
 func (*QueuesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *QueuesReply) GetQueues() []*Queue {
@@ -3944,7 +4229,7 @@ type SetQueueRequest struct {
 
 func (x *SetQueueRequest) Reset() {
 	*x = SetQueueRequest{}
-	mi := &file_norn_v1_service_proto_msgTypes[49]
+	mi := &file_norn_v1_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4241,7 @@ func (x *SetQueueRequest) String() string {
 func (*SetQueueRequest) ProtoMessage() {}
 
 func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_service_proto_msgTypes[49]
+	mi := &file_norn_v1_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4254,7 @@ func (x *SetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_service_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SetQueueRequest) GetName() string {
@@ -4245,7 +4530,31 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\fRetryRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\fR\x03ids\x12/\n" +
 	"\vonly_states\x18\x02 \x03(\x0e2\x0e.norn.v1.StateR\n" +
-	"onlyStates\" \n" +
+	"onlyStates\"\xf5\x02\n" +
+	"\vBulkRequest\x12+\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x13.norn.v1.BulkActionR\x06action\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12&\n" +
+	"\x06states\x18\x03 \x03(\x0e2\x0e.norn.v1.StateR\x06states\x12'\n" +
+	"\x06filter\x18\x04 \x01(\v2\x0f.norn.v1.FilterR\x06filter\x12\x10\n" +
+	"\x03all\x18\x05 \x01(\bR\x03all\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x1f\n" +
+	"\bexpected\x18\a \x01(\rH\x00R\bexpected\x88\x01\x01\x12\x14\n" +
+	"\x05limit\x18\b \x01(\rR\x05limit\x12\x16\n" +
+	"\x06cursor\x18\t \x01(\fR\x06cursor\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reason\x123\n" +
+	"\n" +
+	"durability\x18\v \x01(\v2\x13.norn.v1.DurabilityR\n" +
+	"durabilityB\v\n" +
+	"\t_expected\"\xb2\x01\n" +
+	"\tBulkReply\x12\x18\n" +
+	"\amatched\x18\x01 \x01(\rR\amatched\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\rR\x04done\x12\x18\n" +
+	"\askipped\x18\x03 \x01(\rR\askipped\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\rR\x06failed\x12$\n" +
+	"\x05error\x18\x05 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x1f\n" +
+	"\vnext_cursor\x18\x06 \x01(\fR\n" +
+	"nextCursor\" \n" +
 	"\x0eExplainRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\"\x90\x02\n" +
 	"\x06Reason\x12'\n" +
@@ -4305,7 +4614,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
-	"\x06delete\x18\x05 \x01(\bR\x06delete*\xdf\x04\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\xf0\x04\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4340,7 +4649,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\fMETHOD_LINES\x10\x1a\x12\x14\n" +
 	"\x10METHOD_SCHEDULES\x10 \x12\x1b\n" +
 	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x0f\n" +
-	"\vMETHOD_WORK\x10#\x12\x11\n" +
+	"\vMETHOD_WORK\x10#\x12\x0f\n" +
+	"\vMETHOD_BULK\x10$\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
@@ -4352,7 +4662,12 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x11READ_LEVEL_QUORUM\x10\x00\x12\x12\n" +
 	"\x0eREAD_LEVEL_ONE\x10\x01\x12\x12\n" +
 	"\x0eREAD_LEVEL_ALL\x10\x02\x12\x14\n" +
-	"\x10READ_LEVEL_COUNT\x10\x03*\x93\x03\n" +
+	"\x10READ_LEVEL_COUNT\x10\x03*X\n" +
+	"\n" +
+	"BulkAction\x12\x1b\n" +
+	"\x17BULK_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12BULK_ACTION_CANCEL\x10\x01\x12\x15\n" +
+	"\x11BULK_ACTION_RETRY\x10\x02*\x93\x03\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4388,153 +4703,161 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 	return file_norn_v1_service_proto_rawDescData
 }
 
-var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
 	(ReadLevel)(0),                // 2: norn.v1.ReadLevel
-	(ReasonKind)(0),               // 3: norn.v1.ReasonKind
-	(Retention)(0),                // 4: norn.v1.Retention
-	(*Durability)(nil),            // 5: norn.v1.Durability
-	(*Consistency)(nil),           // 6: norn.v1.Consistency
-	(*Hello)(nil),                 // 7: norn.v1.Hello
-	(*Limits)(nil),                // 8: norn.v1.Limits
-	(*Placement)(nil),             // 9: norn.v1.Placement
-	(*HelloReply)(nil),            // 10: norn.v1.HelloReply
-	(*Ping)(nil),                  // 11: norn.v1.Ping
-	(*PingReply)(nil),             // 12: norn.v1.PingReply
-	(*EnqueueRequest)(nil),        // 13: norn.v1.EnqueueRequest
-	(*EnqueueReply)(nil),          // 14: norn.v1.EnqueueReply
-	(*EnqueueResult)(nil),         // 15: norn.v1.EnqueueResult
-	(*ClaimRequest)(nil),          // 16: norn.v1.ClaimRequest
-	(*ClaimReply)(nil),            // 17: norn.v1.ClaimReply
-	(*ClaimRef)(nil),              // 18: norn.v1.ClaimRef
-	(*RenewRequest)(nil),          // 19: norn.v1.RenewRequest
-	(*RenewReply)(nil),            // 20: norn.v1.RenewReply
-	(*RenewResult)(nil),           // 21: norn.v1.RenewResult
-	(*UpdateRequest)(nil),         // 22: norn.v1.UpdateRequest
-	(*FurtherUpdate)(nil),         // 23: norn.v1.FurtherUpdate
-	(*CompleteRequest)(nil),       // 24: norn.v1.CompleteRequest
-	(*Completion)(nil),            // 25: norn.v1.Completion
-	(*FailRequest)(nil),           // 26: norn.v1.FailRequest
-	(*Failure)(nil),               // 27: norn.v1.Failure
-	(*ReleaseRequest)(nil),        // 28: norn.v1.ReleaseRequest
-	(*WriteReply)(nil),            // 29: norn.v1.WriteReply
-	(*WriteResult)(nil),           // 30: norn.v1.WriteResult
-	(*WorkRequest)(nil),           // 31: norn.v1.WorkRequest
-	(*WorkReply)(nil),             // 32: norn.v1.WorkReply
-	(*GetRequest)(nil),            // 33: norn.v1.GetRequest
-	(*GetReply)(nil),              // 34: norn.v1.GetReply
-	(*ListRequest)(nil),           // 35: norn.v1.ListRequest
-	(*Filter)(nil),                // 36: norn.v1.Filter
-	(*ListReply)(nil),             // 37: norn.v1.ListReply
-	(*CountRequest)(nil),          // 38: norn.v1.CountRequest
-	(*CountReply)(nil),            // 39: norn.v1.CountReply
-	(*Count)(nil),                 // 40: norn.v1.Count
-	(*LogRequest)(nil),            // 41: norn.v1.LogRequest
-	(*LogReply)(nil),              // 42: norn.v1.LogReply
-	(*CancelRequest)(nil),         // 43: norn.v1.CancelRequest
-	(*RetryRequest)(nil),          // 44: norn.v1.RetryRequest
-	(*ExplainRequest)(nil),        // 45: norn.v1.ExplainRequest
-	(*Reason)(nil),                // 46: norn.v1.Reason
-	(*ExplainReply)(nil),          // 47: norn.v1.ExplainReply
-	(*KeyRequest)(nil),            // 48: norn.v1.KeyRequest
-	(*KeyReply)(nil),              // 49: norn.v1.KeyReply
-	(*QueueSettings)(nil),         // 50: norn.v1.QueueSettings
-	(*Queue)(nil),                 // 51: norn.v1.Queue
-	(*QueuesRequest)(nil),         // 52: norn.v1.QueuesRequest
-	(*QueuesReply)(nil),           // 53: norn.v1.QueuesReply
-	(*SetQueueRequest)(nil),       // 54: norn.v1.SetQueueRequest
-	nil,                           // 55: norn.v1.Filter.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 57: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 58: norn.v1.Receipt
-	(*Error)(nil),                 // 59: norn.v1.Error
-	(*Grant)(nil),                 // 60: norn.v1.Grant
-	(*Claim)(nil),                 // 61: norn.v1.Claim
-	(State)(0),                    // 62: norn.v1.State
-	(*Task)(nil),                  // 63: norn.v1.Task
-	(*Update)(nil),                // 64: norn.v1.Update
-	(*RetryPolicy)(nil),           // 65: norn.v1.RetryPolicy
+	(BulkAction)(0),               // 3: norn.v1.BulkAction
+	(ReasonKind)(0),               // 4: norn.v1.ReasonKind
+	(Retention)(0),                // 5: norn.v1.Retention
+	(*Durability)(nil),            // 6: norn.v1.Durability
+	(*Consistency)(nil),           // 7: norn.v1.Consistency
+	(*Hello)(nil),                 // 8: norn.v1.Hello
+	(*Limits)(nil),                // 9: norn.v1.Limits
+	(*Placement)(nil),             // 10: norn.v1.Placement
+	(*HelloReply)(nil),            // 11: norn.v1.HelloReply
+	(*Ping)(nil),                  // 12: norn.v1.Ping
+	(*PingReply)(nil),             // 13: norn.v1.PingReply
+	(*EnqueueRequest)(nil),        // 14: norn.v1.EnqueueRequest
+	(*EnqueueReply)(nil),          // 15: norn.v1.EnqueueReply
+	(*EnqueueResult)(nil),         // 16: norn.v1.EnqueueResult
+	(*ClaimRequest)(nil),          // 17: norn.v1.ClaimRequest
+	(*ClaimReply)(nil),            // 18: norn.v1.ClaimReply
+	(*ClaimRef)(nil),              // 19: norn.v1.ClaimRef
+	(*RenewRequest)(nil),          // 20: norn.v1.RenewRequest
+	(*RenewReply)(nil),            // 21: norn.v1.RenewReply
+	(*RenewResult)(nil),           // 22: norn.v1.RenewResult
+	(*UpdateRequest)(nil),         // 23: norn.v1.UpdateRequest
+	(*FurtherUpdate)(nil),         // 24: norn.v1.FurtherUpdate
+	(*CompleteRequest)(nil),       // 25: norn.v1.CompleteRequest
+	(*Completion)(nil),            // 26: norn.v1.Completion
+	(*FailRequest)(nil),           // 27: norn.v1.FailRequest
+	(*Failure)(nil),               // 28: norn.v1.Failure
+	(*ReleaseRequest)(nil),        // 29: norn.v1.ReleaseRequest
+	(*WriteReply)(nil),            // 30: norn.v1.WriteReply
+	(*WriteResult)(nil),           // 31: norn.v1.WriteResult
+	(*WorkRequest)(nil),           // 32: norn.v1.WorkRequest
+	(*WorkReply)(nil),             // 33: norn.v1.WorkReply
+	(*GetRequest)(nil),            // 34: norn.v1.GetRequest
+	(*GetReply)(nil),              // 35: norn.v1.GetReply
+	(*ListRequest)(nil),           // 36: norn.v1.ListRequest
+	(*Filter)(nil),                // 37: norn.v1.Filter
+	(*ListReply)(nil),             // 38: norn.v1.ListReply
+	(*CountRequest)(nil),          // 39: norn.v1.CountRequest
+	(*CountReply)(nil),            // 40: norn.v1.CountReply
+	(*Count)(nil),                 // 41: norn.v1.Count
+	(*LogRequest)(nil),            // 42: norn.v1.LogRequest
+	(*LogReply)(nil),              // 43: norn.v1.LogReply
+	(*CancelRequest)(nil),         // 44: norn.v1.CancelRequest
+	(*RetryRequest)(nil),          // 45: norn.v1.RetryRequest
+	(*BulkRequest)(nil),           // 46: norn.v1.BulkRequest
+	(*BulkReply)(nil),             // 47: norn.v1.BulkReply
+	(*ExplainRequest)(nil),        // 48: norn.v1.ExplainRequest
+	(*Reason)(nil),                // 49: norn.v1.Reason
+	(*ExplainReply)(nil),          // 50: norn.v1.ExplainReply
+	(*KeyRequest)(nil),            // 51: norn.v1.KeyRequest
+	(*KeyReply)(nil),              // 52: norn.v1.KeyReply
+	(*QueueSettings)(nil),         // 53: norn.v1.QueueSettings
+	(*Queue)(nil),                 // 54: norn.v1.Queue
+	(*QueuesRequest)(nil),         // 55: norn.v1.QueuesRequest
+	(*QueuesReply)(nil),           // 56: norn.v1.QueuesReply
+	(*SetQueueRequest)(nil),       // 57: norn.v1.SetQueueRequest
+	nil,                           // 58: norn.v1.Filter.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 60: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 61: norn.v1.Receipt
+	(*Error)(nil),                 // 62: norn.v1.Error
+	(*Grant)(nil),                 // 63: norn.v1.Grant
+	(*Claim)(nil),                 // 64: norn.v1.Claim
+	(State)(0),                    // 65: norn.v1.State
+	(*Task)(nil),                  // 66: norn.v1.Task
+	(*Update)(nil),                // 67: norn.v1.Update
+	(*RetryPolicy)(nil),           // 68: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
-	8,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
-	9,  // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	56, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
-	9,  // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	56, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	57, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
-	5,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
-	15, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	58, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	59, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	60, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
-	18, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
-	21, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	61, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	59, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	62, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
-	5,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
-	23, // 19: norn.v1.UpdateRequest.more:type_name -> norn.v1.FurtherUpdate
-	25, // 20: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
-	5,  // 21: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
-	27, // 22: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	56, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
-	18, // 24: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
-	30, // 25: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	58, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	59, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	62, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
-	25, // 29: norn.v1.WorkRequest.completions:type_name -> norn.v1.Completion
-	5,  // 30: norn.v1.WorkRequest.durability:type_name -> norn.v1.Durability
-	27, // 31: norn.v1.WorkRequest.failures:type_name -> norn.v1.Failure
-	18, // 32: norn.v1.WorkRequest.releases:type_name -> norn.v1.ClaimRef
-	16, // 33: norn.v1.WorkRequest.claim:type_name -> norn.v1.ClaimRequest
-	30, // 34: norn.v1.WorkReply.completions:type_name -> norn.v1.WriteResult
-	30, // 35: norn.v1.WorkReply.failures:type_name -> norn.v1.WriteResult
-	30, // 36: norn.v1.WorkReply.releases:type_name -> norn.v1.WriteResult
-	17, // 37: norn.v1.WorkReply.claim:type_name -> norn.v1.ClaimReply
-	59, // 38: norn.v1.WorkReply.claim_error:type_name -> norn.v1.Error
-	6,  // 39: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	63, // 40: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	62, // 41: norn.v1.ListRequest.states:type_name -> norn.v1.State
-	6,  // 42: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
-	36, // 43: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
-	56, // 44: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	56, // 45: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
-	56, // 46: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
-	56, // 47: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
-	55, // 48: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
-	63, // 49: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
-	40, // 50: norn.v1.CountReply.total:type_name -> norn.v1.Count
-	40, // 51: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	64, // 52: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	62, // 53: norn.v1.LogReply.state:type_name -> norn.v1.State
-	62, // 54: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
-	5,  // 55: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
-	62, // 56: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
-	3,  // 57: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
-	62, // 58: norn.v1.Reason.task_state:type_name -> norn.v1.State
-	56, // 59: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	62, // 60: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	46, // 61: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	62, // 62: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	65, // 63: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	4,  // 64: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	56, // 65: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
-	50, // 66: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	50, // 67: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	40, // 68: norn.v1.Queue.count:type_name -> norn.v1.Count
-	51, // 69: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	50, // 70: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	71, // [71:71] is the sub-list for method output_type
-	71, // [71:71] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	9,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
+	10, // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
+	59, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	10, // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
+	59, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	60, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	6,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
+	16, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
+	61, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	62, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	63, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	19, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
+	22, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
+	64, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	62, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	65, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	6,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
+	24, // 19: norn.v1.UpdateRequest.more:type_name -> norn.v1.FurtherUpdate
+	26, // 20: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
+	6,  // 21: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
+	28, // 22: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
+	59, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	19, // 24: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
+	31, // 25: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
+	61, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	62, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	65, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	26, // 29: norn.v1.WorkRequest.completions:type_name -> norn.v1.Completion
+	6,  // 30: norn.v1.WorkRequest.durability:type_name -> norn.v1.Durability
+	28, // 31: norn.v1.WorkRequest.failures:type_name -> norn.v1.Failure
+	19, // 32: norn.v1.WorkRequest.releases:type_name -> norn.v1.ClaimRef
+	17, // 33: norn.v1.WorkRequest.claim:type_name -> norn.v1.ClaimRequest
+	31, // 34: norn.v1.WorkReply.completions:type_name -> norn.v1.WriteResult
+	31, // 35: norn.v1.WorkReply.failures:type_name -> norn.v1.WriteResult
+	31, // 36: norn.v1.WorkReply.releases:type_name -> norn.v1.WriteResult
+	18, // 37: norn.v1.WorkReply.claim:type_name -> norn.v1.ClaimReply
+	62, // 38: norn.v1.WorkReply.claim_error:type_name -> norn.v1.Error
+	7,  // 39: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
+	66, // 40: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	65, // 41: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	7,  // 42: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
+	37, // 43: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
+	59, // 44: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	59, // 45: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	59, // 46: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	59, // 47: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	58, // 48: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
+	66, // 49: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	41, // 50: norn.v1.CountReply.total:type_name -> norn.v1.Count
+	41, // 51: norn.v1.CountReply.queues:type_name -> norn.v1.Count
+	67, // 52: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	65, // 53: norn.v1.LogReply.state:type_name -> norn.v1.State
+	65, // 54: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	6,  // 55: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	65, // 56: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 57: norn.v1.BulkRequest.action:type_name -> norn.v1.BulkAction
+	65, // 58: norn.v1.BulkRequest.states:type_name -> norn.v1.State
+	37, // 59: norn.v1.BulkRequest.filter:type_name -> norn.v1.Filter
+	6,  // 60: norn.v1.BulkRequest.durability:type_name -> norn.v1.Durability
+	62, // 61: norn.v1.BulkReply.error:type_name -> norn.v1.Error
+	4,  // 62: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	65, // 63: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	59, // 64: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	65, // 65: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	49, // 66: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	65, // 67: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	68, // 68: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	5,  // 69: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	59, // 70: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
+	53, // 71: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	53, // 72: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	41, // 73: norn.v1.Queue.count:type_name -> norn.v1.Count
+	54, // 74: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	53, // 75: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	76, // [76:76] is the sub-list for method output_type
+	76, // [76:76] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -4544,13 +4867,14 @@ func file_norn_v1_service_proto_init() {
 	}
 	file_norn_v1_error_proto_init()
 	file_norn_v1_task_proto_init()
+	file_norn_v1_service_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   51,
+			NumEnums:      6,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

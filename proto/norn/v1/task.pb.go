@@ -331,8 +331,11 @@ type TaskSpec struct {
 	Key string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	// Window of the unique key in seconds; 0: until the task is finished.
 	KeyWindowSeconds float64 `protobuf:"fixed64,11,opt,name=key_window_seconds,json=keyWindowSeconds,proto3" json:"key_window_seconds,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Instead of not_before: not claimable for so long from the time in the ID, or, with a
+	// key, from when the task is let in. The same request again is the same task.
+	DelaySeconds  float64 `protobuf:"fixed64,12,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
@@ -438,6 +441,13 @@ func (x *TaskSpec) GetKey() string {
 func (x *TaskSpec) GetKeyWindowSeconds() float64 {
 	if x != nil {
 		return x.KeyWindowSeconds
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetDelaySeconds() float64 {
+	if x != nil {
+		return x.DelaySeconds
 	}
 	return 0
 }
@@ -1074,7 +1084,7 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"multiplier\x18\x04 \x01(\x01R\n" +
 	"multiplier\x12\x16\n" +
-	"\x06jitter\x18\x05 \x01(\x01R\x06jitter\"\xf7\x03\n" +
+	"\x06jitter\x18\x05 \x01(\x01R\x06jitter\"\x9c\x04\n" +
 	"\bTaskSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1088,7 +1098,8 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\aheaders\x18\t \x03(\v2\x1e.norn.v1.TaskSpec.HeadersEntryR\aheaders\x12\x10\n" +
 	"\x03key\x18\n" +
 	" \x01(\tR\x03key\x12,\n" +
-	"\x12key_window_seconds\x18\v \x01(\x01R\x10keyWindowSeconds\x1a:\n" +
+	"\x12key_window_seconds\x18\v \x01(\x01R\x10keyWindowSeconds\x12#\n" +
+	"\rdelay_seconds\x18\f \x01(\x01R\fdelaySeconds\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
