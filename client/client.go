@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,8 @@ import (
 
 // DefaultPort is added to addresses that name none.
 const DefaultPort = "7711"
+
+var usualUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Client is a connection to a cluster through any of its nodes. Its methods may
 // be called from any goroutine.
@@ -60,7 +63,7 @@ type Info struct {
 // Dial makes a client of the nodes at addrs (host:port; the port defaults to
 // 7711, a number alone is a port of this machine; commas separate several in one string). It does not connect: the first
 // call does, or [Client.Connect]. The error is an ErrInvalid for addresses that
-// make no sense, or ctx's error when it has ended.
+// make no sense or what is no cluster ID, or ctx's error when it has ended.
 func Dial(ctx context.Context, addrs []string, opts ...Option) (*Client, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -68,6 +71,9 @@ func Dial(ctx context.Context, addrs []string, opts ...Option) (*Client, error) 
 	c := &Client{caller: caller{opts: defaults()}}
 	for _, set := range opts {
 		set(&c.opts)
+	}
+	if id := c.opts.cluster; id != "" && !usualUUID.MatchString(id) {
+		return nil, fmt.Errorf("%w: %.64q; norn cluster status shows it, as 01234567-89ab-4cde-8f01-23456789abcd", ErrClusterID, id)
 	}
 	for _, list := range addrs {
 		for addr := range strings.SplitSeq(list, ",") {

@@ -13,6 +13,9 @@ var (
 	// ErrInvalid is returned when a request breaks a rule; sending it again
 	// cannot help.
 	ErrInvalid = errors.New("norn: invalid argument")
+	// ErrClusterID is returned by [Dial], besides ErrInvalid, when what is expected with
+	// [WithClusterID] is no UUID.
+	ErrClusterID = fmt.Errorf("%w: not the ID of a cluster", ErrInvalid)
 	// ErrNotFound is returned when a task, queue or worker is not known.
 	ErrNotFound = errors.New("norn: not found")
 	// ErrAlreadyExists is returned when the ID is taken by a task with another

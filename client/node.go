@@ -109,14 +109,23 @@ func (c *caller) hello(ctx context.Context, n *node, s *slot) (*conn, error) {
 		return nil, c.opts.tlsFiles.about(err, secure)
 	}
 	hello := &nornv1.Hello{
-		MinVersion: proto.MinVersion, MaxVersion: proto.MaxVersion,
-		ClusterId: c.clusterID(), AuthToken: token, Agent: c.opts.agent,
+		MinVersion: proto.MinVersion, MaxVersion: proto.MaxVersion, ClusterId: c.clusterID(), Agent: c.opts.agent,
 	}
 	var reply nornv1.HelloReply
+	say := func() error {
+		return tc.Call(ctx, uint16(nornv1.Method_METHOD_HELLO), message{m: hello}, func(flags uint16, b []byte) error {
+			return decodeInto(flags, b, &reply)
+		})
+	}
+	if c.opts.cluster != "" { // whoever is there is told no token before
+		hello.OnlyCluster = true
+		err = say()
+	}
 	asked := time.Now()
-	err = tc.Call(ctx, uint16(nornv1.Method_METHOD_HELLO), message{m: hello}, func(flags uint16, b []byte) error {
-		return decodeInto(flags, b, &reply)
-	})
+	if err == nil {
+		hello.OnlyCluster, hello.AuthToken = false, token
+		err = say()
+	}
 	if err == nil && (reply.GetVersion() < proto.MinVersion || reply.GetVersion() > proto.MaxVersion) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s speaks version %d of the protocol, this client %d to %d",
 			n.addr, reply.GetVersion(), proto.MinVersion, proto.MaxVersion)
@@ -160,6 +169,9 @@ func (c *caller) introduced(n *node, reply *nornv1.HelloReply) error {
 	}
 	for {
 		before := c.info.Load()
+		if want := c.opts.cluster; want != "" && want != info.ClusterID {
+			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s is of cluster %s, and cluster %s is expected", n.addr, info.ClusterID, want)
+		}
 		if before != nil && before.ClusterID != "" && before.ClusterID != info.ClusterID {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "node %s is of cluster %s, and this client of cluster %s", n.addr, info.ClusterID, before.ClusterID)
 		}
@@ -169,9 +181,12 @@ func (c *caller) introduced(n *node, reply *nornv1.HelloReply) error {
 	}
 }
 
-// clusterID is the cluster that was found first, "" before: a fail-over must not
-// end in another one.
+// clusterID is the cluster that is expected, or else was found first, "" before: a fail-over
+// must not end in another one.
 func (c *caller) clusterID() string {
+	if c.opts.cluster != "" {
+		return c.opts.cluster
+	}
 	if i := c.info.Load(); i != nil {
 		return i.ClusterID
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type options struct {
 	timeout     time.Duration
 	refused     time.Duration // 0: as long as the call
 	connections int
+	cluster     string // that is expected, a UUID in its usual form; "": any
 }
 
 func defaults() options {
@@ -49,6 +51,11 @@ func WithAuthTokenFrom(token func() (string, error)) Option {
 // WithTLS encrypts connections; the server's name is taken from the address
 // unless the configuration has one. nil means plain.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
+
+// WithClusterID has the client expect a cluster, by the UUID of its [Info]: an address that
+// leads to another one is refused, before the token is sent there. In its error is
+// ErrIncompatible.
+func WithClusterID(id string) Option { return func(o *options) { o.cluster = strings.ToLower(id) } }
 
 // WithLogger logs lost connections, and calls that are still tried after some seconds
 // ("trying again", with op, node, attempts and error); by default nothing is logged.

@@ -20,6 +20,7 @@ import (
 // client is what the node keeps per connection.
 type client struct {
 	ready   bool // hello was accepted
+	asked   bool // whether this is the cluster that it expects
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
 	pinged  time.Time    // when the core was told last that it pings
@@ -207,10 +208,16 @@ func newAdminRequest(m nornv1.Method) gproto.Message {
 
 // hello judges the first frame of a connection.
 func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
-	reply, err := a.greet(c.RemoteAddr(), f)
+	reply, err := a.greet(c.RemoteAddr(), s, f)
 	if err != nil {
 		a.refuse(c, f, err)
 		c.Finish(fmt.Errorf("hello refused: %w", err))
+		return
+	}
+	if reply.GetClusterId() == "" { // it was not told: the hello proper is to follow
+		s.asked = true
+		c.Unheard()
+		a.answer(c, f, reply)
 		return
 	}
 	s.ready = true
@@ -218,7 +225,7 @@ func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
 	a.answer(c, f, reply)
 }
 
-func (a api) greet(remote net.Addr, f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
+func (a api) greet(remote net.Addr, s *client, f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if nornv1.Method(f.Method) != nornv1.Method_METHOD_HELLO {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the first frame has method %d, not hello (%d)", f.Method, nornv1.Method_METHOD_HELLO)
 	}
@@ -232,10 +239,19 @@ func (a api) greet(remote net.Addr, f transport.Frame) (*nornv1.HelloReply, *pro
 	if !a.n.begun.Load() {
 		return nil, notBegun(a.n)
 	}
+	cluster := a.n.cluster.ID.String()
+	if h.GetOnlyCluster() {
+		switch {
+		case s.asked:
+			return nil, proto.Invalid("only_cluster comes once; send the hello proper")
+		case h.GetClusterId() != cluster: // which one it is, only who has a token is told
+			return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is another cluster than %.64q; check the address", h.GetClusterId())
+		}
+		return &nornv1.HelloReply{Version: min(h.GetMaxVersion(), proto.MaxVersion)}, nil
+	}
 	if err := (door{a.n}).admits(remote, h.GetAuthToken()); err != nil {
 		return nil, err
 	}
-	cluster := a.n.cluster.ID.String()
 	if want := h.GetClusterId(); want != "" && want != cluster {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is cluster %s, not %s; check the address", cluster, want)
 	}

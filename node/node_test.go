@@ -257,6 +257,47 @@ func TestHelloIsJudged(t *testing.T) {
 	}
 }
 
+// TestOnlyTheCluster: whether a node is of a cluster it says without a token, and nothing
+// else; the hello proper follows on the same connection.
+func TestOnlyTheCluster(t *testing.T) {
+	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
+	defer stop(t, n)
+	ours := n.cluster.ID.String()
+	ask := func(cluster string) *nornv1.Hello {
+		return &nornv1.Hello{MinVersion: 1, MaxVersion: 1, ClusterId: cluster, OnlyCluster: true}
+	}
+	hello := func(token string) *nornv1.Hello {
+		return &nornv1.Hello{MinVersion: 1, MaxVersion: 1, ClusterId: ours, AuthToken: token}
+	}
+	refused := func(what string, err error, want nornv1.ErrorKind) {
+		t.Helper()
+		var e *proto.Error
+		if !errors.As(err, &e) || e.Kind != want || strings.Contains(err.Error(), ours) {
+			t.Errorf("%s: %v, want %v without the ID", what, err, want)
+		}
+	}
+	for _, other := range []string{"", "01234567-89ab-4cde-8f01-23456789abcd"} {
+		p, _, err := dial(t, n, ask(other))
+		refused("another cluster", err, nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE)
+		<-p.c.Done()
+	}
+	for token, want := range map[string]nornv1.ErrorKind{"secret": 0, "guess": nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED} {
+		p, reply, err := dial(t, n, ask(ours))
+		if err != nil || !gproto.Equal(reply, &nornv1.HelloReply{Version: 1}) {
+			t.Fatalf("asked for its own cluster: %v, %v", reply, err)
+		}
+		if err := p.call(nornv1.Method_METHOD_HELLO, hello(token), reply); want != 0 {
+			refused(token, err, want)
+		} else if err != nil || reply.GetClusterId() != ours || p.call(nornv1.Method_METHOD_PING, &nornv1.Ping{}, &nornv1.PingReply{}) != nil {
+			t.Errorf("hello after it: %v, %v", reply, err)
+		}
+	}
+	p, _, _ := dial(t, n, ask(ours))
+	refused("asked twice", p.call(nornv1.Method_METHOD_HELLO, ask(ours), &nornv1.HelloReply{}), nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT)
+	p, _, _ = dial(t, n, ask(ours))
+	refused("no hello", p.call(nornv1.Method_METHOD_PING, &nornv1.Ping{}, &nornv1.PingReply{}), nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE)
+}
+
 // TestBadBytesHarmNobodyElse sends what is not the protocol while another
 // client works on.
 func TestBadBytesHarmNobodyElse(t *testing.T) {

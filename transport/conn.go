@@ -28,6 +28,7 @@ type Conn struct {
 	in         frameReader
 	opened     bool          // Open was called; reader goroutine only
 	heard      bool          // a frame has come; reader goroutine only
+	helloBy    time.Time     // end of the first frame
 	silent     *list.Element // in the server's list, whose lock guards it; nil: it is not there
 	attachment atomic.Pointer[any]
 	cause      atomic.Pointer[error] // why it ends; the first one wins
@@ -72,6 +73,14 @@ func (c *Conn) Attachment() any {
 // length field. For calls from within the [Handler]'s methods: a server can
 // give a peer that has not said who it is less room.
 func (c *Conn) SetMaxFrame(n int) { c.in.maxFrame = n }
+
+// Unheard has the connection count as one that has sent nothing yet, for its hello time-out
+// and among those that give way. For calls from within the [Handler]'s Handle: the frame said
+// nothing about who the peer is.
+func (c *Conn) Unheard() {
+	c.in.firstBy, c.heard = c.helloBy, false
+	c.srv.unheard(c)
+}
 
 // Reply queues the reply to a request and never blocks. Of flags only FlagError
 // counts; FlagResponse is added. Replies leave in the order of the calls; b is
@@ -175,7 +184,8 @@ func (c *Conn) serve(ctx context.Context) {
 
 // handshake does TLS, within the hello time-out.
 func (c *Conn) handshake(ctx context.Context) error {
-	c.in.firstBy = time.Now().Add(c.srv.cfg.HelloTimeout)
+	c.helloBy = time.Now().Add(c.srv.cfg.HelloTimeout)
+	c.in.firstBy = c.helloBy
 	t, ok := c.nc.(*tls.Conn)
 	if !ok {
 		return nil

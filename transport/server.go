@@ -224,6 +224,15 @@ func (s *Server) heard(c *Conn) {
 	}
 }
 
+// unheard takes that back.
+func (s *Server) unheard(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.conns[c]; open && c.silent == nil {
+		c.silent = s.silent.PushBack(c)
+	}
+}
+
 func (s *Server) newConn(nc net.Conn) *Conn {
 	c := &Conn{id: s.lastID.Add(1), srv: s, raw: nc, nc: nc}
 	if s.cfg.TLS != nil {

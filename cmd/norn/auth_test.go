@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
@@ -34,6 +35,12 @@ func TestTokenOfAFile(t *testing.T) {
 	s := ownServer(t, t.TempDir(), "--auth-token-file", write(t, "s3cret\n"))
 	good, bad := write(t, "s3cret\n"), write(t, "wrong\n")
 	to := "NORN_ADDR=" + s.addr
+	var status struct {
+		ID string `json:"cluster_id"`
+	}
+	if r := nornWith(t, "", []string{to}, "cluster", "status", "-o", "json", "--auth-token-file", good); json.Unmarshal([]byte(r.out), &status) != nil || status.ID == "" {
+		t.Fatalf("%+v", r)
+	}
 	for name, tc := range map[string]struct {
 		env  []string
 		args []string
@@ -46,6 +53,10 @@ func TestTokenOfAFile(t *testing.T) {
 		"flag before file":        {[]string{"NORN_AUTH_TOKEN_FILE=" + bad}, []string{"--auth-token", "s3cret"}, 0},
 		"both":                    {nil, []string{"--auth-token-file", good, "--auth-token", "s3cret"}, 2},
 		"both in the environment": {[]string{"NORN_AUTH_TOKEN_FILE=" + good, "NORN_AUTH_TOKEN=s3cret"}, nil, 2},
+		"its cluster":             {nil, []string{"--auth-token-file", good, "--cluster-id", status.ID}, 0},
+		"its cluster, a variable": {[]string{"NORN_CLUSTER_ID=" + status.ID}, []string{"--auth-token-file", good}, 0},
+		"another cluster":         {nil, []string{"--auth-token-file", good, "--cluster-id", "01234567-89ab-4cde-8f01-23456789abcd"}, 1},
+		"no cluster":              {nil, []string{"--auth-token-file", good, "--cluster-id", "main"}, 2},
 		"no file":                 {nil, []string{"--auth-token-file", "does/not/exist"}, 2},
 		"empty":                   {nil, []string{"--auth-token-file", write(t, "\n")}, 2},
 	} {

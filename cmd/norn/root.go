@@ -38,6 +38,7 @@ type app struct {
 	timeoutGiven  bool
 	authToken     string
 	authTokenFile string
+	clusterID     string
 	tlsCA         string
 	tlsCert       string
 	tlsKey        string
@@ -146,6 +147,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "for one call, in addition to any wait it asks for; at a terminal 2s, unless given, where all addresses refuse the connection")
 	f.StringVar(&a.authToken, "auth-token", "", "`token` for the server (better in --auth-token-file, or NORN_AUTH_TOKEN)")
 	f.StringVar(&a.authTokenFile, "auth-token-file", "", "the first line of this `file` is the token; read again for each connection")
+	f.StringVar(&a.clusterID, "cluster-id", "", "expect the cluster with this `UUID` (norn cluster status): another one is refused, before the token is sent")
 	f.StringVar(&a.tlsCA, "tls-ca", "", "speak TLS, and trust the certificates in this PEM `file`")
 	f.StringVar(&a.tlsCert, "tls-cert", "", "speak TLS, and show the certificate in this PEM `file`")
 	f.StringVar(&a.tlsKey, "tls-key", "", "private key of --tls-cert, PEM `file`")
@@ -298,7 +300,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 			env[name] = text
 		}
 	}
-	for _, name := range []string{"addr", "output", "timeout", "auth-token", "auth-token-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "no-color", "quiet"} {
+	for _, name := range []string{"addr", "output", "timeout", "auth-token", "auth-token-file", "cluster-id", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "no-color", "quiet"} {
 		variable := "NORN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		flag := cmd.Root().PersistentFlags().Lookup(name)
 		if text := env[variable]; text != "" && !flag.Changed {
@@ -386,9 +388,12 @@ func (a *app) dialNodes(ctx context.Context, addrs []string) (*client.Client, er
 	if a.errTerminal && !a.timeoutGiven {
 		refused = impatience
 	}
-	c, err := client.Dial(ctx, addrs, client.WithRefusedTimeout(refused), client.WithAuthTokenFrom(token),
+	c, err := client.Dial(ctx, addrs, client.WithRefusedTimeout(refused), client.WithAuthTokenFrom(token), client.WithClusterID(a.clusterID),
 		client.WithAgent("norn/"+version), client.WithTimeout(a.timeout), client.WithLogger(slog.New(retries{a, &sync.Once{}})), secure)
-	if errors.Is(err, client.ErrInvalid) {
+	switch {
+	case errors.Is(err, client.ErrClusterID):
+		return nil, usage("--cluster-id: %w", err)
+	case errors.Is(err, client.ErrInvalid):
 		return nil, usage("--addr: %w", err)
 	}
 	return c, err

@@ -88,15 +88,16 @@ def _fitting(items, limits, size):
 class Client:
     """A cluster, through any of its nodes."""
 
-    def __init__(self, *addresses, auth_token="", tls=None, agent="norn-python", timeout=30.0):
-        """Addresses are host:port. tls is an ssl.SSLContext. It connects with the first call."""
+    def __init__(self, *addresses, auth_token="", cluster_id="", tls=None, agent="norn-python", timeout=30.0):
+        """Addresses are host:port. tls is an ssl.SSLContext. With cluster_id (a UUID) another
+        cluster is refused before it is sent the token. It connects with the first call."""
         if not addresses:
             raise ValueError("no address of a node")
         self.timeout = timeout  # of calls that name none, in seconds
         self.addresses = addresses
         self.session = os.urandom(16)  # names this process in claims
-        self.cluster_id = ""  # of the first node that answered: all others must be of the same
-        self._options = dict(auth_token=auth_token, tls=tls, agent=agent)
+        self.cluster_id = cluster_id  # or that of the first node that answered: all others must be of the same
+        self._options = dict(auth_token=auth_token, ask=bool(cluster_id), tls=tls, agent=agent)
         self._numbers = itertools.count(1)
         self._losing, self._lost = threading.Lock(), []  # claim requests without an answer, to be named by the next one
         self._ids = Generator()

@@ -153,7 +153,7 @@ READS = {
 class Connection:
     """One connection, from its hello to its end. Requests of many threads share it."""
 
-    def __init__(self, address, auth_token="", cluster_id="", agent="norn-python", tls=None, versions=VERSIONS, timeout=5):
+    def __init__(self, address, auth_token="", cluster_id="", ask=False, agent="norn-python", tls=None, versions=VERSIONS, timeout=5):
         self.address = address
         end = clock() + timeout
         self._state = threading.Condition()  # guards the fields below
@@ -170,7 +170,12 @@ class Connection:
         threading.Thread(target=self._read, name="norn " + address, daemon=True).start()
         try:
             hello = pb.Hello(min_version=versions[0], max_version=versions[1], cluster_id=cluster_id, auth_token=auth_token, agent=agent)
+            if ask:  # whether it is this cluster, before it is sent the token
+                self.start(pb.METHOD_HELLO, pb.Hello(
+                    min_version=versions[0], max_version=versions[1], cluster_id=cluster_id, only_cluster=True, agent=agent), end).result()
             self.hello = self.start(pb.METHOD_HELLO, hello, end).result()
+            if ask and self.hello.cluster_id != cluster_id:
+                raise Error(errors.ERROR_KIND_INCOMPATIBLE, "%s is of cluster %s" % (address, self.hello.cluster_id))
             if not versions[0] <= self.hello.version <= versions[1]:
                 raise Error(errors.ERROR_KIND_INCOMPATIBLE, "%s speaks version %d of the protocol, this client %d to %d" % (address, self.hello.version, *versions))
         except Error as e:
