@@ -19,6 +19,7 @@ type Task struct {
 	counted []uint64 // tokens of the failures that use up an attempt, ascending
 	putOff  []uint64 // tokens of the failures that use up none, ascending
 	expired []uint64 // tokens of the claims that lapsed, ascending
+	older   Ends     // of claims before all of these
 
 	completion   *Completed // the earliest by (time, token)
 	cancelled    *Cancelled
@@ -54,6 +55,18 @@ type Viewer struct {
 
 // NewViewer begins a view without facts.
 func NewViewer(task id.ID) Viewer { return Viewer{Task: &Task{ID: task}} }
+
+// Before has the view begin with what is counted of older claims, the facts of which it is
+// not given. newest is the last of those that failed; without a body: none has.
+func (v *Viewer) Before(e Ends, newest Fact) (err error) {
+	v.Task.older = e
+	if len(newest.Body) > 0 {
+		if err = newest.Intact(); err == nil {
+			err = keep(newest, DecodeFailed, &v.Task.failed)
+		}
+	}
+	return err
+}
 
 // Add adds the next fact. After an error the view is of no use.
 func (v *Viewer) Add(f Fact) error {
@@ -219,7 +232,7 @@ func (t *Task) BacksOff() bool {
 // Attempts is the number of claims of the present generation that expired or
 // failed and counted. A claim counts once, whatever is said about it.
 func (t *Task) Attempts() int {
-	n := 0
+	n := int(t.older.Attempts)
 	for _, token := range t.counted {
 		if t.present(token) {
 			n++
@@ -235,7 +248,8 @@ func (t *Task) Attempts() int {
 
 // Failures is the number of claims of the present generation that failed, whether they
 // count or not.
-func (t *Task) Failures() (n int) {
+func (t *Task) Failures() int {
+	n := int(t.older.Failures)
 	for _, all := range [][]uint64{t.counted, t.putOff} {
 		for _, token := range all {
 			if t.present(token) {
@@ -247,7 +261,8 @@ func (t *Task) Failures() (n int) {
 }
 
 // EachEnd calls fn for each claim of which the facts say how it ended: with a
-// failure that counts, by lapsing, or with the completion.
+// failure that counts, by lapsing, or with the completion. Of claims that are only counted
+// ([Ends]) it knows nothing.
 func (t *Task) EachEnd(fn func(token uint64, by Kind)) {
 	for _, token := range t.counted {
 		fn(token, KindFailed)

@@ -37,6 +37,9 @@ func Audit(view store.View, p ring.Partition) error {
 	if err := a.logs(); err != nil {
 		return err
 	}
+	if err := a.tries(); err != nil {
+		return err
+	}
 	return a.counters()
 }
 
@@ -63,6 +66,43 @@ func (a *audit) logs() error {
 	}
 	for key, n := range want { // Any order: whichever is found is reported.
 		return fmt.Errorf("%w: the log %x is not counted, there is %v", ErrDamaged, key, n)
+	}
+	return nil
+}
+
+// tries compares what is counted of failures and expiries with those that are there, and
+// what is made of it with what all facts say.
+func (a *audit) tries() error {
+	prefix := appendPrefix(nil, tableTries, a.p)
+	for key := range a.view.Scan(prefix, after(prefix)) {
+		task := id.ID(key[prefixSize:])
+		e, ok := endsOf(a.view, a.p, task)
+		all, err := endsFrom(a.view, a.p, task, 0)
+		if err != nil {
+			return err
+		}
+		want := crdt.Ends{After: e.After}
+		for _, o := range all {
+			if o.Token < e.Below {
+				want.Take(o)
+			}
+		}
+		if !ok || e != want {
+			return fmt.Errorf("%w: of task %s %+v is counted, there is %+v", ErrDamaged, task, e, want)
+		}
+		short, err := LoadTask(a.view, a.p, task)
+		if err != nil {
+			return err
+		}
+		whole, err := loadAll(a.view, a.p, task)
+		if err != nil {
+			return err
+		}
+		if short.Attempts() != whole.Attempts() || short.Failures() != whole.Failures() || short.NotBefore() != whole.NotBefore() ||
+			short.Error() != whole.Error() || short.RuledOut() != whole.RuledOut() || short.Outcome() != whole.Outcome() {
+			return fmt.Errorf("%w: task %s has %d attempts and %d failures by what is counted, %d and %d by its facts", ErrDamaged, task,
+				short.Attempts(), short.Failures(), whole.Attempts(), whole.Failures())
+		}
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ const (
 	tableQueues     = 'q' // queue -> counters and low-water rank
 	tablePartition  = 'p' // nothing -> partition record
 	tableLogs       = 'l' // task -> how much its log has; task, token -> how much of it a claim has
+	tableTries      = 'h' // task -> what its older failures and expiries come to, where there are many
 	tableOrphans    = 'o' // task -> nothing: facts without their enqueue
 	tableTree       = 'm' // path -> node of the tree over the facts
 	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact

@@ -84,7 +84,24 @@ func Outcome(view store.View, p ring.Partition, task id.ID) (crdt.State, error) 
 // load reads the fact under the first key, if there is one, and those that come
 // after the updates.
 func load(view store.View, p ring.Partition, task id.ID, first []byte) (*crdt.Task, error) {
-	return build(task, late(view, p, task, first))
+	v, n := crdt.NewViewer(task), 0
+	for key, value := range late(view, p, task, first) {
+		kind := kindIn(key)
+		if err := addStored(&v, key, value); err != nil {
+			return nil, err
+		}
+		if kind != crdt.KindFailed && kind != crdt.KindExpired {
+			continue
+		}
+		if n++; n == mostEnds+1 {
+			if e, ok := endsOf(view, p, task); ok {
+				if t, ok, err := brief(view, p, task, first, e); ok || err != nil {
+					return t, err
+				}
+			}
+		}
+	}
+	return v.Task, nil
 }
 
 // late walks the fact under the first key, if there is one, and those that come
@@ -114,15 +131,23 @@ func loadAll(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) 
 func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 	v := crdt.NewViewer(task)
 	for key, value := range facts {
-		f, err := storedFact(key, append([]byte(nil), value...))
-		if err != nil {
+		if err := addStored(&v, key, value); err != nil {
 			return nil, err
-		}
-		if err = v.Add(f); err != nil {
-			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 		}
 	}
 	return v.Task, nil
+}
+
+// addStored adds a fact as it is stored.
+func addStored(v *crdt.Viewer, key, value []byte) error {
+	f, err := storedFact(key, append([]byte(nil), value...))
+	if err != nil {
+		return err
+	}
+	if err = v.Add(f); err != nil {
+		return fmt.Errorf("%w: task %s: %w", ErrDamaged, f.Task, err)
+	}
+	return nil
 }
 
 // Facts gives all facts of a task, by key. It returns ErrDamaged when a key
@@ -283,7 +308,14 @@ func readLog(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Det
 		}
 		return &Detail{Task: t, Log: t.VisibleUpdates()}, nil
 	}
-	t, err := LoadTask(view, p, task)
+	first := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})
+	load := load
+	if !o.NoClaims && o.Claims == 0 { // all claims are told
+		load = func(view store.View, p ring.Partition, task id.ID, first []byte) (*crdt.Task, error) {
+			return build(task, late(view, p, task, first))
+		}
+	}
+	t, err := load(view, p, task, first)
 	if err != nil {
 		return nil, err
 	}

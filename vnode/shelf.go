@@ -1,6 +1,8 @@
 package vnode
 
 import (
+	"bytes"
+
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -46,13 +48,22 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 			tx.Set(appendPrefix(nil, tableGrown, s.p), nil)
 		}
 	}
-	if f.Key.Kind == crdt.KindUpdate {
+	switch f.Key.Kind {
+	case crdt.KindUpdate:
 		logged(tx, s.p, f, old)
+	case crdt.KindFailed, crdt.KindExpired, crdt.KindRequeued:
+		old = bytes.Clone(old) // for ended
 	}
 	s.value = f.AppendStored(s.value[:0])
 	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), s.value)
 	if cap(s.value) > keptSpace {
 		s.value = nil
+	}
+	switch f.Key.Kind {
+	case crdt.KindFailed, crdt.KindExpired, crdt.KindRequeued:
+		if ended(tx, s.p, f, old) != nil { // damage is for who reads it, and reads all then
+			tx.Delete(appendTask(nil, tableTries, s.p, f.Task))
+		}
 	}
 	s.stored(s.p, f)
 }
@@ -78,6 +89,7 @@ func (s *shelf) drop(tx store.Tx, task id.ID) {
 	}
 	drop(tx, prefix)
 	drop(tx, appendTask(nil, tableLogs, s.p, task))
+	drop(tx, appendTask(nil, tableTries, s.p, task))
 }
 
 // flush writes the tree's changes.
