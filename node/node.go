@@ -19,6 +19,7 @@ import (
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/names"
 	"github.com/norn-dev/norn/internal/secrets"
+	"github.com/norn-dev/norn/internal/viaproxy"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/peer"
@@ -289,7 +290,7 @@ func (n *Node) serve() {
 		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody, Unshaken: door.unshaken, Moving: port.moving,
 	}, port)
 	n.running.Go(func() {
-		if err := n.server.Serve(n.ctx, n.listener); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
+		if err := n.server.Serve(n.ctx, viaproxy.Listen(n.listener, viaproxy.Options{From: n.cfg.ProxyFrom, Within: n.cfg.HelloTimeout, Logger: n.log})); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))
 		}
 	})

@@ -176,7 +176,7 @@ func (c *Conn) serve(ctx context.Context) {
 	}
 	c.in.release()
 	cause := *c.cause.Load()
-	c.srv.cfg.Logger.Debug("client.closed", "conn", c.id, "remote", c.RemoteAddr(), "reason", cause)
+	c.srv.cfg.Logger.Debug("client.closed", "conn", c.id, "remote", c.RemoteAddr().String(), "reason", cause)
 	if c.opened {
 		c.srv.handler.Closed(c, cause)
 	}
@@ -200,6 +200,10 @@ func (c *Conn) handshake(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &plain) && plain.Conn != nil:
+		if BeginsProxied(plain.RecordHeader[:]) {
+			err = c.proxied()
+			c.srv.sayRefused(c, err)
+		}
 		answerPlain(c.raw, plain.RecordHeader[:], c.srv.cfg.WriteTimeout)
 		return fmt.Errorf("%w: %w", ErrPeerNoTLS, err)
 	}

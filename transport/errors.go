@@ -46,6 +46,8 @@ var (
 	// ErrPeerOther is returned when what the other side says first is no frame, and neither
 	// HTTP nor TLS.
 	ErrPeerOther = errors.New("transport: the other side does not speak the Norn protocol (wrong port?)")
+	// ErrPeerProxied is returned when a connection begins with a header of the PROXY protocol.
+	ErrPeerProxied = errors.New("transport: the connection begins with a PROXY protocol header")
 	// ErrPeerSilent is returned when a server without TLS has closed the connection and said
 	// nothing.
 	ErrPeerSilent = errors.New("transport: the server closed it and said nothing (maybe TLS is spoken there, or it is a proxy that has nobody behind it)")

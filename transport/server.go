@@ -188,6 +188,9 @@ func (s *Server) accept(nc net.Conn) {
 // by keep-alive, and while something is on its way, which turns that off, by how long
 // it is not acknowledged.
 func KeepAlive(nc net.Conn) {
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = over.NetConn()
+	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		// An error means that the connection is gone.
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
@@ -276,7 +279,7 @@ func (s *Server) refuse(c *Conn) {
 
 // sayRefused logs that a client was refused or cut off, which anybody can cause.
 func (s *Server) sayRefused(c *Conn, reason error) {
-	id, remote := c.id, c.RemoteAddr()
+	id, remote := c.id, c.RemoteAddr().String()
 	s.refusals.Say(func(times int) {
 		s.cfg.Logger.Warn("client.refused", "conn", id, "remote", remote, "reason", reason, "times", times)
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,6 +95,27 @@ func quoted(b []byte) string {
 	return strconv.QuoteToASCII(string(b))
 }
 
+// proxyHeaders are the beginnings of a header of the PROXY protocol, version 1 and 2; what
+// comes behind them is not needed to know it.
+var proxyHeaders = []string{"PROXY", "\r\n\r\n\x00"}
+
+// BeginsProxied tells whether a connection begins with a header of the PROXY protocol: a
+// proxy says by it for whom it connects.
+func BeginsProxied(b []byte) bool {
+	return slices.ContainsFunc(proxyHeaders, func(begin string) bool { return strings.HasPrefix(string(b), begin) })
+}
+
+// MayBeginProxied tells whether so much of a connection is the beginning of one, and too
+// little to know.
+func MayBeginProxied(b []byte) bool {
+	return slices.ContainsFunc(proxyHeaders, func(begin string) bool { return len(b) < len(begin) && strings.HasPrefix(begin, string(b)) })
+}
+
+// proxied refuses such a header: whose word counts was seen before.
+func (c *Conn) proxied() error {
+	return fmt.Errorf("%w, and %s is not named in proxy-from", ErrPeerProxied, c.RemoteAddr())
+}
+
 // sniff answers a peer that speaks another protocol in its own words.
 func (c *Conn) sniff(b []byte) error {
 	err := stranger(b)
@@ -102,6 +124,8 @@ func (c *Conn) sniff(b []byte) error {
 		c.answer(httpAnswer)
 	case errors.Is(err, ErrPeerTLS):
 		c.answer(tlsAlert)
+	case err != nil && BeginsProxied(b):
+		return c.refuse(Frame{}, c.proxied())
 	case err != nil:
 		return c.refuse(Frame{}, err)
 	}

@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/norn-dev/norn/transport"
 )
 
 // Serve serves the connections of a listener until [Server.Shutdown], and closes
@@ -47,7 +50,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &counted{Conn: c, places: l.s.places, secure: l.s.o.TLS != nil}
+	one := &counted{Conn: c, server: l.s, places: l.s.places, secure: l.s.o.TLS != nil}
 	if victim := l.s.places.enter(one); victim != nil {
 		l.s.metrics.refused.Inc()
 		_ = victim.Conn.Close() // it says nothing: TLS may be spoken on it, or half an answer
@@ -59,6 +62,10 @@ func (l *limited) Accept() (net.Conn, error) {
 const wrongPort = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" +
 	"This port speaks HTTP. Clients of the Norn protocol have a port of their own (listen).\n"
 
+// proxiedAnswer is what a proxy gets that begins with a header of the PROXY protocol and may not.
+const proxiedAnswer = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" +
+	"This connection begins with a PROXY protocol header, and its address is not named in proxy-from: %s\n"
+
 // frame is the first byte of the Norn protocol: a length below 16 MiB. No request of
 // HTTP begins with it, so the server would wait for the end of a line that never comes.
 const frame = 0
@@ -66,9 +73,10 @@ const frame = 0
 // counted is a connection that counts until it is closed.
 type counted struct {
 	net.Conn
+	server *Server
 	places *places
-	secure bool // TLS is spoken here too
-	begun  bool // something was read; whoever reads does it one at a time
+	secure bool   // TLS is spoken here too
+	begun  []byte // what was read first, until that is enough; whoever reads does it one at a time
 
 	gone bool          // it has no place any more; places.mu guards this and the rest
 	in   *list.List    // of places
@@ -79,19 +87,38 @@ type counted struct {
 // then.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.begun || n == 0 {
+	if len(c.begun) >= beginning || n == 0 {
 		return n, err
 	}
-	c.begun = true
-	if p[0] != frame && (p[0] != handshake || c.secure) {
+	c.begun = append(c.begun, p[:min(n, beginning-len(c.begun))]...)
+	for err == nil && n < len(p) && transport.MayBeginProxied(c.begun) { // or its end would be taken for that of a line
+		var more int
+		more, err = c.Conn.Read(p[n:])
+		c.begun = append(c.begun, p[n:n+min(more, beginning-len(c.begun))]...)
+		n += more
+	}
+	var answer string
+	switch first := c.begun[0]; {
+	case first == frame, first == handshake && !c.secure:
+		answer = wrongPort
+	case transport.BeginsProxied(c.begun):
+		remote := c.RemoteAddr().String()
+		answer = fmt.Sprintf(proxiedAnswer, remote)
+		c.server.refusals.Say(func(times int) {
+			c.server.o.Logger.Warn("http.refused", "remote", remote, "reason", "it begins with a PROXY protocol header, and its address is not named in proxy-from", "times", times)
+		})
+	default:
 		return n, err
 	}
 	_ = c.SetDeadline(time.Now().Add(time.Second))
-	_, _ = c.Write([]byte(wrongPort)) // fits any socket's buffer
+	_, _ = c.Write([]byte(answer)) // fits any socket's buffer
 	// With bytes that nobody has read the end would reach the client before the answer.
 	_, _ = io.CopyN(io.Discard, c.Conn, 64<<10)
 	return 0, io.EOF
 }
+
+// beginning is how many bytes tell another protocol.
+const beginning = 5
 
 func (c *counted) Close() error {
 	c.places.leave(c)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
+	"github.com/norn-dev/norn/internal/seldom"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -98,10 +99,11 @@ type Server struct {
 	// Handler answers requests.
 	Handler http.Handler
 
-	o       Options
-	http    *http.Server
-	metrics *metrics
-	places  *places
+	o        Options
+	http     *http.Server
+	metrics  *metrics
+	places   *places
+	refusals seldom.Line // in the log
 }
 
 // NewServer makes the server of the HTTP port; the caller listens.
@@ -149,6 +151,7 @@ func (c complaints) Write(line []byte) (int, error) {
 
 // Shutdown lets answers on their way out, and ends when ctx does at the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.refusals.Close()
 	if err := s.http.Shutdown(ctx); err == nil {
 		return nil
 	}

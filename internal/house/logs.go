@@ -13,7 +13,7 @@ import (
 const logsFile = "docs/logs.md"
 
 // serverParts are the directories and files whose log lines a server writes.
-var serverParts = []string{"internal/logins", "node", "register", "store", "transport", "web", "cmd/norn/serve", "cmd/norn/server.go"}
+var serverParts = []string{"internal/logins", "internal/viaproxy", "node", "register", "store", "transport", "web", "cmd/norn/serve", "cmd/norn/server.go"}
 
 var eventName = regexp.MustCompile(`^[a-z]+\.[a-z_]+$`)
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"net/netip"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -52,6 +53,11 @@ type Config struct {
 	// https://HOST:PORT. Default none. Danger: without AuthTokenFile everybody who opens
 	// such a page lends it their access.
 	HTTPCORSOrigins []string
+	// ProxyFrom are the addresses of proxies (10.0.0.5, 10.1.0.0/16) whose word counts for
+	// who connects to the ports for clients and for HTTP: they begin a connection with a
+	// header of the PROXY protocol, version 1 or 2. Default none: such a header is refused.
+	// Danger: who connects from there can pass for any address.
+	ProxyFrom []netip.Prefix
 	// MetricsAuth lets /metrics ask for what the HTTP API asks for: TLS, a certificate,
 	// the token. Default false: it is for everybody who reaches the port.
 	MetricsAuth bool

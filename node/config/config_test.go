@@ -53,7 +53,7 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	seen := map[string]bool{}
 	for i, s := range c.Settings() {
 		before := v.Field(i).Interface()
-		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB", "list": "x:1,y:2"}[s.Type()]
+		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB", "list": "x:1,y:2", "networks": "10.0.0.5,10.1.0.0/16,fd00::/8"}[s.Type()]
 		if word, ok := map[string]string{"log-level": "warn", "log-format": "json", "retention-policy": "keep"}[s.Name]; ok {
 			text = word
 		}
@@ -101,6 +101,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		"max-payload": "17MiB", "log-level": "loud", "listen": "localhost", "partitions": "0", "tls-key": "k", "retry-jitter": "2",
 		"default-lease": "25h", "disk-reserve": "1MiB", "buffer": "1ms", "session-gap": "6s", "name-lease": "10s", "peer-heartbeat": "2s", "register-election-timeout": "150ms", "stop-timeout": "2h",
 		"name": "n\xff", "zone": "a\nb", "http-hosts": "https://norn.lan,a/b,norn.lan:", "http-cors-origins": "*,app.lan,https://app.lan/x", "metrics-auth": "true",
+		"proxy-from": "10.0.0.5,lb.lan",
 	}})
 	if err == nil {
 		t.Fatal("no error")
@@ -137,12 +138,13 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		`http-cors-origins: "app.lan" is not`,
 		`http-cors-origins: "https://app.lan/x" is not`,
 		`metrics-auth: there is nothing to ask for`,
+		`proxy-from: "lb.lan" is no address or network of addresses`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s\nin: %v", want, err)
 		}
 	}
-	if got, want := len(strings.Split(err.Error(), "\n")), 31; got != want {
+	if got, want := len(strings.Split(err.Error(), "\n")), 32; got != want {
 		t.Errorf("%d problems, want %d: %v", got, want, err)
 	}
 }

@@ -53,6 +53,7 @@ func (c *Config) Settings() []Setting {
 		{"http-listen", "`ADDR` of the HTTP API, /livez, /readyz and /metrics", str(&c.HTTPListen)},
 		{"http-hosts", "further names of this node for the HTTP port, host or host:port, with commas between", list(&c.HTTPHosts)},
 		{"http-cors-origins", "other sites whose pages may use the HTTP API, https://HOST, with commas between", list(&c.HTTPCORSOrigins)},
+		{"proxy-from", "addresses of proxies that send a PROXY protocol header, IP or IP/BITS, with commas between", prefixes(&c.ProxyFrom)},
 		{"metrics-auth", "whether /metrics asks for what the HTTP API asks for", boolean(&c.MetricsAuth)},
 		{"join", "peer `ADDR`s of nodes of the cluster to join, with commas between", list(&c.Join)},
 		{"bootstrap-expect", "make a new cluster of so many `NODES`, all in --join, once each has answered that it belongs to none; 0: join one", integer(&c.BootstrapExpect)},

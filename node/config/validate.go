@@ -164,6 +164,7 @@ func (c *Config) checkSites(p *problems) {
 		scheme, host, ok := strings.Cut(origin, "://")
 		p.add(!ok || scheme != "https" && scheme != "http" || !hostAndPort(host), "http-cors-origins: %q is not https://HOST or https://HOST:PORT; every site is named, * is none", origin)
 	}
+	p.add(len(c.ProxyFrom) > maxSites, "proxy-from: %d networks are over %d", len(c.ProxyFrom), maxSites)
 	p.add(c.MetricsAuth && c.AuthTokenFile == "" && c.TLSClientCA == "", "metrics-auth: there is nothing to ask for; it needs auth-token-file or tls-client-ca")
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,39 @@ func list(to *[]string) value {
 		}
 		return out, nil
 	}, func(all []string) string { return strings.Join(all, ",") }}
+}
+
+// prefixes is addresses, and networks as IP/BITS, with commas between.
+func prefixes(to *[]netip.Prefix) value {
+	return field[[]netip.Prefix]{to, "networks", func(s string) ([]netip.Prefix, error) {
+		var out []netip.Prefix
+		for part := range strings.SplitSeq(s, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			ip, err := netip.ParseAddr(part)
+			p := netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen())
+			if err != nil {
+				p, err = netip.ParsePrefix(part)
+			}
+			if err != nil || ip.Zone() != "" || p.Addr().Is4In6() {
+				return nil, fmt.Errorf("%q is no address or network of addresses, such as 10.0.0.5, 10.1.0.0/16 or fd00::/8", part)
+			}
+			if p != p.Masked() {
+				return nil, fmt.Errorf("%q has bits behind its network: write %s, or %s for the one address", part, p.Masked(), p.Addr())
+			}
+			out = append(out, p)
+		}
+		return out, nil
+	}, func(all []netip.Prefix) string {
+		texts := make([]string, len(all))
+		for i, p := range all {
+			if texts[i] = p.String(); p.IsSingleIP() {
+				texts[i] = p.Addr().String()
+			}
+		}
+		return strings.Join(texts, ",")
+	}}
 }
 
 func word(to *string, words ...string) value {

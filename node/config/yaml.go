@@ -65,7 +65,7 @@ func (c *Config) YAML() ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range c.Settings() {
 		val := &yaml.Node{Kind: yaml.ScalarNode, Value: s.String()}
-		if s.Type() == "string" || s.Type() == "list" {
+		if s.Type() == "string" || s.Type() == "list" || s.Type() == "networks" {
 			val.SetString(s.String())
 		}
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: s.Name}, val)

@@ -86,7 +86,7 @@ func (n *Network) accept(nc net.Conn) {
 		_ = victim.Close()
 	}
 	if !takes || victim != nil {
-		n.refusal("crowd", refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections that have not said who they are, or in all: the limits are %d and %d, and the one that is silent for longest gives way", n.cfg.Limits.Greeting, n.cfg.Limits.Conns))
+		n.refusal(nc.RemoteAddr(), refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "too many connections that have not said who they are, or in all: the limits are %d and %d, and the one that is silent for longest gives way", n.cfg.Limits.Greeting, n.cfg.Limits.Conns))
 	}
 }
 
@@ -105,7 +105,7 @@ func (n *Network) serve(raw net.Conn) {
 		if logins.IsCertificate(err) {
 			failed(n, raw, logins.Certificate)
 		}
-		n.refusal(raw.RemoteAddr().Network(), err)
+		n.refusal(raw.RemoteAddr(), err)
 		_ = raw.Close()
 		n.arrivals.leave(raw)
 		return

@@ -249,7 +249,7 @@ func (s *session) ended(err error) {
 	n.arrivals.leave(s.nc)
 	if !s.named {
 		if !errors.Is(err, transport.ErrDamaged) { // that was said
-			n.refusal(s.nc.RemoteAddr().Network(), err)
+			n.refusal(s.nc.RemoteAddr(), err)
 		}
 	} else {
 		n.mu.Lock()
@@ -309,12 +309,12 @@ func failed(n *Network, nc net.Conn, reason string) bool {
 
 // refusal counts and logs what is no connection of a node. Anyone can cause
 // these, so that they are logged once in a while only.
-func (n *Network) refusal(kind string, err error) {
+func (n *Network) refusal(from net.Addr, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || n.ctx.Err() != nil {
 		return // somebody has looked whether the port is open, it gave way, or we are about to end
 	}
 	n.counts.malformed.Add(1)
-	if n.journal.once(kind + " " + stateOf(err)) {
-		n.refusals.Say(func(times int) { n.cfg.Logger.Warn("peer.refused", "reason", err, "times", times) })
+	if remote := from.String(); n.journal.once(from.Network() + " " + stateOf(err)) {
+		n.refusals.Say(func(times int) { n.cfg.Logger.Warn("peer.refused", "remote", remote, "reason", err, "times", times) })
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/internal/viaproxy"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/web"
@@ -112,7 +113,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
-		if err := pages.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := pages.Serve(viaproxy.Listen(listener, viaproxy.Options{From: cfg.ProxyFrom, Within: cfg.HelloTimeout, Logger: o.Logger})); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("http port: %w", err)
 		}
 	})
