@@ -98,7 +98,7 @@ func TestEmptyMessages(t *testing.T) {
 }
 
 func TestListIsIndented(t *testing.T) {
-	want := "[\n  {\n    \"min_version\": 0,\n    \"max_version\": 1,\n    \"cluster_id\": \"\",\n    \"auth_token\": \"\",\n    \"agent\": \"\"\n  }\n]\n"
+	want := "[\n  {\n    \"min_version\": 0,\n    \"max_version\": 1,\n    \"cluster_id\": \"\",\n    \"auth_token\": \"\",\n    \"agent\": \"\",\n    \"only_cluster\": false\n  }\n]\n"
 	if got := string(MarshalList([]*nornv1.Hello{{MaxVersion: 1}})); got != want {
 		t.Errorf("got %s want %s", got, want)
 	}
