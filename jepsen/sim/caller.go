@@ -145,13 +145,18 @@ func (c *caller) answered(reply core.Reply) {
 		k.done(a)
 		return
 	}
-	if reply.Err != nil {
+	c.ended(k, a)
+}
+
+// ended writes down what a call was answered.
+func (c *caller) ended(k *call, a *answer) {
+	if a.refused != nil {
 		a.message = nil
-		a.unknown = reply.Err.Effect != nornv1.Effect_EFFECT_NONE
+		a.unknown = a.refused.Effect != nornv1.Effect_EFFECT_NONE
 		c.finish(k, a, "")
 		return
 	}
-	a.end = c.ending(k, reply.Message)
+	a.end = c.ending(k, a.message)
 	c.s.record(a.end)
 	if c.s.fleet != nil && c.s.fleet.witness != nil {
 		c.s.fleet.witness.acknowledged(k, a.end)

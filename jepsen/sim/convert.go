@@ -31,6 +31,8 @@ func methodOf(m gproto.Message) nornv1.Method {
 		return nornv1.Method_METHOD_UPDATE
 	case *nornv1.CompleteRequest:
 		return nornv1.Method_METHOD_COMPLETE
+	case *nornv1.WorkRequest:
+		return nornv1.Method_METHOD_WORK
 	case *nornv1.FailRequest:
 		return nornv1.Method_METHOD_FAIL
 	case *nornv1.ReleaseRequest:
@@ -175,6 +177,19 @@ func plain(ids [][]byte) (items []history.Item) {
 		items = append(items, history.Item{Task: idOf(b)})
 	}
 	return items
+}
+
+// invocations are the begins of the operations that a request is: of one that ends a task
+// and asks for the next ones there are two.
+func invocations(m gproto.Message) []*history.Event {
+	w, ok := m.(*nornv1.WorkRequest)
+	if !ok {
+		return []*history.Event{invocation(m)}
+	}
+	return []*history.Event{
+		invocation(&nornv1.CompleteRequest{Completions: w.GetCompletions(), Durability: w.GetDurability()}),
+		invocation(w.GetClaim()),
+	}
 }
 
 // invocation is the begin of an operation.

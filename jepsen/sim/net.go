@@ -142,7 +142,9 @@ func (s *sim) ghost(m gproto.Message) {
 			return
 		}
 		s.stats[Ghosts]++
-		s.invoke(invocation(m))
+		for _, e := range invocations(m) {
+			s.invoke(e)
+		}
 		method := methodOf(m)
 		c.node.receive(c, &core.Request{From: core.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m}, urgent(method))
 		s.after(s.about(50*time.Millisecond), c.goneAtNode)

@@ -23,6 +23,7 @@ const (
 	GivenUp
 	Updates
 	Completions
+	Works
 	Failures
 	Releases
 	Deaths
@@ -77,7 +78,7 @@ const (
 
 var statNames = [numStats]string{
 	"operations", "enqueued", "existed", "repeated", "keyed", "granted", "granted too late", "renewed", "claims lost", "unanswered", "given up",
-	"updates", "completed", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
+	"updates", "completed", "completed with the next claim", "failed", "released", "workers died", "cancelled", "retried", "purged", "queue settings", "read",
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
@@ -109,7 +110,7 @@ func (s *Stats) String() string {
 // perSeed is how much must happen in a seed on average, in hundredths, for a
 // run of many seeds to count.
 var perSeed = map[Stat]int{
-	Operations: 20_000, Enqueues: 1500, Existed: 20, Grants: 1500, Renewals: 300, GivenUp: 20, Updates: 300, Completions: 1000,
+	Operations: 20_000, Enqueues: 1500, Existed: 20, Grants: 1500, Renewals: 300, GivenUp: 20, Updates: 300, Completions: 1000, Works: 200,
 	Failures: 50, Releases: 20, Deaths: 10, Reads: 1000, Ghosts: 50, Cuts: 50, Undelivered: 10, Crashes: 100, CrashesAtStep: 30,
 	CrashesWithLoss: 10, Stops: 10, ClockSteps: 5, Collected: 100, Parked: 100, Audits: 200,
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -81,38 +82,42 @@ func (w *worker) fetch() {
 		WaitSeconds: p.WaitSeconds, Session: slices.Clone(p.Session), RequestNo: p.RequestNo, Unanswered: slices.Clone(w.lost),
 	}
 	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
-	w.do(m, patience, func(a *answer) {
-		w.asking = false
-		lonely := a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
-		switch {
-		case !w.again && lonely && !a.unknown && !w.forgets(): // the node may have taken back what others hold
-			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
-			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
-		case !a.unknown:
-			w.pending, w.lost = nil, nil // known: the next request is another one
-		case w.forgets():
-			w.pending, w.lost = nil, nil // forgetful: what was granted has to lapse
-		case !w.again:
-			w.pending, w.lost = nil, append(w.lost, m.RequestNo)
-			w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
-			s.stats[Unanswered]++
+	w.do(m, patience, func(a *answer) { w.claimed(m, a) })
+}
+
+// claimed takes in what a claim request was answered, and asks again later.
+func (w *worker) claimed(m *nornv1.ClaimRequest, a *answer) {
+	s := w.s
+	w.asking = false
+	lonely := a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && a.refused.Guarantee != ""
+	switch {
+	case !w.again && lonely && !a.unknown && !w.forgets(): // the node may have taken back what others hold
+		w.pending, w.lost = nil, append(w.lost, m.RequestNo)
+		w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
+	case !a.unknown:
+		w.pending, w.lost = nil, nil // known: the next request is another one
+	case w.forgets():
+		w.pending, w.lost = nil, nil // forgetful: what was granted has to lapse
+	case !w.again:
+		w.pending, w.lost = nil, append(w.lost, m.RequestNo)
+		w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
+		s.stats[Unanswered]++
+	}
+	if lonely && (s.plan.work.quick || s.chance(0.5)) {
+		w.leave()
+	}
+	if a.fine() {
+		for i := range a.end.Items {
+			g := &a.end.Items[i]
+			s.stats[Grants]++
+			w.adopt(&work{task: g.Task, token: g.Token, until: g.Until})
 		}
-		if lonely && (s.plan.work.quick || s.chance(0.5)) {
-			w.leave()
-		}
-		if a.fine() {
-			for i := range a.end.Items {
-				g := &a.end.Items[i]
-				s.stats[Grants]++
-				w.adopt(&work{task: g.Task, token: g.Token, until: g.Until})
-			}
-		}
-		pause := s.about(20 * time.Millisecond)
-		if !a.fine() {
-			pause = s.about(500 * time.Millisecond)
-		}
-		w.after(pause, w.fetch)
-	})
+	}
+	pause := s.about(20 * time.Millisecond)
+	if !a.fine() {
+		pause = s.about(500 * time.Millisecond)
+	}
+	w.after(pause, w.fetch)
 }
 
 // forgets draws whether a worker never says that a request had no answer.
@@ -262,6 +267,8 @@ func (w *worker) finish(j *work) {
 	case !s.healing && !plan.quick && s.chance(0.05):
 		j.lazy = true // it hangs until its deadline
 		return
+	case !w.asking && !w.stopped && w.pending == nil && s.chance(0.5):
+		w.next(j)
 	default:
 		w.complete(j)
 	}
@@ -312,6 +319,61 @@ func (w *worker) complete(j *work) {
 			}
 			done(a)
 		})
+	})
+}
+
+// next completes a task and asks for the next ones in one request. Its two parts are two
+// operations: what is wrong with one of them leaves the other alone. What is unknown of the
+// completion is sent again by itself.
+func (w *worker) next(j *work) {
+	s := w.s
+	w.number++
+	w.asking = true
+	w.pending = &nornv1.ClaimRequest{
+		Queues: w.choose(), MaxTasks: uint32(w.slots - len(w.jobs) + 1), LeaseSeconds: w.lease.Seconds(), Worker: w.name,
+		Session: w.session[:], RequestNo: w.number, Unanswered: slices.Clone(w.lost),
+	}
+	claim := gproto.Clone(w.pending).(*nornv1.ClaimRequest)
+	done := &nornv1.CompleteRequest{Durability: s.durability(), Completions: []*nornv1.Completion{
+		{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, Result: doneBy(j.task, j.token, w.name)},
+	}}
+	parts := []*call{
+		{asked: invocation(done), weak: s.weak(done), done: func(a *answer) {
+			switch {
+			case a.fine() && a.end.Items[0].Error == "":
+				s.stats[Completions]++
+			case a.fine() && a.refused == nil:
+			default:
+				w.after(s.about(500*time.Millisecond), func() { w.complete(j) })
+			}
+		}},
+		{asked: invocation(claim), done: func(a *answer) { w.claimed(claim, a) }},
+	}
+	parts[0].asked.Weak = one(done)
+	for _, k := range parts {
+		k.stamp, k.asked.Process = s.now, w.process
+		s.invoke(k.asked)
+	}
+	m := &nornv1.WorkRequest{Completions: done.Completions, Durability: done.Durability, Claim: claim}
+	w.send(m, nil, s.between(200*time.Millisecond, 3*time.Second), func(a *answer) {
+		reply, ok := a.message.(*nornv1.WorkReply)
+		if !ok || a.refused != nil {
+			for _, k := range parts {
+				if a.refused != nil {
+					w.ended(k, &answer{refused: a.refused})
+				} else {
+					w.caller.finish(k, &answer{unknown: a.unknown}, "no answer")
+				}
+			}
+			return
+		}
+		s.stats[Works]++
+		w.ended(parts[0], &answer{message: &nornv1.WriteReply{Results: reply.GetCompletions()}})
+		if e := reply.GetClaimError(); e != nil {
+			w.ended(parts[1], &answer{refused: proto.FromProto(e)})
+			return
+		}
+		w.ended(parts[1], &answer{message: reply.GetClaim()})
 	})
 }
 
