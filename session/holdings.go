@@ -26,6 +26,8 @@ type held struct {
 	phase    phase
 	lease    time.Duration // length of the newest lease
 	deadline int64         // mono ns
+	arrived  int64         // mono ns at which it began to wait for a slot
+	began    int64         // mono ns at which it began to run
 	stopped  Cause         // what it was told to stop for
 	end      End
 	retry    retry
@@ -83,7 +85,7 @@ func (o *holdings) begin(c Capacity, now int64) (begun []*held) {
 		}
 		o.total++
 		o.running[h.queue]++
-		h.phase = running
+		h.phase, h.began = running, now
 		begun = append(begun, h)
 		return true
 	})

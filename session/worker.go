@@ -70,7 +70,7 @@ func (c WorkerConfig) withDefaults() (WorkerConfig, error) {
 	if c.Identity.Name == "" || c.Identity.Instance.IsZero() {
 		bad("a worker needs a name and an instance")
 	}
-	if c.Capacity.Slots < 1 || c.Capacity.Prefetch < 0 || c.Capacity.Takes() > MaxTakes {
+	if c.Capacity.Slots < 1 || c.Capacity.Prefetch < Adaptive || c.Capacity.Takes() > MaxTakes {
 		bad("%d slots and %d to prefetch are outside 1 to %d together", c.Capacity.Slots, c.Capacity.Prefetch, MaxTakes)
 	}
 	if n := len(c.Capacity.Queues); n < 1 || n > MaxQueues {
@@ -142,6 +142,7 @@ type Worker struct {
 	pushes window
 	lines  lines
 	stuck  map[Claim]struct{} // whose handlers hang: see Stuck
+	pace   Ahead              // how long handlers run
 	// Why tasks cannot be begun, and whether none is taken because of that: see Trouble.
 	trouble string
 	resting bool
@@ -283,6 +284,7 @@ func (w *Worker) due() {
 			w.wake = min(w.wake, h.deadline)
 		}
 	}
+	w.giveBackLate()
 	for _, c := range slices.SortedFunc(maps.Keys(w.denied), Claim.Compare) {
 		if r := w.denied[c]; w.now.Mono >= r.at {
 			w.deny(c)

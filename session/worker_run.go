@@ -54,7 +54,7 @@ func (w *Worker) runTask(b *RunTask) {
 	if why != Accepted {
 		return
 	}
-	w.has.add(&held{claim: b.Claim, queue: b.Queue, grant: b.Grant, lease: b.Lease, deadline: deadline})
+	w.has.add(&held{claim: b.Claim, queue: b.Queue, grant: b.Grant, lease: b.Lease, deadline: deadline, arrived: w.now.Mono})
 	w.wake = min(w.wake, deadline)
 	w.beatAt = min(w.beatAt, addNs(w.now.Mono, third(b.Lease)))
 	w.startWaiting()
@@ -62,7 +62,7 @@ func (w *Worker) runTask(b *RunTask) {
 
 // refusalOf says why a claim is not taken.
 func (w *Worker) refusalOf(b *RunTask, deadline int64) Refusal {
-	now := takes(w)
+	now := accepts(w)
 	q, serves := now.queue(b.Queue)
 	_, runs := w.has.byTask[b.Claim.Task]
 	barred := w.bars[b.Claim.Task]
@@ -110,6 +110,34 @@ func (w *Worker) startWaiting() {
 	}
 	for _, h := range w.has.begin(takes(w), w.now.Mono) {
 		w.out.Start = append(w.out.Start, Start{Claim: h.claim, Queue: h.queue, Deadline: h.deadline, Grant: h.grant})
+	}
+	if w.cfg.Capacity.Prefetch == Adaptive && len(w.has.queued) > 0 {
+		w.wake = min(w.wake, addNs(w.has.queued[0].arrived, AheadFor))
+	}
+}
+
+// giveBackLate gives back what was claimed ahead and has waited for a slot for too long.
+func (w *Worker) giveBackLate() {
+	if w.cfg.Capacity.Prefetch != Adaptive {
+		return
+	}
+	for len(w.has.queued) > 0 {
+		due := addNs(w.has.queued[0].arrived, AheadFor)
+		if w.now.Mono < due {
+			w.wake = min(w.wake, due)
+			return
+		}
+		w.learn(w.pace.Late) // first: it says that it takes no more
+		w.stop(w.has.queued[0], CauseShutdown)
+	}
+}
+
+// learn tells what is known of runs something, and says so when more or less is taken because
+// of it.
+func (w *Worker) learn(tell func()) {
+	was := w.pace.Allows()
+	if tell(); w.pace.Allows() != was && w.cfg.Capacity.Prefetch == Adaptive {
+		w.beat()
 	}
 }
 

@@ -28,7 +28,19 @@ func jammed(w *Worker) bool { return len(w.stuck) >= w.cfg.Capacity.Slots }
 // takes is what the worker takes now: without the slots of handlers that hang and whose
 // claims are over here. Where none is left it serves no queue.
 func takes(w *Worker) Capacity {
+	c := accepts(w)
+	if w.cfg.Capacity.Prefetch == Adaptive && !w.pace.Allows() {
+		c.Prefetch = 0
+	}
+	return c
+}
+
+// accepts is what it takes at most: what was on its way when it wanted less is no refusal.
+func accepts(w *Worker) Capacity {
 	c := w.cfg.Capacity
+	if c.Prefetch == Adaptive {
+		c.Prefetch = min(c.Slots, MaxTakes-c.Slots)
+	}
 	if jammed(w) {
 		c.Queues = nil
 		return c

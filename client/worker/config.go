@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/session"
 )
 
 // Defaults and limits of [Config].
@@ -22,6 +23,8 @@ const (
 	// MaxSlots bounds Slots and Prefetch together: one renewal takes all claims
 	// that are held, and a request has no more items than that.
 	MaxSlots = proto.MaxBatchTasks
+	// Adaptive is for [Config.Prefetch].
+	Adaptive = session.Adaptive
 	// MaxQueues is how many queues one claim may name.
 	MaxQueues = 1000
 	// MaxWeight bounds the weight of a queue, so that shares do not starve.
@@ -42,7 +45,9 @@ type Config struct {
 	// is taken, and priorities order tasks within their queue only.
 	PerQueue map[string]QueueConfig
 	// Prefetch is how many claims may be held beyond Slots, so that the next task
-	// is there when one ends. It suits tasks of milliseconds.
+	// is there when one ends; 0: none, the worker is strict. [Adaptive]: as many as Slots,
+	// but only while all of the last runs took less than 100 ms, as far as they are known;
+	// a task that was claimed ahead and has waited for longer than that is given back.
 	Prefetch int
 	// Name is shown in the claims, and exclusive in the cluster: of several workers
 	// with one name the first has the session, the others wait. "": host name, process
@@ -111,7 +116,7 @@ type QueueConfig struct {
 // complete fills in what was left out.
 func (c Config) complete() Config {
 	c.Slots = max(c.Slots, 1)
-	c.Prefetch = max(c.Prefetch, 0)
+	c.Prefetch = max(c.Prefetch, Adaptive)
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
@@ -156,6 +161,14 @@ func (c Config) check(queues []string) error {
 		}
 	}
 	return nil
+}
+
+// most is how many claims may be held.
+func (c Config) most() int {
+	if c.Prefetch == Adaptive {
+		return min(2*c.Slots, MaxSlots)
+	}
+	return c.Slots + c.Prefetch
 }
 
 // asks tells whether tasks are asked for, without a session.

@@ -26,6 +26,7 @@ type job struct {
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	span  trace.Span // of the handler; nil before it runs
+	came  time.Time  // when it was granted, as far as this process knows
 	lent  bool       // its room is given back; known once its report has ended
 
 	mu      sync.Mutex // guards the fields below
@@ -39,7 +40,7 @@ type job struct {
 
 // adopt makes a job of a claim.
 func (w *Worker) adopt(ctx context.Context, g granted) *job {
-	j := &job{grace: w.grace, clock: w.stamp}
+	j := &job{grace: w.grace, clock: w.stamp, came: time.Now()}
 	j.claim, j.lose = context.WithCancelCause(ctx)
 	j.ctx, j.end = context.WithCancelCause(j.claim)
 	j.task = newTask(w.client, g.Claim, j)

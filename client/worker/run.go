@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/norn-dev/norn/session"
 )
 
 // TimeoutHeader is the header of a task that says how long a handler may work on
@@ -28,13 +30,25 @@ func (w *Worker) dispatch() {
 // errTooLate is why a task is given back whose claim would end too soon.
 var errTooLate = errors.New("too little of the lease is left to begin")
 
+// errLate is why a task is given back that was claimed ahead: others may have a slot.
+var errLate = errors.New("no slot got free in time")
+
 // errNoSlot is why a task is given back that waits for a slot: nobody can tell when there is one.
 var errNoSlot = errors.New("all slots are taken by handlers that do not return")
 
 // slotFor waits for a slot. The error is why the job shall not begin.
 func (w *Worker) slotFor(j *job) (cause error) {
+	var late <-chan time.Time
+	if w.room.adapts && w.from() == source(w.direct) && len(w.slots) == cap(w.slots) { // a session gives no more than there are slots
+		t := time.NewTimer(time.Until(j.came.Add(session.AheadFor)))
+		defer t.Stop()
+		late = t.C
+	}
 	select {
 	case w.slots <- struct{}{}:
+	case <-late:
+		w.room.late()
+		return errLate
 	case <-w.room.jam():
 		return errNoSlot
 	case <-w.stopped.Done():
@@ -80,6 +94,7 @@ func (w *Worker) work(j *job) {
 	// Deferred, because a handler may end this goroutine.
 	defer func() {
 		took := time.Since(began)
+		w.room.ran(took)
 		unlimit()
 		unwatch()
 		w.tel.returned(j.ctx, span, j.task, err, context.Cause(j.ctx))

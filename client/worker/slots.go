@@ -3,6 +3,8 @@ package worker
 import (
 	"sync"
 	"time"
+
+	"github.com/norn-dev/norn/session"
 )
 
 // ledger counts the claims that are held, in all and by queue.
@@ -11,12 +13,15 @@ type ledger struct {
 	size  int      // claims at once
 	slots int      // handlers at once
 
+	adapts bool // what is beyond the slots is taken only while pace allows it
+
 	mu     sync.Mutex // guards the fields below
 	most   int        // claims at once whose room is lent
 	held   int
 	lent   int // of claims that are held beyond that: their room was given back before their end
 	stuck  int // slots of handlers that do not return
 	tries  int // tasks that are taken at a time, to see whether they can be begun; below zero: any number
+	pace   session.Ahead
 	queues map[string]*lane
 	freed  chan struct{} // closed when a claim ends
 	opened chan struct{} // closed when a queue that was full is not any more
@@ -30,7 +35,7 @@ type lane struct {
 
 func newLedger(cfg Config, queues []string) *ledger {
 	l := &ledger{
-		order: queues, size: cfg.Slots + cfg.Prefetch, slots: max(cfg.Slots, 1), queues: make(map[string]*lane, len(queues)),
+		order: queues, size: cfg.most(), adapts: cfg.Prefetch == Adaptive, slots: max(cfg.Slots, 1), queues: make(map[string]*lane, len(queues)),
 		tries: -1, freed: make(chan struct{}), opened: make(chan struct{}), jammed: make(chan struct{}),
 	}
 	if l.most = l.size; !cfg.asks() {
@@ -53,6 +58,9 @@ func (l *ledger) demand(wait time.Duration) (d demand, freed, opened <-chan stru
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d = demand{room: l.size - l.held, wait: wait}
+	if l.adapts && !l.pace.Allows() {
+		d.room = max(0, l.slots-l.held)
+	}
 	if l.stuck >= l.slots {
 		d.room = 0 // what is taken would wait for as long as nobody can tell
 	}
@@ -146,6 +154,21 @@ func (l *ledger) rest(resting, trouble bool) {
 		l.tries = -1
 	}
 	l.changed()
+}
+
+// ran notes how long a handler took.
+func (l *ledger) ran(took time.Duration) { l.learn(func() { l.pace.Ran(took) }) }
+
+// late notes that a task that was claimed ahead did not begin in time.
+func (l *ledger) late() { l.learn(l.pace.Late) }
+
+func (l *ledger) learn(tell func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.pace.Allows()
+	if tell(); l.pace.Allows() != was {
+		l.changed()
+	}
 }
 
 // jam is closed while no slot will get free, for all that is known.

@@ -82,6 +82,7 @@ func (a workCommand) command() *cobra.Command {
 	var o workOptions
 	f.StringSliceVarP(&cfg.Queues, "queue", "q", nil, "from these `queues` (repeatable)")
 	f.IntVar(&cfg.Slots, "slots", 1, "run so many at once")
+	f.IntVar(&cfg.Prefetch, "prefetch", worker.Adaptive, "claim so many more ahead; 0: none, -1: as many as slots while all of the last runs took less than 100 ms")
 	f.StringVar(&cfg.Name, "name", "", "`name` of the worker, exclusive in the cluster (default: host, process and four digits)")
 	f.StringVar(&cfg.LockFile, "lock", "", "keep this `file` locked: with it and --name, who starts again after a crash takes over at once")
 	f.DurationVar(&cfg.Lease, "lease", proto.DefaultLease, "length of the claims, 1s to 24h; renewed at a third of it")
@@ -135,6 +136,8 @@ func checkWork(cfg worker.Config, o workOptions) error {
 		return usage("no command; give it after --")
 	case cfg.Slots < 1 || cfg.Slots > worker.MaxSlots:
 		return usage("--slots: %d is not between 1 and %d", cfg.Slots, worker.MaxSlots)
+	case cfg.Prefetch < worker.Adaptive || cfg.Prefetch > worker.MaxSlots-cfg.Slots:
+		return usage("--prefetch: %d is not between -1 and %d", cfg.Prefetch, worker.MaxSlots-cfg.Slots)
 	case cfg.Lease < clock.MinLease || cfg.Lease > clock.MaxLease:
 		return usage("--lease: %s is not between 1s and 24h", cfg.Lease)
 	case cfg.Timeout < 0:

@@ -36,8 +36,9 @@ func run(log *slog.Logger) error {
 	defer c.Close()
 
 	w := worker.New(c, worker.Config{
-		Slots:   8,
-		Timeout: time.Minute,
+		Slots:    8,
+		Prefetch: worker.Adaptive, // one more for each slot, while tasks are short
+		Timeout:  time.Minute,
 		PerQueue: map[string]worker.QueueConfig{
 			"mail":       {Weight: 3},                           // three of four, while both have tasks
 			"thumbnails": {Slots: 2, Timeout: 10 * time.Minute}, // heavy: two at once

@@ -24,7 +24,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	w := worker.New(c, worker.Config{Slots: 4})
+	w := worker.New(c, worker.Config{Slots: 4, Prefetch: worker.Adaptive})
 	worker.HandleJSON(w, "greetings", func(ctx context.Context, t *worker.Task, g greeting) error {
 		t.SetResult([]byte("Hello, " + g.Name + "!"))
 		return t.Update(ctx, []byte("greeted "+g.Name)) // a checkpoint
