@@ -26,7 +26,7 @@ func TestHowLongATaskWasOvertaken(t *testing.T) {
 		tasks  []lifetime
 		want   time.Duration
 		judged int
-		met    bool // no task waits over a second (docs/performance.md)
+		met    bool // no task waits over a second (docs/archive/performance.md)
 	}{
 		"in order":                          {[]lifetime{at(1, 1.1, 5), at(2.1, 2.2, 6), at(3.2, 3.3, 7)}, 0, 2, true},
 		"a while":                           {[]lifetime{at(1, 1.1, 7), at(2.1, 2.2, 6.5)}, 500 * time.Millisecond, 1, true},

@@ -284,7 +284,7 @@ func (w *Worker) due() {
 			w.wake = min(w.wake, h.deadline)
 		}
 	}
-	w.giveBackLate()
+	giveBackLate(w)
 	for _, c := range slices.SortedFunc(maps.Keys(w.denied), Claim.Compare) {
 		if r := w.denied[c]; w.now.Mono >= r.at {
 			w.deny(c)

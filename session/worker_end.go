@@ -16,7 +16,7 @@ func (w *Worker) Ended(now clock.Time, c Claim, end End) bool {
 	h := w.has.all[c]
 	runs := h != nil && h.phase == running
 	if runs {
-		w.learn(func() { w.pace.Ran(time.Duration(w.now.Mono - h.began)) })
+		learn(w, func() { w.pace.Ran(time.Duration(w.now.Mono - h.began)) })
 		w.finish(h, end)
 		w.startWaiting()
 	}

@@ -117,7 +117,7 @@ func (w *Worker) startWaiting() {
 }
 
 // giveBackLate gives back what was claimed ahead and has waited for a slot for too long.
-func (w *Worker) giveBackLate() {
+func giveBackLate(w *Worker) {
 	if w.cfg.Capacity.Prefetch != Adaptive {
 		return
 	}
@@ -127,14 +127,14 @@ func (w *Worker) giveBackLate() {
 			w.wake = min(w.wake, due)
 			return
 		}
-		w.learn(w.pace.Late) // first: it says that it takes no more
+		learn(w, w.pace.Late) // first: it says that it takes no more
 		w.stop(w.has.queued[0], CauseShutdown)
 	}
 }
 
 // learn tells what is known of runs something, and says so when more or less is taken because
 // of it.
-func (w *Worker) learn(tell func()) {
+func learn(w *Worker, tell func()) {
 	was := w.pace.Allows()
 	if tell(); w.pace.Allows() != was && w.cfg.Capacity.Prefetch == Adaptive {
 		w.beat()

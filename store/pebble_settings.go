@@ -55,7 +55,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		MemTableSize: o.MemTable, MemTableStopWritesThreshold: memTables,
 		// Every sublevel of level 0 is one more place to look for a key, and
 		// every merge of them costs as much as all else that is done for a task
-		// (docs/performance.md): few places would be too dear. Never stop writes
+		// (docs/archive/performance.md): few places would be too dear. Never stop writes
 		// for it: the memtables do that.
 		L0CompactionThreshold: 16, L0StopWritesThreshold: 1000,
 		LBaseMaxBytes: 256 << 20, MaxOpenFiles: o.Files,

@@ -11,7 +11,7 @@ import (
 
 // prefilled hands out log files whose space is written already. A sync of a log
 // that grows has to make its new size and blocks durable too, which takes about
-// twice as long as overwriting (docs/performance.md). Pebble reuses its logs
+// twice as long as overwriting (docs/archive/performance.md). Pebble reuses its logs
 // once it has some; this brings the first ones into that shape.
 //
 // One spare file waits, made in the background; a crash leaves it for the next

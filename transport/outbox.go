@@ -162,7 +162,7 @@ func socketOf(nc net.Conn) syscall.RawConn {
 
 // now writes what is queued on the goroutine of the caller, as far as that does
 // not block, and leaves the rest to the writer. Waking the writer up takes longer
-// than the write does (docs/performance.md).
+// than the write does (docs/archive/performance.md).
 func (o *outbox) now() {
 	o.mu.Lock()
 	if o.running || o.queue == nil || o.closed {

@@ -110,7 +110,7 @@ func (p *process) profile(t *testing.T, name string, seconds int) (wait func()) 
 }
 
 // TestClusterFill: a wiped node of three is filled, first with nothing else to
-// do, then while 64 producers go on. What it prints is in docs/performance.md:
+// do, then while 64 producers go on. What it prints is in docs/archive/performance.md:
 // figures of one run are to be compared with each other. NORN_TEST_FILL says how
 // many MB (`make fill`: 500), NORN_TEST_PROFILES where profiles go.
 func TestClusterFill(t *testing.T) {

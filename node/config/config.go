@@ -287,7 +287,7 @@ type Config struct {
 	// old tasks; claims do not need it.
 	CacheSize Size
 	// MemTableSize of the store, at most a 256th of the volume. Default 24 MiB. Larger: fewer, larger flushes
-	// and less merging (docs/performance.md), and a longer replay at start.
+	// and less merging (docs/archive/performance.md), and a longer replay at start.
 	// Memory: two of them. Disk: as much again for the logs, and a spare one.
 	MemTableSize Size
 	// HeadSize is how many ready tasks are kept in memory per queue and

@@ -14,7 +14,7 @@ import (
 // as they wait for a leader, somebody leads all the same, and most changes are made.
 func TestSlowDisksHaveALeader(t *testing.T) {
 	times, seeds, long := []time.Duration{750 * time.Millisecond, time.Second}, uint64(3), os.Getenv("NORN_TEST_SEEDS")
-	if n, err := strconv.ParseUint(long, 10, 64); err == nil { // the table of docs/performance.md
+	if n, err := strconv.ParseUint(long, 10, 64); err == nil { // the table of docs/archive/performance.md
 		times, seeds = []time.Duration{300 * time.Millisecond, 750 * time.Millisecond, time.Second, 1500 * time.Millisecond}, n
 	}
 	for _, slow := range times { // they wait for a second

@@ -14,7 +14,7 @@ import (
 // server at rest allocates less than a megabyte a second, so that a heap kept small
 // costs a collection every five seconds, and what load has left is not filled again
 // with garbage. Under load Go's default is worth a fifth of the processor
-// (docs/performance.md).
+// (docs/archive/performance.md).
 const (
 	calmPercent = 5
 	busyPercent = 100

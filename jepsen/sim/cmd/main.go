@@ -45,7 +45,7 @@ func main() {
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of where the processor time goes")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster, as long as the heap
-	// does not become larger than what is fresh in memory (docs/performance.md).
+	// does not become larger than what is fresh in memory (docs/archive/performance.md).
 	debug.SetGCPercent(400)
 	os.Exit(o.profiled())
 }
