@@ -23,6 +23,8 @@ type client struct {
 	asked   bool // whether this is the cluster that it expects
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
+	held    atomic.Int64 // bytes of its requests in the inbox
+	reads   atomic.Int64 // of its requests that wait for their turn
 	pinged  time.Time    // when the core was told last that it pings
 	moved   time.Time    // when it was told last that a part of a frame has come
 }
@@ -116,12 +118,12 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.refuse(c, f, err)
 		return
 	}
-	if !a.n.inbox.admit(weight, urgent) {
+	if !a.n.inbox.admit(&s.held, weight, urgent) {
 		a.refuse(c, f, crowded(a.n))
 		return
 	}
 	if err := gproto.Unmarshal(f.Body, body); err != nil {
-		a.n.inbox.leave(weight)
+		a.n.inbox.leave(&s.held, weight)
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
@@ -130,10 +132,10 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
 	if urgent {
-		s.out.first = append(s.out.first, waiting{r, weight})
+		s.out.first = append(s.out.first, waiting{r, weight, &s.held})
 		return
 	}
-	s.out.rest = append(s.out.rest, waiting{r, weight})
+	s.out.rest = append(s.out.rest, waiting{r, weight, &s.held})
 }
 
 // newRequest makes the message of a method. urgent ones keep or free work.
@@ -283,7 +285,7 @@ func notBegun(n *Node) *proto.Error {
 
 // crowded refuses a request for which the inbox has no room.
 func crowded(n *Node) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, the limit of this node (max-inbox)", n.cfg.MaxInbox)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, of at most %d (max-inbox), and no connection may have more than its share", n.inbox.bytes.Load(), n.cfg.MaxInbox)
 	e.RetryAfter = 100 * time.Millisecond
 	return e
 }

@@ -137,7 +137,7 @@ func (c *calls) wait(ctx context.Context, r *core.Request, weight int, urgent bo
 	l := &local{answer: make(chan Answer, 1)}
 	n.locals.Store(from.Conn, l)
 	defer n.locals.Delete(from.Conn)
-	d := delivery{rest: []waiting{{r, weight}}}
+	d := delivery{rest: []waiting{{event: r, weight: weight}}}
 	if urgent {
 		d = delivery{first: d.rest}
 	}
@@ -165,7 +165,7 @@ func (c *calls) admit(method nornv1.Method, body gproto.Message, urgent bool) (w
 	if err := tooHeavy(weight, longest); err != nil {
 		return 0, err
 	}
-	if !c.n.inbox.admit(weight, urgent) {
+	if !c.n.inbox.admit(nil, weight, urgent) {
 		return 0, crowded(c.n)
 	}
 	return weight, nil

@@ -53,10 +53,10 @@ func TestTheEndOfAConnectionOvertakesNothing(t *testing.T) {
 	}
 	var d delivery
 	for range takeEvents {
-		d.first = append(d.first, waiting{request(1, nornv1.Method_METHOD_RENEW), 1})
+		d.first = append(d.first, waiting{event: request(1, nornv1.Method_METHOD_RENEW), weight: 1})
 	}
-	d.first = append(d.first, waiting{request(7, nornv1.Method_METHOD_SESSION), 1})
-	d.rest = append(d.rest, waiting{request(7, nornv1.Method_METHOD_CLAIM), 1})
+	d.first = append(d.first, waiting{event: request(7, nornv1.Method_METHOD_SESSION), weight: 1})
+	d.rest = append(d.rest, waiting{event: request(7, nornv1.Method_METHOD_CLAIM), weight: 1})
 	in.put(&d)
 	in.gone(7)
 	var last any

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
 )
 
@@ -32,10 +33,12 @@ type inbox struct {
 	rest  line
 }
 
-// waiting is an event in the inbox. weight is 0 for what is not a request.
+// waiting is an event in the inbox. weight is 0 for what is not a request; held is what its
+// connection has here, nil where that is not counted.
 type waiting struct {
 	event  any
 	weight int
+	held   *atomic.Int64
 }
 
 // cancelled is a cancel frame. Its connection may have only so many of them
@@ -68,17 +71,29 @@ func emptied(events []waiting) []waiting {
 	return events[:0]
 }
 
-// admit reserves room for a request, or says that there is none. What frees or
-// keeps work is let in up to twice the limit. One request always fits an empty
-// inbox. What is admitted must be put, or given back with leave.
-func (in *inbox) admit(weight int, urgent bool) bool {
-	limit := in.limit
+// admit reserves room for a request of somebody who holds so many bytes here (nil: it is
+// their only one), or says that there is none for them. What frees or keeps work is let in
+// up to twice the limit. One request always fits an empty inbox. What is admitted must be
+// put, or given back with leave.
+func (in *inbox) admit(held *atomic.Int64, weight int, urgent bool) bool {
+	limit, own := in.limit, int64(0)
 	if urgent {
 		limit *= 2
 	}
-	if now := in.bytes.Add(int64(weight)); now > limit && now > int64(weight) {
-		in.bytes.Add(-int64(weight))
-		return false
+	if held != nil {
+		own = held.Load()
+	}
+	for {
+		total := in.bytes.Load()
+		if !portion.Fits(limit, total, own, int64(weight)) {
+			return false
+		}
+		if in.bytes.CompareAndSwap(total, total+int64(weight)) {
+			break
+		}
+	}
+	if held != nil {
+		held.Add(int64(weight))
 	}
 	return true
 }
@@ -94,7 +109,12 @@ func (in *inbox) admitPeer(weight int) bool {
 }
 
 // leave gives back what admit has reserved.
-func (in *inbox) leave(weight int) { in.bytes.Add(-int64(weight)) }
+func (in *inbox) leave(held *atomic.Int64, weight int) {
+	in.bytes.Add(-int64(weight))
+	if held != nil {
+		held.Add(-int64(weight))
+	}
+}
 
 // put adds the events of a delivery, all of them admitted.
 func (in *inbox) put(d *delivery) {
@@ -181,6 +201,9 @@ func (l *line) take(out []any) (_ []any, weight weights) {
 	for n := 0; n < takeEvents && weight.requests+weight.messages < takeBytes && !l.empty(); n++ {
 		w := &l.events[l.from]
 		event := w.event
+		if w.held != nil {
+			w.held.Add(-int64(w.weight))
+		}
 		if c, ok := event.(cancelled); ok {
 			c.owner.cancels.Add(-1)
 			event = c.cancel

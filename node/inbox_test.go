@@ -57,7 +57,7 @@ func (k *bookkeeper) deliver() {
 	d := &delivery{}
 	for range rapid.SampledFrom([]int{1, 3, 3000, 6000}).Draw(k.t, "requests") {
 		urgent, w := rapid.Bool().Draw(k.t, "urgent"), rapid.SampledFrom([]int{1, 1000, takeBytes + 1}).Draw(k.t, "weight")
-		if !k.in.admit(w, urgent) {
+		if !k.in.admit(&k.owner.held, w, urgent) {
 			continue
 		}
 		e := marked{k.number}
@@ -65,9 +65,9 @@ func (k *bookkeeper) deliver() {
 		k.weight += w
 		k.weights[e] = w
 		if urgent {
-			d.first, k.first = append(d.first, waiting{e, w}), append(k.first, e)
+			d.first, k.first = append(d.first, waiting{e, w, &k.owner.held}), append(k.first, e)
 		} else {
-			d.rest, k.rest = append(d.rest, waiting{e, w}), append(k.rest, e)
+			d.rest, k.rest = append(d.rest, waiting{e, w, &k.owner.held}), append(k.rest, e)
 		}
 	}
 	k.in.put(d)
@@ -137,8 +137,8 @@ func TestInboxLosesNothing(t *testing.T) {
 			case 1:
 				k.cancel()
 			case 2: // a request that cannot be decoded
-				if k.in.admit(1000, false) {
-					k.in.leave(1000)
+				if k.in.admit(&k.owner.held, 1000, false) {
+					k.in.leave(&k.owner.held, 1000)
 				}
 			default:
 				k.take()
@@ -154,24 +154,57 @@ func TestInboxLosesNothing(t *testing.T) {
 
 func TestInboxAdmits(t *testing.T) {
 	in := newInbox(1000)
+	var a, b, c atomic.Int64
 	for i, step := range []struct {
+		of     *atomic.Int64
 		weight int
 		urgent bool
 		want   bool
 	}{
-		{900, false, true}, {101, false, false}, {100, false, true}, {1, false, false},
-		{900, true, true}, {101, true, false}, {100, true, true}, {1, true, false},
+		{&a, 700, false, true}, {&a, 51, false, false}, {&a, 50, false, true}, {&a, 1, false, false}, // alone: three quarters
+		{&b, 63, false, false}, {&b, 62, false, true}, {&a, 1, false, false}, {&b, 1, false, false}, // a third of what is left then
+		{nil, 40, false, true}, {&c, 30, false, true}, {&c, 10, false, false},
+		{&a, 1, true, false}, {&b, 100, true, true}, {&c, 200, true, true}, // of twice the limit
 	} {
-		if got := in.admit(step.weight, step.urgent); got != step.want {
+		if got := in.admit(step.of, step.weight, step.urgent); got != step.want {
 			t.Fatalf("step %d: %v, want %v", i, got, step.want)
 		}
 	}
-	in.leave(2000)
-	if !in.admit(5000, false) {
+	in.leave(&a, 750)
+	in.leave(&b, 162)
+	in.leave(&c, 230)
+	in.leave(nil, 40)
+	if in.bytes.Load() != 0 || a.Load() != 0 || b.Load() != 0 || c.Load() != 0 {
+		t.Fatalf("left are %d: %d, %d, %d", in.bytes.Load(), a.Load(), b.Load(), c.Load())
+	}
+	if !in.admit(&a, 5000, false) {
 		t.Fatal("a request that is over the limit by itself must get in when nothing else waits")
 	}
-	if in.admit(1, true) {
+	if in.admit(&b, 1, true) {
 		t.Fatal("and nothing beside it")
+	}
+}
+
+// TestNoConnectionHasMoreThanAQuarterOfTheInbox while others ask, also of what is urgent.
+func TestNoConnectionHasMoreThanAQuarterOfTheInbox(t *testing.T) {
+	for _, urgent := range []bool{false, true} {
+		in := newInbox(1 << 20)
+		var other, greedy atomic.Int64
+		if !in.admit(&other, 100, urgent) {
+			t.Fatal("the first one is refused")
+		}
+		for in.admit(&greedy, 100, urgent) {
+		}
+		limit := in.limit
+		if urgent {
+			limit *= 2
+		}
+		if got := greedy.Load(); got > limit/4 || got < limit/5 {
+			t.Errorf("urgent %v: it has %d of %d", urgent, got, limit)
+		}
+		if !in.admit(&other, 1000, urgent) {
+			t.Error("the other one is refused")
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ func (h neighbours) Messages(from register.Member, all []core.PeerMessage) {
 			n.metrics.crowded.Inc()
 			continue
 		}
-		w := waiting{&core.FromPeer{From: from, Message: m}, weight}
+		w := waiting{event: &core.FromPeer{From: from, Message: m}, weight: weight}
 		if first {
 			d.first = append(d.first, w)
 		} else {

@@ -5,15 +5,18 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/transport"
 )
 
 // round is what one turn of the loop hands to the syncer.
@@ -245,15 +248,18 @@ func (n *Node) release(r *round) {
 	}
 	var left sync.WaitGroup
 	for i := range r.reads {
-		if n.queued.Add(1) > maxQueuedReads {
-			n.queued.Add(-1)
+		held := readsOf(n, r.reads[i].From)
+		if !portion.Fits(maxQueuedReads, n.queued.Load(), held.Load(), 1) {
 			n.turnAway(&r.reads[i])
 			continue
 		}
+		n.queued.Add(1)
+		held.Add(1)
 		left.Add(1)
 		n.running.Go(func() {
 			defer left.Done()
 			defer n.queued.Add(-1)
+			defer held.Add(-1)
 			n.read(r.snapshot, &r.reads[i])
 		})
 	}
@@ -263,9 +269,18 @@ func (n *Node) release(r *round) {
 	})
 }
 
+// readsOf counts the reads of a client that wait for their turn. Whoever is none, or is gone,
+// has no others.
+func readsOf(n *Node, from core.Origin) *atomic.Int64 {
+	if at, ok := n.conns.Load(from.Conn); ok {
+		return &at.(*transport.Conn).Attachment().(*client).reads
+	}
+	return new(atomic.Int64)
+}
+
 // turnAway answers a read that is one too many.
 func (n *Node) turnAway(r *core.Read) {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, the limit of this node", maxQueuedReads)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, of at most %d on this node, and no connection may have more than its share", n.queued.Load(), maxQueuedReads)
 	e.RetryAfter = 100 * time.Millisecond
 	n.send(&core.Reply{To: r.From, Err: e})
 	if r.Waits {

@@ -467,6 +467,28 @@ func TestTooManyReads(t *testing.T) {
 	soon(t, "nothing waits", func() bool { return n.metrics.core.Load().Waiting == 0 && n.queued.Load() == 0 })
 }
 
+// TestNoConnectionHasMoreThanAQuarterOfTheReads while others ask.
+func TestNoConnectionHasMoreThanAQuarterOfTheReads(t *testing.T) {
+	n := start(t, testConfig(t), Options{})
+	defer stop(t, n)
+	p, q := connect(t, n), connect(t, n)
+	task := taskID(t, p.enqueue(&nornv1.TaskSpec{Queue: "q"})[0])
+	q.enqueue(&nornv1.TaskSpec{Queue: "q"})
+	n.conns.Range(func(_, c any) bool { // one has a quarter, all have a half
+		c.(*transport.Conn).Attachment().(*client).reads.Store(maxQueuedReads / 4)
+		return false
+	})
+	n.queued.Add(maxQueuedReads / 2)
+	get := func(p *caller) error {
+		return p.call(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: task}, &nornv1.GetReply{})
+	}
+	if a, b := get(p), get(q); overloaded(a) == overloaded(b) {
+		t.Errorf("who has a quarter: %v, who has none: %v", a, b)
+	}
+	n.queued.Add(-maxQueuedReads / 2)
+	p.retry(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: task}, &nornv1.GetReply{})
+}
+
 // TestCancelFollowsItsRequest sends requests and takes them back in the same
 // breath: a cancel that overtook its request would leave it waiting.
 func TestCancelFollowsItsRequest(t *testing.T) {

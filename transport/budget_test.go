@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -52,6 +53,72 @@ func TestLargeFramesShareABudget(t *testing.T) {
 			t.Errorf("%d bytes are never given back", n)
 		}
 	})
+}
+
+// TestSlowLargeFramesGiveWay: a client with some connections began a large frame on each, and
+// nobody else could send one for half a minute, and again.
+func TestSlowLargeFramesGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, ln := serve(t, Config{MaxReadBytes: 2 << 20}, &handler{handle: echoFrame})
+		idle, slow, b := rawTo(t, ln), rawTo(t, ln), rawTo(t, ln)
+		body := bytes.Repeat([]byte("x"), 900<<10)
+		large := AppendFrame(nil, Frame{Request: 2, Method: 3, Body: body})
+		half := len(large) * 2 / 3
+		slow.Write(large[:half])
+		idle.Write(large[:half])
+		time.Sleep(idleFrame / 2)
+		slow.Write(large[half : half+1])
+		synctest.Wait()
+		b.Write(large)
+		if f := receive(t, b); f.Flags != FlagResponse|FlagError {
+			t.Fatalf("both are quick still: %x", f.Flags)
+		}
+		time.Sleep(idleFrame / 2)
+		b.Write(large)
+		if f := receive(t, b); !bytes.Equal(f.Body, body) {
+			t.Fatalf("beside one that has stopped: %.80q", f.Body)
+		}
+		synctest.Wait()
+		if n := srv.Conns(); n != 2 {
+			t.Fatalf("%d connections are left, want that of the slow one and of the other", n)
+		}
+		slow.Write(large[half+1:])
+		if f := receive(t, slow); !bytes.Equal(f.Body, body) {
+			t.Fatalf("the one that came: %d bytes", len(f.Body))
+		}
+		synctest.Wait()
+		if n := srv.budget.taken.Load(); n != 0 {
+			t.Fatalf("%d bytes are never given back", n)
+		}
+		// Two that go on and on, a byte at a time, for more than there is room.
+		c := rawTo(t, ln)
+		slow.Write(large[:half])
+		c.Write(large[:half])
+		for i := range 2 * int(slowFrame/idleFrame) {
+			time.Sleep(idleFrame / 2)
+			slow.Write(large[half+i : half+i+1])
+			c.Write(large[half+i : half+i+1])
+		}
+		synctest.Wait()
+		b.Write(large)
+		if f := receive(t, b); !bytes.Equal(f.Body, body) {
+			t.Fatalf("beside two that trickle: %.80q", f.Body)
+		}
+		synctest.Wait()
+		if n := srv.Conns(); n != 2 {
+			t.Errorf("%d connections are left", n)
+		}
+	})
+}
+
+// TestALargeFrameIsLessThanAQuarter of what all of them may have.
+func TestALargeFrameIsLessThanAQuarter(t *testing.T) {
+	if n := room(lengthBytes + DefaultMaxFrame); n > DefaultMaxReadBytes/4 {
+		t.Errorf("one connection may have %d of %d bytes", n, DefaultMaxReadBytes)
+	}
+	if n := DefaultMaxOutboxBytes + DefaultMaxOutboxBytes/4; n > DefaultMaxUntakenBytes/4 {
+		t.Errorf("one connection may have answers of %d of %d bytes waiting", n, DefaultMaxUntakenBytes)
+	}
 }
 
 // Whatever comes, what the reader has is what it is charged for.

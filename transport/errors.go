@@ -34,6 +34,8 @@ var (
 	ErrHelloTimeout = errors.New("transport: no first frame in time")
 	// ErrSilent is returned when the answer to a ping does not come and nothing else moves.
 	ErrSilent = errors.New("transport: no answer to a ping")
+	// ErrFrameGaveWay is returned when a large frame comes slowly, and others have no room.
+	ErrFrameGaveWay = errors.New("transport: large frame comes slowly, and others wait for its room")
 	// ErrFrameTimeout is returned when a frame was begun and comes too slowly.
 	ErrFrameTimeout = errors.New("transport: frame not finished in time")
 	// ErrIdleTimeout is returned when a connection carried nothing for too long.

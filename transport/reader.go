@@ -37,7 +37,8 @@ var errStopped = errors.New("transport: reading stopped")
 type frameReader struct {
 	src          net.Conn
 	pool         *buffers
-	budget       *budget // of large buffers; nil: no limit
+	budget       *budget               // of large buffers; nil: no limit
+	relieve      func(n int) (ok bool) // gets so many bytes of it from others, where it has none; nil: nobody does
 	maxFrame     int
 	sums         bool // frames have sums
 	frameTimeout time.Duration
@@ -52,6 +53,7 @@ type frameReader struct {
 	buf      *buffer
 	from, to int       // the unread part of buf
 	charged  int       // bytes of buf that the budget has given
+	large    large     // what others may know of that
 	skip     int64     // bytes of a refused frame still to come
 	grow     bool      // the last read filled the buffer
 	partial  time.Time // when the unfinished frame was first seen, or had brought another frameStep; zero: none
@@ -148,8 +150,9 @@ func (r *frameReader) unfinished(b []byte) (f Frame, ok bool, err error) {
 	if more <= 0 {
 		return Frame{}, false, nil
 	}
-	if r.budget.take(more) {
+	if r.budget.take(more) || r.relieve != nil && r.relieve(more) {
 		r.charged += more
+		r.large.take(more)
 		return Frame{}, false, nil
 	}
 	word := binary.BigEndian.Uint16(b[12:])
@@ -187,6 +190,9 @@ func (r *frameReader) fill() error {
 		}
 		n, err := r.src.Read(r.buf.b[r.to:cap(r.buf.b)])
 		if n > 0 {
+			if r.charged > 0 {
+				r.large.moved.Store(time.Now().UnixNano())
+			}
 			r.to += n
 			r.came.Add(int64(n))
 			if r.moving != nil && !r.partial.IsZero() {
@@ -272,7 +278,7 @@ func (r *frameReader) resize(n int) {
 // discharge gives back what is charged beyond n bytes.
 func (r *frameReader) discharge(n int) {
 	if n < r.charged {
-		r.budget.give(r.charged - n)
+		r.budget.give(r.large.give(r.charged - n))
 		r.charged = n
 	}
 }

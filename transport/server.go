@@ -252,6 +252,7 @@ func (s *Server) newConn(nc net.Conn) *Conn {
 			}
 		}
 	}
+	c.in.relieve = func(n int) bool { return s.makeRoom(c, n) }
 	c.out = outbox{
 		nc: c.nc, pool: &s.pool, maxFrame: s.cfg.MaxFrame, maxFrames: s.cfg.MaxOutboxFrames,
 		maxBytes: s.cfg.MaxOutboxBytes, timeout: s.cfg.WriteTimeout,

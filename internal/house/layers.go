@@ -41,6 +41,7 @@ func Rows() []Row {
 		{Dir: "crdt", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "the join of facts must not depend on where they live or how they travel"},
 		{Dir: "ring", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "id"}, Why: "placement is a function of members and partitions, not of tasks"},
 		{Dir: "quorum", Layer: 1, Pure: true, Closed: true, Why: "there is one definition of majority, and it counts and does nothing else"},
+		{Dir: "internal/portion", Layer: 1, Pure: true, Closed: true, Why: "what one may have of what all share is one rule, whatever is shared"},
 		{Dir: "internal/secrets", Layer: 1, Closed: true, Why: "what lets somebody in is compared in one place; impure, because it is files"},
 		{Dir: "internal/seldom", Layer: 1, Closed: true, Why: "a line of a log that strangers cause; impure, because it waits"},
 		{Dir: "internal/names", Layer: 1, Closed: true, Why: "one place remembers what names led to; impure, because it asks a network"},

@@ -26,7 +26,7 @@ type desk struct {
 	lines  map[uint64]*line // clients' connections that have asked for work
 	byAsk  map[AskKey]*waiter
 	asked  map[AskKey]*asked
-	widest uint64                                               // client's connection with the most requests that wait, or about so
+	widest uint64                                               // see [widest]
 	bytes  int                                                  // of the requests that wait
 	came   uint64                                               // requests so far
 	paused map[string]bool                                      // queues of which nothing is handed out
@@ -35,6 +35,8 @@ type desk struct {
 
 	stirred []*queue // of which others are to be told
 	number  uint64   // of the last answer to a claim request
+
+	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
 
 func newDesk() *desk {
@@ -347,9 +349,6 @@ func (d *desk) park(w *waiter) {
 	d.byConn[w.from.Conn][w.from.Request] = w
 	if d.lines[w.from.Conn] == nil && w.from.Conn < ownConns {
 		d.lines[w.from.Conn] = &line{heard: w.received}
-	}
-	if len(d.byConn[w.from.Conn]) >= len(d.byConn[d.widest]) && w.from.Conn < ownConns {
-		d.widest = w.from.Conn
 	}
 	d.bytes += w.bytes
 	d.byTime.add(w)

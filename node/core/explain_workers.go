@@ -50,7 +50,7 @@ func explain(r *routes, now clock.Time, q *Request, m *nornv1.ExplainRequest) bo
 	case !ok:
 		r.c.refuse(q.From, unreachable(p))
 		return true
-	case len(r.byTime) >= maxGathers:
+	case r.full(q.From):
 		r.c.refuse(q.From, crowded())
 		return true
 	}

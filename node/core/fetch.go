@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -50,6 +51,19 @@ type fetches struct {
 	open   map[uint64]*fetch
 	byTime byTime[*fetch]
 	unsure bool // of the request that is being handled, see [Request]
+}
+
+// held is how many reads of a connection wait: they are looked at only when there are many.
+func (f *fetches) held(conn uint64) (n int64) {
+	if len(f.open) < maxFetches/4 || conn >= ownConns {
+		return 0
+	}
+	for _, q := range f.open { // Any order: they are counted.
+		if q.from.Conn == conn {
+			n++
+		}
+	}
+	return n
 }
 
 type fetch struct {
@@ -115,7 +129,7 @@ func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
 		return true
 	case f.c.writes.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
-	case len(f.open) >= maxFetches:
+	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
 		f.c.refuse(r.From, crowded())
 		return true
 	}

@@ -99,6 +99,7 @@ func (r *routes) gather(now clock.Time, q *Request, join joiner, wait time.Durat
 	}
 	r.byTime.add(g)
 	r.of[numberOf(g.from)] = g
+	r.held[g.from.Conn]++
 	return g
 }
 
@@ -209,6 +210,9 @@ func (r *routes) finish(g *gather) {
 func (r *routes) forget(g *gather) {
 	r.byTime.remove(g)
 	delete(r.of, numberOf(g.from))
+	if r.held[g.from.Conn]--; r.held[g.from.Conn] == 0 {
+		delete(r.held, g.from.Conn)
+	}
 }
 
 // drop tells who has granted something that nobody will hear of it: only that

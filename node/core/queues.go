@@ -395,7 +395,7 @@ func (q *queues) ask(from Origin, name string, join joiner, then func(*gather)) 
 		return false, lost
 	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
 		return false, nil
-	case len(r.byTime) >= maxGathers:
+	case r.full(from):
 		return false, crowded()
 	}
 	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)
@@ -435,8 +435,10 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 	case len(r.QueuesWon) > 0 && r.QueuesWon[0]:
 		q.answer(now, set)
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
-		q.c.refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
-			"the register has the settings of %d queues, and no room for those of %s", len(r.State.Queues), set.m.GetName()))
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
+			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName())
+		e.Lasting = true
+		q.c.refuse(set.from, e)
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}

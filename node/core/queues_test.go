@@ -326,7 +326,7 @@ func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
 		}
 		r.register.Do(q, func(res register.Result) { r.step(Changed{State: res.State, Leads: true, Majority: true}) })
 	}
-	if reply := r.ask(&nornv1.SetQueueRequest{Name: "one-more", Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{"paused"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+	if reply := r.ask(&nornv1.SetQueueRequest{Name: "one-more", Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{"paused"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || !reply.Err.Lasting {
 		t.Errorf("%v", reply)
 	}
 	r.set("q1", &nornv1.QueueSettings{Paused: true}, "paused")

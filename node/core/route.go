@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -92,12 +93,13 @@ type routes struct {
 	parts  map[uint64]*part
 	byTime byTime[*gather]
 	of     map[Origin]*gather
+	held   map[uint64]int // of byTime, by connection
 
 	forsaken forsaken
 }
 
 func newRoutes(c *Core) *routes {
-	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather)}
+	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather), held: make(map[uint64]int)}
 }
 
 // changed looks what there is to route after the cells have changed.
@@ -288,7 +290,7 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 	if len(lost) == 0 && len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
 		return false
 	}
-	if len(r.byTime) >= maxGathers {
+	if r.full(q.From) {
 		r.c.refuse(q.From, crowded())
 		return true
 	}
@@ -343,7 +345,7 @@ func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
 		return true
 	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
 		return false
-	case len(r.byTime) >= maxGathers:
+	case r.full(q.From):
 		r.c.refuse(q.From, crowded())
 		return true
 	}
@@ -398,8 +400,17 @@ func unreachable(p ring.Partition) *proto.Error {
 	return e
 }
 
+// full tells whether one more request of a connection may not wait for other nodes.
+func (r *routes) full(from Origin) bool {
+	own := int64(0)
+	if from.Conn < ownConns {
+		own = int64(r.held[from.Conn])
+	}
+	return !portion.Fits(maxGathers, int64(len(r.byTime)), own, 1)
+}
+
 func crowded() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait for other nodes already, the limit of this node", maxGathers)
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many requests wait for other nodes already, of all or of this connection: this node takes %d, and of one connection its share", maxGathers)
 	e.RetryAfter = 100 * time.Millisecond
 	return e
 }

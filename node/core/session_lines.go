@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -46,7 +47,7 @@ func (w workers) lines(now clock.Time, r *Request, m *nornv1.LinesRequest) {
 		w.asked.ask(now, r, instance, m)
 	case !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node):
 		w.c.refuse(r.From, noWorker(m.GetWorker()))
-	case len(w.c.routes.byTime) >= maxGathers:
+	case w.c.routes.full(r.From):
 		w.c.refuse(r.From, crowded())
 	default:
 		g := w.c.routes.gather(now, r, &whole{}, 0)
@@ -61,8 +62,14 @@ func noWorker(name string) *proto.Error {
 
 // ask asks a worker of this node.
 func (l *lineAsks) ask(now clock.Time, r *Request, instance session.Instance, m *nornv1.LinesRequest) {
-	if len(l.open) >= maxLineAsks {
-		err := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d questions for lines wait for workers already, the limit of this node", maxLineAsks)
+	own := int64(0)
+	for i := range l.open {
+		if l.open[i].from.Conn == r.From.Conn && r.From.Conn < ownConns { // other nodes ask for their clients
+			own++
+		}
+	}
+	if !portion.Fits(maxLineAsks, int64(len(l.open)), own, 1) {
+		err := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks)
 		err.RetryAfter = 100 * time.Millisecond
 		l.s.c.refuse(r.From, err)
 		return

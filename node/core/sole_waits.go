@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -45,7 +46,7 @@ func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
 	if len(parts) == 0 {
 		return false
 	}
-	if len(s.waits) >= maxSoleWaits {
+	if !portion.Fits(maxSoleWaits, int64(len(s.waits)), s.held(r.From.Conn), 1) {
 		s.g.c.refuse(r.From, crowded())
 		return true
 	}
@@ -55,6 +56,19 @@ func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
 		s.want(p)
 	}
 	return true
+}
+
+// held is how many requests of a connection wait: they are looked at only when there are many.
+func (s *soles) held(conn uint64) (n int64) {
+	if len(s.waits) < maxSoleWaits/4 || conn >= ownConns {
+		return 0
+	}
+	for i := range s.waits {
+		if r := s.waits[i].r; r != nil && r.From.Conn == conn {
+			n++
+		}
+	}
+	return n
 }
 
 // ledBy gives tasks of the partitions in which a request retries tasks or asks who has a

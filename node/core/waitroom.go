@@ -12,7 +12,7 @@ import (
 // has more than an equal share while others ask.
 func roomToWait(c *Core, conn uint64, bytes int) *proto.Error {
 	d, all := c.desk, c.logs.count+len(c.desk.byTime)
-	if all < c.cfg.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, len(d.byConn[conn])+len(c.logs.byConn[conn]), bytes) {
+	if all < c.cfg.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, waitsOf(c, conn), bytes) {
 		return nil
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", all)
@@ -23,26 +23,77 @@ func roomToWait(c *Core, conn uint64, bytes int) *proto.Error {
 // fewWaits of a connection are no siege, however few places there are.
 const fewWaits = 4
 
-// yields sends the newest claim request of the connection with the most of them away, for
-// the sake of one that has fewer, and tells whether it did.
+// yields sends the newest request that waits on the connection with the most of them away,
+// for the sake of one that has fewer, and tells whether it did.
 func yields(c *Core, own, bytes int) bool {
-	d := c.desk
-	if len(d.byConn[d.widest]) <= max(own+1, fewWaits) {
+	d, most := c.desk, widest(c)
+	if waitsOf(c, most) <= max(own+1, fewWaits) {
 		return false
 	}
-	var last *waiter
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait, the limit of this node (max-waiters), and this connection has more of them than others that ask", c.cfg.MaxWaiters)
+	e.RetryAfter = time.Second
+	if len(c.logs.byConn[most]) > len(d.byConn[most]) && d.bytes+bytes <= maxWaitBytes {
+		w := latest(c.logs.byConn[most], func(w *logWait) bool { return !w.reading })
+		if w == nil {
+			return false
+		}
+		c.logs.drop(w)
+		c.refuse(w.from, e)
+		return true
+	}
+	if len(d.byConn[most]) == 0 {
+		return false
+	}
+	w := latest(d.byConn[most], func(*waiter) bool { return true })
+	if d.bytes-w.bytes+bytes > maxWaitBytes {
+		return false
+	}
+	d.drop(w)
+	c.refuse(w.from, e)
+	return true
+}
+
+// waitsOf is how many requests of a connection wait.
+func waitsOf(c *Core, conn uint64) int { return len(c.desk.byConn[conn]) + len(c.logs.byConn[conn]) }
+
+// latest is the last one that came of those that may be sent away; nil: none may.
+func latest[W interface {
+	comparable
+	time() *timed
+}](all map[uint64]W, may func(W) bool) (last W) {
+	var none W
 	// Any order: the numbers differ.
-	for _, w := range d.byConn[d.widest] {
-		if last == nil || w.number > last.number {
+	for _, w := range all {
+		if may(w) && (last == none || w.time().number > last.time().number) {
 			last = w
 		}
 	}
-	if d.bytes-last.bytes+bytes > maxWaitBytes {
-		return false
+	return last
+}
+
+// widestAgain is for how long who has the most waits is taken to be known: to look is to look
+// at all connections.
+const widestAgain = 100 * time.Millisecond
+
+// widest is the client's connection with the most requests that wait, or about so.
+func widest(c *Core) uint64 {
+	d := c.desk
+	if c.now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {
+		return d.widest
 	}
-	d.drop(last)
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait, the limit of this node (max-waiters), and this connection has more of them than others that ask", c.cfg.MaxWaiters)
-	e.RetryAfter = time.Second
-	c.refuse(last.from, e)
-	return true
+	d.lookedAt = c.now.Mono
+	best := 0
+	look := func(conn uint64) {
+		n := waitsOf(c, conn)
+		if conn < ownConns && (n > best || n == best && conn < d.widest) {
+			best, d.widest = n, conn
+		}
+	}
+	for conn := range d.byConn { // Any order: the most, of equals the first.
+		look(conn)
+	}
+	for conn := range c.logs.byConn { // Any order: likewise.
+		look(conn)
+	}
+	return d.widest
 }

@@ -19,7 +19,7 @@ func (c working) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
 		c.refuse(r.From, err)
 		return
 	}
-	if len(c.routes.byTime) >= maxGathers {
+	if c.routes.full(r.From) {
 		c.refuse(r.From, crowded())
 		return
 	}

@@ -1,0 +1,84 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+)
+
+// TestLogReadersGiveWayToo: who had filled all places to wait by following logs kept others
+// from waiting for work, and from following.
+func TestLogReadersGiveWayToo(t *testing.T) {
+	r := newRig(t)
+	r.core.cfg.MaxWaiters = 40
+	task := r.enqueue(spec("other"))[0]
+	follow := func(conn uint64) Origin {
+		from := r.send(conn, &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60})
+		r.turn()
+		return from
+	}
+	var greedy []Origin
+	for range 40 {
+		greedy = append(greedy, follow(1))
+	}
+	if e := r.replies[follow(1)].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Fatalf("one more than there are places: %v", e)
+	}
+	for i, from := range r.waits(2, 10) {
+		if reply, answered := r.replies[from]; answered {
+			t.Fatalf("claim %d of another one: %v", i, reply)
+		}
+	}
+	for i := range 10 {
+		if reply, answered := r.replies[follow(3)]; answered {
+			t.Fatalf("log reader %d of a third one: %v", i, reply)
+		}
+	}
+	r.pass(time.Second)
+	r.turn()
+	left := 0
+	for _, from := range greedy {
+		if reply, answered := r.replies[from]; !answered {
+			left++
+		} else if reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || reply.Err.RetryAfter == 0 {
+			t.Fatalf("it is told %v", reply.Err)
+		}
+	}
+	if n := r.core.logs.count + len(r.core.desk.byTime); n != 40 || left != 20 {
+		t.Errorf("%d wait, %d of them of the first one", n, left)
+	}
+}
+
+// TestNobodyHasMoreThanAQuarterOfWhatWaits for other nodes, for replicas, for who leads alone,
+// for the lines of workers; parts of other nodes' clients are not theirs.
+func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
+	c := newRig(t).core
+	routes := c.routes
+	routes.gather(c.now, &Request{From: Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
+	for n := range maxGathers / 4 {
+		routes.gather(c.now, &Request{From: Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
+	}
+	if !routes.full(Origin{Conn: 7}) || routes.full(Origin{Conn: 8}) || routes.full(Origin{Conn: peerConns + 7}) {
+		t.Error("of gathers one has a quarter, and may have more; or others may have none")
+	}
+	for _, g := range append([]*gather(nil), routes.byTime...) {
+		routes.forget(g)
+	}
+	if len(routes.held) != 0 || routes.full(Origin{Conn: 7}) {
+		t.Errorf("nobody waits any more, and %v are counted", routes.held)
+	}
+	c.fetches.open = make(map[uint64]*fetch)
+	for n := range uint64(maxFetches / 4) {
+		c.fetches.open[n] = &fetch{from: Origin{Conn: 7, Request: n}}
+		c.grants.soles.waits = append(c.grants.soles.waits, soleWait{r: &Request{From: Origin{Conn: 7, Request: n}}})
+	}
+	for conn, want := range map[uint64]int64{7: maxFetches / 4, 8: 0, peerConns + 7: 0} {
+		if n := c.fetches.held(conn); n != want {
+			t.Errorf("connection %d has %d reads of replicas", conn, n)
+		}
+		if n := c.grants.soles.held(conn); n != want {
+			t.Errorf("connection %d has %d requests that wait for who leads alone", conn, n)
+		}
+	}
+}
