@@ -58,6 +58,10 @@ type Info struct {
 	Limits        *nornv1.Limits // do not change
 	Partitions    int            // number of partitions, fixed for the cluster
 	Eta           time.Duration  // how far clocks may differ
+	// Replicas is how many copies of every task there are to be, Copies how many there can
+	// be now: fewer while the cluster has fewer nodes, as one that is being made. Then a
+	// quorum is a majority of those only. 0: the node does not know.
+	Replicas, Copies int
 }
 
 // Dial makes a client of the nodes at addrs (host:port; the port defaults to
@@ -145,10 +149,15 @@ func (c *caller) connect(ctx context.Context, op string) error {
 
 // Info is the zero value before the first connection.
 func (c *Client) Info() Info {
-	if i := c.info.Load(); i != nil {
-		return *i
+	i := c.info.Load()
+	if i == nil {
+		return Info{}
 	}
-	return Info{}
+	all := *i
+	if p := c.place.Load(); p != nil {
+		all.Copies, all.Replicas = p.copies, p.replicas
+	}
+	return all
 }
 
 // Close ends every call with ErrClosed and closes the connections. It returns

@@ -26,6 +26,8 @@ type placement struct {
 	partitions int
 	open       int     // how many take enqueues
 	rank       []int32 // by partition: its rank among those, or -1
+
+	copies, replicas int // see [Info]
 }
 
 // placed remembers a placement; nil is ignored.
@@ -33,7 +35,7 @@ func (c *caller) placed(m *nornv1.Placement) {
 	if m.GetPartitions() == 0 || m.GetPartitions() > 1<<16 {
 		return
 	}
-	p := &placement{partitions: int(m.GetPartitions())}
+	p := &placement{partitions: int(m.GetPartitions()), copies: int(m.GetCopies()), replicas: int(m.GetReplicas())}
 	p.rank = make([]int32, p.partitions)
 	for i := range p.rank {
 		p.rank[i] = -1

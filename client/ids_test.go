@@ -115,3 +115,11 @@ func TestIDsWithoutPlacement(t *testing.T) {
 		t.Error("no partition takes enqueues: IDs are made all the same")
 	}
 }
+
+// TestCopies: whoever wants to know hears how many copies a quorum is one of.
+func TestCopies(t *testing.T) {
+	c := placed(t, &nornv1.Placement{Partitions: 64, Enqueueable: make([]byte, 8), Copies: 1, Replicas: 3})
+	if i := c.Info(); i.Copies != 1 || i.Replicas != 3 {
+		t.Errorf("%d of %d", i.Copies, i.Replicas)
+	}
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -260,6 +261,20 @@ func (n *Node) publish() {
 	n.members.sayForgotten(core.Forgotten(n.core))
 	n.metrics.leading.Store(int64(n.core.Leading()))
 	if a := n.core.Available(n.available.Load().Seen); a != nil {
+		sayCopies(n, n.available.Load(), a)
 		n.available.Store(a)
+	}
+}
+
+// sayCopies logs that a quorum is one of fewer copies than there are to be, because there are
+// fewer nodes, and when that changes.
+func sayCopies(n *Node, was, is *core.Available) {
+	switch {
+	case is.Replicas == 0, was.Replicas == is.Replicas && was.Copies == is.Copies:
+	case is.Copies < is.Replicas:
+		n.log.Warn("cluster.few_copies", "copies", is.Copies, "replicas", is.Replicas, "meaning",
+			"the cluster has fewer nodes than replicas: what it acknowledges as quorum is on a majority of so many copies only. Add nodes; a new cluster waits for them with --bootstrap-expect, and with --replicas "+strconv.Itoa(is.Copies)+" this is as it is meant")
+	case was.Replicas != 0 && was.Copies < was.Replicas:
+		n.log.Info("cluster.copies", "copies", is.Copies, "replicas", is.Replicas, "meaning", "every partition has as many copies as it is to have")
 	}
 }

@@ -433,7 +433,9 @@ func (n *Node) fatal(err error) {
 // placement tells clients in which partitions enqueues are taken now.
 func (n *Node) placement() *nornv1.Placement {
 	can := n.available.Load()
-	p := &nornv1.Placement{Partitions: uint32(n.cluster.Partitions), Enqueueable: can.Enqueueable, CutOff: can.CutOff}
+	p := &nornv1.Placement{
+		Partitions: uint32(n.cluster.Partitions), Enqueueable: can.Enqueueable, CutOff: can.CutOff, Replicas: uint32(can.Replicas), Copies: uint32(can.Copies),
+	}
 	if p.Enqueueable == nil {
 		p.Enqueueable = make([]byte, (n.cluster.Partitions+7)/8)
 	}

@@ -140,11 +140,45 @@ func statusTable(w io.Writer, s *nornv1.StatusReply, workers string) {
 		[2]string{"workers", workers},
 		[2]string{"kept aside", keptAside(s.GetNodes())},
 	)
+	if few := fewCopies(s); few != "" {
+		render.Pairs(w, [2]string{"FEW COPIES", few})
+	}
 	if forgot := forgotten(s.GetNodes()); forgot != "" {
 		render.Pairs(w, [2]string{"FORGOTTEN", forgot})
 	}
 	fmt.Fprintln(w)
 	nodeGrid(w, s)
+}
+
+// fewCopies says that a quorum is one of fewer copies than there are to be, because there are
+// fewer nodes; empty: it is not.
+func fewCopies(s *nornv1.StatusReply) string {
+	least := int(s.GetReplicas())
+	for _, p := range s.GetPartitions() {
+		least = min(least, len(p.GetCohort()))
+	}
+	members := 0
+	for _, n := range s.GetNodes() {
+		if n.GetState() != "removed" && n.GetState() != "joining" {
+			members++
+		}
+	}
+	if least >= int(s.GetReplicas()) || members >= int(s.GetReplicas()) {
+		return ""
+	}
+	return fewText(least, int(s.GetReplicas()))
+}
+
+// noteFew says so once at a terminal, to who has enqueued tasks.
+func noteFew(a *app, c *client.Client) {
+	if i := c.Info(); i.Copies < i.Replicas && a.errTerminal {
+		a.note("%s", fewText(i.Copies, i.Replicas))
+	}
+}
+
+// fewText says what it means that there are fewer copies than there are to be.
+func fewText(now, meant int) string {
+	return fmt.Sprintf("every task has %d of %d copies, because the cluster has fewer nodes: a quorum is a majority of %d", now, meant, now)
 }
 
 // forgotten names the nodes whose disks have lost what they had acknowledged; empty: none.

@@ -235,6 +235,7 @@ func (a *app) source(ctx context.Context, e *enqueueFlags, base client.Task, arg
 
 // enqueueAll sends tasks and reports them in their order.
 func (a *app) enqueueAll(ctx context.Context, c *client.Client, src intake.Source, option client.WriteOption) error {
+	defer noteFew(a, c)
 	w := a.writer()
 	list := render.NewList(w, func(r *nornv1.Receipt) jsonform.Value { return jsonform.Of(r) },
 		render.Column[*nornv1.Receipt]{Cell: (*nornv1.Receipt).GetId})

@@ -31,6 +31,10 @@ type Available struct {
 	// Unled are the partitions without a leader in reach, Short those of which fewer
 	// copies are in reach than there are to be, as far as there are nodes for them.
 	Unled, Short int
+	// Replicas is how many copies of each partition there are to be, Copies how many members
+	// the cohort with the fewest has: a quorum is one of those. 0: not known yet, or tasks are
+	// not taken before they are as many as is expected.
+	Replicas, Copies int
 	// Nodes are the members of the cluster, Down those of them out of reach.
 	Nodes, Down int
 	// Majority tells whether a majority of those that keep the register is in reach.
@@ -68,6 +72,12 @@ func (c *Core) Available(seen Sight) *Available {
 			if a.Nodes++; !c.routes.up(n.Member) {
 				a.Down++
 			}
+		}
+	}
+	if c.joined && c.young == 0 && !c.moves.dismissed {
+		a.Replicas, a.Copies = c.moves.replicas(), c.moves.replicas()
+		for i := range c.cells {
+			a.Copies = min(a.Copies, len(c.cells[i].Cohort))
 		}
 	}
 	takes, led, whole := 0, 0, min(c.moves.replicas(), max(1, a.Nodes))

@@ -243,7 +243,7 @@ func (k *crons) ended(task id.ID) {
 
 // do has a list handled wherever its items belong, and hears the answer.
 func (r *routes) do(now clock.Time, from Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
-	if r.full(from) {
+	if crowds(r, from) {
 		then(now, nil, crowded())
 		return
 	}

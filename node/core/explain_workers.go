@@ -50,7 +50,7 @@ func explain(r *routes, now clock.Time, q *Request, m *nornv1.ExplainRequest) bo
 	case !ok:
 		r.c.refuse(q.From, unreachable(p))
 		return true
-	case r.full(q.From):
+	case crowds(r, q.From):
 		r.c.refuse(q.From, crowded())
 		return true
 	}

@@ -26,7 +26,7 @@ func (c admin) repair(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	case r.routed:
 		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
 		c.reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
-	case c.routes.full(r.From):
+	case crowds(c.routes, r.From):
 		c.refuse(r.From, crowded())
 	default:
 		c.repairEverywhere(now, r, m)

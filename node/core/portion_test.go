@@ -59,13 +59,13 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	for n := range maxGathers / 4 {
 		routes.gather(c.now, &Request{From: Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
 	}
-	if !routes.full(Origin{Conn: 7}) || routes.full(Origin{Conn: 8}) || routes.full(Origin{Conn: peerConns + 7}) {
+	if !crowds(routes, Origin{Conn: 7}) || crowds(routes, Origin{Conn: 8}) || crowds(routes, Origin{Conn: peerConns + 7}) {
 		t.Error("of gathers one has a quarter, and may have more; or others may have none")
 	}
 	for _, g := range append([]*gather(nil), routes.byTime...) {
 		routes.forget(g)
 	}
-	if len(routes.held) != 0 || routes.full(Origin{Conn: 7}) {
+	if len(routes.held) != 0 || crowds(routes, Origin{Conn: 7}) {
 		t.Errorf("nobody waits any more, and %v are counted", routes.held)
 	}
 	c.fetches.open = make(map[uint64]*fetch)

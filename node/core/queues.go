@@ -395,7 +395,7 @@ func (q *queues) ask(from Origin, name string, join joiner, then func(*gather)) 
 		return false, lost
 	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
 		return false, nil
-	case r.full(from):
+	case crowds(r, from):
 		return false, crowded()
 	}
 	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)

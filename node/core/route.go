@@ -290,7 +290,7 @@ func (r *routes) split(now clock.Time, q *Request, list items) bool {
 	if len(lost) == 0 && len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
 		return false
 	}
-	if r.full(q.From) {
+	if crowds(r, q.From) {
 		r.c.refuse(q.From, crowded())
 		return true
 	}
@@ -345,7 +345,7 @@ func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
 		return true
 	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
 		return false
-	case r.full(q.From):
+	case crowds(r, q.From):
 		r.c.refuse(q.From, crowded())
 		return true
 	}
@@ -400,8 +400,8 @@ func unreachable(p ring.Partition) *proto.Error {
 	return e
 }
 
-// full tells whether one more request of a connection may not wait for other nodes.
-func (r *routes) full(from Origin) bool {
+// crowds tells whether one more request of a connection may not wait for other nodes.
+func crowds(r *routes, from Origin) bool {
 	own := int64(0)
 	if from.Conn < ownConns {
 		own = int64(r.held[from.Conn])

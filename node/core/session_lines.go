@@ -47,7 +47,7 @@ func (w workers) lines(now clock.Time, r *Request, m *nornv1.LinesRequest) {
 		w.asked.ask(now, r, instance, m)
 	case !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node):
 		w.c.refuse(r.From, noWorker(m.GetWorker()))
-	case w.c.routes.full(r.From):
+	case crowds(w.c.routes, r.From):
 		w.c.refuse(r.From, crowded())
 	default:
 		g := w.c.routes.gather(now, r, &whole{}, 0)

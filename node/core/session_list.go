@@ -58,7 +58,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 		return
 	}
 	routes := w.c.routes
-	if routes.full(r.From) {
+	if crowds(routes, r.From) {
 		w.c.refuse(r.From, crowded())
 		return
 	}

@@ -43,7 +43,7 @@ func (c observer) status(now clock.Time, r *Request, m *nornv1.StatusRequest) {
 
 // statuses asks all nodes in reach what only they know.
 func (r *routes) statuses(now clock.Time, q *Request, m *nornv1.StatusRequest) bool {
-	if r.full(q.From) {
+	if crowds(r, q.From) {
 		r.c.refuse(q.From, crowded())
 		return true
 	}

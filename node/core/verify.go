@@ -44,7 +44,7 @@ func (c verifier) verify(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
 		c.reply(r.From, reply)
 		return
 	}
-	if c.routes.full(r.From) {
+	if crowds(c.routes, r.From) {
 		c.refuse(r.From, crowded())
 		return
 	}

@@ -19,7 +19,7 @@ func (c working) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
 		c.refuse(r.From, err)
 		return
 	}
-	if c.routes.full(r.From) {
+	if crowds(c.routes, r.From) {
 		c.refuse(r.From, crowded())
 		return
 	}

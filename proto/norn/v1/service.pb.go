@@ -818,7 +818,12 @@ type Placement struct {
 	Enqueueable []byte `protobuf:"bytes,2,opt,name=enqueueable,proto3" json:"enqueueable,omitempty"`
 	// The node reaches the leader of no partition: it can do nothing for a client now, and
 	// another node may. Who has only this address connects anew, with back-off.
-	CutOff        bool `protobuf:"varint,3,opt,name=cut_off,json=cutOff,proto3" json:"cut_off,omitempty"`
+	CutOff bool `protobuf:"varint,3,opt,name=cut_off,json=cutOff,proto3" json:"cut_off,omitempty"`
+	// Copies that every partition is to have; 0: not known.
+	Replicas uint32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Copies that the partition with the fewest can have now; 0: not known. While the
+	// cluster has fewer nodes than replicas, a quorum is a majority of these.
+	Copies        uint32 `protobuf:"varint,5,opt,name=copies,proto3" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -872,6 +877,20 @@ func (x *Placement) GetCutOff() bool {
 		return x.CutOff
 	}
 	return false
+}
+
+func (x *Placement) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Placement) GetCopies() uint32 {
+	if x != nil {
+		return x.Copies
+	}
+	return 0
 }
 
 // HelloReply answers Hello.
@@ -4328,13 +4347,15 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\rR\vmaxInFlight\x12*\n" +
 	"\x11min_lease_seconds\x18\a \x01(\x01R\x0fminLeaseSeconds\x12*\n" +
 	"\x11max_lease_seconds\x18\b \x01(\x01R\x0fmaxLeaseSeconds\x12(\n" +
-	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"f\n" +
+	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"\x9a\x01\n" +
 	"\tPlacement\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
 	"partitions\x12 \n" +
 	"\venqueueable\x18\x02 \x01(\fR\venqueueable\x12\x17\n" +
-	"\acut_off\x18\x03 \x01(\bR\x06cutOff\"\xaa\x02\n" +
+	"\acut_off\x18\x03 \x01(\bR\x06cutOff\x12\x1a\n" +
+	"\breplicas\x18\x04 \x01(\rR\breplicas\x12\x16\n" +
+	"\x06copies\x18\x05 \x01(\rR\x06copies\"\xaa\x02\n" +
 	"\n" +
 	"HelloReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
