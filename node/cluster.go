@@ -74,12 +74,13 @@ type membership struct {
 	heard    map[register.Member]gossip.Peer
 	callers  map[register.Member][]string // where those are that have called and that the register here does not name
 	up       map[register.Member]bool
-	told     map[register.Member]time.Time // since when who says that another process is this node
-	gossip   *gossip.Gossip                // nil until this node is in a cluster, and knows where it is reached
-	plain    bool                          // gossip has no keys
-	describe bool                          // a change of this node's own record is under way
-	removed  bool                          // it was said that this node was removed
-	waits    bool                          // it was said that this node waits for another one's place
+	told     map[register.Member]said // who says that another process is this node
+	seeds    map[string]peer.Identity // who has answered at the addresses to join
+	gossip   *gossip.Gossip           // nil until this node is in a cluster, and knows where it is reached
+	plain    bool                     // gossip has no keys
+	describe bool                     // a change of this node's own record is under way
+	removed  bool                     // it was said that this node was removed
+	waits    bool                     // it was said that this node waits for another one's place
 
 	forgetting sync.Mutex // held while the directory's incarnation ends
 	forgotten  bool       // it has; guarded by forgetting
@@ -93,7 +94,7 @@ type membership struct {
 func newMembership(n *Node) *membership {
 	m := &membership{
 		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer), callers: make(map[register.Member][]string),
-		up: make(map[register.Member]bool), told: make(map[register.Member]time.Time),
+		up: make(map[register.Member]bool), told: make(map[register.Member]said), seeds: make(map[string]peer.Identity),
 	}
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
@@ -170,17 +171,33 @@ func (m *membership) outdated(by register.Member, err error) {
 		m.end(err)
 		return
 	}
-	m.mu.Lock()
-	first, told := m.told[by]
-	if !told {
-		first = time.Now()
-		m.told[by] = first
-	}
-	m.mu.Unlock()
-	if time.Since(first) < outdatedAfter(m.n.cfg) {
+	if !m.doubled(by, time.Now()) {
 		return
 	}
 	m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
+}
+
+// said is since when somebody says something, and when last.
+type said struct{ first, last time.Time }
+
+// doubled tells whether enough say, for long enough, that another process is this node: two,
+// or the only other one. One of several may lie, or have been lied to.
+func (m *membership) doubled(by register.Member, now time.Time) bool {
+	long, least, enough := outdatedAfter(m.n.cfg), m.least(), 0
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.told[by]
+	if now.Sub(s.last) > long {
+		s.first = now
+	}
+	s.last = now
+	m.told[by] = s
+	for _, s := range m.told { // Any order: they are counted.
+		if now.Sub(s.last) <= long && s.last.Sub(s.first) >= long {
+			enough++
+		}
+	}
+	return enough >= least
 }
 
 // admit lets in who is in the register, whatever became of it: a node that was
@@ -350,7 +367,7 @@ func (m *membership) seen(status group.Status) {
 	if g := m.group.Load(); g != nil { // else it is being opened
 		m.tell(g.State(), &status)
 	}
-	if status.Refused == group.RemovedNode { // the state that says so does not come here any more
+	if m.outside(&status) { // the state that says so does not come here any more
 		m.mu.Lock()
 		tell := !m.removed
 		m.removed = true
@@ -422,7 +439,7 @@ func Left(n *Node) bool {
 	}
 	s := g.Status() // a change of voters may still need this one's vote
 	votes := slices.Contains(s.Voters, n.self) || slices.Contains(s.Outgoing, n.self)
-	return !votes || s.Refused == group.RemovedNode
+	return !votes || m.outside(&s)
 }
 
 // sayRemoved stops what only members do, and says so.

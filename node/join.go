@@ -131,10 +131,16 @@ func (n *Node) checkSeeds(ctx context.Context) {
 // checkSeed judges one answer, and tells whether that was all there is to know.
 func (n *Node) checkSeed(addr string, who *peer.Identity, first bool) bool {
 	state := n.members.group.Load().State()
+	n.members.seed(addr, who)
 	switch {
 	case who.Cluster == (register.UUID{}):
 		return false
 	case who.Cluster == n.cluster.ID && len(state.Nodes) > 0 && state.Generation < who.Rebuilt:
+		if !n.members.rebuilt(state.Generation) {
+			n.log.Warn("restore.denied", "by", who.Member.Node, "cluster_generation", who.Rebuilt, "generation", state.Generation,
+				"meaning", "it says that the cluster has begun anew from a backup without this node, and at other addresses of join it goes on as it was: the node stays as it is and asks again")
+			return false
+		}
 		if err := (oldLife{n}).renounce(who); err != nil {
 			n.fatal(err)
 		} else {

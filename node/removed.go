@@ -1,9 +1,13 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
 )
 
 const (
@@ -47,5 +51,58 @@ func (k *kept) say(n *Node) {
 		k.next = now.Add(keepsEvery)
 		n.log.Warn("node.keeps", "partitions", left, "tasks", n.core.Stats().QuarantinedTasks, "reason", why,
 			"meaning", "this node was removed and has facts of so many partitions that the others may lack, of so many tasks kept aside: leave it running, or start it again, until it says node.handed_over")
+	}
+}
+
+// outside tells whether the others say that this node was removed, which its own register does
+// not hear any more: two of them, or the only one; or one who is all that this node was told
+// to join, where the others may be gone.
+func (m *membership) outside(s *group.Status) bool {
+	return s.Removed || s.Refused == group.RemovedNode && m.pointed(s.RefusedBy)
+}
+
+// pointed tells whether a member is the one, and the only one, at the addresses to join.
+func (m *membership) pointed(who register.Member) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, addr := range foreignTo(m.n) {
+		if seed := m.seeds[addr]; seed.Member != who {
+			return false
+		}
+	}
+	return len(m.seeds) > 0
+}
+
+// foreignTo are the addresses to join that are not this node's own.
+func foreignTo(n *Node) []string {
+	own := n.record().Addresses
+	return slices.DeleteFunc(slices.Clone(n.cfg.Join), func(a string) bool { return slices.Contains(own, a) })
+}
+
+// rebuilt tells whether those at the addresses to join say that their cluster has begun anew
+// from a backup without this node: more of them than say that it goes on as it was.
+func (m *membership) rebuilt(generation uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	yes, no := make(map[register.Member]bool), make(map[register.Member]bool)
+	for _, seed := range m.seeds { // Any order: they are counted.
+		switch {
+		case seed.Cluster != m.n.cluster.ID:
+		case generation < seed.Rebuilt:
+			yes[seed.Member] = true
+		case generation == seed.Generation && seed.Member != m.n.self:
+			no[seed.Member] = true
+		}
+	}
+	return len(yes) > len(no)
+}
+
+// seed notes who has answered at an address to join.
+func (m *membership) seed(addr string, who *peer.Identity) {
+	m.mu.Lock()
+	m.seeds[addr] = *who
+	m.mu.Unlock()
+	if g := m.group.Load(); g != nil {
+		m.seen(g.Status())
 	}
 }

@@ -161,5 +161,21 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 			delete(said, who) // of before the register began anew
 		}
 	}
-	return core.Spared(m.n.self, said), known
+	return core.Spared(m.n.self, said, m.least()), known
+}
+
+// least is how many others have to say that this node can be spared: two, or the only one.
+func (m *membership) least() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := 0
+	for who, node := range m.nodes { // Any order: they are counted.
+		if who != m.n.self && node.Status != register.Removed {
+			others++
+		}
+	}
+	if others == 1 {
+		return 1
+	}
+	return 2
 }

@@ -111,7 +111,6 @@ func (k *clocks) work(now clock.Time) {
 			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
 		}
 	}
-	k.c.marks.tell(company)
 	k.judge(now)
 }
 

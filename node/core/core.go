@@ -223,6 +223,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if err = c.backward.began(c.acceptors, view); err != nil {
 		return nil, err
 	}
+	c.now = now
 	if c.marks, err = openMarks(c, view); err != nil {
 		return nil, err
 	}
@@ -322,7 +323,7 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 	c.now = now
 	c.clocks.stepped(now)
 	c.tick(now)
-	c.marks.work()
+	c.marks.work(now)
 	c.clocks.work(now)
 	c.elector.work(now)
 	c.collect.work(now)

@@ -202,6 +202,7 @@ func TestRenewalsAndReleasesWaitForAMajority(t *testing.T) {
 			t.Fatalf("%T without a majority: %v, %v", m, e, ok)
 		}
 		from = r.send(i, m)
+		r.unmarked()
 		if _, ok := r.ended(i, from); ok || len(r.post) != 2 {
 			t.Fatalf("%T: answered: %v, with %d messages", m, ok, len(r.post))
 		}
@@ -209,6 +210,7 @@ func TestRenewalsAndReleasesWaitForAMajority(t *testing.T) {
 		if _, ok := r.ended(i, from); ok {
 			t.Fatalf("%T was answered before anybody else", m)
 		}
+		r.unmarked()
 		r.deliver(len(r.post) - 1)
 		if e, ok := r.ended(i, from); !ok || e != nil {
 			t.Fatalf("%T with a majority: %v, %v", m, e, ok)

@@ -126,6 +126,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if s.Revision >= c.moves.state.Revision || s.Generation > c.moves.state.Generation {
 		c.moves.state = *s
 	}
+	c.marks.words.keep(c.marks)
 	grow(c)
 	c.commons.learn(c.moves.leads)
 	c.trees.changed()

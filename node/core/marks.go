@@ -45,6 +45,9 @@ const (
 	// spareAfter is for how long others are asked what they know of their disks before it
 	// counts: those that were set back together find out at about the same time.
 	spareAfter = 2 * beatEvery
+	// markEvery is the least pause between two times that all others hear how far this disk is.
+	// What one of them alone knows decides nothing ([words]), so it is short.
+	markEvery = 100 * time.Millisecond
 	// maxMark is beyond the mark of any disk: a million a second for two thousand years.
 	// maxMarkJump is by how much one may be ahead of what was last seen of that node.
 	maxMark     = 1 << 56
@@ -61,36 +64,40 @@ const (
 // leaders, or forget a claim. Detection is best effort: who knew better may be
 // away, and what nobody was told is not missed.
 type marks struct {
-	c     *Core
-	own   uint64
-	base  uint64 // when this process began
-	last  uint64 // when the others were last told
-	seen  map[register.Member]uint64
-	dirty int64                    // since when seen is not on disk, mono ns; 0: it is
-	at    int64                    // it is not written again before, mono ns
-	told  map[register.Member]bool // who has said what it has seen of this node
-	sure  []bool                   // by partition: enough of its cohort have
-	sound soundness                // who of the others has forgotten nothing
-	lost  uint64                   // a mark that others know and this disk does not; 0: none
-	by    register.Member          // who knows it
-	since int64                    // when that was found out, mono ns; 0: at the start
-	why   string                   // it was found out otherwise than by a mark, in these words
-	asked bool                     // that is somebody's word, and is asked back about: nothing is decided by it here
-	noted bool                     // that is on disk: by its own mark the disk will get there again
+	c       *Core
+	own     uint64
+	base    uint64 // when this process began
+	last    uint64 // when the others were last told
+	tellAt  int64  // they are not told again before, mono ns
+	seen    map[register.Member]uint64
+	dirty   int64                    // since when seen is not on disk, mono ns; 0: it is
+	at      int64                    // it is not written again before, mono ns
+	told    map[register.Member]bool // who has said what it has seen of this node
+	sure    []bool                   // by partition: enough of its cohort have
+	sound   soundness                // who of the others has forgotten nothing
+	lost    uint64                   // a mark that others know and this disk does not; 0: none
+	by      register.Member          // who knows it
+	since   int64                    // when that was found out, mono ns; 0: at the start
+	why     string                   // it was found out otherwise than by a mark, in these words
+	asked   bool                     // that is somebody's word, and is asked back about: nothing is decided by it here
+	firm    bool                     // this node has found it out itself, or its operator's register has: it is no word of one
+	words   words                    // of others
+	noted   bool                     // all that is on disk: by its own mark the disk will get there again
+	written bool                     // there is something of it on disk
 }
 
 func openMarks(c *Core, view store.View) (*marks, error) {
-	m := &marks{c: c, seen: make(map[register.Member]uint64), told: make(map[register.Member]bool), sure: make([]bool, c.cfg.Cluster.Partitions)}
+	m := &marks{c: c, seen: make(map[register.Member]uint64), told: make(map[register.Member]bool), sure: make([]bool, c.cfg.Cluster.Partitions), words: newWords()}
 	m.sound = soundness{m: m, of: make(map[register.Member]said), look: true}
 	if b, ok := view.Get(ownMarkKey); ok {
 		if len(b) != 16 || binary.BigEndian.Uint64(b) != xxhash.Sum64(b[8:]) {
 			return nil, fmt.Errorf("core: %w: the mark of this disk", vnode.ErrDamaged)
 		}
 		m.own = binary.BigEndian.Uint64(b[8:])
-		m.base = m.own
+		m.base, m.words.base = m.own, m.own
 	}
 	if c.cfg.SetBack || m.own < c.cfg.Mark {
-		m.lost, m.by.Node = max(c.cfg.Mark, 1), "its superblock"
+		m.lost, m.by.Node, m.firm = max(c.cfg.Mark, 1), "its superblock", true
 	}
 	if b, ok := view.Get(seenMarksKey); ok {
 		r := wire.NewReader(b)
@@ -102,43 +109,7 @@ func openMarks(c *Core, view store.View) (*marks, error) {
 			return nil, fmt.Errorf("core: %w: the marks of other nodes", vnode.ErrDamaged)
 		}
 	}
-	return m, m.recall(view)
-}
-
-// recall reads that this incarnation has forgotten something.
-func (m *marks) recall(view store.View) error {
-	b, ok := view.Get(lostMarkKey)
-	if !ok {
-		return nil
-	}
-	r := wire.NewReader(b)
-	self, by, lost, sum := register.ReadMember(r), register.ReadMember(r), r.Uint(), r.Uint()
-	if r.End() != nil || sum != xxhash.Sum64(lostMark(self, by, lost).B) {
-		return fmt.Errorf("core: %w: what this disk has lost", vnode.ErrDamaged)
-	}
-	if self == m.c.cfg.Self {
-		m.lost, m.by, m.noted = lost, by, true
-	}
-	return nil
-}
-
-// note writes it down: the disk goes on, and once it is further than anybody has seen
-// it nothing tells any more that something before that is missing.
-func (m *marks) note() {
-	if m.lost == 0 || m.noted || m.asked { // the last was said by somebody, who will say so again
-		return
-	}
-	m.noted = true
-	w := lostMark(m.c.cfg.Self, m.by, m.lost)
-	w.Uint(xxhash.Sum64(w.B))
-	m.c.tx.Set(lostMarkKey, w.B)
-}
-
-func lostMark(self, by register.Member, lost uint64) (w wire.Writer) {
-	register.AppendMember(&w, self)
-	register.AppendMember(&w, by)
-	w.Uint(lost)
-	return w
+	return m, m.recall(view, c.now)
 }
 
 // MarkOf is how far a core's disk is once what was last asked to be written is on
@@ -214,12 +185,12 @@ func (m *marks) stamp(sends []Send) {
 
 // tell has the others hear how far this disk is, where they do not by what this
 // node acknowledges: a leader's own copy counts too.
-func (m *marks) tell(to []register.Member) {
-	if m.own == m.last {
+func (m *marks) tell(now clock.Time) {
+	if m.own == m.last || m.c.routes.alone || now.Mono < m.tellAt {
 		return
 	}
-	m.last = m.own
-	for _, o := range to {
+	m.last, m.tellAt = m.own, now.Mono+int64(markEvery)
+	for _, o := range m.c.clocks.company() {
 		if m.c.routes.up(o) {
 			m.c.ready.Send = append(m.c.ready.Send, Send{To: o, Message: &Marked{}})
 		}
@@ -278,21 +249,19 @@ func (m *marks) hurry() {
 
 // next is when something is due, mono ns.
 func (m *marks) next() int64 {
-	if m.dirty == 0 {
-		return clock.Never
+	at := m.words.at
+	if m.dirty != 0 {
+		at = min(at, m.dirty+int64(seenAfter))
 	}
-	return m.dirty + int64(seenAfter)
+	if m.own != m.last && !m.c.routes.alone {
+		at = min(at, m.tellAt)
+	}
+	return at
 }
 
 // heard takes what another node has seen of this one.
 func (m *marks) heard(from register.Member, mark uint64) {
-	limit := m.own
-	if !m.met(from) {
-		limit = m.base // it can know nothing newer
-	}
-	if mark > limit && mark <= maxMark {
-		m.lose(mark, from)
-	}
+	m.words.hear(m, from, mark)
 	if !m.told[from] {
 		m.told[from], m.sound.look = true, true
 		m.c.elector.look()
@@ -320,19 +289,8 @@ func (m *marks) lose(mark uint64, by register.Member) {
 // found takes that it was found out otherwise. There is another node then, whatever this
 // disk says, so that it is noted as known by somebody who has an incarnation.
 func (m *marks) found(why string, asked bool) {
-	m.why, m.asked = why, asked && m.lost == 0
+	m.why, m.asked, m.firm, m.noted = why, asked && m.lost == 0, true, false
 	m.lose(1, m.c.cfg.Self)
-}
-
-// met tells whether a node has heard of this process: under this incarnation, or
-// under another one, whose disk it goes on with.
-func (m *marks) met(who register.Member) bool {
-	for o := range m.told { // Any order: one is enough.
-		if o.Node == who.Node {
-			return true
-		}
-	}
-	return false
 }
 
 // changed looks at the cohorts anew.
@@ -394,17 +352,22 @@ func (m *marks) telling(p ring.Partition) int {
 
 // work ends the process of a node that has forgotten something, when the others
 // can go on without it. Else it stays for what it has, and an operator decides.
-func (m *marks) work() {
+func (m *marks) work(now clock.Time) {
+	m.tell(now)
+	m.words.work(m)
 	m.note()
-	if m.lost != 0 && !m.asked && m.spared() { // else it is asked back whether it is so
+	if m.lost != 0 && !m.asked && m.ends() { // else it is asked back whether it is so
 		m.c.check(m.forgot())
 	}
 }
 
+// ends tells whether what was lost is certain enough, and the others can do without this node.
+func (m *marks) ends() bool { return (m.firm || m.words.enough(m)) && m.spared() }
+
 // Forgotten says what the disk of a node has lost while the others cannot do
 // without what it still has; nil: nothing, or they can, and it ends.
 func Forgotten(c *Core) error {
-	if m := c.marks; m.lost != 0 && (c.current || m.why != "") && !m.spared() {
+	if m := c.marks; m.lost != 0 && (c.current || m.why != "") && !m.ends() {
 		return m.forgot()
 	}
 	return nil
@@ -422,7 +385,11 @@ func (m *marks) shown() string {
 	case m.by.Incarnation == (register.Incarnation{}):
 		return m.by.Node + " knows of more than its stores have"
 	}
-	return fmt.Sprintf("it began with mark %d, and %s has seen %d", m.base, m.by.Node, m.lost)
+	alone := ""
+	if !m.words.enough(m) {
+		alone = "; as long as nobody else says so the node stands aside and keeps its incarnation"
+	}
+	return fmt.Sprintf("it began with mark %d, and %s has seen %d%s", m.base, m.by.Node, m.lost, alone)
 }
 
 // spared tells whether a majority of each cohort is in reach and intact without

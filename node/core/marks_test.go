@@ -169,7 +169,7 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	r := newTrio(t)
 	old := r.backup(0)
 	r.put(1, 1)
-	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	r.live(2*seenAfter, time.Second, nothing) // both others have it on disk
 	r.kill(2)
 	r.setBack(0, old)
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
@@ -200,7 +200,7 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		r := newTrio(t)
 		old := r.backup(0)
 		r.put(1, 1)
-		r.live(2*time.Second, 250*time.Millisecond, nothing)
+		r.live(2*seenAfter, time.Second, nothing) // both others have it on disk
 		seen := MarkOf(r.peers[0].core)
 		r.kill(2)
 		if beside {
@@ -383,7 +383,7 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 	r.live(2*seenAfter, time.Second, nothing)
 	r.kill(2)
 	r.tell()
-	r.peers[1].core.marks.heard(r.peers[0].self, 1<<20) // it has forgotten, and cannot be spared
+	r.peers[0].core.marks.seen[r.peers[1].self] = 1 << 20 // it has forgotten, and cannot be spared
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	cfg := r.peers[1].core.cfg
 	cfg.Rand = rand.New(rand.NewPCG(1, 1))
@@ -473,7 +473,7 @@ func TestAForgetfulLeaderHasOthersLead(t *testing.T) {
 	if r.leader(0) != 0 || c.marks.lost != 0 {
 		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.marks.lost)
 	}
-	c.marks.heard(r.peers[1].self, c.marks.own+100)
+	r.peers[1].core.marks.seen[c.cfg.Self] = c.marks.own + 100
 	r.live(5*time.Second, 250*time.Millisecond, nothing)
 	if r.peers[0].forgot != nil || c.Leading() != 0 {
 		t.Fatalf("it ended with %v, and leads %d", r.peers[0].forgot, c.Leading())

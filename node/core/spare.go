@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/norn-dev/norn/quorum"
@@ -45,17 +44,29 @@ func without(self register.Member, needs []register.Member, counts func(register
 }
 
 // Spared tells whether a node that has lost what it had acknowledged may end, by what the
-// others in reach have said: the same question as [marks.spared], by their register.
-func Spared(self register.Member, said map[register.Member]Spare) bool {
-	var newest Spare
-	for _, s := range said { // Any order: two of one revision say the same of who is needed, or the larger one counts.
-		if s.Sound && (!newest.Sound || cmp.Or(cmp.Compare(s.Revision, newest.Revision), cmp.Compare(len(s.Needs), len(newest.Needs))) > 0) {
-			newest = s
+// others in reach have said: the same question as [marks.spared], by their register. least is
+// how many of them have to say so. Who is needed is not one's word either: one who lies could
+// name a register that is newer than all, in which nobody needs this node.
+func Spared(self register.Member, said map[register.Member]Spare, least int) bool {
+	var revisions []uint64
+	for _, s := range said { // Any order: they are sorted.
+		if s.Sound {
+			revisions = append(revisions, s.Revision)
 		}
 	}
-	return newest.Sound && !slices.ContainsFunc(newest.Needs, func(needs []register.Member) bool {
-		return !without(self, needs, func(o register.Member) bool { return said[o].Sound })
-	})
+	if len(revisions) < max(1, least) {
+		return false
+	}
+	slices.Sort(revisions)
+	known := revisions[max(0, len(revisions)-2)] // by one more, unless there is none
+	for _, s := range said { // Any order: all count.
+		if s.Sound && s.Revision >= known && slices.ContainsFunc(s.Needs, func(needs []register.Member) bool {
+			return !without(self, needs, func(o register.Member) bool { return said[o].Sound })
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // Witness is what a node can say of itself and the register when it is asked whether another

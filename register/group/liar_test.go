@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -58,6 +59,86 @@ func TestOneMessageEndsNobody(t *testing.T) {
 		s.must(30*time.Second, "led", func() bool { return s.leader() != nil })
 		if res := s.do(s.leader(), register.Request{}); res.Err != nil {
 			t.Fatal(res.Err)
+		}
+	}
+}
+
+// tells has a member say something of its own kind to another one, as of now.
+func (s *sim) tells(from, to *simNode, k kind, body []byte) {
+	e := envelope{cluster: s.cluster.ID, from: from.self, life: from.machine.life, to: to.self.Incarnation, kind: k, body: body}
+	to.feed(Received{e.encode()})
+}
+
+// TestOneMemberRemovesNobody: it says to another one that that was removed, or that another
+// process is it, for as long as it likes. Two have to say so, or the only other one.
+func TestOneMemberRemovesNobody(t *testing.T) {
+	for _, why := range []Refusal{RemovedNode, TwinLife, OldLife} {
+		for size, liars := range map[int][]int{2: {1}, 3: {1, 2}, 5: {1, 2}} {
+			for n := 1; n <= liars[len(liars)-1]; n++ {
+				s := newSim(t, 43)
+				s.grow(size)
+				of := s.nodes[0]
+				for range 40 {
+					for _, liar := range s.nodes[1 : n+1] {
+						if of.err == nil {
+							s.tells(liar, of, kindRefuse, of.machine.life.refuse(why))
+						}
+					}
+					s.run(100*time.Millisecond, nil)
+				}
+				enough := n == 2 || size == 2
+				if out := of.err != nil || of.machine.Status().Removed; out != enough {
+					t.Errorf("%v: %d of %d others say so: it is out: %t (%v)", why, n, size-1, out, of.err)
+				}
+			}
+		}
+	}
+}
+
+// TestOneMemberSendsNoRegisterThatCannotBe: a snapshot of a term or an index that leaves no
+// other after it, or one that this build cannot read, ends nobody, and the others' leader
+// still fills who is behind.
+func TestOneMemberSendsNoRegisterThatCannotBe(t *testing.T) {
+	for _, huge := range []uint64{1 << 40, 1 << 62, 1 << 63, ^uint64(0)} {
+		for field := 1; field < 8; field++ {
+			s := newSim(t, 45)
+			s.grow(3)
+			l := s.leader()
+			for _, liar := range s.nodes {
+				for _, of := range s.nodes {
+					if of == liar {
+						continue
+					}
+					at := proto.Clone(liar.machine.snapshot().GetMetadata()).(*pb.SnapshotMetadata)
+					term := l.machine.Status().Term + 1
+					if field&1 != 0 {
+						term = huge
+					}
+					if field&2 != 0 {
+						at.Index = &huge
+					}
+					if field&4 != 0 {
+						at.Term = &huge
+					}
+					header, err := proto.Marshal(&pb.Message{Type: pb.MsgSnap.Enum(), From: new(liar.machine.id), To: new(of.machine.id), Term: &term, Snapshot: &pb.Snapshot{Metadata: at}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					b := liar.machine.rep.encode()
+					c := chunk{term: term, number: 9, header: header, total: uint64(len(b)), sum: xxhash.Sum64(b), data: b}
+					s.tells(liar, of, kindChunk, c.encode())
+				}
+			}
+			s.run(5*time.Second, nil)
+			for _, n := range s.nodes {
+				if n.err != nil || n.machine.Status().Term > 1<<30 || n.machine.Status().Applied > 1<<30 {
+					t.Fatalf("%d in %b: %s ends with %v: %+v", huge, field, n.self.Node, n.err, n.machine.Status())
+				}
+			}
+			s.must(30*time.Second, "led", func() bool { return s.leader() != nil })
+			if res := s.do(s.leader(), register.Request{}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
 		}
 	}
 }

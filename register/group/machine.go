@@ -97,7 +97,10 @@ type Machine struct {
 	heardGen  uint64                     // generation of the last message, before there is a state
 	refused   Refusal
 	refusedBy register.Member
+	removed   bool // enough others say so
 	twins     twins
+	removers  twins // who says that this member was removed
+	newer     newer
 
 	timers   timers
 	requests requests
@@ -129,7 +132,7 @@ func Open(cfg Config, v store.View, now clock.Time) (*Machine, error) {
 		disk: d, rep: rep, batch: &store.Batch{},
 		conf:    pb.EnsureConfState(proto.Clone(d.snap.GetConfState()).(*pb.ConfState)),
 		applied: d.snap.GetIndex(), appliedTerm: d.snap.GetTerm(),
-		peers: map[uint64]register.Member{}, known: map[uint64]*peer{}, twins: twins{}, sending: map[uint64]*transfer{},
+		peers: map[uint64]register.Member{}, known: map[uint64]*peer{}, twins: twins{}, removers: twins{}, sending: map[uint64]*transfer{},
 	}
 	d.latest, d.conf = m.snapshot, func() *pb.ConfState { return m.conf }
 	m.life = life{d.boot + 1, m.rand.Uint64()}

@@ -124,8 +124,8 @@ func TestARegisterOfANewerBuild(t *testing.T) {
 	}
 	a := &arrival{from: l.machine.id, term: l.machine.timers.term, number: 99, data: b}
 	f.machine.arrived(a, &chunk{term: a.term, number: 99, total: uint64(len(b)), sum: xxhash.Sum64(b), header: header}, l.machine.id)
-	if f.feed(Tick{}); !errors.Is(f.err, wire.ErrNewer) {
-		t.Errorf("a snapshot from a newer leader: %v", f.err)
+	if f.feed(Tick{}); f.err != nil || f.machine.Status().Newer != l.self {
+		t.Errorf("a snapshot from a newer leader: it ends with %v, and names %q", f.err, f.machine.Status().Newer.Node)
 	}
 	if s.do(l, register.Request{}).Err != nil {
 		t.Error("the leader does not answer")

@@ -123,22 +123,25 @@ func (m *Machine) wasRefused(e *envelope) {
 		if l != m.life || e.cluster != m.meta.cluster {
 			return
 		}
-		if m.twins.say(m, e.from) {
+		if m.twins.say(m, e.from, m.cfg.patience()) {
 			m.failed = fmt.Errorf("%w, says %s", ErrTwin, e.from.Node)
 		}
+	}
+	if why == RemovedNode && e.cluster == m.meta.cluster {
+		m.removed = m.removers.say(m, e.from, 0) || m.removed
 	}
 	m.refused, m.refusedBy = why, e.from
 }
 
-// twins are those that say that another process is this member, and since when. One of
-// them may lie, or have been lied to.
+// twins are those that say that another process is this member, or that it was removed, and
+// since when. One of them may lie, or have been lied to.
 type twins map[uint64]spell
 
 type spell struct{ since, last int64 }
 
 // say tells whether enough have said so for long enough: two, or the only other one.
-func (t twins) say(m *Machine, by register.Member) bool {
-	long, id, others, enough := m.cfg.patience(), by.Incarnation.ID(), 0, 0
+func (t twins) say(m *Machine, by register.Member, long int64) bool {
+	id, others, enough := by.Incarnation.ID(), 0, 0
 	t.recent(m)
 	s, said := t[id]
 	if !said {

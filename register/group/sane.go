@@ -35,7 +35,7 @@ func sane(m *Machine, msg *pb.Message) bool {
 	if msg.GetTerm() > maxNumber || msg.GetIndex() > maxNumber || msg.GetCommit() > maxNumber || msg.GetLogTerm() > maxNumber || msg.GetRejectHint() > maxNumber {
 		return false
 	}
-	if _, filled := m.generation(); filled && msg.GetTerm() > st.GetTerm()+maxTermJump {
+	if !nearTerm(m, msg.GetTerm()) {
 		return false
 	}
 	switch msg.GetType() {
@@ -53,6 +53,20 @@ func sane(m *Machine, msg *pb.Message) bool {
 		}
 	}
 	return len(msg.GetEntries()) == 0
+}
+
+// nearTerm tells whether a group can have got to a term by now.
+func nearTerm(m *Machine, term uint64) bool {
+	_, filled := m.generation()
+	return term <= maxNumber && (!filled || term <= m.node.BasicStatus().GetTerm()+maxTermJump)
+}
+
+// saneSnapshot tells whether a snapshot can be of this group's log.
+func saneSnapshot(m *Machine, c *chunk, msg *pb.Message) bool {
+	at := msg.GetSnapshot().GetMetadata()
+	_, filled := m.generation()
+	return msg.GetTerm() == c.term && at.GetTerm() <= c.term && at.GetIndex() > 0 && at.GetIndex() <= maxNumber &&
+		(!filled || at.GetIndex() <= m.disk.last()+maxLogJump)
 }
 
 // follows tells whether the entries of a message are some of a log: in order, readable, and

@@ -27,6 +27,10 @@ type Status struct {
 	// Refused is why RefusedBy did not take a message of ours; 0: nobody did.
 	Refused   Refusal
 	RefusedBy register.Member
+	// Removed: two others, or the only one, say that this member was removed.
+	Removed bool
+	// Newer is who leads and has sent a register that this build cannot read.
+	Newer register.Member
 }
 
 // Status is the member's view now.
@@ -35,7 +39,7 @@ func (m *Machine) Status() Status {
 	s := Status{
 		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(), Last: m.disk.last(),
 		Voters: m.named(m.conf.Voters), Learners: m.named(m.conf.Learners), Outgoing: m.named(m.conf.VotersOutgoing),
-		Refused: m.refused, RefusedBy: m.refusedBy,
+		Refused: m.refused, RefusedBy: m.refusedBy, Removed: m.removed, Newer: m.newer.by,
 	}
 	s.Leader, s.Leads = leader(m, &st)
 	if m.leading != nil {

@@ -123,14 +123,28 @@ func (m *Machine) receiveHave(e *envelope) {
 	}
 }
 
+// newerPauses is for how many time-outs of an election nothing is taken of a member that has
+// sent a snapshot which this build cannot read: it sends it again and again.
+const newerPauses = 10
+
+// newer is who has sent one.
+type newer struct {
+	by    register.Member
+	from  uint64
+	until int64
+}
+
 // receiveChunk collects a snapshot. Pieces that do not continue what is there
 // are dropped: the sender learns what is and goes on from it.
 func (m *Machine) receiveChunk(e *envelope) {
 	c, err := decodeChunk(e.body)
-	if err != nil || c.term < m.timers.term || m.timers.role == raft.StateLeader {
+	if err != nil || c.term < m.timers.term || m.timers.role == raft.StateLeader || !nearTerm(m, c.term) {
 		return
 	}
 	from := e.from.Incarnation.ID()
+	if from == m.newer.from && m.now < m.newer.until {
+		return // what it sends cannot be read here; it is not asked for the rest of it again
+	}
 	a := m.arriving
 	if a == nil || cmp.Or(cmp.Compare(c.term, a.term), cmp.Compare(c.number, a.number)) > 0 {
 		a = &arrival{from: from, term: c.term, number: c.number}
@@ -161,13 +175,14 @@ func (m *Machine) arrived(a *arrival, c *chunk, from uint64) {
 	msg := &pb.Message{}
 	data := a.data
 	if xxhash.Sum64(data) != c.sum || proto.Unmarshal(c.header, msg) != nil ||
-		msg.GetType() != pb.MsgSnap || msg.GetFrom() != from || msg.GetTo() != m.id || msg.GetSnapshot().GetMetadata().GetConfState() == nil {
+		msg.GetType() != pb.MsgSnap || msg.GetFrom() != from || msg.GetTo() != m.id || msg.GetSnapshot().GetMetadata().GetConfState() == nil || !saneSnapshot(m, c, msg) {
 		a.data = nil // begins again
 		return
 	}
 	p, err := decodeReplica(data)
-	if errors.Is(err, wire.ErrNewer) { // it would be sent again and again
-		m.failed = fmt.Errorf("%w, from the leader", err)
+	if errors.Is(err, wire.ErrNewer) { // one member's word: this one stays behind, and says why
+		name, _ := m.name(from)
+		m.arriving, m.newer = nil, newer{name, from, m.now + newerPauses*m.cfg.patience()}
 		return
 	}
 	if err != nil || p.state.Cluster.ID != m.meta.cluster {

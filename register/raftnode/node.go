@@ -302,10 +302,14 @@ func (n *Node) publish() {
 		if status.Refused != old.Refused {
 			n.cfg.Log.Warn("register.refused", "by", status.RefusedBy.Node, "reason", status.Refused.String())
 		}
+		if status.Newer != old.Newer {
+			n.cfg.Log.Error("register.newer", "by", status.Newer.Node,
+				"meaning", "it has sent a register that a newer version of norn has written, which this one cannot read: this node stays behind; start that version")
+		}
 	}
 	n.state.Store(&state)
 	old := n.status.Swap(&status)
-	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || old.Refused != status.Refused || !slices.Equal(old.Voters, status.Voters)) {
+	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || old.Refused != status.Refused || old.Removed != status.Removed || !slices.Equal(old.Voters, status.Voters)) {
 		n.cfg.Seen(status)
 	}
 }

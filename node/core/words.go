@@ -1,0 +1,259 @@
+package core
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/wire"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+const (
+	// denyAfter is for how long others have to know nothing of what one member says before
+	// the node goes on: in that time they are heard, and who has said it can take it back.
+	denyAfter = 10 * time.Second
+	// mostUnseen is by how much one member may know more of a disk than all others: so many
+	// rounds are not written in the moments between two times that all are told.
+	mostUnseen = 1 << 16
+)
+
+// words are what other members say that this disk has lost. One of them is enough to stand
+// aside at once (K4), and not to end: it may lie, or its own disk may be wrong. Two who say
+// so are enough, or the only one who has ever heard of this disk. A word is gone when its
+// member takes it back or is replaced, or when the others know nothing of what cannot have
+// escaped them.
+type words struct {
+	of  map[register.Member]word
+	saw map[register.Member]uint64 // what each of those in reach has last said that it has seen, of any mark
+	at  int64                      // when to look again whether they are denied, mono ns
+	// base is how far the disk was when the first of them was said, or at this start; met are
+	// the nodes that have been heard since, under any incarnation. Who has not can know of
+	// nothing newer, however far the disk is by now.
+	base uint64
+	met  map[string]bool
+}
+
+// word is that a member has seen a mark that this disk should have.
+type word struct {
+	mark   uint64
+	since  int64 // that it says so, mono ns of this process
+	denied bool
+}
+
+func newWords() words {
+	return words{of: make(map[register.Member]word), saw: make(map[register.Member]uint64), at: clock.Never, met: make(map[string]bool)}
+}
+
+// hear takes what a member has seen of this disk.
+func (w *words) hear(m *marks, from register.Member, mark uint64) {
+	now, limit := m.c.now.Mono, m.own
+	if !w.met[from.Node] && len(w.met) < maxMarks {
+		limit, w.met[from.Node] = w.base, true
+		m.noted = m.noted && len(w.of) == 0
+	}
+	beyond := mark > limit && mark <= maxMark
+	w.saw[from] = mark
+	old, known := w.of[from]
+	switch {
+	case beyond && !known && len(w.of) < maxMarks:
+		w.of[from] = word{mark: mark, since: now}
+	case known && mark < old.mark:
+		delete(w.of, from)
+	default:
+		return
+	}
+	w.judge(m)
+}
+
+// judge looks what the words come to, and whether this node still stands aside by them.
+func (w *words) judge(m *marks) {
+	m.noted = false
+	if m.firm {
+		return
+	}
+	most, by := w.most()
+	switch {
+	case most == 0 && m.lost == 0:
+	case most == 0:
+		m.regain()
+	case m.lost != 0:
+		m.lost, m.by = most, by
+	default:
+		w.at = m.c.now.Mono + int64(denyAfter)
+		m.lose(most, by)
+	}
+}
+
+// most is the highest mark that somebody says, and who; 0: nothing is said that counts.
+func (w *words) most() (mark uint64, by register.Member) {
+	for _, who := range membersOf(w.of) {
+		if said := w.of[who]; (!said.denied || len(w.of) > 1) && said.mark > mark {
+			mark, by = said.mark, who
+		}
+	}
+	return mark, by
+}
+
+// enough tells whether what is said is enough to end: by two, or by more than half of those
+// in reach who have ever seen anything of this disk.
+func (w *words) enough(m *marks) bool {
+	deny := 0
+	for who, mark := range w.saw { // Any order: they are counted.
+		if _, says := w.of[who]; !says && mark > 0 && m.c.routes.up(who) {
+			deny++
+		}
+	}
+	return len(w.of) >= 2 || len(w.of) > deny
+}
+
+// work looks whether a word is denied: more know nothing of it than say it, for a while, and
+// it is about more than can have escaped them.
+func (w *words) work(m *marks) {
+	now := m.c.now.Mono
+	if w.at > now {
+		return
+	}
+	w.at = clock.Never
+	if m.firm || len(w.of) != 1 {
+		return
+	}
+	most, deny := m.base, false
+	for who, mark := range w.saw { // Any order: the most counts.
+		if _, says := w.of[who]; !says && mark > 0 && m.c.routes.up(who) {
+			most, deny = max(most, mark), true
+		}
+	}
+	for who, said := range w.of { // Any order: there is one.
+		if said.denied {
+			return
+		}
+		w.at = now + int64(denyAfter)
+		if deny && now-said.since >= int64(denyAfter) && said.mark > most+mostUnseen {
+			said.denied = true
+			w.of[who] = said
+			w.judge(m)
+		}
+	}
+}
+
+// keep drops the words of those who are no members any more.
+func (w *words) keep(m *marks) {
+	if len(w.saw)+len(w.of) == 0 {
+		return
+	}
+	gone := func(who register.Member) bool {
+		have, known := m.c.moves.state.Find(who)
+		kept := func(c register.Cell) bool { return slices.Contains(c.Cohort, who) }
+		return known && have.Status == register.Removed || !known && !slices.ContainsFunc(m.c.cells, kept)
+	}
+	maps.DeleteFunc(w.saw, func(who register.Member, _ uint64) bool { return gone(who) })
+	before := len(w.of)
+	maps.DeleteFunc(w.of, func(who register.Member, _ word) bool { return gone(who) })
+	if len(w.of) < before {
+		w.judge(m)
+	}
+}
+
+// regain has the node stand for what it stood for: nobody says any more that it has lost
+// something.
+func (m *marks) regain() {
+	m.lost, m.by, m.since = 0, register.Member{}, 0
+	clear(m.sound.of)
+	m.changed()
+	m.c.routes.seen++
+	m.c.elector.look()
+}
+
+// lostRecord is what is written down of what a disk has lost, as it shows itself, and of who
+// says that it has.
+func lostRecord(self register.Member, m *marks) []byte {
+	var w wire.Writer
+	register.AppendMember(&w, self)
+	firm := m.firm && !m.asked
+	w.Bool(firm)
+	if firm {
+		register.AppendMember(&w, m.by)
+		w.Uint(m.lost)
+	}
+	w.Uint(m.words.base)
+	w.Uint(uint64(len(m.words.met)))
+	for _, name := range slices.Sorted(maps.Keys(m.words.met)) {
+		w.String(name)
+	}
+	w.Uint(uint64(len(m.words.of)))
+	for _, who := range membersOf(m.words.of) {
+		register.AppendMember(&w, who)
+		w.Uint(m.words.of[who].mark)
+		w.Bool(m.words.of[who].denied)
+	}
+	return binary.BigEndian.AppendUint64(w.B, xxhash.Sum64(w.B))
+}
+
+// recall reads it. What was written by another incarnation of the directory says nothing.
+func (m *marks) recall(view store.View, now clock.Time) error {
+	b, ok := view.Get(lostMarkKey)
+	if !ok {
+		return nil
+	}
+	damaged := fmt.Errorf("core: %w: what this disk has lost", vnode.ErrDamaged)
+	if len(b) < 8 || binary.BigEndian.Uint64(b[len(b)-8:]) != xxhash.Sum64(b[:len(b)-8]) {
+		return damaged
+	}
+	r := wire.NewReader(b[:len(b)-8])
+	self, firm := register.ReadMember(r), r.Bool()
+	var by register.Member
+	var lost uint64
+	if firm {
+		by, lost = register.ReadMember(r), r.Uint()
+	}
+	base, met := r.Uint(), make(map[string]bool)
+	for range r.Count(maxMarks) {
+		met[r.String(register.MaxName)] = true
+	}
+	said := make(map[register.Member]word)
+	for range r.Count(maxMarks) {
+		who := register.ReadMember(r)
+		said[who] = word{mark: r.Uint(), denied: r.Bool(), since: now.Mono}
+	}
+	if r.End() != nil {
+		return damaged
+	}
+	m.written = true
+	if self != m.c.cfg.Self {
+		return nil
+	}
+	m.noted, m.words.of, m.words.base, m.words.met = true, said, base, met
+	switch most, who := m.words.most(); {
+	case firm:
+		m.firm, m.lost, m.by = true, lost, by
+	case !m.firm && most > 0:
+		m.lost, m.by, m.words.at = most, who, now.Mono+int64(denyAfter)
+	}
+	return nil
+}
+
+// note writes it down: the disk goes on, and once it is further than anybody has seen it
+// nothing tells any more that something before that is missing. What others are asked about
+// is not written: whoever has said it will say so again.
+func (m *marks) note() {
+	if m.noted {
+		return
+	}
+	m.noted = true
+	switch {
+	case m.firm && !m.asked || len(m.words.of) > 0:
+		m.c.tx.Set(lostMarkKey, lostRecord(m.c.cfg.Self, m))
+		m.written = true
+	case m.written:
+		m.c.tx.Delete(lostMarkKey)
+		m.written = false
+	}
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/register"
+)
+
+// lies has what one node says of another one's disk be this, in each answer to a beat.
+func lies(liar, of int, mark func(own uint64) uint64) func(r *trio) func(letter) bool {
+	return func(r *trio) func(letter) bool {
+		return func(l letter) bool {
+			if m, is := l.message.(*Beaten); is && l.from == liar && l.to == of {
+				m.Seen = mark(m.Seen)
+			}
+			return false
+		}
+	}
+}
+
+// TestOneMemberEndsNoDisk: it says that it has seen more of another one's disk than there is,
+// by little or by much. That one stands aside at once, and its incarnation does not end,
+// though the others can spare it; also when it starts again meanwhile.
+func TestOneMemberEndsNoDisk(t *testing.T) {
+	for _, more := range []uint64{1, 1000, 2 * mostUnseen, 1 << 40, 1 << 55} {
+		r := newTrio(t)
+		r.put(0, 1)
+		r.live(3*time.Second, 250*time.Millisecond, nothing)
+		r.kill(1)
+		r.open(1)
+		r.tell()
+		lie := lies(0, 1, func(own uint64) uint64 { return own + more })(r)
+		r.live(3*time.Second, 100*time.Millisecond, lie)
+		if m := r.peers[1].core.marks; m.lost == 0 || m.trusts(1) {
+			t.Errorf("%d: it does not stand aside", more)
+		}
+		r.live(5*time.Second, 100*time.Millisecond, lie)
+		r.kill(1)
+		r.open(1)
+		r.tell()
+		r.live(5*time.Second, 100*time.Millisecond, lie)
+		if err := r.peers[1].forgot; err != nil {
+			t.Errorf("%d: it ends: %v", more, err)
+		}
+		if more <= mostUnseen {
+			continue
+		}
+		r.live(10*time.Second, 100*time.Millisecond, lie)
+		if m := r.peers[1].core.marks; m.lost != 0 || !m.trusts(1) {
+			t.Errorf("%d: it stands aside though the other one knows nothing of it: %v", more, Forgotten(r.peers[1].core))
+		}
+		r.kill(1) // what was denied is not taken up again
+		r.open(1)
+		r.tell()
+		r.live(3*time.Second, 100*time.Millisecond, lie)
+		if m := r.peers[1].core.marks; m.lost != 0 {
+			t.Errorf("%d: after one more start it stands aside", more)
+		}
+	}
+}
+
+// TestAWordIsTakenBack: who has said that a disk has lost something does not any more, or is
+// no member any more; the node stands for what it stood for, and remembers nothing of it.
+func TestAWordIsTakenBack(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		r := newTrio(t)
+		r.put(0, 1)
+		r.live(3*time.Second, 250*time.Millisecond, nothing)
+		lie := lies(0, 1, func(own uint64) uint64 { return own + 100 })(r)
+		r.live(3*time.Second, 100*time.Millisecond, lie)
+		if r.peers[1].core.marks.lost == 0 {
+			t.Fatal("it does not stand aside")
+		}
+		if removed {
+			state := *r.state()
+			state.Nodes = slices.Clone(state.Nodes)
+			state.Nodes[0].Status = register.Removed
+			state.Revision++
+			r.check(r.peers[1].core.Step(r.now, Changed{State: state, Voters: []register.Member{r.peers[1].self, r.peers[2].self}}))
+			lie = func(l letter) bool { return l.from == 0 && l.to == 1 }
+		} else {
+			lie = nothing
+		}
+		r.live(3*time.Second, 100*time.Millisecond, lie)
+		m := r.peers[1].core.marks
+		if m.lost != 0 || m.written {
+			t.Errorf("removed %t: it still stands aside: lost %d", removed, m.lost)
+		}
+		if _, there := r.peers[1].store.Crash(0).Get(lostMarkKey); there {
+			t.Errorf("removed %t: the word is still on disk", removed)
+		}
+	}
+}
+
+// TestTwoMembersEndADisk: and one does where nobody else has ever seen anything of it.
+func TestTwoMembersEndADisk(t *testing.T) {
+	for _, others := range []int{1, 2} {
+		r := newTrio(t)
+		r.put(0, 1)
+		r.live(3*time.Second, 250*time.Millisecond, nothing)
+		self := r.peers[1].self
+		r.live(5*time.Second, 100*time.Millisecond, func(l letter) bool {
+			if m, is := l.message.(*Beaten); is && l.to == 1 {
+				switch {
+				case l.from == 0 || others == 2:
+					m.Seen = 1 << 30
+				default:
+					m.Seen = 0
+				}
+			}
+			return false
+		})
+		if r.peers[1].forgot == nil {
+			t.Errorf("%d say so, of %s: it stays", others, self.Node)
+		}
+	}
+}
+
+// unmarked drops the letters that only say how far a disk is.
+func (r *trio) unmarked() {
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool {
+		_, marked := l.message.(*Marked)
+		return marked
+	})
+}
