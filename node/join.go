@@ -260,6 +260,7 @@ func (h neighbours) Join(ctx context.Context, r peer.JoinRequest) (peer.JoinRepl
 	if err := h.reach(ctx, &r); err != nil {
 		return peer.JoinReply{}, err
 	}
+	r.Reached()
 	for {
 		state, err := h.ask(ctx, register.Request{})
 		if err != nil {

@@ -138,7 +138,7 @@ type Limits struct {
 	ReadBytes    int // of all large frames that are being read; default 256 MiB
 	Conns        int // accepted connections; default 4096
 	Greeting     int // of these, ones that have not proved to be of a member: so many strangers, and so many from members' addresses; default 256
-	Joins        int // requests to join that are being decided; default 8
+	Joins        int // requests to join that are being decided, of nodes that were dialled back; default 8
 	Peers        int // peers that are sent to; default 4096
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -22,6 +23,9 @@ type JoinRequest struct {
 	Node                   register.Node // as it wants to be known; Status, Version and Changed do not count
 	Build                  string        // version of the program
 	Remote                 string        // the address it comes from; filled in by who is asked
+	// Reached is to be called when the node was found where it says it is: until then there is
+	// less time, and others have places of their own. Filled in by who is asked.
+	Reached func()
 
 	shown *x509.Certificate // by the joiner; nil: none
 }
@@ -108,32 +112,40 @@ func (s *session) join(f transport.Frame) error {
 	if err != nil {
 		return s.malformed(f, err)
 	}
-	refusal := s.n.mayAsk(&r, p.GetSecret())
-	if refusal == nil {
-		select {
-		case s.n.joins <- struct{}{}:
-		default:
-			refusal = refuse(nornv1.PeerRefusal_PEER_REFUSAL_BUSY, "%d requests to join are being decided", cap(s.n.joins))
-		}
-	}
-	if refusal != nil {
+	if refusal := s.n.mayAsk(&r, p.GetSecret()); refusal != nil {
 		s.refused(r.Node.Member, r.Remote, refusal)
 		return s.last(f, &nornv1.PeerJoinReply{Refusal: refusal.Reason, Error: refusal.proto(), From: node(s.n.cfg.Self)})
 	}
 	s.n.arrivals.known(s.nc, false)
 	f.Body = nil // it is the reader's
 	ctx, cancel := context.WithTimeout(s.n.ctx, s.n.cfg.Timing.Join)
+	ctx, end := context.WithCancelCause(ctx)
+	one := s.n.joins.enter(addrOf(s.nc), end)
+	late := time.AfterFunc(2*s.n.cfg.Timing.Hello, func() { end(errUnreached) })
+	r.Reached = func() {
+		if late.Stop() {
+			s.n.joins.reached(one)
+		}
+	}
+	over := func() {
+		late.Stop()
+		s.n.joins.leave(one)
+		end(nil)
+		cancel()
+	}
 	s.abandon, s.stop = cancel, beat(s.link, s.n.cfg.Timing.Alive)
 	if !s.n.spawn(func() {
-		defer func() { <-s.n.joins }()
-		defer cancel()
+		defer over()
 		_ = s.last(f, s.n.decide(ctx, r)) // an error ends the connection
 	}) {
-		<-s.n.joins
+		over()
 		return ErrClosed
 	}
 	return nil
 }
+
+// errUnreached ends a request whose node is not found where it says it is.
+var errUnreached = errors.New("the node was not reached in time at the address that it says; set --peer-advertise to where others reach it")
 
 // mayAsk judges a request to join before anyone thinks about it.
 func (n *Network) mayAsk(r *JoinRequest, secret []byte) *Refusal {
@@ -162,6 +174,14 @@ func (n *Network) mayAsk(r *JoinRequest, secret []byte) *Refusal {
 func (n *Network) decide(ctx context.Context, r JoinRequest) *nornv1.PeerJoinReply {
 	reply, err := n.cfg.Handler.Join(ctx, r)
 	p := &nornv1.PeerJoinReply{From: node(n.cfg.Self)}
+	if err != nil && errors.Is(context.Cause(ctx), ErrBusy) {
+		n.counts.refused.Add(1)
+		p.Refusal, p.Error = errGaveWay.Reason, errGaveWay.proto()
+		return p
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errUnreached) {
+		err = errUnreached
+	}
 	if err != nil {
 		var known *proto.Error
 		if !errors.As(err, &known) {

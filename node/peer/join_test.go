@@ -3,7 +3,9 @@ package peer
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +41,7 @@ func TestJoin(t *testing.T) {
 		var asked JoinRequest
 		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
 			asked = r
+			r.Reached()
 			time.Sleep(20 * time.Second) // it takes its time
 			back, err := a.Dialer().Probe(ctx, r.Node.Addresses[0])
 			if err != nil || back.Member != r.Node.Member || back.Cluster != (register.UUID{}) || back.MaxVersion != MaxVersion {
@@ -120,7 +123,8 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestJoinsAreBounded in number and in time, and end with their connection.
+// TestJoinsAreBounded in number and in time, and end with their connection. Who was dialled
+// back has more of it, and the eldest gives way.
 func TestJoinsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -130,42 +134,128 @@ func TestJoinsAreBounded(t *testing.T) {
 		ended := map[string]time.Duration{}
 		began := time.Now()
 		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
+			if r.Node.Zone != "silent" {
+				r.Reached()
+			}
 			<-ctx.Done()
 			mu.Lock()
 			defer mu.Unlock()
 			ended[r.Node.Node] = time.Since(began)
 			return JoinReply{}, ctx.Err()
 		}
-		answers := make(chan error, 3)
+		answers := map[int]chan error{}
 		short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		ask := func(ctx context.Context, i int) {
-			_, err := Dialer{Dial: w.dial}.Join(ctx, []string{"n1"}, JoinRequest{Node: recordOf(i)})
-			answers <- err
+		ask := func(ctx context.Context, i int, zone string) {
+			answers[i] = make(chan error, 1)
+			go func() {
+				node := recordOf(i)
+				node.Zone = zone
+				_, err := Dialer{Dial: w.dial}.Join(ctx, []string{"n1"}, JoinRequest{Node: node})
+				answers[i] <- err
+			}()
+			settle(100 * time.Millisecond)
 		}
-		go ask(short, 2)
-		go ask(t.Context(), 3)
-		settle(time.Second)
-		go ask(t.Context(), 4)
-		if err := <-answers; !errors.Is(err, ErrBusy) {
-			t.Errorf("the third: %v", err)
+		ask(t.Context(), 2, "")
+		ask(short, 3, "")
+		ask(t.Context(), 4, "")
+		if err := <-answers[2]; !errors.Is(err, ErrBusy) {
+			t.Errorf("the eldest: %v", err)
 		}
-		if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+		ask(t.Context(), 5, "silent")
+		if err := <-answers[3]; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who gave up: %v", err)
 		}
-		if err := <-answers; err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
+		if err := <-answers[5]; err == nil || !strings.Contains(err.Error(), "--peer-advertise") {
+			t.Errorf("who was not reached: %v", err)
+		}
+		if err := <-answers[4]; err == nil || !strings.Contains(err.Error(), "deadline exceeded") {
 			t.Errorf("who waited: %v", err)
 		}
 		settle(time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if ended["n2"] > 11*time.Second || ended["n3"] != time.Minute || len(ended) != 2 {
+		if ended["n3"] > 11*time.Second || ended["n4"] < time.Minute || ended["n5"] > 11*time.Second || len(ended) != 4 {
 			t.Errorf("ended after %v", ended)
 		}
-		if n := len(a.joins); n != 0 {
-			t.Errorf("%d of 2 places are still taken", n)
+		if n := a.joins.open(); n != 0 {
+			t.Errorf("%d places are still taken", n)
 		}
 	})
+}
+
+// TestStrangersThatAskToJoinKeepNobodyOut: hundreds ask and cannot be dialled back. Who can
+// is let in all the same, and they do not pile up.
+func TestStrangersThatAskToJoinKeepNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.add(who(1, 0))
+		defer a.stop()
+		most := 0
+		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
+			most = max(most, a.joins.open())
+			if r.Node.Zone == "silent" {
+				<-ctx.Done()
+				return JoinReply{}, ctx.Err()
+			}
+			time.Sleep(20 * time.Millisecond) // to be dialled back
+			r.Reached()
+			time.Sleep(2 * time.Second) // to be written into the register
+			return JoinReply{By: who(1, 0), Cluster: register.Cluster{ID: testCluster, Partitions: 1, Replicas: 1}}, ctx.Err()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 500 {
+			go func() {
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				node := recordOf(100 + i)
+				node.Zone = "silent"
+				_, _ = Dialer{Dial: w.dial}.Join(ctx, []string{"n1"}, JoinRequest{Node: node})
+			}()
+		}
+		for i := range 10 {
+			settle(300 * time.Millisecond)
+			if _, err := (Dialer{Dial: w.dial}).Join(t.Context(), []string{"n1"}, JoinRequest{Node: recordOf(2 + i)}); err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		if limit := (joinsUnreached + 1) * a.cfg.Limits.Joins; most < 64 || most > limit {
+			t.Errorf("%d at once, at most %d", most, limit)
+		}
+		cancel()
+		settle(time.Second)
+	})
+}
+
+// TestWhoGivesWayToJoin: the eldest of the address with the most, so that one address takes
+// places from itself.
+func TestWhoGivesWayToJoin(t *testing.T) {
+	j := joins{most: [2]int{4, 2}}
+	var gone []string
+	enter := func(name, from string) *joining {
+		return j.enter(netip.MustParseAddr(from), func(error) { gone = append(gone, name) })
+	}
+	real := enter("real", "10.0.0.1")
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		enter(name, "10.0.0.9")
+	}
+	if want := []string{"a", "b"}; !slices.Equal(gone, want) {
+		t.Fatalf("%v gave way, not %v", gone, want)
+	}
+	j.reached(real)
+	x, y := enter("x", "10.0.0.9"), enter("y", "10.0.0.9")
+	j.reached(x)
+	j.reached(y)
+	if want := []string{"a", "b", "c", "real"}; !slices.Equal(gone, want) || j.open() != 4 {
+		t.Fatalf("%v gave way, not %v, and %d are left", gone, want, j.open())
+	}
+	j.reached(real) // it has given way
+	j.leave(real)
+	j.leave(x)
+	j.leave(x)
+	if j.open() != 3 {
+		t.Fatalf("%d are left", j.open())
+	}
 }
 
 // TestOneRequestPerConnection: more than one first frame ends it.

@@ -33,7 +33,7 @@ type Network struct {
 	running sync.WaitGroup // goroutines
 	raft    RaftPort
 	cluster atomic.Pointer[register.UUID]
-	joins   chan struct{} // a token per request to join that is being decided
+	joins   joins
 	asking  chan struct{} // a token per hello that is asked back about
 	journal journal
 	counts  counts
@@ -76,7 +76,7 @@ func New(cfg Config) *Network {
 	n := &Network{
 		cfg:       cfg,
 		memory:    transport.NewMemory(cfg.Limits.ReadBytes),
-		joins:     make(chan struct{}, cfg.Limits.Joins),
+		joins:     joins{most: [2]int{joinsUnreached * cfg.Limits.Joins, cfg.Limits.Joins}},
 		asking:    make(chan struct{}, maxAsking),
 		peers:     make(map[register.Member]*peer),
 		listeners: make(map[net.Listener]struct{}),
