@@ -88,7 +88,7 @@ func (m *membership) rebuilt(generation uint64) bool {
 	for _, seed := range m.seeds { // Any order: they are counted.
 		switch {
 		case seed.Cluster != m.n.cluster.ID:
-		case generation < seed.Rebuilt:
+		case generation < seed.Rebuilt && seed.Rebuilt <= register.MaxGeneration:
 			yes[seed.Member] = true
 		case generation == seed.Generation && seed.Member != m.n.self:
 			no[seed.Member] = true

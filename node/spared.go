@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -152,16 +154,22 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 		}
 		asking.Wait()
 	}
-	var newest uint64
-	for _, g := range generations { // Any order: the newest counts.
-		newest = max(newest, g)
-	}
-	for who, g := range generations { // Any order: each is looked at by itself.
+	newest := secondOf(slices.Collect(maps.Values(generations))) // a generation that one alone speaks of may not be
+	for who, g := range generations {                            // Any order: each is looked at by itself.
 		if g < newest {
 			delete(said, who) // of before the register began anew
 		}
 	}
 	return core.Spared(m.n.self, said, m.least()), known
+}
+
+// secondOf is the largest number but one, or the only one; 0 of none.
+func secondOf(all []uint64) uint64 {
+	slices.Sort(all)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[max(0, len(all)-2)]
 }
 
 // least is how many others have to say that this node can be spared: two, or the only one.

@@ -59,7 +59,7 @@ func Spared(self register.Member, said map[register.Member]Spare, least int) boo
 	}
 	slices.Sort(revisions)
 	known := revisions[max(0, len(revisions)-2)] // by one more, unless there is none
-	for _, s := range said { // Any order: all count.
+	for _, s := range said {                     // Any order: all count.
 		if s.Sound && s.Revision >= known && slices.ContainsFunc(s.Needs, func(needs []register.Member) bool {
 			return !without(self, needs, func(o register.Member) bool { return said[o].Sound })
 		}) {

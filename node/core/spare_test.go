@@ -29,8 +29,8 @@ func TestWhoIsSparedByWhatOthersSay(t *testing.T) {
 		"of two":                     {map[byte]Spare{2: sound(5, of(1, 2))}, false},
 		"another cohort lacks one":   {map[byte]Spare{2: sound(5, of(1, 2, 3), of(1, 3, 4)), 3: sound(5, of(1, 2, 3))}, false},
 		"an older register is other": {map[byte]Spare{2: sound(5, of(1, 3, 4)), 3: sound(6, of(1, 2, 3)), 4: sound(6, of(1, 2, 3))}, true},
-		"one knows a newer register": {map[byte]Spare{2: sound(1<<60), 3: sound(6, of(1, 3, 4))}, false},
-		"one of many does":           {map[byte]Spare{2: sound(1<<60), 3: sound(6, of(1, 3, 9)), 4: sound(6, of(1, 3, 9)), 5: sound(6)}, false},
+		"one knows a newer register": {map[byte]Spare{2: sound(1 << 60), 3: sound(6, of(1, 3, 4))}, false},
+		"one of many does":           {map[byte]Spare{2: sound(1 << 60), 3: sound(6, of(1, 3, 9)), 4: sound(6, of(1, 3, 9)), 5: sound(6)}, false},
 		"a newer register is other":  {map[byte]Spare{2: sound(7, of(1, 3, 4)), 3: sound(6, of(1, 2, 3))}, false},
 		"nothing needs it":           {map[byte]Spare{2: sound(5, of(2, 3))}, true},
 	} {

@@ -95,44 +95,31 @@ func TestOneMemberRemovesNobody(t *testing.T) {
 	}
 }
 
-// TestOneMemberSendsNoRegisterThatCannotBe: a snapshot of a term or an index that leaves no
-// other after it, or one that this build cannot read, ends nobody, and the others' leader
-// still fills who is behind.
+// TestOneMemberSendsNoRegisterThatCannotBe: a snapshot of a term, an index, a generation or a
+// revision that cannot be, ends nobody and is not taken, and the others' leader decides as
+// before.
 func TestOneMemberSendsNoRegisterThatCannotBe(t *testing.T) {
 	for _, huge := range []uint64{1 << 40, 1 << 62, 1 << 63, ^uint64(0)} {
-		for field := 1; field < 8; field++ {
+		for field := 1; field < 32; field++ {
 			s := newSim(t, 45)
 			s.grow(3)
 			l := s.leader()
+			revision := l.machine.State().Revision
 			for _, liar := range s.nodes {
+				if liar == l {
+					continue
+				}
 				for _, of := range s.nodes {
-					if of == liar {
-						continue
+					if of != liar {
+						s.forges(liar, of, huge, field)
 					}
-					at := proto.Clone(liar.machine.snapshot().GetMetadata()).(*pb.SnapshotMetadata)
-					term := l.machine.Status().Term + 1
-					if field&1 != 0 {
-						term = huge
-					}
-					if field&2 != 0 {
-						at.Index = &huge
-					}
-					if field&4 != 0 {
-						at.Term = &huge
-					}
-					header, err := proto.Marshal(&pb.Message{Type: pb.MsgSnap.Enum(), From: new(liar.machine.id), To: new(of.machine.id), Term: &term, Snapshot: &pb.Snapshot{Metadata: at}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					b := liar.machine.rep.encode()
-					c := chunk{term: term, number: 9, header: header, total: uint64(len(b)), sum: xxhash.Sum64(b), data: b}
-					s.tells(liar, of, kindChunk, c.encode())
 				}
 			}
 			s.run(5*time.Second, nil)
 			for _, n := range s.nodes {
-				if n.err != nil || n.machine.Status().Term > 1<<30 || n.machine.Status().Applied > 1<<30 {
-					t.Fatalf("%d in %b: %s ends with %v: %+v", huge, field, n.self.Node, n.err, n.machine.Status())
+				state := n.machine.State()
+				if n.err != nil || n.machine.Status().Term > 1<<30 || n.machine.Status().Applied > 1<<30 || state.Generation != 0 || state.Revision > revision+100 {
+					t.Fatalf("%d in %b: %s ends with %v: %+v, generation %d, revision %d", huge, field, n.self.Node, n.err, n.machine.Status(), state.Generation, state.Revision)
 				}
 			}
 			s.must(30*time.Second, "led", func() bool { return s.leader() != nil })
@@ -141,4 +128,35 @@ func TestOneMemberSendsNoRegisterThatCannotBe(t *testing.T) {
 			}
 		}
 	}
+}
+
+// forges has a member send another one a snapshot of its own with numbers that cannot be.
+func (s *sim) forges(liar, of *simNode, huge uint64, field int) {
+	at := proto.Clone(liar.machine.snapshot().GetMetadata()).(*pb.SnapshotMetadata)
+	term, number := liar.machine.Status().Term+1, uint64(9)
+	state := replica{state: liar.machine.State(), sessions: map[uint64]*session{}}
+	index := at.GetIndex() + 5
+	at.Index = &index
+	if field&1 != 0 {
+		term = huge
+	}
+	if field&2 != 0 {
+		at.Index = &huge
+	}
+	if field&4 != 0 {
+		at.Term = &huge
+	}
+	if field&8 != 0 {
+		state.state.Generation = huge
+	}
+	if field&16 != 0 {
+		state.state.Revision, number = huge, huge
+	}
+	header, err := proto.Marshal(&pb.Message{Type: pb.MsgSnap.Enum(), From: new(liar.machine.id), To: new(of.machine.id), Term: &term, Snapshot: &pb.Snapshot{Metadata: at}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b := state.encode()
+	c := chunk{term: term, number: number, header: header, total: uint64(len(b)), sum: xxhash.Sum64(b), data: b}
+	s.tells(liar, of, kindChunk, c.encode())
 }

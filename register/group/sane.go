@@ -6,6 +6,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/register"
 )
 
 // By how much a message of one member may be ahead of what is known here. Members that
@@ -67,6 +69,17 @@ func saneSnapshot(m *Machine, c *chunk, msg *pb.Message) bool {
 	_, filled := m.generation()
 	return msg.GetTerm() == c.term && at.GetTerm() <= c.term && at.GetIndex() > 0 && at.GetIndex() <= maxNumber &&
 		(!filled || at.GetIndex() <= m.disk.last()+maxLogJump)
+}
+
+// goesOn tells whether the register of a snapshot can be what this one has become: a
+// generation begins in another group, and each entry makes one revision at most.
+func goesOn(m *Machine, s *register.State, index uint64) bool {
+	have, filled := m.generation()
+	if !filled {
+		return s.Generation == m.heardGen
+	}
+	now := &m.rep.state
+	return s.Generation == have && s.Revision >= now.Revision && s.Revision-now.Revision <= index-min(index, m.applied)
 }
 
 // follows tells whether the entries of a message are some of a log: in order, readable, and

@@ -145,8 +145,12 @@ func (m *Machine) receiveChunk(e *envelope) {
 	if from == m.newer.from && m.now < m.newer.until {
 		return // what it sends cannot be read here; it is not asked for the rest of it again
 	}
+	leads := c.term == m.timers.term && from == m.timers.lead
+	if !leads && c.term == m.timers.term && m.timers.lead != raft.None {
+		return
+	}
 	a := m.arriving
-	if a == nil || cmp.Or(cmp.Compare(c.term, a.term), cmp.Compare(c.number, a.number)) > 0 {
+	if a == nil || leads && a.from != from || cmp.Or(cmp.Compare(c.term, a.term), cmp.Compare(c.number, a.number)) > 0 {
 		a = &arrival{from: from, term: c.term, number: c.number}
 		m.arriving = a
 	}
@@ -185,7 +189,7 @@ func (m *Machine) arrived(a *arrival, c *chunk, from uint64) {
 		m.arriving, m.newer = nil, newer{name, from, m.now + newerPauses*m.cfg.patience()}
 		return
 	}
-	if err != nil || p.state.Cluster.ID != m.meta.cluster {
+	if err != nil || p.state.Cluster.ID != m.meta.cluster || !goesOn(m, &p.state, msg.GetSnapshot().GetMetadata().GetIndex()) {
 		a.data = nil
 		return
 	}
