@@ -42,8 +42,9 @@ const (
 // who keeps what it has.
 type outside struct {
 	c    *Core
-	at   int64 // mono ns of the next question; Never: there is nothing to ask
-	turn int   // whose it is to be asked
+	at   int64                                                // mono ns of the next question; Never: there is nothing to ask
+	turn int                                                  // whose it is to be asked
+	said map[ring.Partition]map[register.Member]register.Cell // what each has last said
 }
 
 // work asks when it is time.
@@ -95,15 +96,39 @@ func (o *outside) take(now clock.Time, from register.Member, m *Cells) {
 			o.c.ready.Send = append(o.c.ready.Send, Send{To: from, Message: answer})
 		}
 	case !m.Ask && o.c.moves.dismissed:
-		o.learn(now, m.Cells)
+		o.learn(now, from, m.Cells)
 	}
 }
 
-func (o *outside) learn(now clock.Time, cells []KnownCell) {
+// enough tells whether enough members say that a cell is this one, from among them: two, or the
+// only other one. This node hands over to its cohort what it has, and deletes it then.
+func (o *outside) enough(p ring.Partition, cell *register.Cell, from register.Member) bool {
+	if o.said == nil {
+		o.said = make(map[ring.Partition]map[register.Member]register.Cell)
+	}
+	if o.said[p] == nil || len(o.said[p]) > register.MaxNodes {
+		o.said[p] = make(map[register.Member]register.Cell)
+	}
+	o.said[p][from] = *cell
+	same, others := 0, 0
+	for _, said := range o.said[p] { // Any order: they are counted.
+		if said.Epoch == cell.Epoch && said.Nonce == cell.Nonce && slices.Equal(said.Cohort, cell.Cohort) {
+			same++
+		}
+	}
+	for i := range o.c.moves.state.Nodes {
+		if n := &o.c.moves.state.Nodes[i]; n.Member != o.c.cfg.Self && n.Status != register.Removed {
+			others++
+		}
+	}
+	return same >= min(2, max(others, 1))
+}
+
+func (o *outside) learn(now clock.Time, from register.Member, cells []KnownCell) {
 	some := false
 	for i := range cells {
 		p := cells[i].Partition
-		if int(p) >= len(o.c.cells) || cells[i].Cell.Epoch <= o.c.cells[p].Epoch {
+		if int(p) >= len(o.c.cells) || cells[i].Cell.Epoch <= o.c.cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
 			continue
 		}
 		o.c.cells[p], some = cells[i].Cell, true

@@ -240,12 +240,12 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	cell := m.c.cells[0]
 	old := cell.Epoch
 	cell.Epoch += 3
-	m.c.outside.learn(r.now, []KnownCell{{Partition: 0, Cell: cell}})
+	m.c.outside.learn(r.now, register.Member{Node: "x"}, []KnownCell{{Partition: 0, Cell: cell}})
 	if m.c.cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
 		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.cells[0].Epoch, m.c.acceptors.all[0].Seen)
 	}
 	cell.Epoch--
-	if m.c.outside.learn(r.now, []KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
+	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
 		t.Error("an older word takes that back")
 	}
 }

@@ -144,9 +144,10 @@ func (w *words) work(m *marks) {
 	}
 }
 
-// keep drops the words of those who are no members any more.
+// keep drops the words of those who are no members any more, while others are left who could
+// say the same: where the register was forced to begin anew with this node alone nobody is.
 func (w *words) keep(m *marks) {
-	if len(w.saw)+len(w.of) == 0 {
+	if len(w.saw)+len(w.of) == 0 || !m.c.moves.company() {
 		return
 	}
 	gone := func(who register.Member) bool {

@@ -77,6 +77,7 @@ func TestAWordIsTakenBack(t *testing.T) {
 			state := *r.state()
 			state.Nodes = slices.Clone(state.Nodes)
 			state.Nodes[0].Status = register.Removed
+			state.Nodes = append(state.Nodes, register.Node{Member: r.peers[2].self, Status: register.Active})
 			state.Revision++
 			r.check(r.peers[1].core.Step(r.now, Changed{State: state, Voters: []register.Member{r.peers[1].self, r.peers[2].self}}))
 			lie = func(l letter) bool { return l.from == 0 && l.to == 1 }

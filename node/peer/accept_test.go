@@ -11,6 +11,8 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -321,19 +323,55 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
+// FuzzPort: whatever comes on a connection, and whoever it says that it is, may cost that
+// connection. A member that is connected stays so, and is heard.
 func FuzzPort(f *testing.F) {
-	hello, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(who(3, 0)), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1})
-	if err != nil {
-		f.Fatal(err)
+	said := func(from register.Member) []byte {
+		b, err := gproto.Marshal(&nornv1.PeerHello{MinVersion: MinVersion, MaxVersion: MaxVersion, From: node(from), To: node(who(1, 0)), Cluster: testCluster[:], Lane: 1, Boot: 1, Life: 1})
+		if err != nil {
+			f.Fatal(err)
+		}
+		return transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 1, Body: b})
 	}
-	first := transport.AppendSummed(nil, transport.Frame{Request: 1, Method: 1, Body: hello})
+	first := said(who(3, 0))
 	f.Add(first)
 	f.Add(append(bytes.Clone(first), transport.AppendSummed(nil, transport.Frame{Method: 32, Body: []byte{8, 1}})...))
 	f.Add([]byte{244, 1, 2})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	for _, ask := range []gproto.Message{&nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Spare: node(who(2, 0)), Members: true}, &nornv1.PeerJoin{MinVersion: MinVersion, MaxVersion: MaxVersion, Node: memberProto(recordOf(3, "n3"))}} {
+		method := nornv1.PeerMethod_PEER_METHOD_PROBE
+		if _, join := ask.(*nornv1.PeerJoin); join {
+			method = nornv1.PeerMethod_PEER_METHOD_JOIN
+		}
+		b, err := gproto.Marshal(ask)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(transport.AppendSummed(nil, transport.Frame{Request: 1, Method: uint16(method), Body: b}))
+	}
 	h := &testNode{}
-	n := New(Config{Self: who(1, 0), Cluster: testCluster, Handler: h, Gossip: func(nc net.Conn) { _ = nc.Close() }})
+	n := New(Config{Self: who(1, 0), Cluster: testCluster, Handler: h, Gossip: func(nc net.Conn) { _ = nc.Close() }, Timing: Timing{Idle: time.Hour}})
 	f.Cleanup(n.Close)
+	good, theirs := transport.Pipe(0)
+	f.Cleanup(func() { _ = good.Close() })
+	n.accept(theirs)
+	if _, err := good.Write(said(who(2, 0))); err != nil {
+		f.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, good) }()
+	method, body := encoded(f, numbered(77))
+	hears := func(t testing.TB) {
+		if _, err := good.Write(transport.AppendSummed(nil, transport.Frame{Method: uint16(method), Body: body})); err != nil {
+			t.Fatalf("the connection of a member ended: %v", err)
+		}
+		for began := time.Now(); time.Since(began) < 10*time.Second; runtime.Gosched() {
+			if slices.Contains(numbers(h.taken()), 77) {
+				return
+			}
+		}
+		t.Fatal("a member is not heard any more")
+	}
+	hears(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ours, theirs := transport.Pipe(0)
 		n.accept(theirs)
@@ -345,6 +383,6 @@ func FuzzPort(f *testing.F) {
 		}
 		_, _ = io.Copy(io.Discard, ours) // until the node has closed it
 		_ = ours.Close()
-		h.taken()
+		hears(t)
 	})
 }

@@ -384,8 +384,10 @@ func TestForeignMessagesDoNothing(t *testing.T) {
 	}
 }
 
-// FuzzReceive: whatever one member says, the other one goes on. That it says that this
-// disk has lost something makes it stand aside, until that was asked back.
+// FuzzReceive: one member that lies may cost itself, never a node. Whatever it says, the other
+// one goes on, whether it is new or has been a member for long, is still of its cluster, and
+// in a term after which there are others. That it says that this disk has lost something
+// makes it stand aside, until that was asked back.
 func FuzzReceive(f *testing.F) {
 	s := newSim(f, 9)
 	s.eaten = func(m *Message) bool {
@@ -396,49 +398,78 @@ func FuzzReceive(f *testing.F) {
 	s.grow(3)
 	s.fill(s.nodes[0], 0, 10, 10)
 	s.eaten = nil
+	liar, self := s.nodes[0], s.nodes[1].self
+	for _, why := range []Refusal{RemovedNode, OldLife, TwinLife} {
+		e := envelope{cluster: s.cluster.ID, from: liar.self, life: liar.machine.life, to: self.Incarnation, kind: kindRefuse, body: s.nodes[1].machine.life.refuse(why)}
+		f.Add(e.encode())
+	}
+	filled := map[string][]byte{}
+	for k, v := range s.nodes[1].store.Scan(nil, nil) {
+		filled[string(k)] = slices.Clone(v)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		st := memstore.New()
-		var batch storeBatch
-		self := s.nodes[1].self
-		if err := Join(st, &batch, s.cluster.ID, self); err != nil {
-			t.Fatal(err)
-		}
-		st.Commit(&batch)()
-		m, err := Open(Config{Self: self, Seed: 1}, st, clock.Time{})
+		hearsNonsense(t, s, false, b, func(batch *storeBatch) error { return Join(memstore.New(), batch, s.cluster.ID, self) })
+		e, err := decodeEnvelope(b)
 		if err != nil {
+			return
+		}
+		e.cluster, e.generation, e.from, e.to = s.cluster.ID, 0, liar.self, self.Incarnation // it is of who has said hello
+		hearsNonsense(t, s, true, e.encode(), func(batch *storeBatch) error {
+			for k, v := range filled {
+				batch.Set([]byte(k), v)
+			}
+			return nil
+		})
+	})
+}
+
+// hearsNonsense has a member on a fresh disk hear something three times, and looks what
+// becomes of it.
+func hearsNonsense(t *testing.T, s *sim, member bool, b []byte, format func(*storeBatch) error) {
+	st, self := memstore.New(), s.nodes[1].self
+	var batch storeBatch
+	if err := format(&batch); err != nil {
+		t.Fatal(err)
+	}
+	st.Commit(&batch)()
+	m, err := Open(Config{Self: self, Seed: 1}, st, clock.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := m.Status().Term
+	goesOn := func(err error) bool {
+		if err != nil && !errors.Is(err, ErrForgot) {
 			t.Fatal(err)
 		}
-		goesOn := func(err error) bool {
-			if err != nil && !errors.Is(err, ErrForgot) {
+		return err == nil
+	}
+	for i := range 3 {
+		if !goesOn(m.Step(clock.Time{Mono: int64(i) * int64(time.Second)}, Received{b})) {
+			break
+		}
+		for m.HasReady() {
+			rd, err := m.Ready()
+			if err != nil {
 				t.Fatal(err)
 			}
-			return err == nil
-		}
-		for i := range 3 {
-			if !goesOn(m.Step(clock.Time{Mono: int64(i)}, Received{b})) {
-				break
+			if rd.Persist != nil {
+				st.Commit(rd.Persist)()
 			}
-			for m.HasReady() {
-				rd, err := m.Ready()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if rd.Persist != nil {
-					st.Commit(rd.Persist)()
-				}
-				if err := m.Advance(clock.Time{Mono: int64(i)}); err != nil {
-					t.Fatal(err)
-				}
+			if err := m.Advance(clock.Time{Mono: int64(i) * int64(time.Second)}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		again, err := Open(Config{Self: self, Seed: 2}, st, clock.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if term := again.Status().Term; term > maxNumber {
-			t.Fatalf("after term %d there is no other one", term)
-		}
-	})
+	}
+	again, err := Open(Config{Self: self, Seed: 2}, st, clock.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if term := again.Status().Term; term > maxNumber || member && term > before+4*maxTermJump {
+		t.Fatalf("from term %d it got to %d: after it there are few", before, term)
+	}
+	if member && (m.Status().Removed || again.State().Generation != s.nodes[1].machine.State().Generation) {
+		t.Fatalf("it is out: removed %t, of generation %d", m.Status().Removed, again.State().Generation)
+	}
 }
 
 // TestReadsAreAnsweredAsSoonAsThereIsALeader: those that were asked while nobody
