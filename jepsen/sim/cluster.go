@@ -44,6 +44,9 @@ type fleet struct {
 
 	moved  map[ring.Partition]int64 // true time since when its cell is as it is
 	sought sought
+
+	liar  *node // nil: everybody tells the truth
+	heard overheard
 }
 
 // Cluster runs one seed of a cluster.
@@ -72,6 +75,9 @@ func runCluster(seed uint64, m Many) *Result {
 	}
 	if m.Cuts {
 		s.plan.cuts()
+	}
+	if m.Lies {
+		s.plan.lies()
 	}
 	if m.Size > 0 {
 		s.plan.cluster.nodes = m.Size
@@ -113,6 +119,9 @@ func runCluster(seed uint64, m Many) *Result {
 				nemesis{f}.cutOff()
 			} else {
 				nemesis{f}.trouble()
+			}
+			if m.Lies {
+				nemesis{f}.lying()
 			}
 			s.after(s.plan.storm, nemesis{f}.heal)
 		})

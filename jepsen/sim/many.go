@@ -28,6 +28,8 @@ type Many struct {
 	Cuts bool
 	// Crowd runs seeds of clusters with hundreds of everything in one partition.
 	Crowd bool
+	// Lies has one node of a cluster lie to all others.
+	Lies bool
 	// Enough is asked before each seed but the first: true begins no more; nil: never.
 	Enough func() bool
 	// Size is how many nodes clusters begin with and keep, but for one more or less
@@ -132,6 +134,9 @@ func (m *Many) flags() string {
 	}
 	if m.Forget {
 		all += " -forget"
+	}
+	if m.Lies {
+		all += " -lies"
 	}
 	return all
 }

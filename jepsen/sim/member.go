@@ -148,7 +148,10 @@ func (m *member) finish(ready *group.Ready) bool {
 	n := m.n
 	for i := range ready.Messages {
 		msg := &ready.Messages[i]
-		n.s.fleet.post(n, msg.To, true, func(to *node) { to.peers.put(group.Received{Data: slices.Clone(msg.Data)}) })
+		n.s.fleet.post(n, msg.To, true, func(to *node) {
+			n.s.fleet.overhear(n, to, msg.Data)
+			to.peers.put(group.Received{Data: slices.Clone(msg.Data)})
+		})
 	}
 	for _, r := range ready.Results {
 		if a, ok := m.asked[r.Tag]; ok {
@@ -202,7 +205,7 @@ func (m *member) rest() {
 
 // fatal ends a process that must not go on.
 func (f *fleet) fatal(n *node, err error) {
-	if n.up && !(nemesis{f}).expected(n, err) {
+	if n.up && !(nemesis{f}).expected(n, err) && !(nemesis{f}).denied(n, err) {
 		f.s.broken("%sthe node stops: %v", n, err)
 	}
 }

@@ -73,6 +73,7 @@ const (
 	Old       // tasks below the horizon that members did not know
 	Suspended // machines whose monotonic clock stood still
 	Resizes   // of the number of replicas
+	Lies      // of a node that lies to the others
 	numStats
 )
 
@@ -82,7 +83,7 @@ var statNames = [numStats]string{
 	"refusals", "unimplemented", "late copies", "cuts", "undelivered", "crashes", "at a step", "with loss", "clean stops",
 	"clock settings", "syncs", "rounds", "collected", "rounds with waiting claims", "audits",
 	"joined", "messages", "messages lost", "comparisons", "facts repaired", "facts moved", "moves", "partitions of the network", "slow links", "changes of leaders",
-	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out", "below the horizon", "machines suspended", "numbers of replicas",
+	"disks lost", "disks set back", "with promises or claims forgotten", "as another incarnation", "bits turned over", "ended by damage", "added", "left", "removed", "sessions", "handed over", "granted through them", "claims run out", "below the horizon", "machines suspended", "numbers of replicas", "lies",
 }
 
 // Stats counts what happened.

@@ -494,7 +494,7 @@ func TestTheCopyOfAForgetfulNodeDoesNotCount(t *testing.T) {
 	r.tell()
 	r.settle()
 	c := r.peers[1].core
-	c.marks.heard(r.peers[2].self, c.marks.own+100)
+	r.check(c.Step(r.now, Forgot{Why: "as its register's group has found"}))
 	for i, task := range tasks { // through the other one, and through itself
 		from := r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
 		r.live(2*writeTimeout, 250*time.Millisecond, nothing)

@@ -45,6 +45,7 @@ type words struct {
 type word struct {
 	mark   uint64
 	since  int64 // that it says so, mono ns of this process
+	late   bool  // it had been heard before by this process, which has lost nothing since
 	denied bool
 }
 
@@ -54,7 +55,7 @@ func newWords() words {
 
 // hear takes what a member has seen of this disk.
 func (w *words) hear(m *marks, from register.Member, mark uint64) {
-	now, limit := m.c.now.Mono, m.own
+	now, limit, late := m.c.now.Mono, m.own, w.met[from.Node]
 	if !w.met[from.Node] && len(w.met) < maxMarks {
 		limit, w.met[from.Node] = w.base, true
 		m.noted = m.noted && len(w.of) == 0
@@ -64,7 +65,7 @@ func (w *words) hear(m *marks, from register.Member, mark uint64) {
 	old, known := w.of[from]
 	switch {
 	case beyond && !known && len(w.of) < maxMarks:
-		w.of[from] = word{mark: mark, since: now}
+		w.of[from] = word{mark: mark, since: now, late: late}
 	case known && mark < old.mark:
 		delete(w.of, from)
 	default:
@@ -114,8 +115,8 @@ func (w *words) enough(m *marks) bool {
 	return len(w.of) >= 2 || len(w.of) > deny
 }
 
-// work looks whether a word is denied: more know nothing of it than say it, for a while, and
-// it is about more than can have escaped them.
+// work looks whether a word is denied: others know nothing of it, for a while, and it is about
+// more than can have escaped them, or about what this process has not lost.
 func (w *words) work(m *marks) {
 	now := m.c.now.Mono
 	if w.at > now {
@@ -136,7 +137,7 @@ func (w *words) work(m *marks) {
 			return
 		}
 		w.at = now + int64(denyAfter)
-		if deny && now-said.since >= int64(denyAfter) && said.mark > most+mostUnseen {
+		if deny && now-said.since >= int64(denyAfter) && (said.late || said.mark > most+mostUnseen) {
 			said.denied = true
 			w.of[who] = said
 			w.judge(m)
@@ -193,6 +194,7 @@ func lostRecord(self register.Member, m *marks) []byte {
 	for _, who := range membersOf(m.words.of) {
 		register.AppendMember(&w, who)
 		w.Uint(m.words.of[who].mark)
+		w.Bool(m.words.of[who].late)
 		w.Bool(m.words.of[who].denied)
 	}
 	return binary.BigEndian.AppendUint64(w.B, xxhash.Sum64(w.B))
@@ -222,7 +224,7 @@ func (m *marks) recall(view store.View, now clock.Time) error {
 	said := make(map[register.Member]word)
 	for range r.Count(maxMarks) {
 		who := register.ReadMember(r)
-		said[who] = word{mark: r.Uint(), denied: r.Bool(), since: now.Mono}
+		said[who] = word{mark: r.Uint(), late: r.Bool(), denied: r.Bool(), since: now.Mono}
 	}
 	if r.End() != nil {
 		return damaged

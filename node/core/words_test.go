@@ -61,6 +61,33 @@ func TestOneMemberEndsNoDisk(t *testing.T) {
 	}
 }
 
+// TestAWordThatComesLateIsDenied: one member says of all others at once that their disks have
+// lost something, while they run. They stand aside, and go on when they have heard each other.
+func TestAWordThatComesLateIsDenied(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	lie := func(l letter) bool {
+		if m, is := l.message.(*Beaten); is && l.from == 0 {
+			m.Seen += 100
+		}
+		return false
+	}
+	r.live(3*time.Second, 100*time.Millisecond, lie)
+	for i := 1; i < 3; i++ {
+		if m := r.peers[i].core.marks; m.lost == 0 || m.trusts(1) {
+			t.Errorf("node %d does not stand aside", i+1)
+		}
+	}
+	r.live(15*time.Second, 100*time.Millisecond, lie)
+	for i := 1; i < 3; i++ {
+		if m := r.peers[i].core.marks; r.peers[i].forgot != nil || m.lost != 0 || !m.trusts(1) {
+			t.Errorf("node %d still stands aside, or has ended: %v", i+1, r.peers[i].forgot)
+		}
+	}
+	r.elect()
+}
+
 // TestAWordIsTakenBack: who has said that a disk has lost something does not any more, or is
 // no member any more; the node stands for what it stood for, and remembers nothing of it.
 func TestAWordIsTakenBack(t *testing.T) {

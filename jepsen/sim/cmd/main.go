@@ -19,12 +19,12 @@ import (
 
 // options are those of the command line.
 type options struct {
-	from, seeds, clusters uint64
-	workers, events, size int
-	nodes, out, name      string
-	profile               string
-	trace, forget, fierce bool
-	time                  time.Duration
+	from, seeds, clusters       uint64
+	workers, events, size       int
+	nodes, out, name            string
+	profile                     string
+	trace, forget, fierce, lies bool
+	time                        time.Duration
 }
 
 func main() {
@@ -38,6 +38,7 @@ func main() {
 	flag.IntVar(&o.events, "events", 100, "events of a failing history to print; 0: all")
 	flag.BoolVar(&o.trace, "trace", false, "of a cluster: the history also has messages and changes of the register")
 	flag.BoolVar(&o.forget, "forget", false, "clusters forget within seconds what they have collected, and nodes stay away for longer")
+	flag.BoolVar(&o.lies, "lies", false, "one node of a cluster lies to all others: it may cost itself, no other node and no task")
 	flag.BoolVar(&o.fierce, "fierce", false, "clusters change leaders and cohorts all the time, and all messages and disks are looked at meanwhile")
 	flag.DurationVar(&o.time, "for", 0, "begin no seed after this `long`, of one node, and again of clusters; 0: as many as -seeds says")
 	flag.StringVar(&o.out, "history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
@@ -87,7 +88,7 @@ func (o *options) all() int {
 }
 
 func (o *options) run(cluster bool, seeds uint64) int {
-	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size, Forget: o.forget, Fierce: o.fierce}
+	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size, Forget: o.forget, Fierce: o.fierce, Lies: o.lies}
 	mutants := sim.Mutants()
 	if cluster {
 		mutants = sim.ClusterMutants()

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/register/group"
+	"github.com/norn-dev/norn/register/wire"
+	"github.com/norn-dev/norn/ring"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	gproto "google.golang.org/protobuf/proto"
+)
+
+const (
+	// lieOften is how many of the messages that can be forged are.
+	lieOften = 0.2
+	// lieEvery is about how often a liar sends something of the register's group that is not so.
+	lieEvery = 300 * time.Millisecond
+	// deniedAfter is how long a node stands aside, before it starts again as it is, where the
+	// others know nothing of what one says of its register's log (package node, spared.go).
+	deniedAfter = 12 * time.Second
+)
+
+// lies makes the plan one in which no disk loses anything, so that whoever ends as if it had
+// was talked into it, and nobody comes or goes.
+func (p *plan) lies() {
+	c := &p.cluster
+	c.wipe, c.restore, c.flip, c.members, c.resize, c.first = 0, 0, 0, 0, 0, 3
+	c.nodes, c.one, c.mistakes = max(c.nodes, 4), 0, 0 // without the liar, and one that stands aside, three are left
+	p.clock.set, p.clock.nap = 0, 0
+	p.storm = 60 * time.Second
+	p.crash.every = 15 * time.Second
+}
+
+// lying has one node lie to all others for as long as the storm lasts. One lying peer may cost
+// itself: no other node ends or becomes another incarnation, and no task is lost. What it says
+// of facts and claims of others is left as it is: a majority of a cohort is one that tells the truth.
+func (f nemesis) lying() {
+	f.liar, f.heard = pick(&f.s.world, f.nodes), overheard{}
+	f.s.note("%slies from now on", f.liar)
+	f.slander()
+}
+
+// wild draws a number that one member could say.
+func (f *fleet) wild(near uint64) uint64 {
+	return pick(&f.s.world, []uint64{0, 1, near + 1, near + 100, near + 1<<17, 1 << 40, 1 << 55, 1<<63 - 1, 1<<64 - 1})
+}
+
+// forged is what a node sends: the liar's own words, some of them changed.
+func (f *fleet) forged(from *node, m core.PeerMessage) core.PeerMessage {
+	if f.liar != from || f.s.healing || !f.s.chance(lieOften) {
+		return m
+	}
+	f.s.stats[Lies]++
+	switch m := m.(type) {
+	case *core.Beaten:
+		lie := *m
+		lie.Seen, lie.Boot = f.wild(m.Seen), f.wild(m.Boot)
+		lie.Whole, lie.Sound = f.s.chance(0.5), f.s.chance(0.5)
+		return &lie
+	case *core.Votes:
+		lie := *m
+		lie.Votes = slices.Clone(m.Votes)
+		for i := range lie.Votes {
+			lie.Votes[i].Promise, lie.Votes[i].Granted = f.wild(lie.Votes[i].Promise), false
+		}
+		return &lie
+	case *core.PushesTaken:
+		lie := *m
+		lie.Votes = slices.Clone(m.Votes)
+		for i := range lie.Votes {
+			lie.Votes[i].Promise, lie.Votes[i].Granted = f.wild(lie.Votes[i].Promise), false
+		}
+		return &lie
+	case *core.Elect:
+		lie := *m
+		lie.Stand = slices.Clone(m.Stand)
+		for i := range lie.Stand {
+			lie.Stand[i].Floor = f.wild(lie.Stand[i].Floor)
+		}
+		return &lie
+	}
+	return m
+}
+
+// slander has the liar say things that it has no reason to say.
+func (f nemesis) slander() {
+	s, liar := f.s, f.liar
+	if s.healing {
+		return
+	}
+	s.after(s.about(lieEvery), f.slander)
+	to := pick(&s.world, f.nodes)
+	if to == liar || !liar.up || !to.up || liar.peers == nil {
+		return
+	}
+	s.stats[Lies]++
+	if s.chance(0.5) {
+		if data := f.frame(liar, to); data != nil {
+			f.post(liar, to.self, false, func(to *node) { to.peers.put(group.Received{Data: data}) })
+		}
+		return
+	}
+	p := ring.Partition(s.rnd.IntN(s.plan.partitions))
+	epoch, alone := f.wild(f.cells[p].Epoch), []register.Member{liar.self}
+	m := pick(&s.world, []core.PeerMessage{
+		&core.Marked{Mark: epoch},
+		&core.Cells{Cells: []core.KnownCell{{Partition: p, Cell: register.Cell{Epoch: epoch, Nonce: 1, Cohort: alone, Leader: liar.self}}}},
+		&core.Ballots{Ballots: []core.Ballot{{Partition: p, Epoch: epoch, Nonce: s.rnd.Uint64() | 1, Old: f.cells[p].Epoch, From: f.cells[p].Cohort, To: f.cells[p].Cohort, Transfer: true}}},
+		&core.Elect{Stand: []core.Stand{{Partition: p, Epoch: f.cells[p].Epoch, Nonce: f.cells[p].Nonce, To: f.cells[p].Cohort, Floor: epoch}}},
+	})
+	from := liar.self
+	f.post(liar, to.self, false, func(to *node) { to.put(&core.FromPeer{From: from, Message: m}, first(m)) })
+}
+
+// overheard are the last messages of the register's group between the liar and each other
+// node, by sender and receiver: what the liar says is of the same form.
+type overheard map[[2]int][]byte
+
+// overhear notes one.
+func (f *fleet) overhear(from, to *node, data []byte) {
+	if f.liar == from || f.liar == to {
+		f.heard[[2]int{from.index, to.index}] = data
+	}
+}
+
+// Kinds and reasons of the messages of the register's group (package group, envelope.go).
+const (
+	kindRaft   = 1
+	kindRefuse = 4
+	reasons    = 6
+)
+
+// frame is a message of the register's group that is not so, of the member that says it; nil:
+// it has said nothing yet. It forges no leader: raft takes entries and votes of members at their word.
+func (f nemesis) frame(liar, to *node) []byte {
+	said, e := f.heard[[2]int{liar.index, to.index}], &f.s.world
+	head := headOf(said)
+	if head == nil {
+		return nil
+	}
+	if f.s.chance(0.3) { // that the other one was removed, that another process is it, or that it is of another time
+		boot, tag, ok := lifeIn(f.heard[[2]int{to.index, liar.index}])
+		if !ok {
+			return nil
+		}
+		w := wire.Writer{B: append(slices.Clone(head), kindRefuse, byte(1+e.rnd.IntN(reasons)))}
+		w.Uint(boot)
+		w.Uint(tag)
+		return w.B
+	}
+	st := liar.peers.machine.Status()
+	beyond := pick(e, []uint64{st.Last + 1000, 1 << 40, 1 << 62, 1<<64 - 1})
+	msg := &pb.Message{
+		From: new(liar.self.Incarnation.ID()), To: new(to.self.Incarnation.ID()), Term: new(f.wild(st.Term)), LogTerm: new(st.Term),
+		Type: pick(e, []*pb.MessageType{pb.MsgHeartbeat.Enum(), pb.MsgAppResp.Enum(), pb.MsgPreVote.Enum(), pb.MsgReadIndexResp.Enum(), pb.MsgHeartbeatResp.Enum(), pb.MsgSnap.Enum(), pb.MsgTimeoutNow.Enum()}),
+	}
+	switch msg.GetType() {
+	case pb.MsgHeartbeat:
+		msg.Commit = new(pick(e, []uint64{0, beyond}))
+	case pb.MsgAppResp:
+		msg.Index = &beyond
+	}
+	body, err := gproto.Marshal(msg)
+	if err != nil {
+		return nil
+	}
+	return append(append(slices.Clone(head), kindRaft), body...)
+}
+
+// headOf is what comes before the kind of a message.
+func headOf(data []byte) []byte {
+	r := wire.NewReader(data)
+	skipLife(r)
+	var to register.Incarnation
+	r.Fixed(to[:])
+	if r.Failed() {
+		return nil
+	}
+	return data[:len(data)-len(r.Rest())]
+}
+
+// lifeIn is the start that a message is of.
+func lifeIn(data []byte) (boot, tag uint64, ok bool) {
+	r := wire.NewReader(data)
+	boot, tag = skipLife(r)
+	return boot, tag, !r.Failed()
+}
+
+// skipLife reads a message up to the start of its sender.
+func skipLife(r *wire.Reader) (boot, tag uint64) {
+	var cluster register.UUID
+	r.Byte()
+	r.Fixed(cluster[:])
+	r.Uint()
+	register.ReadMember(r)
+	return r.Uint(), r.Uint()
+}
+
+// denied has a node that was told by the liar that its register's log has lost something start
+// again as it is, once the others have been asked (package node, spared.go); and the liar, who
+// has said so of itself, as another incarnation. It tells whether that is why a node ends.
+func (f nemesis) denied(n *node, err error) bool {
+	switch {
+	case f.liar == nil:
+		return false
+	case n == f.liar && (errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)):
+		f.s.note("%sis believed what it has said of itself: %v", n, err)
+		clear(f.heard)
+		f.renew(n)
+		return true
+	case n == f.liar || !errors.Is(err, group.ErrForgot):
+		return false
+	}
+	f.s.note("%sstands aside: %v", n, err)
+	n.stop()
+	f.s.after(deniedAfter, func() {
+		if !n.up && !n.away {
+			n.start()
+		}
+	})
+	return true
+}
