@@ -127,8 +127,8 @@ func (m *Machine) wasRefused(e *envelope) {
 			m.failed = fmt.Errorf("%w, says %s", ErrTwin, e.from.Node)
 		}
 	}
-	if why == RemovedNode && e.cluster == m.meta.cluster {
-		m.removed = m.removers.say(m, e.from, 0) || m.removed
+	if why == RemovedNode && e.cluster == m.meta.cluster && !m.removed {
+		m.removed = m.removers.say(m, e.from, 0)
 	}
 	m.refused, m.refusedBy = why, e.from
 }
