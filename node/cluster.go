@@ -74,13 +74,13 @@ type membership struct {
 	heard    map[register.Member]gossip.Peer
 	callers  map[register.Member][]string // where those are that have called and that the register here does not name
 	up       map[register.Member]bool
-	told     map[register.Member]said // who says that another process is this node
-	seeds    map[string]peer.Identity // who has answered at the addresses to join
-	gossip   *gossip.Gossip           // nil until this node is in a cluster, and knows where it is reached
-	plain    bool                     // gossip has no keys
-	describe bool                     // a change of this node's own record is under way
-	removed  bool                     // it was said that this node was removed
-	waits    bool                     // it was said that this node waits for another one's place
+	told     map[register.Member]spell // who says that another process is this node
+	seeds    map[string]peer.Identity  // who has answered at the addresses to join
+	gossip   *gossip.Gossip            // nil until this node is in a cluster, and knows where it is reached
+	plain    bool                      // gossip has no keys
+	describe bool                      // a change of this node's own record is under way
+	removed  bool                      // it was said that this node was removed
+	waits    bool                      // it was said that this node waits for another one's place
 
 	forgetting sync.Mutex // held while the directory's incarnation ends
 	forgotten  bool       // it has; guarded by forgetting
@@ -94,7 +94,7 @@ type membership struct {
 func newMembership(n *Node) *membership {
 	m := &membership{
 		n: n, nodes: make(map[register.Member]register.Node), heard: make(map[register.Member]gossip.Peer), callers: make(map[register.Member][]string),
-		up: make(map[register.Member]bool), told: make(map[register.Member]said), seeds: make(map[string]peer.Identity),
+		up: make(map[register.Member]bool), told: make(map[register.Member]spell), seeds: make(map[string]peer.Identity),
 	}
 	m.network = peer.New(peer.Config{
 		Self: n.self, Cluster: n.cluster.ID, Boot: n.dir.boot, Build: n.opts.Version, Logger: n.log,
@@ -171,19 +171,19 @@ func (m *membership) outdated(by register.Member, err error) {
 		m.end(err)
 		return
 	}
-	if !m.doubled(by, time.Now()) {
+	if !doubled(m, by, time.Now()) {
 		return
 	}
 	m.n.fatal(fmt.Errorf("%w: %s is a copy of the directory of a node that runs elsewhere, or an old one: %w", ErrDirectory, m.n.cfg.Data, err))
 }
 
-// said is since when somebody says something, and when last.
-type said struct{ first, last time.Time }
+// spell is since when somebody says something, and when last.
+type spell struct{ first, last time.Time }
 
 // doubled tells whether enough say, for long enough, that another process is this node: two,
 // or the only other one. One of several may lie, or have been lied to.
-func (m *membership) doubled(by register.Member, now time.Time) bool {
-	long, least, enough := outdatedAfter(m.n.cfg), m.least(), 0
+func doubled(m *membership, by register.Member, now time.Time) bool {
+	long, needed, enough := outdatedAfter(m.n.cfg), least(m), 0
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.told[by]
@@ -197,7 +197,7 @@ func (m *membership) doubled(by register.Member, now time.Time) bool {
 			enough++
 		}
 	}
-	return enough >= least
+	return enough >= needed
 }
 
 // admit lets in who is in the register, whatever became of it: a node that was

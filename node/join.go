@@ -136,7 +136,7 @@ func (n *Node) checkSeed(addr string, who *peer.Identity, first bool) bool {
 	case who.Cluster == (register.UUID{}):
 		return false
 	case who.Cluster == n.cluster.ID && len(state.Nodes) > 0 && state.Generation < who.Rebuilt:
-		if !n.members.rebuilt(state.Generation) {
+		if !rebuilt(n.members, state.Generation) {
 			n.log.Warn("restore.denied", "by", who.Member.Node, "cluster_generation", who.Rebuilt, "generation", state.Generation,
 				"meaning", "it says that the cluster has begun anew from a backup without this node, and at other addresses of join it goes on as it was: the node stays as it is and asks again")
 			return false

@@ -58,11 +58,11 @@ func (k *kept) say(n *Node) {
 // not hear any more: two of them, or the only one; or one who is all that this node was told
 // to join, where the others may be gone.
 func (m *membership) outside(s *group.Status) bool {
-	return s.Removed || s.Refused == group.RemovedNode && m.pointed(s.RefusedBy)
+	return s.Removed || s.Refused == group.RemovedNode && pointed(m, s.RefusedBy)
 }
 
 // pointed tells whether a member is the one, and the only one, at the addresses to join.
-func (m *membership) pointed(who register.Member) bool {
+func pointed(m *membership, who register.Member) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, addr := range foreignTo(m.n) {
@@ -81,7 +81,7 @@ func foreignTo(n *Node) []string {
 
 // rebuilt tells whether those at the addresses to join say that their cluster has begun anew
 // from a backup without this node: more of them than say that it goes on as it was.
-func (m *membership) rebuilt(generation uint64) bool {
+func rebuilt(m *membership, generation uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	yes, no := make(map[register.Member]bool), make(map[register.Member]bool)

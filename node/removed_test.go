@@ -12,14 +12,14 @@ import (
 
 // ofMembers is the membership of a node that knows so many others, and does not run.
 func ofMembers(t *testing.T, others int, join ...string) (m *membership, all []register.Member) {
-	at, err := listenPeers("127.0.0.1:0")
+	at, err := listenPeers(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = at.close() })
 	self := register.Member{Node: "n0", Incarnation: register.Incarnation{1}}
 	n := &Node{cfg: &config.Config{PeerTimeout: time.Second, Join: join, PeerAdvertise: "n0:1"}, ports: at, self: self, cluster: register.Cluster{ID: register.UUID{7}}}
-	m = &membership{n: n, nodes: map[register.Member]register.Node{self: {Member: self}}, told: map[register.Member]said{}, seeds: map[string]peer.Identity{}}
+	m = &membership{n: n, nodes: map[register.Member]register.Node{self: {Member: self}}, told: map[register.Member]spell{}, seeds: map[string]peer.Identity{}}
 	for i := range others {
 		who := register.Member{Node: string(rune('a' + i)), Incarnation: register.Incarnation{2, byte(i)}}
 		all = append(all, who)
@@ -36,13 +36,13 @@ func TestOneSaysThatAnotherProcessIsThisNode(t *testing.T) {
 			m, all := ofMembers(t, others)
 			now, ended := time.Now(), false
 			if others > 1 {
-				m.doubled(all[others-1], now.Add(-time.Hour))
-				m.doubled(all[others-1], now.Add(-time.Hour+20*time.Second))
+				doubled(m, all[others-1], now.Add(-time.Hour))
+				doubled(m, all[others-1], now.Add(-time.Hour+20*time.Second))
 			}
 			for range 30 {
 				now = now.Add(2 * time.Second)
 				for _, who := range all[:liars] {
-					ended = m.doubled(who, now) || ended
+					ended = doubled(m, who, now) || ended
 				}
 			}
 			if ended != (liars == enough) {
@@ -83,7 +83,7 @@ func TestOneSaysThatTheClusterIsAnotherOne(t *testing.T) {
 		if got := m.outside(&group.Status{Refused: group.RemovedNode, RefusedBy: all[0]}); got != c.removed {
 			t.Errorf("%s: it takes itself for removed: %t", c.name, got)
 		}
-		if got := m.rebuilt(4); got != c.rebuilt {
+		if got := rebuilt(m, 4); got != c.rebuilt {
 			t.Errorf("%s: it takes the cluster for another one: %t", c.name, got)
 		}
 		if !m.outside(&group.Status{Removed: true}) {

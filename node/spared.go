@@ -160,7 +160,7 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 			delete(said, who) // of before the register began anew
 		}
 	}
-	return core.Spared(m.n.self, said, m.least()), known
+	return core.Spared(m.n.self, said, least(m)), known
 }
 
 // secondOf is the largest number but one, or the only one; 0 of none.
@@ -173,7 +173,7 @@ func secondOf(all []uint64) uint64 {
 }
 
 // least is how many others have to say that this node can be spared: two, or the only one.
-func (m *membership) least() int {
+func least(m *membership) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	others := 0

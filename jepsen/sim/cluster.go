@@ -63,10 +63,8 @@ func ClusterMutant(seed uint64, m Mutant) *Result {
 	return runCluster(seed, Many{Mutant: m, Cluster: true})
 }
 
-func runCluster(seed uint64, m Many) *Result {
-	s := newSim(seed, m.Mutant)
-	s.tracing, s.stop = m.Trace, m.Stop
-	s.plan = s.drawCluster()
+// planned makes the plan that of the kind of clusters that is asked for.
+func planned(s *sim, m *Many) {
 	if m.Forget {
 		s.plan.forgetful()
 	}
@@ -82,6 +80,13 @@ func runCluster(seed uint64, m Many) *Result {
 	if m.Size > 0 {
 		s.plan.cluster.nodes = m.Size
 	}
+}
+
+func runCluster(seed uint64, m Many) *Result {
+	s := newSim(seed, m.Mutant)
+	s.tracing, s.stop = m.Trace, m.Stop
+	s.plan = s.drawCluster()
+	planned(s, &m)
 	s.stalls = s.plan.disk.stall > 0
 	o := check.Options{
 		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
@@ -121,7 +126,7 @@ func runCluster(seed uint64, m Many) *Result {
 				nemesis{f}.trouble()
 			}
 			if m.Lies {
-				nemesis{f}.lying()
+				slanderer{f}.begin()
 			}
 			s.after(s.plan.storm, nemesis{f}.heal)
 		})

@@ -36,22 +36,25 @@ func (p *plan) lies() {
 	p.crash.every = 15 * time.Second
 }
 
-// lying has one node lie to all others for as long as the storm lasts. One lying peer may cost
+// slanderer is what makes a node lie.
+type slanderer struct{ *fleet }
+
+// begin has one node lie to all others for as long as the storm lasts. One lying peer may cost
 // itself: no other node ends or becomes another incarnation, and no task is lost. What it says
 // of facts and claims of others is left as it is: a majority of a cohort is one that tells the truth.
-func (f nemesis) lying() {
+func (f slanderer) begin() {
 	f.liar, f.heard = pick(&f.s.world, f.nodes), overheard{}
 	f.s.note("%slies from now on", f.liar)
 	f.slander()
 }
 
 // wild draws a number that one member could say.
-func (f *fleet) wild(near uint64) uint64 {
+func (f slanderer) wild(near uint64) uint64 {
 	return pick(&f.s.world, []uint64{0, 1, near + 1, near + 100, near + 1<<17, 1 << 40, 1 << 55, 1<<63 - 1, 1<<64 - 1})
 }
 
 // forged is what a node sends: the liar's own words, some of them changed.
-func (f *fleet) forged(from *node, m core.PeerMessage) core.PeerMessage {
+func (f slanderer) forged(from *node, m core.PeerMessage) core.PeerMessage {
 	if f.liar != from || f.s.healing || !f.s.chance(lieOften) {
 		return m
 	}
@@ -88,7 +91,7 @@ func (f *fleet) forged(from *node, m core.PeerMessage) core.PeerMessage {
 }
 
 // slander has the liar say things that it has no reason to say.
-func (f nemesis) slander() {
+func (f slanderer) slander() {
 	s, liar := f.s, f.liar
 	if s.healing {
 		return
@@ -122,7 +125,7 @@ func (f nemesis) slander() {
 type overheard map[[2]int][]byte
 
 // overhear notes one.
-func (f *fleet) overhear(from, to *node, data []byte) {
+func (f slanderer) overhear(from, to *node, data []byte) {
 	if f.liar == from || f.liar == to {
 		f.heard[[2]int{from.index, to.index}] = data
 	}
@@ -137,7 +140,7 @@ const (
 
 // frame is a message of the register's group that is not so, of the member that says it; nil:
 // it has said nothing yet. It forges no leader: raft takes entries and votes of members at their word.
-func (f nemesis) frame(liar, to *node) []byte {
+func (f slanderer) frame(liar, to *node) []byte {
 	said, e := f.heard[[2]int{liar.index, to.index}], &f.s.world
 	head := headOf(said)
 	if head == nil {
@@ -204,14 +207,14 @@ func skipLife(r *wire.Reader) (boot, tag uint64) {
 // denied has a node that was told by the liar that its register's log has lost something start
 // again as it is, once the others have been asked (package node, spared.go); and the liar, who
 // has said so of itself, as another incarnation. It tells whether that is why a node ends.
-func (f nemesis) denied(n *node, err error) bool {
+func (f slanderer) denied(n *node, err error) bool {
 	switch {
 	case f.liar == nil:
 		return false
 	case n == f.liar && (errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)):
 		f.s.note("%sis believed what it has said of itself: %v", n, err)
 		clear(f.heard)
-		f.renew(n)
+		nemesis{f.fleet}.renew(n)
 		return true
 	case n == f.liar || !errors.Is(err, group.ErrForgot):
 		return false

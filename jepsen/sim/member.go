@@ -149,7 +149,7 @@ func (m *member) finish(ready *group.Ready) bool {
 	for i := range ready.Messages {
 		msg := &ready.Messages[i]
 		n.s.fleet.post(n, msg.To, true, func(to *node) {
-			n.s.fleet.overhear(n, to, msg.Data)
+			slanderer{n.s.fleet}.overhear(n, to, msg.Data)
 			to.peers.put(group.Received{Data: slices.Clone(msg.Data)})
 		})
 	}
@@ -205,7 +205,7 @@ func (m *member) rest() {
 
 // fatal ends a process that must not go on.
 func (f *fleet) fatal(n *node, err error) {
-	if n.up && !(nemesis{f}).expected(n, err) && !(nemesis{f}).denied(n, err) {
+	if n.up && !(nemesis{f}).expected(n, err) && !(slanderer{f}).denied(n, err) {
 		f.s.broken("%sthe node stops: %v", n, err)
 	}
 }

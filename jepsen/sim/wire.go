@@ -75,7 +75,7 @@ func (f *fleet) send(from *node, m *core.Send) {
 	if f.s.mutant.Send != nil && !f.s.mutant.Send(from, m) {
 		return
 	}
-	msg = f.forged(from, msg)
+	msg = slanderer{f}.forged(from, msg)
 	f.note(from, m)
 	f.polls(msg)
 	if f.witness != nil {
