@@ -153,3 +153,28 @@ func (r *trio) unmarked() {
 		return marked
 	})
 }
+
+// TestOneMemberNamesNoCell: a node that was removed hands over, and deletes then, to whom a
+// cell names. One member names itself alone; two have to say the same.
+func TestOneMemberNamesNoCell(t *testing.T) {
+	r := newTrio(t)
+	r.before = r.state()
+	now := r.before.Cells[0].Epoch
+	o := r.removed(2).core
+	o.moves.state.Nodes = append(slices.Clone(o.moves.state.Nodes), register.Node{Member: r.peers[1].self, Status: register.Active})
+	say := func(from int, epoch uint64) {
+		cell := register.Cell{Epoch: epoch, Nonce: epoch, Cohort: []register.Member{r.peers[0].self}}
+		r.check(o.Step(r.now, &FromPeer{From: r.peers[from].self, Message: &Cells{Cells: []KnownCell{{0, cell}}}}))
+	}
+	for range 3 {
+		if say(0, now+9); o.cells[0].Epoch != now {
+			t.Fatal("one says which cell it is, and is believed")
+		}
+	}
+	if say(1, now+1); o.cells[0].Epoch != now {
+		t.Error("two say different ones, and one is believed")
+	}
+	if say(0, now+1); o.cells[0].Epoch != now+1 {
+		t.Error("two say the same, and are not believed")
+	}
+}
