@@ -335,7 +335,7 @@ func FuzzPort(f *testing.F) {
 	}
 	first := said(who(3, 0))
 	f.Add(first)
-	f.Add(append(bytes.Clone(first), transport.AppendSummed(nil, transport.Frame{Method: 32, Body: []byte{8, 1}})...))
+	f.Add(append(bytes.Clone(first), transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ROUND), Body: roundOf(nornv1.PeerMethod_PEER_METHOD_FACTS, []byte{8, 1})})...))
 	f.Add([]byte{244, 1, 2})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	for _, ask := range []gproto.Message{&nornv1.PeerProbe{MinVersion: MinVersion, MaxVersion: MaxVersion, Spare: node(who(2, 0)), Members: true}, &nornv1.PeerJoin{MinVersion: MinVersion, MaxVersion: MaxVersion, Node: memberProto(recordOf(3, "n3"))}} {
@@ -361,7 +361,7 @@ func FuzzPort(f *testing.F) {
 	go func() { _, _ = io.Copy(io.Discard, good) }()
 	method, body := encoded(f, numbered(77))
 	hears := func(t testing.TB) {
-		if _, err := good.Write(transport.AppendSummed(nil, transport.Frame{Method: uint16(method), Body: body})); err != nil {
+		if _, err := good.Write(transport.AppendSummed(nil, transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ROUND), Body: roundOf(method, body)})); err != nil {
 			t.Fatalf("the connection of a member ended: %v", err)
 		}
 		for began := time.Now(); time.Since(began) < 10*time.Second; runtime.Gosched() {
