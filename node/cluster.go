@@ -102,7 +102,7 @@ func newMembership(n *Node) *membership {
 		Security: n.opts.Peers, Logins: n.opts.Logins, Admit: m.admit, Gossip: m.ingest, Outdated: m.outdated, Spare: m.spare,
 		Sender: group.Sender, Members: m.members, Standing: m.standing,
 		Rival: m.rival, Expect: n.cfg.BootstrapExpect, Among: among(n.cfg, n.record().Addresses),
-		Limits: peerLimits(), Timing: peerTiming(n.cfg), Dial: n.names.Dial,
+		Limits: fitPeers(peerLimits(), n.opts.Memory), Timing: peerTiming(n.cfg), Dial: n.names.Dial,
 	})
 	n.metrics.damaged(m.network)
 	return m

@@ -58,6 +58,9 @@ type Options struct {
 	// Starting, when it ends, ends a start that waits for others, as for the store of a
 	// snapshot; nil: nothing does.
 	Starting context.Context
+	// Memory is what the process may have, bytes: buffers of the ports follow it, and
+	// [FitMemory] what is configured; 0: any number.
+	Memory uint64
 	// Resolver looks up the names of other nodes; nil: the system's.
 	Resolver *net.Resolver
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
@@ -284,11 +287,13 @@ func (n *Node) serve() {
 		}
 	})
 	door, port := door{n}, api{n, n.calls.scale}
-	n.server = transport.NewServer(transport.Config{
+	client := transport.Config{
 		MaxFrame: proto.MaxFrame, MaxInFlight: n.cfg.MaxInFlight, MaxConns: n.cfg.MaxConnections,
 		HelloTimeout: n.cfg.HelloTimeout, FrameTimeout: n.cfg.FrameTimeout, WriteTimeout: n.cfg.WriteTimeout,
 		IdleTimeout: n.cfg.IdleTimeout, TLS: n.opts.TLS, Logger: n.log, ErrorBody: errorBody, Unshaken: door.unshaken, Moving: port.moving,
-	}, port)
+	}
+	fitTransport(&client, n.opts.Memory)
+	n.server = transport.NewServer(client, port)
 	n.running.Go(func() {
 		if err := n.server.Serve(n.ctx, viaproxy.Listen(n.listener, viaproxy.Options{From: n.cfg.ProxyFrom, Within: n.cfg.HelloTimeout, Logger: n.log})); err != nil && !errors.Is(err, transport.ErrServerClosed) && n.ctx.Err() == nil {
 			n.fatal(fmt.Errorf("client port: %w", err))

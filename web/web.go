@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -72,6 +73,9 @@ type Options struct {
 	HeaderTimeout, BodyTimeout, WriteTimeout time.Duration
 	// IdleTimeout is without a request on a connection; 0: 2 min.
 	IdleTimeout time.Duration
+	// Room is how many bytes requests and large answers may take together; one is always
+	// taken; 0: 256 MiB.
+	Room int
 }
 
 func (o *Options) complete() {
@@ -183,7 +187,7 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document)
 	})
-	a := &api{b: b, o: o, guard: g, room: &room{limit: maxRoom}, waits: newWaits(o.MaxConnections)}
+	a := &api{b: b, o: o, guard: g, room: &room{limit: int64(cmp.Or(o.Room, maxRoom))}, waits: newWaits(o.MaxConnections)}
 	process.MustRegister(a.waits)
 	a.serve(mux, m)
 	a.servePages(mux)

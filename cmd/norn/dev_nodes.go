@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/internal/memory"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
 
@@ -43,6 +45,7 @@ type devCluster struct {
 	ended    chan *devChild // each once
 	waiting  sync.WaitGroup
 	all      chan struct{} // closed when every process has ended
+	share    []string      // of the environment: what a node may have of what all may
 }
 
 // run runs a cluster until it is told to stop.
@@ -61,7 +64,7 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 	if err := checkPorts(nodes); err != nil {
 		return err
 	}
-	d := &devCluster{app: a.app, verbose: o.verbose, grace: cfg.StopTimeout + devGrace, ended: make(chan *devChild, len(nodes)), all: make(chan struct{})}
+	d := &devCluster{app: a.app, verbose: o.verbose, grace: cfg.StopTimeout + devGrace, ended: make(chan *devChild, len(nodes)), all: make(chan struct{}), share: memoryShare(a.environ, memory.Limit(), len(nodes))}
 	if d.exe, err = os.Executable(); err != nil {
 		return fmt.Errorf("where is this program? %w", err)
 	}
@@ -101,6 +104,19 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 	return errors.Join(err, d.stop(now))
 }
 
+// memoryShare is what the environment of each of so many nodes has of a limit of all, bytes
+// (0: there is none), unless it says of each already what it may have.
+func memoryShare(environ []string, limit uint64, nodes int) []string {
+	said := slices.ContainsFunc(environ, func(v string) bool {
+		value, ok := strings.CutPrefix(v, "GOMEMLIMIT=")
+		return ok && value != ""
+	})
+	if said || limit == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("GOMEMLIMIT=%d", memory.Soft(limit/uint64(nodes)))}
+}
+
 // start starts all processes.
 func (d *devCluster) start(nodes []devNode) error {
 	started := make(chan error)
@@ -136,7 +152,7 @@ func (d *devCluster) startNode(n devNode) error {
 		c.before = info.Size()
 	}
 	c.cmd = exec.Command(d.exe, n.args...)
-	c.cmd.Env = d.app.environ
+	c.cmd.Env = append(slices.Clone(d.app.environ), d.share...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	attach(c.cmd)
 	show := &prefixed{to: d.app.errOut, prefix: n.name + " | ", also: log}

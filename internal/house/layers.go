@@ -44,6 +44,7 @@ func Rows() []Row {
 		{Dir: "internal/portion", Layer: 1, Pure: true, Closed: true, Why: "what one may have of what all share is one rule, whatever is shared"},
 		{Dir: "internal/secrets", Layer: 1, Closed: true, Why: "what lets somebody in is compared in one place; impure, because it is files"},
 		{Dir: "internal/seldom", Layer: 1, Closed: true, Why: "a line of a log that strangers cause; impure, because it waits"},
+		{Dir: "internal/memory", Layer: 1, Closed: true, Why: "what a process may have is read in one place; impure, because it is files of the system"},
 		{Dir: "internal/names", Layer: 1, Closed: true, Why: "one place remembers what names led to; impure, because it asks a network"},
 		{Dir: "internal/viaproxy", Layer: 1, Closed: true, Only: []string{"internal/seldom"}, Why: "what proxies say of who connects is believed in one place; impure, because it is sockets"},
 		{Dir: "internal/logins", Layer: 1, Closed: true, Only: []string{"internal/seldom"}, Why: "all ports count and slow failed logins in one place; impure, because it waits"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/internal/memory"
 	"github.com/norn-dev/norn/internal/viaproxy"
 	"github.com/norn-dev/norn/node"
 	"github.com/norn-dev/norn/node/config"
@@ -51,6 +52,8 @@ type Options struct {
 	LinesLost func() uint64
 	// Resolver looks up the names of other nodes; nil: the system's.
 	Resolver *net.Resolver
+
+	memory uint64 // that this process may have, bytes; 0: any number
 }
 
 // spareProcs is how many goroutines may run at once beyond the number of
@@ -72,6 +75,10 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 		return err
 	}
 	node.FollowGroup(cfg.Data, cfg.ArchiveDir)
+	var from string
+	if o.memory, from = memory.Apply(); o.memory > 0 {
+		o.Logger.Info("server.memory", "bytes", o.memory, "from", from)
+	}
 	for {
 		err := run(ctx, cfg, o)
 		if !errors.Is(err, node.ErrStartAgain) {
@@ -93,7 +100,7 @@ func processors() {
 
 func run(ctx context.Context, cfg *config.Config, o Options) error {
 	processors()
-	asked, cfg := cfg, node.Fit(cfg)
+	asked, cfg := cfg, node.FitMemory(node.Fit(cfg), o.memory)
 	known, err := readCredentials(cfg, o.Logger)
 	if err == nil {
 		err = mayListen(cfg, &known)
@@ -109,7 +116,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	// The pages are there before the node: a start may take its time, and who watches the
 	// process is to see that it lives.
 	watch, shown := logins.New(o.Logger), &backend{}
-	pages := pagesOf(shown, cfg, &known, watch, o.Logger)
+	pages := pagesOf(shown, cfg, &known, watch, &o)
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
@@ -119,7 +126,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	})
 	n, err := node.Start(cfg, node.Options{
 		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)}, Resolver: o.Resolver,
+		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)}, Resolver: o.Resolver, Memory: o.memory,
 	})
 	if err != nil {
 		err = errors.Join(notStarted(ctx, err, o.Logger), shut(pages, cfg.StopTimeout))
@@ -161,9 +168,9 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 }
 
 // pagesOf makes the server of the HTTP port.
-func pagesOf(shown *backend, cfg *config.Config, known *credentials, watch *logins.Watch, log *slog.Logger) *web.Server {
+func pagesOf(shown *backend, cfg *config.Config, known *credentials, watch *logins.Watch, o *Options) *web.Server {
 	return web.NewServer(shown, web.Options{
-		Logger: log, Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
+		Logger: o.Logger, Room: node.Room(o.memory), Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
 		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
