@@ -11,11 +11,11 @@ import (
 // (a request is read, waits, is put into a batch and a memtable, and is sent to others) they
 // leave room for the rest of the node (docs/operating.md, "How much a node needs").
 const (
-	memTablePart = 32 // two of them
+	memTablePart = 64 // two of them
 	cachePart    = 32
-	inboxPart    = 16 // for what frees work as much again, and for other nodes twice as much
-	readPart     = 8  // large frames of clients that are being read, and likewise those of other nodes
-	untakenPart  = 8  // replies that nobody takes
+	inboxPart    = 32 // for what frees work as much again, and for other nodes twice as much
+	readPart     = 16 // large frames of clients that are being read, and likewise those of other nodes
+	untakenPart  = 16 // replies that nobody takes
 	queuePart    = 16 // bytes for one other node
 	roomPart     = 8  // requests on the HTTP port
 	// leastMemTable is what a memtable has in any case: smaller ones cost more in files than
@@ -32,12 +32,12 @@ func FitMemory(cfg *config.Config, memory uint64) *config.Config {
 	fits := *cfg
 	fits.MemTableSize = min(fits.MemTableSize, config.Size(max(memory/memTablePart, leastMemTable)))
 	fits.CacheSize = min(fits.CacheSize, config.Size(max(memory/cachePart, leastMemTable)))
-	fits.MaxInbox = portion(fits.MaxInbox, memory, inboxPart)
+	fits.MaxInbox = atMost(fits.MaxInbox, memory, inboxPart)
 	return &fits
 }
 
-// portion is so much of the memory, at most most.
-func portion(most int, memory uint64, divisor uint64) int {
+// atMost is so much of the memory, at most most.
+func atMost(most int, memory uint64, divisor uint64) int {
 	if memory == 0 {
 		return most
 	}
@@ -49,15 +49,15 @@ func Room(memory uint64) int { return int(min(memory/roomPart, 256<<20)) }
 
 // fitTransport lowers what the client port may hold.
 func fitTransport(c *transport.Config, memory uint64) {
-	c.MaxReadBytes = portion(transport.DefaultMaxReadBytes, memory, readPart)
-	c.MaxUntakenBytes = portion(transport.DefaultMaxUntakenBytes, memory, untakenPart)
+	c.MaxReadBytes = atMost(transport.DefaultMaxReadBytes, memory, readPart)
+	c.MaxUntakenBytes = atMost(transport.DefaultMaxUntakenBytes, memory, untakenPart)
 }
 
 // fitPeers lowers what the port for nodes may hold.
 func fitPeers(l peer.Limits, memory uint64) peer.Limits {
 	if memory > 0 {
-		l.ReadBytes = portion(256<<20, memory, readPart)
-		l.QueueBulk, l.QueueControl = portion(64<<20, memory, queuePart), portion(16<<20, memory, queuePart)
+		l.ReadBytes = atMost(256<<20, memory, readPart)
+		l.QueueBulk, l.QueueControl = atMost(64<<20, memory, queuePart), atMost(16<<20, memory, queuePart)
 	}
 	return l
 }
