@@ -122,4 +122,6 @@ func under(root, group string) (rest string, ok bool) {
 }
 
 // unescaped is a path of mountinfo as it is: blanks are octal there.
-func unescaped(s string) string { return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(s) }
+func unescaped(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(s)
+}
