@@ -176,14 +176,18 @@ func (s *Server) Close() error {
 // Now is the server's time.
 func (s *Server) Now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
-// Advance puts the server's clock ahead, as if d had passed there and nowhere
-// else, and returns when what is due by then is done. What is below zero does
-// nothing.
+// estimateError is by how much clients may be wrong about the time of a server: half of the
+// way there and back.
+const estimateError = 10 * time.Millisecond
+
+// Advance puts the server's clock ahead, as if d and 10 ms had passed there and nowhere
+// else, and returns when what is due by then is done. The 10 ms have what a client has put
+// off by d be due: it knows the server's time no better. What is below zero does nothing.
 func (s *Server) Advance(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	s.ahead.Add(int64(d))
+	s.ahead.Add(int64(d + estimateError))
 	if l := s.running.Load(); l != nil {
 		l.settle()
 	}
