@@ -191,9 +191,12 @@ func TestStrangersThatAskToJoinKeepNobodyOut(t *testing.T) {
 		w := newWorld(t)
 		a := w.add(who(1, 0))
 		defer a.stop()
+		var mu sync.Mutex // guards most
 		most := 0
 		a.join = func(ctx context.Context, r JoinRequest) (JoinReply, error) {
+			mu.Lock()
 			most = max(most, a.joins.open())
+			mu.Unlock()
 			if r.Node.Zone == "silent" {
 				<-ctx.Done()
 				return JoinReply{}, ctx.Err()
@@ -219,9 +222,11 @@ func TestStrangersThatAskToJoinKeepNobodyOut(t *testing.T) {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
+		mu.Lock()
 		if limit := (joinsUnreached + 1) * a.cfg.Limits.Joins; most < 64 || most > limit {
 			t.Errorf("%d at once, at most %d", most, limit)
 		}
+		mu.Unlock()
 		cancel()
 		settle(time.Second)
 	})
