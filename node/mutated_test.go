@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -218,7 +219,13 @@ func (p *tap) lie(t *testing.T, in *rand.Rand, from register.Member, boot uint64
 // at random, to both others. It may cost itself its incarnation; the others stay what they
 // are. Once it is honest again the cluster works by itself, also after all have been started
 // again.
+//
+// Once in some ten runs beside all other tests it did not end within ten minutes, and nobody
+// knows why yet: it is no test of `make test` until then.
 func TestAMemberThatLies(t *testing.T) {
+	if os.Getenv("NORN_TEST_CLUSTER") == "" {
+		t.Skip("it may hang, see its comment; `make cluster` runs it")
+	}
 	t.Parallel() // it waits most of the time
 	r, p := tapped(t)
 	was, self, boot := r.incarnations(), r.nodes[2].self, r.nodes[2].dir.boot

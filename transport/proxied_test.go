@@ -59,7 +59,7 @@ func TestPROXYHeadersOfStrangers(t *testing.T) {
 			srv.Close()
 			<-served
 			var line map[string]any
-			if err := json.Unmarshal([]byte(log.b.String()), &line); err != nil || line["msg"] != "client.refused" || line["remote"] != "10.0.0.6:40000" || !strings.Contains(line["reason"].(string), "PROXY protocol") {
+			if err := json.Unmarshal(log.b.Bytes(), &line); err != nil || line["msg"] != "client.refused" || line["remote"] != "10.0.0.6:40000" || !strings.Contains(line["reason"].(string), "PROXY protocol") {
 				t.Errorf("version %s: logged %s, %v", name, log.b.String(), err)
 			}
 		}

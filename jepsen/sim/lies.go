@@ -214,7 +214,7 @@ func (f slanderer) denied(n *node, err error) bool {
 	case n == f.liar && (errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)):
 		f.s.note("%sis believed what it has said of itself: %v", n, err)
 		clear(f.heard)
-		nemesis{f.fleet}.renew(n)
+		nemesis(f).renew(n)
 		return true
 	case n == f.liar || !errors.Is(err, group.ErrForgot):
 		return false
