@@ -69,13 +69,7 @@ func (f *flips) pass(from, to net.Conn) {
 // trio are three nodes that reach each other over such a wire.
 func (f *flips) trio(t *testing.T) (nodes []*Node) {
 	var ports []net.Listener
-	t.Cleanup(func() {
-		for i, n := range nodes {
-			stop(t, n)
-			_ = ports[i].Close()
-		}
-		f.running.Wait()
-	})
+	t.Cleanup(f.running.Wait)
 	for i := range 3 {
 		target := &atomic.Pointer[string]{}
 		ln := f.to(t, target)
@@ -85,6 +79,7 @@ func (f *flips) trio(t *testing.T) (nodes []*Node) {
 			c.Join = []string{ports[0].Addr().String()}
 		}
 		n := start(t, c, Options{})
+		t.Cleanup(func() { stop(t, n); _ = ln.Close() }) // before the directory goes
 		target.Store(new(n.PeerAddr().String()))
 		nodes, ports = append(nodes, n), append(ports, ln)
 	}

@@ -76,6 +76,7 @@ func TestASmallVolume(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
+	p.says(t, `"low":false`)
 	if r := p.norn(t, "task", "enqueue", "-q", "q", "--timeout", "30s", "x"); r.code != 0 {
 		t.Errorf("with room again, and no start between: exit %d: %s", r.code, r.err)
 	}

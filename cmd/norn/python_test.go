@@ -166,7 +166,7 @@ func TestProtocolExamples(t *testing.T) {
 	const reply, token = transport.FlagResponse, 1<<32 | 1
 	receipt := &nornv1.Receipt{Id: task.String(), Copies: 1, DurableCopies: 1, Partition: 33}
 	start, end := &timestamppb.Timestamp{Seconds: 1767225601}, &timestamppb.Timestamp{Seconds: 1767225631}
-	placement := &nornv1.Placement{Partitions: 64, Enqueueable: bytes.Repeat([]byte{0xff}, 8)}
+	placement := &nornv1.Placement{Partitions: 64, Enqueueable: bytes.Repeat([]byte{0xff}, 8), Replicas: 3, Copies: 1}
 	claim := func(number uint64) *nornv1.ClaimRequest {
 		return &nornv1.ClaimRequest{
 			Queues: []string{"greetings"}, MaxTasks: 1, LeaseSeconds: 30, WaitSeconds: 10, Worker: "w1",
