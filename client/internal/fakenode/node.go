@@ -54,15 +54,16 @@ type Node struct {
 	seen   []Request
 }
 
-// longest is for how long a test may run, which none does outside a bubble.
-const longest = 36 * time.Hour
+// Longest is for how long a test may run, which none does outside a bubble. Whoever sets it
+// does so before the first node starts.
+var Longest = 36 * time.Hour
 
 // Watch ends a test whose bubble goes on for days: whoever dials again and again, because
 // nobody is there, keeps the time of a bubble going, so that a test which waits for
 // something else would run for ever instead of failing.
 func Watch(t testing.TB) {
-	late := time.AfterFunc(longest, func() {
-		panic("the bubble of " + t.Name() + " runs for " + longest.String() + ": somebody tries something without end")
+	late := time.AfterFunc(Longest, func() {
+		panic("the bubble of " + t.Name() + " runs for " + Longest.String() + ": somebody tries something without end")
 	})
 	t.Cleanup(func() { late.Stop() })
 }
