@@ -139,7 +139,7 @@ sim: ## the simulator: SEEDS=1000 seeds of one node from SEED=1, a 20th of clust
 
 MUTANTARGS ?=
 .PHONY: mutants
-mutants: ## make each of 24 mistakes and say which checker finds it, and when (MUTANTARGS='-only=m3,m7 -limit=2m')
+mutants: ## make each mistake on purpose and say what finds it, and when (MUTANTARGS='-only=m3,m7 -limit=2m')
 	@mkdir -p bin && go build -tags mutants -o bin/hunt ./jepsen/hunt/cmd && bin/hunt $(MUTANTARGS)
 
 SECONDS_OF_FAULTS = $(if $(filter command line environment,$(origin SECONDS)),$(SECONDS),30)

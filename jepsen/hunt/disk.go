@@ -20,13 +20,16 @@ import (
 
 // FailingDisk is the real store on a disk whose fsync fails once, and throws away
 // what it could not write, as Linux does. Then the power fails. Whatever was
-// acknowledged has to be there.
+// acknowledged has to be there, on whichever way it was written: a third of the seeds
+// commits batch by batch, a third applies some and syncs them together, and a third
+// writes in bulk, where the fsync of a table fails, too.
 var FailingDisk = Ground{"store on a disk that fails", failingDisk}
 
 func failingDisk(seed uint64, _ func() bool) *check.Violation {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	mem := vfs.NewCrashableMem()
-	disk := &failing{FS: mem, from: int64(1 + rnd.IntN(40))}
+	way := ways[seed%uint64(len(ways))]
+	disk := &failing{FS: mem, from: int64(1 + rnd.IntN(way.syncs))}
 	acked := 0
 	died := make(chan error, 1)
 	var run sync.WaitGroup
@@ -42,11 +45,8 @@ func failingDisk(seed uint64, _ func() bool) *check.Violation {
 			return
 		}
 		disk.armed.Store(true)
-		for n := range 60 {
-			var b store.Batch
-			b.Set(binary.BigEndian.AppendUint32(nil, uint32(n)), bytes.Repeat([]byte("x"), 100))
-			wait := s.Commit(&b)
-			wait()
+		for n := range way.writes {
+			way.write(s, uint32(n))
 			acked = n + 1
 		}
 	})
@@ -68,7 +68,38 @@ func failingDisk(seed uint64, _ func() bool) *check.Violation {
 	return nil
 }
 
-// failing is a disk on which one fsync of a log fails: those pages are marked as
+// way is one on which a write is acknowledged, how many are written, and among how many
+// syncs of files the one is drawn that fails.
+type way struct {
+	writes, syncs int
+	write         func(s *store.Pebble, n uint32)
+}
+
+var ways = []way{
+	{60, 40, func(s *store.Pebble, n uint32) {
+		var b store.Batch
+		b.Set(binary.BigEndian.AppendUint32(nil, n), bytes.Repeat([]byte("x"), 100))
+		s.Commit(&b)()
+	}},
+	{60, 40, func(s *store.Pebble, n uint32) {
+		var b store.Batch
+		b.Set(binary.BigEndian.AppendUint32(nil, n), bytes.Repeat([]byte("x"), 100))
+		s.Apply(&b)
+		s.Sync()
+	}},
+	{6, 12, func(s *store.Pebble, n uint32) {
+		var b store.Batch
+		b.Bulk()
+		key := binary.BigEndian.AppendUint32(nil, n)
+		b.Set(key, []byte("x"))
+		for i := range 12 { // as much as makes a table
+			b.Set(append(key[:4:4], 'm', byte(i)), bytes.Repeat([]byte("x"), 60<<10))
+		}
+		s.Commit(&b)()
+	}},
+}
+
+// failing is a disk on which one fsync of a log, or of a table on its way in, fails: those pages are marked as
 // clean without having been written, so that later ones report success.
 type failing struct {
 	vfs.FS
@@ -78,7 +109,7 @@ type failing struct {
 }
 
 func (d *failing) wrap(f vfs.File, name string) vfs.File {
-	if !strings.HasSuffix(name, ".log") {
+	if !strings.HasSuffix(name, ".log") && !strings.HasSuffix(name, ".draft") {
 		return f
 	}
 	return &failingFile{File: f, disk: d}

@@ -21,6 +21,14 @@ type Ground struct {
 	Walk func(seed uint64, stop func() bool) *check.Violation
 }
 
+// Cost is how many walks of other grounds take as long as one of this.
+func (g Ground) Cost() uint64 {
+	if g.Name == Crowds.Name {
+		return 10
+	}
+	return 1
+}
+
 // The grounds of the simulator.
 var (
 	OneNode = Ground{"simulator, one node", func(seed uint64, stop func() bool) *check.Violation {
@@ -31,6 +39,10 @@ var (
 	}}
 	Schedules = Ground{"simulator, schedules", func(seed uint64, stop func() bool) *check.Violation {
 		return guarded(seed, sim.Many{Schedules: true, Stop: stop})
+	}}
+	// Crowds are clusters with hundreds of everything in one partition.
+	Crowds = Ground{"simulator, crowds", func(seed uint64, stop func() bool) *check.Violation {
+		return guarded(seed, sim.Many{Crowd: true, Stop: stop})
 	}}
 )
 
@@ -59,77 +71,14 @@ func fallen(p any, v *check.Violation) *check.Violation {
 type Quarry struct {
 	Mistake mutant.ID
 	Ground  Ground
+	Unit    Unit // where no ground shows it: the test that must fail
 	// Breaks are the invariants by which it must be found. What another one finds is no
 	// trophy: it would hide that the checker that is there for the mistake is blind.
 	Breaks []string
 }
 
 // Grounds are all there are.
-func Grounds() []Ground { return []Ground{OneNode, Clusters, Schedules, FailingDisk} }
-
-// Quarries gives every mistake with the ground on which it shows.
-func Quarries() (all []Quarry) {
-	for _, m := range mutant.All() {
-		all = append(all, Quarry{m, groundOf(m), breaks(m)})
-	}
-	return all
-}
-
-func groundOf(m mutant.ID) Ground {
-	switch m {
-	case mutant.AckBeforeSync, mutant.AbsentIsDone, mutant.DeadlineReceipt, mutant.GapShown:
-		return OneNode
-	case mutant.FsyncRetried:
-		return FailingDisk
-	case mutant.LaunchAtNow:
-		return Schedules
-	}
-	return Clusters
-}
-
-// breaks are the invariants that a mistake breaks by itself, and not only in what follows
-// from it: those that the design names for it, or those of the protocol behind them, which
-// the witness sees sooner. A panic (check.Internal) finds nothing, because none of them is
-// a program that falls.
-func breaks(m mutant.ID) []string {
-	switch m {
-	case mutant.AckBeforeSync:
-		return []string{check.Lost, check.Undone} // an end that is gone as well
-	case mutant.PromiseInMemory, mutant.UnpromisedGrant:
-		return []string{sim.Promise}
-	case mutant.UnpromisedVotes, mutant.NoOldMajority:
-		return []string{sim.Vote}
-	case mutant.NoPush:
-		return []string{check.Leader}
-	case mutant.GrantBeforeCAS:
-		return []string{check.Token} // of two candidates for one epoch
-	case mutant.CASIfGreater:
-		return []string{check.Register}
-	case mutant.UngatedClaims, mutant.DeadlineReceipt:
-		return []string{check.Overlap}
-	case mutant.PlannedCohort, mutant.UnfencedRenewal, mutant.StaleLeader:
-		return []string{sim.Majority}
-	case mutant.EagerZombie, mutant.OutsiderCounts, mutant.FsyncRetried:
-		return []string{check.Lost}
-	case mutant.NoHandOver: // the facts of the old cohort are its ends, too
-		return []string{check.Lost, check.Undone, check.Leader}
-	case mutant.PurgeByTime:
-		return []string{check.Collected}
-	case mutant.LargerWins: // what is not taken over is gone, before anybody compares
-		return []string{check.Lost, check.Undone, sim.Convergence}
-	case mutant.LocalHash:
-		return []string{sim.Audit}
-	case mutant.LaunchAtNow:
-		return []string{check.CronDoubled}
-	case mutant.TimeoutFailed:
-		return []string{check.Honesty}
-	case mutant.AbsentIsDone:
-		return []string{check.Dependency}
-	case mutant.GapShown:
-		return []string{check.Contiguous}
-	}
-	return nil
-}
+func Grounds() []Ground { return []Ground{OneNode, Clusters, Schedules, FailingDisk, Crowds} }
 
 // Trophy is what came of a hunt.
 type Trophy struct {

@@ -103,7 +103,7 @@ func TestEveryMistakeHasAGround(t *testing.T) {
 		t.Fatalf("%d of %d mistakes", len(all), mutant.Count)
 	}
 	for _, q := range all {
-		if q.Ground.Walk == nil || q.Mistake.String() == "" {
+		if (q.Ground.Walk == nil) == (q.Unit.Test == "") || q.Mistake.String() == "" {
 			t.Errorf("%s has no ground or no name", q.Mistake.Number())
 		}
 		if len(q.Breaks) == 0 || slices.Contains(q.Breaks, "") {

@@ -32,44 +32,86 @@ func split(only string) []string {
 	return strings.Split(only, ",")
 }
 
-// all hunts, and gives the exit status: 1 when something was not found by the checkers that
-// are there for it, or when something was found that is not there.
+// all hunts, and gives the exit status: 1 when something was not found by what is there for
+// it, or when something was found that is not there.
 func all(only []string, limit time.Duration, sound uint64, workers int) int {
 	if !mutant.Built {
 		fmt.Fprintln(os.Stderr, "hunt: this program cannot make mistakes: build it with -tags mutants")
 		return 2
 	}
-	status, found, looked := 0, 0, 0
-	for _, g := range hunt.Grounds() {
-		if sound == 0 {
-			break
+	quarries := hunt.Quarries()
+	if len(only) > 0 {
+		quarries = slices.DeleteFunc(quarries, func(q hunt.Quarry) bool { return !slices.Contains(only, q.Mistake.Number()) })
+	}
+	units := &hunt.Units{Root: ".", Bin: "bin/mutants"}
+	status := 0
+	if sound > 0 && !clean(quarries, units, limit, sound, workers) {
+		status = 1
+	}
+	found := 0
+	fmt.Println("| | mistake | who must find it | found by | where | seed | after |\n|---|---|---|---|---|---|---|")
+	for _, q := range quarries {
+		t := hunt.Trophy{}
+		if q.Unit.Test != "" {
+			t = units.Hunt(q)
+		} else {
+			t = hunt.Hunt(q, workers, limit, 0)
 		}
-		t := hunt.Hunt(hunt.Quarry{Mistake: mutant.None, Ground: g}, workers, limit, sound)
+		tell(&t)
+		if t.Found != nil {
+			found++
+		}
+	}
+	if found < len(quarries) {
+		status = 1
+	}
+	fmt.Printf("%d of %d found\n", found, len(quarries))
+	return status
+}
+
+// clean walks where the mistakes are looked for without one, and tells whether nothing is
+// found there.
+func clean(quarries []hunt.Quarry, units *hunt.Units, limit time.Duration, sound uint64, workers int) (ok bool) {
+	ok = true
+	for _, g := range hunt.Grounds() {
+		if !slices.ContainsFunc(quarries, func(q hunt.Quarry) bool { return q.Ground.Name == g.Name }) {
+			continue
+		}
+		t := hunt.Hunt(hunt.Quarry{Mistake: mutant.None, Ground: g}, workers, limit, max(1, sound/g.Cost()))
 		fmt.Fprintf(os.Stderr, "%s without a mistake: %d seeds, %.0f s\n", g.Name, t.Seeds, t.Took.Seconds())
 		if t.Found != nil {
 			fmt.Printf("%s: seed %d finds what is not there: %v\n", g.Name, t.Seed, t.Found)
-			status = 1
+			ok = false
 		}
 	}
-	fmt.Println("| | mistake | who must find it | found by | where | seed | after |\n|---|---|---|---|---|---|---|")
-	for _, q := range hunt.Quarries() {
-		if len(only) > 0 && !slices.Contains(only, q.Mistake.Number()) {
-			continue
+	for _, pkg := range hunt.Packages(quarries) {
+		began := time.Now()
+		if what := units.Sound(pkg, quarries); what != "" {
+			fmt.Printf("tests without a mistake fail: %s\n", what)
+			ok = false
 		}
-		looked++
-		t := hunt.Hunt(q, workers, limit, 0)
-		for _, what := range slices.Sorted(maps.Keys(t.Wrong)) {
-			fmt.Fprintf(os.Stderr, "%s: found by the wrong checker, which does not count: %s, in %d of %d seeds\n", q.Mistake.Number(), what, t.Wrong[what], t.Seeds)
-		}
-		if t.Found == nil {
-			fmt.Printf("| %s | %s | %s | **not found** | %s | %d seeds | %.1f s |\n", q.Mistake.Number(), q.Mistake, strings.Join(q.Breaks, ", "), q.Ground.Name, t.Seeds, t.Took.Seconds())
-			status = 1
-			continue
-		}
-		found++
-		fmt.Printf("| %s | %s | %s | %s | %s | %d | %.1f s |\n", q.Mistake.Number(), q.Mistake, strings.Join(q.Breaks, ", "), t.Found.Invariant, q.Ground.Name, t.Seed, t.Took.Seconds())
+		fmt.Fprintf(os.Stderr, "tests of %s without a mistake: %.0f s\n", pkg, time.Since(began).Seconds())
+	}
+	return ok
+}
+
+// tell prints what came of a hunt.
+func tell(t *hunt.Trophy) {
+	q := &t.Quarry
+	for _, what := range slices.Sorted(maps.Keys(t.Wrong)) {
+		fmt.Fprintf(os.Stderr, "%s: found by the wrong checker, which does not count: %s, in %d of %d seeds\n", q.Mistake.Number(), what, t.Wrong[what], t.Seeds)
+	}
+	by, seed := "**not found**", fmt.Sprintf("%d seeds", t.Seeds)
+	if t.Found != nil {
+		by, seed = t.Found.Invariant, fmt.Sprint(t.Seed)
 		fmt.Fprintf(os.Stderr, "%s: %v\n", q.Mistake.Number(), t.Found)
 	}
-	fmt.Printf("%d of %d found\n", found, looked)
-	return status
+	where := q.Ground.Name
+	if q.Unit.Test != "" {
+		where, seed = q.Unit.Package, ""
+		if t.Found != nil {
+			by = t.Found.Text
+		}
+	}
+	fmt.Printf("| %s | %s | %s | %s | %s | %s | %.1f s |\n", q.Mistake.Number(), q.Mistake, strings.Join(q.Breaks, ", "), by, where, seed, t.Took.Seconds())
 }
