@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // Ready is one entry of the ready order.
@@ -78,7 +79,7 @@ func (h *Head) Insert(e Ready) {
 	if !h.hasLow || e.Rank.Compare(&h.low) < 0 {
 		h.low, h.hasLow = e.Rank, true
 	}
-	if h.bounded && e.Rank.Compare(&h.bound) > 0 {
+	if h.bounded && e.Rank.Compare(&h.bound) > 0 && !mutant.HeadBeyond.On() {
 		return // beyond the window: filling up will find it
 	}
 	at := h.search(&e.Rank)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // Bounds of a lease. Below a second the round trips of renewing would be most
@@ -59,7 +61,7 @@ func (l Lease) Lapsed(now Time, buffer time.Duration, confirmed bool) bool {
 	if now.Mono >= l.LapseAt(buffer) {
 		return true
 	}
-	return l.Recovered && confirmed && now.Mono >= l.EndAt(buffer) && l.Past(now, buffer)
+	return (l.Recovered || mutant.WallEnds.On()) && (confirmed || mutant.WallAlone.On()) && (now.Mono >= l.EndAt(buffer) || mutant.SetAhead.On()) && l.Past(now, buffer)
 }
 
 // Past tells whether the wall clock is past the lease's end and the buffer. A
@@ -96,9 +98,13 @@ func (l Lease) LapseAt(buffer time.Duration) int64 {
 // deadline it was given before.
 func (l Lease) Renew(now Time, d time.Duration) Lease {
 	left := time.Duration(sub(int64(l.Duration), int64(max(now.SinceMono(l.Learned), 0))))
-	l.Duration = max(d, left)
+	if l.Duration = max(d, left); mutant.RenewShortens.On() {
+		l.Duration = d
+	}
 	l.End = max(l.End, add(now.Wall, int64(l.Duration))) // what is left of a recovered lease may reach beyond its end
-	l.Learned = now.Mono
+	if !mutant.ElapsedKept.On() || l.End == add(now.Wall, int64(l.Duration)) {
+		l.Learned = now.Mono
+	}
 	l.Recovered = false
 	return l
 }

@@ -1,6 +1,10 @@
 package crdt
 
-import "github.com/norn-dev/norn/clock"
+import (
+	"github.com/norn-dev/norn/clock"
+
+	"github.com/norn-dev/norn/internal/mutant"
+)
 
 // State is where a task stands. It is computed and never stored beside the
 // facts; the numbers are stored in tombstones and indexes: append only.
@@ -83,7 +87,7 @@ func (t *Task) Outcome() State {
 		collected = t.tombstone.Outcome
 	}
 	switch {
-	case t.completion != nil || collected == StateCompleted:
+	case t.completion != nil && !(mutant.CancelWins.On() && t.cancelled != nil) || collected == StateCompleted:
 		return StateCompleted
 	case t.cancelled != nil || collected == StateCancelled:
 		return StateCancelled
@@ -118,7 +122,7 @@ func (t *Task) RuledOut() bool {
 // givenUp is the dead fact of the present generation, or of a later one whose
 // requeue has not arrived; nil when there is none.
 func (t *Task) givenUp() *Dead {
-	if t.dead != nil && t.dead.Generation >= t.Generation() {
+	if t.dead != nil && (t.dead.Generation == t.Generation() || t.dead.Generation > t.Generation() && !mutant.FutureEnd.On()) {
 		return t.dead
 	}
 	return nil

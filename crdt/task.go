@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // Task is the decoded view of a task's facts. It shares its []byte fields with
@@ -98,7 +99,7 @@ func (t *Task) take(f Fact) error {
 		return err
 	case KindCompleted:
 		c, err := decode(f, DecodeCompleted)
-		if t.completion == nil || c.At < t.completion.At {
+		if t.completion == nil || (c.At < t.completion.At) != mutant.LastCompletion.On() {
 			t.completion = &c
 		}
 		return err
@@ -193,7 +194,7 @@ func (t *Task) RequeuedAt() int64 {
 
 // present tells whether a claim belongs to the present generation.
 func (t *Task) present(token uint64) bool {
-	return t.requeued == nil || token > t.requeued.AfterToken
+	return t.requeued == nil || token > t.requeued.AfterToken || mutant.RetryCountsLast.On() && token == t.requeued.AfterToken
 }
 
 // Collected tells whether the task was collected: a tombstone is all that is

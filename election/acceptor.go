@@ -3,6 +3,7 @@ package election
 import (
 	"slices"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 )
 
@@ -80,7 +81,7 @@ func (a *Acceptor[M]) Would(b *Ballot[M], spare bool) Vote {
 func (a *Acceptor[M]) Vote(b *Ballot[M]) Vote {
 	v := Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce}
 	again := b.Epoch == a.Promise && b.Nonce == a.Nonce && b.Nonce != 0 && (!b.Changes() || a.find(b) >= 0)
-	if b.Old >= a.Seen && (again || b.Epoch > a.Promise && a.room(b)) {
+	if (b.Old >= a.Seen || mutant.StaleBallot.On()) && (again || (b.Epoch > a.Promise || mutant.SameEpoch.On() && b.Epoch == a.Promise) && a.room(b)) {
 		v.Granted = true
 		a.Promise, a.Nonce = b.Epoch, b.Nonce
 		a.propose(b)
@@ -102,7 +103,7 @@ func (a *Acceptor[M]) room(b *Ballot[M]) bool {
 // same cell one is enough: they ask the same of whoever writes. One that keeps
 // the cohort asks nothing: whoever writes starts from it anyway.
 func (a *Acceptor[M]) propose(b *Ballot[M]) {
-	if !b.Changes() {
+	if !b.Changes() || mutant.ProposalLost.On() {
 		return
 	}
 	if i := a.find(b); i >= 0 {
@@ -161,4 +162,6 @@ func (a *Acceptor[M]) Registered(epoch uint64) (changed bool) {
 // MayForget tells whether a member that the registered cohort does not list may
 // delete its claims and data of the partition: only when the epoch it has read
 // itself is at least its promise, else a candidate may still count on them.
-func (a *Acceptor[M]) MayForget(epoch uint64) bool { return epoch >= a.Promise }
+func (a *Acceptor[M]) MayForget(epoch uint64) bool {
+	return epoch >= a.Promise || mutant.ForgetAnyway.On()
+}

@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/norn-dev/norn/internal/mutant"
+)
 
 // NameOp is what a dispatcher wants with the name of a worker.
 type NameOp uint8
@@ -83,7 +87,7 @@ type Cell struct {
 // cut off never declares dead who lives on with another.
 func (c Cell) Apply(r NameRequest, lapsed bool) (Cell, NameVerdict) {
 	mine := c.Holder.Instance == r.Identity.Instance
-	if mine && c.Association > r.Association {
+	if mine && c.Association > r.Association && !mutant.EarlierWins.On() {
 		return c, NameSuperseded
 	}
 	switch r.Op {

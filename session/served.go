@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // session is one worker as its dispatcher knows it.
@@ -96,7 +97,7 @@ func (s *session) stamped(stamp int64) {
 
 // settled tells whether tasks may be handed out as far as the worker's name and
 // its list go.
-func (s *session) settled() bool { return s.name.held && s.listed }
+func (s *session) settled() bool { return s.name.held && (s.listed || mutant.Unlisted.On()) }
 
 // judge takes the health that follows from the stamps. It comes before anything
 // that was received is looked at.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -41,7 +42,7 @@ func (d *Dispatcher) updateStatus(s *session, m Message, b *UpdateStatus) {
 			s.rest.ended(d.now.Mono, e, b.End)
 			s.book.remove(e) // its slot is free; the worker goes on until the end is written
 		}
-		if !s.listed && len(s.early) < MaxTakes {
+		if !s.listed && len(s.early) < MaxTakes && !mutant.EarlyEndLost.On() {
 			if s.early == nil {
 				s.early = make(map[Claim]struct{})
 			}

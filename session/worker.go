@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -190,7 +191,7 @@ func (w *Worker) Turn(now clock.Time) {
 // association is dropped.
 func (w *Worker) Step(now clock.Time, m Message) {
 	w.advance(now)
-	if m.Instance != w.cfg.Identity.Instance || m.Association != w.association || w.left {
+	if m.Instance != w.cfg.Identity.Instance || m.Association != w.association && !mutant.OldDispatcher.On() || w.left {
 		return
 	}
 	switch b := m.Body.(type) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/norn-dev/norn/internal/mutant"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -117,7 +119,7 @@ func (p *Pebble) commit(w *pebble.Batch) (wait func()) {
 		p.fatal(fmt.Errorf("store: commit: %w", err))
 	}
 	return func() {
-		if err := w.SyncWait(); err != nil {
+		if err := w.SyncWait(); err != nil && !mutant.CommitUnsure.On() {
 			p.fatal(fmt.Errorf("store: sync: %w", err))
 		}
 		_ = w.Close() // gives its memory back: cannot fail

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/norn-dev/norn/internal/mutant"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -127,7 +129,7 @@ func (p *Pebble) commitBulk(b *Batch) (wait func(), ok bool) {
 	paths := make([]string, len(runs))
 	for i := range runs {
 		paths[i] = p.draft()
-		if err := p.writeTable(paths[i], b, runs[i]); err != nil {
+		if err := p.writeTable(paths[i], b, runs[i]); err != nil && !mutant.TableUnsure.On() {
 			p.fatal(fmt.Errorf("store: table: %w", err))
 		}
 	}

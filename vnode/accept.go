@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -162,7 +163,7 @@ func rivals(v *Vnode, e *claim.Entry, token uint64, j Judge, now clock.Time) (ve
 		return 0, nil // it was accepted before: older ones had lapsed then, or came with it from a vote
 	}
 	for _, h := range e.Claims {
-		if left := v.claims.Left(h, now, j.Confirmed); left > 0 && (worst == nil || left > worst.Left) {
+		if left := v.claims.Left(h, now, j.Confirmed); left > 0 && (h == e.Newest() || !mutant.NewestOnly.On()) && (worst == nil || left > worst.Left) {
 			worst = &Blocker{h.Record, left}
 		}
 	}
@@ -187,7 +188,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.maybe(task)
-	if maybe && collected(tx, v.Partition, task) {
+	if maybe && collected(tx, v.Partition, task) || mutant.ReleaseUnnoted.On() {
 		return nil
 	}
 	setClaim(v, tx, tableEnded, task, &claim.Record{Token: token, Outcome: claim.Released})
@@ -347,7 +348,7 @@ func (s *standing) note(k crdt.Key, body []byte, token uint64) error {
 		}
 	case crdt.KindRequeued:
 		r, err := crdt.DecodeRequeued(body)
-		if token <= r.AfterToken { // the task was finished in between
+		if token < r.AfterToken || token == r.AfterToken && !mutant.RetryNamesLast.On() { // the task was finished in between
 			s.over, s.final = true, true
 		}
 		return err

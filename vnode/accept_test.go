@@ -155,6 +155,23 @@ func TestWhoRefusesAGrant(t *testing.T) {
 	r.is(task, crdt.StateClaimed, claim.Expired, claim.Failed, claim.Active)
 }
 
+// TestOfTwoClaimsTheOlderOneHoldsToo: an election may bring a second claim on a task to a
+// member that holds one. When the newer one lapses the task is not free yet.
+func TestOfTwoClaimsTheOlderOneHoldsToo(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{Retry: crdt.Retry{MaxAttempts: 9}})
+	long, short := r.record(token1), r.record(token1+1)
+	long.Lease, long.End = time.Minute, long.Start+int64(time.Minute)
+	short.Lease, short.End = 2*time.Second, short.Start+int64(2*time.Second)
+	r.acceptRecord(task, long, Accepted)
+	r.absorb(Held{Task: task, Record: short})
+	r.now = r.now.Add(10 * time.Second)
+	if b := r.accept(task, token1+2, Busy); b.Record.Token != token1 {
+		t.Fatalf("blocked by %+v, want the claim that has not lapsed", b)
+	}
+	r.is(task, crdt.StateClaimed, claim.Active, claim.Active)
+}
+
 func TestFinishedTaskIsNotClaimed(t *testing.T) {
 	r := follower(t)
 	task, unknown, gone := r.enqueue(crdt.Enqueued{}), r.ids.Next(r.now.Wall), r.enqueue(crdt.Enqueued{})

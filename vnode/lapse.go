@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -68,8 +69,10 @@ func Confirmed(v *Vnode) bool { return v.term.confirmed }
 // arrive notes the time of a takeover.
 func arrive(v *Vnode, now clock.Time) {
 	if v.term.begins {
-		v.claims.TakeOver(now, v.term.own)
-		v.suspended.TakeOver(now, v.term.own)
+		if !mutant.TakeoverUncounted.On() {
+			v.claims.TakeOver(now, v.term.own)
+			v.suspended.TakeOver(now, v.term.own)
+		}
 		v.term.begins = false
 	}
 }
@@ -166,7 +169,7 @@ func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 		attempts++
 		fact = crdt.Expired{Token: token, At: now.Wall}.Fact(task)
 	}
-	dead := v.epoch != 0 && e.Known() && len(e.Claims) == 1 && attempts >= e.Brief.MaxAttempts
+	dead := v.epoch != 0 && e.Known() && (len(e.Claims) == 1 || mutant.DeadTooSoon.On()) && attempts >= e.Brief.MaxAttempts
 	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", attempts)
 	_, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
 	return err

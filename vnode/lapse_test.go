@@ -346,3 +346,23 @@ func TestReleasesAreForgotten(t *testing.T) {
 		t.Fatalf("%d releases from %d on", len(all), all[0].Record.Token)
 	}
 }
+
+// TestALapseLeavesTheOtherClaimItsAttempt: of two claims that an election has brought
+// together one lapses, which uses up the last attempt. The other one's worker may be about to
+// finish: the task is given up when that one has lapsed as well.
+func TestALapseLeavesTheOtherClaimItsAttempt(t *testing.T) {
+	r := follower(t)
+	task := r.enqueue(crdt.Enqueued{Retry: crdt.Retry{MaxAttempts: 1}})
+	long, short := r.record(token1), r.record(token1+1)
+	long.Lease, long.End = time.Minute, long.Start+int64(time.Minute)
+	short.Lease, short.End = 2*time.Second, short.Start+int64(2*time.Second)
+	r.absorb(Held{Task: task, Record: long}, Held{Task: task, Record: short})
+	r.v.Lead(5)
+	r.tick()
+	r.now = r.now.Add(20 * time.Second)
+	r.tick()
+	r.is(task, crdt.StateClaimed, claim.Active, claim.Expired)
+	r.now = r.now.Add(time.Minute)
+	r.tick()
+	r.is(task, crdt.StateDead, claim.Expired, claim.Expired)
+}

@@ -56,7 +56,7 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
-	if v.recent.maybe(task) && collected(tx, v.Partition, task) {
+	if v.recent.maybe(task) && !mutant.GraveOpened.On() && collected(tx, v.Partition, task) {
 		return g.graves(facts)
 	}
 	for i := range facts {
@@ -142,7 +142,7 @@ func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged, err error
 			m.Clashes++
 		}
 		switch {
-		case !crdt.Wins(f.Body, old):
+		case !crdt.Wins(f.Body, old), mutant.FirstStays.On():
 			m.Known++
 		case twice:
 			fresh[at] = f
@@ -211,7 +211,7 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 		case crdt.KindFailed:
 			v.endClaim(v.tx, t.ID, f.Key.A, claim.Failed)
 		case crdt.KindExpired:
-			if v.claims.Expire(t.ID, f.Key.A, v.now, v.term.confirmed) {
+			if v.claims.Expire(t.ID, f.Key.A, v.now, v.term.confirmed) || mutant.ExpiredAtOnce.On() {
 				v.endClaim(v.tx, t.ID, f.Key.A, claim.Expired)
 			}
 		case crdt.KindRequeued:
@@ -226,7 +226,7 @@ func (v merging) conclusions(t *crdt.Task, fresh []crdt.Fact) {
 		if c := t.Completion(); c != nil {
 			token = c.Token
 		}
-		v.endClaims(v.tx, t.ID, token, t.Undoable())
+		v.endClaims(v.tx, t.ID, token, t.Undoable() && !mutant.Unsuspended.On())
 	}
 }
 
@@ -249,7 +249,7 @@ func (v merging) graves(facts []crdt.Fact) (m Merged, err error) {
 		if f.Key != stone {
 			m.Refused++
 			m.Void = m.Void || !told(f.Key.Kind)
-			if raised := was.Raised(f); raised != was {
+			if raised := was.Raised(f); raised != was && !mutant.StoneUnraised.On() {
 				if err := v.putStone(raised.Fact(f.Task), old); err != nil {
 					return m, err
 				}

@@ -1,16 +1,26 @@
 package hunt
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/sim"
 )
 
-// Quarries gives every mistake with where it shows, and with what it breaks by itself, and
-// not only in what follows from it: the invariants that the design names for it, or those of
-// the protocol behind them, which the witness sees sooner. A panic (check.Internal) finds
-// nothing, because none of them is a program that falls.
+// Quarries gives every mistake, in their order, with where it shows, and with what it breaks by
+// itself, and not only in what follows from it: the invariants that the design names for it, or
+// those of the protocol behind them, which the witness sees sooner; or the test of the very rule.
+// A panic (check.Internal) finds nothing, because none of them is a program that falls.
 func Quarries() []Quarry {
+	all := slices.Concat(core(), pages(), times(), orders(), rounds(), workers())
+	slices.SortFunc(all, func(a, b Quarry) int { return cmp.Compare(a.Mistake, b.Mistake) })
+	return all
+}
+
+// core are those of the protocol's own proofs.
+func core() []Quarry {
 	return []Quarry{
 		on(OneNode, mutant.AckBeforeSync, check.Lost, check.Undone), // an end that is gone as well
 		on(Clusters, mutant.PromiseInMemory, sim.Promise),
@@ -36,6 +46,103 @@ func Quarries() []Quarry {
 		on(OneNode, mutant.AbsentIsDone, check.Dependency),
 		on(OneNode, mutant.GapShown, check.Contiguous),
 		on(Clusters, mutant.StaleLeader, sim.Majority),
+	}
+}
+
+// pages are mistakes about answers in pages, and more of everything than one batch.
+func pages() []Quarry {
+	return []Quarry{
+		on(Crowds, mutant.PageEnd, sim.Pages),
+		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.QueuePageEnd),
+		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),
+		on(Crowds, mutant.FirstDues, check.Collected),
+		on(Crowds, mutant.FirstKeys, check.Collected),
+		on(Crowds, mutant.FirstClaims, check.Lost, check.Leader),
+	}
+}
+
+// times are mistakes about long times, clocks that jump, and a disk that fails.
+func times() []Quarry {
+	return []Quarry{
+		by("node/core", "TestTheTombstoneOfAKeyStaysForItsWindow", mutant.WindowForgotten),
+		by("node/core", "TestAKeyIsRememberedWhileItsTaskIsThere", mutant.KeyForgotten),
+		by("schedule/policy", "TestTheClockComesBack", mutant.NoRewind),
+		by("schedule/policy", "TestTheClockComesBack", mutant.NoBars),
+		by("node/core/cron", "TestClockJumps", mutant.NotPlacedAnew),
+		by("node/core", "TestNothingIsCollectedByAClockThatJumps", mutant.JumpCollects),
+		by("clock", "TestLapsed", mutant.WallEnds),
+		by("clock", "TestLapsed", mutant.WallAlone),
+		by("clock", "TestLapsed", mutant.SetAhead),
+		by("clock", "TestRenew", mutant.ElapsedKept),
+		by("claim", "TestShortRenewalKeepsTheLongerLease", mutant.RenewShortens),
+		by("node/core", "TestALeaderWhoseClockWasSetRenewsNothing", mutant.StepUnseen),
+		on(FailingDisk, mutant.CommitUnsure, check.Lost),
+		on(FailingDisk, mutant.TableUnsure, check.Lost),
+		by("register/raftnode", "TestGroupKeepsTheContract", mutant.RegisterUnsynced),
+	}
+}
+
+// orders are mistakes about orders that are rare.
+func orders() []Quarry {
+	return []Quarry{
+		by("vnode", "TestOfTwoClaimsTheOlderOneHoldsToo", mutant.NewestOnly),
+		by("vnode", "TestALapseLeavesTheOtherClaimItsAttempt", mutant.DeadTooSoon),
+		by("vnode", "TestRequeueEndsOlderClaims", mutant.RetryNamesLast),
+		by("crdt", "TestStateOf", mutant.RetryCountsLast),
+		by("node/core", "TestRetentionChangedWhileAnArchiveIsWritten", mutant.RetentionStale),
+		by("vnode", "TestReleaseBeforeItsGrant", mutant.ReleaseUnnoted),
+		by("vnode", "TestAClaimThatAFactSaysIsOverIsNotTaken", mutant.ExpiredAtOnce),
+		by("vnode", "TestAClaimCountsFromTheTakeover", mutant.TakeoverUncounted),
+		by("node/core", "TestADoubtfulFailureCancelsNothing", mutant.HastyFailure),
+		by("node/core", "TestALateWordOfAFailure", mutant.LateOutcome),
+		by("node/core", "TestAKeyThatIsGivenLate", mutant.KeyGivenTwice),
+		by("node/core", "TestALeaderThatHasNotHeardOfAKeysTask", mutant.KeyUnheard),
+		by("node/core", "TestWhatAComparisonProves", mutant.MarkOfBefore),
+		by("node/core", "TestWhatIsNoAgreement", mutant.SkippedAgreed),
+		by("vnode", "TestATombstoneEndsClaims", mutant.GraveOpened),
+		by("vnode", "TestATombstoneTakesNoAcknowledgedEndBack", mutant.StoneUnraised),
+		by("crdt", "TestStateOf", mutant.FutureEnd),
+		by("crdt", "TestStateOf", mutant.CancelWins),
+		by("vnode", "TestTheSameOneStaysInAnyOrder", mutant.FirstStays),
+		by("crdt", "TestCompletionWinsAndSticks", mutant.LastCompletion),
+		by("vnode", "TestASuspendedClaimCountsFromTheTakeover", mutant.Unsuspended),
+	}
+}
+
+// rounds are mistakes about what nodes say to each other: rounds, votes, marks, moves.
+func rounds() []Quarry {
+	return []Quarry{
+		on(Clusters, mutant.EarlyAck, check.Lost),
+		by("node/core", "TestARefusalIsNoAck", mutant.RefusalIgnored),
+		on(Clusters, mutant.LostRound, check.Lost),
+		by("election", "TestLawsOfTheAcceptor", mutant.SameEpoch),
+		by("election", "TestLawsOfTheAcceptor", mutant.StaleBallot),
+		by("election", "TestLawsOfTheAcceptor", mutant.ProposalLost),
+		by("node/core", "TestAZombieKeepsWhatItPromised", mutant.ForgetAnyway),
+		by("election", "TestScripts", mutant.WonByEpoch),
+		by("node/core", "TestAnAckWaitsForTheCohortThatWasVotedFor", mutant.FenceIgnored),
+		by("node/core", "TestAHandOverCountsNoComparisonThatLeftSomething", mutant.OneVoterPulled),
+		by("node/core", "TestADiskThatWasSetBackIsNoticed", mutant.MarksUnsaved),
+		by("node/core", "TestANodeVotesWhenAMajorityHasTold", mutant.TrustsAlways),
+		by("node/core", "TestAHintIsHandedOverBeforeItsPartitionGoes", mutant.HandedEarly),
+	}
+}
+
+// workers are mistakes about sessions of workers, schedules and the order of tasks.
+func workers() []Quarry {
+	return []Quarry{
+		by("session", "TestHealth", mutant.Reborn),
+		by("session", "TestMutants", mutant.OldDispatcher),
+		by("session", "TestMutants", mutant.NoBar),
+		by("session", "TestScripts", mutant.Unlisted),
+		by("session", "TestARepeatedHeartbeatCountsNothing", mutant.OldBeat),
+		by("session", "TestMutants", mutant.NoMargin),
+		by("session", "TestCells", mutant.EarlierWins),
+		by("session", "TestScripts", mutant.EarlyEndLost),
+		by("schedule/policy", "TestRivalMasters", mutant.OpenForgotten),
+		by("node/core/cron", "TestARestoreLaunchesNothingAgain", mutant.RestoreLaunches),
+		by("node/core/cron", "TestARefusalOfWhatIsThere", mutant.DoubtFinal),
+		by("claim", "TestHeadIsTheBeginningOfTheIndex", mutant.HeadBeyond),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -156,7 +157,7 @@ func (k *collector) jumped(now clock.Time) bool {
 	first := k.seen == clock.Time{}
 	k.seen = now
 	apart := max(wall-mono, mono-wall)
-	return !first && apart > int64(k.c.cfg.Eta)
+	return !first && apart > int64(k.c.cfg.Eta) && !mutant.JumpCollects.On()
 }
 
 // pause is how long to leave the loop to others.
@@ -196,7 +197,7 @@ func (k *collector) dues(now clock.Time, v *vnode.Vnode) (more bool) {
 	}); n < len(dues) {
 		k.from, done = vnode.DuesAfter(v, dues[n-1]), false
 	}
-	return !done
+	return !done && !mutant.FirstDues.On()
 }
 
 // some does as much as one step is to do, and gives of how many tasks that was: of one at
@@ -269,7 +270,7 @@ func (k *collector) next() int64 {
 // collect collects a task that was due, if it still is: an archive takes time.
 func (k *collector) collect(now clock.Time, d vnode.Due) bool {
 	v := k.c.vnode(d.Task)
-	if v.Leading() == 0 || d.At > k.cutoff(now, v.Partition, k.rule(d.Queue).what)(d.State, d.Queue) {
+	if v.Leading() == 0 || !mutant.RetentionStale.On() && d.At > k.cutoff(now, v.Partition, k.rule(d.Queue).what)(d.State, d.Queue) {
 		return false
 	}
 	gone, err := v.Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
@@ -286,7 +287,7 @@ func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 	e, last := t.Enqueued, now.Wall
 	switch {
 	case t.ID.Kind() != id.KindKey:
-	case e.KeyWindow > 0: // the key stays taken until its window is over
+	case e.KeyWindow > 0 && !mutant.WindowForgotten.On(): // the key stays taken until its window is over
 		last = max(last, t.ID.Nanos()+e.KeyWindow)
 	default:
 		keys{k.c}.pass(now, t.ID, e)
@@ -328,11 +329,11 @@ func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
 		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
 		// Where its task is kept by others, nobody here can tell.
 		cohort := k.c.cells[ring.Of(key.Current, len(k.c.cells))].Cohort
-		if old && slices.Contains(cohort, k.c.cfg.Self) && !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.cells)), key.Current) {
+		if old && slices.Contains(cohort, k.c.cfg.Self) && (mutant.KeyForgotten.On() || !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.cells)), key.Current)) {
 			vnode.DropKey(k.c.tx, p, key.First)
 		}
 	}
-	if len(all) < collectBatch {
+	if len(all) < collectBatch || mutant.FirstKeys.On() {
 		k.keys = id.ID{}
 		return false
 	}

@@ -241,7 +241,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 // hasty tells whether a failure would be acted on here of which others may know that it was
 // retried since: facts come late, and in any order.
 func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
-	if n.sure || n.outcome != crdt.StateUnknown {
+	if n.sure || n.outcome != crdt.StateUnknown || mutant.HastyFailure.On() {
 		return false
 	}
 	decides := slices.ContainsFunc(dependents, func(d id.ID) bool { return l.c.vnode(d).Leading() != 0 })

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -145,7 +146,9 @@ func (e *elector) compared(k pair, r *antientropy.Result) bool {
 			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.peer }), k.peer)
 		}
 	case len(o.pull) > 0:
-		o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.peer })
+		if o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.peer }); mutant.OneVoterPulled.On() {
+			o.pull = nil
+		}
 		o.last = k.peer
 	default:
 		o.took(k.peer)

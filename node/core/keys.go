@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -194,7 +195,7 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.c.vnodes.see(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) {
+	if vnode.Tree(k.c.vnodes.see(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
 	k.c.repairs.demand(now, p)
@@ -300,7 +301,7 @@ func (k keys) late(now clock.Time, first, task id.ID) bool {
 		holder = first
 	}
 	t, err := vnode.LoadTask(k.c.tx, v.Partition, holder)
-	if !k.c.check(err) || t.Enqueued == nil || t.Finished() {
+	if !k.c.check(err) || t.Enqueued == nil || t.Finished() || mutant.KeyGivenTwice.On() {
 		return false
 	}
 	if v.Leading() != 0 && t.Generation()>>32 == v.Leading() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -260,7 +261,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		m.hold(now, move) // removed, and still counted on
 		return
 	}
-	if have >= quorum.Majority(len(cohort)) {
+	if have >= quorum.Majority(len(cohort)) || mutant.HandedEarly.On() && have > 0 {
 		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.cells[p].Epoch) {
 			m.c.elector.nudge(now, p, a.Promise)
 			m.hold(now, move)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -51,7 +52,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	size := 0
 	for i, t := range reply.Tasks {
 		size += gproto.Size(t)
-		switch past := more && t.GetId() > end; {
+		switch past := more && (t.GetId() > end || mutant.PageEnd.On() && t.GetId() == end); {
 		case past:
 			reply.Tasks = reply.Tasks[:i]
 		case i == l.limit, i > 0 && size > proto.MaxPageBytes:
@@ -205,7 +206,7 @@ func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 func (l *queueLists) page() *nornv1.QueuesReply {
 	reply, page, more := &nornv1.QueuesReply{}, newFill(l.asked.GetLimit()), l.end != nil
 	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
-		if l.end != nil && name > string(l.end) || !page.takes(l.queues[name]) {
+		if l.end != nil && (name > string(l.end) || mutant.QueuePageEnd.On() && name == string(l.end)) || !page.takes(l.queues[name]) {
 			more = true
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -193,6 +194,10 @@ func (c peers) took(from register.Member, m *Facts, refused []ring.Partition) bo
 				answer.Fences = append(answer.Fences, f)
 			}
 		}
+	}
+	if mutant.EarlyAck.On() {
+		c.ready.Early = append(c.ready.Early, Send{To: from, Message: answer})
+		return true
 	}
 	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
 	return true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -200,7 +201,7 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 	})
 	all = slices.CompactFunc(all, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
 	page, n := newFill(l.limit), 0
-	beyond := func(end []byte) bool { return past(all[n], end) } // of what a part has not shown
+	beyond := func(end []byte) bool { return past(all[n], end) && !mutant.WorkerPageEnd.On() } // of what a part has not shown
 	for n < len(all) && !slices.ContainsFunc(l.ends, beyond) && page.takes(all[n]) {
 		n++
 	}

@@ -344,13 +344,16 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 	if !found {
 		return // late, or of the process before this one
 	}
+	if mutant.LostRound.On() && i > 0 {
+		w.skipped(from, m, w.open[i-1])
+	}
 	o := w.open[i]
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		n := slices.Index(part.left, from)
 		switch {
 		case n < 0:
 			continue
-		case slices.Contains(m.Refused, p):
+		case slices.Contains(m.Refused, p) && !mutant.RefusalIgnored.On():
 			part.tally.Refuse(from) // an error is no ack
 		default:
 			part.add(from)
@@ -376,7 +379,7 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 func (w *writes) fence(o *write, fences []Fence) {
 	more := false
 	for i := range fences {
-		if part := o.parts[fences[i].Partition]; part != nil {
+		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {
 			more = len(part.fence(&fences[i], w.c.cfg.Self)) > 0 || more
 		}
 	}

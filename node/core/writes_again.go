@@ -84,6 +84,17 @@ func (w *writes) shed() {
 	})
 }
 
+// skipped counts an answer for an earlier write, too, for a mutant.
+func (w *writes) skipped(from register.Member, m *FactsTaken, o *write) {
+	for p, part := range o.parts { // Any order: each is counted for itself.
+		if n := slices.Index(part.left, from); n >= 0 && !slices.Contains(m.Refused, p) {
+			part.add(from)
+			part.left = slices.Delete(part.left, n, n+1)
+		}
+	}
+	w.settle(o)
+}
+
 // spare tells whether no answer waits for a write, a majority of each cohort that is needed
 // has it on disk, and who has not answered is out of reach.
 func (w *writes) spare(o *write) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/store"
@@ -258,7 +259,9 @@ func (n *Node) turn(events []group.Event) error {
 // perform does a Ready: first the disk, then everything that speaks of it.
 func (n *Node) perform(ready *group.Ready) {
 	if ready.Persist != nil && ready.Sync {
-		n.cfg.Store.Commit(ready.Persist)()
+		if wait := n.cfg.Store.Commit(ready.Persist); !mutant.RegisterUnsynced.On() {
+			wait()
+		}
 	} else if ready.Persist != nil {
 		n.cfg.Store.Apply(ready.Persist)
 	}

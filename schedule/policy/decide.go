@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 )
 
 // Reason says why instants were skipped.
@@ -68,7 +69,7 @@ func Decide(d *Definition, s State, now int64) Decision {
 	m := moment{course: course{d: d, s: s}, before: s, now: now, due: minus(now, d.Offset())}
 	m.out.Next = clock.Never
 	switch {
-	case s.Last.Status == Open:
+	case s.Last.Status == Open && !mutant.OpenForgotten.On():
 		m.out.Conclude, m.out.Instant = true, s.Last.Instant
 		return m.finish(clock.Never)
 	case d.Paused:
@@ -133,10 +134,10 @@ func (m *moment) wake() int64 {
 // left out had no launch, and gets it when its time comes.
 func (m *moment) rewind() {
 	g := m.s.Gap
-	if g.empty() || m.due >= minus(g.To, Grace) {
+	if g.empty() || m.due >= minus(g.To, Grace) || mutant.NoRewind.On() {
 		return
 	}
-	if bar := (Span{g.To, m.s.Watermark}); bar.From <= bar.To {
+	if bar := (Span{g.To, m.s.Watermark}); bar.From <= bar.To && !mutant.NoBars.On() {
 		m.s.Barred = m.s.Barred.with(bar, g.From)
 	}
 	m.s.Gap = Span{}

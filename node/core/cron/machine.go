@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/schedule"
@@ -269,7 +270,7 @@ func (m *Machine) rewound(now clock.Time) {
 	switch {
 	case m.ahead == 0 || ahead > m.ahead:
 		m.ahead = ahead
-	case ahead < m.ahead-int64(look):
+	case ahead < m.ahead-int64(look) && !mutant.NotPlacedAnew.On():
 		m.ahead, m.stale = ahead, nil
 		for x := range m.seen.All() {
 			m.stale = append(m.stale, x.Name)

@@ -119,7 +119,7 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 // 0 for none: of the last one the policy says so.
 func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool, failed int64) {
 	def := it.def()
-	if r.generation != m.generation {
+	if r.generation != m.generation && !mutant.RestoreLaunches.On() {
 		after, skips := policy.Restore(&def, r.policy, now.Wall)
 		for i := range r.history { // what was open is in doubt
 			if e := &r.history[i]; e.status == policy.Open {
@@ -441,7 +441,7 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
-		case final && b.doubt: // the node that refuses may not have heard of the task
+		case final && b.doubt && !mutant.DoubtFinal.On(): // the node that refuses may not have heard of the task
 			b.refused, b.since, b.pause = bad.Message, now.Mono, 0
 			m.agenda.Set(it, math.MinInt64)
 			continue
