@@ -38,22 +38,29 @@ func eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// through calls a node until it is ready for it.
+// through calls a node until it is ready for it. A call that is not answered fails the test.
 func through[M gproto.Message](t testing.TB, n *Node, m nornv1.Method, req gproto.Message, reply M) M {
 	t.Helper()
 	eventually(t, m.String(), func() bool {
-		p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
-		if err == nil {
-			err = p.call(m, req, reply)
-		}
-		_ = p.c.Close()
+		err := once(t, n, patience, m, req, reply)
 		var e *proto.Error
 		if err != nil && !(errors.As(err, &e) && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE) {
-			t.Fatal(err)
+			t.Fatal(n.self.Node, m, err)
 		}
 		return err == nil
 	})
 	return reply
+}
+
+// once calls a node one time, and waits for the answer for so long.
+func once(t testing.TB, n *Node, wait time.Duration, m nornv1.Method, req, reply gproto.Message) error {
+	t.Helper()
+	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
+	defer func() { _ = p.c.Close() }()
+	if err != nil {
+		return err
+	}
+	return p.within(wait, m, req, reply)
 }
 
 // full waits until every partition has a cohort of so many, all with a leader.

@@ -101,13 +101,18 @@ func newTrioOnDisk(t *testing.T) *trioOnDisk {
 	return r
 }
 
-// enqueue adds tasks that all of them have.
-func (r *trioOnDisk) enqueue(tasks int) {
+// onAll asks for tasks that all of them have.
+func onAll(tasks int) *nornv1.EnqueueRequest {
 	var all []*nornv1.TaskSpec
 	for range tasks {
 		all = append(all, &nornv1.TaskSpec{Queue: "q"})
 	}
-	through(r.t, r.nodes[0], nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: all, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}}, &nornv1.EnqueueReply{})
+	return &nornv1.EnqueueRequest{Tasks: all, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}}
+}
+
+// enqueue adds tasks that all of them have.
+func (r *trioOnDisk) enqueue(tasks int) {
+	through(r.t, r.nodes[0], nornv1.Method_METHOD_ENQUEUE, onAll(tasks), &nornv1.EnqueueReply{})
 }
 
 func setBack(t *testing.T, restart bool) {
@@ -130,7 +135,10 @@ func setBack(t *testing.T, restart bool) {
 		return told == 2
 	})
 	full(t, r.nodes[2], 3)
-	r.enqueue(40)
+	r.enqueue(20)
+	r.nodes[0], r.nodes[1] = r.nodes[1], r.nodes[0]
+	r.enqueue(20) // through both: what one of them alone knows of its disk ends no incarnation
+	r.nodes[0], r.nodes[1] = r.nodes[1], r.nodes[0]
 	r.end(2)
 	if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
 		t.Fatal(err)

@@ -93,8 +93,15 @@ func connect(t testing.TB, n *Node) *caller {
 	return p
 }
 
+// call waits for an answer for as long as anything may take: a test fails then, and says where.
 func (p *caller) call(m nornv1.Method, req, reply gproto.Message) error {
-	return call(p.t.Context(), p.c, m, req, reply)
+	return p.within(patience, m, req, reply)
+}
+
+func (p *caller) within(wait time.Duration, m nornv1.Method, req, reply gproto.Message) error {
+	ctx, cancel := context.WithTimeout(p.t.Context(), wait)
+	defer cancel()
+	return call(ctx, p.c, m, req, reply)
 }
 
 func call(ctx context.Context, c *transport.Client, m nornv1.Method, req, reply gproto.Message) error {

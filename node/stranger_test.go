@@ -63,6 +63,9 @@ func lies(t testing.TB, to *Node, from register.Member, change func(*nornv1.Peer
 
 // send tells whether the connection took a frame.
 func (l *liar) send(method nornv1.PeerMethod, body []byte) bool {
+	if err := l.nc.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return false
+	}
 	request := uint64(0)
 	if method == nornv1.PeerMethod_PEER_METHOD_HELLO {
 		request = 1
