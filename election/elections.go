@@ -83,14 +83,14 @@ type candidacy[M comparable] struct {
 type Elections[M comparable] struct {
 	cfg     Config[M]
 	running map[ring.Partition]*candidacy[M]
-	floor   map[ring.Partition]uint64 // highest promise heard of
+	heard   map[ring.Partition]map[M]uint64 // what each member has last said that it has promised
 	lost    []Defeat
 	won     []Victory[M]
 }
 
 // New makes the candidacies of a node that has none.
 func New[M comparable](cfg Config[M]) *Elections[M] {
-	return &Elections[M]{cfg: cfg, running: make(map[ring.Partition]*candidacy[M]), floor: make(map[ring.Partition]uint64)}
+	return &Elections[M]{cfg: cfg, running: make(map[ring.Partition]*candidacy[M]), heard: make(map[ring.Partition]map[M]uint64)}
 }
 
 // Start begins a candidacy: this node wants to lead a partition with the cohort
@@ -198,24 +198,49 @@ func (e *Elections[M]) of(p ring.Partition, epoch, nonce uint64, ph phase) *cand
 	return c
 }
 
-// Heard remembers the highest promise that anybody has made, so that the next
-// candidacy is above it.
-func (e *Elections[M]) Heard(p ring.Partition, promise uint64) {
-	if promise > e.floor[p] {
-		e.floor[p] = promise
+// maxHeard bounds the members whose promises are remembered for a partition: those of two
+// cohorts, and some that were asked before.
+const maxHeard = 32
+
+// Heard remembers what a member says that it has promised, or knows of others to have, so
+// that the next candidacy is above it. Each has a place of its own, and its last word counts:
+// one that does not say what is so hides no other's promise, and can take it back.
+func (e *Elections[M]) Heard(p ring.Partition, from M, promise uint64) {
+	of := e.heard[p]
+	if _, known := of[from]; promise == 0 && !known || !known && len(of) >= maxHeard {
+		return
 	}
+	if of == nil {
+		of = make(map[M]uint64)
+		e.heard[p] = of
+	}
+	of[from] = promise
 }
 
-// above is the promise that the next candidacy is to be above, by what was heard. One that is
-// far ahead of the register may be a lie, which the others do not believe either, or have
-// come to be by one: it is followed half of the time, and beyond what can be never.
+// above is the promise that the next candidacy is to be above, by what was heard: the highest
+// that can be. One that is far ahead of the register may be a lie, which the others do not
+// believe either, or have come to be by one: it is followed half of the time, and beyond what
+// can be never.
 func (e *Elections[M]) above(p ring.Partition, registered uint64) uint64 {
-	switch floor := e.floor[p]; {
-	case floor > registered+2*Window, floor > registered+Window/2 && e.cfg.Rand.Uint64()&1 == 0:
-		return 0
-	default:
-		return floor
+	near, far := e.promises(p, registered)
+	if far > near && e.cfg.Rand.Uint64()&1 == 0 {
+		return far
 	}
+	return near
+}
+
+// promises are the highest that was heard of those that all others believe, and of those that
+// can be.
+func (e *Elections[M]) promises(p ring.Partition, registered uint64) (near, far uint64) {
+	for _, promise := range e.heard[p] { // Any order: the highest counts.
+		if promise <= registered+Window/2 {
+			near = max(near, promise)
+		}
+		if promise <= registered+2*Window {
+			far = max(far, promise)
+		}
+	}
+	return near, far
 }
 
 // Vote takes an answer to a ballot. counts says that the claims that came with
@@ -223,7 +248,7 @@ func (e *Elections[M]) above(p ring.Partition, registered uint64) uint64 {
 // are of a member of the old cohort, and exactly these make up what the new
 // leader must know (design 7.2, step 5).
 func (e *Elections[M]) Vote(now clock.Time, from M, v Vote) (counts bool) {
-	e.Heard(v.Partition, v.Promise)
+	e.Heard(v.Partition, from, v.Promise)
 	ph := voting
 	if v.Pre {
 		ph = preparing
@@ -258,7 +283,10 @@ func (e *Elections[M]) advance(now clock.Time, c *candidacy[M]) {
 	switch {
 	case c.phase == preparing && c.read:
 		c.ballot.Pre = false
-		c.ballot.Epoch = max(c.ballot.Epoch, e.above(c.ballot.Partition, c.cell.Epoch)+1)
+		// Nobody was asked about a higher one yet: what not all believe this node alone
+		// would promise, and the others, who could not follow it, would be without its vote.
+		near, _ := e.promises(c.ballot.Partition, c.cell.Epoch)
+		c.ballot.Epoch = max(c.ballot.Epoch, near+1)
 		e.enter(now, c, voting)
 	case c.phase == voting && c.ballot.Changes() && !mutant.NoHandOver.On():
 		e.enter(now, c, handing)
@@ -308,7 +336,7 @@ func (e *Elections[M]) HandedOver(now clock.Time, p ring.Partition, epoch uint64
 // Pushed takes an answer to the claims of a candidacy. Where the answer is no
 // the member has promised more.
 func (e *Elections[M]) Pushed(now clock.Time, from M, v Vote) {
-	e.Heard(v.Partition, v.Promise)
+	e.Heard(v.Partition, from, v.Promise)
 	c := e.of(v.Partition, v.Epoch, v.Nonce, pushing)
 	if c == nil {
 		return
@@ -338,7 +366,7 @@ func (e *Elections[M]) Written(now clock.Time, p ring.Partition, cell Cell[M], k
 	case !known: // it will be written again
 	case cell.Epoch == c.ballot.Epoch && (cell.Nonce == c.ballot.Nonce || mutant.WonByEpoch.On()):
 		delete(e.running, p)
-		delete(e.floor, p)
+		delete(e.heard, p)
 		e.won = append(e.won, Victory[M]{Partition: p, Cell: cell})
 	case cell.Epoch >= c.ballot.Epoch || cell.Epoch != c.cell.Epoch || cell.Nonce != c.cell.Nonce:
 		e.end(p, c, "somebody else has won")

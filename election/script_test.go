@@ -23,7 +23,7 @@ import (
 //	handed no epoch=5
 //	pushed from=b no promise=4 epoch=5 nonce=9
 //	written epoch=5 nonce=own unknown
-//	abort | heard promise=9 | pass for=1s | hopeless up=(a,b)
+//	abort | heard from=b promise=9 | pass for=1s | hopeless up=(a,b)
 //
 // Those of an acceptor, each followed by what it keeps:
 //
@@ -81,7 +81,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "spare":
 		s.runs.Spare(scripted)
 	case "heard":
-		s.runs.Heard(scripted, number(t, d, "promise", 0))
+		s.runs.Heard(scripted, word(t, d, "from"), number(t, d, "promise", 0))
 	case "pass":
 		by, err := time.ParseDuration(word(t, d, "for"))
 		if err != nil {

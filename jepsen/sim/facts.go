@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -68,6 +69,15 @@ func (f *fleet) kept() (lines []string) {
 			r, _ := state.Find(m)
 			if line += fmt.Sprintf(" %s/%x", m.Node, m.Incarnation[:2]); r.Status != register.Active {
 				line += " " + r.Status.String()
+			}
+			if n := f.find(m); n != nil && n.up && n.self == m {
+				line += fmt.Sprintf(" promised %d", core.Promised(n.core, ring.Partition(p)))
+				if core.Leads(n.core, ring.Partition(p)) {
+					line += " leads"
+				}
+				if err := core.Forgotten(n.core); err != nil {
+					line += ", stands aside"
+				}
 			}
 		}
 		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, kept by%s", p, c.Epoch, c.Leader.Node, line))

@@ -220,7 +220,7 @@ func (c voter) unread(from register.Member, p ring.Partition, err error) {
 }
 
 // stand begins the candidacies that others have asked for.
-func (c voter) stand(now clock.Time, m *Elect) {
+func (c voter) stand(now clock.Time, from register.Member, m *Elect) {
 	for i := range m.Stand {
 		s := &m.Stand[i]
 		if int(s.Partition) >= len(c.cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
@@ -231,7 +231,7 @@ func (c voter) stand(now clock.Time, m *Elect) {
 				c.elector.refer(now, s)
 				continue
 			}
-			c.elector.runs.Heard(s.Partition, s.Floor)
+			c.elector.runs.Heard(s.Partition, from, s.Floor)
 			c.elector.start(now, s.Partition, s.To, true)
 		}
 	}

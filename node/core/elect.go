@@ -203,7 +203,7 @@ func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain)
 	if leader == e.c.cfg.Self {
-		e.runs.Heard(p, floor)
+		e.runs.Heard(p, e.c.cfg.Self, floor)
 		e.start(now, p, cell.Cohort, true)
 		return
 	}

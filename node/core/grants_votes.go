@@ -145,7 +145,7 @@ func beyond(u, than *crdt.Update) bool {
 func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, t *PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
-			g.c.elector.runs.Heard(part.p, t.Promise)
+			g.c.elector.runs.Heard(part.p, from, t.Promise)
 			if t.Promise > g.c.vnodes.see(part.p).Leading() { // else it was to this node, which was elected again since
 				g.c.elector.unlead(part.p) // another one has the votes
 			}

@@ -169,7 +169,9 @@ func markOf(m PeerMessage) *uint64 {
 
 // stamp numbers a round that writes, and what leaves when that is durable. What
 // waits for an earlier round only is not stamped, and neither is what goes to
-// somebody who has not told yet what it knows of this node before this process.
+// somebody who has not told yet what it knows of this node before this process, or who
+// says that this disk has lost something: hearing of nothing newer it says what it had seen
+// before, and takes back what was not so, however far the disk is by then.
 func (m *marks) stamp(sends []Send) {
 	if m.c.tx.Pending() > 0 && !m.c.routes.alone {
 		m.own++
@@ -178,7 +180,7 @@ func (m *marks) stamp(sends []Send) {
 		m.c.tx.Set(ownMarkKey, b)
 	}
 	for i := range sends {
-		if at := markOf(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] {
+		if at := markOf(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] && !m.words.says(sends[i].To) {
 			*at = m.own
 		}
 	}

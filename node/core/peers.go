@@ -142,7 +142,7 @@ func (c peers) elections(now clock.Time, m *FromPeer) {
 			c.elector.runs.Hopeless(b.Votes[i].Partition, c.marks.stands)
 		}
 	case *Elect:
-		v.stand(now, b)
+		v.stand(now, m.From, b)
 	case *Beat:
 		c.clocks.asked(now, m.From, b)
 	case *Beaten:

@@ -74,6 +74,12 @@ func (w *words) hear(m *marks, from register.Member, mark uint64) {
 	w.judge(m)
 }
 
+// says tells whether a member says that this disk has lost something, and is not denied.
+func (w *words) says(who register.Member) bool {
+	said, says := w.of[who]
+	return says && !said.denied
+}
+
 // judge looks what the words come to, and whether this node still stands aside by them.
 func (w *words) judge(m *marks) {
 	m.noted = false

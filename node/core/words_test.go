@@ -122,6 +122,46 @@ func TestAWordIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestAWordIsTakenBackThoughTheDiskHasGoneOn: a member that has lied is honest again. What it
+// has seen of the disk by then is more than what it has lied about, so that its word would
+// stay for good.
+func TestAWordIsTakenBackThoughTheDiskHasGoneOn(t *testing.T) {
+	r := newTrio(t)
+	r.put(0, 1)
+	r.live(3*time.Second, 250*time.Millisecond, nothing)
+	r.kill(1)
+	r.open(1)
+	r.tell()
+	said := uint64(0)
+	lie := lies(0, 1, func(seen uint64) uint64 {
+		if said == 0 {
+			said = seen + 5
+		}
+		return said
+	})(r)
+	r.live(time.Second, 100*time.Millisecond, lie)
+	m := r.peers[1].core.marks
+	if m.lost == 0 || m.trusts(1) {
+		t.Fatal("it does not stand aside")
+	}
+	for range 20 {
+		r.put(0, 1)
+		r.live(200*time.Millisecond, 100*time.Millisecond, lie)
+	}
+	if m.own <= said {
+		t.Fatalf("the disk is at %d only, want more than %d", m.own, said)
+	}
+	r.live(3*time.Second, 100*time.Millisecond, nothing)
+	if m.lost != 0 || !m.trusts(1) {
+		t.Errorf("it still stands aside: %v", Forgotten(r.peers[1].core))
+	}
+	r.put(0, 1)
+	r.live(3*time.Second, 100*time.Millisecond, nothing)
+	if known := r.peers[0].core.marks.seen[r.peers[1].self]; known <= said {
+		t.Errorf("the other one has seen %d of a disk that is at %d", known, m.own)
+	}
+}
+
 // TestTwoMembersEndADisk: and one does where nobody else has ever seen anything of it.
 func TestTwoMembersEndADisk(t *testing.T) {
 	for _, others := range []int{1, 2} {
