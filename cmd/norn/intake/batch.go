@@ -88,7 +88,9 @@ func Run(ctx context.Context, src Source, to Target, report func(*Batch) bool) e
 	}
 }
 
-// rest reports the batches that are on their way.
+// rest reports the batches that are on their way. Of one that was surely not sent, because
+// an earlier one has failed or ctx has ended, only the lines that were no tasks are told: the
+// others follow what is reported of that.
 func rest(sent chan chan *Batch, report func(*Batch) bool) {
 	for {
 		select {
@@ -96,7 +98,11 @@ func rest(sent chan chan *Batch, report func(*Batch) bool) {
 			if !ok {
 				return
 			}
-			report(<-done)
+			b := <-done
+			if errors.Is(b.Err, context.Canceled) && !errors.Is(b.Err, client.ErrUnknown) {
+				b.Tasks, b.Lines, b.Err = nil, nil, nil
+			}
+			report(b)
 		default:
 			return
 		}

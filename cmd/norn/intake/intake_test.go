@@ -391,3 +391,32 @@ func TestInstants(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyWhatFailsIsReported: the batches behind one that fails are given up, and nothing is
+// said of those that were surely not sent: why the first one failed would be the line before.
+func TestOnlyWhatFailsIsReported(t *testing.T) {
+	refused, sending := errors.New("the disk is nearly full"), make(chan struct{}, flying+2)
+	to := Target{Name: unnamed, Send: func(ctx context.Context, tasks []client.Task) ([]client.Result, error) {
+		if string(tasks[0].Payload[:1]) == "0" {
+			<-sending // another one is on its way
+			return nil, refused
+		}
+		sending <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	text := ""
+	for n := range 4 {
+		text += strings.Repeat(string(rune('0'+n)), maxBytes+1) + "\n"
+	}
+	var got []error
+	err := Run(t.Context(), Lines(strings.NewReader(text), client.Task{}), to, func(b *Batch) bool {
+		if b.Err != nil {
+			got = append(got, b.Err)
+		}
+		return b.Err == nil
+	})
+	if err != nil || len(got) != 1 || !errors.Is(got[0], refused) {
+		t.Errorf("%v, reported: %v", err, got)
+	}
+}
