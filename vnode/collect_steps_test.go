@@ -50,7 +50,7 @@ func TestALookForWhatMayGoIsBounded(t *testing.T) {
 		left[add(fmt.Sprintf("b%d", n), true)] = true
 	}
 	left[add("c", true)] = true
-	before := r.now.Mono
+	before := r.now.Mono + 1<<arrivalStep
 	r.now = r.now.Add(time.Minute)
 	for range late { // they have come since
 		add("c", true)
@@ -98,7 +98,7 @@ func TestALookForGravesIsBounded(t *testing.T) {
 		return task
 	}
 	want := bury()
-	before := r.now.Mono
+	before := r.now.Mono + 1<<arrivalStep
 	r.now = r.now.Add(time.Minute)
 	for range late {
 		bury()

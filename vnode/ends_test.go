@@ -222,9 +222,9 @@ func TestDuesAreThoseThatWereHere(t *testing.T) {
 		}
 	}
 	want(came[0]-1, 0)
-	want(came[0], 1)
+	want(came[0]+1<<arrivalStep, 1)
 	want(came[1]-1, 1)
-	want(came[1], 2)
+	want(came[1]+1<<arrivalStep, 2)
 	r.restart()
 	want(came[0]-1, 2)
 }

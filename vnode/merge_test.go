@@ -409,7 +409,7 @@ func (r *rig) goes(task id.ID, collected int64) {
 	if due, _ := Graves(r.v, r.tx, &GravesCursor{}, collected-1, r.now.Mono, 10); len(due) > 0 {
 		r.t.Fatalf("due too early: %v", due)
 	}
-	if due, done := Graves(r.v, r.tx, &GravesCursor{}, collected, r.now.Mono, 10); !done || len(due) != 1 || due[0] != task {
+	if due, done := Graves(r.v, r.tx, &GravesCursor{}, collected, r.now.Mono+1<<arrivalStep, 10); !done || len(due) != 1 || due[0] != task {
 		r.t.Fatalf("due are %v", due)
 	}
 	if due, _ := Graves(r.v, r.tx, &GravesCursor{}, collected, r.now.Mono-1, 10); len(due) > 0 {
