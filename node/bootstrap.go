@@ -64,14 +64,13 @@ func (b bootstrap) try(ctx context.Context) (made bool, err error) {
 	return true, nil
 }
 
-// agreed is nil when this node is to make the cluster now.
+// agreed asks all others, and is nil when this node is to make the cluster now.
 func (b bootstrap) agreed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootstrapTime)
 	defer cancel()
-	own, mine := b.record().Addresses, among(b.cfg, b.record().Addresses)
-	var mu sync.Mutex // guards what follows
-	met, silent := map[register.Member]bool{b.self: true}, []string{}
-	var differs error
+	own := b.record().Addresses
+	v := verdict{self: b.self, expect: b.cfg.BootstrapExpect, among: among(b.cfg, own)}
+	var mu sync.Mutex // guards the answers
 	var asking sync.WaitGroup
 	for _, addr := range b.cfg.Join {
 		if slices.Contains(own, addr) {
@@ -81,34 +80,57 @@ func (b bootstrap) agreed(ctx context.Context) error {
 			who, err := b.members.network.Dialer().Probe(ctx, addr)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err != nil:
-				silent = append(silent, addr)
-			case who.Cluster != register.UUID{}:
-				differs = fmt.Errorf("node %s at %s belongs to cluster %s: this one joins it, and makes none", who.Member.Node, addr, who.Cluster)
-			case who.Member == b.self:
-			case who.Expect != b.cfg.BootstrapExpect || !bytes.Equal(who.Among, mine):
-				differs = fmt.Errorf("node %s at %s is started with another join, or another bootstrap-expect (%d): give all the same", who.Member.Node, addr, who.Expect)
-			default:
-				met[who.Member] = true
-			}
+			v.heard = append(v.heard, heardFrom{addr: addr, who: who, silent: err != nil})
 		})
 	}
 	asking.Wait()
-	slices.Sort(silent)
+	return v.check()
+}
+
+// verdict is the rule by which a cluster is made, on what a node has heard. It is pure:
+// bootstrap_model_test.go looks at everything that can happen to three nodes that go by it.
+type verdict struct {
+	self   register.Member // it belongs to no cluster: its directory is empty
+	expect int
+	among  []byte
+	heard  []heardFrom // of each named address that is not this node's own
+}
+
+// heardFrom is what an address answered, in any order.
+type heardFrom struct {
+	addr   string
+	who    peer.Identity
+	silent bool // it did not
+}
+
+// check is nil when this node is to make the cluster.
+func (v *verdict) check() error {
+	met, silent := map[register.Member]bool{v.self: true}, []string{}
+	slices.SortFunc(v.heard, func(a, b heardFrom) int { return strings.Compare(a.addr, b.addr) })
+	for _, h := range v.heard {
+		switch {
+		case h.silent:
+			silent = append(silent, h.addr)
+		case h.who.Cluster != register.UUID{}:
+			return fmt.Errorf("node %s at %s belongs to cluster %s: this one joins it, and makes none", h.who.Member.Node, h.addr, h.who.Cluster)
+		case h.who.Member == v.self:
+		case h.who.Expect != v.expect || !bytes.Equal(h.who.Among, v.among):
+			return fmt.Errorf("node %s at %s is started with another join, or another bootstrap-expect (%d): give all the same", h.who.Member.Node, h.addr, h.who.Expect)
+		default:
+			met[h.who.Member] = true
+		}
+	}
 	switch {
-	case differs != nil:
-		return differs
 	case len(silent) > 0:
-		return fmt.Errorf("a new cluster of %d nodes waits for an answer of %s", b.cfg.BootstrapExpect, strings.Join(silent, ", "))
-	case len(met) != b.cfg.BootstrapExpect:
-		return fmt.Errorf("a new cluster of %d nodes cannot be made: %d answer at the addresses of join, this one among them", b.cfg.BootstrapExpect, len(met))
+		return fmt.Errorf("a new cluster of %d nodes waits for an answer of %s", v.expect, strings.Join(silent, ", "))
+	case len(met) != v.expect:
+		return fmt.Errorf("a new cluster of %d nodes cannot be made: %d answer at the addresses of join, this one among them", v.expect, len(met))
 	}
 	for who := range met { // Any order: each is looked at by itself.
-		if who != b.self && who.Node == b.self.Node {
+		if who != v.self && who.Node == v.self.Node {
 			return fmt.Errorf("a new cluster cannot be made: two nodes have the name %s", who.Node)
 		}
-		if who.Node < b.self.Node {
+		if who.Node < v.self.Node {
 			return fmt.Errorf("node %s, the first by name, is to make the new cluster", who.Node)
 		}
 	}

@@ -59,13 +59,36 @@ func ask(t *testing.T, verb, path, body string, headers ...string) asked {
 // askOf asks the server at an address.
 func askOf(t *testing.T, addr, verb, path, body string, headers ...string) asked {
 	t.Helper()
+	return askWith(t, http.DefaultClient, verb, "http://"+addr+path, body, headers...)
+}
+
+// askWith asks as a client does.
+func askWith(t *testing.T, by *http.Client, verb, url, body string, headers ...string) asked {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	r := request(ctx, t, verb, url, body, headers...)
+	answer, err := by.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", verb, url, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", verb, url, err)
+	}
+	a := asked{code: answer.StatusCode, header: answer.Header, raw: string(raw)}
+	_ = json.Unmarshal(raw, &a.body) // what is no object shows by that
+	return a
+}
+
+func request(ctx context.Context, t *testing.T, verb, url, body string, headers ...string) *http.Request {
+	t.Helper()
 	var from io.Reader
 	if body != "" {
 		from = strings.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(ctx, verb, "http://"+addr+path, from)
+	r, err := http.NewRequestWithContext(ctx, verb, url, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +98,7 @@ func askOf(t *testing.T, addr, verb, path, body string, headers ...string) asked
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatalf("%s %s: %v", verb, path, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatalf("%s %s: %v", verb, path, err)
-	}
-	a := asked{code: answer.StatusCode, header: answer.Header, raw: string(raw)}
-	_ = json.Unmarshal(raw, &a.body) // what is no object shows by that
-	return a
+	return r
 }
 
 // good asks for something that must succeed, with an answer as the API describes

@@ -250,8 +250,8 @@ func certificate(t *testing.T) (cert, key string) {
 	return certificateUntil(t, time.Now().Add(time.Hour))
 }
 
-// certificateUntil makes one that is good until some time.
-func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
+// certificateUntil makes one that is good until some time, for loopback and some names.
+func certificateUntil(t *testing.T, end time.Time, names ...string) (cert, key string) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -260,7 +260,7 @@ func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: end, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: names,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, &secret.PublicKey, secret)
 	if err != nil {
