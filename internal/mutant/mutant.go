@@ -7,98 +7,110 @@ type ID uint8
 
 // The mistakes. None is the program as it is.
 const (
-	None              ID = iota
-	AckBeforeSync        // answers leave before what they depend on is on disk
-	PromiseInMemory      // what an acceptor promises is not written
-	UnpromisedVotes      // the claims of an election come from members that have not promised yet
-	NoOldMajority        // an election asks for no majority of the old cohort
-	NoPush               // what the voters know of claims is not brought to the new cohort
-	GrantBeforeCAS       // a candidate grants before the register has its cell
-	CASIfGreater         // the register takes any cell with a greater epoch
-	EagerZombie          // who a candidate leaves out of the new cohort deletes what it has at once
-	UngatedClaims        // a follower drops what another node says it does not hold, whatever epoch and lease
-	PlannedCohort        // claims go to the cohort that is planned, not the registered one
-	UnpromisedGrant      // an acceptor takes claims without a look at its promise
-	OutsiderCounts       // a copy outside of the cohort counts towards its majority
-	DeadlineReceipt      // a worker counts its lease from the answer, not from the request
-	UnfencedRenewal      // a renewal is taken whatever its epoch, and needs no majority
-	NoHandOver           // a new cohort is not given the facts of the old one
-	PurgeByTime          // what is collected goes when its time is over, whoever has not heard of it
-	LargerWins           // of two replicas' facts of a task the larger set is kept, not the union
-	LocalHash            // the hash that replicas compare has something of the node in it
-	LaunchAtNow          // a launch is named by when it was launched, not by when it was to be
-	FsyncRetried         // an fsync that fails is tried again
-	TimeoutFailed        // a write that ran out of time is reported as failed
-	AbsentIsDone         // a dependency that is not known counts as completed
-	GapShown             // an update is shown before the one that comes before it
-	StaleLeader          // a leader that was overtaken answers what it has under way as if it still led
-	PageEnd              // the last task of a page left out where a node has more
-	QueuePageEnd         // the last queue of a page left out where a node has more
-	WorkerPageEnd        // a page of workers goes beyond what a node has shown
-	FirstDues            // collection looks at the first 64 finished tasks
-	FirstKeys            // unique keys beyond the first 64 are never forgotten
-	FirstClaims          // a vote tells of the first 100 claims
-	WindowForgotten      // a key is free when its task is forgotten, though its window is not over
-	KeyForgotten         // a key that is old is forgotten while its task is known
-	NoRewind             // schedules go on from where a clock was that has come back
-	NoBars               // launches of a clock that was ahead are made again when it has come back
-	NotPlacedAnew        // schedules wait for times of a clock that has come back
-	JumpCollects         // tasks are collected by a clock that has just jumped
-	WallEnds             // the wall clock ends a lease that this process saw begin
-	WallAlone            // a wall clock that nobody confirms ends a lease
-	SetAhead             // wall clocks that are set ahead all alike end leases
-	ElapsedKept          // a renewal that does not move the end does not count
-	RenewShortens        // a shorter renewal shortens a lease
-	StepUnseen           // a leader renews by a clock that was set a moment ago
-	CommitUnsure         // an fsync error of a write is not looked at
-	TableUnsure          // a table that could not be synced is taken in
-	RegisterUnsynced     // members of the register vote before that is on disk
-	NewestOnly           // of two claims on a task only the newer one holds
-	DeadTooSoon          // one of two claims that lapses uses up the last attempt of the other
-	RetryNamesLast       // a retry that names the last claim does not end it
-	RetryCountsLast      // the last attempt before a retry counts for it
-	RetentionStale       // tasks go by the retention of when their archive began
-	ReleaseUnnoted       // a release that comes before its grant is forgotten
-	ExpiredAtOnce        // a member frees a task when a leader says that its claim expired
-	TakeoverUncounted    // a new leader counts claims from before it led
-	HastyFailure         // a failure that may have been retried is acted on
-	LateOutcome          // a failure from before a retry counts for a task that came after it
-	KeyGivenTwice        // a key that was given back to an older task goes to one that comes late
-	KeyUnheard           // a new leader gives a key away before it has heard who has it
-	MarkOfBefore         // what a member was compared with counts after it has left and come back
-	SkippedAgreed        // a comparison that has left something out counts
-	GraveOpened          // facts of a collected task are taken
-	StoneUnraised        // a completion that comes after the collection of a dead task is lost
-	FutureEnd            // the end of a run whose retry is not known yet is overlooked
-	CancelWins           // a cancellation undoes a completion
-	FirstStays           // of two bodies of one fact the first that came stays
-	LastCompletion       // of two completions the later one counts
-	Unsuspended          // the claims of a dead task end for good, though a retry may be on its way
-	EarlyAck             // a copy is acknowledged before it is on disk
-	RefusalIgnored       // a copy that was refused counts
-	LostRound            // the answer to a round counts for those before it that were lost
-	SameEpoch            // two candidates get a vote for the same epoch
-	StaleBallot          // a ballot from an overtaken cell gets a vote
-	ProposalLost         // a member forgets the cohorts that it has voted for
-	ForgetAnyway         // a member deletes what a candidate may still count on
-	WonByEpoch           // a candidate takes the cell of another one in its epoch for its own
-	FenceIgnored         // a write does not reach the cohorts that were voted for
-	OneVoterPulled       // a new cohort is given the facts of one voter
-	MarksUnsaved         // what was seen of other disks is not written
-	TrustsAlways         // a node votes before others have said that its disk is whole
-	HandedEarly          // a partition is deleted when one of the cohort has it
-	Reborn               // a worker that was to die lives on
-	OldDispatcher        // a worker takes frames of a dispatcher that it has left
-	NoBar                // a task that was said not to be running begins late
-	Unlisted             // tasks go to a session before it has said what it runs
-	OldBeat              // a heartbeat that was overtaken counts
-	NoMargin             // a worker gives up when its dispatcher does, not before
-	EarlierWins          // a dispatcher that a worker has left may take its name
-	EarlyEndLost         // a claim that ended while the list was on its way is taken for running
-	OpenForgotten        // a launch begins while the one before is not concluded
-	RestoreLaunches      // a restored register launches what was launched after its snapshot
-	DoubtFinal           // a launch that one node refuses counts as not made, whatever another one has taken
-	HeadBeyond           // a task beyond the window of its queue goes before those between
+	None                ID = iota
+	AckBeforeSync          // answers leave before what they depend on is on disk
+	PromiseInMemory        // what an acceptor promises is not written
+	UnpromisedVotes        // the claims of an election come from members that have not promised yet
+	NoOldMajority          // an election asks for no majority of the old cohort
+	NoPush                 // what the voters know of claims is not brought to the new cohort
+	GrantBeforeCAS         // a candidate grants before the register has its cell
+	CASIfGreater           // the register takes any cell with a greater epoch
+	EagerZombie            // who a candidate leaves out of the new cohort deletes what it has at once
+	UngatedClaims          // a follower drops what another node says it does not hold, whatever epoch and lease
+	PlannedCohort          // claims go to the cohort that is planned, not the registered one
+	UnpromisedGrant        // an acceptor takes claims without a look at its promise
+	OutsiderCounts         // a copy outside of the cohort counts towards its majority
+	DeadlineReceipt        // a worker counts its lease from the answer, not from the request
+	UnfencedRenewal        // a renewal is taken whatever its epoch, and needs no majority
+	NoHandOver             // a new cohort is not given the facts of the old one
+	PurgeByTime            // what is collected goes when its time is over, whoever has not heard of it
+	LargerWins             // of two replicas' facts of a task the larger set is kept, not the union
+	LocalHash              // the hash that replicas compare has something of the node in it
+	LaunchAtNow            // a launch is named by when it was launched, not by when it was to be
+	FsyncRetried           // an fsync that fails is tried again
+	TimeoutFailed          // a write that ran out of time is reported as failed
+	AbsentIsDone           // a dependency that is not known counts as completed
+	GapShown               // an update is shown before the one that comes before it
+	StaleLeader            // a leader that was overtaken answers what it has under way as if it still led
+	PageEnd                // the last task of a page left out where a node has more
+	QueuePageEnd           // the last queue of a page left out where a node has more
+	WorkerPageEnd          // a page of workers goes beyond what a node has shown
+	FirstDues              // collection looks at the first 64 finished tasks
+	FirstKeys              // unique keys beyond the first 64 are never forgotten
+	FirstClaims            // a vote tells of the first 100 claims
+	WindowForgotten        // a key is free when its task is forgotten, though its window is not over
+	KeyForgotten           // a key that is old is forgotten while its task is known
+	NoRewind               // schedules go on from where a clock was that has come back
+	NoBars                 // launches of a clock that was ahead are made again when it has come back
+	NotPlacedAnew          // schedules wait for times of a clock that has come back
+	JumpCollects           // tasks are collected by a clock that has just jumped
+	WallEnds               // the wall clock ends a lease that this process saw begin
+	WallAlone              // a wall clock that nobody confirms ends a lease
+	SetAhead               // wall clocks that are set ahead all alike end leases
+	ElapsedKept            // a renewal that does not move the end does not count
+	RenewShortens          // a shorter renewal shortens a lease
+	StepUnseen             // a leader renews by a clock that was set a moment ago
+	CommitUnsure           // an fsync error of a write is not looked at
+	TableUnsure            // a table that could not be synced is taken in
+	RegisterUnsynced       // members of the register vote before that is on disk
+	NewestOnly             // of two claims on a task only the newer one holds
+	DeadTooSoon            // one of two claims that lapses uses up the last attempt of the other
+	RetryNamesLast         // a retry that names the last claim does not end it
+	RetryCountsLast        // the last attempt before a retry counts for it
+	RetentionStale         // tasks go by the retention of when their archive began
+	ReleaseUnnoted         // a release that comes before its grant is forgotten
+	ExpiredAtOnce          // a member frees a task when a leader says that its claim expired
+	TakeoverUncounted      // a new leader counts claims from before it led
+	HastyFailure           // a failure that may have been retried is acted on
+	LateOutcome            // a failure from before a retry counts for a task that came after it
+	KeyGivenTwice          // a key that was given back to an older task goes to one that comes late
+	KeyUnheard             // a new leader gives a key away before it has heard who has it
+	MarkOfBefore           // what a member was compared with counts after it has left and come back
+	SkippedAgreed          // a comparison that has left something out counts
+	GraveOpened            // facts of a collected task are taken
+	StoneUnraised          // a completion that comes after the collection of a dead task is lost
+	FutureEnd              // the end of a run whose retry is not known yet is overlooked
+	CancelWins             // a cancellation undoes a completion
+	FirstStays             // of two bodies of one fact the first that came stays
+	LastCompletion         // of two completions the later one counts
+	Unsuspended            // the claims of a dead task end for good, though a retry may be on its way
+	EarlyAck               // a copy is acknowledged before it is on disk
+	RefusalIgnored         // a copy that was refused counts
+	LostRound              // the answer to a round counts for those before it that were lost
+	SameEpoch              // two candidates get a vote for the same epoch
+	StaleBallot            // a ballot from an overtaken cell gets a vote
+	ProposalLost           // a member forgets the cohorts that it has voted for
+	ForgetAnyway           // a member deletes what a candidate may still count on
+	WonByEpoch             // a candidate takes the cell of another one in its epoch for its own
+	FenceIgnored           // a write does not reach the cohorts that were voted for
+	OneVoterPulled         // a new cohort is given the facts of one voter
+	MarksUnsaved           // what was seen of other disks is not written
+	TrustsAlways           // a node votes before others have said that its disk is whole
+	HandedEarly            // a partition is deleted when one of the cohort has it
+	Reborn                 // a worker that was to die lives on
+	OldDispatcher          // a worker takes frames of a dispatcher that it has left
+	NoBar                  // a task that was said not to be running begins late
+	Unlisted               // tasks go to a session before it has said what it runs
+	OldBeat                // a heartbeat that was overtaken counts
+	NoMargin               // a worker gives up when its dispatcher does, not before
+	EarlierWins            // a dispatcher that a worker has left may take its name
+	EarlyEndLost           // a claim that ended while the list was on its way is taken for running
+	OpenForgotten          // a launch begins while the one before is not concluded
+	RestoreLaunches        // a restored register launches what was launched after its snapshot
+	DoubtFinal             // a launch that one node refuses counts as not made, whatever another one has taken
+	HeadBeyond             // a task beyond the window of its queue goes before those between
+	PageToLast             // a page goes as far as the node that got furthest
+	LargePage              // a page that is full by its bytes taken for the last
+	FirstLook              // a new leader looks through the first 100 waiting tasks
+	ArchivedAll            // all that was to be archived collected when a part of it is
+	WindowByStart          // a key is refused gc-grace after its window began, not ended
+	SoleUnasked            // a leader ends a lapsed claim that another one may have renewed
+	ComparedLate           // a comparison counts from when the other side hears of it
+	ClaimRefusalIgnored    // a claim that a member refuses counts as taken by it
+	OldSeries              // answers to the process before this one count
+	OldGrants              // answers to claims of the process before this one count
+	Unprobed               // a partition is deleted though its cohort may be about to change
+	LacksIgnored           // what came during a comparison is deleted with its partition
 	last
 )
 
@@ -180,6 +192,18 @@ var names = [...]string{
 	"a restored register launches what was launched after its snapshot",
 	"a launch that one node refuses counts as not made, whatever another one has taken",
 	"a task beyond the window of its queue goes before those between",
+	"a page goes as far as the node that got furthest",
+	"a page that is full by its bytes taken for the last",
+	"a new leader looks through the first 100 waiting tasks",
+	"all that was to be archived collected when a part of it is",
+	"a key is refused gc-grace after its window began, not ended",
+	"a leader ends a lapsed claim that another one may have renewed",
+	"a comparison counts from when the other side hears of it",
+	"a claim that a member refuses counts as taken by it",
+	"answers to the process before this one count",
+	"answers to claims of the process before this one count",
+	"a partition is deleted though its cohort may be about to change",
+	"what came during a comparison is deleted with its partition",
 }
 
 // String is the mistake in words.

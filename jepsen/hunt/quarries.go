@@ -53,11 +53,15 @@ func core() []Quarry {
 func pages() []Quarry {
 	return []Quarry{
 		on(Crowds, mutant.PageEnd, sim.Pages),
+		by("node/core", "TestPagesOfTasksLoseNone", mutant.PageToLast),
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.QueuePageEnd),
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),
+		by("node/core", "TestAPageThatIsFullByItsBytesIsNotTheLast", mutant.LargePage),
+		on(Crowds, mutant.FirstLook, check.Stuck),
 		on(Crowds, mutant.FirstDues, check.Collected),
 		on(Crowds, mutant.FirstKeys, check.Collected),
 		on(Crowds, mutant.FirstClaims, check.Lost, check.Leader),
+		by("node/core", "TestWhatNoArchiveHasStays", mutant.ArchivedAll),
 	}
 }
 
@@ -65,6 +69,7 @@ func pages() []Quarry {
 func times() []Quarry {
 	return []Quarry{
 		by("node/core", "TestTheTombstoneOfAKeyStaysForItsWindow", mutant.WindowForgotten),
+		by("node/core", "TestAWindowLongerThanTheGraceIsOpenToItsEnd", mutant.WindowByStart),
 		by("node/core", "TestAKeyIsRememberedWhileItsTaskIsThere", mutant.KeyForgotten),
 		by("schedule/policy", "TestTheClockComesBack", mutant.NoRewind),
 		by("schedule/policy", "TestTheClockComesBack", mutant.NoBars),
@@ -93,10 +98,12 @@ func orders() []Quarry {
 		by("vnode", "TestReleaseBeforeItsGrant", mutant.ReleaseUnnoted),
 		by("vnode", "TestAClaimThatAFactSaysIsOverIsNotTaken", mutant.ExpiredAtOnce),
 		by("vnode", "TestAClaimCountsFromTheTakeover", mutant.TakeoverUncounted),
+		by("node/core", "TestAPausedLeaderExpiresNoClaim", mutant.SoleUnasked),
 		by("node/core", "TestADoubtfulFailureCancelsNothing", mutant.HastyFailure),
 		by("node/core", "TestALateWordOfAFailure", mutant.LateOutcome),
 		by("node/core", "TestAKeyThatIsGivenLate", mutant.KeyGivenTwice),
 		by("node/core", "TestALeaderThatHasNotHeardOfAKeysTask", mutant.KeyUnheard),
+		by("node/core", "TestAComparisonIsAsOldAsWhoBeganItSays", mutant.ComparedLate),
 		by("node/core", "TestWhatAComparisonProves", mutant.MarkOfBefore),
 		by("node/core", "TestWhatIsNoAgreement", mutant.SkippedAgreed),
 		by("vnode", "TestATombstoneEndsClaims", mutant.GraveOpened),
@@ -114,7 +121,10 @@ func rounds() []Quarry {
 	return []Quarry{
 		on(Clusters, mutant.EarlyAck, check.Lost),
 		by("node/core", "TestARefusalIsNoAck", mutant.RefusalIgnored),
+		by("node/core", "TestARefusedClaimIsNotOnAMajority", mutant.ClaimRefusalIgnored),
 		on(Clusters, mutant.LostRound, check.Lost),
+		by("node/core", "TestAckOfAnotherLifeCountsNothing", mutant.OldSeries),
+		by("node/core", "TestRoundsOfAnotherLifeMatchNothing", mutant.OldGrants),
 		by("election", "TestLawsOfTheAcceptor", mutant.SameEpoch),
 		by("election", "TestLawsOfTheAcceptor", mutant.StaleBallot),
 		by("election", "TestLawsOfTheAcceptor", mutant.ProposalLost),
@@ -125,6 +135,8 @@ func rounds() []Quarry {
 		by("node/core", "TestADiskThatWasSetBackIsNoticed", mutant.MarksUnsaved),
 		by("node/core", "TestANodeVotesWhenAMajorityHasTold", mutant.TrustsAlways),
 		by("node/core", "TestAHintIsHandedOverBeforeItsPartitionGoes", mutant.HandedEarly),
+		by("node/core", "TestACohortIsAskedBeforeAPartitionGoes", mutant.Unprobed),
+		by("node/core", "TestWhatCameLateIsComparedToo", mutant.LacksIgnored),
 	}
 }
 

@@ -105,6 +105,9 @@ func (p *plan) crowded(w *world) {
 	p.what = pick(w, []nornv1.Retention{nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE})
 	c := &p.cluster
 	c.nodes, c.zones, c.first, c.dead, c.repair, c.one, c.all = 4, 1, 3, 3*time.Second, 2*time.Second, 0, 0
+	if w.chance(0.5) { // all keep everything: nobody looks again and again at what waits for others' tasks
+		c.nodes = 3
+	}
 	c.hints = 200 * time.Millisecond
 	c.calm()
 }

@@ -238,6 +238,8 @@ func TestAckOfAnotherLifeCountsNothing(t *testing.T) {
 	r.post = nil
 	r.kill(0)
 	r.open(0)
+	r.tell()
+	r.live(2*time.Second, 250*time.Millisecond, nothing) // its own copy counts again
 	r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true
 	from := r.enqueue(0, r.ids.Next(r.now.Wall), nil)
 	r.post = append(r.post, late)

@@ -213,7 +213,7 @@ func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window
 		return proto.Invalid("ID %s is not one of key %.100q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
 	case start-wall > int64(k.c.cfg.Eta):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s begins more than eta (%v) from now; set the clock of the client", task, k.c.cfg.Eta)
-	case wall-start-window > int64(k.c.cfg.GCGrace):
+	case wall-start-window > int64(k.c.cfg.GCGrace), mutant.WindowByStart.On() && wall-start > int64(k.c.cfg.GCGrace):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten; ask for the ID of the present window (KeyRequest), or send none", task, k.c.cfg.GCGrace)
 	}
 	return nil

@@ -295,7 +295,7 @@ func (m *moves) other(move *move, members, with []register.Member) (register.Mem
 // that counted on what is here (docs/model.md, the first of its findings).
 func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
 	cohort := m.c.cells[p].Cohort
-	if len(move.clear) >= quorum.Majority(len(cohort)) {
+	if len(move.clear) >= quorum.Majority(len(cohort)) || mutant.Unprobed.On() {
 		return true
 	}
 	move.probe, move.clear = m.c.cfg.Rand.Uint64()|1, nil
@@ -385,7 +385,7 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 		return true
 	}
 	move.tries = 0
-	if move.lacks {
+	if move.lacks && !mutant.LacksIgnored.On() {
 		m.hold(now, move)
 		return true
 	}

@@ -43,7 +43,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	for _, page := range l.pages {
 		reply.Tasks = append(reply.Tasks, page.GetTasks()...)
 		if last, err := afterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
-			if at := last.String(); !more || at < end {
+			if at := last.String(); !more || (at < end) != mutant.PageToLast.On() {
 				more, end = true, at
 			}
 		}

@@ -142,7 +142,9 @@ func (p *purges) compared(now clock.Time, from register.Member, m *Compared) {
 	k := pair{m.Partition, from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
-		o.began = min(o.began, now.Add(-m.Age).Mono)
+		if !mutant.ComparedLate.On() {
+			o.began = min(o.began, now.Add(-m.Age).Mono)
+		}
 		p.mark(now, k, o)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -136,7 +137,9 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 			return reply, nil
 		}
 		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps {
-			reply.NextCursor = taskCursor.seal(last[:])
+			if reply.NextCursor = taskCursor.seal(last[:]); mutant.LargePage.On() && size >= proto.MaxPageBytes {
+				reply.NextCursor = nil
+			}
 			return reply, nil
 		}
 		last = d.Task.ID

@@ -253,7 +253,9 @@ func (o *write) complete() bool {
 // begin makes a write of what the round has gathered.
 func (w *writes) begin(now clock.Time) {
 	if w.number == 0 {
-		w.number = w.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
+		if w.number = w.c.cfg.Rand.Uint64(); mutant.OldSeries.On() {
+			w.number = 1
+		} // answers to the process before this one match nothing
 	}
 	w.number++
 	o := &write{number: w.number, round: w.c.round.this(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
