@@ -75,6 +75,7 @@ func (n *node) halt(err error) {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *core.Ready) {
+	n.s.outputs.ready(n.index, ready)
 	r := n.begin(ready)
 	n.hasty(ready)
 	if ready.Persist != nil {

@@ -43,6 +43,8 @@ type Many struct {
 	// Progress hears of every run that has ended, from any goroutine but one at
 	// a time; nil: nobody does.
 	Progress func(done uint64, sum *Stats)
+	// Ended hears of every run that has ended, like Progress.
+	Ended func(*Result)
 }
 
 // Total is what came of many runs.
@@ -56,6 +58,7 @@ type Total struct {
 	Virtual time.Duration // of all together
 	Nodes   uint64        // of all together
 	Digest  uint64        // of all histories, in whichever order they ended
+	Outputs uint64        // digest of what all nodes wanted done, likewise
 	// Failed is the failure with the lowest seed among those found, or nil.
 	Failed *Result
 }
@@ -80,6 +83,9 @@ func (m Many) Run() (t Total) {
 				t.add(r)
 				if r.Violation != nil {
 					stop.Store(true)
+				}
+				if m.Ended != nil {
+					m.Ended(r)
 				}
 				if m.Progress != nil {
 					m.Progress(t.Seeds, &t.Sum)
@@ -147,6 +153,7 @@ func (t *Total) add(r *Result) {
 	t.Virtual += r.Virtual
 	t.Nodes += uint64(r.Nodes)
 	t.Digest += r.Sum
+	t.Outputs += r.Outputs
 	if r.Calm != "" && r.Violation == nil {
 		t.Calm++
 		if t.Why == nil {

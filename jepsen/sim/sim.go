@@ -21,6 +21,7 @@ type sim struct {
 	stats   Stats
 	events  []*history.Event
 	sum     history.Sum
+	outputs outputs
 	checker *check.Checker
 	found   *check.Violation
 
@@ -57,8 +58,10 @@ type Result struct {
 	Violation *check.Violation // nil: every promise was kept
 	Stats     Stats
 	// Sum digests the history: equal for equal runs.
-	Sum    uint64
-	Events []*history.Event
+	Sum uint64
+	// Outputs digests what the nodes wanted done, round by round: see [outputs].
+	Outputs uint64
+	Events  []*history.Event
 	// Virtual is how much time passed in the run.
 	Virtual time.Duration
 	// Nodes is how many nodes there were.
@@ -130,7 +133,7 @@ func (s *sim) result(seed uint64) *Result {
 		s.violation("wake-up", "%d things have happened, and there is no end to it", s.spent)
 	}
 	return &Result{
-		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Events: s.events,
+		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Outputs: uint64(s.outputs), Events: s.events,
 		Virtual: time.Duration(s.now), Nodes: max(1, s.plan.cluster.nodes),
 	}
 }

@@ -24,6 +24,7 @@ type options struct {
 	nodes, out, name            string
 	profile                     string
 	trace, forget, fierce, lies bool
+	outputs                     bool
 	time                        time.Duration
 }
 
@@ -43,6 +44,7 @@ func main() {
 	flag.DurationVar(&o.time, "for", 0, "begin no seed after this `long`, of one node, and again of clusters; 0: as many as -seeds says")
 	flag.StringVar(&o.out, "history", "", "file for the history of a failing seed, or of the only one, as JSON lines")
 	flag.StringVar(&o.name, "mutant", "", "run a mutant: the one whose name contains this")
+	flag.BoolVar(&o.outputs, "outputs", false, "print a line per seed: the digests of its history and of what its nodes wanted done")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of where the processor time goes")
 	flag.Parse()
 	// A run makes little that lasts: collecting less often is faster, as long as the heap
@@ -112,6 +114,11 @@ func (o *options) run(cluster bool, seeds uint64) int {
 				done, seeds, float64(done)/now.Sub(began).Seconds(), sum[sim.Operations], sum[sim.Grants], sum[sim.Crashes])
 		}
 	}
+	if o.outputs {
+		many.Ended = func(r *sim.Result) {
+			fmt.Printf("seed %d of %d nodes: history %016x, outputs %016x\n", r.Seed, r.Nodes, r.Sum, r.Outputs)
+		}
+	}
 	idle := processor()
 	all := many.Run()
 	took, worked := time.Since(began).Seconds(), (processor() - idle).Seconds()
@@ -119,7 +126,7 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	if cluster {
 		what = "of clusters"
 	}
-	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, &all.Sum)
+	fmt.Printf("%d seeds %s from %d in %.1f s, %.1f per second on %d cores, digest of all outputs %016x\n%s\n", all.Seeds, what, o.from, took, float64(all.Seeds)/took, o.workers, all.Outputs, &all.Sum)
 	if cluster {
 		virtual := all.Virtual.Seconds()
 		fmt.Printf("%.0f simulated seconds of %.1f nodes with %.1f operations a second, %.0f of them in a second and %.0f in one of a processor (%.1f s); digest of all histories %016x\n",
