@@ -52,9 +52,10 @@ race-free: ## what `test` runs, without the race detector (needs no C compiler)
 	@RACE=0 .ci/test
 
 .PHONY: check
-check: ## layout, style and coverage table only: seconds
+check: ## layout, style and coverage table only: seconds; prints the figures that may not get worse
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }
 	go vet ./...
+	@go test -count=1 -v -run '^TestMeasures$$' ./internal/house | sed -n 's/^.*ratchet: //p'
 	go test -count=1 ./internal/house
 
 .PHONY: lint

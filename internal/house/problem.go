@@ -52,6 +52,7 @@ func Rules() []Rule {
 		{"coverage", Coverage},
 		{"logs", Logs},
 		{"dependencies", Dependencies},
+		{"ratchet", Ratchets},
 	}
 }
 
